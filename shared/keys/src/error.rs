@@ -1,0 +1,90 @@
+use thiserror::Error;
+
+/// One variant for each rule that a key can break, with the value that broke it.
+///
+/// The caller's next step is always the same: correct the value. None of these is worth a retry.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum KeyError {
+    /// DynamoDB takes no empty partition key.
+    #[error("the partition key is empty")]
+    EmptyPartitionKey,
+    /// Over [`PartitionKey::MAX_BYTES`](crate::PartitionKey::MAX_BYTES).
+    #[error("the partition key has {bytes} bytes; at most 2000 are allowed")]
+    PartitionKeyTooLong {
+        /// Its length in UTF-8 bytes.
+        bytes: usize,
+    },
+    /// The prefix `_ds_` belongs to the system's own items.
+    #[error("the partition key {key:?} begins with \"_ds_\", which is reserved")]
+    ReservedPartitionKey {
+        /// The key as it was given.
+        key: String,
+    },
+    /// DynamoDB takes no empty sort key.
+    #[error("the sort key is empty")]
+    EmptySortKey,
+    /// Over [`SortKey::MAX_BYTES`](crate::SortKey::MAX_BYTES).
+    #[error("the sort key has {bytes} bytes; at most 1024 are allowed")]
+    SortKeyTooLong {
+        /// Its length in UTF-8 bytes.
+        bytes: usize,
+    },
+    /// Not a decimal number.
+    #[error("{text:?} is not a number")]
+    NotANumber {
+        /// The text, cut to a readable length.
+        text: String,
+    },
+    /// More significant digits than DynamoDB stores.
+    #[error("the number has {digits} significant digits; DynamoDB keeps at most 38")]
+    TooManyDigits {
+        /// How many it has without leading and trailing zeros.
+        digits: usize,
+    },
+    /// A magnitude outside 1E-130 to 9.99...E+125.
+    #[error(
+        "the number {text:?} is outside the magnitudes that DynamoDB stores, 1E-130 to 9.9E+125"
+    )]
+    NumberOutOfRange {
+        /// The text, cut to a readable length.
+        text: String,
+    },
+    /// A shard count of zero or above [`ShardCount::MAX`](crate::ShardCount::MAX).
+    #[error("{count} is no shard count: it must be between 1 and 65536")]
+    ShardCountOutOfRange {
+        /// The count as it was given.
+        count: u64,
+    },
+    /// `xxh64` masks the hash, so its count must be a power of two.
+    #[error("the placement xxh64 needs a power of two as its shard count, not {count}")]
+    ShardCountNotPowerOfTwo {
+        /// The count as it was given.
+        count: u32,
+    },
+    /// No separator of the five.
+    #[error("{text:?} is no separator: choose one of # _ . - :")]
+    UnknownSeparator {
+        /// The text as it was given.
+        text: String,
+    },
+    /// No placement of the three.
+    #[error("{text:?} is no placement: choose xxh64, jump or random")]
+    UnknownPlacement {
+        /// The text as it was given.
+        text: String,
+    },
+    /// No sort-key type of the two.
+    #[error("{text:?} is no sort-key type: choose S or N")]
+    UnknownSortKeyType {
+        /// The text as it was given.
+        text: String,
+    },
+    /// A physical partition key without a separator, or whose suffix is no shard.
+    #[error(
+        "{text:?} is no physical partition key: it does not end in a separator and a shard number"
+    )]
+    NotAPhysicalKey {
+        /// The text as it was given.
+        text: String,
+    },
+}

@@ -1,0 +1,35 @@
+//! Logical and physical keys of sharded item collections.
+//!
+//! A client names an item by its **logical key**: a partition key and a sort key. DynamoDB holds it
+//! under a **physical key**, whose partition key carries the shard as a suffix:
+//! `<pk><separator><shard>`. A [`Placement`] says which shard that is.
+//!
+//! ```
+//! use dynashard_keys::{ItemKey, PartitionKey, Placement, Separator, ShardCount, SortKey};
+//!
+//! let key = ItemKey::new(PartitionKey::new("user.v1.User:abc")?, SortKey::string("123")?);
+//! let shard = Placement::Xxh64.home(&key, ShardCount::new(16)?).expect("calculated");
+//! assert_eq!(shard.get(), 11); // the example of seed 003
+//! let physical = key.at(shard, Separator::Hash);
+//! assert_eq!(physical.partition.as_str(), "user.v1.User:abc#11");
+//! # Ok::<(), dynashard_keys::KeyError>(())
+//! ```
+//!
+//! The crate is pure: no async, no AWS, no clock, no randomness of its own. What it computes is
+//! written to disk as keys, so every mapping here must be kept stable for ever; `tests/golden.rs`
+//! pins them.
+
+mod error;
+mod key;
+mod number;
+mod placement;
+mod shard;
+
+pub use error::KeyError;
+pub use key::{
+    ItemKey, PartitionKey, PhysicalKey, PhysicalPartitionKey, RESERVED_PREFIX, Separator, SortKey,
+    SortKeyType,
+};
+pub use number::Number;
+pub use placement::Placement;
+pub use shard::{ShardCount, ShardId};

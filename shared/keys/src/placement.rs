@@ -1,0 +1,157 @@
+use std::fmt;
+use std::hash::Hasher;
+use std::io::Write;
+use std::ops::Range;
+use std::str::FromStr;
+
+use twox_hash::XxHash64;
+
+use crate::{ItemKey, KeyError, ShardCount, ShardId};
+
+/// How an item's shard follows from its key. Pinned for each collection in its metadata.
+///
+/// The calculated placements are monotone: growing from N to M moves items only into shards
+/// N and above, and shrinking is the inverse. Online resharding stands on that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Placement {
+    /// `XXH64(pk:sk, seed 0) & (N-1)`: seed 003's rule. N is a power of two; shards 0 to N-1.
+    #[default]
+    Xxh64,
+    /// Jump consistent hash (Lamping and Veach, 2014) of the same value. Any N; shards 0 to N-1.
+    Jump,
+    /// A shard drawn for each write: seed 000's method 2. For append-only collections whose sort
+    /// keys never repeat. Any N; shards 1 to N; growth moves nothing.
+    Random,
+}
+
+impl Placement {
+    /// The name in metadata, parameters and requests.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Xxh64 => "xxh64",
+            Self::Jump => "jump",
+            Self::Random => "random",
+        }
+    }
+
+    /// Whether an item's shard can be calculated from its key.
+    pub const fn is_calculated(self) -> bool {
+        !matches!(self, Self::Random)
+    }
+
+    /// The shard that holds `key` while its collection has `count` shards, or `None` where only
+    /// the write that placed it knew ([`Placement::Random`]).
+    pub fn home(self, key: &ItemKey, count: ShardCount) -> Option<ShardId> {
+        match self {
+            Self::Xxh64 => {
+                let mask = u64::from(count.get() - 1);
+                debug_assert!(count.get().is_power_of_two(), "checked by `check`");
+                u32::try_from(key_hash(key) & mask).ok().map(ShardId::new)
+            }
+            Self::Jump => Some(ShardId::new(jump(key_hash(key), count.get()))),
+            Self::Random => None,
+        }
+    }
+
+    /// The shard of a new item: its home, or for [`Placement::Random`] the one that `draw`, a
+    /// uniformly random number, selects.
+    pub fn place(self, key: &ItemKey, count: ShardCount, draw: u64) -> ShardId {
+        self.home(key, count).unwrap_or_else(|| {
+            // The high half of the product is uniform over 0..count without a division's bias.
+            let scaled = (u128::from(draw) * u128::from(count.get())) >> 64;
+            ShardId::new(1 + u32::try_from(scaled).unwrap_or(0))
+        })
+    }
+
+    /// All shards of a collection with `count` shards.
+    pub fn shards(self, count: ShardCount) -> impl ExactSizeIterator<Item = ShardId> + Clone {
+        let indices: Range<u32> = match self {
+            Self::Xxh64 | Self::Jump => 0..count.get(),
+            Self::Random => 1..count.get() + 1,
+        };
+        indices.map(ShardId::new)
+    }
+
+    /// The count that a request for `requested` shards gets: `xxh64` rounds up to a power of two.
+    pub fn round(self, requested: ShardCount) -> ShardCount {
+        match self {
+            // MAX is a power of two itself, so rounding never leaves the range.
+            Self::Xxh64 => {
+                ShardCount::new(requested.get().next_power_of_two()).unwrap_or(requested)
+            }
+            Self::Jump | Self::Random => requested,
+        }
+    }
+
+    /// Whether a collection under this placement can have `count` shards.
+    pub fn check(self, count: ShardCount) -> Result<(), KeyError> {
+        if self.round(count) == count {
+            Ok(())
+        } else {
+            Err(KeyError::ShardCountNotPowerOfTwo { count: count.get() })
+        }
+    }
+}
+
+impl fmt::Display for Placement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Placement {
+    type Err = KeyError;
+
+    fn from_str(text: &str) -> Result<Self, KeyError> {
+        [Self::Xxh64, Self::Jump, Self::Random]
+            .into_iter()
+            .find(|placement| placement.as_str() == text)
+            .ok_or_else(|| KeyError::UnknownPlacement { text: text.to_owned() })
+    }
+}
+
+/// `XXH64(pk ":" sk, seed 0)`. Two keys may share the hashed text (`a:b`,`c` and `a`,`b:c`); that
+/// costs nothing, since the hash only picks a shard within one collection.
+fn key_hash(key: &ItemKey) -> u64 {
+    let mut hasher = HashWriter(XxHash64::with_seed(0));
+    // Writing into a hasher cannot fail.
+    let _ = write!(hasher, "{}:{}", key.partition, key.sort);
+    hasher.0.finish()
+}
+
+struct HashWriter(XxHash64);
+
+impl Write for HashWriter {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.write(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// "A Fast, Minimal Memory, Consistent Hash Algorithm", figure 1. Its floating-point steps are
+/// exact IEEE operations on values below 2^53, so every machine computes the same bucket.
+fn jump(hash: u64, buckets: u32) -> u32 {
+    let mut state = hash;
+    let mut bucket = 0_u32;
+    loop {
+        state = state.wrapping_mul(2_862_933_555_777_941_757).wrapping_add(1);
+        let divisor = u32::try_from(state >> 33).unwrap_or(u32::MAX);
+        let next =
+            (f64::from(bucket) + 1.0) * (f64::from(1_u32 << 31) / (f64::from(divisor) + 1.0));
+        if next >= f64::from(buckets) {
+            return bucket;
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "0 <= next < buckets"
+        )]
+        {
+            bucket = next as u32;
+        }
+    }
+}

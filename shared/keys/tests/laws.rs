@@ -1,0 +1,133 @@
+//! What holds for every key: round trips, injectivity, balance, monotone growth.
+
+use std::collections::HashMap;
+
+use dynashard_keys::{
+    ItemKey, KeyError, PartitionKey, PhysicalPartitionKey, Placement, Separator, ShardCount,
+    ShardId, SortKey, SortKeyType,
+};
+use proptest::prelude::*;
+
+fn item(pk: &str, sk: &str) -> ItemKey {
+    ItemKey::new(PartitionKey::new(pk).expect("pk"), SortKey::string(sk).expect("sk"))
+}
+
+fn separator() -> impl Strategy<Value = Separator> {
+    prop_oneof![
+        Just(Separator::Hash),
+        Just(Separator::Underscore),
+        Just(Separator::Dot),
+        Just(Separator::Dash),
+        Just(Separator::Colon),
+    ]
+}
+
+/// Partition keys that try to look like physical ones.
+fn hostile_partition_key() -> impl Strategy<Value = String> {
+    prop_oneof!["[#_.:0-9a-]{1,12}", "\\PC{1,40}"]
+        .prop_filter("reserved", |key| !key.starts_with("_ds_"))
+}
+
+proptest! {
+    #[test]
+    fn a_physical_key_reads_back(pk in hostile_partition_key(), shard in 0..70_000_u32, separator in separator()) {
+        let partition = PartitionKey::new(&pk).expect("pk");
+        let physical = partition.at(ShardId::new(shard), separator);
+        prop_assert_eq!(PhysicalPartitionKey::parse(physical.as_str(), separator), Ok((partition, ShardId::new(shard))));
+    }
+
+    #[test]
+    fn two_shards_never_share_a_physical_key(
+        a in hostile_partition_key(), i in 0..300_u32,
+        b in hostile_partition_key(), j in 0..300_u32,
+        separator in separator(),
+    ) {
+        let of = |pk: &str, shard| PartitionKey::new(pk).expect("pk").at(ShardId::new(shard), separator);
+        prop_assert_eq!(of(&a, i) == of(&b, j), (&a, i) == (&b, j));
+    }
+
+    #[test]
+    fn what_parses_is_what_is_written(text in "[a#_0-9+ -]{0,12}", separator in separator()) {
+        if let Ok((partition, shard)) = PhysicalPartitionKey::parse(&text, separator) {
+            let written = partition.at(shard, separator);
+            prop_assert_eq!(written.as_str(), text.as_str());
+        }
+    }
+
+    #[test]
+    fn growth_moves_items_only_into_new_shards(pk in "[a-z]{1,8}", sk in "\\PC{1,20}", n in 1..200_u32, more in 1..200_u32) {
+        let key = item(&pk, &sk);
+        for placement in [Placement::Xxh64, Placement::Jump] {
+            let from = placement.round(ShardCount::new(n).expect("count"));
+            let to = placement.round(ShardCount::new(n + more).expect("count"));
+            let (old, new) = (placement.home(&key, from).expect("home"), placement.home(&key, to).expect("home"));
+            prop_assert!(old == new || new.get() >= from.get(), "{placement}: {old} -> {new} from {from} to {to}");
+        }
+    }
+
+    #[test]
+    fn every_item_lives_in_a_shard_of_its_collection(sk in "\\PC{1,20}", n in 1..300_u32, draw in proptest::num::u64::ANY) {
+        for placement in [Placement::Xxh64, Placement::Jump, Placement::Random] {
+            let count = placement.round(ShardCount::new(n).expect("count"));
+            let shard = placement.place(&item("pk", &sk), count, draw);
+            prop_assert!(placement.shards(count).any(|s| s == shard), "{placement} {shard} of {count}");
+            prop_assert_eq!(placement.shards(count).len(), count.get() as usize);
+        }
+    }
+}
+
+#[test]
+fn random_placement_draws_every_shard_from_one_to_n() {
+    let key = item("pk", "sk");
+    let count = ShardCount::new(3).expect("count");
+    let third = u64::MAX / 3;
+    let drawn =
+        [0, third + 2, u64::MAX].map(|draw| Placement::Random.place(&key, count, draw).get());
+    assert_eq!(drawn, [1, 2, 3]);
+    assert_eq!(Placement::Random.home(&key, count), None);
+}
+
+#[test]
+fn calculated_placements_are_balanced() {
+    for (placement, n) in [(Placement::Xxh64, 16), (Placement::Jump, 13)] {
+        let count = ShardCount::new(n).expect("count");
+        let mut items_per_shard = HashMap::<_, u32>::new();
+        for i in 0..n * 1_000 {
+            let key = item("EWR", &format!("2013-01-01T10:00:00Z#UA{i}"));
+            *items_per_shard.entry(placement.home(&key, count)).or_default() += 1;
+        }
+        assert_eq!(items_per_shard.len(), n as usize);
+        // Five standard deviations of a binomial with mean 1,000: a fair hash fails once in millions.
+        assert!(
+            items_per_shard.values().all(|items| (840..1_160).contains(items)),
+            "{placement}: {items_per_shard:?}"
+        );
+    }
+}
+
+#[test]
+fn each_rule_has_its_error() {
+    assert_eq!(PartitionKey::new(""), Err(KeyError::EmptyPartitionKey));
+    assert_eq!(
+        PartitionKey::new("é".repeat(1_001)),
+        Err(KeyError::PartitionKeyTooLong { bytes: 2_002 })
+    );
+    assert!(PartitionKey::new("é".repeat(1_000)).is_ok());
+    assert!(matches!(PartitionKey::new("_ds_job"), Err(KeyError::ReservedPartitionKey { .. })));
+    assert_eq!(SortKey::string(""), Err(KeyError::EmptySortKey));
+    assert_eq!(SortKey::string("x".repeat(1_025)), Err(KeyError::SortKeyTooLong { bytes: 1_025 }));
+    assert!(SortKey::string("x".repeat(1_024)).is_ok());
+    assert_eq!(SortKey::parse("", SortKeyType::Number), Err(KeyError::EmptySortKey));
+    assert!(matches!(SortKey::parse("abc", SortKeyType::Number), Err(KeyError::NotANumber { .. })));
+    assert!(ShardCount::new(0).is_err());
+    assert!(ShardCount::new(65_536).is_ok());
+    assert!(ShardCount::new(65_537).is_err());
+    assert!(Placement::Xxh64.check(ShardCount::new(3).expect("count")).is_err());
+    assert!(Placement::Jump.check(ShardCount::new(3).expect("count")).is_ok());
+    for text in ["", "##", "/", "é"] {
+        assert!(text.parse::<Separator>().is_err(), "{text:?}");
+    }
+    for text in ["a", "a#", "#1", "a#01", "a#+1", "a#1 ", "a#4294967296", "_ds_job#1"] {
+        assert!(PhysicalPartitionKey::parse(text, Separator::Hash).is_err(), "{text:?}");
+    }
+}
