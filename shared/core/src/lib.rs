@@ -1,1 +1,42 @@
-//! stub
+//! The use cases of dynashard, over ports.
+//!
+//! What happens to an item on its way is decided here, and nothing else is: the wire belongs to
+//! `dynashard-lambda`, DynamoDB to `dynashard-aws`. Time, chance and storage are [`ports`], so
+//! every decision can be tested with a manual clock and a memory store.
+//!
+//! - [`Writer`] and [`Reader`] are what clients do to items, [`Directory`] is what they know about
+//!   a collection and for how long they may believe it ([`Lease`]).
+//! - [`CollectionMetadata`] is the state of one item collection.
+//! - [`query`] reads a sharded collection back, in order.
+
+mod batch;
+mod directory;
+mod error;
+mod item;
+mod lease;
+mod merge_patch;
+mod metadata;
+pub mod ports;
+pub mod query;
+mod read;
+mod retry;
+mod scale;
+mod settings;
+mod throttle;
+mod write;
+
+pub use batch::{BatchGot, BatchOperation, BatchWritten, MAX_BATCH_GETS, MAX_BATCH_OPERATIONS};
+pub use directory::{Directory, Known};
+pub use error::{Code, Error, Kind};
+pub use item::{
+    AttributeValue, Attributes, Generation, MAX_DEPTH, MAX_ITEM_BYTES, NewItem, StoredItem, Version,
+};
+pub use lease::{Deadline, Lease, Reading};
+pub use merge_patch::merge_patch;
+pub use metadata::{CollectionMetadata, HistoryEntry, MAX_HISTORY_ENTRIES, Phase};
+pub use read::Reader;
+pub use retry::Backoff;
+pub use scale::Scaler;
+pub use settings::{Settings, TableSchema};
+pub use throttle::{Throttle, ThrottleLimit};
+pub use write::{Precondition, Writer, Written};

@@ -114,23 +114,18 @@ impl fmt::Display for Number {
         let zeros = |f: &mut fmt::Formatter<'_>, count: usize| {
             (0..count).try_for_each(|_| f.write_str("0"))
         };
-        match usize::try_from(self.exponent) {
-            Ok(exponent) => {
-                let whole = exponent + 1;
-                if self.digits.len() <= whole {
-                    f.write_str(&self.digits)?;
-                    zeros(f, whole - self.digits.len())
-                } else {
-                    let (whole, fraction) = self.digits.split_at(whole);
-                    write!(f, "{whole}.{fraction}")
-                }
-            }
-            Err(_) => {
-                f.write_str("0.")?;
-                zeros(f, usize::try_from(-self.exponent - 1).unwrap_or(0))?;
-                f.write_str(&self.digits)
-            }
+        let Ok(exponent) = usize::try_from(self.exponent) else {
+            f.write_str("0.")?;
+            zeros(f, usize::try_from(-self.exponent - 1).unwrap_or(0))?;
+            return f.write_str(&self.digits);
+        };
+        let whole = exponent + 1;
+        if self.digits.len() <= whole {
+            f.write_str(&self.digits)?;
+            return zeros(f, whole - self.digits.len());
         }
+        let (whole, fraction) = self.digits.split_at(whole);
+        write!(f, "{whole}.{fraction}")
     }
 }
 

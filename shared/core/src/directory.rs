@@ -1,0 +1,215 @@
+use std::hash::{BuildHasher, RandomState};
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use dynashard_keys::PartitionKey;
+use futures_util::lock::Mutex as AsyncMutex;
+use lru::LruCache;
+
+use crate::ports::{Clock, Dated, Entropy, MetadataStore, StoreError};
+use crate::retry::{Attempts, within};
+use crate::{Code, CollectionMetadata, Deadline, Error, Lease, Settings};
+
+/// The collections whose metadata one execution environment keeps. An entry takes well under a
+/// kilobyte, so the cache stays below the smallest function's memory.
+const CACHED_COLLECTIONS: NonZeroUsize = NonZeroUsize::new(10_000).expect("not zero");
+
+/// What is known about collections, and for how long it may be believed.
+///
+/// Metadata is read strongly and kept for a lease; while the lease lives, a look-up costs no
+/// request. That a collection does not exist is never kept: a writer that believed it would create
+/// what another has grown.
+pub struct Directory<M, C, E> {
+    store: M,
+    clock: C,
+    entropy: E,
+    settings: Settings,
+    cache: Mutex<LruCache<PartitionKey, Known>>,
+    /// Whoever reads a collection's metadata holds its stripe, so that concurrent operations of one
+    /// batch share one read when a lease runs out.
+    reading: [AsyncMutex<()>; STRIPES],
+    stripe_hasher: RandomState,
+}
+
+/// Enough that two collections of one batch rarely wait for each other.
+const STRIPES: usize = 64;
+
+/// A collection's metadata with the right to act on it.
+#[derive(Debug, Clone)]
+pub struct Known {
+    /// What was read.
+    pub metadata: Arc<CollectionMetadata>,
+    /// Until when it may be used.
+    pub lease: Lease,
+}
+
+impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
+    /// An empty directory.
+    pub fn new(store: M, clock: C, entropy: E, settings: Settings) -> Self {
+        let cache = Mutex::new(LruCache::new(CACHED_COLLECTIONS));
+        Self {
+            store,
+            clock,
+            entropy,
+            settings,
+            cache,
+            reading: std::array::from_fn(|_| AsyncMutex::new(())),
+            stripe_hasher: RandomState::new(),
+        }
+    }
+
+    /// The collection's metadata, or `None` where no item was ever written to it.
+    pub async fn find(
+        &self,
+        partition: &PartitionKey,
+        deadline: Deadline,
+    ) -> Result<Option<Known>, Error> {
+        if let Some(known) = self.cached(partition) {
+            return Ok(Some(known));
+        }
+        let _reading = self.stripe(partition).lock().await;
+        if let Some(known) = self.cached(partition) {
+            return Ok(Some(known));
+        }
+        self.read_with_retries(partition, deadline).await
+    }
+
+    /// The collection's metadata; a collection that does not exist is created with one shard.
+    pub async fn find_or_create(
+        &self,
+        partition: &PartitionKey,
+        deadline: Deadline,
+    ) -> Result<Known, Error> {
+        if let Some(known) = self.cached(partition) {
+            return Ok(known);
+        }
+        let _reading = self.stripe(partition).lock().await;
+        if let Some(known) = self.cached(partition) {
+            return Ok(known);
+        }
+        let mut attempts = Attempts::new(&self.clock, &self.entropy, deadline);
+        loop {
+            if let Some(known) = self.read_with_retries(partition, deadline).await? {
+                return Ok(known);
+            }
+            let now_secs = self.clock.now().epoch_secs();
+            let placement = self.settings.placement;
+            let metadata = CollectionMetadata::first_write(partition.clone(), placement, now_secs);
+            match self.create(metadata).await {
+                Ok(known) => return Ok(known),
+                // Another writer was first: read what it created.
+                Err(StoreError::ConditionFailed { .. }) => {}
+                // A creation that may still arrive is harmless: it is conditional.
+                Err(StoreError::OutcomeUnknown(why)) => {
+                    attempts.pause(Error::new(Code::Unavailable, why)).await?;
+                }
+                Err(error) => attempts.pause(refusal(error)?).await?,
+            }
+        }
+    }
+
+    /// Creates a collection, unless it exists: then [`StoreError::ConditionFailed`].
+    pub(crate) async fn create(&self, metadata: CollectionMetadata) -> Result<Known, StoreError> {
+        let before = self.clock.now();
+        let Dated { server_secs, .. } = self.store.create(&metadata).await?;
+        Ok(self.keep(metadata, Lease::new(before, server_secs, self.settings.lease_term)))
+    }
+
+    /// Drops what is cached about a collection: an item has shown that it is out of date.
+    pub fn forget(&self, partition: &PartitionKey) {
+        self.lock().pop(partition);
+    }
+
+    /// The settings of the stack.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Time, for the use cases that stand on this directory.
+    pub(crate) fn clock(&self) -> &C {
+        &self.clock
+    }
+
+    /// Chance, for the use cases that stand on this directory.
+    pub(crate) fn entropy(&self) -> &E {
+        &self.entropy
+    }
+
+    fn cached(&self, partition: &PartitionKey) -> Option<Known> {
+        let now = self.clock.now();
+        let mut cache = self.lock();
+        let known = cache.get(partition)?;
+        if known.lease.is_live(now) {
+            return Some(known.clone());
+        }
+        cache.pop(partition);
+        None
+    }
+
+    fn stripe(&self, partition: &PartitionKey) -> &AsyncMutex<()> {
+        let hash = self.stripe_hasher.hash_one(partition);
+        let stripes = u64::try_from(STRIPES).unwrap_or(1);
+        &self.reading[usize::try_from(hash % stripes).unwrap_or(0)]
+    }
+
+    async fn read_with_retries(
+        &self,
+        partition: &PartitionKey,
+        deadline: Deadline,
+    ) -> Result<Option<Known>, Error> {
+        let mut attempts = Attempts::new(&self.clock, &self.entropy, deadline);
+        loop {
+            match within(&self.clock, deadline, self.read(partition)).await {
+                Some(Ok(found)) => return Ok(found),
+                Some(Err(error)) => attempts.pause(refusal(error)?).await?,
+                None => {
+                    let why = "the metadata could not be read in time";
+                    return Err(Error::new(Code::Unavailable, why));
+                }
+            }
+        }
+    }
+
+    async fn read(&self, partition: &PartitionKey) -> Result<Option<Known>, StoreError> {
+        let before = self.clock.now();
+        let Dated { value, server_secs } = self.store.get(partition).await?;
+        let lease = Lease::new(before, server_secs, self.settings.lease_term);
+        Ok(value.map(|metadata| self.keep(metadata, lease)))
+    }
+
+    fn keep(&self, metadata: CollectionMetadata, lease: Lease) -> Known {
+        let known = Known { metadata: Arc::new(metadata), lease };
+        self.lock().put(known.metadata.partition.clone(), known.clone());
+        known
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, LruCache<PartitionKey, Known>> {
+        // Nothing panics while the lock is held, and the cache is sound in any case.
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The error to give up with, if time runs out, after a request that did nothing; or the error to
+/// give up with at once, because another attempt would not help.
+pub(crate) fn refusal(error: StoreError) -> Result<Error, Error> {
+    match error {
+        StoreError::Throttled(throttle) => Ok(Error::new(Code::Throttled, throttle.to_string())),
+        StoreError::Conflict => {
+            Ok(Error::new(Code::Contended, "a transaction on the same item was running"))
+        }
+        StoreError::LeaseExpired => Ok(Error::new(
+            Code::Unavailable,
+            "the metadata lease ran out before the request was sent",
+        )),
+        StoreError::Unavailable(why) => Ok(Error::new(Code::Unavailable, why)),
+        StoreError::OutcomeUnknown(why) => Err(Error::new(Code::OutcomeUnknown, why)),
+        StoreError::Corrupt(what) => Err(Error::new(Code::CorruptData, what)),
+        StoreError::Rejected(why) => {
+            Err(Error::new(Code::Internal, format!("DynamoDB rejected a request: {why}")))
+        }
+        StoreError::Misconfigured(what) => Err(Error::new(Code::Internal, what)),
+        StoreError::ConditionFailed { .. } => {
+            Err(Error::new(Code::Internal, "a condition failed that was not set"))
+        }
+    }
+}

@@ -1,0 +1,158 @@
+use std::fmt;
+
+use dynashard_keys::KeyError;
+
+/// Why an operation did not do what was asked, and what the caller can do about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error {
+    code: Code,
+    message: String,
+}
+
+impl Error {
+    /// An error with a message for the caller. It must hold no item contents.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    /// The stable code.
+    pub fn code(&self) -> Code {
+        self.code
+    }
+
+    /// What the caller can do.
+    pub fn kind(&self) -> Kind {
+        self.code.kind()
+    }
+
+    /// The sentence that explains it. For [`Kind::Internal`] and [`Kind::Data`] it is for logs.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.code.as_str(), self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<KeyError> for Error {
+    fn from(error: KeyError) -> Self {
+        let code = match error {
+            KeyError::ShardCountOutOfRange { .. } | KeyError::ShardCountNotPowerOfTwo { .. } => {
+                Code::BadShardCount
+            }
+            KeyError::UnknownPlacement { .. } => Code::BadPlacement,
+            _ => Code::BadKey,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+/// What a caller does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Correct the request; the same one will fail again.
+    Invalid,
+    /// Nothing has that name.
+    NotFound,
+    /// The state is not the one that the request asked for: read again, then decide.
+    Conflict,
+    /// A limit was hit and nothing happened: slow down and send it again.
+    Throttled,
+    /// Nothing happened, for a passing reason: send it again.
+    Unavailable,
+    /// The write may have taken effect, now or later. Read, or repeat it under a precondition.
+    OutcomeUnknown,
+    /// Stored state breaks a rule. An operator must look; the log says where.
+    Data,
+    /// A fault of the system's own or of its configuration. The log says what.
+    Internal,
+}
+
+macro_rules! codes {
+    ($($(#[doc = $doc:literal])+ $name:ident = $text:literal, $kind:ident;)+) => {
+        /// The stable codes. Clients match on these texts: add, but never rename.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Code {
+            $($(#[doc = $doc])+ $name,)+
+        }
+
+        impl Code {
+            /// Every code.
+            pub const ALL: &[Self] = &[$(Self::$name,)+];
+
+            /// The text of the code on the wire.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $text,)+ }
+            }
+
+            /// What a caller does about it.
+            pub const fn kind(self) -> Kind {
+                match self { $(Self::$name => Kind::$kind,)+ }
+            }
+        }
+    };
+}
+
+codes! {
+    /// A partition key or sort key breaks a rule of its type.
+    BadKey = "bad_key", Invalid;
+    /// An attribute value that DynamoDB does not take.
+    BadItem = "bad_item", Invalid;
+    /// An attribute name that belongs to the system or to the table's keys.
+    ReservedAttribute = "reserved_attribute", Invalid;
+    /// The item carries a key that is not the one in the request.
+    KeyMismatch = "key_mismatch", Invalid;
+    /// Over 399 KB.
+    ItemTooLarge = "item_too_large", Invalid;
+    /// One key twice in one batch.
+    DuplicateKey = "duplicate_key", Invalid;
+    /// A page limit, a range or another parameter of a query.
+    BadParameter = "bad_parameter", Invalid;
+    /// A cursor that is damaged or of another version.
+    BadCursor = "bad_cursor", Invalid;
+    /// A cursor that came from another query.
+    CursorMismatch = "cursor_mismatch", Invalid;
+    /// A cursor that was good for the shard layout before a reshard.
+    CursorExpired = "cursor_expired", Invalid;
+    /// A shard count outside the range that the placement and the stack allow.
+    BadShardCount = "bad_shard_count", Invalid;
+    /// No placement of that name.
+    BadPlacement = "bad_placement", Invalid;
+    /// An operation that the collection's placement cannot do.
+    NotForPlacement = "not_for_placement", Invalid;
+    /// A read strategy that this version does not have.
+    UnsupportedStrategy = "unsupported_strategy", Invalid;
+    /// No such item.
+    ItemNotFound = "item_not_found", NotFound;
+    /// No such collection.
+    CollectionNotFound = "collection_not_found", NotFound;
+    /// `If-Match` or `If-None-Match` does not hold.
+    PreconditionFailed = "precondition_failed", Conflict;
+    /// The collection exists already.
+    CollectionExists = "collection_exists", Conflict;
+    /// The shard count of a running collection cannot be changed by this version.
+    ReshardUnavailable = "reshard_unavailable", Conflict;
+    /// DynamoDB's capacity was exceeded for as long as the request could wait.
+    Throttled = "throttled", Throttled;
+    /// Other writes to the same item won for as long as the request could wait.
+    Contended = "contended", Throttled;
+    /// DynamoDB could not be reached, or answered with a fault, and nothing was written.
+    Unavailable = "unavailable", Unavailable;
+    /// The collection is being resharded by a newer version than this.
+    Resharding = "resharding", Unavailable;
+    /// The time for the request ran out before this part of it was begun.
+    DeadlineExceeded = "deadline_exceeded", Unavailable;
+    /// Items carry a generation above their collection's metadata: it was restored or deleted.
+    MetadataBehind = "metadata_behind", Unavailable;
+    /// A write that timed out, or was answered after its lease.
+    OutcomeUnknown = "outcome_unknown", OutcomeUnknown;
+    /// An item or a metadata item that breaks a rule.
+    CorruptData = "corrupt_data", Data;
+    /// Missing permissions, a missing table, a fault in the code.
+    Internal = "internal", Internal;
+}

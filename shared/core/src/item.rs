@@ -1,0 +1,316 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use dynashard_keys::{ItemKey, Number, RESERVED_PREFIX, SortKey};
+
+use crate::settings::TableSchema;
+use crate::{Code, Error};
+
+/// The most that an item may take, key included: DynamoDB's 400 KB less 1 KB for the system's own
+/// attributes and the shard suffix, so that every item can be moved to every shard.
+pub const MAX_ITEM_BYTES: usize = 399 * 1_024;
+
+/// How deep DynamoDB lets lists and maps nest.
+pub const MAX_DEPTH: usize = 32;
+
+/// The names by which clients see an item's keys, whatever the table calls them.
+const CLIENT_KEY_NAMES: [&str; 2] = ["pk", "sk"];
+
+/// A value of DynamoDB's data model.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AttributeValue {
+    /// `S`
+    String(String),
+    /// `N`
+    Number(Number),
+    /// `B`
+    Binary(Vec<u8>),
+    /// `BOOL`
+    Bool(bool),
+    /// `NULL`
+    Null,
+    /// `L`
+    List(Vec<AttributeValue>),
+    /// `M`
+    Map(Attributes),
+    /// `SS`
+    StringSet(BTreeSet<String>),
+    /// `NS`
+    NumberSet(BTreeSet<Number>),
+    /// `BS`
+    BinarySet(BTreeSet<Vec<u8>>),
+}
+
+/// The attributes of an item by name.
+pub type Attributes = BTreeMap<String, AttributeValue>;
+
+impl AttributeValue {
+    /// What the value takes in an item, in bytes (AWS, "DynamoDB item sizes and formats").
+    pub fn stored_bytes(&self) -> usize {
+        const DOCUMENT_OVERHEAD: usize = 3;
+        const ELEMENT_OVERHEAD: usize = 1;
+        match self {
+            Self::String(text) => text.len(),
+            Self::Number(number) => number.stored_bytes(),
+            Self::Binary(bytes) => bytes.len(),
+            Self::Bool(_) | Self::Null => 1,
+            Self::List(values) => {
+                let elements = values.iter().map(|v| v.stored_bytes() + ELEMENT_OVERHEAD);
+                DOCUMENT_OVERHEAD + elements.sum::<usize>()
+            }
+            Self::Map(entries) => {
+                DOCUMENT_OVERHEAD + attributes_bytes(entries) + entries.len() * ELEMENT_OVERHEAD
+            }
+            Self::StringSet(set) => set.iter().map(String::len).sum(),
+            Self::NumberSet(set) => set.iter().map(Number::stored_bytes).sum(),
+            Self::BinarySet(set) => set.iter().map(Vec::len).sum(),
+        }
+    }
+
+    /// Checks the rules that DynamoDB puts on values, `depth` levels down.
+    fn check(&self, name: &str, depth: usize) -> Result<(), Error> {
+        let bad = |why: &str| Err(Error::new(Code::BadItem, format!("attribute {name:?} {why}")));
+        match self {
+            Self::List(_) | Self::Map(_) if depth >= MAX_DEPTH => {
+                bad("nests deeper than DynamoDB's 32 levels")
+            }
+            Self::List(values) => values.iter().try_for_each(|v| v.check(name, depth + 1)),
+            Self::Map(entries) => entries.values().try_for_each(|v| v.check(name, depth + 1)),
+            Self::StringSet(set) if set.is_empty() => bad("is an empty set"),
+            Self::NumberSet(set) if set.is_empty() => bad("is an empty set"),
+            Self::BinarySet(set) if set.is_empty() => bad("is an empty set"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The generation of a collection's layout. Every reshard raises it twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Generation(u64);
+
+impl Generation {
+    /// The generation with this number.
+    pub const fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// The number.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A random number that each write gives its item. The item's `ETag`, and what a guarded write
+/// compares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version(u64);
+
+impl Version {
+    /// The version with this number.
+    pub const fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// The number.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+/// An item as it lies in a shard.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredItem {
+    /// The client's attributes, without the key.
+    pub attributes: Attributes,
+    /// `_ds_g`: the generation of its last write or move.
+    pub generation: Generation,
+    /// `_ds_v`: the version of its last write.
+    pub version: Version,
+    /// `_ds_fwd`: it is no item but the marker that a moved item left behind.
+    pub forwarded: bool,
+}
+
+impl StoredItem {
+    /// Whether this is an item for clients: it exists and is no marker (protocol: "Live").
+    pub fn is_live(&self) -> bool {
+        !self.forwarded
+    }
+}
+
+/// An item from a client that was checked and may be written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewItem {
+    key: ItemKey,
+    attributes: Attributes,
+}
+
+impl NewItem {
+    /// Checks a client's item: names, values, size, and that a key it carries is its own. The key
+    /// is not kept among the attributes; it is shown to clients as `pk` and `sk` again when read.
+    pub fn new(
+        key: ItemKey,
+        mut attributes: Attributes,
+        schema: &TableSchema,
+    ) -> Result<Self, Error> {
+        take_key(&key, &mut attributes)?;
+        for (name, value) in &attributes {
+            check_name(name, schema)?;
+            value.check(name, 0)?;
+        }
+        let bytes = key.partition.as_str().len()
+            + schema.partition_key_name.len()
+            + sort_key_bytes(&key.sort)
+            + schema.sort_key_name.len()
+            + attributes_bytes(&attributes);
+        if bytes > MAX_ITEM_BYTES {
+            return Err(Error::new(
+                Code::ItemTooLarge,
+                format!(
+                    "the item takes {bytes} bytes; at most {MAX_ITEM_BYTES} (399 KB) are allowed"
+                ),
+            ));
+        }
+        Ok(Self { key, attributes })
+    }
+
+    /// The key.
+    pub fn key(&self) -> &ItemKey {
+        &self.key
+    }
+
+    /// The attributes without the key.
+    pub fn attributes(&self) -> &Attributes {
+        &self.attributes
+    }
+}
+
+/// Removes the key from a client's attributes, if they carry it, and checks that it is `key`.
+pub(crate) fn take_key(key: &ItemKey, attributes: &mut Attributes) -> Result<(), Error> {
+    let [pk, sk] = CLIENT_KEY_NAMES;
+    let sort = match &key.sort {
+        SortKey::String(text) => AttributeValue::String(text.to_string()),
+        SortKey::Number(number) => AttributeValue::Number(number.clone()),
+    };
+    let partition = AttributeValue::String(key.partition.to_string());
+    for (name, expected) in [(pk, partition), (sk, sort)] {
+        if attributes.remove(name).is_some_and(|carried| carried != expected) {
+            return Err(Error::new(
+                Code::KeyMismatch,
+                format!("the item's {name:?} is not the {name:?} of the request"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn check_name(name: &str, schema: &TableSchema) -> Result<(), Error> {
+    if name.is_empty() {
+        return Err(Error::new(Code::BadItem, "an attribute name is empty"));
+    }
+    if name.starts_with(RESERVED_PREFIX) {
+        return Err(Error::new(
+            Code::ReservedAttribute,
+            format!("the attribute {name:?} begins with \"_ds_\", which is reserved"),
+        ));
+    }
+    if name == schema.partition_key_name || name == schema.sort_key_name {
+        return Err(Error::new(
+            Code::ReservedAttribute,
+            format!("the attribute {name:?} is a key of the table; send keys as \"pk\" and \"sk\""),
+        ));
+    }
+    Ok(())
+}
+
+fn attributes_bytes(attributes: &Attributes) -> usize {
+    attributes.iter().map(|(name, value)| name.len() + value.stored_bytes()).sum()
+}
+
+fn sort_key_bytes(key: &SortKey) -> usize {
+    match key {
+        SortKey::String(text) => text.len(),
+        SortKey::Number(number) => number.stored_bytes(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dynashard_keys::PartitionKey;
+
+    use super::*;
+
+    fn key() -> ItemKey {
+        ItemKey::new(PartitionKey::new("p").expect("pk"), SortKey::string("s").expect("sk"))
+    }
+
+    fn string(length: usize) -> AttributeValue {
+        AttributeValue::String("x".repeat(length))
+    }
+
+    fn item(
+        attributes: impl IntoIterator<Item = (&'static str, AttributeValue)>,
+    ) -> Result<NewItem, Code> {
+        let attributes =
+            attributes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        NewItem::new(key(), attributes, &TableSchema::default()).map_err(|e| e.code())
+    }
+
+    #[test]
+    fn an_item_of_399_kb_is_the_largest() {
+        // pk, sk: 2 + 1 bytes each, and the attribute's name.
+        let room = MAX_ITEM_BYTES - 6 - 1;
+        assert!(item([("a", string(room))]).is_ok());
+        assert_eq!(item([("a", string(room + 1))]), Err(Code::ItemTooLarge));
+    }
+
+    #[test]
+    fn a_carried_key_must_be_the_requests_key_and_is_not_kept() {
+        let carried = item([("pk", string(1)), ("a", string(1))]);
+        assert_eq!(carried, Err(Code::KeyMismatch));
+        let own = item([
+            ("pk", AttributeValue::String("p".into())),
+            ("sk", AttributeValue::String("s".into())),
+            ("a", string(1)),
+        ])
+        .expect("own key");
+        assert_eq!(own.attributes().keys().collect::<Vec<_>>(), ["a"]);
+    }
+
+    #[test]
+    fn names_of_the_system_and_of_the_table_are_refused() {
+        assert_eq!(item([("_ds_g", string(1))]), Err(Code::ReservedAttribute));
+        assert_eq!(item([("", string(1))]), Err(Code::BadItem));
+        let schema =
+            TableSchema { partition_key_name: "file_path".into(), ..TableSchema::default() };
+        let attributes = Attributes::from([("file_path".to_owned(), string(1))]);
+        let refused = NewItem::new(key(), attributes, &schema).map_err(|e| e.code());
+        assert_eq!(refused, Err(Code::ReservedAttribute));
+    }
+
+    #[test]
+    fn values_that_dynamodb_refuses_are_refused_first() {
+        let nested = |levels: usize| {
+            (0..levels).fold(AttributeValue::Null, |inner, _| AttributeValue::List(vec![inner]))
+        };
+        assert!(item([("a", nested(MAX_DEPTH))]).is_ok());
+        assert_eq!(item([("a", nested(MAX_DEPTH + 1))]), Err(Code::BadItem));
+        assert_eq!(item([("a", AttributeValue::StringSet(BTreeSet::new()))]), Err(Code::BadItem));
+    }
+
+    #[test]
+    fn sizes_follow_the_developer_guide() {
+        let map = AttributeValue::Map(Attributes::from([("ab".to_owned(), string(3))]));
+        assert_eq!(map.stored_bytes(), 3 + 1 + 2 + 3);
+        assert_eq!(
+            AttributeValue::List(vec![string(3), AttributeValue::Null]).stored_bytes(),
+            3 + 4 + 2
+        );
+        assert_eq!(AttributeValue::Bool(true).stored_bytes(), 1);
+    }
+}

@@ -1,0 +1,115 @@
+use std::time::Duration;
+
+/// What the three clocks said at one moment.
+///
+/// Lambda freezes an environment between invocations, and a frozen monotonic clock would keep a
+/// lease young for ever. So time is read from three sources, and the one that advanced most counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Reading {
+    /// `CLOCK_BOOTTIME`: monotonic, and goes on through suspension.
+    pub boot: Duration,
+    /// The wall clock, since the epoch. It may jump.
+    pub wall: Duration,
+    /// The latest `Date` header from DynamoDB, in epoch seconds, if any was seen yet.
+    pub server_secs: Option<u64>,
+}
+
+impl Reading {
+    /// The wall clock in epoch seconds.
+    pub fn epoch_secs(&self) -> u64 {
+        self.wall.as_secs()
+    }
+}
+
+/// The right to act on what was read, for a limited time (protocol: "Lease").
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lease {
+    since: Reading,
+    term: Duration,
+}
+
+impl Lease {
+    /// A lease on what a strong read returned.
+    ///
+    /// `before` is the clock's reading from before the request was sent. `server_secs` is the
+    /// `Date` of the read's own answer: the latest `Date` from before may be as old as the last
+    /// invocation, and what was read was true when the server answered.
+    pub fn new(before: Reading, server_secs: Option<u64>, term: Duration) -> Self {
+        Self { since: Reading { server_secs, ..before }, term }
+    }
+
+    /// The largest age that any of the clocks gives.
+    pub fn age(&self, now: Reading) -> Duration {
+        let server = match (self.since.server_secs, now.server_secs) {
+            (Some(since), Some(now)) => Duration::from_secs(now.saturating_sub(since)),
+            _ => Duration::ZERO,
+        };
+        now.boot
+            .saturating_sub(self.since.boot)
+            .max(now.wall.saturating_sub(self.since.wall))
+            .max(server)
+    }
+
+    /// Whether the lease may still be acted on.
+    pub fn is_live(&self, now: Reading) -> bool {
+        self.age(now) < self.term
+    }
+}
+
+/// The moment by which a request must have answered, on the boot clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deadline {
+    at: Duration,
+}
+
+impl Deadline {
+    /// `time` from now.
+    pub fn after(now: Reading, time: Duration) -> Self {
+        Self { at: now.boot + time }
+    }
+
+    /// The time that is left; zero once it has passed.
+    pub fn remaining(&self, now: Reading) -> Duration {
+        self.at.saturating_sub(now.boot)
+    }
+
+    /// The earlier of two deadlines.
+    #[must_use]
+    pub fn min(self, other: Self) -> Self {
+        Self { at: self.at.min(other.at) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TERM: Duration = Duration::from_secs(5);
+
+    fn reading(boot: u64, wall: u64, server_secs: Option<u64>) -> Reading {
+        Reading { boot: Duration::from_secs(boot), wall: Duration::from_secs(wall), server_secs }
+    }
+
+    #[test]
+    fn any_clock_that_advanced_ends_a_lease() {
+        let lease = Lease::new(reading(100, 1_000, None), Some(1_000), TERM);
+        assert!(lease.is_live(reading(104, 1_004, Some(1_004))));
+        assert!(!lease.is_live(reading(105, 1_000, Some(1_000))), "boot clock");
+        assert!(!lease.is_live(reading(100, 1_005, Some(1_000))), "wall clock");
+        assert!(!lease.is_live(reading(100, 1_000, Some(1_005))), "DynamoDB's clock");
+    }
+
+    #[test]
+    fn a_wall_clock_that_jumps_back_does_not_prolong_a_lease() {
+        let lease = Lease::new(reading(100, 1_000, None), None, TERM);
+        assert_eq!(lease.age(reading(103, 10, None)), Duration::from_secs(3));
+    }
+
+    #[test]
+    fn regression_a_date_from_the_last_invocation_made_every_new_lease_old() {
+        // The environment slept ten minutes: the last Date it saw is from before.
+        let before = reading(700, 1_600, Some(1_000));
+        let lease = Lease::new(before, Some(1_600), TERM);
+        assert!(lease.is_live(reading(700, 1_600, Some(1_600))));
+    }
+}

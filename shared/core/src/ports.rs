@@ -1,0 +1,255 @@
+//! What the use cases need from the world, in the terms of the domain.
+//!
+//! One call of a store is one request to DynamoDB: a store never retries, never fans out and never
+//! decides. Its errors are what any implementation could suffer.
+
+use std::future::Future;
+use std::time::Duration;
+
+use dynashard_keys::{PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey};
+
+use crate::{CollectionMetadata, Generation, Lease, Reading, StoredItem, Throttle, Version};
+
+/// Time, as three clocks tell it.
+pub trait Clock: Send + Sync {
+    /// Reads the clocks.
+    fn now(&self) -> Reading;
+
+    /// Completes after `duration`.
+    fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send;
+}
+
+/// Chance.
+pub trait Entropy: Send + Sync {
+    /// A uniformly random number. Versions are drawn from it, so two environments must never draw
+    /// the same sequence.
+    fn next_u64(&self) -> u64;
+}
+
+/// The main table.
+pub trait ItemStore: Send + Sync {
+    /// `GetItem`.
+    fn get(
+        &self,
+        key: &PhysicalKey,
+        consistency: Consistency,
+    ) -> impl Future<Output = Result<Option<StoredItem>, StoreError>> + Send;
+
+    /// `PutItem` or `DeleteItem` under a condition and a lease.
+    fn write(&self, write: &Write) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// `BatchGetItem`, of at most [`MAX_KEYS_PER_BATCH_GET`] distinct keys.
+    fn batch_get(
+        &self,
+        keys: &[PhysicalKey],
+        consistency: Consistency,
+    ) -> impl Future<Output = Result<BatchPage, StoreError>> + Send;
+
+    /// `Query`: one page of one shard.
+    fn query(
+        &self,
+        query: &ShardQuery,
+    ) -> impl Future<Output = Result<ShardPage, StoreError>> + Send;
+}
+
+/// The metadata table.
+pub trait MetadataStore: Send + Sync {
+    /// A strongly consistent `GetItem`.
+    fn get(
+        &self,
+        partition: &PartitionKey,
+    ) -> impl Future<Output = Result<Dated<Option<CollectionMetadata>>, StoreError>> + Send;
+
+    /// `PutItem` where there is none. [`StoreError::ConditionFailed`] where there is.
+    fn create(
+        &self,
+        metadata: &CollectionMetadata,
+    ) -> impl Future<Output = Result<Dated<()>, StoreError>> + Send;
+}
+
+/// An answer, and the epoch second that the server put into its `Date` header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dated<T> {
+    /// What was answered.
+    pub value: T,
+    /// When, by the server's clock; `None` where the answer had no such header.
+    pub server_secs: Option<u64>,
+}
+
+/// The most keys of one `BatchGetItem`.
+pub const MAX_KEYS_PER_BATCH_GET: usize = 100;
+
+/// How current a read must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Consistency {
+    /// It sees every write that was answered before it began.
+    Strong,
+    /// At half the price, it may not.
+    Eventual,
+}
+
+/// One guarded write.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Write {
+    /// What is written.
+    pub key: PhysicalKey,
+    /// What happens to it.
+    pub action: Action,
+    /// What must hold, or nothing happens.
+    pub condition: Condition,
+    /// Nothing is sent once it has run out.
+    pub lease: Lease,
+}
+
+/// What a write does.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// Stores this item in place of what is there.
+    Put(StoredItem),
+    /// Removes what is there.
+    Delete,
+}
+
+/// What must hold for a write to happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Condition {
+    /// The guard of every write: what is there, if anything, has at most this generation.
+    pub generation: Generation,
+    /// What the operation itself asks for.
+    pub expected: Expected,
+}
+
+impl Condition {
+    /// Whether the condition holds of what is there. DynamoDB evaluates it as an expression; stores
+    /// in memory, and the use cases when they ask why it failed, evaluate it here.
+    pub fn holds(&self, existing: Option<&StoredItem>) -> bool {
+        self.generation_holds(existing) && self.expected.holds(existing)
+    }
+
+    /// Whether the guard alone holds.
+    pub fn generation_holds(&self, existing: Option<&StoredItem>) -> bool {
+        existing.is_none_or(|item| item.generation <= self.generation)
+    }
+}
+
+/// What an operation expects to find. A marker counts as nothing everywhere (protocol: "Live").
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expected {
+    /// Anything, or nothing.
+    Any,
+    /// No live item.
+    Absent,
+    /// A live item.
+    Live,
+    /// The live item of this version.
+    Version(Version),
+}
+
+impl Expected {
+    fn holds(self, existing: Option<&StoredItem>) -> bool {
+        let live = existing.filter(|item| item.is_live());
+        match self {
+            Self::Any => true,
+            Self::Absent => live.is_none(),
+            Self::Live => live.is_some(),
+            Self::Version(version) => live.is_some_and(|item| item.version == version),
+        }
+    }
+}
+
+/// One page of one shard, in sort-key order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ShardQuery {
+    /// The shard.
+    pub partition: PhysicalPartitionKey,
+    /// Which sort keys.
+    pub range: SortRange,
+    /// Ascending, or descending.
+    pub ascending: bool,
+    /// Where to go on: exclusive, and in the direction of the query. It need not exist.
+    pub after: Option<SortKey>,
+    /// At most so many items are read.
+    pub limit: u32,
+    /// How current.
+    pub consistency: Consistency,
+}
+
+/// A condition on sort keys.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub enum SortRange {
+    /// All of them.
+    #[default]
+    All,
+    /// String keys that begin so.
+    BeginsWith(String),
+    /// At least this.
+    From(SortKey),
+    /// At most this.
+    To(SortKey),
+    /// Between the two, both included.
+    Between(SortKey, SortKey),
+}
+
+impl SortRange {
+    /// Whether the range holds `key`.
+    pub fn contains(&self, key: &SortKey) -> bool {
+        match self {
+            Self::All => true,
+            Self::BeginsWith(prefix) => {
+                matches!(key, SortKey::String(text) if text.starts_with(prefix.as_str()))
+            }
+            Self::From(from) => key >= from,
+            Self::To(to) => key <= to,
+            Self::Between(from, to) => (from..=to).contains(&key),
+        }
+    }
+}
+
+/// What one page of a shard held, markers included.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ShardPage {
+    /// In the order of the query.
+    pub items: Vec<(SortKey, StoredItem)>,
+    /// Where the next page begins, or `None` at the end of the shard. DynamoDB may name one where
+    /// nothing follows, and may end a page early.
+    pub next: Option<SortKey>,
+    /// The items that were read and paid for.
+    pub items_read: u64,
+    /// The read units that DynamoDB reported.
+    pub consumed_rcu: f64,
+}
+
+/// What a `BatchGetItem` returned.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct BatchPage {
+    /// The items that exist.
+    pub items: Vec<(PhysicalKey, StoredItem)>,
+    /// The keys that DynamoDB left for another request.
+    pub unprocessed: Vec<PhysicalKey>,
+}
+
+/// What can go wrong with one request.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StoreError {
+    /// The condition did not hold, and nothing was written. What was there comes with it.
+    ConditionFailed {
+        /// What was there; `None` for nothing, and for metadata items.
+        existing: Option<Box<StoredItem>>,
+    },
+    /// A limit was hit, and nothing was written.
+    Throttled(Throttle),
+    /// A transaction on the same item was running, and nothing was written.
+    Conflict,
+    /// The lease had run out when the request was about to be sent, so it was not.
+    LeaseExpired,
+    /// DynamoDB refused the request as wrong, and nothing was written.
+    Rejected(String),
+    /// It could not be answered, and it certainly wrote nothing: a read, or never sent.
+    Unavailable(String),
+    /// It may have been, or may yet be, carried out.
+    OutcomeUnknown(String),
+    /// What was read breaks a rule of the data model; it says which field of what.
+    Corrupt(String),
+    /// A missing table or permission: the stack is set up wrongly.
+    Misconfigured(String),
+}

@@ -1,0 +1,273 @@
+//! Reads a page of a sharded collection.
+//!
+//! - [`Strategy::Ordered`] merges all shards into one exact sort-key order.
+//! - [`Strategy::Parallel`] reads all shards side by side, for whole collections whose order does
+//!   not matter: nothing is read twice and nothing waits for another shard.
+//!
+//! A page ends with a [`cursor`] that only the same query can resume.
+
+pub mod cursor;
+mod lanes;
+mod ordered;
+mod parallel;
+
+use std::fmt;
+use std::str::FromStr;
+
+use dynashard_keys::{PartitionKey, ShardCount, SortKey, SortKeyType};
+
+use crate::directory::Known;
+use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore, SortRange};
+use crate::retry::Attempts;
+use crate::{Code, Deadline, Error, Reader, StoredItem};
+use cursor::Cursor;
+
+/// The most items of one page.
+pub const MAX_LIMIT: u32 = 1_000;
+
+/// The items of a page when the client does not say.
+pub const DEFAULT_LIMIT: u32 = 100;
+
+/// How many shards are asked at once. More would not be faster on a function's share of a core,
+/// and fewer would make 256 shards wait.
+pub(crate) const FAN_OUT: usize = 32;
+
+/// A query of one collection.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Query {
+    /// The collection.
+    pub partition: PartitionKey,
+    /// Which sort keys.
+    pub range: SortRange,
+    /// Ascending, or descending.
+    pub ascending: bool,
+    /// The most items of the page, 1 to [`MAX_LIMIT`].
+    pub limit: u32,
+    /// How the shards are read.
+    pub strategy: Strategy,
+    /// How current.
+    pub consistency: Consistency,
+    /// The cursor of the page before.
+    pub cursor: Option<String>,
+}
+
+impl Query {
+    /// The first page of everything, in order.
+    pub fn all(partition: PartitionKey) -> Self {
+        Self {
+            partition,
+            range: SortRange::All,
+            ascending: true,
+            limit: DEFAULT_LIMIT,
+            strategy: Strategy::Ordered,
+            consistency: Consistency::Eventual,
+            cursor: None,
+        }
+    }
+
+    fn check(&self, sort_key_type: SortKeyType) -> Result<(), Error> {
+        let bad = |why: String| Err(Error::new(Code::BadParameter, why));
+        if self.limit == 0 || self.limit > MAX_LIMIT {
+            return bad(format!("the limit {} is not between 1 and {MAX_LIMIT}", self.limit));
+        }
+        let of_the_type = |key: &SortKey| key.is(sort_key_type);
+        match &self.range {
+            SortRange::BeginsWith(_) if sort_key_type == SortKeyType::Number => {
+                bad("begins_with is for string sort keys, and this table's are numbers".to_owned())
+            }
+            SortRange::BeginsWith(prefix) if prefix.is_empty() => {
+                bad("begins_with is empty".to_owned())
+            }
+            SortRange::BeginsWith(prefix) if prefix.len() > SortKey::MAX_BYTES => {
+                bad("begins_with is longer than any sort key".to_owned())
+            }
+            SortRange::Between(from, to) if from > to => {
+                bad("from lies above to, so nothing can match".to_owned())
+            }
+            SortRange::From(key) | SortRange::To(key) if !of_the_type(key) => {
+                bad("from and to must have the type of the sort key".to_owned())
+            }
+            SortRange::Between(from, to) if !of_the_type(from) || !of_the_type(to) => {
+                bad("from and to must have the type of the sort key".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// How the shards of a collection are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Strategy {
+    /// In exact sort-key order over all shards.
+    #[default]
+    Ordered,
+    /// All shards at once, in no order between shards.
+    Parallel,
+}
+
+impl Strategy {
+    /// The name in requests.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ordered => "ordered",
+            Self::Parallel => "parallel",
+        }
+    }
+}
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Strategy {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        [Self::Ordered, Self::Parallel].into_iter().find(|s| s.as_str() == text).ok_or_else(|| {
+            Error::new(
+                Code::UnsupportedStrategy,
+                format!("there is no strategy {text:?}: choose ordered or parallel"),
+            )
+        })
+    }
+}
+
+/// A page of a collection.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueryPage {
+    /// At most as many items as the limit; fewer where the byte budget ended the page.
+    pub items: Vec<(SortKey, StoredItem)>,
+    /// Resumes the query; `None` at its end.
+    pub cursor: Option<String>,
+    /// The shards that were read.
+    pub shards: ShardCount,
+    /// The items that were read and paid for, markers and repetitions included.
+    pub items_read: u64,
+    /// The read units that DynamoDB reported.
+    pub consumed_rcu: f64,
+}
+
+/// How large the body of a page may grow.
+#[derive(Clone, Copy)]
+pub struct PageBudget<'a> {
+    /// The most bytes of all items together. A single item is returned however large it is.
+    pub max_bytes: usize,
+    /// What an item takes in the body, in bytes.
+    pub measure: &'a (dyn Fn(&SortKey, &StoredItem) -> usize + Sync),
+}
+
+impl PageBudget<'_> {
+    /// No limit but the number of items.
+    pub const UNLIMITED: PageBudget<'static> =
+        PageBudget { max_bytes: usize::MAX, measure: &|_, _| 0 };
+}
+
+impl fmt::Debug for PageBudget<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PageBudget").field("max_bytes", &self.max_bytes).finish_non_exhaustive()
+    }
+}
+
+/// The items of a page as they are taken in, within limit and budget.
+struct Page<'a> {
+    items: Vec<(SortKey, StoredItem)>,
+    limit: usize,
+    bytes: usize,
+    budget: PageBudget<'a>,
+}
+
+impl<'a> Page<'a> {
+    fn new(limit: u32, budget: PageBudget<'a>) -> Self {
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        Self { items: Vec::new(), limit, bytes: 0, budget }
+    }
+
+    fn is_full(&self) -> bool {
+        self.items.len() >= self.limit
+    }
+
+    /// Whether the item still fits.
+    fn admits(&self, key: &SortKey, item: &StoredItem) -> bool {
+        let bytes = (self.budget.measure)(key, item);
+        self.items.is_empty()
+            || (!self.is_full() && self.bytes.saturating_add(bytes) <= self.budget.max_bytes)
+    }
+
+    fn push(&mut self, key: SortKey, item: StoredItem) {
+        self.bytes = self.bytes.saturating_add((self.budget.measure)(&key, &item));
+        self.items.push((key, item));
+    }
+}
+
+/// What reading cost so far.
+#[derive(Debug, Clone, Copy, Default)]
+struct Cost {
+    items_read: u64,
+    consumed_rcu: f64,
+}
+
+/// Why a page was given up.
+enum Abandon {
+    /// An item is ahead of the metadata, or the layout changed while the page was read: begin it
+    /// again.
+    Redo,
+    Failed(Error),
+}
+
+impl From<Error> for Abandon {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
+    /// Reads one page. A collection that was never written is an empty page with one shard.
+    pub async fn query(
+        &self,
+        query: &Query,
+        budget: PageBudget<'_>,
+        deadline: Deadline,
+    ) -> Result<QueryPage, Error> {
+        query.check(self.directory().settings().schema.sort_key_type)?;
+        let cursor = query.cursor.as_deref().map(|text| Cursor::decode(text, query)).transpose()?;
+        let mut attempts = Attempts::new(self.clock(), self.directory().entropy(), deadline);
+        loop {
+            let Some(known) = self.directory().find(&query.partition, deadline).await? else {
+                return Ok(QueryPage {
+                    items: Vec::new(),
+                    cursor: None,
+                    shards: ShardCount::ONE,
+                    items_read: 0,
+                    consumed_rcu: 0.0,
+                });
+            };
+            crate::write::check_phase(&known)?;
+            let page = match query.strategy {
+                Strategy::Ordered => {
+                    self.ordered_page(query, cursor.as_ref(), known, budget, deadline).await
+                }
+                Strategy::Parallel => {
+                    self.parallel_page(query, cursor.as_ref(), known, budget, deadline).await
+                }
+            };
+            match page {
+                Ok(page) => return Ok(page),
+                Err(Abandon::Failed(error)) => return Err(error),
+                Err(Abandon::Redo) => {
+                    self.directory().forget(&query.partition);
+                    attempts.refresh().await?;
+                }
+            }
+        }
+    }
+
+    /// Metadata that may still be acted on and says what `known` said, or a reason to begin again.
+    async fn renewed(&self, known: &Known, deadline: Deadline) -> Result<Known, Abandon> {
+        match self.directory().find(&known.metadata.partition, deadline).await? {
+            Some(fresh) if fresh.metadata == known.metadata => Ok(fresh),
+            _ => Err(Abandon::Redo),
+        }
+    }
+}

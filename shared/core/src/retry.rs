@@ -1,0 +1,107 @@
+use std::future::Future;
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+
+use crate::lease::Deadline;
+use crate::ports::{Clock, Entropy};
+use crate::{Code, Error};
+
+/// Exponential back-off with full jitter: a delay drawn evenly between zero and a bound that
+/// doubles with every attempt (AWS Architecture Blog, "Exponential Backoff And Jitter").
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Backoff {
+    /// The bound of the first delay.
+    pub base: Duration,
+    /// The bound that no delay exceeds.
+    pub cap: Duration,
+}
+
+impl Backoff {
+    /// For requests that DynamoDB refused: its own answer takes a few milliseconds, and a partition
+    /// refills every second.
+    pub const STANDARD: Self =
+        Self { base: Duration::from_millis(25), cap: Duration::from_secs(1) };
+
+    /// The delay after attempt number `attempt` (from 0), given a uniformly random `draw`.
+    pub fn delay(&self, attempt: u32, draw: u64) -> Duration {
+        let bound = self.base.saturating_mul(2_u32.saturating_pow(attempt)).min(self.cap);
+        let nanos = u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX);
+        let scaled = (u128::from(draw) * u128::from(nanos)) >> 64;
+        Duration::from_nanos(u64::try_from(scaled).unwrap_or(nanos))
+    }
+}
+
+/// One operation's attempts: how many there were, and whether there is time for another.
+pub(crate) struct Attempts<'a, C, E> {
+    clock: &'a C,
+    entropy: &'a E,
+    deadline: Deadline,
+    made: u32,
+    refreshes: u32,
+}
+
+/// How often an operation may find that an item is ahead of the metadata before it gives up
+/// (protocol: A4, "after a bounded number of refreshes").
+const MAX_REFRESHES: u32 = 5;
+
+impl<'a, C: Clock, E: Entropy> Attempts<'a, C, E> {
+    pub(crate) fn new(clock: &'a C, entropy: &'a E, deadline: Deadline) -> Self {
+        Self { clock, entropy, deadline, made: 0, refreshes: 0 }
+    }
+
+    /// Waits before the next attempt, or returns `refusal` if the deadline leaves no time for one.
+    pub(crate) async fn pause(&mut self, refusal: Error) -> Result<(), Error> {
+        let delay = Backoff::STANDARD.delay(self.made, self.entropy.next_u64());
+        self.made = self.made.saturating_add(1);
+        if delay >= self.deadline.remaining(self.clock.now()) {
+            return Err(refusal);
+        }
+        self.clock.sleep(delay).await;
+        Ok(())
+    }
+
+    /// As [`Attempts::pause`], for an item that is ahead of the metadata: metadata is read again
+    /// at once, but not for ever.
+    pub(crate) async fn refresh(&mut self) -> Result<(), Error> {
+        self.refreshes += 1;
+        let behind = Error::new(
+            Code::MetadataBehind,
+            "items carry a generation above their collection's metadata; \
+             was the metadata table restored or deleted alone?",
+        );
+        if self.refreshes > MAX_REFRESHES {
+            return Err(behind);
+        }
+        self.pause(behind).await
+    }
+}
+
+/// The future's output, or `None` if the deadline passes first.
+pub(crate) async fn within<F: Future>(
+    clock: &impl Clock,
+    deadline: Deadline,
+    future: F,
+) -> Option<F::Output> {
+    let timeout = clock.sleep(deadline.remaining(clock.now()));
+    match select(pin!(future), pin!(timeout)).await {
+        Either::Left((output, _)) => Some(output),
+        Either::Right(((), _)) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_fill_the_range_up_to_a_doubling_bound() {
+        let backoff = Backoff { base: Duration::from_millis(10), cap: Duration::from_millis(100) };
+        assert_eq!(backoff.delay(0, 0), Duration::ZERO);
+        assert_eq!(backoff.delay(0, 1 << 63), Duration::from_millis(5));
+        assert_eq!(backoff.delay(3, 1 << 63), Duration::from_millis(40));
+        assert!(backoff.delay(4, u64::MAX) < Duration::from_millis(100));
+        assert!(backoff.delay(u32::MAX, u64::MAX) > Duration::from_millis(99), "no overflow");
+    }
+}

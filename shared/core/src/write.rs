@@ -1,0 +1,375 @@
+use dynashard_keys::{ItemKey, PhysicalKey, ShardId};
+use futures_util::stream::{self, TryStreamExt};
+
+use crate::directory::{Directory, Known, refusal};
+use crate::item::take_key;
+use crate::ports::{
+    Action, Clock, Condition, Consistency, Entropy, Expected, ItemStore, MetadataStore, StoreError,
+    Write,
+};
+use crate::query::FAN_OUT;
+use crate::retry::{Attempts, within};
+use crate::{Attributes, Code, Deadline, Error, NewItem, Phase, StoredItem, Version, merge_patch};
+
+/// Puts, patches and deletes single items.
+///
+/// Every write is one guarded request to the item's home (protocol: "The guard on every write").
+/// What DynamoDB definitely refused is sent again, with full jitter, until the deadline; a write
+/// whose fate is unknown never is.
+pub struct Writer<I, M, C, E> {
+    items: I,
+    directory: Directory<M, C, E>,
+}
+
+/// What the client asked about the item that is there (RFC 9110, 13.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Precondition {
+    /// Nothing.
+    None,
+    /// `If-None-Match: *`: there is no item.
+    Absent,
+    /// `If-Match: *`: there is an item.
+    Exists,
+    /// `If-Match: "<etag>"`: there is this version of it.
+    Version(Version),
+}
+
+/// Where a write landed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Written {
+    /// The item's shard.
+    pub shard: ShardId,
+    /// The version that the write gave it.
+    pub version: Version,
+}
+
+/// What became of one request that was answered in time.
+enum Step {
+    Done,
+    /// The guard held, but not what the operation expected.
+    Unexpected,
+    /// Nothing happened, and the operation begins again.
+    Again,
+}
+
+impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
+    /// A writer over these stores.
+    pub fn new(items: I, directory: Directory<M, C, E>) -> Self {
+        Self { items, directory }
+    }
+
+    /// What the writer knows about collections.
+    pub fn directory(&self) -> &Directory<M, C, E> {
+        &self.directory
+    }
+
+    /// Stores an item in place of what is there.
+    pub async fn put(
+        &self,
+        item: &NewItem,
+        precondition: Precondition,
+        deadline: Deadline,
+    ) -> Result<Written, Error> {
+        let key = item.key();
+        let version = self.draw_version();
+        let mut attempts = self.attempts(deadline);
+        loop {
+            let known = self.directory.find_or_create(&key.partition, deadline).await?;
+            let shard = self.place(key, &known)?;
+            if precondition != Precondition::None {
+                refuse_random(&known, "If-Match and If-None-Match")?;
+            }
+            let item = StoredItem {
+                attributes: item.attributes().clone(),
+                generation: known.metadata.generation,
+                version,
+                forwarded: false,
+            };
+            let write = self.guarded(key, shard, Action::Put(item), expected(precondition), &known);
+            match self.send(&write, key, deadline, &mut attempts).await? {
+                Step::Done => return Ok(Written { shard, version }),
+                Step::Unexpected => return Err(precondition_failed()),
+                Step::Again => {}
+            }
+        }
+    }
+
+    /// Removes an item. That there was none is success, unless the precondition asks for one.
+    pub async fn delete(
+        &self,
+        key: &ItemKey,
+        precondition: Precondition,
+        deadline: Deadline,
+    ) -> Result<(), Error> {
+        let mut attempts = self.attempts(deadline);
+        loop {
+            let Some(known) = self.directory.find(&key.partition, deadline).await? else {
+                return match precondition {
+                    Precondition::None | Precondition::Absent => Ok(()),
+                    Precondition::Exists | Precondition::Version(_) => Err(precondition_failed()),
+                };
+            };
+            check_phase(&known)?;
+            let Some(shard) = known.metadata.placement.home(key, known.metadata.number_of_shards)
+            else {
+                if precondition != Precondition::None {
+                    refuse_random(&known, "If-Match")?;
+                }
+                return self.delete_everywhere(key, deadline).await;
+            };
+            let write = self.guarded(key, shard, Action::Delete, expected(precondition), &known);
+            match self.send(&write, key, deadline, &mut attempts).await? {
+                Step::Done => return Ok(()),
+                Step::Unexpected => return Err(precondition_failed()),
+                Step::Again => {}
+            }
+        }
+    }
+
+    /// Merges `patch` into an item (RFC 7396): a strong read, and a write on condition that the
+    /// version read is still there.
+    pub async fn patch(
+        &self,
+        key: &ItemKey,
+        mut patch: Attributes,
+        precondition: Precondition,
+        deadline: Deadline,
+    ) -> Result<Written, Error> {
+        take_key(key, &mut patch)?;
+        let mut attempts = self.attempts(deadline);
+        loop {
+            let Some(known) = self.directory.find(&key.partition, deadline).await? else {
+                return Err(nothing_to_patch(precondition));
+            };
+            refuse_random(&known, "PATCH")?;
+            let shard = self.place(key, &known)?;
+            let physical = key.at(shard, self.directory.settings().schema.separator);
+            let Some(existing) =
+                self.read_home(&physical, &known, key, deadline, &mut attempts).await?
+            else {
+                continue;
+            };
+            let Some(existing) = existing.filter(StoredItem::is_live) else {
+                return Err(nothing_to_patch(precondition));
+            };
+            let found = Condition {
+                generation: known.metadata.generation,
+                expected: expected(precondition),
+            };
+            if !found.holds(Some(&existing)) {
+                return Err(precondition_failed());
+            }
+
+            let seen = existing.version;
+            let mut attributes = existing.attributes;
+            merge_patch(&mut attributes, patch.clone());
+            let item = NewItem::new(key.clone(), attributes, &self.directory.settings().schema)?;
+            let version = self.draw_version();
+            let item = StoredItem {
+                attributes: item.attributes().clone(),
+                generation: known.metadata.generation,
+                version,
+                forwarded: false,
+            };
+            let unchanged = Expected::Version(seen);
+            let write = self.guarded(key, shard, Action::Put(item), unchanged, &known);
+            match self.send(&write, key, deadline, &mut attempts).await? {
+                Step::Done => return Ok(Written { shard, version }),
+                Step::Unexpected if matches!(precondition, Precondition::Version(_)) => {
+                    return Err(precondition_failed());
+                }
+                Step::Unexpected => {
+                    let why = "other writes to the item came between its read and its write";
+                    attempts.pause(Error::new(Code::Contended, why)).await?;
+                }
+                Step::Again => {}
+            }
+        }
+    }
+
+    /// A strong read of an item's home, or `None` to begin again.
+    async fn read_home(
+        &self,
+        physical: &PhysicalKey,
+        known: &Known,
+        key: &ItemKey,
+        deadline: Deadline,
+        attempts: &mut Attempts<'_, C, E>,
+    ) -> Result<Option<Option<StoredItem>>, Error> {
+        let read = self.items.get(physical, Consistency::Strong);
+        match within(self.clock(), deadline, read).await {
+            Some(Ok(item)) => {
+                if item.as_ref().is_some_and(|i| i.generation > known.metadata.generation) {
+                    self.directory.forget(&key.partition);
+                    attempts.refresh().await?;
+                    return Ok(None);
+                }
+                // What was read after the lease is thrown away (protocol: "Lease").
+                Ok(known.lease.is_live(self.clock().now()).then_some(item))
+            }
+            Some(Err(error)) => {
+                attempts.pause(refusal(error)?).await?;
+                Ok(None)
+            }
+            None => Err(Error::new(Code::Unavailable, "the item could not be read in time")),
+        }
+    }
+
+    /// Removes an item of a random collection from wherever it is: only its write knew the shard.
+    async fn delete_everywhere(&self, key: &ItemKey, deadline: Deadline) -> Result<(), Error> {
+        let Some(known) = self.directory.find(&key.partition, deadline).await? else {
+            return Ok(());
+        };
+        let shards = known.metadata.placement.shards(known.metadata.number_of_shards);
+        stream::iter(shards.map(|shard| Ok(self.delete_in(key, shard, deadline))))
+            .try_buffer_unordered(FAN_OUT)
+            .try_collect()
+            .await
+    }
+
+    async fn delete_in(
+        &self,
+        key: &ItemKey,
+        shard: ShardId,
+        deadline: Deadline,
+    ) -> Result<(), Error> {
+        let mut attempts = self.attempts(deadline);
+        loop {
+            let Some(known) = self.directory.find(&key.partition, deadline).await? else {
+                return Ok(());
+            };
+            check_phase(&known)?;
+            let physical = key.at(shard, self.directory.settings().schema.separator);
+            // A read costs a half of what a delete of nothing does, and nearly every shard holds
+            // nothing.
+            match self.read_home(&physical, &known, key, deadline, &mut attempts).await? {
+                None => continue,
+                Some(None) => return Ok(()),
+                Some(Some(_)) => {}
+            }
+            let write = self.guarded(key, shard, Action::Delete, Expected::Any, &known);
+            match self.send(&write, key, deadline, &mut attempts).await? {
+                Step::Done => return Ok(()),
+                Step::Unexpected | Step::Again => {}
+            }
+        }
+    }
+
+    /// Sends one guarded write and sorts out what its answer means.
+    async fn send(
+        &self,
+        write: &Write,
+        key: &ItemKey,
+        deadline: Deadline,
+        attempts: &mut Attempts<'_, C, E>,
+    ) -> Result<Step, Error> {
+        let answer = within(self.clock(), deadline, self.items.write(write)).await;
+        let in_lease = write.lease.is_live(self.clock().now());
+        match answer {
+            Some(Ok(())) if in_lease => Ok(Step::Done),
+            Some(Ok(())) => Err(Error::new(
+                Code::OutcomeUnknown,
+                "the write was answered after its metadata lease had run out",
+            )),
+            None => Err(Error::new(Code::OutcomeUnknown, "the write was not answered in time")),
+            Some(Err(StoreError::ConditionFailed { existing })) => {
+                if !write.condition.generation_holds(existing.as_deref()) {
+                    self.directory.forget(&key.partition);
+                    attempts.refresh().await?;
+                    Ok(Step::Again)
+                } else if in_lease && write.condition.expected != Expected::Any {
+                    Ok(Step::Unexpected)
+                } else {
+                    // It had no effect, so an answer after the lease is simply asked for again.
+                    let why = "the answer came after the metadata lease had run out";
+                    attempts.pause(Error::new(Code::Unavailable, why)).await?;
+                    Ok(Step::Again)
+                }
+            }
+            Some(Err(error)) => {
+                attempts.pause(refusal(error)?).await?;
+                Ok(Step::Again)
+            }
+        }
+    }
+
+    fn guarded(
+        &self,
+        key: &ItemKey,
+        shard: ShardId,
+        action: Action,
+        expected: Expected,
+        known: &Known,
+    ) -> Write {
+        Write {
+            key: key.at(shard, self.directory.settings().schema.separator),
+            action,
+            condition: Condition { generation: known.metadata.generation, expected },
+            lease: known.lease,
+        }
+    }
+
+    fn place(&self, key: &ItemKey, known: &Known) -> Result<ShardId, Error> {
+        check_phase(known)?;
+        let metadata = &known.metadata;
+        let draw = self.directory.entropy().next_u64();
+        Ok(metadata.placement.place(key, metadata.number_of_shards, draw))
+    }
+
+    fn draw_version(&self) -> Version {
+        Version::new(self.directory.entropy().next_u64())
+    }
+
+    pub(crate) fn clock(&self) -> &C {
+        self.directory.clock()
+    }
+
+    fn attempts(&self, deadline: Deadline) -> Attempts<'_, C, E> {
+        Attempts::new(self.clock(), self.directory.entropy(), deadline)
+    }
+}
+
+/// A collection in another phase was put there by a version that can reshard; this one must not
+/// touch its items.
+pub(crate) fn check_phase(known: &Known) -> Result<(), Error> {
+    match known.metadata.phase {
+        Phase::Stable => Ok(()),
+        Phase::Forward { .. } | Phase::Move { .. } => Err(Error::new(
+            Code::Resharding,
+            "the collection is being resharded, which this version cannot follow",
+        )),
+    }
+}
+
+fn refuse_random(known: &Known, what: &str) -> Result<(), Error> {
+    if known.metadata.placement.is_calculated() {
+        return Ok(());
+    }
+    Err(Error::new(
+        Code::NotForPlacement,
+        format!("{what} needs to know an item's shard, and the collection's placement is random"),
+    ))
+}
+
+fn expected(precondition: Precondition) -> Expected {
+    match precondition {
+        Precondition::None => Expected::Any,
+        Precondition::Absent => Expected::Absent,
+        Precondition::Exists => Expected::Live,
+        Precondition::Version(version) => Expected::Version(version),
+    }
+}
+
+fn precondition_failed() -> Error {
+    Error::new(Code::PreconditionFailed, "the item is not what If-Match or If-None-Match asks for")
+}
+
+/// A failed `If-Match` comes before a missing item (RFC 9110, 13.2.2).
+fn nothing_to_patch(precondition: Precondition) -> Error {
+    match precondition {
+        Precondition::None | Precondition::Absent => {
+            Error::new(Code::ItemNotFound, "there is no such item")
+        }
+        Precondition::Exists | Precondition::Version(_) => precondition_failed(),
+    }
+}
