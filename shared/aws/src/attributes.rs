@@ -1,0 +1,153 @@
+//! DynamoDB's attribute values and the core's, and how a stored item is laid out.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::primitives::Blob;
+use aws_sdk_dynamodb::types::AttributeValue as Sdk;
+use dynashard_core::ports::StoreError;
+use dynashard_core::{AttributeValue, Attributes, Generation, StoredItem, TableSchema, Version};
+use dynashard_keys::{Number, PhysicalKey, SortKey, SortKeyType};
+
+/// `_ds_g`: the generation of an item's last write or move. Must be kept stable.
+pub(crate) const GENERATION: &str = "_ds_g";
+/// `_ds_v`: the version of an item's last write. Must be kept stable.
+pub(crate) const VERSION: &str = "_ds_v";
+/// `_ds_fwd`: marks what is no item but a marker. Must be kept stable.
+pub(crate) const FORWARDED: &str = "_ds_fwd";
+
+/// The key as DynamoDB takes it.
+pub(crate) fn key(key: &PhysicalKey, schema: &TableSchema) -> HashMap<String, Sdk> {
+    HashMap::from([
+        (schema.partition_key_name.clone(), Sdk::S(key.partition.as_str().to_owned())),
+        (schema.sort_key_name.clone(), sort_key(&key.sort)),
+    ])
+}
+
+/// A sort key as DynamoDB takes it.
+pub(crate) fn sort_key(key: &SortKey) -> Sdk {
+    match key {
+        SortKey::String(text) => Sdk::S(text.to_string()),
+        SortKey::Number(number) => Sdk::N(number.to_string()),
+    }
+}
+
+/// The sort key of an item from DynamoDB.
+pub(crate) fn take_sort_key(
+    item: &mut HashMap<String, Sdk>,
+    schema: &TableSchema,
+) -> Result<SortKey, StoreError> {
+    let name = &schema.sort_key_name;
+    let wrong = |why: &str| StoreError::Corrupt(format!("the key {name:?} {why}"));
+    let (text, r#type) = match item.remove(name) {
+        Some(Sdk::S(text)) => (text, SortKeyType::String),
+        Some(Sdk::N(text)) => (text, SortKeyType::Number),
+        Some(_) => return Err(wrong("is neither a string nor a number")),
+        None => return Err(wrong("is missing")),
+    };
+    SortKey::parse(&text, r#type).map_err(|e| wrong(&e.to_string()))
+}
+
+/// The partition key of an item from DynamoDB, as text.
+pub(crate) fn take_partition_key(
+    item: &mut HashMap<String, Sdk>,
+    schema: &TableSchema,
+) -> Result<String, StoreError> {
+    let name = &schema.partition_key_name;
+    let Some(Sdk::S(text)) = item.remove(name) else {
+        return Err(StoreError::Corrupt(format!("the key {name:?} is missing or no string")));
+    };
+    Ok(text)
+}
+
+/// A whole item as DynamoDB takes it.
+pub(crate) fn encode_item(
+    at: &PhysicalKey,
+    item: &StoredItem,
+    schema: &TableSchema,
+) -> HashMap<String, Sdk> {
+    let mut encoded = key(at, schema);
+    encoded.extend(item.attributes.iter().map(|(name, value)| (name.clone(), encode(value))));
+    encoded.insert(GENERATION.to_owned(), number(item.generation.get()));
+    encoded.insert(VERSION.to_owned(), number(item.version.get()));
+    if item.forwarded {
+        encoded.insert(FORWARDED.to_owned(), Sdk::Bool(true));
+    }
+    encoded
+}
+
+/// An item from DynamoDB whose key was taken out. An item without the system's attributes was not
+/// written through it; it counts as of generation and version 0.
+pub(crate) fn decode_item(
+    mut item: HashMap<String, Sdk>,
+    schema: &TableSchema,
+) -> Result<StoredItem, StoreError> {
+    item.remove(&schema.partition_key_name);
+    item.remove(&schema.sort_key_name);
+    let mut take_number = |name: &str| match item.remove(name) {
+        None => Ok(0),
+        Some(Sdk::N(text)) => text
+            .parse::<u64>()
+            .map_err(|_| StoreError::Corrupt(format!("{name} is {text:?}, no unsigned number"))),
+        Some(_) => Err(StoreError::Corrupt(format!("{name} is no number"))),
+    };
+    let generation = Generation::new(take_number(GENERATION)?);
+    let version = Version::new(take_number(VERSION)?);
+    let forwarded = item.remove(FORWARDED).is_some();
+    let attributes = item
+        .into_iter()
+        .map(|(name, value)| decode(value).map(|value| (name, value)))
+        .collect::<Result<Attributes, _>>()?;
+    Ok(StoredItem { attributes, generation, version, forwarded })
+}
+
+/// A number as DynamoDB takes it.
+pub(crate) fn number(value: u64) -> Sdk {
+    Sdk::N(value.to_string())
+}
+
+fn encode(value: &AttributeValue) -> Sdk {
+    match value {
+        AttributeValue::String(text) => Sdk::S(text.clone()),
+        AttributeValue::Number(number) => Sdk::N(number.to_string()),
+        AttributeValue::Binary(bytes) => Sdk::B(Blob::new(bytes.clone())),
+        AttributeValue::Bool(value) => Sdk::Bool(*value),
+        AttributeValue::Null => Sdk::Null(true),
+        AttributeValue::List(values) => Sdk::L(values.iter().map(encode).collect()),
+        AttributeValue::Map(entries) => {
+            Sdk::M(entries.iter().map(|(name, value)| (name.clone(), encode(value))).collect())
+        }
+        AttributeValue::StringSet(set) => Sdk::Ss(set.iter().cloned().collect()),
+        AttributeValue::NumberSet(set) => Sdk::Ns(set.iter().map(Number::to_string).collect()),
+        AttributeValue::BinarySet(set) => {
+            Sdk::Bs(set.iter().map(|bytes| Blob::new(bytes.clone())).collect())
+        }
+    }
+}
+
+fn decode(value: Sdk) -> Result<AttributeValue, StoreError> {
+    let number = |text: String| {
+        text.parse::<Number>().map_err(|e| StoreError::Corrupt(format!("an attribute: {e}")))
+    };
+    Ok(match value {
+        Sdk::S(text) => AttributeValue::String(text),
+        Sdk::N(text) => AttributeValue::Number(number(text)?),
+        Sdk::B(bytes) => AttributeValue::Binary(bytes.into_inner()),
+        Sdk::Bool(value) => AttributeValue::Bool(value),
+        Sdk::Null(_) => AttributeValue::Null,
+        Sdk::L(values) => {
+            AttributeValue::List(values.into_iter().map(decode).collect::<Result<_, _>>()?)
+        }
+        Sdk::M(entries) => AttributeValue::Map(
+            entries
+                .into_iter()
+                .map(|(name, value)| decode(value).map(|value| (name, value)))
+                .collect::<Result<_, _>>()?,
+        ),
+        Sdk::Ss(set) => AttributeValue::StringSet(set.into_iter().collect()),
+        Sdk::Ns(set) => {
+            AttributeValue::NumberSet(set.into_iter().map(number).collect::<Result<_, _>>()?)
+        }
+        Sdk::Bs(set) => AttributeValue::BinarySet(set.into_iter().map(Blob::into_inner).collect()),
+        _ => return Err(StoreError::Corrupt("an attribute of an unknown type".to_owned())),
+    })
+}

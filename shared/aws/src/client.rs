@@ -1,0 +1,45 @@
+use std::time::Duration;
+
+use aws_config::{BehaviorVersion, SdkConfig};
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::retry::RetryConfig;
+use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
+use aws_sdk_dynamodb::config::{Builder, StalledStreamProtectionConfig};
+use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+use aws_smithy_http_client::tls::{Provider, TlsContext};
+
+use crate::clock::ServerClock;
+use crate::interceptors::DateWatch;
+
+/// A connection is established within a region, in a few milliseconds.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// DynamoDB answers in milliseconds. A request without an answer for so long has lost its
+/// connection, and its fate is unknown.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A client of DynamoDB with the environment's region and credentials. It sends every request once
+/// and notes the server's time in `server_clock`.
+pub async fn connect(server_clock: ServerClock) -> Client {
+    let http = aws_smithy_http_client::Builder::new()
+        .tls_provider(Provider::Rustls(CryptoMode::Ring))
+        .tls_context(TlsContext::default())
+        .build_https();
+    let config: SdkConfig =
+        aws_config::defaults(BehaviorVersion::latest()).http_client(http).load().await;
+    Client::from_conf(send_once(&config, server_clock))
+}
+
+fn send_once(config: &SdkConfig, server_clock: ServerClock) -> aws_sdk_dynamodb::Config {
+    let timeouts = TimeoutConfig::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .operation_attempt_timeout(ATTEMPT_TIMEOUT)
+        .build();
+    Builder::from(config)
+        .retry_config(RetryConfig::disabled())
+        .timeout_config(timeouts)
+        // Bodies are small and the attempt timeout bounds them.
+        .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
+        .interceptor(DateWatch::new(server_clock))
+        .build()
+}

@@ -1,0 +1,70 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use dynashard_core::Reading;
+use dynashard_core::ports::{Clock, Entropy};
+use rustix::time::{ClockId, clock_gettime};
+
+/// The latest time that DynamoDB's `Date` headers told this process.
+#[derive(Debug, Clone, Default)]
+pub struct ServerClock(Arc<AtomicU64>);
+
+impl ServerClock {
+    /// Notes a `Date`, in epoch seconds. Time never goes back here: answers overtake each other.
+    pub(crate) fn note(&self, epoch_secs: u64) {
+        self.0.fetch_max(epoch_secs, Ordering::Relaxed);
+    }
+
+    fn latest(&self) -> Option<u64> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|secs| *secs > 0)
+    }
+}
+
+/// The machine's clocks and the server's.
+#[derive(Debug, Clone)]
+pub struct SystemClock {
+    server: ServerClock,
+}
+
+impl SystemClock {
+    /// A clock that knows of the server's time what `server` was told.
+    pub fn new(server: ServerClock) -> Self {
+        Self { server }
+    }
+}
+
+impl Clock for SystemClock {
+    fn now(&self) -> Reading {
+        let boot = clock_gettime(ClockId::Boottime);
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "this is the clock that the others are given"
+        )]
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Reading {
+            boot: Duration::new(
+                u64::try_from(boot.tv_sec).unwrap_or_default(),
+                u32::try_from(boot.tv_nsec).unwrap_or_default(),
+            ),
+            wall,
+            server_secs: self.server.latest(),
+        }
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        tokio::time::sleep(duration).await;
+    }
+}
+
+/// The operating system's randomness. A generator seeded once would draw the same versions in two
+/// environments that were restored from one snapshot.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OsEntropy;
+
+impl Entropy for OsEntropy {
+    fn next_u64(&self) -> u64 {
+        // The call fails only on systems without a random source, which Lambda's is not.
+        getrandom::u64().unwrap_or_else(|error| panic!("the system has no randomness: {error}"))
+    }
+}

@@ -1,0 +1,142 @@
+//! What the SDK's errors mean. The one place that decides whether a request may have been executed.
+
+use std::collections::HashMap;
+use std::error::Error as StdError;
+use std::io;
+
+use aws_sdk_dynamodb::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::operation::batch_get_item::BatchGetItemError;
+use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
+use aws_sdk_dynamodb::operation::get_item::GetItemError;
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::operation::query::QueryError;
+use aws_sdk_dynamodb::types::{AttributeValue, ThrottlingReason};
+use dynashard_core::Throttle;
+use dynashard_core::ports::StoreError;
+
+use crate::interceptors::LeaseRanOut;
+
+/// What a service error carries beside its code.
+pub(crate) trait Details: ProvideErrorMetadata + StdError + 'static {
+    /// Why it throttled.
+    fn throttling_reasons(&self) -> &[ThrottlingReason];
+    /// The item that a failed condition found, where it was asked for.
+    fn found(&self) -> Option<&HashMap<String, AttributeValue>>;
+}
+
+/// A failed condition, or any other error as the core knows it.
+pub(crate) enum Refused {
+    Condition(Option<HashMap<String, AttributeValue>>),
+    Other(StoreError),
+}
+
+/// What a failed read means: whatever happened, nothing was written.
+pub(crate) fn of_read<E: Details, R: std::fmt::Debug + 'static>(
+    error: &SdkError<E, R>,
+) -> StoreError {
+    match of_write(error) {
+        Refused::Other(StoreError::OutcomeUnknown(why)) => StoreError::Unavailable(why),
+        Refused::Other(error) => error,
+        Refused::Condition(_) => StoreError::ConditionFailed { existing: None },
+    }
+}
+
+/// What a failed write means. Only what DynamoDB says it refused, and what was certainly never
+/// sent, is definite; everything else may have been executed, or may yet be.
+pub(crate) fn of_write<E: Details, R: std::fmt::Debug + 'static>(
+    error: &SdkError<E, R>,
+) -> Refused {
+    Refused::Other(match error {
+        SdkError::ServiceError(context) => return of_service(context.err()),
+        _ if in_chain(error, <dyn StdError>::is::<LeaseRanOut>) => StoreError::LeaseExpired,
+        _ if in_chain(error, is_refused_connection) => StoreError::Unavailable(describe(error)),
+        SdkError::ConstructionFailure(_) => StoreError::Misconfigured(describe(error)),
+        _ => StoreError::OutcomeUnknown(describe(error)),
+    })
+}
+
+fn of_service<E: Details>(error: &E) -> Refused {
+    let why = || {
+        format!("{}: {}", error.code().unwrap_or("unknown"), error.message().unwrap_or_default())
+    };
+    Refused::Other(match error.code().unwrap_or_default() {
+        "ConditionalCheckFailedException" => return Refused::Condition(error.found().cloned()),
+        "ProvisionedThroughputExceededException"
+        | "RequestLimitExceeded"
+        | "ThrottlingException"
+        | "Throttling" => StoreError::Throttled(throttle(error.throttling_reasons())),
+        "TransactionConflictException" | "TransactionInProgressException" => StoreError::Conflict,
+        "ValidationException"
+        | "SerializationException"
+        | "ItemCollectionSizeLimitExceededException" => StoreError::Rejected(why()),
+        // The signature was too old or too new, so the request was not executed.
+        "InvalidSignatureException" | "RequestExpired" => StoreError::Unavailable(why()),
+        "ResourceNotFoundException"
+        | "AccessDeniedException"
+        | "UnrecognizedClientException"
+        | "MissingAuthenticationTokenException"
+        | "IncompleteSignatureException"
+        | "ExpiredTokenException" => StoreError::Misconfigured(why()),
+        // InternalServerError, ServiceUnavailable, and whatever comes to be.
+        _ => StoreError::OutcomeUnknown(why()),
+    })
+}
+
+fn throttle(reasons: &[ThrottlingReason]) -> Throttle {
+    reasons
+        .iter()
+        .find_map(|r| Some(Throttle::from_reason(r.reason()?, r.resource().map(str::to_owned))))
+        .unwrap_or_else(Throttle::unknown)
+}
+
+fn is_refused_connection(error: &(dyn StdError + 'static)) -> bool {
+    error
+        .downcast_ref::<io::Error>()
+        .is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+fn in_chain(
+    error: &(dyn StdError + 'static),
+    is: impl Fn(&(dyn StdError + 'static)) -> bool,
+) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if is(error) {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}
+
+fn describe(error: &(dyn StdError + 'static)) -> String {
+    format!("{}", DisplayErrorContext(error))
+}
+
+macro_rules! details {
+    ($($error:ident $($found:ident)?;)+) => {$(
+        impl Details for $error {
+            fn throttling_reasons(&self) -> &[ThrottlingReason] {
+                match self {
+                    Self::ProvisionedThroughputExceededException(e) => e.throttling_reasons(),
+                    Self::RequestLimitExceeded(e) => e.throttling_reasons(),
+                    Self::ThrottlingException(e) => e.throttling_reasons(),
+                    _ => &[],
+                }
+            }
+
+            fn found(&self) -> Option<&HashMap<String, AttributeValue>> {
+                $(if let Self::$found(e) = self { return e.item(); })?
+                None
+            }
+        }
+    )+};
+}
+
+details! {
+    PutItemError ConditionalCheckFailedException;
+    DeleteItemError ConditionalCheckFailedException;
+    GetItemError;
+    QueryError;
+    BatchGetItemError;
+}

@@ -1,0 +1,260 @@
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::{
+    AttributeValue, KeysAndAttributes, ReturnConsumedCapacity, ReturnValuesOnConditionCheckFailure,
+};
+use dynashard_core::ports::{
+    Action, BatchPage, Condition, Consistency, Expected, ItemStore, ShardPage, ShardQuery,
+    SortRange, StoreError, Write,
+};
+use dynashard_core::{StoredItem, TableSchema};
+use dynashard_keys::PhysicalKey;
+
+use crate::attributes::{
+    self, FORWARDED, GENERATION, VERSION, decode_item, encode_item, number, sort_key,
+    take_partition_key, take_sort_key,
+};
+use crate::clock::SystemClock;
+use crate::error::{Refused, of_read, of_write};
+use crate::interceptors::LeaseCheck;
+
+/// The main table in DynamoDB.
+#[derive(Debug, Clone)]
+pub struct DynamoItemStore {
+    client: Client,
+    clock: SystemClock,
+    table: String,
+    schema: TableSchema,
+}
+
+impl DynamoItemStore {
+    /// The items of `table`. `clock` must know of the server's time what `client` is told.
+    pub fn new(client: Client, clock: SystemClock, table: String, schema: TableSchema) -> Self {
+        Self { client, clock, table, schema }
+    }
+
+    fn refused(&self, refused: Refused) -> StoreError {
+        match refused {
+            Refused::Other(error) => error,
+            Refused::Condition(None) => StoreError::ConditionFailed { existing: None },
+            Refused::Condition(Some(found)) => match decode_item(found, &self.schema) {
+                Ok(item) => StoreError::ConditionFailed { existing: Some(Box::new(item)) },
+                Err(error) => error,
+            },
+        }
+    }
+}
+
+impl ItemStore for DynamoItemStore {
+    async fn get(
+        &self,
+        key: &PhysicalKey,
+        consistency: Consistency,
+    ) -> Result<Option<StoredItem>, StoreError> {
+        let answer = self
+            .client
+            .get_item()
+            .table_name(&self.table)
+            .set_key(Some(attributes::key(key, &self.schema)))
+            .consistent_read(consistency == Consistency::Strong)
+            .send()
+            .await
+            .map_err(|e| of_read(&e))?;
+        answer.item.map(|item| decode_item(item, &self.schema)).transpose()
+    }
+
+    async fn write(&self, write: &Write) -> Result<(), StoreError> {
+        let lease = LeaseCheck { lease: write.lease, clock: self.clock.clone() };
+        let condition = Expression::of_condition(write.condition, &self.schema);
+        let all_old = ReturnValuesOnConditionCheckFailure::AllOld;
+        match &write.action {
+            Action::Put(item) => self
+                .client
+                .put_item()
+                .table_name(&self.table)
+                .set_item(Some(encode_item(&write.key, item, &self.schema)))
+                .condition_expression(condition.text)
+                .set_expression_attribute_names(Some(condition.names))
+                .set_expression_attribute_values(Some(condition.values))
+                .return_values_on_condition_check_failure(all_old)
+                .customize()
+                .interceptor(lease)
+                .send()
+                .await
+                .map(drop)
+                .map_err(|e| self.refused(of_write(&e))),
+            Action::Delete => self
+                .client
+                .delete_item()
+                .table_name(&self.table)
+                .set_key(Some(attributes::key(&write.key, &self.schema)))
+                .condition_expression(condition.text)
+                .set_expression_attribute_names(Some(condition.names))
+                .set_expression_attribute_values(Some(condition.values))
+                .return_values_on_condition_check_failure(all_old)
+                .customize()
+                .interceptor(lease)
+                .send()
+                .await
+                .map(drop)
+                .map_err(|e| self.refused(of_write(&e))),
+        }
+    }
+
+    async fn batch_get(
+        &self,
+        keys: &[PhysicalKey],
+        consistency: Consistency,
+    ) -> Result<BatchPage, StoreError> {
+        let by_name = keys.iter().map(|key| attributes::key(key, &self.schema)).collect();
+        let request = KeysAndAttributes::builder()
+            .set_keys(Some(by_name))
+            .consistent_read(consistency == Consistency::Strong)
+            .build()
+            .map_err(|e| StoreError::Rejected(e.to_string()))?;
+        let answer = self
+            .client
+            .batch_get_item()
+            .request_items(&self.table, request)
+            .send()
+            .await
+            .map_err(|e| of_read(&e))?;
+
+        // The answer is in no order, so what was asked for is found again by its key.
+        let asked = keys
+            .iter()
+            .map(|key| ((key.partition.as_str(), &key.sort), key))
+            .collect::<HashMap<_, _>>();
+        let take_key = |item: &mut HashMap<String, AttributeValue>| {
+            let partition = take_partition_key(item, &self.schema)?;
+            let sort = take_sort_key(item, &self.schema)?;
+            asked
+                .get(&(partition.as_str(), &sort))
+                .map(|key| PhysicalKey::clone(key))
+                .ok_or_else(|| StoreError::Corrupt("an item that was not asked for".to_owned()))
+        };
+        let mut page = BatchPage::default();
+        for mut item in answer.responses.unwrap_or_default().remove(&self.table).unwrap_or_default()
+        {
+            let key = take_key(&mut item)?;
+            page.items.push((key, decode_item(item, &self.schema)?));
+        }
+        let left = answer.unprocessed_keys.unwrap_or_default().remove(&self.table);
+        for mut key in left.map(|left| left.keys).unwrap_or_default() {
+            page.unprocessed.push(take_key(&mut key)?);
+        }
+        Ok(page)
+    }
+
+    async fn query(&self, query: &ShardQuery) -> Result<ShardPage, StoreError> {
+        let condition = Expression::of_query(query, &self.schema);
+        let start = query.after.as_ref().map(|after| {
+            let key = PhysicalKey { partition: query.partition.clone(), sort: after.clone() };
+            attributes::key(&key, &self.schema)
+        });
+        let answer = self
+            .client
+            .query()
+            .table_name(&self.table)
+            .key_condition_expression(condition.text)
+            .set_expression_attribute_names(Some(condition.names))
+            .set_expression_attribute_values(Some(condition.values))
+            .scan_index_forward(query.ascending)
+            .set_exclusive_start_key(start)
+            .limit(i32::try_from(query.limit).unwrap_or(i32::MAX))
+            .consistent_read(query.consistency == Consistency::Strong)
+            .return_consumed_capacity(ReturnConsumedCapacity::Total)
+            .send()
+            .await
+            .map_err(|e| of_read(&e))?;
+
+        let items_read = u64::try_from(answer.scanned_count).unwrap_or_default();
+        let consumed_rcu =
+            answer.consumed_capacity.and_then(|c| c.capacity_units).unwrap_or_default();
+        let next = answer
+            .last_evaluated_key
+            .map(|mut key| take_sort_key(&mut key, &self.schema))
+            .transpose()?;
+        let items = answer
+            .items
+            .unwrap_or_default()
+            .into_iter()
+            .map(|mut item| {
+                let sort = take_sort_key(&mut item, &self.schema)?;
+                Ok((sort, decode_item(item, &self.schema)?))
+            })
+            .collect::<Result<_, StoreError>>()?;
+        Ok(ShardPage { items, next, items_read, consumed_rcu })
+    }
+}
+
+/// An expression with its placeholders: none of the names may stand in one as it is.
+struct Expression {
+    text: String,
+    names: HashMap<String, String>,
+    values: HashMap<String, AttributeValue>,
+}
+
+impl Expression {
+    /// The guard of every write, and what the operation expects beside it.
+    fn of_condition(condition: Condition, schema: &TableSchema) -> Self {
+        let mut text = "(attribute_not_exists(#g) OR #g <= :g)".to_owned();
+        let mut names = HashMap::from([("#g".to_owned(), GENERATION.to_owned())]);
+        let mut values = HashMap::from([(":g".to_owned(), number(condition.generation.get()))]);
+        if condition.expected != Expected::Any {
+            names.insert("#f".to_owned(), FORWARDED.to_owned());
+        }
+        match condition.expected {
+            Expected::Any => {}
+            Expected::Absent => {
+                text.push_str(" AND (attribute_not_exists(#pk) OR attribute_exists(#f))");
+                names.insert("#pk".to_owned(), schema.partition_key_name.clone());
+            }
+            Expected::Live => {
+                text.push_str(" AND attribute_exists(#pk) AND attribute_not_exists(#f)");
+                names.insert("#pk".to_owned(), schema.partition_key_name.clone());
+            }
+            Expected::Version(version) => {
+                text.push_str(" AND #v = :v AND attribute_not_exists(#f)");
+                names.insert("#v".to_owned(), VERSION.to_owned());
+                values.insert(":v".to_owned(), number(version.get()));
+            }
+        }
+        Self { text, names, values }
+    }
+
+    fn of_query(query: &ShardQuery, schema: &TableSchema) -> Self {
+        let mut text = "#pk = :pk".to_owned();
+        let mut names = HashMap::from([("#pk".to_owned(), schema.partition_key_name.clone())]);
+        let partition = AttributeValue::S(query.partition.as_str().to_owned());
+        let mut values = HashMap::from([(":pk".to_owned(), partition)]);
+        let mut value = |name: &str, value| {
+            values.insert(name.to_owned(), value);
+        };
+        text.push_str(match &query.range {
+            SortRange::All => "",
+            SortRange::BeginsWith(prefix) => {
+                value(":a", AttributeValue::S(prefix.clone()));
+                " AND begins_with(#sk, :a)"
+            }
+            SortRange::From(from) => {
+                value(":a", sort_key(from));
+                " AND #sk >= :a"
+            }
+            SortRange::To(to) => {
+                value(":a", sort_key(to));
+                " AND #sk <= :a"
+            }
+            SortRange::Between(from, to) => {
+                value(":a", sort_key(from));
+                value(":b", sort_key(to));
+                " AND #sk BETWEEN :a AND :b"
+            }
+        });
+        if query.range != SortRange::All {
+            names.insert("#sk".to_owned(), schema.sort_key_name.clone());
+        }
+        Self { text, names, values }
+    }
+}

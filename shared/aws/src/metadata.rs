@@ -1,0 +1,178 @@
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::AttributeValue;
+use dynashard_core::ports::{Dated, MetadataStore, StoreError};
+use dynashard_core::{CollectionMetadata, Generation, HistoryEntry, Phase};
+use dynashard_keys::{PartitionKey, ShardCount};
+
+use crate::attributes::number;
+use crate::error::{Refused, of_read, of_write};
+use crate::interceptors::DateProbe;
+
+/// The partition key attribute of the sparse index over collections that have more than one shard
+/// or a reshard running; its one value is the same text. Must be kept stable.
+pub const ACTIVE_INDEX_PARTITION: &str = "_ds_active";
+
+/// The metadata table in DynamoDB.
+#[derive(Debug, Clone)]
+pub struct DynamoMetadataStore {
+    client: Client,
+    table: String,
+    partition_key_name: String,
+}
+
+impl DynamoMetadataStore {
+    /// The metadata items of `table`, which calls its key as the main table does.
+    pub fn new(client: Client, table: String, partition_key_name: String) -> Self {
+        Self { client, table, partition_key_name }
+    }
+}
+
+impl MetadataStore for DynamoMetadataStore {
+    async fn get(
+        &self,
+        partition: &PartitionKey,
+    ) -> Result<Dated<Option<CollectionMetadata>>, StoreError> {
+        let date = DateProbe::default();
+        let answer = self
+            .client
+            .get_item()
+            .table_name(&self.table)
+            .key(&self.partition_key_name, AttributeValue::S(partition.to_string()))
+            .consistent_read(true)
+            .customize()
+            .interceptor(date.clone())
+            .send()
+            .await
+            .map_err(|e| of_read(&e))?;
+        let value = answer.item.map(|item| decode(partition, &item)).transpose()?;
+        Ok(Dated { value, server_secs: date.secs() })
+    }
+
+    async fn create(&self, metadata: &CollectionMetadata) -> Result<Dated<()>, StoreError> {
+        let date = DateProbe::default();
+        self.client
+            .put_item()
+            .table_name(&self.table)
+            .set_item(Some(encode(metadata)))
+            .item(&self.partition_key_name, AttributeValue::S(metadata.partition.to_string()))
+            .condition_expression("attribute_not_exists(#pk)")
+            .expression_attribute_names("#pk", &self.partition_key_name)
+            .customize()
+            .interceptor(date.clone())
+            .send()
+            .await
+            .map_err(|e| match of_write(&e) {
+                Refused::Condition(_) => StoreError::ConditionFailed { existing: None },
+                Refused::Other(error) => error,
+            })?;
+        Ok(Dated { value: (), server_secs: date.secs() })
+    }
+}
+
+/// The attributes of a metadata item, without its key. Their names must be kept stable.
+fn encode(metadata: &CollectionMetadata) -> HashMap<String, AttributeValue> {
+    let count = |count: ShardCount| number(u64::from(count.get()));
+    let text = |text: &str| AttributeValue::S(text.to_owned());
+    let history = metadata.shard_history.iter().map(HistoryEntry::to_string).collect();
+    let mut item = HashMap::from([
+        ("number_of_shards".to_owned(), count(metadata.number_of_shards)),
+        ("last_updated".to_owned(), number(metadata.last_updated_secs)),
+        ("shard_history".to_owned(), AttributeValue::Ss(history)),
+        ("generation".to_owned(), number(metadata.generation.get())),
+        ("phase".to_owned(), text(metadata.phase.as_str())),
+        ("placement".to_owned(), text(metadata.placement.as_str())),
+        ("rev".to_owned(), number(metadata.rev)),
+        ("min_shards".to_owned(), count(metadata.min_shards)),
+    ]);
+    if let Phase::Forward { from, to } | Phase::Move { from, to } = metadata.phase {
+        item.insert("from".to_owned(), count(from));
+        item.insert("to".to_owned(), count(to));
+    }
+    if metadata.is_active() {
+        item.insert(ACTIVE_INDEX_PARTITION.to_owned(), text(ACTIVE_INDEX_PARTITION));
+    }
+    item
+}
+
+/// Reads a metadata item, and says which field of it is wrong.
+fn decode(
+    partition: &PartitionKey,
+    item: &HashMap<String, AttributeValue>,
+) -> Result<CollectionMetadata, StoreError> {
+    let fields = Fields { partition, item };
+    let placement = fields.text("placement")?.parse().map_err(|e| fields.wrong("placement", e))?;
+    let number_of_shards = fields.count("number_of_shards")?;
+    let phase = match fields.text("phase")? {
+        "stable" => Phase::Stable,
+        "forward" => Phase::Forward { from: fields.count("from")?, to: fields.count("to")? },
+        "move" => Phase::Move { from: fields.count("from")?, to: fields.count("to")? },
+        other => return Err(fields.wrong("phase", format!("{other:?} is no phase"))),
+    };
+    let metadata = CollectionMetadata {
+        partition: partition.clone(),
+        number_of_shards,
+        last_updated_secs: fields.number("last_updated")?,
+        shard_history: fields.history("shard_history")?,
+        generation: Generation::new(fields.number("generation")?),
+        phase,
+        placement,
+        rev: fields.number("rev")?,
+        min_shards: fields.count("min_shards")?,
+    };
+    metadata.placement.check(number_of_shards).map_err(|e| fields.wrong("number_of_shards", e))?;
+    Ok(metadata)
+}
+
+struct Fields<'a> {
+    partition: &'a PartitionKey,
+    item: &'a HashMap<String, AttributeValue>,
+}
+
+impl<'a> Fields<'a> {
+    fn wrong(&self, field: &str, why: impl std::fmt::Display) -> StoreError {
+        StoreError::Corrupt(format!(
+            "the metadata item of {:?} is damaged: {field}: {why}",
+            self.partition
+        ))
+    }
+
+    fn text(&self, field: &str) -> Result<&'a str, StoreError> {
+        match self.item.get(field) {
+            Some(AttributeValue::S(text)) => Ok(text),
+            Some(_) => Err(self.wrong(field, "is no string")),
+            None => Err(self.wrong(field, "is missing")),
+        }
+    }
+
+    fn number(&self, field: &str) -> Result<u64, StoreError> {
+        match self.item.get(field) {
+            Some(AttributeValue::N(text)) => {
+                text.parse().map_err(|_| self.wrong(field, format!("{text} is no whole number")))
+            }
+            Some(_) => Err(self.wrong(field, "is no number")),
+            None => Err(self.wrong(field, "is missing")),
+        }
+    }
+
+    fn count(&self, field: &str) -> Result<ShardCount, StoreError> {
+        let count = self.number(field)?;
+        ShardCount::new(u32::try_from(count).unwrap_or(u32::MAX)).map_err(|e| self.wrong(field, e))
+    }
+
+    fn history(&self, field: &str) -> Result<Vec<HistoryEntry>, StoreError> {
+        let entries = match self.item.get(field) {
+            Some(AttributeValue::Ss(entries)) => entries,
+            Some(_) => return Err(self.wrong(field, "is no string set")),
+            None => return Err(self.wrong(field, "is missing")),
+        };
+        let mut history = entries
+            .iter()
+            .map(|entry| entry.parse::<HistoryEntry>().map_err(|e| self.wrong(field, e)))
+            .collect::<Result<Vec<_>, _>>()?;
+        // A set has no order of its own.
+        history.sort_unstable();
+        Ok(history)
+    }
+}
