@@ -1,2 +1,17 @@
-//! stub
-fn main() {}
+//! `WriteFunction`: PUT, PATCH and DELETE /item, POST /batch-write.
+
+// The SDK's futures nest deeply, and so do the types of the futures that await them.
+#![recursion_limit = "256"]
+
+mod handler;
+
+use dynashard_core::Writer;
+use dynashard_lambda::Config;
+use handler::WriteHandler;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), lambda_runtime::Error> {
+    let config = Config::from_variables(|name| std::env::var(name).ok())?;
+    let (items, directory) = config.connect().await;
+    dynashard_lambda::run(WriteHandler::new(Writer::new(items, directory))).await
+}

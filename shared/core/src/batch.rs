@@ -72,14 +72,13 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
             return Err(Error::new(Code::BadParameter, why));
         }
         refuse_duplicates(operations.iter().map(BatchOperation::key))?;
-        let results = stream::iter(interleave(operations))
-            .map(|operation| async move {
-                let result = self.run(&operation, deadline).await;
-                (operation, result)
-            })
-            .buffer_unordered(WRITES_IN_FLIGHT)
-            .collect::<Vec<_>>()
-            .await;
+        let requests = interleave(operations).into_iter().map(|operation| async move {
+            let result = self.run(&operation, deadline).await;
+            (operation, result)
+        });
+        let requests = requests.collect::<Vec<_>>();
+        let results =
+            stream::iter(requests).buffer_unordered(WRITES_IN_FLIGHT).collect::<Vec<_>>().await;
         let mut outcome = BatchWritten::default();
         for (operation, result) in results {
             match result {
@@ -148,12 +147,11 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
             }
         }
         let physical = homes.keys().cloned().collect::<Vec<_>>();
-        let chunks = physical.chunks(MAX_KEYS_PER_BATCH_GET);
-        let pages = stream::iter(chunks)
+        let requests = physical
+            .chunks(MAX_KEYS_PER_BATCH_GET)
             .map(|chunk| self.get_all(chunk, consistency, deadline))
-            .buffer_unordered(FAN_OUT)
-            .collect::<Vec<_>>()
-            .await;
+            .collect::<Vec<_>>();
+        let pages = stream::iter(requests).buffer_unordered(FAN_OUT).collect::<Vec<_>>().await;
 
         let now = self.clock().now();
         let mut current = true;

@@ -8,7 +8,7 @@ use lru::LruCache;
 
 use crate::ports::{Clock, Dated, Entropy, MetadataStore, StoreError};
 use crate::retry::{Attempts, within};
-use crate::{Code, CollectionMetadata, Deadline, Error, Lease, Settings};
+use crate::{Code, CollectionMetadata, Deadline, Error, Lease, Reading, Settings};
 
 /// The collections whose metadata one execution environment keeps. An entry takes well under a
 /// kilobyte, so the cache stays below the smallest function's memory.
@@ -123,6 +123,11 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
     /// The settings of the stack.
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// The time, for the deadlines of requests.
+    pub fn now(&self) -> Reading {
+        self.clock.now()
     }
 
     /// Time, for the use cases that stand on this directory.

@@ -38,11 +38,11 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
             let known =
                 self.directory.find(&key.partition, deadline).await?.ok_or_else(not_found)?;
             check_phase(&known)?;
-            let found = stream::iter(self.possible_homes(key, &known))
+            let requests = self
+                .possible_homes(key, &known)
                 .map(|home| self.get_at(home, consistency, deadline))
-                .buffered(FAN_OUT)
-                .try_collect::<Vec<_>>()
-                .await?;
+                .collect::<Vec<_>>();
+            let found = stream::iter(requests).buffered(FAN_OUT).try_collect::<Vec<_>>().await?;
             if found.iter().flatten().any(|item| item.generation > known.metadata.generation) {
                 self.directory.forget(&key.partition);
                 attempts.refresh().await?;

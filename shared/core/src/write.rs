@@ -1,5 +1,5 @@
 use dynashard_keys::{ItemKey, PhysicalKey, ShardId};
-use futures_util::stream::{self, TryStreamExt};
+use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use crate::directory::{Directory, Known, refusal};
 use crate::item::take_key;
@@ -221,10 +221,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
             return Ok(());
         };
         let shards = known.metadata.placement.shards(known.metadata.number_of_shards);
-        stream::iter(shards.map(|shard| Ok(self.delete_in(key, shard, deadline))))
-            .try_buffer_unordered(FAN_OUT)
-            .try_collect()
-            .await
+        let deletes = shards.map(|shard| self.delete_in(key, shard, deadline)).collect::<Vec<_>>();
+        stream::iter(deletes).buffer_unordered(FAN_OUT).try_collect().await
     }
 
     async fn delete_in(

@@ -1,1 +1,22 @@
-//! stub
+//! The edge that the functions share: what comes in from Lambda and API Gateway, and what goes out.
+//!
+//! Nothing is decided here. An event becomes a [`Request`], its parts become checked values of the
+//! domain ([`params`], [`body`], [`headers`]), and what the core answers becomes a [`Response`] or
+//! a [`Problem`].
+
+pub mod body;
+mod config;
+mod event;
+pub mod headers;
+pub mod json;
+pub mod params;
+mod problem;
+mod response;
+mod runtime;
+pub mod view;
+
+pub use config::{Config, ConfigError};
+pub use event::Request;
+pub use problem::Problem;
+pub use response::{Format, Response};
+pub use runtime::{Handler, answer, run};

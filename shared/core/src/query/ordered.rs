@@ -112,17 +112,16 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
             if dry.is_empty() {
                 return Ok(());
             }
-            let pages = stream::iter(dry)
-                .map(|at| {
-                    let Lane { shard, next, .. } = &lanes[at];
-                    async move {
-                        let page = self.lane_page(query, *shard, next, limit, deadline).await?;
-                        Ok::<_, Abandon>((at, page))
-                    }
-                })
-                .buffer_unordered(FAN_OUT)
-                .try_collect::<Vec<_>>()
-                .await?;
+            let requests = dry.into_iter().map(|at| {
+                let Lane { shard, next, .. } = &lanes[at];
+                async move {
+                    let page = self.lane_page(query, *shard, next, limit, deadline).await?;
+                    Ok::<_, Abandon>((at, page))
+                }
+            });
+            let requests = requests.collect::<Vec<_>>();
+            let pages =
+                stream::iter(requests).buffer_unordered(FAN_OUT).try_collect::<Vec<_>>().await?;
             if !known.lease.is_live(self.clock().now()) {
                 // The answers came after the lease: they are thrown away, and asked for again
                 // under the same layout.

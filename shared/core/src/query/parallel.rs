@@ -30,17 +30,15 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
             let open = (0..lanes.len()).filter(|at| !lanes[*at].is_done()).take(page.limit);
             let open = open.collect::<Vec<_>>();
             let share = u32::try_from(page.limit / open.len().max(1)).unwrap_or(u32::MAX);
-            let pages = stream::iter(open)
-                .map(|at| {
-                    let Lane { shard, next, .. } = &lanes[at];
-                    async move {
-                        let page = self.lane_page(query, *shard, next, share, deadline).await?;
-                        Ok::<_, Abandon>((at, page))
-                    }
-                })
-                .buffered(FAN_OUT)
-                .try_collect::<Vec<_>>()
-                .await?;
+            let requests = open.into_iter().map(|at| {
+                let Lane { shard, next, .. } = &lanes[at];
+                async move {
+                    let page = self.lane_page(query, *shard, next, share, deadline).await?;
+                    Ok::<_, Abandon>((at, page))
+                }
+            });
+            let requests = requests.collect::<Vec<_>>();
+            let pages = stream::iter(requests).buffered(FAN_OUT).try_collect::<Vec<_>>().await?;
             if !known.lease.is_live(self.clock().now()) {
                 known = self.renewed(&known, deadline).await?;
                 continue;

@@ -1,0 +1,151 @@
+use dynashard_core::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore};
+use dynashard_core::query::PageBudget;
+use dynashard_core::{Deadline, Reader, Reading, StoredItem, TableSchema};
+use dynashard_keys::SortKey;
+use dynashard_lambda::json::ItemJson;
+use dynashard_lambda::params::Params;
+use dynashard_lambda::view::{CollectionView, Unprocessed};
+use dynashard_lambda::{Handler, Problem, Request, Response, body, headers};
+use serde::Serialize;
+
+/// A page ends before its body passes 5 MB, which leaves a sixth of what Lambda can answer for a
+/// last large item and the envelope.
+const MAX_PAGE_BYTES: usize = 5_000_000;
+
+pub(crate) struct ReadHandler<I, M, C, E> {
+    reader: Reader<I, M, C, E>,
+}
+
+impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> ReadHandler<I, M, C, E> {
+    pub(crate) fn new(reader: Reader<I, M, C, E>) -> Self {
+        Self { reader }
+    }
+
+    async fn get(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
+        let mut params = request.params()?;
+        let key = params.item_key(self.schema().sort_key_type)?;
+        let consistency = params.consistency()?;
+        params.finish()?;
+        let item = self.reader.get(&key, consistency, deadline).await?;
+        let format = headers::answer_format(request);
+        let json = ItemJson { partition: &key.partition, sort: &key.sort, item: &item, format };
+        Ok(Response::json(200, &json)
+            .with_header("content-type", headers::media_type_of(format))
+            .with_header("etag", headers::etag(item.version)))
+    }
+
+    async fn batch_get(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
+        request.params()?.finish()?;
+        headers::expect_json(request)?;
+        let (keys, consistent) = body::batch_get(&request.body, self.schema())?;
+        let consistency = if consistent { Consistency::Strong } else { Consistency::Eventual };
+        let format = headers::answer_format(request);
+        let mut got = self.reader.batch_get(keys, consistency, deadline).await?;
+
+        // A hundred large items do not fit one answer; what is left out is for another request.
+        let mut bytes = 0;
+        let mut left_out = Vec::new();
+        got.items.retain(|(key, item)| {
+            let json = ItemJson { partition: &key.partition, sort: &key.sort, item, format };
+            let more = json.text_bytes();
+            let fits = bytes == 0 || bytes + more <= MAX_PAGE_BYTES;
+            if fits {
+                bytes += more;
+            } else {
+                left_out.push(key.clone());
+            }
+            fits
+        });
+        let unprocessed = got
+            .unprocessed
+            .iter()
+            .map(|(key, code)| Unprocessed::new(key, code.as_str()))
+            .chain(left_out.iter().map(|key| Unprocessed::new(key, "answer_full")));
+        let items = got.items.iter().map(|(key, item)| ItemJson {
+            partition: &key.partition,
+            sort: &key.sort,
+            item,
+            format,
+        });
+        let answer = BatchAnswer { items: items.collect(), unprocessed: unprocessed.collect() };
+        Ok(Response::json(200, &answer))
+    }
+
+    async fn query(
+        &self,
+        request: &Request,
+        mut params: Params,
+        deadline: Deadline,
+    ) -> Result<Response, Problem> {
+        let query = params.query(self.schema().sort_key_type)?;
+        params.finish()?;
+        let format = headers::answer_format(request);
+        let partition = &query.partition;
+        let measure = |sort: &SortKey, item: &StoredItem| {
+            let comma = 1;
+            ItemJson { partition, sort, item, format }.text_bytes() + comma
+        };
+        let budget = PageBudget { max_bytes: MAX_PAGE_BYTES, measure: &measure };
+        let page = self.reader.query(&query, budget, deadline).await?;
+        let items =
+            page.items.iter().map(|(sort, item)| ItemJson { partition, sort, item, format });
+        Ok(Response::json(
+            200,
+            &QueryAnswer {
+                items: items.collect(),
+                cursor: page.cursor.as_deref(),
+                shards: page.shards.get(),
+                items_read: page.items_read,
+                consumed_rcu: page.consumed_rcu,
+            },
+        ))
+    }
+
+    async fn collection(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
+        let mut params = request.params()?;
+        let partition = params.partition_key()?;
+        params.finish()?;
+        let metadata = self.reader.collection(&partition, deadline).await?;
+        Ok(Response::json(200, &CollectionView::from(&metadata)))
+    }
+
+    fn schema(&self) -> &TableSchema {
+        &self.reader.directory().settings().schema
+    }
+}
+
+impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Handler for ReadHandler<I, M, C, E> {
+    async fn handle(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
+        match (request.method.as_str(), request.path.as_str()) {
+            ("GET", "/item") => self.get(request, deadline).await,
+            ("POST", "/batch-get") => self.batch_get(request, deadline).await,
+            ("GET", "/query") => self.query(request, request.params()?, deadline).await,
+            ("POST", "/query") => {
+                request.params()?.finish()?;
+                headers::expect_json(request)?;
+                self.query(request, Params::from_json(&request.body)?, deadline).await
+            }
+            ("GET", "/collection") => self.collection(request, deadline).await,
+            (method, path) => Err(Problem::no_route(method, path)),
+        }
+    }
+
+    fn now(&self) -> Reading {
+        self.reader.directory().now()
+    }
+}
+
+#[derive(Serialize)]
+struct BatchAnswer<'a> {
+    items: Vec<ItemJson<'a>>,
+    unprocessed: Vec<Unprocessed<'a>>,
+}
+
+#[derive(Serialize)]
+struct QueryAnswer<'a> {
+    items: Vec<ItemJson<'a>>,
+    cursor: Option<&'a str>,
+    shards: u32,
+    items_read: u64,
+    consumed_rcu: f64,
+}

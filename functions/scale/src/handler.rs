@@ -1,0 +1,53 @@
+use dynashard_core::ports::{Clock, Entropy, MetadataStore};
+use dynashard_core::{Deadline, Reading, Scaler};
+use dynashard_keys::PartitionKey;
+use dynashard_lambda::view::CollectionView;
+use dynashard_lambda::{Handler, Problem, Request, Response, body, headers};
+
+pub(crate) struct ScaleHandler<M, C, E> {
+    scaler: Scaler<M, C, E>,
+}
+
+impl<M: MetadataStore, C: Clock, E: Entropy> ScaleHandler<M, C, E> {
+    pub(crate) fn new(scaler: Scaler<M, C, E>) -> Self {
+        Self { scaler }
+    }
+
+    async fn create(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
+        let partition = partition_key(request)?;
+        headers::expect_json(request)?;
+        let (placement, count) = body::new_collection(&request.body)?;
+        let metadata =
+            self.scaler.create_collection(&partition, placement, count, deadline).await?;
+        Ok(Response::json(201, &CollectionView::from(&metadata)))
+    }
+
+    async fn scale(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
+        let partition = partition_key(request)?;
+        headers::expect_json(request)?;
+        let count = body::scale(&request.body)?;
+        let metadata = self.scaler.request_count(&partition, count, deadline).await?;
+        Ok(Response::json(202, &CollectionView::from(&metadata)))
+    }
+}
+
+impl<M: MetadataStore, C: Clock, E: Entropy> Handler for ScaleHandler<M, C, E> {
+    async fn handle(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
+        match (request.method.as_str(), request.path.as_str()) {
+            ("PUT", "/collection") => self.create(request, deadline).await,
+            ("POST", "/collection/scale") => self.scale(request, deadline).await,
+            (method, path) => Err(Problem::no_route(method, path)),
+        }
+    }
+
+    fn now(&self) -> Reading {
+        self.scaler.directory().now()
+    }
+}
+
+fn partition_key(request: &Request) -> Result<PartitionKey, Problem> {
+    let mut params = request.params()?;
+    let partition = params.partition_key()?;
+    params.finish()?;
+    Ok(partition)
+}

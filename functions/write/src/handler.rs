@@ -1,0 +1,103 @@
+use dynashard_core::ports::{Clock, Entropy, ItemStore, MetadataStore};
+use dynashard_core::{Deadline, Reading, TableSchema, Writer, Written};
+use dynashard_keys::ItemKey;
+use dynashard_lambda::json::SortKeyJson;
+use dynashard_lambda::view::Unprocessed;
+use dynashard_lambda::{Handler, Problem, Request, Response, body, headers};
+use serde::Serialize;
+
+pub(crate) struct WriteHandler<I, M, C, E> {
+    writer: Writer<I, M, C, E>,
+}
+
+impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> WriteHandler<I, M, C, E> {
+    pub(crate) fn new(writer: Writer<I, M, C, E>) -> Self {
+        Self { writer }
+    }
+
+    async fn put(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
+        let key = self.item_key(request)?;
+        let precondition = headers::precondition(request)?;
+        let format = headers::body_format(request)?;
+        let item = body::item(&request.body, key, format, self.schema())?;
+        let written = self.writer.put(&item, precondition, deadline).await?;
+        Ok(stored(item.key(), written))
+    }
+
+    async fn patch(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
+        let key = self.item_key(request)?;
+        let precondition = headers::if_match(request)?;
+        headers::expect_merge_patch(request)?;
+        let patch = body::patch(&request.body)?;
+        let written = self.writer.patch(&key, patch, precondition, deadline).await?;
+        Ok(stored(&key, written))
+    }
+
+    async fn delete(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
+        let key = self.item_key(request)?;
+        let precondition = headers::if_match(request)?;
+        self.writer.delete(&key, precondition, deadline).await?;
+        Ok(Response::empty(204))
+    }
+
+    async fn batch(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
+        request.params()?.finish()?;
+        let format = headers::body_format(request)?;
+        let operations = body::batch_write(&request.body, format, self.schema())?;
+        let outcome = self.writer.batch(operations, deadline).await?;
+        let unprocessed =
+            outcome.unprocessed.iter().map(|(key, code)| Unprocessed::new(key, code.as_str()));
+        Ok(Response::json(
+            200,
+            &BatchAnswer { written: outcome.written, unprocessed: unprocessed.collect() },
+        ))
+    }
+
+    fn item_key(&self, request: &Request) -> Result<ItemKey, Problem> {
+        let mut params = request.params()?;
+        let key = params.item_key(self.schema().sort_key_type)?;
+        params.finish()?;
+        Ok(key)
+    }
+
+    fn schema(&self) -> &TableSchema {
+        &self.writer.directory().settings().schema
+    }
+}
+
+impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Handler for WriteHandler<I, M, C, E> {
+    async fn handle(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
+        match (request.method.as_str(), request.path.as_str()) {
+            ("PUT", "/item") => self.put(request, deadline).await,
+            ("PATCH", "/item") => self.patch(request, deadline).await,
+            ("DELETE", "/item") => self.delete(request, deadline).await,
+            ("POST", "/batch-write") => self.batch(request, deadline).await,
+            (method, path) => Err(Problem::no_route(method, path)),
+        }
+    }
+
+    fn now(&self) -> Reading {
+        self.writer.directory().now()
+    }
+}
+
+fn stored(key: &ItemKey, written: Written) -> Response {
+    #[derive(Serialize)]
+    struct Stored<'a> {
+        pk: &'a str,
+        sk: SortKeyJson<'a>,
+        shard: u32,
+    }
+    let stored = Stored {
+        pk: key.partition.as_str(),
+        sk: SortKeyJson(&key.sort),
+        shard: written.shard.get(),
+    };
+    Response::json(200, &stored).with_header("etag", headers::etag(written.version))
+}
+
+#[derive(Serialize)]
+struct BatchAnswer<'a> {
+    written: usize,
+    unprocessed: Vec<Unprocessed<'a>>,
+}

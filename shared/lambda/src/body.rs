@@ -1,0 +1,145 @@
+//! The bodies of requests.
+
+use dynashard_core::{
+    Attributes, BatchOperation, MAX_BATCH_GETS, MAX_BATCH_OPERATIONS, NewItem, TableSchema,
+};
+use dynashard_keys::{ItemKey, Placement, ShardCount};
+use serde_json::value::RawValue;
+
+use crate::json::{self, Members};
+use crate::{Format, Problem};
+
+/// The item of a put.
+pub fn item(
+    body: &[u8],
+    key: ItemKey,
+    format: Format,
+    schema: &TableSchema,
+) -> Result<NewItem, Problem> {
+    let attributes = json::attributes(json::object(body)?, format)?;
+    Ok(NewItem::new(key, attributes, schema)?)
+}
+
+/// The changes of a patch.
+pub fn patch(body: &[u8]) -> Result<Attributes, Problem> {
+    json::attributes(json::object(body)?, Format::Plain)
+}
+
+/// The operations of a batch write: `{"puts": [{pk, sk, item}], "deletes": [{pk, sk}]}`.
+pub fn batch_write(
+    body: &[u8],
+    format: Format,
+    schema: &TableSchema,
+) -> Result<Vec<BatchOperation>, Problem> {
+    let mut members = json::object(body)?;
+    let puts = take_array(&mut members, "puts")?;
+    let deletes = take_array(&mut members, "deletes")?;
+    refuse_others(&members, "the batch")?;
+    // Refused before each of them is read.
+    if puts.len() + deletes.len() > MAX_BATCH_OPERATIONS {
+        let why = format!("{} operations; at most 1000 are allowed", puts.len() + deletes.len());
+        return Err(Problem::bad_parameter(why));
+    }
+    let puts = puts.into_iter().enumerate().map(|(at, value)| {
+        let what = format!("puts[{at}]");
+        let mut put = json::inner_object(value, &what)?;
+        let key = json::take_item_key(&mut put, schema.sort_key_type, &what)?;
+        let item = put
+            .remove("item")
+            .ok_or_else(|| Problem::bad_body(format!("{what} has no \"item\"")))?;
+        refuse_others(&put, &what)?;
+        let members = json::inner_object(item, &format!("the item of {what}"))?;
+        let attributes = json::attributes(members, format)?;
+        Ok(BatchOperation::Put(NewItem::new(key, attributes, schema)?))
+    });
+    let deletes = deletes.into_iter().enumerate().map(|(at, value)| {
+        let what = format!("deletes[{at}]");
+        let mut delete = json::inner_object(value, &what)?;
+        let key = json::take_item_key(&mut delete, schema.sort_key_type, &what)?;
+        refuse_others(&delete, &what)?;
+        Ok(BatchOperation::Delete(key))
+    });
+    puts.chain(deletes).collect()
+}
+
+/// The keys of a batch read, `{"keys": [{pk, sk}]}`, and whether it is to be strongly consistent.
+pub fn batch_get(body: &[u8], schema: &TableSchema) -> Result<(Vec<ItemKey>, bool), Problem> {
+    let mut members = json::object(body)?;
+    if !members.contains_key("keys") {
+        return Err(Problem::bad_body("the batch has no \"keys\"".to_owned()));
+    }
+    let keys = take_array(&mut members, "keys")?;
+    let consistent = members.remove("consistent").map_or(Ok(false), |value| {
+        serde_json::from_str(value.get())
+            .map_err(|_| Problem::bad_body("\"consistent\" is no boolean".to_owned()))
+    })?;
+    refuse_others(&members, "the batch")?;
+    if keys.len() > MAX_BATCH_GETS {
+        let why = format!("{} keys; at most 100 are allowed", keys.len());
+        return Err(Problem::bad_parameter(why));
+    }
+    let keys = keys
+        .into_iter()
+        .enumerate()
+        .map(|(at, value)| {
+            let what = format!("keys[{at}]");
+            let mut key = json::inner_object(value, &what)?;
+            let item_key = json::take_item_key(&mut key, schema.sort_key_type, &what)?;
+            refuse_others(&key, &what)?;
+            Ok(item_key)
+        })
+        .collect::<Result<_, Problem>>()?;
+    Ok((keys, consistent))
+}
+
+/// A new collection: `{"placement": "xxh64", "number_of_shards": n}`. Both may be left out.
+pub fn new_collection(body: &[u8]) -> Result<(Option<Placement>, ShardCount), Problem> {
+    let mut members = json::object(body)?;
+    let placement = members
+        .remove("placement")
+        .map(|value| {
+            let name = serde_json::from_str::<String>(value.get())
+                .map_err(|_| Problem::bad_body("\"placement\" is no string".to_owned()))?;
+            Ok::<_, Problem>(name.parse::<Placement>()?)
+        })
+        .transpose()?;
+    let count = match members.remove("number_of_shards") {
+        Some(value) => shard_count(value)?,
+        None => ShardCount::ONE,
+    };
+    refuse_others(&members, "the collection")?;
+    Ok((placement, count))
+}
+
+/// A request for another shard count: `{"number_of_shards": n}`.
+pub fn scale(body: &[u8]) -> Result<ShardCount, Problem> {
+    let mut members = json::object(body)?;
+    let count = members
+        .remove("number_of_shards")
+        .ok_or_else(|| Problem::bad_body("the body has no \"number_of_shards\"".to_owned()))?;
+    refuse_others(&members, "the body")?;
+    shard_count(count)
+}
+
+fn shard_count(value: &RawValue) -> Result<ShardCount, Problem> {
+    let count = serde_json::from_str::<u64>(value.get()).map_err(|_| {
+        let why = format!("{} is no shard count: it must be a whole number from 1", value.get());
+        Problem::from(dynashard_core::Error::new(dynashard_core::Code::BadShardCount, why))
+    })?;
+    Ok(ShardCount::new(u32::try_from(count).unwrap_or(u32::MAX))?)
+}
+
+fn take_array<'a>(members: &mut Members<'a>, name: &str) -> Result<Vec<&'a RawValue>, Problem> {
+    members
+        .remove(name)
+        .map_or(Ok(Vec::new()), |value| json::inner_array(value, &format!("{name:?}")))
+}
+
+fn refuse_others(members: &Members<'_>, what: &str) -> Result<(), Problem> {
+    match members.keys().next() {
+        None => Ok(()),
+        Some(name) => {
+            Err(Problem::bad_body(format!("{what} has a member {name:?}, which nothing reads")))
+        }
+    }
+}

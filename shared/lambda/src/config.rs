@@ -1,0 +1,156 @@
+use std::str::FromStr;
+use std::time::Duration;
+
+use dynashard_aws::{DynamoItemStore, DynamoMetadataStore, OsEntropy, ServerClock, SystemClock};
+use dynashard_core::{Directory, Settings, TableSchema};
+use dynashard_keys::{Placement, Separator, ShardCount, SortKeyType};
+use thiserror::Error;
+
+/// What the template passes to every function in its environment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// `MAIN_TABLE`: the table of the items.
+    pub main_table: String,
+    /// `METADATA_TABLE`: the table of the collections.
+    pub metadata_table: String,
+    /// The rest, as the core takes it.
+    pub settings: Settings,
+}
+
+/// A variable that is missing or wrong. The stack was deployed wrongly; no request can help it.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("the environment variable {name} {problem}")]
+pub struct ConfigError {
+    name: &'static str,
+    problem: String,
+}
+
+impl Config {
+    /// Reads the variables that `lookup` finds.
+    pub fn from_variables(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+        let variables = Variables { lookup };
+        let schema = TableSchema {
+            partition_key_name: variables.required("PARTITION_KEY_NAME")?,
+            sort_key_name: variables.required("SORT_KEY_NAME")?,
+            sort_key_type: variables.parsed::<SortKeyType>("SORT_KEY_TYPE")?,
+            separator: variables.parsed::<Separator>("SEPARATOR")?,
+        };
+        schema.check().map_err(|e| ConfigError {
+            name: "PARTITION_KEY_NAME or SORT_KEY_NAME",
+            problem: format!("is wrong: {}", e.message()),
+        })?;
+        let max_shards = variables.parsed::<u32>("MAX_SHARDS")?;
+        let lease_secs = variables.parsed::<u64>("LEASE_SECS")?;
+        if !(1..=60).contains(&lease_secs) {
+            let problem = format!("is {lease_secs}, not between 1 and 60");
+            return Err(ConfigError { name: "LEASE_SECS", problem });
+        }
+        Ok(Self {
+            main_table: variables.required("MAIN_TABLE")?,
+            metadata_table: variables.required("METADATA_TABLE")?,
+            settings: Settings {
+                schema,
+                placement: variables.parsed::<Placement>("PLACEMENT")?,
+                lease_term: Duration::from_secs(lease_secs),
+                max_shards: ShardCount::new(max_shards).map_err(|e| ConfigError {
+                    name: "MAX_SHARDS",
+                    problem: format!("is wrong: {e}"),
+                })?,
+            },
+        })
+    }
+
+    /// The stores of this configuration in DynamoDB, and the clock that they share. Made once, when
+    /// an execution environment starts.
+    pub async fn connect(
+        self,
+    ) -> (DynamoItemStore, Directory<DynamoMetadataStore, SystemClock, OsEntropy>) {
+        let server_clock = ServerClock::default();
+        let client = dynashard_aws::connect(server_clock.clone()).await;
+        let clock = SystemClock::new(server_clock);
+        let schema = self.settings.schema.clone();
+        let metadata = DynamoMetadataStore::new(
+            client.clone(),
+            self.metadata_table,
+            schema.partition_key_name.clone(),
+        );
+        let items = DynamoItemStore::new(client, clock.clone(), self.main_table, schema);
+        (items, Directory::new(metadata, clock, OsEntropy, self.settings))
+    }
+}
+
+struct Variables<F> {
+    lookup: F,
+}
+
+impl<F: Fn(&str) -> Option<String>> Variables<F> {
+    fn required(&self, name: &'static str) -> Result<String, ConfigError> {
+        (self.lookup)(name)
+            .filter(|value| !value.is_empty())
+            .ok_or_else(|| ConfigError { name, problem: "is missing".to_owned() })
+    }
+
+    fn parsed<T: FromStr<Err: std::fmt::Display>>(
+        &self,
+        name: &'static str,
+    ) -> Result<T, ConfigError> {
+        self.required(name)?
+            .parse()
+            .map_err(|e| ConfigError { name, problem: format!("is wrong: {e}") })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variable(name: &str) -> Option<String> {
+        let value = match name {
+            "MAIN_TABLE" => "MainTable",
+            "METADATA_TABLE" => "MetadataTable",
+            "PARTITION_KEY_NAME" => "pk",
+            "SORT_KEY_NAME" => "sk",
+            "SORT_KEY_TYPE" => "S",
+            "SEPARATOR" => "#",
+            "PLACEMENT" => "xxh64",
+            "LEASE_SECS" => "5",
+            "MAX_SHARDS" => "256",
+            _ => return None,
+        };
+        Some(value.to_owned())
+    }
+
+    fn with(name: &'static str, value: &str) -> Result<Config, ConfigError> {
+        Config::from_variables(
+            |asked| {
+                if asked == name { Some(value.to_owned()) } else { variable(asked) }
+            },
+        )
+    }
+
+    #[test]
+    fn the_templates_defaults_are_the_cores_defaults() {
+        let config = Config::from_variables(variable).expect("complete");
+        assert_eq!(config.settings, Settings::default());
+    }
+
+    #[test]
+    fn each_wrong_variable_is_named() {
+        for (name, value) in [
+            ("MAIN_TABLE", ""),
+            ("SORT_KEY_TYPE", "B"),
+            ("SEPARATOR", "##"),
+            ("PLACEMENT", "md5"),
+            ("LEASE_SECS", "0"),
+            ("LEASE_SECS", "61"),
+            ("LEASE_SECS", "five"),
+            ("MAX_SHARDS", "0"),
+        ] {
+            let error = with(name, value).expect_err(name);
+            assert!(error.to_string().contains(name), "{error}");
+        }
+        assert!(with("PARTITION_KEY_NAME", "_ds_x").is_err());
+        assert!(with("PARTITION_KEY_NAME", "rev").is_err());
+        assert!(with("SORT_KEY_NAME", "pk").is_err());
+    }
+}

@@ -1,0 +1,207 @@
+//! The parameters of a request: each at most once, and none that nobody asked for.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use dynashard_core::ports::{Consistency, SortRange};
+use dynashard_core::query::{DEFAULT_LIMIT, Query};
+use dynashard_keys::{ItemKey, PartitionKey, SortKey, SortKeyType};
+use percent_encoding::percent_decode;
+
+use crate::Problem;
+use crate::json;
+
+/// Parameters by name. Whatever is not taken is unknown, and [`Params::finish`] says so.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Params(BTreeMap<String, String>);
+
+impl Params {
+    /// Reads a query string as `application/x-www-form-urlencoded`: `+` is a space. A repeated
+    /// parameter or invalid UTF-8 is refused, since guessing would read or write the wrong item.
+    pub fn from_query_string(text: &str) -> Result<Self, Problem> {
+        let mut params = Self::default();
+        for pair in text.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            params.insert(decode(name)?, decode(value)?)?;
+        }
+        Ok(params)
+    }
+
+    /// Reads the same parameters from a JSON object of strings, numbers and booleans.
+    pub fn from_json(body: &[u8]) -> Result<Self, Problem> {
+        let mut params = Self::default();
+        for (name, value) in json::object(body)? {
+            let text = match json::scalar(value) {
+                Some(text) => text,
+                None if value.get() == "null" => continue,
+                None => {
+                    let why = format!("the parameter {name:?} is no string, number or boolean");
+                    return Err(Problem::bad_parameter(why));
+                }
+            };
+            params.insert(name.into_owned(), text)?;
+        }
+        Ok(params)
+    }
+
+    fn insert(&mut self, name: String, value: String) -> Result<(), Problem> {
+        if self.0.contains_key(&name) {
+            return Err(Problem::bad_parameter(format!("the parameter {name:?} is repeated")));
+        }
+        self.0.insert(name, value);
+        Ok(())
+    }
+
+    /// Takes a parameter out, if it was given.
+    pub fn take(&mut self, name: &str) -> Option<String> {
+        self.0.remove(name)
+    }
+
+    /// Takes a parameter out and parses it, if it was given.
+    pub fn parse<T: FromStr<Err: std::fmt::Display>>(
+        &mut self,
+        name: &str,
+    ) -> Result<Option<T>, Problem> {
+        self.take(name)
+            .map(|text| {
+                text.parse().map_err(|e| {
+                    Problem::bad_parameter(format!("the parameter {name}={text:?}: {e}"))
+                })
+            })
+            .transpose()
+    }
+
+    /// Takes `pk` out.
+    pub fn partition_key(&mut self) -> Result<PartitionKey, Problem> {
+        let pk = self.take("pk").ok_or_else(|| Problem::missing_parameter("pk"))?;
+        Ok(PartitionKey::new(pk)?)
+    }
+
+    /// Takes `pk` and `sk` out.
+    pub fn item_key(&mut self, sort_key_type: SortKeyType) -> Result<ItemKey, Problem> {
+        let partition = self.partition_key()?;
+        let sk = self.take("sk").ok_or_else(|| Problem::missing_parameter("sk"))?;
+        Ok(ItemKey::new(partition, SortKey::parse(&sk, sort_key_type)?))
+    }
+
+    /// Takes `consistent` out: eventually consistent unless it is `true`.
+    pub fn consistency(&mut self) -> Result<Consistency, Problem> {
+        Ok(match self.parse::<bool>("consistent")? {
+            Some(true) => Consistency::Strong,
+            Some(false) | None => Consistency::Eventual,
+        })
+    }
+
+    /// Takes the parameters of a query out.
+    pub fn query(&mut self, sort_key_type: SortKeyType) -> Result<Query, Problem> {
+        let partition = self.partition_key()?;
+        let mut sort_key = |name: &str| {
+            self.take(name).map(|text| SortKey::parse(&text, sort_key_type)).transpose()
+        };
+        let (from, to) = (sort_key("from")?, sort_key("to")?);
+        let range = match (self.take("begins_with"), from, to) {
+            (None, None, None) => SortRange::All,
+            (None, Some(from), None) => SortRange::From(from),
+            (None, None, Some(to)) => SortRange::To(to),
+            (None, Some(from), Some(to)) => SortRange::Between(from, to),
+            (Some(prefix), None, None) => SortRange::BeginsWith(prefix),
+            (Some(_), _, _) => {
+                let why = "begins_with does not go together with from or to";
+                return Err(Problem::bad_parameter(why.to_owned()));
+            }
+        };
+        let ascending = match self.take("order").as_deref() {
+            None | Some("asc") => true,
+            Some("desc") => false,
+            Some(other) => {
+                let why = format!("the order is asc or desc, not {other:?}");
+                return Err(Problem::bad_parameter(why));
+            }
+        };
+        let strategy = self.take("strategy").map(|name| name.parse()).transpose()?;
+        Ok(Query {
+            partition,
+            range,
+            ascending,
+            limit: self.parse("limit")?.unwrap_or(DEFAULT_LIMIT),
+            strategy: strategy.unwrap_or_default(),
+            consistency: self.consistency()?,
+            cursor: self.take("cursor"),
+        })
+    }
+
+    /// Refuses what was not taken.
+    pub fn finish(self) -> Result<(), Problem> {
+        match self.0.into_keys().next() {
+            None => Ok(()),
+            Some(name) => Err(Problem::bad_parameter(format!("there is no parameter {name:?}"))),
+        }
+    }
+}
+
+fn decode(text: &str) -> Result<String, Problem> {
+    let spaced = text.replace('+', " ");
+    percent_decode(spaced.as_bytes()).decode_utf8().map(std::borrow::Cow::into_owned).map_err(
+        |_| {
+            Problem::bad_parameter(
+                "the query string is no UTF-8 once its escapes are decoded".to_owned(),
+            )
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn params(text: &str) -> Result<Params, String> {
+        Params::from_query_string(text).map_err(|p| p.code().to_owned())
+    }
+
+    #[test]
+    fn escapes_and_plus_are_decoded() {
+        let mut params = params("pk=a%2Fb+c%2B%C3%A9&sk=&flag").expect("valid");
+        assert_eq!(params.take("pk").as_deref(), Some("a/b c+é"));
+        assert_eq!(params.take("sk").as_deref(), Some(""));
+        assert_eq!(params.take("flag").as_deref(), Some(""));
+        assert!(params.finish().is_ok());
+    }
+
+    #[test]
+    fn what_could_be_misread_is_refused() {
+        for text in ["pk=a&pk=b", "pk=%FF", "pk=a&%70k=b"] {
+            assert_eq!(params(text), Err("bad_parameter".to_owned()), "{text}");
+        }
+        assert!(
+            params("pk=a&typo=1")
+                .and_then(|p| p.finish().map_err(|e| e.code().to_owned()))
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn a_json_object_gives_the_same_query() {
+        let text =
+            "pk=EWR&begins_with=2013-01-02&order=desc&limit=7&consistent=true&strategy=parallel";
+        let body = br#"{"pk":"EWR","begins_with":"2013-01-02","order":"desc","limit":7,"consistent":true,"strategy":"parallel","cursor":null}"#;
+        let of = |params: Result<Params, Problem>| {
+            params.and_then(|mut p| {
+                let query = p.query(SortKeyType::String)?;
+                p.finish().map(|()| query)
+            })
+        };
+        let from_url = of(Params::from_query_string(text)).expect("url");
+        assert_eq!(of(Params::from_json(body)).expect("json"), from_url);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_query_string_makes_it_panic(text in "\\PC{0,80}", hostile in "[%&=+0-9a-fA-F]{0,40}") {
+            for text in [text, hostile, ] {
+                if let Ok(mut params) = Params::from_query_string(&text) {
+                    let _ = params.query(SortKeyType::Number);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+use dynashard_core::{Code, Error, Kind};
+use dynashard_keys::KeyError;
+use serde::Serialize;
+
+use crate::Response;
+
+/// An error as clients see it: `application/problem+json` (RFC 9457) with a stable code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    status: u16,
+    code: &'static str,
+    detail: String,
+    /// What only the log may say.
+    internal: Option<String>,
+}
+
+impl Problem {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        self.code
+    }
+
+    /// The HTTP status.
+    pub fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// What happened, for the log: for internal problems the whole truth.
+    pub fn log_detail(&self) -> &str {
+        self.internal.as_deref().unwrap_or(&self.detail)
+    }
+
+    pub(crate) fn bad_event(detail: String) -> Self {
+        Self::of(400, "bad_event", detail)
+    }
+
+    pub(crate) fn bad_body(detail: String) -> Self {
+        Self::of(400, "bad_body", detail)
+    }
+
+    pub(crate) fn bad_header(detail: String) -> Self {
+        Self::of(400, "bad_header", detail)
+    }
+
+    pub(crate) fn bad_parameter(detail: String) -> Self {
+        Self::of(400, Code::BadParameter.as_str(), detail)
+    }
+
+    pub(crate) fn missing_parameter(name: &str) -> Self {
+        Self::bad_parameter(format!("the query parameter {name} is missing"))
+    }
+
+    pub(crate) fn unsupported_media_type(got: &str, takes: &str) -> Self {
+        let detail = format!("the body's media type is {got:?}; send Content-Type: {takes}");
+        Self::of(415, "unsupported_media_type", detail)
+    }
+
+    /// No function answers this method and path.
+    pub fn no_route(method: &str, path: &str) -> Self {
+        Self::of(404, "route_not_found", format!("there is no {method} {path}"))
+    }
+
+    fn of(status: u16, code: &'static str, detail: String) -> Self {
+        Self { status, code, detail, internal: None }
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let status = match (error.kind(), error.code()) {
+            (_, Code::ItemTooLarge) => 413,
+            (_, Code::PreconditionFailed) => 412,
+            (_, Code::CursorExpired) => 410,
+            (Kind::Invalid, _) => 400,
+            (Kind::NotFound, _) => 404,
+            (Kind::Conflict, _) => 409,
+            (Kind::Throttled, _) => 429,
+            (Kind::Unavailable, _) => 503,
+            (Kind::OutcomeUnknown, _) => 504,
+            (Kind::Data | Kind::Internal, _) => 500,
+        };
+        let code = error.code().as_str();
+        let message = error.message().to_owned();
+        match error.kind() {
+            Kind::Data | Kind::Internal => Self {
+                internal: Some(message),
+                ..Self::of(status, code, "the log of the function says what happened".to_owned())
+            },
+            // What DynamoDB and the network said is for the log.
+            Kind::Unavailable => Self {
+                internal: Some(message),
+                ..Self::of(status, code, "nothing was written; send the request again".to_owned())
+            },
+            Kind::OutcomeUnknown => Self {
+                internal: Some(message),
+                ..Self::of(
+                    status,
+                    code,
+                    "the write may have taken effect, now or later; read the item, or repeat the \
+                     write under If-Match or If-None-Match"
+                        .to_owned(),
+                )
+            },
+            _ => Self::of(status, code, message),
+        }
+    }
+}
+
+impl From<KeyError> for Problem {
+    fn from(error: KeyError) -> Self {
+        Error::from(error).into()
+    }
+}
+
+impl From<Problem> for Response {
+    fn from(problem: Problem) -> Self {
+        #[derive(Serialize)]
+        struct Body<'a> {
+            r#type: &'static str,
+            title: &'a str,
+            status: u16,
+            code: &'a str,
+            detail: &'a str,
+        }
+        let title = http::StatusCode::from_u16(problem.status)
+            .ok()
+            .and_then(|status| status.canonical_reason())
+            .unwrap_or("Error");
+        let body = Body {
+            r#type: "about:blank",
+            title,
+            status: problem.status,
+            code: problem.code,
+            detail: &problem.detail,
+        };
+        let mut response = Self::json(problem.status, &body)
+            .with_header("content-type", "application/problem+json");
+        if matches!(problem.status, 429 | 503) {
+            response = response.with_header("retry-after", "1");
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_code_has_a_status_and_internals_stay_inside() {
+        for code in Code::ALL {
+            let response = Response::from(Problem::from(Error::new(*code, "secret-4711")));
+            assert!((400..=504).contains(&response.status()), "{code:?}");
+            let hidden = matches!(
+                code.kind(),
+                Kind::Data | Kind::Internal | Kind::Unavailable | Kind::OutcomeUnknown
+            );
+            assert_eq!(!response.body().contains("secret-4711"), hidden, "{code:?}");
+            assert!(response.body().contains(code.as_str()), "{code:?}");
+        }
+    }
+
+    #[test]
+    fn retry_after_comes_with_what_may_be_repeated_and_never_with_an_unknown_outcome() {
+        let retry_after = |code| {
+            let response = Response::from(Problem::from(Error::new(code, "")));
+            (response.status(), response.header("retry-after").is_some())
+        };
+        assert_eq!(retry_after(Code::Throttled), (429, true));
+        assert_eq!(retry_after(Code::Unavailable), (503, true));
+        assert_eq!(retry_after(Code::OutcomeUnknown), (504, false));
+        assert_eq!(retry_after(Code::Internal), (500, false));
+    }
+}
