@@ -1,2 +1,49 @@
-//! stub
-fn main() {}
+//! The `dynashard` command.
+
+// The SDK's futures nest deeply, and so do the types of the futures that await them.
+#![recursion_limit = "256"]
+
+mod args;
+mod clock;
+mod demo;
+mod http;
+mod local;
+mod project;
+
+use std::process::ExitCode;
+
+use args::{Args, Command};
+use clap::Parser;
+use tracing_subscriber::EnvFilter;
+
+/// What ends a command early; one line for people.
+type Failure = Box<dyn std::error::Error>;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let args = Args::parse();
+    start_logging();
+    let result = match args.command {
+        Command::Local(options) => local::run(options).await,
+        Command::Demo(options) => demo::run(options).await,
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("dynashard: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Logs go to stderr: stdout carries what the command was asked for.
+fn start_logging() {
+    let filter = EnvFilter::try_from_env("DYNASHARD_LOG")
+        .unwrap_or_else(|_| EnvFilter::new("warn,dynashard=info,dynashard_local=info"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .compact()
+        .init();
+}

@@ -4,7 +4,9 @@ use aws_config::{BehaviorVersion, SdkConfig};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
-use aws_sdk_dynamodb::config::{Builder, StalledStreamProtectionConfig};
+use aws_sdk_dynamodb::config::{
+    Builder, Credentials, Region, SharedHttpClient, StalledStreamProtectionConfig,
+};
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_http_client::tls::{Provider, TlsContext};
 
@@ -21,25 +23,43 @@ const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A client of DynamoDB with the environment's region and credentials. It sends every request once
 /// and notes the server's time in `server_clock`.
 pub async fn connect(server_clock: ServerClock) -> Client {
-    let http = aws_smithy_http_client::Builder::new()
-        .tls_provider(Provider::Rustls(CryptoMode::Ring))
-        .tls_context(TlsContext::default())
-        .build_https();
-    let config: SdkConfig =
-        aws_config::defaults(BehaviorVersion::latest()).http_client(http).load().await;
-    Client::from_conf(send_once(&config, server_clock))
+    let config =
+        aws_config::defaults(BehaviorVersion::latest()).http_client(http_client()).load().await;
+    client(&config, server_clock)
 }
 
-fn send_once(config: &SdkConfig, server_clock: ServerClock) -> aws_sdk_dynamodb::Config {
+/// As [`connect`], for an engine on this machine at `endpoint`, an URL. Nothing is taken from the
+/// environment: an engine takes any credentials, and no real ones are shown to it.
+pub async fn connect_local(endpoint: &str, server_clock: ServerClock) -> Client {
+    let credentials = Credentials::new("local", "local", None, None, "local");
+    let config = aws_config::defaults(BehaviorVersion::latest())
+        .region(Region::from_static("local"))
+        .credentials_provider(credentials)
+        .endpoint_url(endpoint)
+        .http_client(http_client())
+        .load()
+        .await;
+    client(&config, server_clock)
+}
+
+fn http_client() -> SharedHttpClient {
+    aws_smithy_http_client::Builder::new()
+        .tls_provider(Provider::Rustls(CryptoMode::Ring))
+        .tls_context(TlsContext::default())
+        .build_https()
+}
+
+fn client(config: &SdkConfig, server_clock: ServerClock) -> Client {
     let timeouts = TimeoutConfig::builder()
         .connect_timeout(CONNECT_TIMEOUT)
         .operation_attempt_timeout(ATTEMPT_TIMEOUT)
         .build();
-    Builder::from(config)
+    let config = Builder::from(config)
         .retry_config(RetryConfig::disabled())
         .timeout_config(timeouts)
         // Bodies are small and the attempt timeout bounds them.
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
         .interceptor(DateWatch::new(server_clock))
-        .build()
+        .build();
+    Client::from_conf(config)
 }

@@ -12,7 +12,7 @@ mod interceptors;
 mod items;
 mod metadata;
 
-pub use client::connect;
+pub use client::{connect, connect_local};
 pub use clock::{OsEntropy, ServerClock, SystemClock};
 pub use items::DynamoItemStore;
 pub use metadata::{ACTIVE_INDEX_PARTITION, DynamoMetadataStore};

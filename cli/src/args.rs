@@ -1,0 +1,112 @@
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+/// Spreads a hot DynamoDB partition key over shards, and reads it back in order.
+#[derive(Debug, Parser)]
+#[command(
+    name = "dynashard",
+    version,
+    arg_required_else_help = true,
+    after_help = "Logs go to stderr; DYNASHARD_LOG sets their level, as in DYNASHARD_LOG=debug."
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the whole application on this machine: no AWS account, no Docker.
+    ///
+    /// Reads template.yaml, builds the functions, and serves the HTTP API, a DynamoDB endpoint and
+    /// the Lambda Invoke API on 127.0.0.1. When everything answers, one line of JSON with the
+    /// addresses goes to stdout. Ctrl-C or SIGTERM ends it, and nothing is left behind.
+    #[command(after_help = LOCAL_EXAMPLES)]
+    Local(LocalArgs),
+    /// Load real flights into three hot partition keys and read everything back in order.
+    ///
+    /// Starts a stack of its own on free ports, pre-shards the collections, loads the 27,004
+    /// flights that left New York in January 2013 through the API, reads every one back in order
+    /// and compares it. The exit status is 0 only if every flight came back once, in order and
+    /// unchanged.
+    Demo(DemoArgs),
+}
+
+const LOCAL_EXAMPLES: &str = "\
+Examples:
+  dynashard local
+  dynashard local --data-dir ./data --set LeaseSecs=2
+  curl -X PUT 'http://127.0.0.1:3000/item?pk=EWR&sk=2013-01-01' -H 'content-type: application/json' -d '{\"flight\": 1545}'
+  aws dynamodb scan --table-name MainTable --endpoint-url http://127.0.0.1:8000";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct LocalArgs {
+    /// The port of the HTTP API; 0 takes a free one.
+    #[arg(long, value_name = "PORT", default_value_t = 3000)]
+    pub(crate) port: u16,
+    /// The port of the DynamoDB and DynamoDB Streams endpoint; 0 takes a free one.
+    #[arg(long, value_name = "PORT", default_value_t = 8000)]
+    pub(crate) dynamodb_port: u16,
+    /// The port of the Lambda Invoke API; 0 takes a free one.
+    #[arg(long, value_name = "PORT", default_value_t = 9001)]
+    pub(crate) lambda_port: u16,
+    /// Keep the tables in this directory. Without it they are in memory and end with the stack.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// How many environments of one function may run side by side.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) max_environments: u16,
+    #[command(flatten)]
+    pub(crate) project: ProjectArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DemoArgs {
+    /// The shards of each collection.
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) shards: u32,
+    /// Print the summary as one line of JSON on stdout.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) project: ProjectArgs,
+}
+
+/// Where the application is.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ProjectArgs {
+    /// The SAM template. By default it is looked for here and in the directories above.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) template: Option<PathBuf>,
+    /// Run the bootstraps in this directory instead of building them with cargo: `<binary>`,
+    /// `<binary>/bootstrap` or `<LogicalId>/bootstrap`.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) functions_dir: Option<PathBuf>,
+    /// Set a template parameter; may be repeated.
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_setting)]
+    pub(crate) settings: Vec<(String, String)>,
+}
+
+fn parse_setting(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("it must be NAME=VALUE, as in LeaseSecs=2")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn settings_keep_everything_behind_the_first_equals_sign() {
+        assert_eq!(parse_setting("Separator=="), Ok(("Separator".to_owned(), "=".to_owned())));
+        assert!(parse_setting("Separator").is_err());
+    }
+}

@@ -1,0 +1,53 @@
+//! Finds the application and its binaries.
+
+use std::path::{Path, PathBuf};
+
+use dynashard_local::{
+    Functions, StackOptions, StartError, Template, TemplateSource, build_functions,
+};
+use thiserror::Error;
+
+use crate::args::ProjectArgs;
+
+#[derive(Debug, Error)]
+pub(crate) enum ProjectError {
+    #[error(
+        "there is no template.yaml here or above: run this in a checkout of dynashard, or name one with --template"
+    )]
+    NoTemplate,
+    #[error(transparent)]
+    Start(#[from] StartError),
+}
+
+/// The options of a stack for this project, on free ports and in memory. Builds the functions
+/// unless they are there already; cargo shows its progress on stderr.
+pub(crate) fn stack_options(args: &ProjectArgs) -> Result<StackOptions, ProjectError> {
+    let path = match &args.template {
+        Some(path) => path.clone(),
+        None => find_template().ok_or(ProjectError::NoTemplate)?,
+    };
+    let source = TemplateSource::Path(path.clone());
+    let functions = if let Some(dir) = &args.functions_dir {
+        Functions::Prebuilt(dir.clone())
+    } else {
+        // A wrong parameter should not be found out after minutes of compiling.
+        let template = Template::load(&source, &args.settings)?;
+        let workspace = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+        let release = !cfg!(debug_assertions);
+        Functions::Built(build_functions(&template, workspace.unwrap_or(Path::new(".")), release)?)
+    };
+    let mut options = StackOptions::new(source, functions);
+    options.overrides.clone_from(&args.settings);
+    Ok(options)
+}
+
+/// The nearest template.yaml of a cargo workspace, upwards from the current directory; then the one
+/// of the checkout that this command was built in.
+fn find_template() -> Option<PathBuf> {
+    let here = std::env::current_dir().ok()?;
+    let built_in = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+    here.ancestors().chain(built_in).find_map(|dir| {
+        let template = dir.join("template.yaml");
+        (template.is_file() && dir.join("Cargo.toml").is_file()).then_some(template)
+    })
+}

@@ -1,0 +1,187 @@
+//! The executables of the functions: built with cargo, or found where they were built before.
+
+use crate::StartError;
+use crate::template::{Function, Template};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Where the executables of the functions are.
+#[derive(Clone, Debug)]
+pub enum Functions {
+    /// In a directory, as `<binary>`, `<binary>/bootstrap` (what `cargo lambda build` makes) or
+    /// `<logical id>/bootstrap` (what `sam build` makes).
+    Prebuilt(PathBuf),
+    /// Wherever [`build_functions`] has put them, by the names of the binaries.
+    Built(BTreeMap<String, PathBuf>),
+}
+
+/// Builds the binaries of all functions with one call of cargo, and returns where they are by their names.
+///
+/// `workspace` is the directory with the workspace's `Cargo.toml`. Blocks until cargo has ended, which prints its
+/// progress to stderr.
+///
+/// # Errors
+/// [`StartError::Build`] where cargo cannot be run, fails, or does not build one of the binaries.
+pub fn build_functions(
+    template: &Template,
+    workspace: &Path,
+    release: bool,
+) -> Result<BTreeMap<String, PathBuf>, StartError> {
+    let failed = |problem: String| StartError::Build(problem);
+    // `cargo run` and `cargo test` say which cargo they are.
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let mut command = Command::new(&cargo);
+    command
+        .arg("build")
+        .arg("--message-format=json-render-diagnostics")
+        .arg("--manifest-path")
+        .arg(workspace.join("Cargo.toml"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped());
+    if release {
+        command.arg("--release");
+    }
+    for binary in template.binaries() {
+        command.args(["--bin", binary]);
+    }
+    let mut child =
+        command.spawn().map_err(|error| failed(format!("{}: {error}", cargo.display())))?;
+    let messages = child.stdout.take().map(BufReader::new);
+    let mut built: BTreeMap<String, PathBuf> = messages
+        .into_iter()
+        .flat_map(BufRead::lines)
+        .map_while(Result::ok)
+        .filter_map(|line| executable(&line))
+        .collect();
+    let status = child.wait().map_err(|error| failed(error.to_string()))?;
+    if !status.success() {
+        return Err(failed(format!("cargo build ended with {status}; what it printed is above")));
+    }
+    let wanted = template.binaries();
+    if let Some(missing) = wanted.iter().find(|binary| !built.contains_key(**binary)) {
+        return Err(failed(format!("the workspace has no binary {missing}")));
+    }
+    built.retain(|binary, _| wanted.contains(binary.as_str()));
+    Ok(built)
+}
+
+impl Functions {
+    /// The executable of each function, by logical id.
+    pub(crate) fn locate(
+        &self,
+        functions: &[Function],
+    ) -> Result<BTreeMap<String, PathBuf>, StartError> {
+        functions.iter().map(|function| Ok((function.name.clone(), self.find(function)?))).collect()
+    }
+
+    fn find(&self, function: &Function) -> Result<PathBuf, StartError> {
+        let missing = |problem: String| StartError::MissingBootstrap {
+            function: function.name.clone(),
+            binary: function.binary.clone(),
+            problem,
+        };
+        match self {
+            Self::Built(built) => match built.get(&function.binary) {
+                Some(path) if is_executable(path) => Ok(path.clone()),
+                Some(path) => {
+                    Err(missing(format!("{} cannot be executed; build it again", path.display())))
+                }
+                None => Err(missing("it was not built".to_owned())),
+            },
+            Self::Prebuilt(directory) => {
+                let (binary, name) = (&function.binary, &function.name);
+                let places = [
+                    directory.join(binary),
+                    directory.join(binary).join("bootstrap"),
+                    directory.join(name).join("bootstrap"),
+                ];
+                let found = places.into_iter().find(|path| is_executable(path));
+                found.ok_or_else(|| {
+                    missing(format!(
+                        "{directory} holds no executable {binary}, {binary}/bootstrap or {name}/bootstrap; build it, \
+                         or choose the directory that holds it",
+                        directory = directory.display()
+                    ))
+                })
+            }
+        }
+    }
+}
+
+/// A message of cargo, as far as it tells where an executable is.
+#[derive(Deserialize)]
+struct Message {
+    target: Target,
+    executable: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+}
+
+fn executable(message: &str) -> Option<(String, PathBuf)> {
+    let message: Message = serde_json::from_str(message).ok()?;
+    Some((message.target.name, message.executable?))
+}
+
+fn is_executable(path: &Path) -> bool {
+    path.metadata()
+        .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::template::TemplateSource;
+    use std::fs::{self, File, Permissions};
+
+    fn template() -> Template {
+        let text = r"
+            Transform: AWS::Serverless-2016-10-31
+            Resources:
+              Greeter:
+                Type: AWS::Serverless::Function
+                Metadata: { BuildMethod: rust-cargolambda, BuildProperties: { Binary: greet } }
+                Properties: { Runtime: provided.al2023, Handler: bootstrap, CodeUri: . }
+        ";
+        let source =
+            TemplateSource::Text { name: "template.yaml".to_owned(), text: text.to_owned() };
+        Template::load(&source, &[]).expect("a template")
+    }
+
+    #[test]
+    fn prebuilt_bootstraps_are_found_in_the_layouts_of_cargo_cargo_lambda_and_sam() {
+        for place in ["greet", "greet/bootstrap", "Greeter/bootstrap"] {
+            let directory = tempfile::tempdir().expect("a temporary directory");
+            let path = directory.path().join(place);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+            let functions = Functions::Prebuilt(directory.path().to_owned());
+            let file = File::create(&path).expect("a file");
+            let error = functions.locate(&template().functions).expect_err("not executable");
+            assert!(error.to_string().contains("Greeter/bootstrap"), "{error}");
+
+            file.set_permissions(Permissions::from_mode(0o755)).expect("permissions");
+            let found = functions.locate(&template().functions).expect("an executable");
+            assert_eq!(found["Greeter"], path);
+        }
+    }
+
+    #[test]
+    fn executables_are_told_from_the_other_messages_of_cargo() {
+        let bin = r#"{"reason":"compiler-artifact","target":{"name":"greet","kind":["bin"]},"executable":"/t/greet"}"#;
+        assert_eq!(executable(bin), Some(("greet".to_owned(), "/t/greet".into())));
+        for other in [
+            r#"{"reason":"compiler-artifact","target":{"name":"lib","kind":["lib"]},"executable":null}"#,
+            r#"{"reason":"build-finished","success":true}"#,
+            "no JSON",
+        ] {
+            assert_eq!(executable(other), None);
+        }
+    }
+}

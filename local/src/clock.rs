@@ -1,0 +1,114 @@
+//! The time of day and waiting for it, passed in so that tests decide both.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// Where the stack reads the time and waits for it to pass.
+pub(crate) trait Clock: fmt::Debug + Send + Sync + 'static {
+    /// The time now.
+    fn now(&self) -> SystemTime;
+
+    /// Ends after `duration` has passed on this clock.
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+}
+
+/// A clock that is shared by all rooms of one stack.
+pub(crate) type SharedClock = Arc<dyn Clock>;
+
+/// The machine's own clock.
+#[derive(Debug)]
+pub(crate) struct SystemClock;
+
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "this is where the time comes from")]
+    fn now(&self) -> SystemTime {
+        SystemTime::now()
+    }
+
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(tokio::time::sleep(duration))
+    }
+}
+
+/// Milliseconds since the Unix epoch; 0 for a time before it.
+pub(crate) fn epoch_millis(time: SystemTime) -> u64 {
+    time.duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+pub(crate) mod manual {
+    //! A clock that stands still until a test moves it.
+
+    use super::Clock;
+    use std::future::Future;
+    use std::pin::Pin;
+    use std::sync::Arc;
+    use std::time::{Duration, SystemTime};
+    use tokio::sync::watch;
+
+    /// A clock that only [`ManualClock::advance`] moves.
+    #[derive(Debug)]
+    pub(crate) struct ManualClock {
+        now: watch::Sender<SystemTime>,
+        /// How many sleeps wait for a later time.
+        sleepers: watch::Sender<usize>,
+    }
+
+    impl ManualClock {
+        pub(crate) fn at(now: SystemTime) -> Arc<Self> {
+            Arc::new(Self { now: watch::Sender::new(now), sleepers: watch::Sender::new(0) })
+        }
+
+        pub(crate) fn advance(&self, duration: Duration) {
+            self.now.send_modify(|now| *now += duration);
+        }
+
+        /// Ends when at least `count` sleeps wait, so that a test advances the clock after what it tests began to wait.
+        pub(crate) async fn sleeping(&self, count: usize) {
+            self.sleepers
+                .subscribe()
+                .wait_for(|sleepers| *sleepers >= count)
+                .await
+                .expect("the clock outlives its sleepers");
+        }
+    }
+
+    impl Clock for ManualClock {
+        fn now(&self) -> SystemTime {
+            *self.now.borrow()
+        }
+
+        fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+            let deadline = self.now() + duration;
+            let mut now = self.now.subscribe();
+            let asleep = Asleep::enter(self.sleepers.clone());
+            Box::pin(async move {
+                let _asleep = asleep;
+                // An error means that the clock is gone, and then this sleep never ends.
+                if now.wait_for(|now| *now >= deadline).await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            })
+        }
+    }
+
+    /// Counts one sleep for as long as it waits.
+    struct Asleep(watch::Sender<usize>);
+
+    impl Asleep {
+        fn enter(sleepers: watch::Sender<usize>) -> Self {
+            sleepers.send_modify(|count| *count += 1);
+            Self(sleepers)
+        }
+    }
+
+    impl Drop for Asleep {
+        fn drop(&mut self) {
+            self.0.send_modify(|count| *count -= 1);
+        }
+    }
+}

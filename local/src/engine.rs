@@ -1,0 +1,255 @@
+//! The embedded DynamoDB engine, on a loopback port of its own behind the public endpoint.
+
+use crate::StartError;
+use crate::template::Table;
+use dynoxide::actions::create_table::CreateTableRequest;
+use dynoxide::actions::describe_table::DescribeTableRequest;
+use dynoxide::{Database, DynoxideError};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use serde_json::{Value, json};
+use std::fs::{self, File};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::sync::oneshot;
+
+/// A running engine. It ends with [`Engine::stop`].
+#[derive(Debug)]
+pub(crate) struct Engine {
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    /// The thread with the engine's own runtime: SQLite blocks the thread that calls it, for an fsync with each write
+    /// to a data directory, and must not hold up the endpoints meanwhile.
+    thread: thread::JoinHandle<()>,
+    /// Held for as long as the data directory is in use.
+    _lock: Option<File>,
+}
+
+impl Engine {
+    /// Starts an engine on `data_dir`, or in memory, with the tables of the template.
+    pub(crate) fn start(data_dir: Option<&Path>, tables: &[Table]) -> Result<Self, StartError> {
+        let lock = data_dir.map(lock).transpose()?;
+        let database = match data_dir {
+            Some(directory) => open(directory)?,
+            None => Database::memory().map_err(|error| StartError::Engine(error.to_string()))?,
+        };
+        for table in tables {
+            ensure(&database, table, data_dir)?;
+        }
+        let (report, started) = mpsc::channel();
+        let (stop, stopped) = oneshot::channel();
+        let thread = thread::Builder::new()
+            .name("engine".to_owned())
+            .spawn(move || run(database, &report, stopped))
+            .map_err(|error| StartError::Engine(error.to_string()))?;
+        let address = started
+            .recv()
+            .unwrap_or_else(|gone| Err(io::Error::other(gone)))
+            .map_err(|error| StartError::Engine(error.to_string()))?;
+        Ok(Self { address, stop, thread, _lock: lock })
+    }
+
+    /// Where the engine listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Ends the engine once the requests that run have ended.
+    pub(crate) async fn stop(self) {
+        drop(self.stop);
+        let ended = tokio::task::spawn_blocking(|| self.thread.join()).await;
+        if !matches!(ended, Ok(Ok(()))) {
+            tracing::error!("the thread of the DynamoDB engine panicked");
+        }
+    }
+}
+
+/// Serves the database on a runtime of its own until `stopped` ends; reports the address, or why there is none.
+fn run(
+    database: Database,
+    report: &mpsc::Sender<io::Result<SocketAddr>>,
+    stopped: oneshot::Receiver<()>,
+) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name("engine")
+        .enable_all()
+        .build();
+    let served = runtime.map(|runtime| {
+        runtime.block_on(async {
+            let listener = listen()?;
+            let address = listener.local_addr()?;
+            // The stack may have given up meanwhile; then the stop signal is there already.
+            let _ = report.send(Ok(address));
+            // A dropped sender is the signal.
+            let stopped = async { drop(stopped.await) };
+            dynoxide::server::serve_with_shutdown(listener, database, stopped)
+                .await
+                .map_err(io::Error::other)
+        })
+    });
+    if let Err(error) = served.flatten() {
+        tracing::error!(%error, "the DynamoDB engine ended");
+        let _ = report.send(Err(error));
+    }
+}
+
+/// Takes a free port. Accepted connections inherit `TCP_NODELAY`, which the engine itself does not set.
+fn listen() -> io::Result<TcpListener> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_nodelay(true)?;
+    socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
+    socket.listen(1024)
+}
+
+/// Creates the directory and takes its lock, which the operating system gives back however this process ends.
+fn lock(directory: &Path) -> Result<File, StartError> {
+    let refused = |error: io::Error| data_dir_error(directory, &error);
+    fs::create_dir_all(directory).map_err(refused)?;
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(directory.join("lock"))
+        .map_err(refused)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(Errno::WOULDBLOCK) => Err(StartError::DataDir {
+            path: directory.to_owned(),
+            problem: "another stack uses it: stop that one, or choose another directory".to_owned(),
+        }),
+        Err(error) => Err(refused(error.into())),
+    }
+}
+
+fn data_dir_error(directory: &Path, error: &io::Error) -> StartError {
+    let remedy = match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "give yourself permission to write there, or choose another directory"
+        }
+        io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
+            "choose a directory, not a file"
+        }
+        _ => "choose another directory",
+    };
+    StartError::DataDir { path: directory.to_owned(), problem: format!("{error}: {remedy}") }
+}
+
+fn open(directory: &Path) -> Result<Database, StartError> {
+    let file = directory.join("dynamodb.sqlite");
+    let refused = |problem: String| StartError::DataDir { path: directory.to_owned(), problem };
+    let path = file.to_str().ok_or_else(|| {
+        refused("its name is not valid UTF-8: choose another directory".to_owned())
+    })?;
+    Database::new(path).map_err(|error| {
+        refused(format!(
+            "{error}: if dynamodb.sqlite there is none of a stack, choose another directory"
+        ))
+    })
+}
+
+/// Creates the table, or checks that the one in the data directory is as the template says.
+fn ensure(database: &Database, table: &Table, data_dir: Option<&Path>) -> Result<(), StartError> {
+    let refused = |problem: String| StartError::Table { table: table.name.clone(), problem };
+    let invalid = |error: serde_json::Error| {
+        // The engine marks its validation errors for its own server.
+        let text = error.to_string();
+        refused(text.strip_prefix("VALIDATION:").unwrap_or(&text).to_owned())
+    };
+    let describe: DescribeTableRequest =
+        serde_json::from_value(json!({ "TableName": table.name })).map_err(invalid)?;
+    match database.describe_table(describe) {
+        Ok(existing) => {
+            let existing = serde_json::to_value(existing)
+                .map_err(|error| StartError::Engine(error.to_string()))?;
+            let (wanted, found) = (schema(&table.create_request), schema(&existing["Table"]));
+            if wanted == found {
+                return Ok(());
+            }
+            let directory = data_dir.map(|path| path.display().to_string()).unwrap_or_default();
+            Err(refused(format!(
+                "{directory} holds it with other keys or indexes ({found}) than the template asks for ({wanted}): \
+                 choose another data directory, or the parameters that it was made with"
+            )))
+        }
+        Err(DynoxideError::ResourceNotFoundException(_)) => {
+            let create: CreateTableRequest =
+                serde_json::from_value(table.create_request.clone()).map_err(invalid)?;
+            let created = database.create_table(create);
+            created.map(drop).map_err(|error| refused(error.to_string()))
+        }
+        Err(error) => Err(refused(error.to_string())),
+    }
+}
+
+/// What must be the same in two descriptions of one table: the keys with their types, and the indexes.
+fn schema(description: &Value) -> Value {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let mut attributes = list(&description["AttributeDefinitions"]);
+    attributes.sort_by_key(|attribute| attribute["AttributeName"].to_string());
+    let mut indexes: Vec<Value> = ["GlobalSecondaryIndexes", "LocalSecondaryIndexes"]
+        .iter()
+        .flat_map(|kind| list(&description[*kind]))
+        .map(|index| json!({ "IndexName": index["IndexName"], "KeySchema": index["KeySchema"] }))
+        .collect();
+    indexes.sort_by_key(|index| index["IndexName"].to_string());
+    json!({
+        "KeySchema": description["KeySchema"],
+        "AttributeDefinitions": attributes,
+        "Indexes": indexes,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(sort_key: &str) -> Table {
+        Table {
+            name: "Items".to_owned(),
+            create_request: json!({
+                "TableName": "Items",
+                "BillingMode": "PAY_PER_REQUEST",
+                "AttributeDefinitions": [
+                    { "AttributeName": "pk", "AttributeType": "S" },
+                    { "AttributeName": sort_key, "AttributeType": "S" },
+                ],
+                "KeySchema": [
+                    { "AttributeName": "pk", "KeyType": "HASH" },
+                    { "AttributeName": sort_key, "KeyType": "RANGE" },
+                ],
+            }),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_data_directory_is_used_again_by_one_stack_at_a_time_and_only_with_the_same_keys() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = Some(directory.path());
+        let first = Engine::start(path, &[table("sk")]).expect("the first start");
+        let second = Engine::start(path, &[table("sk")]).expect_err("the directory is in use");
+        assert!(second.to_string().contains("another stack uses it"), "{second}");
+        first.stop().await;
+
+        Engine::start(path, &[table("sk")]).expect("the same tables").stop().await;
+        let other = Engine::start(path, &[table("range")]).expect_err("other keys");
+        assert!(other.to_string().contains("other keys"), "{other}");
+    }
+
+    #[test]
+    fn a_file_is_no_data_directory() {
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        let error = Engine::start(Some(file.path()), &[]).expect_err("a file");
+        assert!(error.to_string().contains("choose a directory"), "{error}");
+    }
+
+    #[test]
+    fn a_table_that_the_engine_refuses_is_named() {
+        let error = Engine::start(None, &[table("pk")]).expect_err("one attribute, twice");
+        assert!(error.to_string().starts_with("table Items: "), "{error}");
+    }
+}

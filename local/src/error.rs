@@ -1,0 +1,97 @@
+//! Why a stack did not start, in one line that says what to do about it.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a stack did not start. Each message is one line and names the remedy.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// Another program listens on the port: stop it, or choose another port.
+    #[error(
+        "port {port} is in use: stop what listens there, or choose another port with {flag} (0 takes a free one)"
+    )]
+    PortInUse {
+        /// The port that was asked for.
+        port: u16,
+        /// The option of the command that sets it.
+        flag: &'static str,
+    },
+    /// The port cannot be listened on for another reason, such as a privileged port.
+    #[error(
+        "cannot listen on 127.0.0.1:{port}: {source}: choose another port with {flag} (0 takes a free one)"
+    )]
+    Listen {
+        /// The port that was asked for.
+        port: u16,
+        /// The option of the command that sets it.
+        flag: &'static str,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The template cannot be read, parsed or carried out: correct it at the place that is named.
+    #[error("{location}: {problem}")]
+    Template {
+        /// The template's name and, where it is known, the line: `template.yaml:12`.
+        location: String,
+        /// What is wrong there.
+        problem: String,
+    },
+    /// A parameter override is unknown or not allowed: use one of the values that are named.
+    #[error("parameter {name}: {problem}")]
+    Parameter {
+        /// The parameter, as it was given.
+        name: String,
+        /// What is wrong with it, with what is allowed.
+        problem: String,
+    },
+    /// The data directory cannot be used.
+    #[error("data directory {}: {problem}", path.display())]
+    DataDir {
+        /// The directory that was asked for.
+        path: PathBuf,
+        /// What is wrong with it, with what to do.
+        problem: String,
+    },
+    /// The embedded DynamoDB engine refused a table of the template.
+    #[error("table {table}: {problem}")]
+    Table {
+        /// The table's logical id.
+        table: String,
+        /// What is wrong with it, with what to do.
+        problem: String,
+    },
+    /// The embedded DynamoDB engine could not be started.
+    #[error("the DynamoDB engine did not start: {0}")]
+    Engine(String),
+    /// There is no executable for a function: build it, or name the directory that holds it.
+    #[error("no bootstrap of {binary} for {function}: {problem}")]
+    MissingBootstrap {
+        /// The function's logical id.
+        function: String,
+        /// The name of its binary.
+        binary: String,
+        /// Where it was looked for, with what to do.
+        problem: String,
+    },
+    /// Building the functions failed; cargo's own messages are on stderr.
+    #[error("building the functions failed: {0}")]
+    Build(String),
+    /// A function started and failed before it asked for its first event.
+    #[error("{function} did not start: {problem}; what it printed is above")]
+    Init {
+        /// The function's logical id.
+        function: String,
+        /// The error that it reported, or how it ended.
+        problem: String,
+    },
+}
+
+impl StartError {
+    /// An error at a line of the template, or in the template as a whole.
+    pub(crate) fn template(name: &str, line: Option<usize>, problem: impl fmt::Display) -> Self {
+        let location = line.map_or_else(|| name.to_owned(), |line| format!("{name}:{line}"));
+        Self::Template { location, problem: problem.to_string() }
+    }
+}

@@ -1,0 +1,92 @@
+//! The age of a request's signature, as DynamoDB judges it.
+//!
+//! Only the signing time counts here. The signature itself is not verified: the stack has no secrets to verify it with.
+
+use super::Refusal;
+use http::StatusCode;
+use http::header::{AUTHORIZATION, DATE};
+use http::request::Parts;
+use percent_encoding::percent_decode_str;
+use std::time::{Duration, SystemTime};
+use time::format_description::StaticFormatDescription;
+use time::macros::format_description;
+use time::{OffsetDateTime, PrimitiveDateTime};
+
+/// Refuses a request that was signed more than `lifetime` before `now`, more than 15 minutes after it, or at a time that
+/// cannot be told. A request without a signing time passes.
+pub(super) fn check(parts: &Parts, lifetime: Duration, now: SystemTime) -> Result<(), Refusal> {
+    let Some(text) = signing_time(parts) else {
+        return Ok(());
+    };
+    let Some(signed) = parse(&text) else {
+        return Err(Refusal {
+            status: StatusCode::BAD_REQUEST,
+            kind: "com.amazon.coral.service#IncompleteSignatureException",
+            message: format!("Date must be in ISO-8601 'basic format'. Got '{text}'."),
+        });
+    };
+    let message = if now > signed + lifetime {
+        format!(
+            "Signature expired: {} is now earlier than {} ({} - {}.)",
+            format(signed),
+            format(now - lifetime),
+            format(now),
+            span(lifetime),
+        )
+    } else if signed > now + MAX_AHEAD {
+        format!(
+            "Signature not yet current: {} is still later than {} ({} + {}.)",
+            format(signed),
+            format(now + MAX_AHEAD),
+            format(now),
+            span(MAX_AHEAD),
+        )
+    } else {
+        return Ok(());
+    };
+    Err(Refusal {
+        status: StatusCode::BAD_REQUEST,
+        kind: "com.amazon.coral.service#InvalidSignatureException",
+        message,
+    })
+}
+
+/// How far ahead of the server's clock a client's clock may be.
+const MAX_AHEAD: Duration = Duration::from_mins(15);
+
+/// ISO 8601 without separators, as AWS signatures have it.
+const BASIC_FORMAT: StaticFormatDescription =
+    format_description!("[year][month][day]T[hour][minute][second]Z");
+
+/// The signing time as it stands in the request: in a header where the signature is in one, otherwise in the query.
+fn signing_time(parts: &Parts) -> Option<String> {
+    if parts.headers.contains_key(AUTHORIZATION) {
+        let header = parts.headers.get("x-amz-date").or_else(|| parts.headers.get(DATE))?;
+        return Some(String::from_utf8_lossy(header.as_bytes()).into_owned());
+    }
+    parts.uri.query()?.split('&').find_map(|parameter| {
+        let value = parameter.strip_prefix("X-Amz-Date=")?;
+        Some(percent_decode_str(value).decode_utf8_lossy().into_owned())
+    })
+}
+
+fn parse(text: &str) -> Option<SystemTime> {
+    match PrimitiveDateTime::parse(text, BASIC_FORMAT) {
+        Ok(time) => Some(time.assume_utc().into()),
+        // A Date header may be signed instead, in its own format.
+        Err(_) => httpdate::parse_http_date(text).ok(),
+    }
+}
+
+fn format(time: SystemTime) -> String {
+    let text = OffsetDateTime::from(time).format(BASIC_FORMAT);
+    text.expect("UTC has all components of the format")
+}
+
+/// A duration in the words of the error message.
+fn span(duration: Duration) -> String {
+    match duration.as_secs() {
+        secs if secs % 60 == 0 => format!("{} min", secs / 60),
+        secs => format!("{secs} sec"),
+    }
+}

@@ -1,0 +1,177 @@
+//! The HTTP API in front of the functions, with API Gateway's events and limits.
+
+mod event;
+mod reply;
+
+use crate::clock::{SharedClock, epoch_millis};
+use crate::ids;
+use crate::runtime::{Invocation, InvokeError, MAX_PAYLOAD, Pool, Runtime};
+use crate::server::{BodyError, Handler, Response, json_response, read_body};
+use crate::template::{Function, Route};
+use event::Received;
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Method, Request, StatusCode};
+use hyper::body::Incoming;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The endpoint of the template's HTTP API.
+#[derive(Debug)]
+pub(crate) struct Gateway {
+    /// By path, and then by method.
+    routes: HashMap<String, HashMap<Method, Integration>>,
+    clock: SharedClock,
+}
+
+impl Gateway {
+    /// A gateway to the functions of `runtime`, with the routes of the template.
+    pub(crate) fn new(functions: &[Function], runtime: &Runtime, clock: SharedClock) -> Self {
+        let mut routes: HashMap<String, HashMap<Method, Integration>> = HashMap::new();
+        for function in functions {
+            let Some(pool) = runtime.pool(&function.name) else {
+                continue;
+            };
+            for route in &function.routes {
+                let methods = routes.entry(route.path.clone()).or_default();
+                if let Ok(method) = Method::from_bytes(route.method.as_bytes()) {
+                    methods.insert(method, Integration::new(route, pool));
+                }
+            }
+        }
+        Self { routes, clock }
+    }
+
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        peer: SocketAddr,
+        request_id: &str,
+    ) -> Result<Response, Refusal> {
+        let (parts, body) = request.into_parts();
+        if head_size(&parts) > MAX_HEAD {
+            return Err(Refusal::HeadTooLarge);
+        }
+        let integration = self
+            .routes
+            .get(parts.uri.path())
+            .and_then(|methods| methods.get(&parts.method))
+            .ok_or(Refusal::NotFound)?;
+        let body = read_body(body, MAX_BODY).await.map_err(|error| match error {
+            BodyError::TooLarge => Refusal::BodyTooLarge,
+            BodyError::Broken => Refusal::BadRequest,
+        })?;
+        let now = self.clock.now();
+        let trace_header = ids::trace_header(epoch_millis(now) / 1000);
+        let event = event::encode(&Received {
+            route_key: &integration.route_key,
+            parts: &parts,
+            body: &body,
+            peer,
+            request_id,
+            trace_header: &trace_header,
+            now,
+        });
+        if event.len() > MAX_PAYLOAD {
+            return Err(Refusal::BodyTooLarge);
+        }
+        let invocation = Invocation {
+            request_id: ids::uuid(),
+            payload: event,
+            trace_header: Some(trace_header),
+            client_context: None,
+            wants_log_tail: false,
+        };
+        let completed = tokio::select! {
+            completed = integration.pool.invoke(invocation) => completed,
+            () = self.clock.sleep(integration.timeout) => return Err(Refusal::Unavailable),
+        };
+        match completed {
+            Ok(completed) if !completed.failed => {
+                reply::decode(completed.payload).ok_or(Refusal::Internal)
+            }
+            Ok(_) => Err(Refusal::Internal),
+            Err(InvokeError::Throttled | InvokeError::Stopped) => Err(Refusal::Unavailable),
+        }
+    }
+}
+
+impl Handler for Gateway {
+    async fn handle(&self, request: Request<Incoming>, peer: SocketAddr) -> Response {
+        let request_id = ids::gateway_request_id();
+        let mut response =
+            self.answer(request, peer, &request_id).await.unwrap_or_else(Refusal::response);
+        if let Ok(id) = HeaderValue::from_str(&request_id) {
+            let name = HeaderName::from_static("apigw-requestid");
+            response.headers_mut().insert(name, id);
+        }
+        response
+    }
+}
+
+/// Where a route leads.
+#[derive(Debug)]
+struct Integration {
+    /// Method and path, as the event names them.
+    route_key: String,
+    timeout: Duration,
+    pool: Arc<Pool>,
+}
+
+impl Integration {
+    fn new(route: &Route, pool: &Arc<Pool>) -> Self {
+        Self {
+            route_key: format!("{} {}", route.method, route.path),
+            timeout: route.timeout,
+            pool: Arc::clone(pool),
+        }
+    }
+}
+
+/// What the gateway answers by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refusal {
+    BadRequest,
+    NotFound,
+    BodyTooLarge,
+    HeadTooLarge,
+    /// The function failed, or its answer makes no sense.
+    Internal,
+    /// The function took too long, or is throttled.
+    Unavailable,
+}
+
+impl Refusal {
+    fn response(self) -> Response {
+        let (status, message) = match self {
+            Self::BadRequest => (StatusCode::BAD_REQUEST, "Bad Request"),
+            Self::NotFound => (StatusCode::NOT_FOUND, "Not Found"),
+            Self::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "Request Entity Too Large"),
+            Self::HeadTooLarge => {
+                (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "Request Header Fields Too Large")
+            }
+            Self::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error"),
+            Self::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "Service Unavailable"),
+        };
+        json_response(status, format!(r#"{{"message":"{message}"}}"#))
+    }
+}
+
+/// The most bytes that the request line and the headers may take together.
+const MAX_HEAD: usize = 10_240;
+
+/// The most bytes that a body may take.
+const MAX_BODY: usize = 10 << 20;
+
+/// The bytes of the request line and the headers, as they came over the wire.
+fn head_size(parts: &Parts) -> usize {
+    let target = parts.uri.path_and_query().map_or(1, |target| target.as_str().len());
+    let request_line = parts.method.as_str().len() + target + "  HTTP/1.1\r\n".len();
+    let headers = parts.headers.iter();
+    let headers = headers.map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len());
+    request_line + headers.sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests;

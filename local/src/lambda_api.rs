@@ -1,0 +1,259 @@
+//! The public `lambda` endpoint: the Invoke operation of the Lambda API, for any AWS SDK and the aws CLI.
+
+use crate::clock::{SharedClock, epoch_millis};
+use crate::ids;
+use crate::runtime::{Background, Completed, Invocation, InvokeError, MAX_PAYLOAD, Pool, Runtime};
+use crate::server::{BodyError, Handler, Response, empty_response, json_response, read_body};
+use crate::template::function_arn;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Method, Request, StatusCode};
+use hyper::body::Incoming;
+use percent_encoding::percent_decode_str;
+use serde::de::IgnoredAny;
+use serde_json::json;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// The endpoint that invokes the functions by name.
+#[derive(Debug)]
+pub(crate) struct LambdaApi {
+    runtime: Arc<Runtime>,
+    background: Arc<Background>,
+    clock: SharedClock,
+}
+
+impl LambdaApi {
+    pub(crate) fn new(
+        runtime: Arc<Runtime>,
+        background: Arc<Background>,
+        clock: SharedClock,
+    ) -> Self {
+        Self { runtime, background, clock }
+    }
+
+    async fn invoke(
+        &self,
+        function: &str,
+        request: Request<Incoming>,
+    ) -> Result<Response, Refusal> {
+        let (parts, body) = request.into_parts();
+        let pool = self.find(function, parts.uri.query())?;
+        let kind = InvocationType::read(&parts)?;
+        let limit = match kind {
+            InvocationType::Event => MAX_EVENT,
+            InvocationType::RequestResponse | InvocationType::DryRun => MAX_PAYLOAD,
+        };
+        let payload = read_body(body, limit).await.map_err(|error| match error {
+            BodyError::TooLarge => Refusal::too_large(limit),
+            BodyError::Broken => Refusal::unreadable("the connection broke"),
+        })?;
+        let invocation = self.invocation(&parts, payload)?;
+        let request_id = invocation.request_id.clone();
+        let mut response = match kind {
+            InvocationType::DryRun => empty_response(StatusCode::NO_CONTENT),
+            InvocationType::Event => {
+                self.background.deliver(Arc::clone(pool), invocation);
+                empty_response(StatusCode::ACCEPTED)
+            }
+            InvocationType::RequestResponse => {
+                completed(pool.invoke(invocation).await.map_err(Refusal::from)?)
+            }
+        };
+        let headers = response.headers_mut();
+        headers.insert(EXECUTED_VERSION, HeaderValue::from_static("$LATEST"));
+        if let Ok(id) = HeaderValue::from_str(&request_id) {
+            headers.insert(REQUEST_ID, id);
+        }
+        Ok(response)
+    }
+
+    /// Finds a function by its name, partial ARN or ARN, each with or without the qualifier `$LATEST`.
+    fn find(&self, function: &str, query: Option<&str>) -> Result<&Arc<Pool>, Refusal> {
+        let function = percent_decode_str(function).decode_utf8_lossy();
+        let (name, qualifier) = name_and_qualifier(&function);
+        let in_query = query
+            .into_iter()
+            .flat_map(|query| query.split('&'))
+            .find_map(|parameter| parameter.strip_prefix("Qualifier="))
+            .map(|qualifier| percent_decode_str(qualifier).decode_utf8_lossy());
+        let qualifier = qualifier.or(in_query.as_deref());
+        if let Some(qualifier) = qualifier.filter(|qualifier| *qualifier != "$LATEST") {
+            return Err(Refusal::not_found(&format!("{name}:{qualifier}")));
+        }
+        self.runtime.pool(name).ok_or_else(|| Refusal::not_found(name))
+    }
+
+    fn invocation(&self, parts: &Parts, payload: Bytes) -> Result<Invocation, Refusal> {
+        let payload = if payload.is_empty() { Bytes::from_static(b"{}") } else { payload };
+        if let Err(error) = serde_json::from_slice::<IgnoredAny>(&payload) {
+            return Err(Refusal::unreadable(&error.to_string()));
+        }
+        let context = parts.headers.get("x-amz-client-context");
+        let context = context.map(|context| {
+            let json = STANDARD.decode(context).ok();
+            json.and_then(|json| String::from_utf8(json).ok())
+                .ok_or_else(|| Refusal::unreadable("the client context is not valid base64"))
+        });
+        let tail = parts.headers.get("x-amz-log-type");
+        Ok(Invocation {
+            request_id: ids::uuid(),
+            payload,
+            trace_header: Some(ids::trace_header(epoch_millis(self.clock.now()) / 1000)),
+            client_context: context.transpose()?,
+            wants_log_tail: tail.is_some_and(|kind| kind == "Tail"),
+        })
+    }
+}
+
+impl Handler for LambdaApi {
+    async fn handle(&self, request: Request<Incoming>, _peer: SocketAddr) -> Response {
+        let path = request.uri().path().to_owned();
+        let segments: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+        match (request.method(), segments.as_slice()) {
+            (&Method::POST, ["2015-03-31", "functions", function, "invocations"]) => {
+                self.invoke(function, request).await.unwrap_or_else(Refusal::response)
+            }
+            (&Method::GET, ["_dynashard", "environments"]) => {
+                match serde_json::to_vec(&self.runtime.environments()) {
+                    Ok(body) => json_response(StatusCode::OK, body),
+                    Err(_) => empty_response(StatusCode::INTERNAL_SERVER_ERROR),
+                }
+            }
+            _ => Refusal::UNKNOWN_OPERATION.response(),
+        }
+    }
+}
+
+/// The largest event of an asynchronous invocation: 1 MB.
+const MAX_EVENT: usize = 1 << 20;
+
+const EXECUTED_VERSION: HeaderName = HeaderName::from_static("x-amz-executed-version");
+const FUNCTION_ERROR: HeaderName = HeaderName::from_static("x-amz-function-error");
+const LOG_RESULT: HeaderName = HeaderName::from_static("x-amz-log-result");
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum InvocationType {
+    RequestResponse,
+    Event,
+    DryRun,
+}
+
+impl InvocationType {
+    fn read(parts: &Parts) -> Result<Self, Refusal> {
+        let Some(value) = parts.headers.get("x-amz-invocation-type") else {
+            return Ok(Self::RequestResponse);
+        };
+        match value.as_bytes() {
+            b"RequestResponse" => Ok(Self::RequestResponse),
+            b"Event" => Ok(Self::Event),
+            b"DryRun" => Ok(Self::DryRun),
+            _ => Err(Refusal::invalid_type(&String::from_utf8_lossy(value.as_bytes()))),
+        }
+    }
+}
+
+/// An error in the shape of the Lambda API.
+#[derive(Debug)]
+struct Refusal {
+    status: StatusCode,
+    kind: &'static str,
+    body: serde_json::Value,
+}
+
+impl Refusal {
+    const UNKNOWN_OPERATION: Self = Self {
+        status: StatusCode::NOT_FOUND,
+        kind: "UnknownOperationException",
+        body: serde_json::Value::Null,
+    };
+
+    fn of_user(status: StatusCode, kind: &'static str, message: &str) -> Self {
+        Self {
+            status,
+            kind,
+            body: json!({ "Type": "User", "message": message, "Message": message }),
+        }
+    }
+
+    fn not_found(name: &str) -> Self {
+        let message = format!("Function not found: {}", function_arn(name));
+        Self::of_user(StatusCode::NOT_FOUND, "ResourceNotFoundException", &message)
+    }
+
+    fn too_large(limit: usize) -> Self {
+        let message =
+            format!("Request must be smaller than {limit} bytes for the InvokeFunction operation");
+        Self::of_user(StatusCode::PAYLOAD_TOO_LARGE, "RequestTooLargeException", &message)
+    }
+
+    fn unreadable(problem: &str) -> Self {
+        let message = format!("Could not parse request body into json: {problem}");
+        Self::of_user(StatusCode::BAD_REQUEST, "InvalidRequestContentException", &message)
+    }
+
+    fn invalid_type(value: &str) -> Self {
+        let message = format!("{value} is not one of RequestResponse, Event, DryRun");
+        Self::of_user(StatusCode::BAD_REQUEST, "InvalidParameterValueException", &message)
+    }
+
+    fn response(self) -> Response {
+        let mut response = json_response(self.status, self.body.to_string());
+        let kind = HeaderValue::from_static(self.kind);
+        let headers = response.headers_mut();
+        headers.insert(HeaderName::from_static("x-amzn-errortype"), kind);
+        if let Ok(id) = HeaderValue::from_str(&ids::uuid()) {
+            headers.insert(REQUEST_ID, id);
+        }
+        response
+    }
+}
+
+impl From<InvokeError> for Refusal {
+    fn from(error: InvokeError) -> Self {
+        match error {
+            InvokeError::Throttled => Self {
+                status: StatusCode::TOO_MANY_REQUESTS,
+                kind: "TooManyRequestsException",
+                body: json!({
+                    "Reason": "ConcurrentInvocationLimitExceeded",
+                    "Type": "User",
+                    "message": "Rate Exceeded.",
+                }),
+            },
+            InvokeError::Stopped => Self {
+                status: StatusCode::INTERNAL_SERVER_ERROR,
+                kind: "ServiceException",
+                body: json!({ "Type": "Service", "message": error.to_string() }),
+            },
+        }
+    }
+}
+
+fn completed(completed: Completed) -> Response {
+    let mut response = json_response(StatusCode::OK, completed.payload);
+    let headers = response.headers_mut();
+    if completed.failed {
+        headers.insert(FUNCTION_ERROR, HeaderValue::from_static("Unhandled"));
+    }
+    if let Some(tail) = completed.log_tail
+        && let Ok(tail) = HeaderValue::from_str(&STANDARD.encode(tail))
+    {
+        headers.insert(LOG_RESULT, tail);
+    }
+    response
+}
+
+fn name_and_qualifier(function: &str) -> (&str, Option<&str>) {
+    let name = function.split_once(":function:").map_or(function, |(_, name)| name);
+    match name.split_once(':') {
+        Some((name, qualifier)) => (name, Some(qualifier)),
+        None => (name, None),
+    }
+}
+
+#[cfg(test)]
+mod tests;

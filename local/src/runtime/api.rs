@@ -1,0 +1,171 @@
+//! The Lambda Runtime API: what a bootstrap polls for events and posts its answers to.
+//!
+//! Each environment has its own path prefix, `/<function>/<environment>`, so that the process need not say who it is.
+
+use super::MAX_PAYLOAD;
+use super::environment::{Answer, Call, Event, Registry};
+use crate::clock::epoch_millis;
+use crate::server::{BodyError, Handler, Response, json_response, read_body};
+use crate::template::function_arn;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
+use hyper::body::Incoming;
+use serde_json::json;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::sync::{mpsc, oneshot};
+
+/// The endpoint that the processes of all functions share.
+#[derive(Debug)]
+pub(super) struct RuntimeApi {
+    registry: Arc<Registry>,
+}
+
+impl RuntimeApi {
+    pub(super) fn new(registry: Arc<Registry>) -> Self {
+        Self { registry }
+    }
+
+    async fn answer(&self, request: Request<Incoming>) -> Result<Response, Refusal> {
+        let path = request.uri().path().to_owned();
+        let segments: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+        let [function, environment, "2018-06-01", "runtime", rest @ ..] = segments.as_slice()
+        else {
+            return Err(Refusal::NOT_FOUND);
+        };
+        let environment = environment.parse().ok().and_then(|id| self.registry.find(id));
+        let environment = environment.ok_or(Refusal::NOT_FOUND)?;
+        match (request.method(), rest) {
+            (&Method::GET, ["invocation", "next"]) => next(&environment, function).await,
+            (&Method::POST, ["invocation", request_id, "response"]) => {
+                let answer = match read_body(request.into_body(), MAX_PAYLOAD).await {
+                    Ok(payload) => Answer { payload, failed: false },
+                    Err(BodyError::TooLarge) => {
+                        done(&environment, request_id, too_large()).await?;
+                        return Err(Refusal::TOO_LARGE);
+                    }
+                    Err(BodyError::Broken) => return Err(Refusal::BROKEN),
+                };
+                done(&environment, request_id, answer).await
+            }
+            (&Method::POST, ["invocation", request_id, "error"]) => {
+                let payload = read_error(request.into_body()).await?;
+                let failed = true;
+                done(&environment, request_id, Answer { payload, failed }).await
+            }
+            (&Method::POST, ["init", "error"]) => {
+                let payload = read_error(request.into_body()).await?;
+                let (accepted, answer) = oneshot::channel();
+                let call = Call::InitError { payload, accepted };
+                accept(&environment, call, answer).await
+            }
+            _ => Err(Refusal::NOT_FOUND),
+        }
+    }
+}
+
+impl Handler for RuntimeApi {
+    async fn handle(&self, request: Request<Incoming>, _peer: SocketAddr) -> Response {
+        self.answer(request).await.unwrap_or_else(Refusal::response)
+    }
+}
+
+/// An error of the Runtime API.
+#[derive(Debug)]
+struct Refusal {
+    status: StatusCode,
+    kind: &'static str,
+    message: &'static str,
+}
+
+impl Refusal {
+    const NOT_FOUND: Self = Self {
+        status: StatusCode::NOT_FOUND,
+        kind: "NotFound",
+        message: "There is no such environment or path.",
+    };
+    const OUT_OF_TURN: Self = Self {
+        status: StatusCode::FORBIDDEN,
+        kind: "InvalidStateTransition",
+        message: "The environment does not expect this now.",
+    };
+    const TOO_LARGE: Self = Self {
+        status: StatusCode::PAYLOAD_TOO_LARGE,
+        kind: "RequestEntityTooLarge",
+        message: "Exceeded maximum allowed payload size (6291456 bytes).",
+    };
+    const BROKEN: Self = Self {
+        status: StatusCode::BAD_REQUEST,
+        kind: "InvalidRequest",
+        message: "The body could not be read.",
+    };
+
+    fn response(self) -> Response {
+        let body = json!({ "errorType": self.kind, "errorMessage": self.message });
+        json_response(self.status, body.to_string())
+    }
+}
+
+/// Holds the call until there is an event.
+async fn next(environment: &mpsc::Sender<Call>, function: &str) -> Result<Response, Refusal> {
+    let (call, event) = oneshot::channel();
+    let sent = environment.send(Call::Next(call)).await;
+    sent.map_err(|_| Refusal::NOT_FOUND)?;
+    let event: Event = event.await.map_err(|_| Refusal::OUT_OF_TURN)?;
+    let mut response = json_response(StatusCode::OK, event.payload);
+    let headers = response.headers_mut();
+    set(headers, "lambda-runtime-aws-request-id", &event.request_id);
+    let deadline_ms = HeaderValue::from(epoch_millis(event.deadline));
+    headers.insert("lambda-runtime-deadline-ms", deadline_ms);
+    set(headers, "lambda-runtime-invoked-function-arn", &function_arn(function));
+    if let Some(trace) = &event.trace_header {
+        set(headers, "lambda-runtime-trace-id", trace);
+    }
+    if let Some(context) = &event.client_context {
+        set(headers, "lambda-runtime-client-context", context);
+    }
+    Ok(response)
+}
+
+async fn done(
+    environment: &mpsc::Sender<Call>,
+    request_id: &str,
+    answer: Answer,
+) -> Result<Response, Refusal> {
+    let (accepted, accepts) = oneshot::channel();
+    let call = Call::Done { request_id: request_id.to_owned(), answer, accepted };
+    accept(environment, call, accepts).await
+}
+
+async fn accept(
+    environment: &mpsc::Sender<Call>,
+    call: Call,
+    accepted: oneshot::Receiver<()>,
+) -> Result<Response, Refusal> {
+    let sent = environment.send(call).await;
+    sent.map_err(|_| Refusal::NOT_FOUND)?;
+    accepted.await.map_err(|_| Refusal::OUT_OF_TURN)?;
+    Ok(json_response(StatusCode::ACCEPTED, r#"{"status":"OK"}"#))
+}
+
+async fn read_error(body: Incoming) -> Result<Bytes, Refusal> {
+    read_body(body, MAX_PAYLOAD).await.map_err(|error| match error {
+        BodyError::TooLarge => Refusal::TOO_LARGE,
+        BodyError::Broken => Refusal::BROKEN,
+    })
+}
+
+fn too_large() -> Answer {
+    let payload = json!({
+        "errorType": "Function.ResponseSizeTooLarge",
+        "errorMessage": "Response payload size exceeded maximum allowed payload size (6291456 bytes).",
+    });
+    Answer { payload: payload.to_string().into(), failed: true }
+}
+
+/// Sets a header; a value that no header can hold is left out.
+fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(HeaderName::from_static(name), value);
+    }
+}

@@ -1,0 +1,94 @@
+//! Asynchronous invocations: queued in memory, and tried again as Lambda does.
+
+use super::pool::{Invocation, InvokeError, Pool};
+use crate::clock::SharedClock;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// The asynchronous invocations that have not ended. Those that have not when the stack ends are lost.
+#[derive(Debug)]
+pub(crate) struct Background {
+    clock: SharedClock,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+impl Background {
+    pub(crate) fn new(clock: SharedClock) -> Self {
+        Self { clock, tasks: Mutex::default() }
+    }
+
+    /// Takes over an event: it is tried up to three times, and while all environments are busy for up to six hours.
+    pub(crate) fn deliver(&self, pool: Arc<Pool>, event: Invocation) {
+        // A set of tasks stays valid whoever panicked while holding it.
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(deliver(pool, event, Arc::clone(&self.clock)));
+    }
+
+    /// Ends when no invocation is left.
+    #[cfg(test)]
+    pub(super) async fn settled(&self) {
+        let mut tasks = std::mem::take(&mut *self.tasks.lock().expect("no panic"));
+        while tasks.join_next().await.is_some() {}
+    }
+
+    /// Gives up what has not ended, and waits until nothing runs any more.
+    pub(crate) async fn shutdown(&self) {
+        let mut tasks = {
+            let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::take(&mut *tasks)
+        };
+        while tasks.try_join_next().is_some() {}
+        if !tasks.is_empty() {
+            tracing::warn!(events = tasks.len(), "asynchronous invocations are lost");
+        }
+        tasks.shutdown().await;
+    }
+}
+
+/// The pauses before the second and the third attempt.
+const RETRY_DELAYS: [Duration; 2] = [Duration::from_mins(1), Duration::from_mins(2)];
+
+/// How old an event may grow while it is throttled.
+const MAX_AGE: Duration = Duration::from_hours(6);
+
+/// The pauses while all environments are busy: the first, and the longest that it doubles up to.
+const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(5));
+
+async fn deliver(pool: Arc<Pool>, event: Invocation, clock: SharedClock) {
+    let received = clock.now();
+    let (mut backoff, longest) = BACKOFF;
+    let mut retries = RETRY_DELAYS.iter();
+    loop {
+        let delay = match pool.invoke(event.clone()).await {
+            Ok(completed) if !completed.failed => return,
+            Ok(_) => match retries.next() {
+                Some(delay) => *delay,
+                None => return give_up(&pool, &event, "its last attempt failed"),
+            },
+            Err(InvokeError::Throttled) => {
+                let age = clock.now().duration_since(received).unwrap_or_default();
+                if age >= MAX_AGE {
+                    return give_up(&pool, &event, "it is six hours old");
+                }
+                let delay = backoff;
+                backoff = (backoff * 2).min(longest);
+                delay
+            }
+            Err(InvokeError::Stopped) => {
+                return give_up(&pool, &event, "the stack is shutting down");
+            }
+        };
+        clock.sleep(delay).await;
+    }
+}
+
+fn give_up(pool: &Pool, event: &Invocation, reason: &str) {
+    tracing::warn!(
+        function = pool.function().name,
+        request_id = event.request_id,
+        reason,
+        "an asynchronous invocation was given up"
+    );
+}

@@ -1,0 +1,382 @@
+//! One execution environment: a task that follows its process through `starting`, `idle` and `busy` to its end.
+
+use super::log::Log;
+use super::pool::{Completed, Pool, Queued};
+use super::process::{Exit, Process};
+use crate::clock::epoch_millis;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use tokio::sync::{mpsc, oneshot, watch};
+
+/// What an environment does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum State {
+    /// Its process has not asked for an event yet.
+    Starting,
+    /// Its process waits for an event.
+    Idle,
+    /// Its process carries out an invocation.
+    Busy,
+    /// Its process has answered, and has not asked for the next event yet.
+    Returning,
+}
+
+/// Tells an environment's pool that it is ready, or why it never will be.
+pub(super) type Ready = oneshot::Sender<Result<(), String>>;
+
+/// The environments that run, so that the Runtime API finds the one that a request comes from.
+#[derive(Debug, Default)]
+pub(super) struct Registry {
+    last_id: AtomicU64,
+    environments: Mutex<HashMap<u64, mpsc::Sender<Call>>>,
+}
+
+impl Registry {
+    pub(super) fn new_id(&self) -> u64 {
+        self.last_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub(super) fn find(&self, id: u64) -> Option<mpsc::Sender<Call>> {
+        self.with(|environments| environments.get(&id).cloned())
+    }
+
+    fn enter(&self, id: u64) -> mpsc::Receiver<Call> {
+        let (sender, calls) = mpsc::channel(4);
+        self.with(|environments| environments.insert(id, sender));
+        calls
+    }
+
+    fn leave(&self, id: u64) {
+        self.with(|environments| environments.remove(&id));
+    }
+
+    fn with<T>(&self, change: impl FnOnce(&mut HashMap<u64, mpsc::Sender<Call>>) -> T) -> T {
+        // Senders stay valid whoever panicked while holding them.
+        let mut environments = self.environments.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut environments)
+    }
+}
+
+/// A request of the process to the Runtime API. Dropping the sender inside says that it came out of turn.
+#[derive(Debug)]
+pub(super) enum Call {
+    /// It wants its next event.
+    Next(oneshot::Sender<Event>),
+    /// It has carried out an invocation.
+    Done { request_id: String, answer: Answer, accepted: oneshot::Sender<()> },
+    /// It cannot start.
+    InitError { payload: Bytes, accepted: oneshot::Sender<()> },
+}
+
+/// What a function made of an event.
+#[derive(Debug)]
+pub(super) struct Answer {
+    /// The result, or the description of the error.
+    pub(super) payload: Bytes,
+    pub(super) failed: bool,
+}
+
+/// An event on its way to a process.
+#[derive(Debug)]
+pub(super) struct Event {
+    pub(super) request_id: String,
+    pub(super) payload: Bytes,
+    pub(super) deadline: SystemTime,
+    pub(super) trace_header: Option<String>,
+    pub(super) client_context: Option<String>,
+}
+
+/// Follows a new environment from its start to its end.
+pub(super) async fn run(pool: Arc<Pool>, id: u64, ready: Option<Ready>) {
+    let log = Arc::new(Log::new(&pool.function().name));
+    let calls = pool.registry().enter(id);
+    match pool.launcher().launch(pool.function(), id, Arc::clone(&log)) {
+        Ok(process) => {
+            pool.launched(id, process.pid());
+            let stop = pool.stopping();
+            let mut environment =
+                Environment { pool: Arc::clone(&pool), id, process, calls, stop, log };
+            environment.live(ready).await;
+            environment.end().await;
+        }
+        Err(error) => {
+            let message = format!("its process cannot be started: {error}");
+            let payload = error_payload("Runtime.InvalidEntrypoint", &message);
+            failed_to_start(&pool, ready, payload);
+        }
+    }
+    pool.registry().leave(id);
+    pool.ended(id);
+}
+
+/// How long a process may take to ask for its first event, as on Lambda.
+const INIT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a process may take to end after it was asked to.
+const TERMINATION_GRACE: Duration = Duration::from_millis(500);
+
+/// How long after an answer the lines that the process printed before it may still be on their way.
+const LOG_SETTLE: Duration = Duration::from_millis(20);
+
+struct Environment {
+    pool: Arc<Pool>,
+    id: u64,
+    process: Box<dyn Process>,
+    calls: mpsc::Receiver<Call>,
+    stop: watch::Receiver<bool>,
+    log: Arc<Log>,
+}
+
+/// What an environment listens for at any time.
+enum Wake {
+    Call(Call),
+    Exited(Exit),
+    Stopped,
+}
+
+/// How an invocation ended.
+enum End {
+    Answered(Answer),
+    Exited(Exit),
+    TimedOut,
+    Stopped,
+}
+
+impl Environment {
+    /// Returns when the process has exited or is to be ended.
+    async fn live(&mut self, ready: Option<Ready>) {
+        let mut next = match self.initialise().await {
+            Ok(Some(next)) => next,
+            Ok(None) => return,
+            Err(payload) => return failed_to_start(&self.pool, ready, payload),
+        };
+        if let Some(ready) = ready {
+            // Nobody may be waiting for it any more.
+            let _ = ready.send(Ok(()));
+        }
+        while let Some((queued, started)) = self.take_work(next).await {
+            match self.carry_out(queued, started).await {
+                Some(again) => next = again,
+                None => return,
+            }
+        }
+    }
+
+    /// Waits for the first call for an event; nothing for a stop, and the payload of the error for a failure.
+    async fn initialise(&mut self) -> Result<Option<oneshot::Sender<Event>>, Bytes> {
+        let mut timeout = self.pool.clock().sleep(INIT_TIMEOUT);
+        loop {
+            tokio::select! {
+                wake = self.wake() => match wake {
+                    Wake::Call(Call::Next(next)) => return Ok(Some(next)),
+                    Wake::Call(Call::InitError { payload, accepted }) => {
+                        let _ = accepted.send(());
+                        return Err(payload);
+                    }
+                    Wake::Call(out_of_turn) => drop(out_of_turn),
+                    Wake::Exited(exit) => {
+                        return Err(error_payload("Runtime.ExitError", &exit.describe()));
+                    }
+                    Wake::Stopped => return Ok(None),
+                },
+                () = &mut timeout => {
+                    let message = format!("Init timed out after {}", seconds(INIT_TIMEOUT));
+                    return Err(error_payload("Sandbox.Timedout", &message));
+                }
+            }
+        }
+    }
+
+    /// Waits for an invocation and hands its event to the process. Gives it with the time of the handing over; nothing
+    /// if the process is gone or is to be ended.
+    async fn take_work(
+        &mut self,
+        mut next: oneshot::Sender<Event>,
+    ) -> Option<(Queued, SystemTime)> {
+        let mut offer = self.pool.offer(self.id);
+        let queued = loop {
+            tokio::select! {
+                given = &mut offer => break given.ok()?,
+                wake = self.wake() => match wake {
+                    // The process has broken off its call and made another one.
+                    Wake::Call(Call::Next(again)) => next = again,
+                    Wake::Call(out_of_turn) => drop(out_of_turn),
+                    Wake::Exited(_) | Wake::Stopped => {
+                        // It may have been given an invocation in this very moment.
+                        offer.close();
+                        if let Ok(queued) = offer.try_recv() {
+                            self.pool.give_back(queued);
+                        }
+                        return None;
+                    }
+                },
+            }
+        };
+        let started = self.pool.clock().now();
+        self.log.clear_tail();
+        let id = &queued.invocation.request_id;
+        self.log.note(&format!("START RequestId: {id} Version: $LATEST"));
+        let mut event = queued.event(started + self.pool.function().timeout);
+        // A process that is gone, or that has broken off its call, has not seen the event.
+        while let Err(unseen) = next.send(event) {
+            event = unseen;
+            let Some(again) = self.asked().await else {
+                self.pool.give_back(queued);
+                return None;
+            };
+            next = again;
+        }
+        Some((queued, started))
+    }
+
+    /// Waits for the answer and passes it on. Gives the process's next call for an event; nothing if it makes none.
+    async fn carry_out(
+        &mut self,
+        queued: Queued,
+        started: SystemTime,
+    ) -> Option<oneshot::Sender<Event>> {
+        let mut deadline = self.pool.clock().sleep(self.pool.function().timeout);
+        let end = loop {
+            tokio::select! {
+                wake = self.wake() => match wake {
+                    Wake::Call(Call::Done { request_id, answer, accepted })
+                        if request_id == queued.invocation.request_id =>
+                    {
+                        let _ = accepted.send(());
+                        break End::Answered(answer);
+                    }
+                    Wake::Call(out_of_turn) => drop(out_of_turn),
+                    Wake::Exited(exit) => break End::Exited(exit),
+                    Wake::Stopped => break End::Stopped,
+                },
+                () = &mut deadline => break End::TimedOut,
+            }
+        };
+        let answered = matches!(end, End::Answered(_));
+        self.report(queued, end, started).await;
+        if !answered {
+            return None;
+        }
+        // A process that does not come back by the deadline is taken for stuck, as on Lambda.
+        tokio::select! {
+            next = self.asked() => next,
+            () = &mut deadline => None,
+        }
+    }
+
+    /// Tells the caller how the invocation ended.
+    async fn report(&self, queued: Queued, end: End, started: SystemTime) {
+        let now = self.pool.clock().now();
+        let id = &queued.invocation.request_id;
+        let (payload, failed) = match end {
+            End::Answered(answer) => (answer.payload, answer.failed),
+            End::Exited(exit) => {
+                let message = format!("RequestId: {id} Error: {}", exit.describe());
+                (error_payload("Runtime.ExitError", &message), true)
+            }
+            End::TimedOut => {
+                let limit = seconds(self.pool.function().timeout);
+                let message = format!("{} {id} Task timed out after {limit}", timestamp(now));
+                (json!({ "errorMessage": message }).to_string().into(), true)
+            }
+            // Dropping the reply says so.
+            End::Stopped => return,
+        };
+        let log_tail = if queued.invocation.wants_log_tail {
+            tokio::time::sleep(LOG_SETTLE).await;
+            self.log.note(&format!("END RequestId: {id}"));
+            let took = now.duration_since(started).unwrap_or_default().as_secs_f64() * 1000.0;
+            let memory = self.pool.function().memory_mb;
+            self.log.note(&format!(
+                "REPORT RequestId: {id}\tDuration: {took:.2} ms\tBilled Duration: {:.0} ms\tMemory Size: {memory} MB",
+                took.ceil()
+            ));
+            Some(self.log.tail())
+        } else {
+            None
+        };
+        // Before the caller hears of it, who may send the next one at once.
+        self.pool.returning(self.id);
+        queued.complete(Completed { payload, failed, log_tail });
+    }
+
+    /// Waits until the process asks for an event; nothing if it exits or is to be ended first.
+    async fn asked(&mut self) -> Option<oneshot::Sender<Event>> {
+        loop {
+            match self.wake().await {
+                Wake::Call(Call::Next(next)) => return Some(next),
+                Wake::Call(out_of_turn) => drop(out_of_turn),
+                Wake::Exited(_) | Wake::Stopped => return None,
+            }
+        }
+    }
+
+    async fn wake(&mut self) -> Wake {
+        tokio::select! {
+            // The last call of a process is heard before its end.
+            biased;
+            Some(call) = self.calls.recv() => Wake::Call(call),
+            exit = self.process.exit() => Wake::Exited(exit),
+            _ = self.stop.wait_for(|stop| *stop) => Wake::Stopped,
+        }
+    }
+
+    /// Ends the process, if it has not exited by itself, and waits until it is gone.
+    async fn end(&mut self) {
+        // One that is being stopped may end in order; one that is stuck may not even hear.
+        if *self.stop.borrow() {
+            self.process.terminate();
+            let exit = tokio::time::timeout(TERMINATION_GRACE, self.process.exit()).await;
+            if exit.is_ok() {
+                return;
+            }
+        }
+        self.process.kill();
+        self.process.exit().await;
+    }
+}
+
+/// Gives the error to whoever waits for the start, or otherwise to the invocation that has waited longest.
+fn failed_to_start(pool: &Pool, ready: Option<Ready>, payload: Bytes) {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Described {
+        error_message: String,
+    }
+    let problem = serde_json::from_slice(&payload).map_or_else(
+        |_| String::from_utf8_lossy(&payload).into_owned(),
+        |Described { error_message }| error_message,
+    );
+    tracing::error!(function = pool.function().name, problem, "an environment failed to start");
+    match ready {
+        // Nobody may be waiting for it any more.
+        Some(ready) => drop(ready.send(Err(problem))),
+        None => pool.fail_oldest(payload),
+    }
+}
+
+fn error_payload(kind: &str, message: &str) -> Bytes {
+    let payload = json!({ "errorType": kind, "errorMessage": message });
+    payload.to_string().into()
+}
+
+fn seconds(duration: Duration) -> String {
+    format!("{:.2} seconds", duration.as_secs_f64())
+}
+
+/// The time in milliseconds, as Lambda prints it.
+fn timestamp(time: SystemTime) -> String {
+    let millis = i128::from(epoch_millis(time)) * 1_000_000;
+    OffsetDateTime::from_unix_timestamp_nanos(millis)
+        .ok()
+        .and_then(|time| time.format(&Rfc3339).ok())
+        .unwrap_or_default()
+}

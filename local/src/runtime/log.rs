@@ -1,0 +1,92 @@
+//! What the processes print: passed on to stderr line by line, with the last of it kept for the caller who asks.
+
+use std::collections::VecDeque;
+use std::io::Write;
+use std::sync::{Mutex, PoisonError};
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+
+/// The lines of one environment.
+#[derive(Debug)]
+pub(crate) struct Log {
+    function: String,
+    /// The newest bytes of the current invocation.
+    tail: Mutex<VecDeque<u8>>,
+}
+
+impl Log {
+    pub(super) fn new(function: &str) -> Self {
+        Self { function: function.to_owned(), tail: Mutex::default() }
+    }
+
+    /// Forgets the tail, at the start of an invocation.
+    pub(super) fn clear_tail(&self) {
+        self.with_tail(VecDeque::clear);
+    }
+
+    /// The last 4 KB of the current invocation.
+    pub(super) fn tail(&self) -> Vec<u8> {
+        self.with_tail(|tail| tail.iter().copied().collect())
+    }
+
+    /// Adds a line that is for the tail only, such as Lambda's own.
+    pub(super) fn note(&self, line: &str) {
+        self.with_tail(|tail| {
+            tail.extend(line.as_bytes());
+            tail.push_back(b'\n');
+            let excess = tail.len().saturating_sub(MAX_TAIL);
+            tail.drain(..excess);
+        });
+    }
+
+    /// Passes every line of `stream` on, until it ends.
+    pub(super) async fn follow(&self, stream: impl AsyncRead + Unpin) {
+        let mut reader = BufReader::new(stream);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            match reader.read_until(b'\n', &mut line).await {
+                Ok(0) => return,
+                Ok(_) => self.line(String::from_utf8_lossy(&line).trim_end()),
+                Err(error) => {
+                    tracing::warn!(function = self.function, %error, "the log was cut off");
+                    return;
+                }
+            }
+        }
+    }
+
+    fn line(&self, line: &str) {
+        self.note(line);
+        // One call writes the whole line, so that lines of several processes do not mix. There is nowhere to report a
+        // stderr that is gone.
+        let line = format!("[{}] {line}\n", self.function);
+        let _ = std::io::stderr().lock().write_all(line.as_bytes());
+    }
+
+    fn with_tail<T>(&self, change: impl FnOnce(&mut VecDeque<u8>) -> T) -> T {
+        // Bytes stay valid whoever panicked while holding them.
+        let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut tail)
+    }
+}
+
+/// What `X-Amz-Log-Type: Tail` returns.
+const MAX_TAIL: usize = 4 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_tail_holds_the_newest_4_kilobytes_of_one_invocation() {
+        let log = Log::new("Function");
+        log.follow(&b"before\n"[..]).await;
+        log.clear_tail();
+        log.follow(&b"first\nnot valid: \xff\nwithout an end"[..]).await;
+        let tail = String::from_utf8(log.tail()).expect("text");
+        assert_eq!(tail, "first\nnot valid: \u{fffd}\nwithout an end\n");
+        log.note(&"x".repeat(5000));
+        assert_eq!(log.tail().len(), MAX_TAIL);
+        assert_eq!(log.tail().last(), Some(&b'\n'));
+    }
+}

@@ -1,0 +1,139 @@
+//! Lambda on one machine: pools of execution environments that run the real bootstraps over the Lambda Runtime API.
+//!
+//! A [`Pool`] belongs to one function and hands each invocation to an environment. Each environment is a process with a
+//! task of its own ([`environment`]) that follows it from its start to its end. The processes talk to [`api`].
+
+mod api;
+mod background;
+mod environment;
+#[cfg(test)]
+pub(crate) mod fake;
+mod log;
+mod pool;
+mod process;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use background::Background;
+pub(crate) use environment::State;
+pub(crate) use pool::{Completed, Invocation, InvokeError, Pool};
+pub(crate) use process::{Bootstraps, Launch};
+
+use crate::StartError;
+use crate::clock::SharedClock;
+use crate::server::{self, Stop};
+use crate::template::Function;
+use api::RuntimeApi;
+use environment::Registry;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// The largest event or answer of an invocation that is waited for: 6 MB.
+pub(crate) const MAX_PAYLOAD: usize = 6 << 20;
+
+/// The running functions.
+#[derive(Debug)]
+pub(crate) struct Runtime {
+    pools: BTreeMap<String, Arc<Pool>>,
+    /// Ends the Runtime API, after the processes that use it.
+    stop_api: watch::Sender<bool>,
+    /// Taken by the shutdown.
+    api: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// An execution environment, as `GET /_dynashard/environments` lists it.
+#[derive(Debug, Serialize)]
+pub(crate) struct EnvironmentInfo {
+    /// The function's logical id.
+    pub(crate) function: String,
+    /// Tells the environments of one stack apart.
+    pub(crate) id: u64,
+    /// The process; absent before it is started.
+    pub(crate) pid: Option<u32>,
+    pub(crate) state: State,
+}
+
+impl Runtime {
+    /// Starts one environment of each function and waits until it has asked for its first event.
+    ///
+    /// `launcher` is told the address of the Runtime API, and launches all processes of this runtime.
+    pub(crate) async fn start<L: Launch>(
+        functions: &[Function],
+        max_environments: usize,
+        clock: &SharedClock,
+        launcher: impl FnOnce(SocketAddr) -> L,
+    ) -> Result<Self, StartError> {
+        let listener = server::bind(0, "").await?;
+        let launcher: Arc<dyn Launch> = Arc::new(launcher(server::address(&listener)?));
+        let registry = Arc::new(Registry::default());
+        let (stop_api, stopped) = watch::channel(false);
+        let api = tokio::spawn(serve_api(listener, Arc::clone(&registry), stopped));
+        let pools = functions.iter().map(|function| {
+            let pool = Pool::new(
+                function.clone(),
+                max_environments,
+                Arc::clone(clock),
+                Arc::clone(&launcher),
+                Arc::clone(&registry),
+            );
+            (function.name.clone(), pool)
+        });
+        let runtime = Self { pools: pools.collect(), stop_api, api: Mutex::new(Some(api)) };
+        match runtime.warm_up().await {
+            Ok(()) => Ok(runtime),
+            Err(error) => {
+                runtime.shutdown().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// The pool of a function.
+    pub(crate) fn pool(&self, function: &str) -> Option<&Arc<Pool>> {
+        self.pools.get(function)
+    }
+
+    /// All environments that run now.
+    pub(crate) fn environments(&self) -> Vec<EnvironmentInfo> {
+        self.pools.values().flat_map(|pool| pool.environments()).collect()
+    }
+
+    /// Ends every environment, and then the Runtime API. Invocations that run are lost.
+    pub(crate) async fn shutdown(&self) {
+        // All are told first, so that their periods of grace pass at the same time.
+        for pool in self.pools.values() {
+            pool.stop();
+        }
+        for pool in self.pools.values() {
+            pool.stopped().await;
+        }
+        self.stop_api.send_replace(true);
+        let api = self.api.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(api) = api
+            && api.await.is_err()
+        {
+            tracing::error!("the Runtime API panicked");
+        }
+    }
+
+    async fn warm_up(&self) -> Result<(), StartError> {
+        let starts: Vec<_> = self.pools.values().map(|pool| (pool, pool.warm())).collect();
+        for (pool, ready) in starts {
+            let outcome = ready.await.unwrap_or_else(|_| Err("it was stopped".to_owned()));
+            outcome.map_err(|problem| StartError::Init {
+                function: pool.function().name.clone(),
+                problem,
+            })?;
+        }
+        Ok(())
+    }
+}
+
+async fn serve_api(listener: TcpListener, registry: Arc<Registry>, stop: Stop) {
+    server::serve(listener, Arc::new(RuntimeApi::new(registry)), stop).await;
+}

@@ -1,0 +1,364 @@
+//! The environments of one function: which of them carries out an invocation, and when another one is started.
+
+use super::EnvironmentInfo;
+use super::environment::{self, Event, Ready, Registry, State};
+use super::process::Launch;
+use crate::clock::SharedClock;
+use crate::template::Function;
+use bytes::Bytes;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinSet;
+
+/// The environments of one function.
+///
+/// An invocation goes to the free environment that was used last, so that as few as possible are kept busy. Where none
+/// is free it waits, and another environment is started for it up to the limit; it goes to whichever is free first.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    function: Function,
+    max_environments: usize,
+    clock: SharedClock,
+    launcher: Arc<dyn Launch>,
+    registry: Arc<Registry>,
+    stop: watch::Sender<bool>,
+    inner: Mutex<Inner>,
+}
+
+/// One event for a function.
+#[derive(Clone, Debug)]
+pub(crate) struct Invocation {
+    /// Stays the same over the attempts of an asynchronous invocation.
+    pub(crate) request_id: String,
+    pub(crate) payload: Bytes,
+    pub(crate) trace_header: Option<String>,
+    /// The JSON that the caller sent along.
+    pub(crate) client_context: Option<String>,
+    pub(crate) wants_log_tail: bool,
+}
+
+/// What became of an invocation that was carried out.
+#[derive(Debug)]
+pub(crate) struct Completed {
+    /// The function's answer, or the description of its error.
+    pub(crate) payload: Bytes,
+    /// Whether the function failed, by its own account or by its end.
+    pub(crate) failed: bool,
+    /// The last 4 KB of what it printed, where that was asked for.
+    pub(crate) log_tail: Option<Vec<u8>>,
+}
+
+/// Why an invocation was not carried out, or not to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum InvokeError {
+    /// All environments stayed busy for as long as an invocation waits. It was not started.
+    #[error("all environments are busy")]
+    Throttled,
+    /// The stack is shutting down. It may have been started.
+    #[error("the stack is shutting down")]
+    Stopped,
+}
+
+impl Pool {
+    pub(super) fn new(
+        function: Function,
+        max_environments: usize,
+        clock: SharedClock,
+        launcher: Arc<dyn Launch>,
+        registry: Arc<Registry>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            function,
+            max_environments: max_environments.max(1),
+            clock,
+            launcher,
+            registry,
+            stop: watch::Sender::new(false),
+            inner: Mutex::default(),
+        })
+    }
+
+    /// Carries out one invocation. It runs to its end even if the caller stops waiting.
+    pub(crate) async fn invoke(
+        self: &Arc<Self>,
+        invocation: Invocation,
+    ) -> Result<Completed, InvokeError> {
+        let request_id = invocation.request_id.clone();
+        let (reply, completed) = oneshot::channel();
+        let placed = self.place(Queued { invocation, reply });
+        let completed = async { completed.await.map_err(|_| InvokeError::Stopped) };
+        if placed {
+            return completed.await;
+        }
+        tokio::pin!(completed);
+        tokio::select! {
+            completed = &mut completed => return completed,
+            () = self.clock.sleep(RETURN_GRACE) => self.dispatch(&mut self.lock(), Patience::None),
+        }
+        tokio::select! {
+            completed = &mut completed => return completed,
+            () = self.clock.sleep(MAX_WAIT) => {}
+        }
+        if self.withdraw(&request_id) {
+            return Err(InvokeError::Throttled);
+        }
+        completed.await
+    }
+
+    /// The function that the environments run.
+    pub(crate) fn function(&self) -> &Function {
+        &self.function
+    }
+
+    /// Starts an environment ahead of the first invocation. The answer says when it is ready, or why it is not.
+    pub(super) fn warm(self: &Arc<Self>) -> oneshot::Receiver<Result<(), String>> {
+        let (ready, outcome) = oneshot::channel();
+        self.start_environment(&mut self.lock(), Some(ready));
+        outcome
+    }
+
+    /// Tells every environment to end, and refuses the invocations that wait.
+    pub(super) fn stop(&self) {
+        // Under the lock, so that no environment starts after it.
+        let mut inner = self.lock();
+        self.stop.send_replace(true);
+        inner.waiting.clear();
+        inner.idle.clear();
+    }
+
+    /// Ends when every environment has ended.
+    pub(super) async fn stopped(&self) {
+        let mut tasks = std::mem::take(&mut self.lock().tasks);
+        while let Some(ended) = tasks.join_next().await {
+            if let Err(error) = ended {
+                tracing::error!(function = self.function.name, %error, "an environment's task failed");
+            }
+        }
+    }
+
+    pub(super) fn environments(&self) -> Vec<EnvironmentInfo> {
+        let inner = self.lock();
+        let environments = inner.environments.iter();
+        environments
+            .map(|(&id, known)| EnvironmentInfo {
+                function: self.function.name.clone(),
+                id,
+                pid: known.pid,
+                state: known.state,
+            })
+            .collect()
+    }
+
+    pub(super) fn clock(&self) -> &SharedClock {
+        &self.clock
+    }
+
+    pub(super) fn launcher(&self) -> &dyn Launch {
+        &*self.launcher
+    }
+
+    pub(super) fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Turns `true` when the environments are to end.
+    pub(super) fn stopping(&self) -> watch::Receiver<bool> {
+        self.stop.subscribe()
+    }
+
+    pub(super) fn launched(&self, id: u64, pid: u32) {
+        if let Some(known) = self.lock().environments.get_mut(&id) {
+            known.pid = Some(pid);
+        }
+    }
+
+    /// Takes an environment that is free. It is given the invocation that has waited longest, or else the next one.
+    pub(super) fn offer(&self, id: u64) -> oneshot::Receiver<Queued> {
+        let (work, offer) = oneshot::channel();
+        let mut inner = self.lock();
+        // The receiver is at hand, so a waiting invocation is taken for certain. The dropped end of a stopped pool says
+        // that there will be none.
+        match inner.waiting.pop_front() {
+            _ if *self.stop.borrow() => {}
+            Some(queued) => {
+                inner.set_state(id, State::Busy);
+                drop(work.send(queued));
+            }
+            None => {
+                inner.set_state(id, State::Idle);
+                inner.idle.push(Idle { id, work });
+            }
+        }
+        offer
+    }
+
+    /// Takes back an invocation whose environment ended before it saw it: it goes first.
+    pub(super) fn give_back(self: &Arc<Self>, queued: Queued) {
+        let mut inner = self.lock();
+        if !*self.stop.borrow() {
+            inner.waiting.push_front(queued);
+            self.dispatch(&mut inner, Patience::ForReturning);
+        }
+    }
+
+    /// Ends the invocation that has waited longest with the error of an environment that failed to start.
+    ///
+    /// Without this, a function that cannot start would be started again and again for the same invocation.
+    pub(super) fn fail_oldest(&self, payload: Bytes) {
+        if let Some(queued) = self.lock().waiting.pop_front() {
+            queued.complete(Completed { payload, failed: true, log_tail: None });
+        }
+    }
+
+    /// Notes that an environment has answered and will soon be free.
+    pub(super) fn returning(&self, id: u64) {
+        self.lock().set_state(id, State::Returning);
+    }
+
+    pub(super) fn ended(self: &Arc<Self>, id: u64) {
+        let mut inner = self.lock();
+        inner.environments.remove(&id);
+        inner.idle.retain(|idle| idle.id != id);
+        self.dispatch(&mut inner, Patience::ForReturning);
+    }
+
+    /// Gives an invocation to a free environment, or queues it; says whether it was given.
+    fn place(self: &Arc<Self>, queued: Queued) -> bool {
+        let mut inner = self.lock();
+        if *self.stop.borrow() {
+            // Dropping it says so to the caller.
+            return true;
+        }
+        inner.waiting.push_back(queued);
+        self.dispatch(&mut inner, Patience::ForReturning);
+        inner.waiting.is_empty()
+    }
+
+    /// Gives waiting invocations to free environments, and starts environments for those that remain.
+    fn dispatch(self: &Arc<Self>, inner: &mut Inner, patience: Patience) {
+        while let Some(queued) = inner.waiting.pop_front() {
+            let Some(idle) = inner.idle.pop() else {
+                inner.waiting.push_front(queued);
+                break;
+            };
+            match idle.work.send(queued) {
+                Ok(()) => inner.set_state(idle.id, State::Busy),
+                // The environment has just ended.
+                Err(queued) => inner.waiting.push_front(queued),
+            }
+        }
+        while inner.soon_free(patience) < inner.waiting.len()
+            && inner.environments.len() < self.max_environments
+            && !*self.stop.borrow()
+        {
+            self.start_environment(inner, None);
+        }
+    }
+
+    fn start_environment(self: &Arc<Self>, inner: &mut Inner, ready: Option<Ready>) {
+        let id = self.registry.new_id();
+        let known = Known { pid: None, state: State::Starting };
+        inner.environments.insert(id, known);
+        while inner.tasks.try_join_next().is_some() {}
+        inner.tasks.spawn(environment::run(Arc::clone(self), id, ready));
+    }
+
+    /// Takes an invocation out of the queue; says whether it was still there.
+    fn withdraw(&self, request_id: &str) -> bool {
+        let mut inner = self.lock();
+        let waiting = inner.waiting.len();
+        inner.waiting.retain(|queued| queued.invocation.request_id != request_id);
+        inner.waiting.len() < waiting
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // No code that holds the lock leaves it half changed.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An invocation with the caller who waits for it.
+#[derive(Debug)]
+pub(super) struct Queued {
+    pub(super) invocation: Invocation,
+    reply: oneshot::Sender<Completed>,
+}
+
+impl Queued {
+    /// The event for a process that has until `deadline`.
+    pub(super) fn event(&self, deadline: SystemTime) -> Event {
+        let invocation = &self.invocation;
+        Event {
+            request_id: invocation.request_id.clone(),
+            payload: invocation.payload.clone(),
+            deadline,
+            trace_header: invocation.trace_header.clone(),
+            client_context: invocation.client_context.clone(),
+        }
+    }
+
+    pub(super) fn complete(self, completed: Completed) {
+        // The caller may have stopped waiting.
+        let _ = self.reply.send(completed);
+    }
+}
+
+/// Whether environments that will be free in a moment count as free.
+///
+/// A caller who sends one request after the other is mostly faster than the environment's own call for its next event.
+/// Without patience, each of them would find no environment free and start another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Patience {
+    ForReturning,
+    None,
+}
+
+/// How long an invocation waits for an environment that has answered, before another one is started.
+const RETURN_GRACE: Duration = Duration::from_millis(20);
+
+/// How long an invocation waits for a free environment. Lambda refuses at once, but starts up to a thousand.
+const MAX_WAIT: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Default)]
+struct Inner {
+    environments: BTreeMap<u64, Known>,
+    /// The free environments; the last one was used last.
+    idle: Vec<Idle>,
+    waiting: VecDeque<Queued>,
+    /// The tasks of the environments.
+    tasks: JoinSet<()>,
+}
+
+#[derive(Debug)]
+struct Known {
+    pid: Option<u32>,
+    state: State,
+}
+
+#[derive(Debug)]
+struct Idle {
+    id: u64,
+    work: oneshot::Sender<Queued>,
+}
+
+impl Inner {
+    fn set_state(&mut self, id: u64, state: State) {
+        if let Some(known) = self.environments.get_mut(&id) {
+            known.state = state;
+        }
+    }
+
+    /// How many environments will be free without another one being started.
+    fn soon_free(&self, patience: Patience) -> usize {
+        let states = self.environments.values().map(|known| known.state);
+        states
+            .filter(|state| match state {
+                State::Starting => true,
+                State::Returning => patience == Patience::ForReturning,
+                State::Idle | State::Busy => false,
+            })
+            .count()
+    }
+}

@@ -1,0 +1,196 @@
+//! The processes that execution environments are: how one is launched, watched and ended.
+
+use super::log::Log;
+use crate::template::{Function, REGION};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::process::{Child, Command};
+use tokio::task::JoinSet;
+
+/// Starts processes. Tests start tasks of their own instead.
+pub(crate) trait Launch: fmt::Debug + Send + Sync + 'static {
+    /// Starts the process of one environment, which then polls the Runtime API under the prefix of `environment`.
+    fn launch(
+        &self,
+        function: &Function,
+        environment: u64,
+        log: Arc<Log>,
+    ) -> io::Result<Box<dyn Process>>;
+}
+
+/// A process that was started. Dropping it kills it.
+pub(crate) trait Process: Send + Sync {
+    fn pid(&self) -> u32;
+
+    /// Ends when the process has exited. May be dropped and asked for again.
+    fn exit(&mut self) -> Pin<Box<dyn Future<Output = Exit> + Send + '_>>;
+
+    /// Asks the process to end.
+    fn terminate(&mut self);
+
+    /// Ends the process, also one that is stopped.
+    fn kill(&mut self);
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    Code(i32),
+    Signal(i32),
+}
+
+impl Exit {
+    /// In the words of Lambda's `Runtime.ExitError`.
+    pub(super) fn describe(self) -> String {
+        match self {
+            Self::Code(0) => "Runtime exited without providing a reason".to_owned(),
+            Self::Code(code) => format!("Runtime exited with error: exit status {code}"),
+            Self::Signal(9) => "Runtime exited with error: signal: killed".to_owned(),
+            Self::Signal(signal) => format!("Runtime exited with error: signal: {signal}"),
+        }
+    }
+}
+
+impl From<ExitStatus> for Exit {
+    fn from(status: ExitStatus) -> Self {
+        status.code().map_or_else(|| Self::Signal(status.signal().unwrap_or(0)), Self::Code)
+    }
+}
+
+/// Launches the bootstraps of the functions, in the environment that Lambda gives them.
+#[derive(Debug)]
+pub(crate) struct Bootstraps {
+    /// The executable of each function, by logical id.
+    pub(crate) executables: BTreeMap<String, PathBuf>,
+    pub(crate) runtime_api: SocketAddr,
+    /// The endpoint that the AWS SDK takes for DynamoDB, as a URL.
+    pub(crate) dynamodb: String,
+}
+
+impl Launch for Bootstraps {
+    fn launch(
+        &self,
+        function: &Function,
+        environment: u64,
+        log: Arc<Log>,
+    ) -> io::Result<Box<dyn Process>> {
+        let executable = self.executables.get(&function.name);
+        let executable = executable.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        let mut child = Command::new(executable)
+            .env_clear()
+            .envs(inherited())
+            .envs(self.variables(function, environment))
+            .envs(&function.environment)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // A Ctrl-C in the terminal goes to its whole process group; the stack ends its children itself, in order.
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()?;
+        let mut logs = JoinSet::new();
+        if let Some(stdout) = child.stdout.take() {
+            let log = Arc::clone(&log);
+            logs.spawn(async move { log.follow(stdout).await });
+        }
+        if let Some(stderr) = child.stderr.take() {
+            logs.spawn(async move { log.follow(stderr).await });
+        }
+        let pid = child.id().unwrap_or_default();
+        Ok(Box::new(ChildProcess { pid, child, logs }))
+    }
+}
+
+impl Bootstraps {
+    /// The variables that Lambda sets, and those that lead the AWS SDK to this machine.
+    fn variables(&self, function: &Function, environment: u64) -> Vec<(&'static str, String)> {
+        let name = &function.name;
+        let mut variables = vec![
+            ("AWS_LAMBDA_RUNTIME_API", format!("http://{}/{name}/{environment}", self.runtime_api)),
+            ("AWS_LAMBDA_FUNCTION_NAME", name.clone()),
+            ("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST".to_owned()),
+            ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", function.memory_mb.to_string()),
+            ("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand".to_owned()),
+            ("AWS_LAMBDA_LOG_FORMAT", function.log_format.clone()),
+            ("AWS_LAMBDA_LOG_GROUP_NAME", format!("/aws/lambda/{name}")),
+            ("AWS_LAMBDA_LOG_STREAM_NAME", format!("local/[$LATEST]{environment:032x}")),
+            ("AWS_REGION", REGION.to_owned()),
+            ("AWS_DEFAULT_REGION", REGION.to_owned()),
+            ("AWS_ACCESS_KEY_ID", "local".to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", "local".to_owned()),
+            ("AWS_EC2_METADATA_DISABLED", "true".to_owned()),
+            ("AWS_ENDPOINT_URL_DYNAMODB", self.dynamodb.clone()),
+            ("TZ", ":UTC".to_owned()),
+            ("_HANDLER", "bootstrap".to_owned()),
+        ];
+        if let Some(level) = &function.log_level {
+            variables.push(("AWS_LAMBDA_LOG_LEVEL", level.clone()));
+        }
+        variables
+    }
+}
+
+/// How long the pipes of a process that has exited may stay open, held by a child of its own.
+const LOG_GRACE: Duration = Duration::from_millis(200);
+
+/// What passes from the environment of the stack to its children: what they need to run at all, and to be debugged.
+fn inherited() -> impl Iterator<Item = (&'static str, OsString)> {
+    ["PATH", "LD_LIBRARY_PATH", "RUST_BACKTRACE", "RUST_LOG"]
+        .into_iter()
+        .filter_map(|name| Some((name, std::env::var_os(name)?)))
+}
+
+struct ChildProcess {
+    pid: u32,
+    child: Child,
+    /// Read what the process prints.
+    logs: JoinSet<()>,
+}
+
+impl Process for ChildProcess {
+    fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    fn exit(&mut self) -> Pin<Box<dyn Future<Output = Exit> + Send + '_>> {
+        Box::pin(async {
+            let exit = match self.child.wait().await {
+                Ok(status) => status.into(),
+                Err(error) => {
+                    tracing::error!(pid = self.pid, %error, "a process cannot be waited for");
+                    Exit::Code(-1)
+                }
+            };
+            // The last words of a process come before the news of its end.
+            let drained = async { while self.logs.join_next().await.is_some() {} };
+            let _ = tokio::time::timeout(LOG_GRACE, drained).await;
+            exit
+        })
+    }
+
+    fn terminate(&mut self) {
+        // The id is gone once the process was waited for, and may then belong to another one.
+        let pid = self.child.id().and_then(|pid| i32::try_from(pid).ok());
+        if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw)
+            && let Err(error) = rustix::process::kill_process(pid, rustix::process::Signal::TERM)
+        {
+            tracing::warn!(pid = self.pid, %error, "a process was not terminated");
+        }
+    }
+
+    fn kill(&mut self) {
+        if let Err(error) = self.child.start_kill() {
+            tracing::warn!(pid = self.pid, %error, "a process was not killed");
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! The HTTP/1.1 server that every endpoint of the stack stands on: loopback only, without delay, and joined at the end.
+
+use crate::StartError;
+use bytes::{Bytes, BytesMut};
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Request, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// A response that is in memory as a whole.
+pub(crate) type Response = http::Response<Full<Bytes>>;
+
+/// What answers the requests of one endpoint.
+pub(crate) trait Handler: Send + Sync + 'static {
+    /// Answers one request of the client at `peer`.
+    fn handle(
+        &self,
+        request: Request<Incoming>,
+        peer: SocketAddr,
+    ) -> impl Future<Output = Response> + Send;
+}
+
+/// Ends the servers that hold its other half: `true` says that the time has come.
+pub(crate) type Stop = watch::Receiver<bool>;
+
+/// Binds a loopback port for the option `flag` of the command; port 0 takes a free one.
+pub(crate) async fn bind(port: u16, flag: &'static str) -> Result<TcpListener, StartError> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(|source| match source.kind() {
+        io::ErrorKind::AddrInUse => StartError::PortInUse { port, flag },
+        _ => StartError::Listen { port, flag, source },
+    })
+}
+
+/// The address of a listener.
+pub(crate) fn address(listener: &TcpListener) -> Result<SocketAddr, StartError> {
+    listener.local_addr().map_err(|source| StartError::Listen { port: 0, flag: "", source })
+}
+
+/// Serves until `stop` says so, and returns when every connection has ended: those at work finish their request, and
+/// those that take longer than [`GRACE`] are cut off.
+pub(crate) async fn serve(listener: TcpListener, handler: Arc<impl Handler>, mut stop: Stop) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, peer)) => {
+                    connections.spawn(converse(stream, peer, Arc::clone(&handler), stop.clone()));
+                }
+                Err(error) => {
+                    // Mostly a lack of file descriptors, which others give back.
+                    tracing::warn!(%error, "a connection was not accepted");
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            },
+            Some(_) = connections.join_next() => {}
+            () = stopped(&mut stop) => break,
+        }
+    }
+    drop(listener);
+    let ended =
+        tokio::time::timeout(GRACE, async { while connections.join_next().await.is_some() {} });
+    if ended.await.is_err() {
+        connections.shutdown().await;
+    }
+}
+
+/// Why a body could not be read.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum BodyError {
+    /// It is longer than the limit.
+    TooLarge,
+    /// The connection broke.
+    Broken,
+}
+
+/// Reads a body of at most `limit` bytes.
+///
+/// Of a longer one some more is read and thrown away: a client that still writes when the connection is closed sees a
+/// reset instead of the answer.
+pub(crate) async fn read_body(mut body: Incoming, limit: usize) -> Result<Bytes, BodyError> {
+    let mut first = Bytes::new();
+    let mut rest = BytesMut::new();
+    let mut length = 0;
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|_| BodyError::Broken)?.into_data() else {
+            continue;
+        };
+        length += data.len();
+        if length > limit {
+            rest = BytesMut::new();
+            if length > limit + DISCARD_LIMIT {
+                break;
+            }
+        } else if first.is_empty() {
+            first = data;
+        } else {
+            if rest.is_empty() {
+                rest.reserve(first.len() + data.len());
+                rest.extend_from_slice(&first);
+            }
+            rest.extend_from_slice(&data);
+        }
+    }
+    match length {
+        _ if length > limit => Err(BodyError::TooLarge),
+        // A body that came in one piece is passed on without a copy.
+        _ if rest.is_empty() => Ok(first),
+        _ => Ok(rest.freeze()),
+    }
+}
+
+/// A response with a JSON body.
+pub(crate) fn json_response(status: StatusCode, body: impl Into<Bytes>) -> Response {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, json);
+    response
+}
+
+/// A response with nothing but a status.
+pub(crate) fn empty_response(status: StatusCode) -> Response {
+    let mut response = Response::default();
+    *response.status_mut() = status;
+    response
+}
+
+/// How long a connection may take to finish its request once the server stops.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// How much of a body that is too long is read before the answer.
+const DISCARD_LIMIT: usize = 64 << 20;
+
+async fn converse(stream: TcpStream, peer: SocketAddr, handler: Arc<impl Handler>, mut stop: Stop) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "TCP_NODELAY was not set");
+    }
+    let service = service_fn(|request| {
+        let handler = Arc::clone(&handler);
+        async move { Ok::<_, Infallible>(handler.handle(request, peer).await) }
+    });
+    let mut connection = pin!(
+        http1::Builder::new()
+            .timer(TokioTimer::new())
+            .serve_connection(TokioIo::new(stream), service)
+    );
+    // A client that breaks off is no event: it shows where the request is handled.
+    tokio::select! {
+        _ = connection.as_mut() => {}
+        () = stopped(&mut stop) => {
+            connection.as_mut().graceful_shutdown();
+            let _ = connection.await;
+        }
+    }
+}
+
+/// Ends when the server is to stop; the loss of the other half says so too.
+async fn stopped(stop: &mut Stop) {
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    //! A client for the tests of the endpoints.
+
+    use bytes::Bytes;
+    use http::request::Builder;
+    use http::response::Parts;
+    use http_body_util::{BodyExt, Full};
+    use hyper_util::client::legacy::Client;
+    use hyper_util::rt::TokioExecutor;
+    use tokio::task::JoinHandle;
+
+    /// Sends a request in the background.
+    pub(crate) fn send(request: Builder, body: impl Into<Bytes>) -> JoinHandle<(Parts, Bytes)> {
+        let client = Client::builder(TokioExecutor::new()).build_http::<Full<Bytes>>();
+        let request = request.body(Full::new(body.into())).expect("a request");
+        let response = client.request(request);
+        tokio::spawn(async move {
+            let (parts, body) = response.await.expect("an answer").into_parts();
+            (parts, body.collect().await.expect("a body").to_bytes())
+        })
+    }
+}

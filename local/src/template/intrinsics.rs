@@ -1,0 +1,254 @@
+//! Intrinsic functions and conditions, evaluated as AWS would for one stack on this machine.
+
+use super::yaml::{Node, Problem, Value};
+use super::{ACCOUNT_ID, REGION};
+use std::collections::BTreeMap;
+
+/// What the intrinsics of one template refer to.
+#[derive(Debug)]
+pub(super) struct Scope<'a> {
+    pub(super) parameters: &'a BTreeMap<String, String>,
+    /// The type of every resource, by logical id.
+    pub(super) resources: &'a BTreeMap<String, String>,
+    /// The section `Conditions`, where there is one.
+    pub(super) conditions: Option<&'a Node>,
+}
+
+impl Scope<'_> {
+    /// `node` with every intrinsic replaced by its value; `None` where that is `AWS::NoValue`.
+    pub(super) fn resolve(&self, node: &Node) -> Result<Option<Node>, Problem> {
+        if let Some((name, argument)) = intrinsic(node) {
+            return self.call(name, argument);
+        }
+        let value = match &node.value {
+            scalar @ Value::Scalar { .. } => scalar.clone(),
+            Value::List(items) => {
+                let items = items.iter().filter_map(|item| self.resolve(item).transpose());
+                Value::List(items.collect::<Result<_, _>>()?)
+            }
+            Value::Map(entries) => {
+                let entries = entries.iter().filter_map(|(name, node)| {
+                    let resolved = self.resolve(node).transpose()?;
+                    Some(resolved.map(|node| (name.clone(), node)))
+                });
+                Value::Map(entries.collect::<Result<_, _>>()?)
+            }
+        };
+        Ok(Some(Node { line: node.line, value }))
+    }
+
+    /// Whether the condition of that name holds.
+    pub(super) fn holds(&self, condition: &str, line: usize) -> Result<bool, Problem> {
+        self.condition(condition, line, 0)
+    }
+
+    fn call(&self, name: &str, argument: &Node) -> Result<Option<Node>, Problem> {
+        let line = argument.line;
+        let text = match name {
+            "Ref" => match self.reference(argument.as_text("Ref")?, line)? {
+                Some(text) => text,
+                None => return Ok(None),
+            },
+            "Fn::GetAtt" => self.attribute(argument)?,
+            "Fn::Sub" => self.substitute(argument)?,
+            "Fn::Join" => self.join(argument)?,
+            "Fn::If" => return self.choose(argument),
+            _ => {
+                let text = format!("the local stack does not know the intrinsic {name} here");
+                return Err(Problem::at(line, text));
+            }
+        };
+        Ok(Some(Node::text(line, text)))
+    }
+
+    /// The value of `!Ref name`; `None` is `AWS::NoValue`.
+    fn reference(&self, name: &str, line: usize) -> Result<Option<String>, Problem> {
+        let pseudo = match name {
+            "AWS::NoValue" => return Ok(None),
+            "AWS::AccountId" => Some(ACCOUNT_ID.to_owned()),
+            "AWS::Partition" => Some("aws".to_owned()),
+            "AWS::Region" => Some(REGION.to_owned()),
+            "AWS::StackName" => Some("dynashard".to_owned()),
+            "AWS::URLSuffix" => Some("amazonaws.com".to_owned()),
+            _ => None,
+        };
+        // Every resource that the stack knows is named by its logical id.
+        let resource = || self.resources.contains_key(name).then(|| name.to_owned());
+        pseudo
+            .or_else(|| self.parameters.get(name).cloned())
+            .or_else(resource)
+            .map(Some)
+            .ok_or_else(|| {
+                let text = format!("{name} is no parameter, resource or pseudo parameter that the local stack knows");
+                Problem::at(line, text)
+            })
+    }
+
+    /// The value of `!GetAtt`, written as `Id.Attribute` or as a list.
+    fn attribute(&self, argument: &Node) -> Result<String, Problem> {
+        let line = argument.line;
+        let path = match &argument.value {
+            Value::List(parts) => parts
+                .iter()
+                .map(|part| part.as_text("Fn::GetAtt"))
+                .collect::<Result<Vec<_>, _>>()?
+                .join("."),
+            _ => argument.as_text("Fn::GetAtt")?.to_owned(),
+        };
+        let Some((id, attribute)) = path.split_once('.') else {
+            let text = format!("Fn::GetAtt takes Resource.Attribute, not {path}");
+            return Err(Problem::at(line, text));
+        };
+        let Some(kind) = self.resources.get(id) else {
+            return Err(Problem::at(line, format!("there is no resource {id}")));
+        };
+        arn(kind, id).filter(|_| attribute == "Arn").ok_or_else(|| {
+            let text = format!(
+                "the local stack does not know the attribute {attribute} of {id}, a {kind}"
+            );
+            Problem::at(line, text)
+        })
+    }
+
+    /// The value of `!Sub`, a text or a list of a text and a mapping of further names.
+    fn substitute(&self, argument: &Node) -> Result<String, Problem> {
+        let (template, names) = match &argument.value {
+            Value::List(parts) => {
+                let [template, names] = parts.as_slice() else {
+                    let text = "Fn::Sub takes a string, or a list of a string and a mapping";
+                    return Err(Problem::at(argument.line, text));
+                };
+                (template, Some(names))
+            }
+            _ => (argument, None),
+        };
+        let line = template.line;
+        let mut rest = template.as_text("Fn::Sub")?;
+        let mut result = String::with_capacity(rest.len());
+        while let Some((before, after)) = rest.split_once("${") {
+            result.push_str(before);
+            let Some((name, after)) = after.split_once('}') else {
+                return Err(Problem::at(line, "a ${ in Fn::Sub is not closed"));
+            };
+            rest = after;
+            if let Some(literal) = name.strip_prefix('!') {
+                result.push_str("${");
+                result.push_str(literal);
+                result.push('}');
+            } else if let Some(node) = names.and_then(|names| names.get(name)) {
+                let node = self.resolve(node)?;
+                let node = node.as_ref().ok_or_else(|| Problem::at(line, no_value(name)))?;
+                result.push_str(node.as_text(name)?);
+            } else if name.contains('.') {
+                result.push_str(&self.attribute(&Node::text(line, name))?);
+            } else {
+                let value = self.reference(name, line)?;
+                result.push_str(&value.ok_or_else(|| Problem::at(line, no_value(name)))?);
+            }
+        }
+        result.push_str(rest);
+        Ok(result)
+    }
+
+    fn join(&self, argument: &Node) -> Result<String, Problem> {
+        let [delimiter, items] = argument.items("Fn::Join")? else {
+            let text = "Fn::Join takes a delimiter and a list";
+            return Err(Problem::at(argument.line, text));
+        };
+        let items = self.resolve(items)?;
+        let items = match &items {
+            Some(node) => node.items("the second argument of Fn::Join")?,
+            None => &[],
+        };
+        let items: Vec<_> = items
+            .iter()
+            .map(|item| item.as_text("an item of Fn::Join"))
+            .collect::<Result<_, _>>()?;
+        Ok(items.join(delimiter.as_text("the delimiter of Fn::Join")?))
+    }
+
+    fn choose(&self, argument: &Node) -> Result<Option<Node>, Problem> {
+        let [condition, yes, no] = argument.items("Fn::If")? else {
+            let text = "Fn::If takes a condition and two values";
+            return Err(Problem::at(argument.line, text));
+        };
+        let name = condition.as_text("the condition of Fn::If")?;
+        let holds = self.holds(name, condition.line)?;
+        self.resolve(if holds { yes } else { no })
+    }
+
+    fn condition(&self, name: &str, line: usize, depth: usize) -> Result<bool, Problem> {
+        let node = self.conditions.and_then(|conditions| conditions.get(name));
+        let node =
+            node.ok_or_else(|| Problem::at(line, format!("there is no condition {name}")))?;
+        self.test(node, depth)
+    }
+
+    fn test(&self, node: &Node, depth: usize) -> Result<bool, Problem> {
+        // Conditions may name each other, also in a circle.
+        const MAX_DEPTH: usize = 32;
+        if depth > MAX_DEPTH {
+            return Err(Problem::at(node.line, "the conditions refer to each other in a circle"));
+        }
+        let Some((name, argument)) = intrinsic(node) else {
+            return Err(Problem::at(node.line, "a condition must be an intrinsic function"));
+        };
+        let tests = || -> Result<Vec<bool>, Problem> {
+            let operands = argument.items(name)?.iter();
+            operands.map(|operand| self.test(operand, depth + 1)).collect()
+        };
+        match name {
+            "Condition" => self.condition(argument.as_text("Condition")?, argument.line, depth + 1),
+            "Fn::And" => Ok(tests()?.into_iter().all(|holds| holds)),
+            "Fn::Or" => Ok(tests()?.into_iter().any(|holds| holds)),
+            "Fn::Not" => match tests()?.as_slice() {
+                [holds] => Ok(!holds),
+                _ => Err(Problem::at(argument.line, "Fn::Not takes one condition")),
+            },
+            "Fn::Equals" => {
+                let operands = self.resolve(argument)?;
+                let operands = operands.as_ref().map_or(Ok(&[][..]), |node| node.items(name))?;
+                match operands {
+                    [left, right] => Ok(left.as_text(name)? == right.as_text(name)?),
+                    _ => Err(Problem::at(argument.line, "Fn::Equals takes two values")),
+                }
+            }
+            _ => {
+                let text =
+                    format!("the local stack does not know the intrinsic {name} in a condition");
+                Err(Problem::at(node.line, text))
+            }
+        }
+    }
+}
+
+/// The intrinsic and its argument, where `node` is one. Its name may be unknown.
+fn intrinsic(node: &Node) -> Option<(&str, &Node)> {
+    match &node.value {
+        Value::Map(entries) => match entries.as_slice() {
+            [(name, argument)]
+                if name == "Ref" || name == "Condition" || name.starts_with("Fn::") =>
+            {
+                Some((name, argument))
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The ARN of a resource in the shape that AWS gives it.
+fn arn(kind: &str, id: &str) -> Option<String> {
+    let place = format!("{REGION}:{ACCOUNT_ID}");
+    match kind {
+        "AWS::DynamoDB::Table" => Some(format!("arn:aws:dynamodb:{place}:table/{id}")),
+        "AWS::IAM::Role" => Some(format!("arn:aws:iam::{ACCOUNT_ID}:role/{id}")),
+        "AWS::Logs::LogGroup" => Some(format!("arn:aws:logs:{place}:log-group:{id}:*")),
+        "AWS::Serverless::Function" => Some(super::function_arn(id)),
+        _ => None,
+    }
+}
+
+fn no_value(name: &str) -> String {
+    format!("{name} has no value here")
+}

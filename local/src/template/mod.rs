@@ -1,0 +1,532 @@
+//! The SAM template, read into what the stack acts on.
+//!
+//! The stack runs from the template that is deployed, so that the two cannot drift apart. That works only if nothing in
+//! the template is silently without effect: a resource type, property, event or intrinsic that the stack neither acts on
+//! nor lists below as without effect on one machine is an error that names it.
+
+mod intrinsics;
+mod parameters;
+#[cfg(test)]
+mod tests;
+mod yaml;
+
+use crate::StartError;
+use intrinsics::Scope;
+use parameters::Parameter;
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+use yaml::{Node, Problem, Value};
+
+/// The account that the stack says it runs in: the one of AWS's own examples.
+pub(crate) const ACCOUNT_ID: &str = "123456789012";
+
+/// The region that the stack says it runs in.
+pub(crate) const REGION: &str = "us-east-1";
+
+/// The ARN of a function, in the shape that Lambda gives it.
+pub(crate) fn function_arn(name: &str) -> String {
+    format!("arn:aws:lambda:{REGION}:{ACCOUNT_ID}:function:{name}")
+}
+
+/// Where a template comes from.
+#[derive(Clone, Debug)]
+pub enum TemplateSource {
+    /// A file.
+    Path(PathBuf),
+    /// A text that the program carries.
+    Text {
+        /// What errors call it, such as `template.yaml`.
+        name: String,
+        /// The template itself.
+        text: String,
+    },
+}
+
+/// What the stack runs: the tables, functions and API of a SAM template, with the parameters of this run put in.
+#[derive(Clone, Debug)]
+pub struct Template {
+    pub(crate) parameters: BTreeMap<String, String>,
+    pub(crate) tables: Vec<Table>,
+    pub(crate) functions: Vec<Function>,
+}
+
+impl Template {
+    /// Reads a template and gives its parameters the values of `overrides`, pairs of a name and a value.
+    ///
+    /// # Errors
+    /// [`StartError::Template`] where the template cannot be read, parsed or run on one machine, and
+    /// [`StartError::Parameter`] where an override is unknown or not allowed.
+    pub fn load(
+        source: &TemplateSource,
+        overrides: &[(String, String)],
+    ) -> Result<Self, StartError> {
+        let (name, text) = match source {
+            TemplateSource::Text { name, text } => (name.clone(), text.clone()),
+            TemplateSource::Path(path) => {
+                let name = path.display().to_string();
+                let text = fs::read_to_string(path).map_err(|error| {
+                    StartError::template(&name, None, format!("cannot be read: {error}"))
+                })?;
+                (name, text)
+            }
+        };
+        let located = |problem: Problem| StartError::template(&name, problem.line, problem.text);
+        let root = Node::parse(&text).map_err(located)?;
+        let declared = declared_parameters(&root).map_err(located)?;
+        let parameters = parameters::values(&declared, overrides, &name)?;
+        Self::read(&root, parameters).map_err(located)
+    }
+
+    /// The value of a parameter in this run.
+    pub fn parameter(&self, name: &str) -> Option<&str> {
+        self.parameters.get(name).map(String::as_str)
+    }
+
+    /// The logical ids of the functions, in the order of the template.
+    pub fn functions(&self) -> impl Iterator<Item = &str> {
+        self.functions.iter().map(|function| function.name.as_str())
+    }
+
+    /// The names of the binaries that the functions run, each once.
+    pub fn binaries(&self) -> BTreeSet<&str> {
+        self.functions.iter().map(|function| function.binary.as_str()).collect()
+    }
+
+    /// How long after its signing DynamoDB may still execute a request: the template's `RequestLifetimeSecs`, and
+    /// DynamoDB's own 15 minutes for a template without that parameter.
+    pub(crate) fn request_lifetime(&self) -> Duration {
+        let secs = self.parameter("RequestLifetimeSecs");
+        Duration::from_secs(secs.and_then(|secs| secs.parse().ok()).unwrap_or(15 * 60))
+    }
+
+    fn read(root: &Node, parameters: BTreeMap<String, String>) -> Result<Self, Problem> {
+        root.only("the template", &SECTIONS)?;
+        let transform = root.require("Transform", "the template")?;
+        if transform.as_text("Transform")? != TRANSFORM {
+            let text =
+                format!("the local stack runs templates with the transform {TRANSFORM} only");
+            return Err(Problem::at(transform.line, text));
+        }
+        let resources = root.require("Resources", "the template")?;
+        let mut types = BTreeMap::new();
+        for (id, node) in resources.entries("Resources")? {
+            let kind = node.require("Type", id)?.as_text(&format!("Type of {id}"))?;
+            types.insert(id.clone(), kind.to_owned());
+        }
+        let scope = Scope {
+            parameters: &parameters,
+            resources: &types,
+            conditions: root.get("Conditions"),
+        };
+        let globals = global_properties(root, &scope)?;
+        let mut tables = Vec::new();
+        let mut functions = Vec::new();
+        let mut apis = Vec::new();
+        for (id, node) in resources.entries("Resources")? {
+            if let Some(condition) = node.get("Condition") {
+                let name = condition.as_text(&format!("Condition of {id}"))?;
+                if !scope.holds(name, condition.line)? {
+                    continue;
+                }
+            }
+            let resource = Resource::read(id, node, &scope)?;
+            match types[id].as_str() {
+                "AWS::DynamoDB::Table" => tables.push(Table::read(&resource)?),
+                "AWS::Serverless::Function" => {
+                    functions.push(Function::read(resource.with_defaults(&globals.function))?);
+                }
+                "AWS::Serverless::HttpApi" => {
+                    check_api(&resource.with_defaults(&globals.api))?;
+                    apis.push(id.as_str());
+                }
+                kind if WITHOUT_EFFECT.contains(&kind) => {}
+                kind => {
+                    let text =
+                        format!("the local stack does not know the resource type {kind} of {id}");
+                    return Err(Problem::at(node.line, text));
+                }
+            }
+        }
+        check_routes(&functions, &apis)?;
+        if let Some(outputs) = root.get("Outputs") {
+            scope.resolve(outputs)?;
+        }
+        Ok(Self { parameters, tables, functions })
+    }
+}
+
+/// A table of the template.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    /// The logical id, which is also the table's name.
+    pub(crate) name: String,
+    /// The body of the `CreateTable` request that makes it.
+    pub(crate) create_request: serde_json::Value,
+}
+
+impl Table {
+    fn read(resource: &Resource) -> Result<Self, Problem> {
+        let mut request = json!({ "TableName": resource.id });
+        for (name, node) in resource.properties.entries(&resource.what)? {
+            match name.as_str() {
+                "AttributeDefinitions"
+                | "KeySchema"
+                | "BillingMode"
+                | "GlobalSecondaryIndexes"
+                | "LocalSecondaryIndexes"
+                | "ProvisionedThroughput" => {
+                    request[name] = node.to_json();
+                }
+                "StreamSpecification" => {
+                    request[name] = node.to_json();
+                    // CreateTable wants it said, where CloudFormation takes it from the view type.
+                    request[name]["StreamEnabled"] = true.into();
+                }
+                "ContributorInsightsSpecification"
+                | "DeletionProtectionEnabled"
+                | "PointInTimeRecoverySpecification"
+                | "SSESpecification"
+                | "Tags" => {}
+                _ => return Err(resource.unknown_property(name, node)),
+            }
+        }
+        Ok(Self { name: resource.id.clone(), create_request: request })
+    }
+}
+
+/// A function of the template.
+#[derive(Clone, Debug)]
+pub(crate) struct Function {
+    /// The logical id, which is also the function's name.
+    pub(crate) name: String,
+    /// The binary that is its bootstrap.
+    pub(crate) binary: String,
+    pub(crate) environment: BTreeMap<String, String>,
+    /// How long one invocation may take.
+    pub(crate) timeout: Duration,
+    pub(crate) memory_mb: u32,
+    /// What `AWS_LAMBDA_LOG_FORMAT` says: `Text` or `JSON`.
+    pub(crate) log_format: String,
+    /// What `AWS_LAMBDA_LOG_LEVEL` says, where the template sets a level.
+    pub(crate) log_level: Option<String>,
+    pub(crate) routes: Vec<Route>,
+    /// Where it stands in the template.
+    pub(crate) line: usize,
+}
+
+impl Function {
+    fn read(resource: Resource) -> Result<Self, Problem> {
+        let what = &resource.what;
+        let properties = &resource.properties;
+        properties.only(
+            what,
+            &[
+                "Architectures",
+                "CodeUri",
+                "Description",
+                "Environment",
+                "Events",
+                "Handler",
+                "LoggingConfig",
+                "MemorySize",
+                "Policies",
+                "Role",
+                "Runtime",
+                "Tags",
+                "Timeout",
+                "Tracing",
+            ],
+        )?;
+        let runtime = properties.require("Runtime", what)?;
+        if runtime.as_text("Runtime")? != RUNTIME {
+            let text = format!("the local stack runs functions of the runtime {RUNTIME} only");
+            return Err(Problem::at(runtime.line, text));
+        }
+        // The defaults are Lambda's.
+        let number = |name: &str, default: u32| {
+            let node = properties.get(name);
+            node.map_or(Ok(default), |node| node.as_number(&format!("{name} of {what}")))
+        };
+        let logging = properties.get("LoggingConfig");
+        let log_setting = |name: &str| {
+            let node = logging.and_then(|logging| logging.get(name));
+            let text = node.map(|node| node.as_text(&format!("{name} of {what}")));
+            Ok(text.transpose()?.map(str::to_owned))
+        };
+        Ok(Self {
+            binary: binary(&resource)?,
+            environment: variables(&resource)?,
+            log_format: log_setting("LogFormat")?.unwrap_or_else(|| "Text".to_owned()),
+            log_level: log_setting("ApplicationLogLevel")?,
+            timeout: Duration::from_secs(number("Timeout", 3)?.into()),
+            memory_mb: number("MemorySize", 128)?,
+            routes: routes(&resource)?,
+            line: resource.line,
+            name: resource.id,
+        })
+    }
+}
+
+/// A method and path of the HTTP API that lead to a function.
+#[derive(Clone, Debug)]
+pub(crate) struct Route {
+    pub(crate) method: String,
+    pub(crate) path: String,
+    /// How long the API waits for the function.
+    pub(crate) timeout: Duration,
+    api: String,
+    line: usize,
+}
+
+impl Route {
+    /// A route of no template.
+    #[cfg(test)]
+    pub(crate) fn new(method: &str, path: &str, timeout: Duration) -> Self {
+        Self {
+            method: method.to_owned(),
+            path: path.to_owned(),
+            timeout,
+            api: String::new(),
+            line: 1,
+        }
+    }
+
+    fn read(event: &Node, what: &str) -> Result<Self, Problem> {
+        event.only(what, &["Type", "Properties"])?;
+        let kind = event.require("Type", what)?;
+        let kind_name = kind.as_text(&format!("Type of {what}"))?;
+        if kind_name != "HttpApi" {
+            let text =
+                format!("the local stack does not know the event type {kind_name} of {what}");
+            return Err(Problem::at(kind.line, text));
+        }
+        let properties = event.require("Properties", what)?;
+        properties
+            .only(what, &["ApiId", "Method", "Path", "PayloadFormatVersion", "TimeoutInMillis"])?;
+        let text =
+            |name: &str| properties.require(name, what)?.as_text(&format!("{name} of {what}"));
+        let method = text("Method")?.to_ascii_uppercase();
+        let path = text("Path")?;
+        if method == "ANY" || path.contains(['{', '$']) {
+            let text = format!(
+                "the local stack knows routes of one method and a fixed path only, not {method} {path}"
+            );
+            return Err(Problem::at(properties.line, text));
+        }
+        if let Some(version) = properties.get("PayloadFormatVersion")
+            && version.as_text("PayloadFormatVersion")? != "2.0"
+        {
+            let text = format!("the local stack knows the payload format 2.0 only, at {what}");
+            return Err(Problem::at(version.line, text));
+        }
+        let timeout_ms = match properties.get("TimeoutInMillis") {
+            Some(node) => node.as_number(&format!("TimeoutInMillis of {what}"))?,
+            None => 30_000,
+        };
+        Ok(Self {
+            method,
+            path: path.to_owned(),
+            timeout: Duration::from_millis(timeout_ms.into()),
+            api: text("ApiId")?.to_owned(),
+            line: event.line,
+        })
+    }
+}
+
+const TRANSFORM: &str = "AWS::Serverless-2016-10-31";
+const RUNTIME: &str = "provided.al2023";
+
+const SECTIONS: [&str; 9] = [
+    "AWSTemplateFormatVersion",
+    "Conditions",
+    "Description",
+    "Globals",
+    "Metadata",
+    "Outputs",
+    "Parameters",
+    "Resources",
+    "Transform",
+];
+
+/// Resources that mean nothing on one machine: nobody is refused access there, and logs go to stderr.
+const WITHOUT_EFFECT: [&str; 3] =
+    ["AWS::IAM::Role", "AWS::Lambda::Permission", "AWS::Logs::LogGroup"];
+
+/// A resource with its intrinsics evaluated.
+struct Resource {
+    id: String,
+    /// What errors call it.
+    what: String,
+    properties: Node,
+    metadata: Node,
+    line: usize,
+}
+
+impl Resource {
+    fn read(id: &str, node: &Node, scope: &Scope<'_>) -> Result<Self, Problem> {
+        node.only(
+            id,
+            &[
+                "Condition",
+                "DeletionPolicy",
+                "DependsOn",
+                "Metadata",
+                "Properties",
+                "Type",
+                "UpdateReplacePolicy",
+            ],
+        )?;
+        let section = |name: &str| {
+            let resolved = node.get(name).map(|node| scope.resolve(node)).transpose()?;
+            Ok(resolved.flatten().unwrap_or_else(|| Node::empty_map(node.line)))
+        };
+        let kind = &scope.resources[id];
+        Ok(Self {
+            id: id.to_owned(),
+            what: format!("{id}, a {kind}"),
+            properties: section("Properties")?,
+            metadata: section("Metadata")?,
+            line: node.line,
+        })
+    }
+
+    /// Puts in what `Globals` says, where the resource itself says nothing.
+    fn with_defaults(mut self, globals: &Node) -> Self {
+        self.properties = merged(globals, &self.properties);
+        self
+    }
+
+    fn unknown_property(&self, name: &str, node: &Node) -> Problem {
+        let text = format!("the local stack does not know the property {name} of {}", self.what);
+        Problem::at(node.line, text)
+    }
+}
+
+/// The sections of `Globals` that the stack knows, evaluated.
+struct Globals {
+    function: Node,
+    api: Node,
+}
+
+fn global_properties(root: &Node, scope: &Scope<'_>) -> Result<Globals, Problem> {
+    let empty = Node::empty_map(root.line);
+    let globals = root.get("Globals").unwrap_or(&empty);
+    globals.only("Globals", &["Function", "HttpApi"])?;
+    let section = |name: &str| {
+        let resolved = globals.get(name).map(|node| scope.resolve(node)).transpose()?;
+        Ok(resolved.flatten().unwrap_or_else(|| empty.clone()))
+    };
+    Ok(Globals { function: section("Function")?, api: section("HttpApi")? })
+}
+
+/// SAM's rule for `Globals`: mappings are merged, lists are appended, and anything else the resource overrides.
+fn merged(global: &Node, own: &Node) -> Node {
+    let value = match (&global.value, &own.value) {
+        (Value::Map(global), Value::Map(own)) => {
+            let mut entries = global.clone();
+            for (name, node) in own {
+                match entries.iter_mut().find(|(known, _)| known == name) {
+                    Some((_, known)) => *known = merged(known, node),
+                    None => entries.push((name.clone(), node.clone())),
+                }
+            }
+            Value::Map(entries)
+        }
+        (Value::List(global), Value::List(own)) => {
+            Value::List(global.iter().chain(own).cloned().collect())
+        }
+        _ => own.value.clone(),
+    };
+    Node { line: own.line, value }
+}
+
+fn declared_parameters(root: &Node) -> Result<Vec<Parameter>, Problem> {
+    let Some(parameters) = root.get("Parameters") else {
+        return Ok(Vec::new());
+    };
+    parameters
+        .entries("Parameters")?
+        .iter()
+        .map(|(name, node)| Parameter::read(name, node))
+        .collect()
+}
+
+fn binary(resource: &Resource) -> Result<String, Problem> {
+    let what = format!("Metadata of {}", resource.what);
+    let method = resource.metadata.require("BuildMethod", &what)?;
+    if method.as_text("BuildMethod")? != "rust-cargolambda" {
+        let text = format!(
+            "the local stack builds functions with rust-cargolambda only, not {}",
+            resource.what
+        );
+        return Err(Problem::at(method.line, text));
+    }
+    let build = resource.metadata.require("BuildProperties", &what)?;
+    let binary = build.require("Binary", &format!("BuildProperties of {}", resource.what))?;
+    binary.as_text("Binary").map(str::to_owned)
+}
+
+fn variables(resource: &Resource) -> Result<BTreeMap<String, String>, Problem> {
+    let what = format!("Environment of {}", resource.what);
+    let Some(environment) = resource.properties.get("Environment") else {
+        return Ok(BTreeMap::new());
+    };
+    environment.only(&what, &["Variables"])?;
+    let variables = environment.require("Variables", &what)?;
+    variables
+        .entries(&what)?
+        .iter()
+        .map(|(name, node)| Ok((name.clone(), node.as_text(name)?.to_owned())))
+        .collect()
+}
+
+fn routes(resource: &Resource) -> Result<Vec<Route>, Problem> {
+    let Some(events) = resource.properties.get("Events") else {
+        return Ok(Vec::new());
+    };
+    events
+        .entries(&format!("Events of {}", resource.what))?
+        .iter()
+        .map(|(name, event)| Route::read(event, &format!("event {name} of {}", resource.id)))
+        .collect()
+}
+
+fn check_api(resource: &Resource) -> Result<(), Problem> {
+    resource
+        .properties
+        .only(&resource.what, &["AccessLogSettings", "Description", "StageName", "Tags"])?;
+    match resource.properties.get("StageName") {
+        Some(stage) if stage.as_text("StageName")? != "$default" => {
+            let text =
+                format!("the local stack knows the stage $default only, at {}", resource.what);
+            Err(Problem::at(stage.line, text))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// One gateway serves one API, so every route must be of that API, and no two may be the same.
+fn check_routes(functions: &[Function], apis: &[&str]) -> Result<(), Problem> {
+    let mut seen = BTreeSet::new();
+    for function in functions {
+        for route in &function.routes {
+            if apis != [route.api.as_str()] {
+                let text =
+                    format!("the local stack serves one HTTP API, and {} is not it", route.api);
+                return Err(Problem::at(route.line, text));
+            }
+            if !seen.insert((&route.method, &route.path)) {
+                let text = format!("two routes are {} {}", route.method, route.path);
+                return Err(Problem::at(route.line, text));
+            }
+        }
+        if function.timeout.is_zero() {
+            let text = format!("Timeout of {} must be at least one second", function.name);
+            return Err(Problem::at(function.line, text));
+        }
+    }
+    Ok(())
+}

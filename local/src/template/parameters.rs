@@ -1,0 +1,202 @@
+//! The template's parameters: what each allows, and the values of this run.
+
+use super::yaml::{Node, Problem};
+use crate::StartError;
+use regex_lite::Regex;
+use std::collections::BTreeMap;
+
+/// The value of every parameter, from the overrides and otherwise from its default.
+///
+/// The last override of a name wins, as on the command line of the aws CLI.
+pub(super) fn values(
+    declared: &[Parameter],
+    overrides: &[(String, String)],
+    template: &str,
+) -> Result<BTreeMap<String, String>, StartError> {
+    for (name, value) in overrides {
+        let refuse = |problem| StartError::Parameter { name: name.clone(), problem };
+        let parameter = declared.iter().find(|declared| declared.name == *name);
+        let Some(parameter) = parameter else {
+            let names: Vec<_> = declared.iter().map(|known| known.name.as_str()).collect();
+            return Err(refuse(format!(
+                "{template} has no such parameter; it has {}",
+                names.join(", ")
+            )));
+        };
+        if !parameter.allows(value) {
+            return Err(refuse(format!(
+                "{value:?} is not allowed; it takes {}",
+                parameter.allowed()
+            )));
+        }
+    }
+    let given: BTreeMap<_, _> = overrides.iter().cloned().collect();
+    declared
+        .iter()
+        .map(|parameter| {
+            let value = given.get(&parameter.name).or(parameter.default.as_ref());
+            let value = value.ok_or_else(|| StartError::Parameter {
+                name: parameter.name.clone(),
+                problem: format!("it has no default; set it to {}", parameter.allowed()),
+            })?;
+            Ok((parameter.name.clone(), value.clone()))
+        })
+        .collect()
+}
+
+/// One declared parameter.
+#[derive(Debug)]
+pub(super) struct Parameter {
+    name: String,
+    default: Option<String>,
+    is_number: bool,
+    allowed_values: Option<Vec<String>>,
+    allowed_pattern: Option<Regex>,
+    /// The least and the greatest number.
+    bounds: (Option<f64>, Option<f64>),
+    /// The least and the greatest length in characters.
+    lengths: (Option<usize>, Option<usize>),
+    constraint_description: Option<String>,
+}
+
+impl Parameter {
+    pub(super) fn read(name: &str, node: &Node) -> Result<Self, Problem> {
+        node.only(
+            &format!("parameter {name}"),
+            &[
+                "Type",
+                "Default",
+                "Description",
+                "AllowedValues",
+                "AllowedPattern",
+                "ConstraintDescription",
+                "MinValue",
+                "MaxValue",
+                "MinLength",
+                "MaxLength",
+                "NoEcho",
+            ],
+        )?;
+        let what = |property: &str| format!("{property} of parameter {name}");
+        let kind = node.require("Type", &format!("parameter {name}"))?;
+        let is_number = match kind.as_text(&what("Type"))? {
+            "String" => false,
+            "Number" => true,
+            other => {
+                let text =
+                    format!("the local stack does not know the type {other} of parameter {name}");
+                return Err(Problem::at(kind.line, text));
+            }
+        };
+        let text = |property: &str| {
+            node.get(property)
+                .map(|node| node.as_text(&what(property)).map(str::to_owned))
+                .transpose()
+        };
+        let parameter = Self {
+            name: name.to_owned(),
+            default: text("Default")?,
+            is_number,
+            allowed_values: node
+                .get("AllowedValues")
+                .map(|node| {
+                    let what = what("AllowedValues");
+                    let values = node.items(&what)?.iter();
+                    values.map(|value| value.as_text(&what).map(str::to_owned)).collect()
+                })
+                .transpose()?,
+            allowed_pattern: node
+                .get("AllowedPattern")
+                .map(|node| whole_match(node, &what("AllowedPattern")))
+                .transpose()?,
+            bounds: (
+                parsed(node, "MinValue", &what("MinValue"))?,
+                parsed(node, "MaxValue", &what("MaxValue"))?,
+            ),
+            lengths: (
+                parsed(node, "MinLength", &what("MinLength"))?,
+                parsed(node, "MaxLength", &what("MaxLength"))?,
+            ),
+            constraint_description: text("ConstraintDescription")?,
+        };
+        match &parameter.default {
+            Some(default) if !parameter.allows(default) => Err(Problem::at(
+                node.line,
+                format!(
+                    "the default {default:?} of parameter {name} is not allowed; it takes {}",
+                    parameter.allowed()
+                ),
+            )),
+            _ => Ok(parameter),
+        }
+    }
+
+    fn allows(&self, value: &str) -> bool {
+        let in_bounds = || {
+            let number = value.parse::<f64>().ok().filter(|number| number.is_finite());
+            let (least, greatest) = self.bounds;
+            number.is_some_and(|number| {
+                least.is_none_or(|least| number >= least)
+                    && greatest.is_none_or(|greatest| number <= greatest)
+            })
+        };
+        let length = value.chars().count();
+        let (shortest, longest) = self.lengths;
+        (!self.is_number || in_bounds())
+            && shortest.is_none_or(|shortest| length >= shortest)
+            && longest.is_none_or(|longest| length <= longest)
+            && self
+                .allowed_values
+                .as_ref()
+                .is_none_or(|values| values.iter().any(|allowed| allowed == value))
+            && self.allowed_pattern.as_ref().is_none_or(|pattern| pattern.is_match(value))
+    }
+
+    /// What the parameter allows, as the end of a sentence.
+    fn allowed(&self) -> String {
+        if let Some(values) = &self.allowed_values {
+            return format!("one of {}", values.join(" "));
+        }
+        if let Some(description) = &self.constraint_description {
+            return format!("a value that {description}");
+        }
+        if let Some(pattern) = &self.allowed_pattern {
+            return format!("a value that matches {pattern}");
+        }
+        let kind = if self.is_number { "a number" } else { "a string" };
+        let (unit, least, greatest) = if self.is_number {
+            let (least, greatest) = self.bounds;
+            ("", least.map(|n| n.to_string()), greatest.map(|n| n.to_string()))
+        } else {
+            let (shortest, longest) = self.lengths;
+            (" characters", shortest.map(|n| n.to_string()), longest.map(|n| n.to_string()))
+        };
+        match (least, greatest) {
+            (Some(least), Some(greatest)) => format!("{kind} from {least} to {greatest}{unit}"),
+            (Some(least), None) => format!("{kind} of at least {least}{unit}"),
+            (None, Some(greatest)) => format!("{kind} of at most {greatest}{unit}"),
+            (None, None) => kind.to_owned(),
+        }
+    }
+}
+
+/// A pattern is matched against the whole value, also where the pattern has no anchors.
+fn whole_match(node: &Node, what: &str) -> Result<Regex, Problem> {
+    let pattern = node.as_text(what)?;
+    Regex::new(&format!("^(?:{pattern})$"))
+        .map_err(|error| Problem::at(node.line, format!("{what}: {error}")))
+}
+
+fn parsed<T: std::str::FromStr>(
+    node: &Node,
+    property: &str,
+    what: &str,
+) -> Result<Option<T>, Problem> {
+    let Some(node) = node.get(property) else {
+        return Ok(None);
+    };
+    match node.as_text(what)?.parse() {
+        Ok(value) => Ok(Some(value)),
+        Err(_) => Err(Problem::at(node.line, format!("{what} must be a number"))),
+    }
+}

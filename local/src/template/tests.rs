@@ -1,0 +1,382 @@
+use super::*;
+
+/// The template that is deployed.
+fn shipped() -> TemplateSource {
+    TemplateSource::Path(PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../template.yaml")))
+}
+
+fn overrides(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    let pairs = pairs.iter();
+    pairs.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+fn load(text: &str) -> Result<Template, StartError> {
+    load_with(text, &[])
+}
+
+fn load_with(text: &str, pairs: &[(&str, &str)]) -> Result<Template, StartError> {
+    let source = TemplateSource::Text { name: "t.yaml".to_owned(), text: text.to_owned() };
+    Template::load(&source, &overrides(pairs))
+}
+
+/// A small template with `resources` for its section of that name.
+fn with_resources(resources: &str) -> String {
+    format!("Transform: AWS::Serverless-2016-10-31\nResources:\n{resources}")
+}
+
+fn problem(text: &str) -> String {
+    load(text).expect_err("a problem").to_string()
+}
+
+#[test]
+fn the_shipped_template_gives_the_tables_functions_and_routes_of_the_contract() {
+    let template = Template::load(&shipped(), &[]).expect("the shipped template");
+    let tables: Vec<_> = template.tables.iter().map(|table| table.name.as_str()).collect();
+    assert_eq!(tables, ["MainTable", "MetadataTable"]);
+    let functions: Vec<_> = template.functions().collect();
+    assert_eq!(functions, ["WriteFunction", "ReadFunction", "ScaleFunction"]);
+    let routes: Vec<_> = template
+        .functions
+        .iter()
+        .flat_map(|function| function.routes.iter().map(move |route| (function, route)))
+        .map(|(function, route)| format!("{} {} {}", function.name, route.method, route.path))
+        .collect();
+    assert_eq!(
+        routes,
+        [
+            "WriteFunction PUT /item",
+            "WriteFunction PATCH /item",
+            "WriteFunction DELETE /item",
+            "WriteFunction POST /batch-write",
+            "ReadFunction GET /item",
+            "ReadFunction POST /batch-get",
+            "ReadFunction GET /query",
+            "ReadFunction POST /query",
+            "ReadFunction GET /collection",
+            "ScaleFunction PUT /collection",
+            "ScaleFunction POST /collection/scale",
+        ]
+    );
+    let write = &template.functions[0];
+    assert_eq!(write.binary, "dynashard-write");
+    assert_eq!(write.timeout, Duration::from_secs(29));
+    assert_eq!(write.memory_mb, 512);
+    assert_eq!(write.log_format, "JSON");
+    assert_eq!(write.environment["MAIN_TABLE"], "MainTable");
+    assert_eq!(write.environment["METADATA_TABLE"], "MetadataTable");
+    assert_eq!(write.environment["SEPARATOR"], "#");
+    assert_eq!(write.environment["SCALING_MODE"], "on");
+    assert_eq!(write.environment["SHRINK_MODE"], "off");
+    assert_eq!(template.request_lifetime(), Duration::from_mins(16));
+}
+
+#[test]
+fn the_shipped_template_makes_the_tables_with_the_keys_of_its_parameters() {
+    let given =
+        overrides(&[("PartitionKeyName", "user"), ("SortKeyName", "at"), ("SortKeyType", "N")]);
+    let template = Template::load(&shipped(), &given).expect("the shipped template");
+    let [main, metadata] = template.tables.as_slice() else {
+        panic!("two tables");
+    };
+    assert_eq!(
+        main.create_request,
+        json!({
+            "TableName": "MainTable",
+            "BillingMode": "PAY_PER_REQUEST",
+            "AttributeDefinitions": [
+                { "AttributeName": "user", "AttributeType": "S" },
+                { "AttributeName": "at", "AttributeType": "N" },
+            ],
+            "KeySchema": [
+                { "AttributeName": "user", "KeyType": "HASH" },
+                { "AttributeName": "at", "KeyType": "RANGE" },
+            ],
+        })
+    );
+    let metadata = &metadata.create_request;
+    assert_eq!(
+        metadata["StreamSpecification"],
+        json!({ "StreamViewType": "NEW_AND_OLD_IMAGES", "StreamEnabled": true })
+    );
+    let index = &metadata["GlobalSecondaryIndexes"][0];
+    assert_eq!(index["IndexName"], "active");
+    assert_eq!(index["KeySchema"][0]["AttributeName"], "_ds_active");
+    assert_eq!(index["KeySchema"][1]["AttributeName"], "user");
+}
+
+#[test]
+fn an_override_that_is_unknown_or_not_allowed_is_refused_with_what_is_allowed() {
+    for (name, value, expected) in [
+        ("Placment", "jump", "it has Placement, PartitionKeyName,"),
+        ("Placement", "md5", "\"md5\" is not allowed; it takes one of xxh64 jump random"),
+        ("LeaseSecs", "61", "it takes a number from 1 to 60"),
+        ("LeaseSecs", "0", "it takes a number from 1 to 60"),
+        ("LeaseSecs", "soon", "it takes a number from 1 to 60"),
+        ("LeaseSecs", "NaN", "it takes a number from 1 to 60"),
+        ("LeaseSecs", "", "it takes a number from 1 to 60"),
+        ("Separator", "##", "it takes one of # _ . - :"),
+        ("PartitionKeyName", "_ds_pk", "begins with a letter"),
+        ("SortKeyName", "", "begins with a letter"),
+    ] {
+        let error = Template::load(&shipped(), &overrides(&[(name, value)])).expect_err(value);
+        let error = error.to_string();
+        assert!(error.starts_with(&format!("parameter {name}: ")), "{error}");
+        assert!(error.contains(expected), "{error}");
+        assert!(!error.contains('\n'), "{error}");
+    }
+    let given = overrides(&[("LeaseSecs", "1"), ("LeaseSecs", "2")]);
+    let template = Template::load(&shipped(), &given).expect("the last one counts");
+    assert_eq!(template.parameter("LeaseSecs"), Some("2"));
+}
+
+#[test]
+fn a_template_that_cannot_be_read_is_named() {
+    let source = TemplateSource::Path(PathBuf::from("no/such/template.yaml"));
+    let error = Template::load(&source, &[]).expect_err("no file").to_string();
+    assert!(error.starts_with("no/such/template.yaml: cannot be read"), "{error}");
+}
+
+#[test]
+fn what_is_no_yaml_or_no_template_is_refused_with_its_line() {
+    for (text, expected) in [
+        ("", "t.yaml: the template is empty"),
+        ("# nothing\n", "t.yaml: the template is empty"),
+        ("a: [1,\nb: 2", "t.yaml:"),
+        ("a: \"open", "t.yaml:"),
+        ("- a\n- b\n", "t.yaml:1: the template must be a mapping"),
+        ("Resources: {}\n", "t.yaml:1: the template has no Transform"),
+        ("Resources: {}\nResources: {}\n", "t.yaml:2: Resources stands here twice"),
+        ("Resourcez: {}\n", "does not know the property Resourcez of the template"),
+        ("a: &x 1\nb: *x\n", "t.yaml:2: the local stack does not know YAML aliases"),
+        ("a: 1\n---\nb: 2\n", "a second YAML document"),
+        ("? [a]\n: b\n", "the name of an entry must be a string"),
+    ] {
+        let error = problem(text);
+        assert!(error.contains(expected), "{text:?}: {error}");
+        assert!(!error.contains('\n'), "{error}");
+    }
+    let deep = format!(
+        "a:
+  {}b",
+        "- ".repeat(1000)
+    );
+    assert!(problem(&deep).contains("nested too deeply"));
+}
+
+#[test]
+fn what_the_stack_would_not_carry_out_is_named_with_its_line() {
+    for (resources, expected) in [
+        (
+            "  Queue:\n    Type: AWS::SQS::Queue\n",
+            "t.yaml:4: the local stack does not know the resource type AWS::SQS::Queue of Queue",
+        ),
+        ("  Table:\n    Properties: {}\n", "t.yaml:4: Table has no Type"),
+        (
+            "  Table:\n    Type: AWS::DynamoDB::Table\n    Properties:\n      TimeToLiveSpecification: {}\n",
+            "t.yaml:6: the local stack does not know the property TimeToLiveSpecification of Table",
+        ),
+        (
+            "  Table:\n    Type: AWS::DynamoDB::Table\n    Properties:\n      BillingMode: !Select [0, [a]]\n",
+            "t.yaml:6: the local stack does not know the intrinsic !Select",
+        ),
+        (
+            "  Table:\n    Type: AWS::DynamoDB::Table\n    Properties:\n      BillingMode: { \"Fn::Select\": [0, [a]] }\n",
+            "t.yaml:6: the local stack does not know the intrinsic Fn::Select",
+        ),
+        (
+            "  Table:\n    Type: AWS::DynamoDB::Table\n    Properties:\n      BillingMode: !Ref Nothing\n",
+            "t.yaml:6: Nothing is no parameter, resource or pseudo parameter",
+        ),
+        (
+            "  Table:\n    Type: AWS::DynamoDB::Table\n    Properties:\n      BillingMode: !GetAtt Table.StreamArn\n",
+            "does not know the attribute StreamArn of Table",
+        ),
+        (
+            "  Table:\n    Type: AWS::DynamoDB::Table\n    Condition: Never\n",
+            "there is no condition Never",
+        ),
+        (
+            "  Role:\n    Type: AWS::IAM::Role\n    CreationPolicy: {}\n",
+            "does not know the property CreationPolicy of Role",
+        ),
+        ("  F:\n    Type: AWS::Serverless::Function\n", "has no Runtime"),
+        (
+            "  F:\n    Type: AWS::Serverless::Function\n    Properties: { Runtime: python3.13 }\n",
+            "runs functions of the runtime provided.al2023 only",
+        ),
+        (
+            "  F:\n    Type: AWS::Serverless::Function\n    Properties: { Runtime: provided.al2023 }\n",
+            "Metadata of F, a AWS::Serverless::Function has no BuildMethod",
+        ),
+    ] {
+        let error = problem(&with_resources(resources));
+        assert!(error.contains(expected), "{resources}: {error}");
+    }
+}
+
+/// A function with an API; `event` is the event of the function, on one line.
+fn function_with(event: &str) -> String {
+    with_resources(&format!(
+        "  Api: {{ Type: AWS::Serverless::HttpApi }}
+  F:
+    Type: AWS::Serverless::Function
+    Metadata: {{ BuildMethod: rust-cargolambda, BuildProperties: {{ Binary: f }} }}
+    Properties:
+      Runtime: provided.al2023
+      Events:
+        First: {{ Type: HttpApi, Properties: {{ ApiId: !Ref Api, Method: get, Path: /a }} }}
+        Second: {event}
+"
+    ))
+}
+
+#[test]
+fn events_that_the_gateway_would_not_serve_are_named_with_their_line() {
+    let good = "{ Type: HttpApi, Properties: { ApiId: !Ref Api, Method: POST, Path: /a } }";
+    let template = load(&function_with(good)).expect("two routes");
+    assert_eq!(template.functions[0].routes[0].method, "GET");
+    assert_eq!(template.functions[0].timeout, Duration::from_secs(3));
+    for (event, expected) in [
+        (
+            "{ Type: Schedule, Properties: {} }",
+            "t.yaml:11: the local stack does not know the event type Schedule of event Second of F",
+        ),
+        (
+            "{ Type: HttpApi, Properties: { ApiId: !Ref Api, Method: GET, Path: /a } }",
+            "t.yaml:11: two routes are GET /a",
+        ),
+        (
+            "{ Type: HttpApi, Properties: { ApiId: other, Method: POST, Path: /a } }",
+            "t.yaml:11: the local stack serves one HTTP API, and other is not it",
+        ),
+        ("{ Type: HttpApi, Properties: { ApiId: !Ref Api, Method: ANY, Path: /a } }", "not ANY /a"),
+        (
+            "{ Type: HttpApi, Properties: { ApiId: !Ref Api, Method: GET, Path: \"/{proxy+}\" } }",
+            "not GET /{proxy+}",
+        ),
+        (
+            "{ Type: HttpApi, Properties: { ApiId: !Ref Api, Method: GET, Path: /b, Auth: {} } }",
+            "does not know the property Auth",
+        ),
+        (
+            "{ Type: HttpApi, Properties: { ApiId: !Ref Api, Method: GET, Path: /b, PayloadFormatVersion: \"1.0\" } }",
+            "payload format 2.0 only",
+        ),
+        (
+            "{ Type: HttpApi, Properties: { ApiId: !Ref Api, Method: GET, Path: /b, TimeoutInMillis: long } }",
+            "must be a whole number",
+        ),
+    ] {
+        let error = problem(&function_with(event));
+        assert!(error.contains(expected), "{event}: {error}");
+    }
+}
+
+#[test]
+fn intrinsics_have_the_values_that_aws_would_give_them() {
+    let text = "
+Transform: AWS::Serverless-2016-10-31
+Parameters:
+  Stage: { Type: String, Default: dev, AllowedValues: [dev, prod] }
+Conditions:
+  IsProd: !Equals [!Ref Stage, prod]
+  IsNotProd: !Not [!Condition IsProd]
+  Either: !Or [!Condition IsProd, !Condition IsNotProd]
+  Both: !And [!Condition IsProd, !Condition IsNotProd]
+Globals:
+  Function:
+    Runtime: provided.al2023
+    Timeout: 7
+    Environment:
+      Variables: { SHARED: global, KEPT: global }
+Resources:
+  Logs: { Type: AWS::Logs::LogGroup, Condition: Both }
+  Table:
+    Type: AWS::DynamoDB::Table
+    Condition: IsProd
+  F:
+    Type: AWS::Serverless::Function
+    Metadata: { BuildMethod: rust-cargolambda, BuildProperties: { Binary: f } }
+    Properties:
+      Timeout: !If [IsProd, 20, !Ref AWS::NoValue]
+      MemorySize: !If [Either, 256, 512]
+      Environment:
+        Variables:
+          SHARED: own
+          NUMBER: 0123
+          FLAG: true
+          REF: !Ref Table
+          ARN: !GetAtt Table.Arn
+          LONG: { \"Fn::GetAtt\": [F, Arn] }
+          SUB: !Sub \"${Stage}-${AWS::Region}-${Table.Arn}-${!Literal}\"
+          SUBMAP: !Sub [\"${A}/${Stage}\", { A: !Ref AWS::AccountId }]
+          JOIN: !Join [\"|\", [a, !Ref Stage, !If [IsProd, x, !Ref AWS::NoValue]]]
+          IF: !If [IsNotProd, yes, no]
+Outputs:
+  Name: { Value: !Ref Table }
+";
+    let template = load(text).expect("a template");
+    assert!(template.tables.is_empty(), "the condition does not hold");
+    let function = &template.functions[0];
+    assert_eq!(function.timeout, Duration::from_secs(7));
+    assert_eq!(function.memory_mb, 256);
+    let arn = "arn:aws:dynamodb:us-east-1:123456789012:table/Table";
+    for (name, value) in [
+        ("SHARED", "own"),
+        ("KEPT", "global"),
+        ("NUMBER", "0123"),
+        ("FLAG", "true"),
+        ("REF", "Table"),
+        ("ARN", arn),
+        ("LONG", "arn:aws:lambda:us-east-1:123456789012:function:F"),
+        ("SUB", &format!("dev-us-east-1-{arn}-${{Literal}}")),
+        ("SUBMAP", "123456789012/dev"),
+        ("JOIN", "a|dev"),
+        ("IF", "yes"),
+    ] {
+        assert_eq!(function.environment[name], value, "{name}");
+    }
+    let prod = load_with(text, &[("Stage", "prod")]).expect("a template");
+    assert_eq!(prod.tables.len(), 1);
+    assert_eq!(prod.functions[0].timeout, Duration::from_secs(20));
+}
+
+#[test]
+fn conditions_that_refer_to_each_other_in_a_circle_are_refused() {
+    let text = "
+Transform: AWS::Serverless-2016-10-31
+Conditions:
+  A: !Not [!Condition B]
+  B: !Not [!Condition A]
+Resources:
+  Logs: { Type: AWS::Logs::LogGroup, Condition: A }
+";
+    assert!(problem(text).contains("in a circle"));
+}
+
+#[test]
+fn parameters_that_make_no_sense_are_refused() {
+    for (parameter, expected) in [
+        ("{ Type: CommaDelimitedList }", "does not know the type CommaDelimitedList"),
+        ("{ Default: a }", "parameter P has no Type"),
+        ("{ Type: Number, Default: a }", "the default \"a\" of parameter P is not allowed"),
+        (
+            "{ Type: String, Default: abc, MaxLength: 2 }",
+            "it takes a string of at most 2 characters",
+        ),
+        ("{ Type: String, Default: abc, AllowedPattern: \"[a-b]*\" }", "matches ^(?:[a-b]*)$"),
+        ("{ Type: String, Default: a, AllowedPattern: \"[\" }", "AllowedPattern of parameter P"),
+        ("{ Type: Number, Default: 1, MinValue: low }", "MinValue of parameter P must be a number"),
+        ("{ Type: String, Secret: true }", "does not know the property Secret of parameter P"),
+        (
+            "{ Type: String, MinLength: 3 }",
+            "it has no default; set it to a string of at least 3 characters",
+        ),
+    ] {
+        let text = format!(
+            "Transform: AWS::Serverless-2016-10-31\nParameters:\n  P: {parameter}\nResources: {{}}\n"
+        );
+        let error = problem(&text);
+        assert!(error.contains(expected), "{parameter}: {error}");
+    }
+}

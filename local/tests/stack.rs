@@ -1,0 +1,336 @@
+//! The stack as a whole, with real processes for functions.
+//!
+//! This file is three programs. Its tests start stacks whose bootstrap is a script that runs
+//! [`bootstrap`] in this same executable, and one test runs [`stack_to_be_killed`] likewise.
+
+use dynashard_local::{Endpoints, Functions, Stack, StackOptions, TemplateSource};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::SystemTime;
+use tokio::io::unix::AsyncFd;
+
+const TEMPLATE: &str = "
+Transform: AWS::Serverless-2016-10-31
+Resources:
+  Items:
+    Type: AWS::DynamoDB::Table
+    Properties:
+      BillingMode: PAY_PER_REQUEST
+      AttributeDefinitions: [{ AttributeName: pk, AttributeType: S }]
+      KeySchema: [{ AttributeName: pk, KeyType: HASH }]
+  Api: { Type: AWS::Serverless::HttpApi }
+  Greeter:
+    Type: AWS::Serverless::Function
+    Metadata: { BuildMethod: rust-cargolambda, BuildProperties: { Binary: greet } }
+    Properties:
+      Runtime: provided.al2023
+      Timeout: 20
+      Environment: { Variables: { TABLE: !Ref Items } }
+      Events:
+        Greet:
+          Type: HttpApi
+          Properties: { ApiId: !Ref Api, Method: POST, Path: /greet }
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_passes_through_gateway_function_front_and_engine() {
+    let stack = start(options()).await;
+    let endpoints = stack.endpoints().clone();
+    let answer = greet(&endpoints, json!({ "put": "one" })).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert_eq!(stack.counters().requests("Items", "PutItem"), 1);
+    assert!(has_item(&endpoints, "one").await);
+    assert!(!has_item(&endpoints, "two").await);
+
+    let variables: BTreeMap<String, String> =
+        serde_json::from_str(&greet(&endpoints, json!({ "variables": true })).await.body)
+            .expect("variables");
+    assert_eq!(variables["TABLE"], "Items");
+    assert_eq!(variables["AWS_LAMBDA_FUNCTION_NAME"], "Greeter");
+    assert_eq!(variables["AWS_ENDPOINT_URL_DYNAMODB"], endpoints.dynamodb);
+    assert!(!variables.contains_key("CARGO_MANIFEST_DIR"), "the environment is not inherited");
+    stack.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_function_that_dies_is_replaced_and_its_last_words_are_in_the_log() {
+    let stack = start(options()).await;
+    let endpoints = stack.endpoints().clone();
+    let [before] = pids(&endpoints).await[..] else { panic!("one environment") };
+    let answer = greet(&endpoints, json!({ "exit": 7 })).await;
+    assert_eq!(answer.status, 500);
+    let url = format!("{}/2015-03-31/functions/Greeter/invocations", endpoints.lambda);
+    let event = json!({ "body": json!({ "exit": 7 }).to_string() });
+    let answer = post(&url, &[("x-amz-log-type", "Tail")], event.to_string()).await;
+    assert_eq!(answer.headers["x-amz-function-error"], "Unhandled");
+    assert!(answer.body.contains("exit status 7"), "{}", answer.body);
+    let answer = greet(&endpoints, json!({})).await;
+    assert_eq!(answer.status, 200);
+    assert_ne!(pids(&endpoints).await, [before]);
+    stack.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shutdown_leaves_no_process_behind() {
+    let stack = start(options()).await;
+    let endpoints = stack.endpoints().clone();
+    // At the same time, so that there are several.
+    let (one, two) = tokio::join!(greet(&endpoints, json!({})), greet(&endpoints, json!({})));
+    assert_eq!((one.status, two.status), (200, 200));
+    let handles: Vec<_> = pids(&endpoints).await.into_iter().map(process).collect();
+    assert!(!handles.is_empty());
+    stack.shutdown().await;
+    for handle in handles {
+        ended(handle).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_stack_leaves_no_process_behind_and_loses_no_acknowledged_item() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let mut killed = Command::new(std::env::current_exe().expect("this executable"))
+        .args(["--exact", "stack_to_be_killed", "--ignored", "--nocapture"])
+        .env("DATA_DIR", directory.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a stack");
+    let lines = BufReader::new(killed.stdout.take().expect("its stdout")).lines();
+    let endpoints = lines
+        .map_while(Result::ok)
+        .find_map(|line| serde_json::from_str::<Value>(line.strip_prefix(READY)?).ok())
+        .expect("the endpoints");
+    let url = |name: &str| endpoints[name].as_str().expect("a URL").to_owned();
+    let endpoints = Endpoints { api: url("api"), dynamodb: url("dynamodb"), lambda: url("lambda") };
+    for item in 0..20 {
+        let answer = greet(&endpoints, json!({ "put": item.to_string() })).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+    }
+    let handles: Vec<_> = pids(&endpoints).await.into_iter().map(process).collect();
+    assert!(!handles.is_empty());
+    killed.kill().expect("a kill");
+    killed.wait().expect("its end");
+    for handle in handles {
+        ended(handle).await;
+    }
+
+    let again = StackOptions { data_dir: Some(directory.path().to_owned()), ..options() };
+    let stack = start(again).await;
+    for item in 0..20 {
+        assert!(has_item(stack.endpoints(), &item.to_string()).await, "{item}");
+    }
+    stack.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_that_fails_says_in_one_line_what_to_do_and_leaves_nothing_behind() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("an address").port();
+    for (options, expected) in [
+        (StackOptions { port, ..options() }, format!("port {port} is in use")),
+        (StackOptions { dynamodb_port: port, ..options() }, "--dynamodb-port".to_owned()),
+        (StackOptions { lambda_port: port, ..options() }, "--lambda-port".to_owned()),
+        (
+            StackOptions { functions: Functions::Prebuilt("nowhere".into()), ..options() },
+            "no bootstrap of greet for Greeter: nowhere holds no executable".to_owned(),
+        ),
+        (
+            StackOptions {
+                functions: Functions::Built(BTreeMap::from([(
+                    "greet".into(),
+                    "/bin/false".into(),
+                )])),
+                ..options()
+            },
+            "Greeter did not start: Runtime exited with error: exit status 1".to_owned(),
+        ),
+        (
+            StackOptions { overrides: vec![("Stage".into(), "x".into())], ..options() },
+            "parameter Stage: template.yaml has no such parameter".to_owned(),
+        ),
+    ] {
+        let error = Stack::start(options).await.expect_err("an error").to_string();
+        assert!(error.contains(&expected), "{error}");
+        assert!(!error.contains('\n'), "{error}");
+    }
+}
+
+/// What the scripts of the tests run: a bootstrap that does as the body of its event says.
+#[test]
+#[ignore = "the other tests run it as a bootstrap"]
+fn bootstrap() {
+    let Ok(api) = std::env::var("AWS_LAMBDA_RUNTIME_API") else {
+        return;
+    };
+    let invocation = format!("http://{api}/2018-06-01/runtime/invocation");
+    // The stack is gone when its Runtime API is, and then so is this.
+    while let Some(next) = exchange("GET", &format!("{invocation}/next"), &[], "") {
+        let id = &next.headers["lambda-runtime-aws-request-id"];
+        let event: Value = serde_json::from_str(&next.body).expect("an event");
+        let orders: Value =
+            serde_json::from_str(event["body"].as_str().expect("a body")).expect("orders");
+        let answer = obey(&orders);
+        exchange("POST", &format!("{invocation}/{id}/response"), &[], &answer.to_string());
+    }
+}
+
+/// What one test runs and kills: a stack that says where it is and waits.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "another test runs and kills it"]
+async fn stack_to_be_killed() {
+    let Some(data_dir) = std::env::var_os("DATA_DIR").map(PathBuf::from) else {
+        return;
+    };
+    let stack = start(StackOptions { data_dir: Some(data_dir), ..options() }).await;
+    let endpoints = serde_json::to_string(stack.endpoints()).expect("JSON");
+    println!("\n{READY}{endpoints}");
+    std::future::pending::<()>().await;
+}
+
+/// Marks the line with the endpoints among those of the test harness.
+const READY: &str = "ready: ";
+
+async fn start(options: StackOptions) -> Stack {
+    Stack::start(options).await.expect("a stack")
+}
+
+fn options() -> StackOptions {
+    let template =
+        TemplateSource::Text { name: "template.yaml".to_owned(), text: TEMPLATE.to_owned() };
+    StackOptions::new(template, Functions::Prebuilt(bootstraps().to_owned()))
+}
+
+/// A directory with the bootstrap `greet`.
+fn bootstraps() -> &'static Path {
+    // Written once and before any process is started: a process that is being started would hold
+    // the file open for writing, and then it could not be run.
+    static BOOTSTRAPS: OnceLock<PathBuf> = OnceLock::new();
+    BOOTSTRAPS.get_or_init(|| {
+        let executable = std::env::current_exe().expect("this executable");
+        let name = executable.file_name().expect("its name");
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::create_dir_all(&directory).expect("a directory");
+        let script = format!(
+            "#!/bin/sh\nexec '{}' --exact bootstrap --ignored --nocapture\n",
+            executable.display()
+        );
+        let path = directory.join("greet");
+        if fs::read_to_string(&path).is_ok_and(|present| present == script) {
+            return directory;
+        }
+        let draft = directory.join("draft");
+        fs::write(&draft, script).expect("a script");
+        fs::set_permissions(&draft, Permissions::from_mode(0o755)).expect("permissions");
+        fs::rename(draft, path).expect("a bootstrap");
+        directory
+    })
+}
+
+fn obey(orders: &Value) -> Value {
+    println!("orders: {orders}");
+    if let Some(code) = orders["exit"].as_i64() {
+        eprintln!("these are my last words");
+        std::process::exit(i32::try_from(code).expect("a code"));
+    }
+    if let Some(item) = orders["put"].as_str() {
+        let url = std::env::var("AWS_ENDPOINT_URL_DYNAMODB").expect("a URL");
+        let answer = dynamodb(&url, "PutItem", &json!({ "Item": { "pk": { "S": item } } }));
+        return json!({ "statusCode": answer.status, "body": answer.body });
+    }
+    if orders["variables"] == true {
+        return std::env::vars().map(|(name, value)| (name, Value::String(value))).collect();
+    }
+    json!({ "statusCode": 200 })
+}
+
+async fn greet(endpoints: &Endpoints, orders: Value) -> Answer {
+    let json = [("content-type", "application/json")];
+    post(&format!("{}/greet", endpoints.api), &json, orders.to_string()).await
+}
+
+async fn has_item(endpoints: &Endpoints, item: &str) -> bool {
+    let url = endpoints.dynamodb.clone();
+    let request = json!({ "Key": { "pk": { "S": item } } });
+    let answer = tokio::task::spawn_blocking(move || dynamodb(&url, "GetItem", &request));
+    let answer = answer.await.expect("no panic");
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let body: Value = serde_json::from_str(&answer.body).expect("JSON");
+    body.get("Item").is_some()
+}
+
+/// The processes of the environments.
+async fn pids(endpoints: &Endpoints) -> Vec<i32> {
+    let url = format!("{}/_dynashard/environments", endpoints.lambda);
+    let answer = tokio::task::spawn_blocking(move || exchange("GET", &url, &[], ""));
+    let answer = answer.await.expect("no panic").expect("an answer");
+    let listed: Vec<Value> = serde_json::from_str(&answer.body).expect("a list");
+    let pids = listed.iter().filter_map(|environment| environment["pid"].as_i64());
+    pids.map(|pid| i32::try_from(pid).expect("a pid")).collect()
+}
+
+/// A handle that becomes readable at the end of a process, of which this is no parent.
+fn process(pid: i32) -> AsyncFd<OwnedFd> {
+    let pid = rustix::process::Pid::from_raw(pid).expect("a pid");
+    let handle = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::NONBLOCK);
+    AsyncFd::new(handle.expect("a process")).expect("a handle")
+}
+
+async fn ended(process: AsyncFd<OwnedFd>) {
+    drop(process.readable().await.expect("its end"));
+}
+
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    headers: BTreeMap<String, String>,
+    body: String,
+}
+
+async fn post(url: &str, headers: &[(&'static str, &'static str)], body: String) -> Answer {
+    let (url, headers) = (url.to_owned(), headers.to_vec());
+    let answer = tokio::task::spawn_blocking(move || exchange("POST", &url, &headers, &body));
+    answer.await.expect("no panic").expect("an answer")
+}
+
+/// A request on the table, signed now by nobody.
+#[expect(clippy::disallowed_methods, reason = "the stack checks signatures by the real time")]
+fn dynamodb(url: &str, operation: &str, request: &Value) -> Answer {
+    let mut request = request.clone();
+    request["TableName"] = "Items".into();
+    let target = format!("DynamoDB_20120810.{operation}");
+    let date = httpdate::fmt_http_date(SystemTime::now());
+    let headers = [
+        ("x-amz-target", target.as_str()),
+        ("content-type", "application/x-amz-json-1.0"),
+        ("authorization", "AWS4-HMAC-SHA256 Credential=k, SignedHeaders=host, Signature=0"),
+        ("date", &date),
+    ];
+    exchange("POST", url, &headers, &request.to_string()).expect("an answer")
+}
+
+/// One HTTP exchange, as a bootstrap without libraries makes it; nothing if the server is gone.
+fn exchange(method: &str, url: &str, headers: &[(&str, &str)], body: &str) -> Option<Answer> {
+    let (authority, path) = url.strip_prefix("http://")?.split_once('/').unwrap_or((&url[7..], ""));
+    let mut stream = TcpStream::connect(authority).ok()?;
+    let mut request = format!("{method} /{path} HTTP/1.1\r\nhost: {authority}\r\n");
+    for (name, value) in headers {
+        request.push_str(&format!("{name}: {value}\r\n"));
+    }
+    request.push_str(&format!("content-length: {}\r\nconnection: close\r\n\r\n{body}", body.len()));
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    let mut lines = head.lines();
+    let status = lines.next()?.split(' ').nth(1)?.parse().ok()?;
+    let headers = lines.filter_map(|line| line.split_once(": "));
+    let headers = headers.map(|(name, value)| (name.to_lowercase(), value.to_owned())).collect();
+    Some(Answer { status, headers, body: body.to_owned() })
+}

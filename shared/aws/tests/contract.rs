@@ -1,0 +1,182 @@
+//! The contract suite on DynamoDB's adapter, over an embedded DynamoDB engine.
+
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, AttributeValue as Sdk, BillingMode, KeySchemaElement, KeyType,
+    ScalarAttributeType,
+};
+use dynashard_aws::{
+    DynamoItemStore, DynamoMetadataStore, ServerClock, SystemClock, connect_local,
+};
+use dynashard_core::ports::{
+    Action, Clock, Condition, Consistency, Expected, ItemStore, StoreError, Write,
+};
+use dynashard_core::{
+    AttributeValue, Attributes, Generation, Lease, StoredItem, TableSchema, Version,
+};
+use dynashard_keys::{ItemKey, PartitionKey, Separator, ShardId, SortKey, SortKeyType};
+use dynashard_testing::contract::{self, Fixture};
+use tokio::net::TcpListener;
+
+const MAIN_TABLE: &str = "main";
+const METADATA_TABLE: &str = "metadata";
+
+struct Engine {
+    client: Client,
+    clock: SystemClock,
+    schema: TableSchema,
+    items: DynamoItemStore,
+    metadata: DynamoMetadataStore,
+}
+
+impl Engine {
+    /// An engine of its own, with empty tables. It ends with the test's runtime.
+    async fn start(schema: TableSchema) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
+        let address = listener.local_addr().expect("the port that was bound");
+        let database = dynoxide::Database::memory().expect("a database in memory");
+        tokio::spawn(dynoxide::server::serve_on(listener, database));
+
+        let server_clock = ServerClock::default();
+        let clock = SystemClock::new(server_clock.clone());
+        let client = connect_local(&format!("http://{address}"), server_clock).await;
+        let sort_key_type = match schema.sort_key_type {
+            SortKeyType::String => ScalarAttributeType::S,
+            SortKeyType::Number => ScalarAttributeType::N,
+        };
+        let partition = (schema.partition_key_name.as_str(), ScalarAttributeType::S);
+        let sort = (schema.sort_key_name.as_str(), sort_key_type);
+        create_table(
+            &client,
+            MAIN_TABLE,
+            [(partition.clone(), KeyType::Hash), (sort, KeyType::Range)],
+        )
+        .await;
+        create_table(&client, METADATA_TABLE, [(partition, KeyType::Hash)]).await;
+
+        let items = DynamoItemStore::new(
+            client.clone(),
+            clock.clone(),
+            MAIN_TABLE.to_owned(),
+            schema.clone(),
+        );
+        let name = schema.partition_key_name.clone();
+        let metadata = DynamoMetadataStore::new(client.clone(), METADATA_TABLE.to_owned(), name);
+        Self { client, clock, schema, items, metadata }
+    }
+
+    async fn with_string_keys() -> Self {
+        Self::start(TableSchema::default()).await
+    }
+
+    /// A table whose keys are called by reserved words of DynamoDB's expressions.
+    async fn with_number_keys() -> Self {
+        Self::start(TableSchema {
+            partition_key_name: "name".to_owned(),
+            sort_key_name: "timestamp".to_owned(),
+            sort_key_type: SortKeyType::Number,
+            separator: Separator::Underscore,
+        })
+        .await
+    }
+}
+
+impl Fixture for Engine {
+    type Items = DynamoItemStore;
+    type Metadata = DynamoMetadataStore;
+    type Clock = SystemClock;
+
+    fn items(&self) -> &DynamoItemStore {
+        &self.items
+    }
+
+    fn metadata(&self) -> &DynamoMetadataStore {
+        &self.metadata
+    }
+
+    fn clock(&self) -> &SystemClock {
+        &self.clock
+    }
+
+    fn schema(&self) -> &TableSchema {
+        &self.schema
+    }
+}
+
+async fn create_table(
+    client: &Client,
+    table: &str,
+    keys: impl IntoIterator<Item = ((&str, ScalarAttributeType), KeyType)>,
+) {
+    let mut request =
+        client.create_table().table_name(table).billing_mode(BillingMode::PayPerRequest);
+    for ((name, r#type), key_type) in keys {
+        let attribute = AttributeDefinition::builder().attribute_name(name).attribute_type(r#type);
+        let element = KeySchemaElement::builder().attribute_name(name).key_type(key_type);
+        request = request
+            .attribute_definitions(attribute.build().expect("name and type"))
+            .key_schema(element.build().expect("name and type"));
+    }
+    request.send().await.expect("a new table");
+}
+
+macro_rules! on_the_engine {
+    ($($module:ident :: $test:ident),+) => {
+        mod string_keys {
+            use super::*;
+            $(#[tokio::test] async fn $test() {
+                contract::$module::$test(&Engine::with_string_keys().await).await;
+            })+
+        }
+
+        mod number_keys {
+            use super::*;
+            $(#[tokio::test] async fn $test() {
+                contract::$module::$test(&Engine::with_number_keys().await).await;
+            })+
+        }
+    };
+}
+
+dynashard_testing::contract_suite!(on_the_engine);
+
+/// An item that was in the table before the system was: it counts as of generation and version 0,
+/// and every guard lets it be replaced.
+#[tokio::test]
+async fn an_item_without_the_systems_attributes_is_read_and_replaced() {
+    let engine = Engine::with_string_keys().await;
+    let partition = PartitionKey::new("EWR").expect("a valid partition key");
+    let sort = SortKey::string("UA1545").expect("a valid sort key");
+    let key = ItemKey::new(partition, sort).at(ShardId::new(0), Separator::Hash);
+    let text = |text: &str| Sdk::S(text.to_owned());
+    let foreign = HashMap::from([
+        ("pk".to_owned(), text(key.partition.as_str())),
+        ("sk".to_owned(), text("UA1545")),
+        ("dest".to_owned(), text("IAH")),
+    ]);
+    let put = engine.client.put_item().table_name(MAIN_TABLE).set_item(Some(foreign));
+    put.send().await.expect("a put around the system");
+
+    let found = StoredItem {
+        attributes: Attributes::from([(
+            "dest".to_owned(),
+            AttributeValue::String("IAH".to_owned()),
+        )]),
+        generation: Generation::new(0),
+        version: Version::new(0),
+        forwarded: false,
+    };
+    assert_eq!(engine.items.get(&key, Consistency::Strong).await, Ok(Some(found.clone())));
+
+    let lease = Lease::new(engine.clock.now(), None, std::time::Duration::from_mins(1));
+    let condition = Condition { generation: Generation::new(1), expected: Expected::Absent };
+    let mut write = Write { key: key.clone(), action: Action::Delete, condition, lease };
+    let existing = Some(Box::new(found));
+    assert_eq!(engine.items.write(&write).await, Err(StoreError::ConditionFailed { existing }));
+    write.condition.expected = Expected::Live;
+    assert_eq!(engine.items.write(&write).await, Ok(()));
+    assert_eq!(engine.items.get(&key, Consistency::Strong).await, Ok(None));
+}

@@ -1,0 +1,408 @@
+//! What becomes of DynamoDB's errors and of broken connections: a server on this machine gives the
+//! answers that the engine never gives.
+
+use std::mem::discriminant;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use dynashard_aws::{
+    DynamoItemStore, DynamoMetadataStore, ServerClock, SystemClock, connect_local,
+};
+use dynashard_core::ports::{
+    Action, Clock, Condition, Consistency, Expected, ItemStore, MetadataStore, ShardQuery,
+    SortRange, StoreError, Write,
+};
+use dynashard_core::{
+    AttributeValue, Attributes, CollectionMetadata, Generation, Lease, StoredItem, TableSchema,
+    Throttle, ThrottleLimit, Version,
+};
+use dynashard_keys::{ItemKey, PartitionKey, PhysicalKey, Placement, ShardId, SortKey};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// A server that answers every request alike.
+struct Server {
+    address: SocketAddr,
+    requests: Arc<AtomicUsize>,
+}
+
+#[derive(Clone)]
+enum Answer {
+    Body {
+        status: u16,
+        text: String,
+    },
+    /// The connection is closed instead.
+    Close,
+}
+
+impl Server {
+    async fn start(answer: Answer) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
+        let address = listener.local_addr().expect("the port that was bound");
+        let requests = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&requests);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                // A client that breaks off shows in the test.
+                let _ = converse(stream, &answer, &counter).await;
+            }
+        });
+        Self { address, requests }
+    }
+
+    /// A port where nobody listens.
+    async fn absent() -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
+        let address = listener.local_addr().expect("the port that was bound");
+        Self { address, requests: Arc::default() }
+    }
+
+    fn requests(&self) -> usize {
+        self.requests.load(Ordering::Relaxed)
+    }
+}
+
+/// Reads one request, counts it, and answers.
+async fn converse(
+    mut stream: TcpStream,
+    answer: &Answer,
+    requests: &AtomicUsize,
+) -> std::io::Result<()> {
+    let mut received = Vec::new();
+    while !is_whole(&received) {
+        if stream.read_buf(&mut received).await? == 0 {
+            return Ok(());
+        }
+    }
+    requests.fetch_add(1, Ordering::Relaxed);
+    let Answer::Body { status, text } = answer else { return Ok(()) };
+    let length = text.len();
+    let head = format!(
+        "HTTP/1.1 {status} Canned\r\ncontent-type: application/x-amz-json-1.0\r\n\
+         content-length: {length}\r\nconnection: close\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await?;
+    stream.write_all(text.as_bytes()).await
+}
+
+fn is_whole(received: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(received);
+    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
+    let length = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
+    });
+    body.len() >= length.unwrap_or(0)
+}
+
+/// The stores over one server, and what every test asks of them.
+struct Stores {
+    server: Server,
+    items: DynamoItemStore,
+    metadata: DynamoMetadataStore,
+    clock: SystemClock,
+}
+
+impl Stores {
+    async fn over(server: Server) -> Self {
+        let server_clock = ServerClock::default();
+        let clock = SystemClock::new(server_clock.clone());
+        let client = connect_local(&format!("http://{}", server.address), server_clock).await;
+        let schema = TableSchema::default();
+        let table = || "table".to_owned();
+        Self {
+            items: DynamoItemStore::new(client.clone(), clock.clone(), table(), schema),
+            metadata: DynamoMetadataStore::new(client, table(), "pk".to_owned()),
+            server,
+            clock,
+        }
+    }
+
+    async fn answering(status: u16, body: &Value) -> Self {
+        Self::over(Server::start(Answer::Body { status, text: body.to_string() }).await).await
+    }
+
+    /// The errors of each operation that only reads.
+    async fn reads(&self) -> Vec<StoreError> {
+        let query = ShardQuery {
+            partition: key().partition,
+            range: SortRange::All,
+            ascending: true,
+            after: None,
+            limit: 1,
+            consistency: Consistency::Strong,
+        };
+        let strong = Consistency::Strong;
+        vec![
+            self.items.get(&key(), strong).await.expect_err("a read that fails"),
+            self.items.query(&query).await.expect_err("a query that fails"),
+            self.items.batch_get(&[key()], strong).await.expect_err("a batch that fails"),
+            self.metadata.get(&partition()).await.expect_err("a metadata read that fails"),
+        ]
+    }
+
+    /// The errors of each operation that writes to the main table.
+    async fn item_writes(&self) -> Vec<StoreError> {
+        let mut errors = Vec::new();
+        for action in [Action::Put(item()), Action::Delete] {
+            let condition = Condition { generation: Generation::new(1), expected: Expected::Any };
+            let lease = Lease::new(self.clock.now(), None, Duration::from_mins(1));
+            let write = Write { key: key(), action, condition, lease };
+            errors.push(self.items.write(&write).await.expect_err("a write that fails"));
+        }
+        errors
+    }
+
+    /// The errors of each operation that writes.
+    async fn writes(&self) -> Vec<StoreError> {
+        let mut errors = self.item_writes().await;
+        errors.push(self.creation().await);
+        errors
+    }
+
+    async fn creation(&self) -> StoreError {
+        let metadata = CollectionMetadata::first_write(partition(), Placement::Xxh64, 1);
+        self.metadata.create(&metadata).await.expect_err("a creation that fails")
+    }
+}
+
+fn partition() -> PartitionKey {
+    PartitionKey::new("EWR").expect("a valid partition key")
+}
+
+fn key() -> PhysicalKey {
+    let sort = SortKey::string("UA1545").expect("a valid sort key");
+    ItemKey::new(partition(), sort).at(ShardId::new(0), TableSchema::default().separator)
+}
+
+fn item() -> StoredItem {
+    StoredItem {
+        attributes: Attributes::from([(
+            "dest".to_owned(),
+            AttributeValue::String("IAH".to_owned()),
+        )]),
+        generation: Generation::new(3),
+        version: Version::new(7),
+        forwarded: false,
+    }
+}
+
+fn error(code: &str) -> Value {
+    json!({ "__type": format!("com.amazonaws.dynamodb.v20120810#{code}"), "message": "no" })
+}
+
+/// Every read fails with `read` and every write with `write`, and each was sent once.
+async fn check(stores: &Stores, read: &StoreError, write: &StoreError) {
+    let (reads, writes) = (stores.reads().await, stores.writes().await);
+    assert_eq!(stores.server.requests(), reads.len() + writes.len(), "each is sent once");
+    assert!(reads.iter().all(|error| error == read), "{read:?} expected, and not {reads:?}");
+    assert!(writes.iter().all(|error| error == write), "{write:?} expected, and not {writes:?}");
+}
+
+/// As [`check`], for errors whose text is not this project's.
+async fn check_kinds(
+    stores: &Stores,
+    read: &StoreError,
+    write: &StoreError,
+    requests_of_each: usize,
+) {
+    let (reads, writes) = (stores.reads().await, stores.writes().await);
+    let sent = requests_of_each * (reads.len() + writes.len());
+    assert_eq!(stores.server.requests(), sent, "each is sent once");
+    let are = |errors: &[StoreError], expected: &StoreError| {
+        errors.iter().all(|error| discriminant(error) == discriminant(expected))
+    };
+    assert!(are(&reads, read), "{read:?} expected, and not {reads:?}");
+    assert!(are(&writes, write), "{write:?} expected, and not {writes:?}");
+}
+
+fn unavailable() -> StoreError {
+    StoreError::Unavailable(String::new())
+}
+
+fn unknown() -> StoreError {
+    StoreError::OutcomeUnknown(String::new())
+}
+
+#[tokio::test]
+async fn throttles_say_their_reason_and_resource() {
+    let arn = "arn:aws:dynamodb:eu-central-1:123456789012:table/main";
+    let reasons = json!([{ "reason": "TableWriteKeyRangeThroughputExceeded", "resource": arn }]);
+    // AWS spells the member in two ways.
+    for (code, member) in [
+        ("ProvisionedThroughputExceededException", "ThrottlingReasons"),
+        ("RequestLimitExceeded", "ThrottlingReasons"),
+        ("ThrottlingException", "throttlingReasons"),
+    ] {
+        let mut body = error(code);
+        body[member] = reasons.clone();
+        let throttled = StoreError::Throttled(Throttle {
+            limit: ThrottleLimit::KeyRange,
+            on_index: false,
+            resource: Some(arn.to_owned()),
+        });
+        check(&Stores::answering(400, &body).await, &throttled, &throttled).await;
+
+        let throttled = StoreError::Throttled(Throttle::unknown());
+        check(&Stores::answering(400, &error(code)).await, &throttled, &throttled).await;
+    }
+}
+
+#[tokio::test]
+async fn definite_refusals_are_told_apart() {
+    let text = |code: &str| format!("{code}: no");
+    for (code, expected) in [
+        ("TransactionConflictException", StoreError::Conflict),
+        ("ValidationException", StoreError::Rejected(text("ValidationException"))),
+        ("InvalidSignatureException", StoreError::Unavailable(text("InvalidSignatureException"))),
+        ("ResourceNotFoundException", StoreError::Misconfigured(text("ResourceNotFoundException"))),
+        ("AccessDeniedException", StoreError::Misconfigured(text("AccessDeniedException"))),
+        (
+            "UnrecognizedClientException",
+            StoreError::Misconfigured(text("UnrecognizedClientException")),
+        ),
+        ("ExpiredTokenException", StoreError::Misconfigured(text("ExpiredTokenException"))),
+    ] {
+        check(&Stores::answering(400, &error(code)).await, &expected, &expected).await;
+    }
+}
+
+#[tokio::test]
+async fn a_fault_of_the_server_leaves_a_write_unknown_and_a_read_without_effect() {
+    for (status, code) in
+        [(500, "InternalServerError"), (503, "ServiceUnavailable"), (400, "SomethingNewException")]
+    {
+        let text = format!("{code}: no");
+        let (read, write) =
+            (StoreError::Unavailable(text.clone()), StoreError::OutcomeUnknown(text));
+        check(&Stores::answering(status, &error(code)).await, &read, &write).await;
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_makes_no_sense_leaves_a_write_unknown() {
+    for status in [200, 400, 500] {
+        let answer = Answer::Body { status, text: "<html>bad gateway".to_owned() };
+        let stores = Stores::over(Server::start(answer).await).await;
+        check_kinds(&stores, &unavailable(), &unknown(), 1).await;
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_is_closed_without_an_answer_leaves_a_write_unknown() {
+    let stores = Stores::over(Server::start(Answer::Close).await).await;
+    check_kinds(&stores, &unavailable(), &unknown(), 1).await;
+}
+
+#[tokio::test]
+async fn a_refused_connection_certainly_wrote_nothing() {
+    let stores = Stores::over(Server::absent().await).await;
+    check_kinds(&stores, &unavailable(), &unavailable(), 0).await;
+}
+
+#[tokio::test]
+async fn a_failed_condition_brings_what_was_there() {
+    let mut body = error("ConditionalCheckFailedException");
+    let nothing = StoreError::ConditionFailed { existing: None };
+    let stores = Stores::answering(400, &body).await;
+    assert_eq!(stores.writes().await, [nothing.clone(), nothing.clone(), nothing.clone()]);
+
+    body["Item"] = json!({
+        "pk": { "S": "EWR#0" },
+        "sk": { "S": "UA1545" },
+        "dest": { "S": "IAH" },
+        "_ds_g": { "N": "3" },
+        "_ds_v": { "N": "7" },
+    });
+    let found = StoreError::ConditionFailed { existing: Some(Box::new(item())) };
+    let stores = Stores::answering(400, &body).await;
+    assert_eq!(stores.item_writes().await, [found.clone(), found]);
+    assert_eq!(stores.creation().await, nothing);
+    assert_eq!(stores.server.requests(), 3, "each is sent once");
+
+    body["Item"]["_ds_g"] = json!({ "N": "-3" });
+    let stores = Stores::answering(400, &body).await;
+    let damaged = StoreError::Corrupt("_ds_g is \"-3\", no unsigned number".to_owned());
+    assert_eq!(stores.item_writes().await, [damaged.clone(), damaged]);
+}
+
+#[tokio::test]
+async fn a_damaged_item_names_the_attribute() {
+    for (attribute, value, why) in [
+        ("_ds_g", json!({ "N": "1.5" }), "_ds_g is \"1.5\", no unsigned number"),
+        ("_ds_g", json!({ "S": "3" }), "_ds_g is no number"),
+        (
+            "_ds_v",
+            json!({ "N": "18446744073709551616" }),
+            "_ds_v is \"18446744073709551616\", no unsigned number",
+        ),
+        ("_ds_v", json!({ "BOOL": true }), "_ds_v is no number"),
+    ] {
+        let mut item = json!({ "pk": { "S": "EWR#0" }, "sk": { "S": "UA1545" } });
+        item[attribute] = value;
+        let stores = Stores::answering(200, &json!({ "Item": item })).await;
+        let found = stores.items.get(&key(), Consistency::Strong).await;
+        assert_eq!(found, Err(StoreError::Corrupt(why.to_owned())));
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_metadata_item_names_the_field() {
+    let whole = json!({
+        "pk": { "S": "EWR" },
+        "number_of_shards": { "N": "4" },
+        "last_updated": { "N": "1356998400" },
+        "shard_history": { "SS": ["1356998400:4"] },
+        "generation": { "N": "1" },
+        "phase": { "S": "forward" },
+        "from": { "N": "4" },
+        "to": { "N": "8" },
+        "placement": { "S": "xxh64" },
+        "rev": { "N": "1" },
+        "min_shards": { "N": "4" },
+    });
+    let stores = Stores::answering(200, &json!({ "Item": whole.clone() })).await;
+    assert!(stores.metadata.get(&partition()).await.is_ok(), "the whole item is sound");
+
+    let counts = ["0", "65537", "1.5", "-4"];
+    let numbers = ["-1", "1.5", "18446744073709551616"];
+    let out_of_range: [(&str, &str, &[&str]); 10] = [
+        ("number_of_shards", "N", &["0", "65537", "1.5", "-4", "3"]),
+        ("last_updated", "N", &numbers),
+        ("shard_history", "SS", &["", "4", "1:0", "1:65537", "-1:4", "1:4:4", "x:4"]),
+        ("generation", "N", &numbers),
+        ("phase", "S", &["", "Stable", "moving"]),
+        ("from", "N", &counts),
+        ("to", "N", &counts),
+        ("placement", "S", &["", "md5", "XXH64"]),
+        ("rev", "N", &numbers),
+        ("min_shards", "N", &counts),
+    ];
+    for (field, r#type, values) in out_of_range {
+        let mut damaged = vec![Value::Null, json!({ "BOOL": true })];
+        damaged.extend(values.iter().map(|text| match r#type {
+            "SS" => json!({ "SS": ["1356998400:4", text] }),
+            r#type => json!({ r#type: text }),
+        }));
+        for value in damaged {
+            let mut item = whole.clone();
+            if value.is_null() {
+                item.as_object_mut().expect("an object").remove(field);
+            } else {
+                item[field] = value.clone();
+            }
+            let stores = Stores::answering(200, &json!({ "Item": item })).await;
+            match stores.metadata.get(&partition()).await {
+                Err(StoreError::Corrupt(why)) => {
+                    let named = format!("the metadata item of \"EWR\" is damaged: {field}: ");
+                    assert!(why.starts_with(&named), "{field} {value}: {why}");
+                }
+                other => panic!("{field} {value}: {other:?}"),
+            }
+        }
+    }
+}

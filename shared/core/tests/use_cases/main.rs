@@ -1,0 +1,10 @@
+//! The use cases over memory stores, with faults, on a manual clock.
+
+mod batch;
+mod cursors;
+mod directory;
+mod query;
+mod reader;
+mod scaler;
+mod world;
+mod writer;

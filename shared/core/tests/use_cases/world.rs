@@ -1,0 +1,192 @@
+//! One system in memory, and the words in which the tests speak about it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use dynashard_core::ports::{Clock, StoreError};
+use dynashard_core::{
+    AttributeValue, Attributes, Code, CollectionMetadata, Deadline, Directory, Error, Generation,
+    NewItem, Phase, Reader, Scaler, Settings, StoredItem, Version, Writer,
+};
+use dynashard_keys::{
+    ItemKey, PartitionKey, PhysicalKey, PhysicalPartitionKey, Placement, ShardCount, ShardId,
+    SortKey, SortKeyType,
+};
+use dynashard_testing::{Faulty, ManualClock, MemoryStore, SeededEntropy};
+
+pub(crate) type Store = Faulty<MemoryStore>;
+pub(crate) type Writes = Writer<Store, Store, ManualClock, SeededEntropy>;
+pub(crate) type Reads = Reader<Store, Store, ManualClock, SeededEntropy>;
+
+/// T of the default settings.
+pub(crate) const LEASE: Duration = Duration::from_secs(5);
+
+/// What a request may take in these tests.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The tables, and the functions that work on them. Each writer and reader is an execution
+/// environment of its own: it shares nothing with the others but the tables and the time.
+pub(crate) struct World {
+    pub(crate) clock: ManualClock,
+    /// What is in the tables.
+    pub(crate) memory: MemoryStore,
+    /// The tables as the functions see them.
+    pub(crate) store: Store,
+    settings: Settings,
+    seeds: AtomicU64,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self::with(Settings::default())
+    }
+
+    pub(crate) fn with(settings: Settings) -> Self {
+        let clock = ManualClock::new();
+        let memory = MemoryStore::new(clock.clone(), settings.schema.clone());
+        let store = Faulty::new(memory.clone());
+        Self { clock, memory, store, settings, seeds: AtomicU64::new(1) }
+    }
+
+    /// Collections that a first write creates are random.
+    pub(crate) fn random() -> Self {
+        Self::with(Settings { placement: Placement::Random, ..Settings::default() })
+    }
+
+    pub(crate) fn with_sort_keys(sort_key_type: SortKeyType) -> Self {
+        let mut settings = Settings::default();
+        settings.schema.sort_key_type = sort_key_type;
+        Self::with(settings)
+    }
+
+    pub(crate) fn writer(&self) -> Writes {
+        Writer::new(self.store.clone(), self.directory())
+    }
+
+    pub(crate) fn reader(&self) -> Reads {
+        Reader::new(self.store.clone(), self.directory())
+    }
+
+    pub(crate) fn scaler(&self) -> Scaler<Store, ManualClock, SeededEntropy> {
+        Scaler::new(self.directory())
+    }
+
+    pub(crate) fn directory(&self) -> Directory<Store, ManualClock, SeededEntropy> {
+        let entropy = SeededEntropy::new(self.seeds.fetch_add(1, Ordering::Relaxed));
+        Directory::new(self.store.clone(), self.clock.clone(), entropy, self.settings.clone())
+    }
+
+    pub(crate) fn new_item(&self, sk: &str, text: &str) -> NewItem {
+        NewItem::new(key(sk), attributes(text), &self.settings.schema).expect("a valid item")
+    }
+
+    /// The moment [`TIMEOUT`] from now.
+    pub(crate) fn deadline(&self) -> Deadline {
+        self.deadline_in(TIMEOUT)
+    }
+
+    pub(crate) fn deadline_in(&self, time: Duration) -> Deadline {
+        Deadline::after(self.clock.now(), time)
+    }
+
+    /// Makes the collection exist with this layout, as a finished reshard would.
+    pub(crate) fn lay_out(&self, generation: u64, shards: u32, placement: Placement) {
+        self.memory.place_metadata(metadata(generation, shards, placement));
+    }
+
+    /// Puts an item of this generation where it belongs among `shards` shards.
+    pub(crate) fn place(&self, sk: &str, generation: u64, shards: u32) -> StoredItem {
+        let item = stored(sk, generation);
+        self.memory.place(&home(sk, shards), item.clone());
+        item
+    }
+
+    pub(crate) fn stored(&self, key: &PhysicalKey) -> Option<String> {
+        self.memory.stored(key).map(|item| text_of(&item))
+    }
+
+    /// An event that advances the clock.
+    pub(crate) fn passing(&self, time: Duration) -> impl FnOnce() + Send + use<> {
+        let clock = self.clock.clone();
+        move || clock.advance(time)
+    }
+}
+
+pub(crate) fn partition() -> PartitionKey {
+    PartitionKey::new("EWR").expect("a valid partition key")
+}
+
+pub(crate) fn sort(sk: &str) -> SortKey {
+    SortKey::string(sk).expect("a valid sort key")
+}
+
+pub(crate) fn key(sk: &str) -> ItemKey {
+    ItemKey::new(partition(), sort(sk))
+}
+
+pub(crate) fn count(count: u32) -> ShardCount {
+    ShardCount::new(count).expect("a valid shard count")
+}
+
+/// Where an item lives among `shards` shards under xxh64.
+pub(crate) fn home(sk: &str, shards: u32) -> PhysicalKey {
+    let home = Placement::Xxh64.home(&key(sk), count(shards)).expect("a calculated placement");
+    in_shard(sk, home.get())
+}
+
+/// Where an item lies when it is in this shard, at home there or not.
+pub(crate) fn in_shard(sk: &str, shard: u32) -> PhysicalKey {
+    key(sk).at(ShardId::new(shard), Settings::default().schema.separator)
+}
+
+pub(crate) fn shard(shard: u32) -> PhysicalPartitionKey {
+    partition().at(ShardId::new(shard), Settings::default().schema.separator)
+}
+
+pub(crate) fn metadata(generation: u64, shards: u32, placement: Placement) -> CollectionMetadata {
+    CollectionMetadata {
+        generation: Generation::new(generation),
+        ..CollectionMetadata::pre_sharded(partition(), placement, count(shards), 1_356_998_400)
+    }
+}
+
+/// A collection in the middle of a reshard.
+pub(crate) fn resharding() -> [CollectionMetadata; 2] {
+    let (from, to) = (count(1), count(2));
+    [Phase::Forward { from, to }, Phase::Move { from, to }]
+        .map(|phase| CollectionMetadata { phase, ..metadata(2, 1, Placement::Xxh64) })
+}
+
+pub(crate) fn attributes(text: &str) -> Attributes {
+    Attributes::from([("text".to_owned(), AttributeValue::String(text.to_owned()))])
+}
+
+pub(crate) fn stored(text: &str, generation: u64) -> StoredItem {
+    StoredItem {
+        attributes: attributes(text),
+        generation: Generation::new(generation),
+        version: Version::new(1),
+        forwarded: false,
+    }
+}
+
+pub(crate) fn marker(generation: u64) -> StoredItem {
+    StoredItem { attributes: Attributes::new(), forwarded: true, ..stored("", generation) }
+}
+
+pub(crate) fn text_of(item: &StoredItem) -> String {
+    match item.attributes.get("text") {
+        Some(AttributeValue::String(text)) => text.clone(),
+        other => format!("{other:?}"),
+    }
+}
+
+pub(crate) fn outcome_unknown() -> StoreError {
+    StoreError::OutcomeUnknown("the connection was lost".to_owned())
+}
+
+/// The code of an operation that must fail.
+#[track_caller]
+pub(crate) fn code<T: std::fmt::Debug>(result: Result<T, Error>) -> Code {
+    result.expect_err("an operation that fails").code()
+}

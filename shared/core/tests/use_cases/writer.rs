@@ -1,0 +1,565 @@
+//! Puts, patches and deletes.
+
+use std::time::Duration;
+
+use dynashard_core::ports::Consistency;
+use dynashard_core::{AttributeValue, Attributes, Code, Generation, Precondition, Version};
+use dynashard_keys::{Placement, ShardId};
+use dynashard_testing::{Fault, Operation, Requests, block_on};
+
+use crate::world::{
+    LEASE, TIMEOUT, World, Writes, attributes, code, home, in_shard, key, marker, metadata,
+    outcome_unknown, partition, resharding, shard, stored, text_of,
+};
+
+const NONE: Precondition = Precondition::None;
+
+fn put(world: &World, writer: &Writes, sk: &str, text: &str) {
+    let item = world.new_item(sk, text);
+    block_on(writer.put(&item, NONE, world.deadline())).expect("a put");
+}
+
+fn put_code(world: &World, writer: &Writes, precondition: Precondition) -> Code {
+    code(block_on(writer.put(&world.new_item("a", "new"), precondition, world.deadline())))
+}
+
+fn patch_code(world: &World, writer: &Writes, precondition: Precondition) -> Code {
+    code(block_on(writer.patch(&key("a"), attributes("new"), precondition, world.deadline())))
+}
+
+fn delete_code(world: &World, writer: &Writes, precondition: Precondition) -> Code {
+    code(block_on(writer.delete(&key("a"), precondition, world.deadline())))
+}
+
+#[test]
+fn a_steady_put_is_one_request_and_reads_no_metadata_within_the_lease() {
+    const PUTS: u64 = 10_000;
+    let world = World::new();
+    world.lay_out(1, 16, Placement::Xxh64);
+    let writer = world.writer();
+    for n in 0..PUTS {
+        put(&world, &writer, &n.to_string(), "new");
+        world.clock.advance(Duration::from_millis(1));
+    }
+    // Ten seconds with a lease of five.
+    let expected = Requests { writes: PUTS, metadata_gets: 2, ..Requests::default() };
+    assert_eq!(world.memory.requests(), expected);
+    assert_eq!(world.memory.contents().len(), 10_000);
+    for (at, item) in world.memory.contents() {
+        let sk = at.sort.to_string();
+        assert_eq!((&at, item.generation), (&home(&sk, 16), Generation::new(1)));
+    }
+}
+
+#[test]
+fn versions_differ_between_writes_and_writers() {
+    let world = World::new();
+    let mut seen = std::collections::HashSet::new();
+    for _ in 0..2 {
+        let writer = world.writer();
+        for _ in 0..100 {
+            let item = world.new_item("a", "new");
+            let written = block_on(writer.put(&item, NONE, world.deadline())).expect("a put");
+            assert!(seen.insert(written.version), "a version was drawn twice");
+        }
+    }
+}
+
+#[test]
+fn the_first_write_creates_the_collection_with_one_shard() {
+    let world = World::new();
+    let writer = world.writer();
+    let item = world.new_item("a", "new");
+    let written = block_on(writer.put(&item, NONE, world.deadline())).expect("a put");
+    assert_eq!(written.shard, ShardId::new(0));
+    assert_eq!(world.stored(&in_shard("a", 0)).as_deref(), Some("new"));
+    let created = world.memory.stored_metadata(&partition()).expect("metadata");
+    assert_eq!(created, metadata(1, 1, Placement::Xxh64));
+    let expected =
+        Requests { writes: 1, metadata_gets: 1, metadata_creates: 1, ..Requests::default() };
+    assert_eq!(world.memory.requests(), expected);
+}
+
+#[test]
+fn of_two_first_writes_one_creates_the_collection_and_both_succeed() {
+    let world = World::new();
+    let (first, second) = (world.writer(), world.writer());
+    let item = world.new_item("second", "second");
+    let deadline = world.deadline();
+    let competitor = Fault::before(move || {
+        block_on(second.put(&item, NONE, deadline)).expect("a put");
+    });
+    world.store.script(Operation::MetadataCreate, [competitor]);
+    put(&world, &first, "first", "first");
+
+    assert_eq!(world.memory.requests().metadata_creates, 2, "one of them refused");
+    assert_eq!(world.stored(&in_shard("first", 0)).as_deref(), Some("first"));
+    assert_eq!(world.stored(&in_shard("second", 0)).as_deref(), Some("second"));
+}
+
+#[test]
+fn a_creation_whose_fate_is_unknown_is_looked_up() {
+    for fault in [Fault::Refuse(outcome_unknown()), Fault::ExecuteThen(outcome_unknown())] {
+        let world = World::new();
+        world.store.script(Operation::MetadataCreate, [fault]);
+        put(&world, &world.writer(), "a", "new");
+        assert_eq!(world.stored(&in_shard("a", 0)).as_deref(), Some("new"));
+        assert!(world.memory.stored_metadata(&partition()).is_some());
+    }
+}
+
+#[test]
+fn regression_a_creation_that_was_never_answered_hung_past_the_deadline() {
+    let world = World::new();
+    world.store.script(Operation::MetadataCreate, [Fault::Lose]);
+    assert_eq!(put_code(&world, &world.writer(), NONE), Code::Unavailable);
+    assert_eq!(world.memory.requests().writes, 0);
+}
+
+#[test]
+fn regression_a_write_was_begun_after_its_deadline_and_its_fate_unknown() {
+    let world = World::new();
+    world.lay_out(1, 1, Placement::Xxh64);
+    world.store.script(Operation::MetadataGet, [Fault::after(world.passing(LEASE / 2))]);
+    let (item, deadline) = (world.new_item("a", "new"), world.deadline_in(LEASE / 2));
+    let refused = block_on(world.writer().put(&item, NONE, deadline));
+    assert_eq!(code(refused), Code::DeadlineExceeded);
+    assert_eq!(world.store.attempts(Operation::Write), 0);
+}
+
+#[test]
+fn preconditions_decide_whether_a_put_happens() {
+    let version = Precondition::Version(Version::new(1));
+    let other = Precondition::Version(Version::new(2));
+    // Whether it happens where there is: nothing, an item of version 1, a marker.
+    for (precondition, happens) in [
+        (NONE, [true, true, true]),
+        (Precondition::Absent, [true, false, true]),
+        (Precondition::Exists, [false, true, false]),
+        (version, [false, true, false]),
+        (other, [false, false, false]),
+    ] {
+        let states = [None, Some(stored("old", 1)), Some(marker(1))];
+        for (state, happens) in states.into_iter().zip(happens) {
+            let world = World::new();
+            world.lay_out(1, 4, Placement::Xxh64);
+            if let Some(item) = &state {
+                world.memory.place(&home("a", 4), item.clone());
+            }
+            let item = world.new_item("a", "new");
+            let put = block_on(world.writer().put(&item, precondition, world.deadline()));
+            let case = format!("{precondition:?} of {state:?}");
+            if happens {
+                put.expect(&case);
+                assert_eq!(world.stored(&home("a", 4)).as_deref(), Some("new"), "{case}");
+            } else {
+                assert_eq!(code(put), Code::PreconditionFailed, "{case}");
+                assert_eq!(world.memory.stored(&home("a", 4)), state, "{case}");
+            }
+            assert_eq!(world.memory.requests().writes, 1, "{case}");
+        }
+    }
+}
+
+#[test]
+fn preconditions_hold_in_a_collection_that_does_not_exist() {
+    let version = Precondition::Version(Version::new(1));
+    for precondition in [Precondition::Exists, version] {
+        let world = World::new();
+        let writer = world.writer();
+        assert_eq!(delete_code(&world, &writer, precondition), Code::PreconditionFailed);
+        assert_eq!(patch_code(&world, &writer, precondition), Code::PreconditionFailed);
+        assert_eq!(put_code(&world, &writer, precondition), Code::PreconditionFailed);
+        assert_eq!(world.memory.contents(), []);
+    }
+    let world = World::new();
+    let writer = world.writer();
+    for precondition in [NONE, Precondition::Absent] {
+        block_on(writer.delete(&key("a"), precondition, world.deadline())).expect("a delete");
+        assert_eq!(patch_code(&world, &writer, precondition), Code::ItemNotFound);
+    }
+    assert_eq!(world.memory.stored_metadata(&partition()), None, "only puts create it");
+    block_on(writer.put(&world.new_item("a", "new"), Precondition::Absent, world.deadline()))
+        .expect("a put");
+}
+
+#[test]
+fn that_a_collection_does_not_exist_is_never_believed_twice() {
+    let world = World::new();
+    let writer = world.writer();
+    block_on(writer.delete(&key("a"), NONE, world.deadline())).expect("a delete of nothing");
+    world.lay_out(3, 8, Placement::Xxh64);
+    world.place("a", 3, 8);
+    block_on(writer.delete(&key("a"), NONE, world.deadline())).expect("a delete");
+    assert_eq!(world.memory.contents(), []);
+}
+
+#[test]
+fn a_delete_is_one_request_and_can_be_repeated() {
+    let world = World::new();
+    world.lay_out(1, 4, Placement::Xxh64);
+    world.place("a", 1, 4);
+    let writer = world.writer();
+    for writes in 1..=2 {
+        block_on(writer.delete(&key("a"), NONE, world.deadline())).expect("a delete");
+        assert_eq!(world.memory.contents(), []);
+        let expected = Requests { writes, metadata_gets: 1, ..Requests::default() };
+        assert_eq!(world.memory.requests(), expected);
+    }
+    assert_eq!(delete_code(&world, &writer, Precondition::Exists), Code::PreconditionFailed);
+}
+
+#[test]
+fn a_patch_is_a_strong_read_and_a_guarded_write() {
+    let world = World::new();
+    world.lay_out(1, 4, Placement::Xxh64);
+    let mut item = world.place("a", 1, 4);
+    let number = |n: u64| AttributeValue::Number(n.into());
+    item.attributes.extend([("kept".to_owned(), number(1)), ("gone".to_owned(), number(2))]);
+    world.memory.place(&home("a", 4), item.clone());
+
+    let mut patch = attributes("new");
+    patch.insert("gone".to_owned(), AttributeValue::Null);
+    patch.insert("pk".to_owned(), AttributeValue::String("EWR".to_owned()));
+    let version = Precondition::Version(item.version);
+    let written = block_on(world.writer().patch(&key("a"), patch, version, world.deadline()))
+        .expect("a patch");
+
+    let patched = world.memory.stored(&home("a", 4)).expect("the item");
+    let text = AttributeValue::String("new".to_owned());
+    let expected =
+        Attributes::from([("kept".to_owned(), number(1)), ("text".to_owned(), text)]);
+    assert_eq!(patched.attributes, expected);
+    assert_eq!(patched.version, written.version);
+    assert_ne!(patched.version, item.version);
+    let expected = Requests { gets: 1, writes: 1, metadata_gets: 1, ..Requests::default() };
+    assert_eq!(world.memory.requests(), expected);
+}
+
+#[test]
+fn a_patch_of_nothing_or_of_a_marker_finds_no_item() {
+    for state in [None, Some(marker(1))] {
+        let world = World::new();
+        world.lay_out(1, 1, Placement::Xxh64);
+        if let Some(item) = &state {
+            world.memory.place(&in_shard("a", 0), item.clone());
+        }
+        let writer = world.writer();
+        assert_eq!(patch_code(&world, &writer, NONE), Code::ItemNotFound);
+        assert_eq!(patch_code(&world, &writer, Precondition::Exists), Code::PreconditionFailed);
+        assert_eq!(world.memory.stored(&in_shard("a", 0)), state);
+        assert_eq!(world.memory.requests().writes, 0);
+    }
+}
+
+#[test]
+fn a_patch_that_makes_the_item_too_large_changes_nothing() {
+    let world = World::new();
+    world.lay_out(1, 1, Placement::Xxh64);
+    let old = world.place("a", 1, 1);
+    let large = AttributeValue::String("x".repeat(dynashard_core::MAX_ITEM_BYTES));
+    let patch = Attributes::from([("large".to_owned(), large)]);
+    let refused = block_on(world.writer().patch(&key("a"), patch, NONE, world.deadline()));
+    assert_eq!(code(refused), Code::ItemTooLarge);
+    assert_eq!(world.memory.stored(&in_shard("a", 0)), Some(old));
+}
+
+/// Another writer puts this text between a patch's read and its write.
+fn competitor(world: &World, attribute: &str) -> Fault {
+    let (memory, text) = (world.memory.clone(), AttributeValue::String("theirs".to_owned()));
+    let attribute = attribute.to_owned();
+    Fault::before(move || {
+        let at = in_shard("a", 0);
+        let mut item = memory.stored(&at).expect("the item");
+        item.attributes.insert(attribute, text);
+        item.version = Version::new(item.version.get() + 1);
+        memory.place(&at, item);
+    })
+}
+
+#[test]
+fn a_patch_that_lost_a_race_is_made_again_on_what_won() {
+    let world = World::new();
+    world.lay_out(1, 1, Placement::Xxh64);
+    world.place("a", 1, 1);
+    world.store.script(Operation::Write, [competitor(&world, "b"), competitor(&world, "c")]);
+    for precondition in [NONE, Precondition::Exists] {
+        let patch = block_on(world.writer().patch(
+            &key("a"),
+            attributes("ours"),
+            precondition,
+            world.deadline(),
+        ));
+        patch.expect("a patch");
+    }
+    let item = world.memory.stored(&in_shard("a", 0)).expect("the item");
+    assert_eq!(text_of(&item), "ours");
+    assert_eq!(item.attributes.keys().collect::<Vec<_>>(), ["b", "c", "text"]);
+    assert_eq!(world.memory.requests().writes, 4, "two lost and two won");
+}
+
+#[test]
+fn a_patch_of_a_version_that_lost_a_race_fails() {
+    let world = World::new();
+    world.lay_out(1, 1, Placement::Xxh64);
+    let version = Precondition::Version(world.place("a", 1, 1).version);
+    world.store.script(Operation::Write, [competitor(&world, "b")]);
+    assert_eq!(patch_code(&world, &world.writer(), version), Code::PreconditionFailed);
+    assert_eq!(world.stored(&in_shard("a", 0)).as_deref(), Some("a"), "theirs stays");
+    assert_eq!(world.memory.requests().writes, 1);
+}
+
+#[test]
+fn a_patch_whose_item_is_deleted_meanwhile_finds_none() {
+    let world = World::new();
+    world.lay_out(1, 1, Placement::Xxh64);
+    world.place("a", 1, 1);
+    let memory = world.memory.clone();
+    let delete = Fault::before(move || memory.remove(&in_shard("a", 0)));
+    world.store.script(Operation::Write, [delete]);
+    assert_eq!(patch_code(&world, &world.writer(), NONE), Code::ItemNotFound);
+    assert_eq!(world.memory.contents(), [], "a patch brings nothing back");
+}
+
+#[test]
+fn a_patch_that_always_loses_is_contended_at_the_deadline() {
+    let world = World::new();
+    world.lay_out(1, 1, Placement::Xxh64);
+    world.place("a", 1, 1);
+    world.store.script(Operation::Write, (0..1_000).map(|_| competitor(&world, "b")));
+    assert_eq!(patch_code(&world, &world.writer(), NONE), Code::Contended);
+    assert_eq!(world.stored(&in_shard("a", 0)).as_deref(), Some("a"));
+}
+
+#[test]
+fn a_write_that_is_not_answered_is_unknown_and_never_repeated() {
+    let faults = || {
+        [
+            (Fault::Lose, false),
+            (Fault::ExecuteUnanswered, true),
+            (Fault::Refuse(outcome_unknown()), false),
+            (Fault::ExecuteThen(outcome_unknown()), true),
+        ]
+    };
+    for (fault, applied) in faults() {
+        let world = World::new();
+        world.lay_out(1, 1, Placement::Xxh64);
+        world.store.script(Operation::Write, [fault]);
+        assert_eq!(put_code(&world, &world.writer(), NONE), Code::OutcomeUnknown);
+        assert_eq!(world.store.attempts(Operation::Write), 1);
+        assert_eq!(world.memory.stored(&in_shard("a", 0)).is_some(), applied);
+    }
+    for (fault, applied) in faults() {
+        let world = World::new();
+        world.lay_out(1, 1, Placement::Xxh64);
+        world.place("a", 1, 1);
+        world.store.script(Operation::Write, [fault]);
+        assert_eq!(delete_code(&world, &world.writer(), NONE), Code::OutcomeUnknown);
+        assert_eq!(world.store.attempts(Operation::Write), 1);
+        assert_eq!(world.memory.stored(&in_shard("a", 0)).is_none(), applied);
+    }
+    for (fault, applied) in faults() {
+        let world = World::new();
+        world.lay_out(1, 1, Placement::Xxh64);
+        world.place("a", 1, 1);
+        world.store.script(Operation::Write, [fault]);
+        assert_eq!(patch_code(&world, &world.writer(), NONE), Code::OutcomeUnknown);
+        assert_eq!(world.store.attempts(Operation::Write), 1);
+        assert_eq!(world.stored(&in_shard("a", 0)).as_deref() == Some("new"), applied);
+    }
+}
+
+#[test]
+fn a_write_that_is_answered_after_its_lease_is_unknown_and_never_repeated() {
+    let world = World::new();
+    world.lay_out(1, 1, Placement::Xxh64);
+    world.store.script(Operation::Write, [Fault::after(world.passing(LEASE))]);
+    assert_eq!(put_code(&world, &world.writer(), NONE), Code::OutcomeUnknown);
+    assert_eq!(world.store.attempts(Operation::Write), 1);
+
+    // A refusal has no effect, so it is no reason for doubt whenever it comes.
+    let world = World::new();
+    world.lay_out(1, 1, Placement::Xxh64);
+    world.place("a", 1, 1);
+    world.store.script(Operation::Write, [Fault::after(world.passing(LEASE))]);
+    let refused = put_code(&world, &world.writer(), Precondition::Absent);
+    assert_eq!(refused, Code::PreconditionFailed);
+    assert_eq!(world.store.attempts(Operation::Write), 2, "asked again under a new lease");
+    assert_eq!(world.memory.requests().metadata_gets, 2);
+}
+
+#[test]
+fn a_throttled_write_is_sent_again_until_it_is_taken() {
+    let world = World::new();
+    world.lay_out(1, 1, Placement::Xxh64);
+    let conflict = Fault::Refuse(dynashard_core::ports::StoreError::Conflict);
+    world.store.script(Operation::Write, [Fault::throttle(), Fault::throttle(), conflict]);
+    put(&world, &world.writer(), "a", "new");
+    assert_eq!(world.store.attempts(Operation::Write), 4);
+    assert_eq!(world.memory.requests().writes, 1);
+}
+
+#[test]
+fn a_write_that_stays_throttled_gives_up_at_the_deadline() {
+    for operation in [0, 1, 2] {
+        let world = World::new();
+        world.lay_out(1, 1, Placement::Xxh64);
+        world.place("a", 1, 1);
+        world.store.throttle(shard(0));
+        let writer = world.writer();
+        let start = dynashard_core::ports::Clock::now(&world.clock).boot;
+        let code = match operation {
+            0 => put_code(&world, &writer, NONE),
+            1 => delete_code(&world, &writer, NONE),
+            _ => patch_code(&world, &writer, NONE),
+        };
+        let elapsed = dynashard_core::ports::Clock::now(&world.clock).boot - start;
+        assert_eq!(code, Code::Throttled);
+        assert!(elapsed <= TIMEOUT, "it waited {elapsed:?}");
+        assert!(elapsed > TIMEOUT / 2, "it gave up after {elapsed:?}");
+        let attempts = world.store.attempts(Operation::Write) + world.store.attempts(Operation::Get);
+        // The delays grow to half a second on average, and start far below it.
+        assert!((20..200).contains(&attempts), "{attempts} attempts");
+        assert_eq!(world.memory.requests().total(), world.memory.requests().metadata_gets);
+    }
+}
+
+#[test]
+fn a_write_that_finds_a_newer_generation_reads_metadata_and_goes_to_the_new_home() {
+    // An item that moves from shard 0 when one shard becomes four.
+    let sk = (0..).map(|n: u32| n.to_string()).find(|sk| home(sk, 4) != home(sk, 1));
+    let sk = sk.expect("one of them moves");
+    let world = World::new();
+    world.lay_out(1, 1, Placement::Xxh64);
+    let writer = world.writer();
+    put(&world, &writer, "other", "warms the cache");
+
+    world.lay_out(3, 4, Placement::Xxh64);
+    world.memory.place(&home(&sk, 1), marker(3));
+    world.place(&sk, 3, 4);
+    put(&world, &writer, &sk, "new");
+    let item = world.memory.stored(&home(&sk, 4)).expect("the item");
+    assert_eq!((text_of(&item).as_str(), item.generation), ("new", Generation::new(3)));
+    assert_eq!(world.memory.stored(&home(&sk, 1)), Some(marker(3)), "the old home is untouched");
+    assert_eq!(world.memory.requests().metadata_gets, 2);
+}
+
+#[test]
+fn metadata_that_stays_behind_its_items_is_reported_after_a_few_refreshes() {
+    let reads_at_most = 7;
+    for operation in [0, 1, 2] {
+        let world = World::new();
+        world.lay_out(1, 1, Placement::Xxh64);
+        world.place("a", 2, 1);
+        let writer = world.writer();
+        let code = match operation {
+            0 => put_code(&world, &writer, NONE),
+            1 => delete_code(&world, &writer, NONE),
+            _ => patch_code(&world, &writer, NONE),
+        };
+        assert_eq!(code, Code::MetadataBehind);
+        assert_eq!(world.stored(&in_shard("a", 0)).as_deref(), Some("a"));
+        let reads = world.memory.requests().metadata_gets;
+        assert!((2..=reads_at_most).contains(&reads), "{reads} metadata reads");
+    }
+}
+
+#[test]
+fn a_write_whose_lease_runs_out_before_it_is_sent_goes_through_under_a_new_one() {
+    let world = World::new();
+    world.lay_out(1, 1, Placement::Xxh64);
+    world.store.script(Operation::Write, [Fault::before(world.passing(LEASE))]);
+    put(&world, &world.writer(), "a", "new");
+    assert_eq!(world.stored(&in_shard("a", 0)).as_deref(), Some("new"));
+    let expected = Requests { writes: 1, metadata_gets: 2, ..Requests::default() };
+    assert_eq!(world.memory.requests(), expected, "the first was held back");
+}
+
+#[test]
+fn a_write_fails_when_the_lease_has_run_out_and_metadata_cannot_be_read() {
+    let world = World::new();
+    let writer = world.writer();
+    put(&world, &writer, "a", "old");
+    world.clock.advance(LEASE);
+    world.store.script(Operation::MetadataGet, (0..1_000).map(|_| Fault::throttle()));
+    assert_eq!(put_code(&world, &writer, NONE), Code::Throttled);
+    assert_eq!(world.stored(&in_shard("a", 0)).as_deref(), Some("old"));
+
+    let world = World::new();
+    world.store.script(Operation::MetadataGet, [Fault::Lose]);
+    assert_eq!(put_code(&world, &world.writer(), NONE), Code::Unavailable);
+}
+
+#[test]
+fn what_a_patch_read_after_the_lease_is_read_again() {
+    let world = World::new();
+    world.lay_out(1, 1, Placement::Xxh64);
+    world.place("a", 1, 1);
+    world.store.script(Operation::Get, [Fault::after(world.passing(LEASE))]);
+    let writer = world.writer();
+    block_on(writer.patch(&key("a"), attributes("new"), NONE, world.deadline())).expect("a patch");
+    let expected = Requests { gets: 2, writes: 1, metadata_gets: 2, ..Requests::default() };
+    assert_eq!(world.memory.requests(), expected);
+}
+
+#[test]
+fn regression_a_patch_whose_reads_outlast_every_lease_never_ended() {
+    let world = World::new();
+    world.lay_out(1, 1, Placement::Xxh64);
+    world.place("a", 1, 1);
+    world.store.script(Operation::Get, (0..100).map(|_| Fault::after(world.passing(LEASE))));
+    assert_eq!(patch_code(&world, &world.writer(), NONE), Code::Unavailable);
+    assert_eq!(world.store.attempts(Operation::Get), 4, "within twenty seconds");
+}
+
+#[test]
+fn a_random_collection_takes_puts_in_any_shard_and_deletes_from_each() {
+    let world = World::random();
+    world.lay_out(1, 4, Placement::Random);
+    let writer = world.writer();
+    let mut used = std::collections::BTreeSet::new();
+    for n in 0..100 {
+        let item = world.new_item(&n.to_string(), "new");
+        let written = block_on(writer.put(&item, NONE, world.deadline())).expect("a put");
+        assert!(world.memory.stored(&in_shard(&n.to_string(), written.shard.get())).is_some());
+        used.insert(written.shard.get());
+    }
+    assert!(used.iter().eq(&[1, 2, 3, 4]), "{used:?}");
+    let reader = world.reader();
+    for n in 0..100 {
+        let key = key(&n.to_string());
+        block_on(reader.get(&key, Consistency::Strong, world.deadline())).expect("the item");
+        block_on(writer.delete(&key, NONE, world.deadline())).expect("a delete");
+    }
+    assert_eq!(world.memory.contents(), []);
+    assert_eq!(world.memory.requests().writes, 200, "nothing is deleted where nothing is");
+}
+
+#[test]
+fn a_random_collection_refuses_what_must_know_an_items_shard() {
+    let world = World::random();
+    world.lay_out(1, 4, Placement::Random);
+    let writer = world.writer();
+    let version = Precondition::Version(Version::new(1));
+    for precondition in [Precondition::Absent, Precondition::Exists, version] {
+        assert_eq!(put_code(&world, &writer, precondition), Code::NotForPlacement);
+        assert_eq!(delete_code(&world, &writer, precondition), Code::NotForPlacement);
+    }
+    assert_eq!(patch_code(&world, &writer, NONE), Code::NotForPlacement);
+    assert_eq!(world.memory.requests().writes, 0);
+}
+
+#[test]
+fn a_collection_that_is_being_resharded_is_not_written_to() {
+    for metadata in resharding() {
+        let world = World::new();
+        world.memory.place_metadata(metadata);
+        world.place("a", 1, 1);
+        let writer = world.writer();
+        assert_eq!(put_code(&world, &writer, NONE), Code::Resharding);
+        assert_eq!(patch_code(&world, &writer, NONE), Code::Resharding);
+        assert_eq!(delete_code(&world, &writer, NONE), Code::Resharding);
+        let requests = world.memory.requests();
+        assert_eq!(requests.total(), requests.metadata_gets);
+    }
+}

@@ -1,0 +1,152 @@
+//! What every store must do: one suite over the ports, for the memory store and for each adapter.
+//!
+//! A user brings a [`Fixture`] and makes a test of each function, with [`contract_suite!`], or runs
+//! them all over one fixture, with [`run_all`]. Each function works in collections of its own.
+//!
+//! [`contract_suite!`]: crate::contract_suite
+
+#![expect(clippy::missing_panics_doc, reason = "a panic is how a test says what is wrong")]
+
+use std::time::Duration;
+
+use dynashard_core::ports::{Action, Clock, Condition, Expected, ItemStore, MetadataStore, Write};
+use dynashard_core::{
+    AttributeValue, Attributes, Generation, Lease, StoredItem, TableSchema, Version,
+};
+use dynashard_keys::{
+    PartitionKey, PhysicalKey, PhysicalPartitionKey, ShardId, SortKey, SortKeyType,
+};
+
+pub mod items;
+pub mod metadata;
+pub mod queries;
+
+/// Two stores over empty tables.
+pub trait Fixture: Sync {
+    /// The main table.
+    type Items: ItemStore;
+    /// The metadata table.
+    type Metadata: MetadataStore;
+    /// The clock that the stores check leases with.
+    type Clock: Clock;
+
+    /// The main table.
+    fn items(&self) -> &Self::Items;
+
+    /// The metadata table.
+    fn metadata(&self) -> &Self::Metadata;
+
+    /// The clock that the stores check leases with.
+    fn clock(&self) -> &Self::Clock;
+
+    /// How the main table calls and types its keys.
+    fn schema(&self) -> &TableSchema;
+}
+
+/// Calls a macro of the caller's with the paths of all functions of the suite, in
+/// [`contract`](crate::contract): `items::what_was_put_is_read_back, ...`.
+///
+/// ```
+/// macro_rules! count {
+///     ($($module:ident :: $test:ident),+) => { [$(stringify!($test)),+].len() };
+/// }
+/// assert!(dynashard_testing::contract_suite!(count) > 20);
+/// ```
+#[macro_export]
+macro_rules! contract_suite {
+    ($for_each:ident) => {
+        $for_each! {
+            items::what_was_put_is_read_back,
+            items::an_absent_item_is_none,
+            items::a_put_replaces_the_whole_item,
+            items::the_largest_item_fits,
+            items::keys_hold_any_characters,
+            items::the_guard_lets_equal_and_higher_generations_pass,
+            items::the_guard_refuses_a_lower_generation_and_returns_what_is_there,
+            items::expectations_hold_of_live_items_only,
+            items::a_delete_of_nothing_succeeds,
+            items::nothing_is_sent_after_the_lease,
+            items::a_batch_read_finds_what_exists,
+            queries::pages_are_in_order_both_ways,
+            queries::string_keys_are_in_the_order_of_their_bytes,
+            queries::number_keys_are_in_the_order_of_their_values,
+            queries::ranges_include_their_bounds,
+            queries::a_page_ends_at_its_limit_and_says_where_to_go_on,
+            queries::a_page_begins_behind_a_key_that_need_not_exist,
+            queries::walking_the_pages_gives_everything_once,
+            queries::a_page_ends_early_where_items_are_large,
+            queries::a_page_says_what_it_read_and_paid,
+            queries::a_shard_holds_its_own_items_only,
+            queries::an_empty_shard_is_an_empty_page,
+            metadata::a_collection_that_was_not_created_is_none,
+            metadata::every_state_is_read_back,
+            metadata::a_collection_is_created_once,
+            metadata::answers_carry_the_servers_time
+        }
+    };
+}
+
+macro_rules! run_each {
+    ($($module:ident :: $test:ident),+) => {
+        /// Runs the whole suite over one fixture.
+        pub async fn run_all(fixture: &impl Fixture) {
+            $($module::$test(fixture).await;)+
+        }
+    };
+}
+
+contract_suite!(run_each);
+
+/// A partition of the main table that only the named test uses.
+fn shard(test: &str, fixture: &impl Fixture) -> PhysicalPartitionKey {
+    partition(test).at(ShardId::new(0), fixture.schema().separator)
+}
+
+fn partition(test: &str) -> PartitionKey {
+    PartitionKey::new(format!("contract {test}")).expect("a valid partition key")
+}
+
+/// The sort keys in a table of either type, in ascending order of `n`.
+fn sort_key(n: u32, fixture: &impl Fixture) -> SortKey {
+    match fixture.schema().sort_key_type {
+        SortKeyType::String => SortKey::string(format!("{n:08}")).expect("a valid sort key"),
+        SortKeyType::Number => SortKey::Number(u64::from(n).into()),
+    }
+}
+
+fn at(partition: &PhysicalPartitionKey, sort: SortKey) -> PhysicalKey {
+    PhysicalKey { partition: partition.clone(), sort }
+}
+
+fn item(generation: u64, version: u64) -> StoredItem {
+    let text = AttributeValue::String(format!("version {version}"));
+    StoredItem {
+        attributes: Attributes::from([("text".to_owned(), text)]),
+        generation: Generation::new(generation),
+        version: Version::new(version),
+        forwarded: false,
+    }
+}
+
+fn marker(generation: u64, version: u64) -> StoredItem {
+    StoredItem { attributes: Attributes::new(), forwarded: true, ..item(generation, version) }
+}
+
+fn guarded(
+    key: &PhysicalKey,
+    action: Action,
+    generation: u64,
+    expected: Expected,
+    fixture: &impl Fixture,
+) -> Write {
+    // Far longer than a test takes on the real clock.
+    let lease = Lease::new(fixture.clock().now(), None, Duration::from_mins(10));
+    let condition = Condition { generation: Generation::new(generation), expected };
+    Write { key: key.clone(), action, condition, lease }
+}
+
+/// Puts an item, whatever is there.
+async fn put(key: &PhysicalKey, item: StoredItem, fixture: &impl Fixture) {
+    let write = guarded(key, Action::Put(item), u64::MAX, Expected::Any, fixture);
+    fixture.items().write(&write).await.expect("an unconditional put");
+}

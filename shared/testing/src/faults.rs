@@ -1,0 +1,225 @@
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
+use std::future::{Future, pending};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use dynashard_core::ports::{
+    BatchPage, Consistency, Dated, ItemStore, MetadataStore, ShardPage, ShardQuery, StoreError,
+    Write,
+};
+use dynashard_core::{CollectionMetadata, StoredItem, Throttle};
+use dynashard_keys::{PartitionKey, PhysicalKey, PhysicalPartitionKey};
+
+/// A store that fails as it is told. Clones follow the same script.
+#[derive(Debug, Clone)]
+pub struct Faulty<S> {
+    store: S,
+    state: Arc<Mutex<State>>,
+}
+
+/// A kind of request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Operation {
+    /// [`ItemStore::get`]
+    Get,
+    /// [`ItemStore::write`]
+    Write,
+    /// [`ItemStore::batch_get`]
+    BatchGet,
+    /// [`ItemStore::query`]
+    Query,
+    /// [`MetadataStore::get`]
+    MetadataGet,
+    /// [`MetadataStore::create`]
+    MetadataCreate,
+}
+
+/// What happens to one request.
+pub enum Fault {
+    /// It is not executed, and answered with this error.
+    Refuse(StoreError),
+    /// It is executed, and answered with this error all the same.
+    ExecuteThen(StoreError),
+    /// It is not executed, and never answered.
+    Lose,
+    /// It is executed, and never answered.
+    ExecuteUnanswered,
+    /// This happens before it is executed: a competing write, or time that passes.
+    Before(Box<dyn FnOnce() + Send>),
+    /// This happens after it was executed, and before its answer arrives.
+    After(Box<dyn FnOnce() + Send>),
+}
+
+#[derive(Debug, Default)]
+struct State {
+    script: BTreeMap<Operation, VecDeque<Fault>>,
+    throttled: BTreeSet<PhysicalPartitionKey>,
+    attempts: BTreeMap<Operation, u64>,
+}
+
+impl Fault {
+    /// [`Fault::Before`]
+    pub fn before(event: impl FnOnce() + Send + 'static) -> Self {
+        Self::Before(Box::new(event))
+    }
+
+    /// [`Fault::After`]
+    pub fn after(event: impl FnOnce() + Send + 'static) -> Self {
+        Self::After(Box::new(event))
+    }
+
+    /// A refusal of which DynamoDB does not say the reason.
+    pub fn throttle() -> Self {
+        Self::Refuse(StoreError::Throttled(Throttle::unknown()))
+    }
+}
+
+impl fmt::Debug for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refuse(error) => f.debug_tuple("Refuse").field(error).finish(),
+            Self::ExecuteThen(error) => f.debug_tuple("ExecuteThen").field(error).finish(),
+            Self::Lose => f.write_str("Lose"),
+            Self::ExecuteUnanswered => f.write_str("ExecuteUnanswered"),
+            Self::Before(_) => f.write_str("Before(..)"),
+            Self::After(_) => f.write_str("After(..)"),
+        }
+    }
+}
+
+impl<S> Faulty<S> {
+    /// A store without faults yet.
+    pub fn new(store: S) -> Self {
+        Self { store, state: Arc::default() }
+    }
+
+    /// The coming requests of a kind suffer these faults, one each, in this order, after those that
+    /// the script holds already.
+    pub fn script(&self, operation: Operation, faults: impl IntoIterator<Item = Fault>) {
+        self.lock().script.entry(operation).or_default().extend(faults);
+    }
+
+    /// Refuses every request to this partition of the main table, as DynamoDB does with a hot one.
+    /// A batch read leaves its keys unprocessed.
+    pub fn throttle(&self, partition: PhysicalPartitionKey) {
+        self.lock().throttled.insert(partition);
+    }
+
+    /// Ends [`Faulty::throttle`].
+    pub fn relieve(&self, partition: &PhysicalPartitionKey) {
+        self.lock().throttled.remove(partition);
+    }
+
+    /// How many requests of a kind arrived here, whatever became of them.
+    pub fn attempts(&self, operation: Operation) -> u64 {
+        self.lock().attempts.get(&operation).copied().unwrap_or_default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_throttled(&self, partition: &PhysicalPartitionKey) -> bool {
+        self.lock().throttled.contains(partition)
+    }
+
+    fn arrive(&self, operation: Operation) -> Option<Fault> {
+        let mut state = self.lock();
+        *state.attempts.entry(operation).or_default() += 1;
+        state.script.get_mut(&operation)?.pop_front()
+    }
+
+    async fn perform<T>(
+        &self,
+        operation: Operation,
+        request: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        match self.arrive(operation) {
+            None => request.await,
+            Some(Fault::Refuse(error)) => Err(error),
+            Some(Fault::ExecuteThen(error)) => {
+                let _ = request.await;
+                Err(error)
+            }
+            Some(Fault::Lose) => pending().await,
+            Some(Fault::ExecuteUnanswered) => {
+                let _ = request.await;
+                pending().await
+            }
+            Some(Fault::Before(event)) => {
+                event();
+                request.await
+            }
+            Some(Fault::After(event)) => {
+                let answer = request.await;
+                event();
+                answer
+            }
+        }
+    }
+
+    async fn perform_at<T>(
+        &self,
+        operation: Operation,
+        partition: &PhysicalPartitionKey,
+        request: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let request = async {
+            if self.is_throttled(partition) {
+                return Err(StoreError::Throttled(Throttle::unknown()));
+            }
+            request.await
+        };
+        self.perform(operation, request).await
+    }
+}
+
+impl<S: ItemStore> ItemStore for Faulty<S> {
+    async fn get(
+        &self,
+        key: &PhysicalKey,
+        consistency: Consistency,
+    ) -> Result<Option<StoredItem>, StoreError> {
+        let request = self.store.get(key, consistency);
+        self.perform_at(Operation::Get, &key.partition, request).await
+    }
+
+    async fn write(&self, write: &Write) -> Result<(), StoreError> {
+        self.perform_at(Operation::Write, &write.key.partition, self.store.write(write)).await
+    }
+
+    async fn batch_get(
+        &self,
+        keys: &[PhysicalKey],
+        consistency: Consistency,
+    ) -> Result<BatchPage, StoreError> {
+        let request = async {
+            let (throttled, served): (Vec<_>, Vec<_>) =
+                keys.iter().cloned().partition(|key| self.is_throttled(&key.partition));
+            if served.is_empty() {
+                return Err(StoreError::Throttled(Throttle::unknown()));
+            }
+            let mut page = self.store.batch_get(&served, consistency).await?;
+            page.unprocessed.extend(throttled);
+            Ok(page)
+        };
+        self.perform(Operation::BatchGet, request).await
+    }
+
+    async fn query(&self, query: &ShardQuery) -> Result<ShardPage, StoreError> {
+        self.perform_at(Operation::Query, &query.partition, self.store.query(query)).await
+    }
+}
+
+impl<S: MetadataStore> MetadataStore for Faulty<S> {
+    async fn get(
+        &self,
+        partition: &PartitionKey,
+    ) -> Result<Dated<Option<CollectionMetadata>>, StoreError> {
+        self.perform(Operation::MetadataGet, self.store.get(partition)).await
+    }
+
+    async fn create(&self, metadata: &CollectionMetadata) -> Result<Dated<()>, StoreError> {
+        self.perform(Operation::MetadataCreate, self.store.create(metadata)).await
+    }
+}

@@ -1,0 +1,358 @@
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use dynashard_core::ports::{
+    Action, BatchPage, Clock, Consistency, Dated, ItemStore, MAX_KEYS_PER_BATCH_GET, MetadataStore,
+    ShardPage, ShardQuery, SortRange, StoreError, Write,
+};
+use dynashard_core::{CollectionMetadata, StoredItem, TableSchema, Throttle};
+use dynashard_keys::{
+    Number, PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey, SortKeyType,
+};
+
+use crate::ManualClock;
+
+/// DynamoDB ends a page before it passes this.
+const PAGE_BYTES: usize = 1_024 * 1_024;
+
+/// The largest item that DynamoDB takes.
+const ITEM_BYTES: usize = 400 * 1_024;
+
+/// DynamoDB's unit of reading.
+const READ_UNIT_BYTES: usize = 4 * 1_024;
+
+/// Both tables in memory, with the semantics of DynamoDB. Clones share their contents.
+///
+/// Every request is answered when it is first polled, and refused where DynamoDB would refuse it as
+/// invalid, so a use case that sends such a request fails here already. Eventually consistent reads
+/// are as current as strong ones.
+#[derive(Debug, Clone)]
+pub struct MemoryStore {
+    clock: ManualClock,
+    schema: TableSchema,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug)]
+struct State {
+    shards: BTreeMap<PhysicalPartitionKey, BTreeMap<SortKey, StoredItem>>,
+    metadata: BTreeMap<PartitionKey, CollectionMetadata>,
+    page_items: usize,
+    page_bytes: usize,
+    unprocessed_keys: usize,
+    requests: Requests,
+}
+
+/// How many requests a store has executed. One that it never received is not counted: a write whose
+/// lease had run out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Requests {
+    /// `GetItem` on the main table.
+    pub gets: u64,
+    /// `PutItem` and `DeleteItem` on the main table, those whose condition failed included.
+    pub writes: u64,
+    /// `BatchGetItem`.
+    pub batch_gets: u64,
+    /// `Query`.
+    pub queries: u64,
+    /// `GetItem` on the metadata table.
+    pub metadata_gets: u64,
+    /// `PutItem` on the metadata table, those whose condition failed included.
+    pub metadata_creates: u64,
+}
+
+impl Requests {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        let Self { gets, writes, batch_gets, queries, metadata_gets, metadata_creates } = self;
+        gets + writes + batch_gets + queries + metadata_gets + metadata_creates
+    }
+}
+
+impl MemoryStore {
+    /// Empty tables. `clock` says which leases have run out, and dates the answers.
+    pub fn new(clock: ManualClock, schema: TableSchema) -> Self {
+        let state = State {
+            shards: BTreeMap::new(),
+            metadata: BTreeMap::new(),
+            page_items: usize::MAX,
+            page_bytes: PAGE_BYTES,
+            unprocessed_keys: 0,
+            requests: Requests::default(),
+        };
+        Self { clock, schema, state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// Ends the pages of queries earlier than DynamoDB does: after so many items, or before so many
+    /// bytes. A page holds one item at least.
+    pub fn split_pages(&self, items: usize, bytes: usize) {
+        let mut state = self.lock();
+        state.page_items = items.max(1);
+        state.page_bytes = bytes;
+    }
+
+    /// Every batch read leaves so many of its keys unprocessed, the last ones. Where that is all of
+    /// them it is throttled, as by DynamoDB.
+    pub fn leave_unprocessed(&self, keys: usize) {
+        self.lock().unprocessed_keys = keys;
+    }
+
+    /// Puts an item anywhere: a marker, one that is not at home, one of another generation.
+    pub fn place(&self, key: &PhysicalKey, item: StoredItem) {
+        let mut state = self.lock();
+        state.shards.entry(key.partition.clone()).or_default().insert(key.sort.clone(), item);
+    }
+
+    /// Takes away what is there.
+    pub fn remove(&self, key: &PhysicalKey) {
+        if let Some(shard) = self.lock().shards.get_mut(&key.partition) {
+            shard.remove(&key.sort);
+        }
+    }
+
+    /// What lies under a key.
+    pub fn stored(&self, key: &PhysicalKey) -> Option<StoredItem> {
+        self.lock().stored(key).cloned()
+    }
+
+    /// Everything in the main table.
+    pub fn contents(&self) -> Vec<(PhysicalKey, StoredItem)> {
+        let state = self.lock();
+        let items = state.shards.iter().flat_map(|(partition, shard)| {
+            shard.iter().map(|(sort, item)| {
+                (PhysicalKey { partition: partition.clone(), sort: sort.clone() }, item.clone())
+            })
+        });
+        items.collect()
+    }
+
+    /// Puts a metadata item in place of what is there, as a reshard would.
+    pub fn place_metadata(&self, metadata: CollectionMetadata) {
+        self.lock().metadata.insert(metadata.partition.clone(), metadata);
+    }
+
+    /// The metadata item of a collection.
+    pub fn stored_metadata(&self, partition: &PartitionKey) -> Option<CollectionMetadata> {
+        self.lock().metadata.get(partition).cloned()
+    }
+
+    /// The requests since the store was made.
+    pub fn requests(&self) -> Requests {
+        self.lock().requests
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn check_sort_key(&self, key: &SortKey) -> Result<(), StoreError> {
+        if key.is(self.schema.sort_key_type) { Ok(()) } else { reject("a key of the wrong type") }
+    }
+
+    fn check_query(&self, query: &ShardQuery) -> Result<(), StoreError> {
+        if query.limit == 0 {
+            return reject("a limit of 0");
+        }
+        match &query.range {
+            SortRange::BeginsWith(_) if self.schema.sort_key_type == SortKeyType::Number => {
+                return reject("begins_with on a number");
+            }
+            SortRange::BeginsWith(prefix) if prefix.is_empty() => {
+                return reject("an empty prefix of a key");
+            }
+            SortRange::Between(from, to) if from > to => {
+                return reject("BETWEEN with bounds in the wrong order");
+            }
+            SortRange::Between(from, to) => {
+                self.check_sort_key(from)?;
+                self.check_sort_key(to)?;
+            }
+            SortRange::From(key) | SortRange::To(key) => self.check_sort_key(key)?,
+            SortRange::All | SortRange::BeginsWith(_) => {}
+        }
+        if let Some(after) = &query.after {
+            self.check_sort_key(after)?;
+            if !query.range.contains(after) {
+                return reject("a starting key outside the boundaries of the query");
+            }
+        }
+        Ok(())
+    }
+
+    /// AWS, "DynamoDB item sizes and formats".
+    fn stored_bytes(
+        &self,
+        partition: &PhysicalPartitionKey,
+        sort: &SortKey,
+        item: &StoredItem,
+    ) -> usize {
+        const GENERATION_AND_VERSION_NAMES: usize = 5 + 5;
+        const MARKER_NAME_AND_VALUE: usize = 7 + 1;
+        let sort_bytes = match sort {
+            SortKey::String(text) => text.len(),
+            SortKey::Number(number) => number.stored_bytes(),
+        };
+        let attributes =
+            item.attributes.iter().map(|(name, value)| name.len() + value.stored_bytes());
+        self.schema.partition_key_name.len()
+            + partition.as_str().len()
+            + self.schema.sort_key_name.len()
+            + sort_bytes
+            + attributes.sum::<usize>()
+            + GENERATION_AND_VERSION_NAMES
+            + Number::from(item.generation.get()).stored_bytes()
+            + Number::from(item.version.get()).stored_bytes()
+            + if item.forwarded { MARKER_NAME_AND_VALUE } else { 0 }
+    }
+}
+
+impl State {
+    fn stored(&self, key: &PhysicalKey) -> Option<&StoredItem> {
+        self.shards.get(&key.partition)?.get(&key.sort)
+    }
+}
+
+impl ItemStore for MemoryStore {
+    async fn get(
+        &self,
+        key: &PhysicalKey,
+        _: Consistency,
+    ) -> Result<Option<StoredItem>, StoreError> {
+        let mut state = self.lock();
+        state.requests.gets += 1;
+        self.check_sort_key(&key.sort)?;
+        Ok(state.stored(key).cloned())
+    }
+
+    async fn write(&self, write: &Write) -> Result<(), StoreError> {
+        if !write.lease.is_live(self.clock.now()) {
+            return Err(StoreError::LeaseExpired);
+        }
+        let mut state = self.lock();
+        state.requests.writes += 1;
+        let key = &write.key;
+        self.check_sort_key(&key.sort)?;
+        let existing = state.stored(key);
+        if !write.condition.holds(existing) {
+            let existing = existing.cloned().map(Box::new);
+            return Err(StoreError::ConditionFailed { existing });
+        }
+        match &write.action {
+            Action::Put(item) => {
+                if self.stored_bytes(&key.partition, &key.sort, item) > ITEM_BYTES {
+                    return reject("an item of more than 400 KB");
+                }
+                let shard = state.shards.entry(key.partition.clone()).or_default();
+                shard.insert(key.sort.clone(), item.clone());
+            }
+            Action::Delete => {
+                if let Some(shard) = state.shards.get_mut(&key.partition) {
+                    shard.remove(&key.sort);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn batch_get(
+        &self,
+        keys: &[PhysicalKey],
+        _: Consistency,
+    ) -> Result<BatchPage, StoreError> {
+        let mut state = self.lock();
+        state.requests.batch_gets += 1;
+        if keys.is_empty() || keys.len() > MAX_KEYS_PER_BATCH_GET {
+            return reject("a batch of no keys or of more than 100");
+        }
+        if keys.iter().collect::<HashSet<_>>().len() < keys.len() {
+            return reject("a key twice in one batch");
+        }
+        keys.iter().try_for_each(|key| self.check_sort_key(&key.sort))?;
+        let processed = keys.len().saturating_sub(state.unprocessed_keys);
+        if processed == 0 {
+            return Err(StoreError::Throttled(Throttle::unknown()));
+        }
+        let (processed, unprocessed) = keys.split_at(processed);
+        let found = processed.iter().filter_map(|key| Some((key.clone(), state.stored(key)?)));
+        Ok(BatchPage {
+            items: found.map(|(key, item)| (key, item.clone())).collect(),
+            unprocessed: unprocessed.to_vec(),
+        })
+    }
+
+    async fn query(&self, query: &ShardQuery) -> Result<ShardPage, StoreError> {
+        let mut state = self.lock();
+        state.requests.queries += 1;
+        self.check_query(query)?;
+        let passed = |sort: &SortKey| match &query.after {
+            None => false,
+            Some(after) if query.ascending => sort <= after,
+            Some(after) => sort >= after,
+        };
+        let mut matching = state.shards.get(&query.partition).map_or_else(Vec::new, |shard| {
+            shard
+                .iter()
+                .filter(|(sort, _)| query.range.contains(sort) && !passed(sort))
+                .collect::<Vec<_>>()
+        });
+        if !query.ascending {
+            matching.reverse();
+        }
+
+        let most = usize::try_from(query.limit).unwrap_or(usize::MAX).min(state.page_items);
+        let mut items = Vec::new();
+        let mut bytes = 0;
+        let mut ended_early = false;
+        for (sort, item) in matching {
+            let item_bytes = self.stored_bytes(&query.partition, sort, item);
+            if !items.is_empty() && bytes + item_bytes > state.page_bytes {
+                ended_early = true;
+                break;
+            }
+            bytes += item_bytes;
+            items.push((sort.clone(), item.clone()));
+            if items.len() == most {
+                // DynamoDB does not look whether anything follows.
+                ended_early = true;
+                break;
+            }
+        }
+        let units = u32::try_from(bytes.div_ceil(READ_UNIT_BYTES).max(1)).unwrap_or(u32::MAX);
+        let price = match query.consistency {
+            Consistency::Strong => 1.0,
+            Consistency::Eventual => 0.5,
+        };
+        Ok(ShardPage {
+            next: items.last().filter(|_| ended_early).map(|(sort, _)| sort.clone()),
+            items_read: u64::try_from(items.len()).unwrap_or(u64::MAX),
+            items,
+            consumed_rcu: price * f64::from(units),
+        })
+    }
+}
+
+impl MetadataStore for MemoryStore {
+    async fn get(
+        &self,
+        partition: &PartitionKey,
+    ) -> Result<Dated<Option<CollectionMetadata>>, StoreError> {
+        let mut state = self.lock();
+        state.requests.metadata_gets += 1;
+        let value = state.metadata.get(partition).cloned();
+        Ok(Dated { value, server_secs: self.clock.now().server_secs })
+    }
+
+    async fn create(&self, metadata: &CollectionMetadata) -> Result<Dated<()>, StoreError> {
+        let mut state = self.lock();
+        state.requests.metadata_creates += 1;
+        if state.metadata.contains_key(&metadata.partition) {
+            return Err(StoreError::ConditionFailed { existing: None });
+        }
+        state.metadata.insert(metadata.partition.clone(), metadata.clone());
+        Ok(Dated { value: (), server_secs: self.clock.now().server_secs })
+    }
+}
+
+fn reject<T>(what: &str) -> Result<T, StoreError> {
+    Err(StoreError::Rejected(format!("DynamoDB would refuse this request: {what}")))
+}
