@@ -38,8 +38,9 @@ async fn main() -> ExitCode {
 
 /// Logs go to stderr: stdout carries what the command was asked for.
 fn start_logging() {
-    let filter = EnvFilter::try_from_env("DYNASHARD_LOG")
-        .unwrap_or_else(|_| EnvFilter::new("warn,dynashard=info,dynashard_local=info"));
+    let filter = EnvFilter::try_from_env("DYNASHARD_LOG").unwrap_or_else(|_| {
+        EnvFilter::new("warn,dynashard=info,dynashard_local=info,dynoxide=error")
+    });
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

@@ -20,10 +20,11 @@ pub enum Functions {
     Built(BTreeMap<String, PathBuf>),
 }
 
-/// Builds the binaries of all functions with one call of cargo, and returns where they are by their names.
+/// Builds the binaries of all functions with one call of cargo, and returns where they are by their
+/// names.
 ///
-/// `workspace` is the directory with the workspace's `Cargo.toml`. Blocks until cargo has ended, which prints its
-/// progress to stderr.
+/// `workspace` is the directory with the workspace's `Cargo.toml`. Blocks until cargo has ended,
+/// which prints its progress to stderr.
 ///
 /// # Errors
 /// [`StartError::Build`] where cargo cannot be run, fails, or does not build one of the binaries.
@@ -103,8 +104,8 @@ impl Functions {
                 let found = places.into_iter().find(|path| is_executable(path));
                 found.ok_or_else(|| {
                     missing(format!(
-                        "{directory} holds no executable {binary}, {binary}/bootstrap or {name}/bootstrap; build it, \
-                         or choose the directory that holds it",
+                        "{directory} holds no executable {binary}, {binary}/bootstrap or \
+                         {name}/bootstrap; build it, or choose the directory that holds it",
                         directory = directory.display()
                     ))
                 })
@@ -170,6 +171,23 @@ mod tests {
             let found = functions.locate(&template().functions).expect("an executable");
             assert_eq!(found["Greeter"], path);
         }
+    }
+
+    #[test]
+    fn the_binaries_of_a_template_are_built_in_their_workspace() {
+        let workspace = tempfile::tempdir().expect("a temporary directory");
+        let manifest = "[package]\nname = \"NAME\"\nedition = \"2024\"\n[workspace]\n";
+        let manifest_path = workspace.path().join("Cargo.toml");
+        fs::write(&manifest_path, manifest.replace("NAME", "greet")).expect("a manifest");
+        fs::create_dir(workspace.path().join("src")).expect("a directory");
+        fs::write(workspace.path().join("src/main.rs"), "fn main() {}\n").expect("a program");
+        let built = build_functions(&template(), workspace.path(), false).expect("a binary");
+        let found = Functions::Built(built).locate(&template().functions).expect("an executable");
+        assert!(found["Greeter"].ends_with("debug/greet"), "{found:?}");
+
+        fs::write(&manifest_path, manifest.replace("NAME", "part")).expect("a manifest");
+        let error = build_functions(&template(), workspace.path(), false).expect_err("no binary");
+        assert!(error.to_string().starts_with("building the functions failed: "), "{error}");
     }
 
     #[test]

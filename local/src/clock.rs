@@ -67,7 +67,8 @@ pub(crate) mod manual {
             self.now.send_modify(|now| *now += duration);
         }
 
-        /// Ends when at least `count` sleeps wait, so that a test advances the clock after what it tests began to wait.
+        /// Ends when at least `count` sleeps wait, so that a test advances the clock after what it
+        /// tests began to wait.
         pub(crate) async fn sleeping(&self, count: usize) {
             self.sleepers
                 .subscribe()

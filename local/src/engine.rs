@@ -22,8 +22,8 @@ use tokio::sync::oneshot;
 pub(crate) struct Engine {
     address: SocketAddr,
     stop: oneshot::Sender<()>,
-    /// The thread with the engine's own runtime: SQLite blocks the thread that calls it, for an fsync with each write
-    /// to a data directory, and must not hold up the endpoints meanwhile.
+    /// The thread with the engine's own runtime: SQLite blocks the thread that calls it, for an
+    /// fsync with each write to a data directory, and must not hold up the endpoints meanwhile.
     thread: thread::JoinHandle<()>,
     /// Held for as long as the data directory is in use.
     _lock: Option<File>,
@@ -68,7 +68,8 @@ impl Engine {
     }
 }
 
-/// Serves the database on a runtime of its own until `stopped` ends; reports the address, or why there is none.
+/// Serves the database on a runtime of its own until `stopped` ends; reports the address, or why
+/// there is none.
 fn run(
     database: Database,
     report: &mpsc::Sender<io::Result<SocketAddr>>,
@@ -98,7 +99,8 @@ fn run(
     }
 }
 
-/// Takes a free port. Accepted connections inherit `TCP_NODELAY`, which the engine itself does not set.
+/// Takes a free port. Accepted connections inherit `TCP_NODELAY`, which the engine itself does not
+/// set.
 fn listen() -> io::Result<TcpListener> {
     let socket = TcpSocket::new_v4()?;
     socket.set_nodelay(true)?;
@@ -106,7 +108,8 @@ fn listen() -> io::Result<TcpListener> {
     socket.listen(1024)
 }
 
-/// Creates the directory and takes its lock, which the operating system gives back however this process ends.
+/// Creates the directory and takes its lock, which the operating system gives back however this
+/// process ends.
 fn lock(directory: &Path) -> Result<File, StartError> {
     let refused = |error: io::Error| data_dir_error(directory, &error);
     fs::create_dir_all(directory).map_err(refused)?;
@@ -172,8 +175,9 @@ fn ensure(database: &Database, table: &Table, data_dir: Option<&Path>) -> Result
             }
             let directory = data_dir.map(|path| path.display().to_string()).unwrap_or_default();
             Err(refused(format!(
-                "{directory} holds it with other keys or indexes ({found}) than the template asks for ({wanted}): \
-                 choose another data directory, or the parameters that it was made with"
+                "{directory} holds it with other keys or indexes ({found}) than the template asks \
+                 for ({wanted}): choose another data directory, or the parameters that it was made \
+                 with"
             )))
         }
         Err(DynoxideError::ResourceNotFoundException(_)) => {
@@ -186,7 +190,8 @@ fn ensure(database: &Database, table: &Table, data_dir: Option<&Path>) -> Result
     }
 }
 
-/// What must be the same in two descriptions of one table: the keys with their types, and the indexes.
+/// What must be the same in two descriptions of one table: the keys with their types, and the
+/// indexes.
 fn schema(description: &Value) -> Value {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let mut attributes = list(&description["AttributeDefinitions"]);

@@ -10,7 +10,8 @@ use std::path::PathBuf;
 pub enum StartError {
     /// Another program listens on the port: stop it, or choose another port.
     #[error(
-        "port {port} is in use: stop what listens there, or choose another port with {flag} (0 takes a free one)"
+        "port {port} is in use: stop what listens there, or choose another port with {flag} (0 \
+         takes a free one)"
     )]
     PortInUse {
         /// The port that was asked for.
@@ -20,7 +21,8 @@ pub enum StartError {
     },
     /// The port cannot be listened on for another reason, such as a privileged port.
     #[error(
-        "cannot listen on 127.0.0.1:{port}: {source}: choose another port with {flag} (0 takes a free one)"
+        "cannot listen on 127.0.0.1:{port}: {source}: choose another port with {flag} (0 takes a \
+         free one)"
     )]
     Listen {
         /// The port that was asked for.
@@ -30,6 +32,9 @@ pub enum StartError {
         /// What the operating system said.
         source: io::Error,
     },
+    /// The operating system gives no port of 127.0.0.1 at all.
+    #[error("no port of 127.0.0.1 can be listened on: {0}")]
+    Loopback(io::Error),
     /// The template cannot be read, parsed or carried out: correct it at the place that is named.
     #[error("{location}: {problem}")]
     Template {

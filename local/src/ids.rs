@@ -1,4 +1,5 @@
-//! Identifiers in the shapes of the services that would hand them out. Nothing depends on their values.
+//! Identifiers in the shapes of the services that would hand them out. Nothing depends on their
+//! values.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

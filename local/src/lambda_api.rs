@@ -1,4 +1,5 @@
-//! The public `lambda` endpoint: the Invoke operation of the Lambda API, for any AWS SDK and the aws CLI.
+//! The public `lambda` endpoint: the Invoke operation of the Lambda API, for any AWS SDK and the
+//! aws CLI.
 
 use crate::clock::{SharedClock, epoch_millis};
 use crate::ids;
@@ -70,7 +71,8 @@ impl LambdaApi {
         Ok(response)
     }
 
-    /// Finds a function by its name, partial ARN or ARN, each with or without the qualifier `$LATEST`.
+    /// Finds a function by its name, partial ARN or ARN, each with or without the qualifier
+    /// `$LATEST`.
     fn find(&self, function: &str, query: Option<&str>) -> Result<&Arc<Pool>, Refusal> {
         let function = percent_decode_str(function).decode_utf8_lossy();
         let (name, qualifier) = name_and_qualifier(&function);

@@ -14,8 +14,9 @@
 //!                       [engine]   SQLite, in memory or in a directory
 //! ```
 //!
-//! Everything is made from [`Template`], which is the template that is deployed, so that the stack cannot drift from it.
-//! Everything listens on 127.0.0.1 only. [`Stack::start`] starts it all and [`Stack::shutdown`] ends it.
+//! Everything is made from [`Template`], which is the template that is deployed, so that the stack
+//! cannot drift from it. Everything listens on 127.0.0.1 only. [`Stack::start`] starts it all and
+//! [`Stack::shutdown`] ends it.
 
 mod binaries;
 mod clock;

@@ -1,4 +1,5 @@
-//! The HTTP/1.1 server that every endpoint of the stack stands on: loopback only, without delay, and joined at the end.
+//! The HTTP/1.1 server that every endpoint of the stack stands on: loopback only, without delay,
+//! and joined at the end.
 
 use crate::StartError;
 use bytes::{Bytes, BytesMut};
@@ -44,13 +45,18 @@ pub(crate) async fn bind(port: u16, flag: &'static str) -> Result<TcpListener, S
     })
 }
 
-/// The address of a listener.
-pub(crate) fn address(listener: &TcpListener) -> Result<SocketAddr, StartError> {
-    listener.local_addr().map_err(|source| StartError::Listen { port: 0, flag: "", source })
+/// Binds a free loopback port that only the stack itself knows.
+pub(crate) async fn bind_free() -> Result<TcpListener, StartError> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(StartError::Loopback)
 }
 
-/// Serves until `stop` says so, and returns when every connection has ended: those at work finish their request, and
-/// those that take longer than [`GRACE`] are cut off.
+/// The address of a listener.
+pub(crate) fn address(listener: &TcpListener) -> Result<SocketAddr, StartError> {
+    listener.local_addr().map_err(StartError::Loopback)
+}
+
+/// Serves until `stop` says so, and returns when every connection has ended: those at work finish
+/// their request, and those that take longer than [`GRACE`] are cut off.
 pub(crate) async fn serve(listener: TcpListener, handler: Arc<impl Handler>, mut stop: Stop) {
     let mut connections = JoinSet::new();
     loop {
@@ -88,8 +94,8 @@ pub(crate) enum BodyError {
 
 /// Reads a body of at most `limit` bytes.
 ///
-/// Of a longer one some more is read and thrown away: a client that still writes when the connection is closed sees a
-/// reset instead of the answer.
+/// Of a longer one some more is read and thrown away: a client that still writes when the
+/// connection is closed sees a reset instead of the answer.
 pub(crate) async fn read_body(mut body: Incoming, limit: usize) -> Result<Bytes, BodyError> {
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();

@@ -59,16 +59,18 @@ impl StackOptions {
 pub struct Endpoints {
     /// The HTTP API.
     pub api: String,
-    /// DynamoDB and DynamoDB Streams, for any SDK. `GET /_dynashard/counters` tells its [`Counters`].
+    /// DynamoDB and DynamoDB Streams, for any SDK. `GET /_dynashard/counters` tells its
+    /// [`Counters`].
     pub dynamodb: String,
-    /// The Invoke operation of Lambda, for any SDK. `GET /_dynashard/environments` lists the environments.
+    /// The Invoke operation of Lambda, for any SDK. `GET /_dynashard/environments` lists the
+    /// environments.
     pub lambda: String,
 }
 
 /// A running stack.
 ///
-/// End it with [`Stack::shutdown`]. A stack that is dropped leaves its end to the async runtime's: its processes are
-/// killed then.
+/// End it with [`Stack::shutdown`]. A stack that is dropped leaves its end to the async runtime's:
+/// its processes are killed then.
 #[derive(Debug)]
 pub struct Stack {
     endpoints: Endpoints,
@@ -130,7 +132,8 @@ impl Stack {
 
     /// Ends everything in order, and returns when no process, thread or task of the stack is left.
     ///
-    /// Requests that run are given a moment to end; with a data directory, everything acknowledged is in it.
+    /// Requests that run are given a moment to end; with a data directory, everything acknowledged
+    /// is in it.
     pub async fn shutdown(self) {
         // From the outside in: what ends first is what calls the next.
         tokio::join!(self.gateway.stop(), self.lambda_api.stop());

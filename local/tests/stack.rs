@@ -4,6 +4,8 @@
 //! [`bootstrap`] in this same executable, and one test runs [`stack_to_be_killed`] likewise.
 
 use dynashard_local::{Endpoints, Functions, Stack, StackOptions, TemplateSource};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::PidfdFlags;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -15,7 +17,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::SystemTime;
-use tokio::io::unix::AsyncFd;
 
 const TEMPLATE: &str = "
 Transform: AWS::Serverless-2016-10-31
@@ -169,7 +170,7 @@ fn bootstrap() {
     let Ok(api) = std::env::var("AWS_LAMBDA_RUNTIME_API") else {
         return;
     };
-    let invocation = format!("http://{api}/2018-06-01/runtime/invocation");
+    let invocation = format!("{api}/2018-06-01/runtime/invocation");
     // The stack is gone when its Runtime API is, and then so is this.
     while let Some(next) = exchange("GET", &format!("{invocation}/next"), &[], "") {
         let id = &next.headers["lambda-runtime-aws-request-id"];
@@ -276,14 +277,18 @@ async fn pids(endpoints: &Endpoints) -> Vec<i32> {
 }
 
 /// A handle that becomes readable at the end of a process, of which this is no parent.
-fn process(pid: i32) -> AsyncFd<OwnedFd> {
+fn process(pid: i32) -> OwnedFd {
     let pid = rustix::process::Pid::from_raw(pid).expect("a pid");
-    let handle = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::NONBLOCK);
-    AsyncFd::new(handle.expect("a process")).expect("a handle")
+    rustix::process::pidfd_open(pid, PidfdFlags::empty()).expect("a process")
 }
 
-async fn ended(process: AsyncFd<OwnedFd>) {
-    drop(process.readable().await.expect("its end"));
+async fn ended(process: OwnedFd) {
+    // Far more than any process takes; without it a failure would be a test that hangs.
+    let limit = Timespec { tv_sec: 30, tv_nsec: 0 };
+    let ended = tokio::task::spawn_blocking(move || {
+        poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&limit))
+    });
+    assert_eq!(ended.await.expect("no panic"), Ok(1), "the process has not ended");
 }
 
 #[derive(Debug)]
@@ -319,11 +324,14 @@ fn dynamodb(url: &str, operation: &str, request: &Value) -> Answer {
 fn exchange(method: &str, url: &str, headers: &[(&str, &str)], body: &str) -> Option<Answer> {
     let (authority, path) = url.strip_prefix("http://")?.split_once('/').unwrap_or((&url[7..], ""));
     let mut stream = TcpStream::connect(authority).ok()?;
-    let mut request = format!("{method} /{path} HTTP/1.1\r\nhost: {authority}\r\n");
-    for (name, value) in headers {
-        request.push_str(&format!("{name}: {value}\r\n"));
-    }
-    request.push_str(&format!("content-length: {}\r\nconnection: close\r\n\r\n{body}", body.len()));
+    let lines: Vec<String> =
+        headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let request = format!(
+        "{method} /{path} HTTP/1.1\r\nhost: {authority}\r\n{}content-length: {}\r\n\
+         connection: close\r\n\r\n{body}",
+        lines.concat(),
+        body.len()
+    );
     stream.write_all(request.as_bytes()).ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;

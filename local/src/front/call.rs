@@ -5,8 +5,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::{BTreeSet, HashMap};
 
-/// The operation and tables of a request, as far as they can be told: a request that makes no sense names none, and the
-/// engine says what is wrong with it.
+/// The operation and tables of a request, as far as they can be told: a request that makes no sense
+/// names none, and the engine says what is wrong with it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Call {
     /// The last part of `X-Amz-Target`, such as `PutItem`; empty where there is none.

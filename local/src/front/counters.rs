@@ -8,8 +8,8 @@ use std::sync::{Mutex, PoisonError};
 /// What the `dynamodb` endpoint has counted since the stack started.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counters {
-    /// By table and operation, the requests that reached the engine. A batch or transaction counts once under each
-    /// table that it names.
+    /// By table and operation, the requests that reached the engine. A batch or transaction counts
+    /// once under each table that it names.
     pub tables: BTreeMap<String, BTreeMap<String, OperationCount>>,
     /// By operation, the requests that reached the engine and named no table, such as `ListTables`.
     pub without_table: BTreeMap<String, u64>,

@@ -1,7 +1,8 @@
 //! The public `dynamodb` endpoint: everything that the engine behind it lacks of DynamoDB.
 //!
-//! It refuses requests whose signature is too old, which the resharding protocol stands on, tells the time in a `Date`
-//! header, and counts. A request that may execute passes [`Front::admit`] last, directly before it is handed over.
+//! It refuses requests whose signature is too old, which the resharding protocol stands on, tells
+//! the time in a `Date` header, and counts. A request that may execute passes [`Front::admit`]
+//! last, directly before it is handed over.
 
 mod call;
 mod counters;
@@ -39,7 +40,8 @@ pub(crate) struct Front {
 }
 
 impl Front {
-    /// A front of the engine at `engine` that hands over no request signed more than `request_lifetime` ago.
+    /// A front of the engine at `engine` that hands over no request signed more than
+    /// `request_lifetime` ago.
     pub(crate) fn new(engine: SocketAddr, request_lifetime: Duration, clock: SharedClock) -> Self {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
@@ -58,10 +60,11 @@ impl Front {
         self.counters.snapshot()
     }
 
-    /// Whether a request may execute now. The answer holds for this moment only, so nothing waits after it.
+    /// Whether a request may execute now. The answer holds for this moment only, so nothing waits
+    /// after it.
     ///
-    /// Requests without a signing date are let through: the engine answers them with the error that fits, and executes
-    /// none of them.
+    /// Requests without a signing date are let through: the engine answers them with the error that
+    /// fits, and executes none of them.
     fn admit(&self, parts: &Parts, now: SystemTime) -> Result<(), Refusal> {
         signature::check(parts, self.request_lifetime, now)
     }
@@ -113,7 +116,8 @@ impl Handler for Front {
             },
         };
         let headers = response.headers_mut();
-        // The functions take DynamoDB's time from here, so it must be the clock that signatures are checked against.
+        // The functions take DynamoDB's time from here, so it must be the clock that signatures are
+        // checked against.
         let date = httpdate::fmt_http_date(self.clock.now());
         if let Ok(date) = HeaderValue::from_str(&date) {
             headers.insert(DATE, date);

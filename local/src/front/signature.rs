@@ -1,6 +1,7 @@
 //! The age of a request's signature, as DynamoDB judges it.
 //!
-//! Only the signing time counts here. The signature itself is not verified: the stack has no secrets to verify it with.
+//! Only the signing time counts here. The signature itself is not verified: the stack has no
+//! secrets to verify it with.
 
 use super::Refusal;
 use http::StatusCode;
@@ -12,8 +13,8 @@ use time::format_description::StaticFormatDescription;
 use time::macros::format_description;
 use time::{OffsetDateTime, PrimitiveDateTime};
 
-/// Refuses a request that was signed more than `lifetime` before `now`, more than 15 minutes after it, or at a time that
-/// cannot be told. A request without a signing time passes.
+/// Refuses a request that was signed more than `lifetime` before `now`, more than 15 minutes after
+/// it, or at a time that cannot be told. A request without a signing time passes.
 pub(super) fn check(parts: &Parts, lifetime: Duration, now: SystemTime) -> Result<(), Refusal> {
     let Some(text) = signing_time(parts) else {
         return Ok(());
@@ -58,7 +59,8 @@ const MAX_AHEAD: Duration = Duration::from_mins(15);
 const BASIC_FORMAT: StaticFormatDescription =
     format_description!("[year][month][day]T[hour][minute][second]Z");
 
-/// The signing time as it stands in the request: in a header where the signature is in one, otherwise in the query.
+/// The signing time as it stands in the request: in a header where the signature is in one,
+/// otherwise in the query.
 fn signing_time(parts: &Parts) -> Option<String> {
     if parts.headers.contains_key(AUTHORIZATION) {
         let header = parts.headers.get("x-amz-date").or_else(|| parts.headers.get(DATE))?;

@@ -25,7 +25,7 @@ impl Rig {
         let clock = ManualClock::at(httpdate::parse_http_date(NOW).expect("a date"));
         let engine = Engine::start(None, &[table("First"), table("Second")]).expect("an engine");
         let front = Arc::new(Front::new(engine.address(), LIFETIME, clock.clone()));
-        let listener = server::bind(0, "").await.expect("a port");
+        let listener = server::bind_free().await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let (stop, stopped) = watch::channel(false);
         Self {

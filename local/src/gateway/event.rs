@@ -40,7 +40,7 @@ pub(super) fn encode(received: &Received<'_>) -> Bytes {
     let query = parts.uri.query().unwrap_or_default();
     let source_ip = received.peer.ip().to_string();
     let host = text_of(&parts.headers, &HOST);
-    let (domain, port) = host.split_once(':').unwrap_or((&host, "80"));
+    let (domain, port) = host.rsplit_once(':').unwrap_or((&host, "80"));
     let (body, is_base64) = body(&parts.headers, received.body);
     let event = Event {
         version: "2.0",
@@ -124,7 +124,8 @@ struct Http<'a> {
     user_agent: Cow<'a, str>,
 }
 
-/// The headers in lower case, those that came more than once joined, with those that the gateway adds.
+/// The headers in lower case, those that came more than once joined, with those that the gateway
+/// adds.
 fn headers<'a>(received: &Received<'a>, source_ip: &str, port: &str) -> BTreeMap<&'a str, String> {
     let mut joined: BTreeMap<&str, String> = BTreeMap::new();
     for (name, value) in &received.parts.headers {
@@ -188,7 +189,8 @@ fn decoded(text: &str) -> String {
     percent_decode(spaced.as_bytes()).decode_utf8_lossy().into_owned()
 }
 
-/// The body as text where its media type is one of text and it is valid UTF-8, otherwise in base64; and which it is.
+/// The body as text where its media type is one of text and it is valid UTF-8, otherwise in base64;
+/// and which it is.
 fn body<'a>(headers: &HeaderMap, body: &'a Bytes) -> (Option<Cow<'a, str>>, bool) {
     if body.is_empty() {
         return (None, false);

@@ -15,7 +15,8 @@ use std::collections::BTreeMap;
 
 /// The response that an answer describes; nothing where it makes no sense.
 ///
-/// An answer with a `statusCode` describes a whole response. Any other valid JSON is itself the body.
+/// An answer with a `statusCode` describes a whole response. Any other valid JSON is itself the
+/// body.
 pub(super) fn decode(payload: Bytes) -> Option<Response> {
     let answer: Answer = match serde_json::from_slice(&payload) {
         Ok(answer) => answer,

@@ -211,7 +211,7 @@ impl Served {
         let mut function = fake::function();
         function.routes.push(Route::new("PUT", "/item", Duration::from_secs(2)));
         let gateway = Gateway::new(&[function], &rig.runtime, rig.clock.clone());
-        let listener = server::bind(0, "").await.expect("a port");
+        let listener = server::bind_free().await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let (stop, stopped) = watch::channel(false);
         let server = tokio::spawn(server::serve(listener, Arc::new(gateway), stopped));

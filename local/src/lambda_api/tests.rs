@@ -23,7 +23,7 @@ impl Served {
         let background = Arc::new(Background::new(rig.clock.clone()));
         let (runtime, clock) = (Arc::clone(&rig.runtime), rig.clock.clone());
         let api = LambdaApi::new(runtime, Arc::clone(&background), clock);
-        let listener = server::bind(0, "").await.expect("a port");
+        let listener = server::bind_free().await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let (stop, stopped) = watch::channel(false);
         let server = tokio::spawn(server::serve(listener, Arc::new(api), stopped));

@@ -1,6 +1,7 @@
 //! The Lambda Runtime API: what a bootstrap polls for events and posts its answers to.
 //!
-//! Each environment has its own path prefix, `/<function>/<environment>`, so that the process need not say who it is.
+//! Each environment has its own path prefix, `/<function>/<environment>`, so that the process need
+//! not say who it is.
 
 use super::MAX_PAYLOAD;
 use super::environment::{Answer, Call, Event, Registry};
@@ -156,9 +157,10 @@ async fn read_error(body: Incoming) -> Result<Bytes, Refusal> {
 }
 
 fn too_large() -> Answer {
+    let message = "Response payload size exceeded maximum allowed payload size (6291456 bytes).";
     let payload = json!({
         "errorType": "Function.ResponseSizeTooLarge",
-        "errorMessage": "Response payload size exceeded maximum allowed payload size (6291456 bytes).",
+        "errorMessage": message,
     });
     Answer { payload: payload.to_string().into(), failed: true }
 }

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// The asynchronous invocations that have not ended. Those that have not when the stack ends are lost.
+/// The asynchronous invocations that have not ended. Those that have not when the stack ends are
+/// lost.
 #[derive(Debug)]
 pub(crate) struct Background {
     clock: SharedClock,
@@ -18,7 +19,8 @@ impl Background {
         Self { clock, tasks: Mutex::default() }
     }
 
-    /// Takes over an event: it is tried up to three times, and while all environments are busy for up to six hours.
+    /// Takes over an event: it is tried up to three times, and while all environments are busy for
+    /// up to six hours.
     pub(crate) fn deliver(&self, pool: Arc<Pool>, event: Invocation) {
         // A set of tasks stays valid whoever panicked while holding it.
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);

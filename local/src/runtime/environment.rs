@@ -1,4 +1,5 @@
-//! One execution environment: a task that follows its process through `starting`, `idle` and `busy` to its end.
+//! One execution environment: a task that follows its process through `starting`, `idle` and `busy`
+//! to its end.
 
 use super::log::Log;
 use super::pool::{Completed, Pool, Queued};
@@ -65,7 +66,8 @@ impl Registry {
     }
 }
 
-/// A request of the process to the Runtime API. Dropping the sender inside says that it came out of turn.
+/// A request of the process to the Runtime API. Dropping the sender inside says that it came out of
+/// turn.
 #[derive(Debug)]
 pub(super) enum Call {
     /// It wants its next event.
@@ -170,7 +172,8 @@ impl Environment {
         }
     }
 
-    /// Waits for the first call for an event; nothing for a stop, and the payload of the error for a failure.
+    /// Waits for the first call for an event; nothing for a stop, and the payload of the error for
+    /// a failure.
     async fn initialise(&mut self) -> Result<Option<oneshot::Sender<Event>>, Bytes> {
         let mut timeout = self.pool.clock().sleep(INIT_TIMEOUT);
         loop {
@@ -195,8 +198,8 @@ impl Environment {
         }
     }
 
-    /// Waits for an invocation and hands its event to the process. Gives it with the time of the handing over; nothing
-    /// if the process is gone or is to be ended.
+    /// Waits for an invocation and hands its event to the process. Gives it with the time of the
+    /// handing over; nothing if the process is gone or is to be ended.
     async fn take_work(
         &mut self,
         mut next: oneshot::Sender<Event>,
@@ -237,7 +240,8 @@ impl Environment {
         Some((queued, started))
     }
 
-    /// Waits for the answer and passes it on. Gives the process's next call for an event; nothing if it makes none.
+    /// Waits for the answer and passes it on. Gives the process's next call for an event; nothing
+    /// if it makes none.
     async fn carry_out(
         &mut self,
         queued: Queued,
@@ -296,7 +300,8 @@ impl Environment {
             let took = now.duration_since(started).unwrap_or_default().as_secs_f64() * 1000.0;
             let memory = self.pool.function().memory_mb;
             self.log.note(&format!(
-                "REPORT RequestId: {id}\tDuration: {took:.2} ms\tBilled Duration: {:.0} ms\tMemory Size: {memory} MB",
+                "REPORT RequestId: {id}\tDuration: {took:.2} ms\tBilled Duration: {:.0} ms\t\
+                 Memory Size: {memory} MB",
                 took.ceil()
             ));
             Some(self.log.tail())
@@ -344,7 +349,8 @@ impl Environment {
     }
 }
 
-/// Gives the error to whoever waits for the start, or otherwise to the invocation that has waited longest.
+/// Gives the error to whoever waits for the start, or otherwise to the invocation that has waited
+/// longest.
 fn failed_to_start(pool: &Pool, ready: Option<Ready>, payload: Bytes) {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

@@ -90,7 +90,6 @@ pub(crate) fn function() -> Function {
         log_format: "Text".to_owned(),
         log_level: None,
         routes: Vec::new(),
-        line: 1,
     }
 }
 

@@ -1,4 +1,5 @@
-//! What the processes print: passed on to stderr line by line, with the last of it kept for the caller who asks.
+//! What the processes print: passed on to stderr line by line, with the last of it kept for the
+//! caller who asks.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -57,8 +58,8 @@ impl Log {
 
     fn line(&self, line: &str) {
         self.note(line);
-        // One call writes the whole line, so that lines of several processes do not mix. There is nowhere to report a
-        // stderr that is gone.
+        // One call writes the whole line, so that lines of several processes do not mix. There is
+        // nowhere to report a stderr that is gone.
         let line = format!("[{}] {line}\n", self.function);
         let _ = std::io::stderr().lock().write_all(line.as_bytes());
     }

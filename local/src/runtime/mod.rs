@@ -1,7 +1,9 @@
-//! Lambda on one machine: pools of execution environments that run the real bootstraps over the Lambda Runtime API.
+//! Lambda on one machine: pools of execution environments that run the real bootstraps over the
+//! Lambda Runtime API.
 //!
-//! A [`Pool`] belongs to one function and hands each invocation to an environment. Each environment is a process with a
-//! task of its own ([`environment`]) that follows it from its start to its end. The processes talk to [`api`].
+//! A [`Pool`] belongs to one function and hands each invocation to an environment. Each environment
+//! is a process with a task of its own ([`environment`]) that follows it from its start to its end.
+//! The processes talk to [`api`].
 
 mod api;
 mod background;
@@ -61,14 +63,15 @@ pub(crate) struct EnvironmentInfo {
 impl Runtime {
     /// Starts one environment of each function and waits until it has asked for its first event.
     ///
-    /// `launcher` is told the address of the Runtime API, and launches all processes of this runtime.
+    /// `launcher` is told the address of the Runtime API, and launches all processes of this
+    /// runtime.
     pub(crate) async fn start<L: Launch>(
         functions: &[Function],
         max_environments: usize,
         clock: &SharedClock,
         launcher: impl FnOnce(SocketAddr) -> L,
     ) -> Result<Self, StartError> {
-        let listener = server::bind(0, "").await?;
+        let listener = server::bind_free().await?;
         let launcher: Arc<dyn Launch> = Arc::new(launcher(server::address(&listener)?));
         let registry = Arc::new(Registry::default());
         let (stop_api, stopped) = watch::channel(false);

@@ -1,4 +1,5 @@
-//! The environments of one function: which of them carries out an invocation, and when another one is started.
+//! The environments of one function: which of them carries out an invocation, and when another one
+//! is started.
 
 use super::EnvironmentInfo;
 use super::environment::{self, Event, Ready, Registry, State};
@@ -14,8 +15,9 @@ use tokio::task::JoinSet;
 
 /// The environments of one function.
 ///
-/// An invocation goes to the free environment that was used last, so that as few as possible are kept busy. Where none
-/// is free it waits, and another environment is started for it up to the limit; it goes to whichever is free first.
+/// An invocation goes to the free environment that was used last, so that as few as possible are
+/// kept busy. Where none is free it waits, and another environment is started for it up to the
+/// limit; it goes to whichever is free first.
 #[derive(Debug)]
 pub(crate) struct Pool {
     function: Function,
@@ -112,7 +114,8 @@ impl Pool {
         &self.function
     }
 
-    /// Starts an environment ahead of the first invocation. The answer says when it is ready, or why it is not.
+    /// Starts an environment ahead of the first invocation. The answer says when it is ready, or
+    /// why it is not.
     pub(super) fn warm(self: &Arc<Self>) -> oneshot::Receiver<Result<(), String>> {
         let (ready, outcome) = oneshot::channel();
         self.start_environment(&mut self.lock(), Some(ready));
@@ -133,7 +136,8 @@ impl Pool {
         let mut tasks = std::mem::take(&mut self.lock().tasks);
         while let Some(ended) = tasks.join_next().await {
             if let Err(error) = ended {
-                tracing::error!(function = self.function.name, %error, "an environment's task failed");
+                let function = &self.function.name;
+                tracing::error!(function, %error, "an environment's task failed");
             }
         }
     }
@@ -174,12 +178,13 @@ impl Pool {
         }
     }
 
-    /// Takes an environment that is free. It is given the invocation that has waited longest, or else the next one.
+    /// Takes an environment that is free. It is given the invocation that has waited longest, or
+    /// else the next one.
     pub(super) fn offer(&self, id: u64) -> oneshot::Receiver<Queued> {
         let (work, offer) = oneshot::channel();
         let mut inner = self.lock();
-        // The receiver is at hand, so a waiting invocation is taken for certain. The dropped end of a stopped pool says
-        // that there will be none.
+        // The receiver is at hand, so a waiting invocation is taken for certain. The dropped end of
+        // a stopped pool says that there will be none.
         match inner.waiting.pop_front() {
             _ if *self.stop.borrow() => {}
             Some(queued) => {
@@ -203,9 +208,11 @@ impl Pool {
         }
     }
 
-    /// Ends the invocation that has waited longest with the error of an environment that failed to start.
+    /// Ends the invocation that has waited longest with the error of an environment that failed to
+    /// start.
     ///
-    /// Without this, a function that cannot start would be started again and again for the same invocation.
+    /// Without this, a function that cannot start would be started again and again for the same
+    /// invocation.
     pub(super) fn fail_oldest(&self, payload: Bytes) {
         if let Some(queued) = self.lock().waiting.pop_front() {
             queued.complete(Completed { payload, failed: true, log_tail: None });
@@ -236,7 +243,8 @@ impl Pool {
         inner.waiting.is_empty()
     }
 
-    /// Gives waiting invocations to free environments, and starts environments for those that remain.
+    /// Gives waiting invocations to free environments, and starts environments for those that
+    /// remain.
     fn dispatch(self: &Arc<Self>, inner: &mut Inner, patience: Patience) {
         while let Some(queued) = inner.waiting.pop_front() {
             let Some(idle) = inner.idle.pop() else {
@@ -307,18 +315,21 @@ impl Queued {
 
 /// Whether environments that will be free in a moment count as free.
 ///
-/// A caller who sends one request after the other is mostly faster than the environment's own call for its next event.
-/// Without patience, each of them would find no environment free and start another one.
+/// A caller who sends one request after the other is mostly faster than the environment's own call
+/// for its next event. Without patience, each of them would find no environment free and start
+/// another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Patience {
     ForReturning,
     None,
 }
 
-/// How long an invocation waits for an environment that has answered, before another one is started.
+/// How long an invocation waits for an environment that has answered, before another one is
+/// started.
 const RETURN_GRACE: Duration = Duration::from_millis(20);
 
-/// How long an invocation waits for a free environment. Lambda refuses at once, but starts up to a thousand.
+/// How long an invocation waits for a free environment. Lambda refuses at once, but starts up to a
+/// thousand.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]

@@ -19,7 +19,8 @@ use tokio::task::JoinSet;
 
 /// Starts processes. Tests start tasks of their own instead.
 pub(crate) trait Launch: fmt::Debug + Send + Sync + 'static {
-    /// Starts the process of one environment, which then polls the Runtime API under the prefix of `environment`.
+    /// Starts the process of one environment, which then polls the Runtime API under the prefix of
+    /// `environment`.
     fn launch(
         &self,
         function: &Function,
@@ -94,7 +95,8 @@ impl Launch for Bootstraps {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // A Ctrl-C in the terminal goes to its whole process group; the stack ends its children itself, in order.
+            // A Ctrl-C in the terminal goes to its whole process group; the stack ends its children
+            // itself, in order.
             .process_group(0)
             .kill_on_drop(true)
             .spawn()?;
@@ -115,8 +117,11 @@ impl Bootstraps {
     /// The variables that Lambda sets, and those that lead the AWS SDK to this machine.
     fn variables(&self, function: &Function, environment: u64) -> Vec<(&'static str, String)> {
         let name = &function.name;
+        // Lambda's own value has no scheme and no path; the runtime parses one with a path only
+        // with its scheme.
+        let runtime_api = format!("http://{}/{name}/{environment}", self.runtime_api);
         let mut variables = vec![
-            ("AWS_LAMBDA_RUNTIME_API", format!("http://{}/{name}/{environment}", self.runtime_api)),
+            ("AWS_LAMBDA_RUNTIME_API", runtime_api),
             ("AWS_LAMBDA_FUNCTION_NAME", name.clone()),
             ("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST".to_owned()),
             ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", function.memory_mb.to_string()),
@@ -143,7 +148,8 @@ impl Bootstraps {
 /// How long the pipes of a process that has exited may stay open, held by a child of its own.
 const LOG_GRACE: Duration = Duration::from_millis(200);
 
-/// What passes from the environment of the stack to its children: what they need to run at all, and to be debugged.
+/// What passes from the environment of the stack to its children: what they need to run at all, and
+/// to be debugged.
 fn inherited() -> impl Iterator<Item = (&'static str, OsString)> {
     ["PATH", "LD_LIBRARY_PATH", "RUST_BACKTRACE", "RUST_LOG"]
         .into_iter()

@@ -79,7 +79,9 @@ impl Scope<'_> {
             .or_else(resource)
             .map(Some)
             .ok_or_else(|| {
-                let text = format!("{name} is no parameter, resource or pseudo parameter that the local stack knows");
+                let text = format!(
+                    "{name} is no parameter, resource or pseudo parameter that the local stack knows"
+                );
                 Problem::at(line, text)
             })
     }

@@ -1,8 +1,9 @@
 //! The SAM template, read into what the stack acts on.
 //!
-//! The stack runs from the template that is deployed, so that the two cannot drift apart. That works only if nothing in
-//! the template is silently without effect: a resource type, property, event or intrinsic that the stack neither acts on
-//! nor lists below as without effect on one machine is an error that names it.
+//! The stack runs from the template that is deployed, so that the two cannot drift apart. That
+//! works only if nothing in the template is silently without effect: a resource type, property,
+//! event or intrinsic that the stack neither acts on nor lists below as without effect on one
+//! machine is an error that names it.
 
 mod intrinsics;
 mod parameters;
@@ -45,7 +46,8 @@ pub enum TemplateSource {
     },
 }
 
-/// What the stack runs: the tables, functions and API of a SAM template, with the parameters of this run put in.
+/// What the stack runs: the tables, functions and API of a SAM template, with the parameters of
+/// this run put in.
 #[derive(Clone, Debug)]
 pub struct Template {
     pub(crate) parameters: BTreeMap<String, String>,
@@ -54,11 +56,12 @@ pub struct Template {
 }
 
 impl Template {
-    /// Reads a template and gives its parameters the values of `overrides`, pairs of a name and a value.
+    /// Reads a template and gives its parameters the values of `overrides`, pairs of a name and a
+    /// value.
     ///
     /// # Errors
-    /// [`StartError::Template`] where the template cannot be read, parsed or run on one machine, and
-    /// [`StartError::Parameter`] where an override is unknown or not allowed.
+    /// [`StartError::Template`] where the template cannot be read, parsed or run on one machine,
+    /// and [`StartError::Parameter`] where an override is unknown or not allowed.
     pub fn load(
         source: &TemplateSource,
         overrides: &[(String, String)],
@@ -95,11 +98,12 @@ impl Template {
         self.functions.iter().map(|function| function.binary.as_str()).collect()
     }
 
-    /// How long after its signing DynamoDB may still execute a request: the template's `RequestLifetimeSecs`, and
-    /// DynamoDB's own 15 minutes for a template without that parameter.
+    /// How long after its signing DynamoDB may still execute a request: the template's
+    /// `RequestLifetimeSecs`, and DynamoDB's own 15 minutes for a template without that parameter.
     pub(crate) fn request_lifetime(&self) -> Duration {
-        let secs = self.parameter("RequestLifetimeSecs");
-        Duration::from_secs(secs.and_then(|secs| secs.parse().ok()).unwrap_or(15 * 60))
+        let secs = self.parameter("RequestLifetimeSecs").and_then(|secs| secs.parse().ok());
+        let lifetime = secs.and_then(|secs| Duration::try_from_secs_f64(secs).ok());
+        lifetime.unwrap_or(Duration::from_mins(15))
     }
 
     fn read(root: &Node, parameters: BTreeMap<String, String>) -> Result<Self, Problem> {
@@ -213,8 +217,6 @@ pub(crate) struct Function {
     /// What `AWS_LAMBDA_LOG_LEVEL` says, where the template sets a level.
     pub(crate) log_level: Option<String>,
     pub(crate) routes: Vec<Route>,
-    /// Where it stands in the template.
-    pub(crate) line: usize,
 }
 
 impl Function {
@@ -250,6 +252,11 @@ impl Function {
             let node = properties.get(name);
             node.map_or(Ok(default), |node| node.as_number(&format!("{name} of {what}")))
         };
+        let timeout_secs = number("Timeout", 3)?;
+        if timeout_secs == 0 {
+            let text = format!("Timeout of {what} must be at least one second");
+            return Err(Problem::at(properties.line, text));
+        }
         let logging = properties.get("LoggingConfig");
         let log_setting = |name: &str| {
             let node = logging.and_then(|logging| logging.get(name));
@@ -261,10 +268,9 @@ impl Function {
             environment: variables(&resource)?,
             log_format: log_setting("LogFormat")?.unwrap_or_else(|| "Text".to_owned()),
             log_level: log_setting("ApplicationLogLevel")?,
-            timeout: Duration::from_secs(number("Timeout", 3)?.into()),
+            timeout: Duration::from_secs(timeout_secs.into()),
             memory_mb: number("MemorySize", 128)?,
             routes: routes(&resource)?,
-            line: resource.line,
             name: resource.id,
         })
     }
@@ -312,7 +318,8 @@ impl Route {
         let path = text("Path")?;
         if method == "ANY" || path.contains(['{', '$']) {
             let text = format!(
-                "the local stack knows routes of one method and a fixed path only, not {method} {path}"
+                "the local stack knows routes of one method and a fixed path only, not {method} \
+                 {path}"
             );
             return Err(Problem::at(properties.line, text));
         }
@@ -351,7 +358,8 @@ const SECTIONS: [&str; 9] = [
     "Transform",
 ];
 
-/// Resources that mean nothing on one machine: nobody is refused access there, and logs go to stderr.
+/// Resources that mean nothing on one machine: nobody is refused access there, and logs go to
+/// stderr.
 const WITHOUT_EFFECT: [&str; 3] =
     ["AWS::IAM::Role", "AWS::Lambda::Permission", "AWS::Logs::LogGroup"];
 
@@ -362,7 +370,6 @@ struct Resource {
     what: String,
     properties: Node,
     metadata: Node,
-    line: usize,
 }
 
 impl Resource {
@@ -389,7 +396,6 @@ impl Resource {
             what: format!("{id}, a {kind}"),
             properties: section("Properties")?,
             metadata: section("Metadata")?,
-            line: node.line,
         })
     }
 
@@ -422,7 +428,8 @@ fn global_properties(root: &Node, scope: &Scope<'_>) -> Result<Globals, Problem>
     Ok(Globals { function: section("Function")?, api: section("HttpApi")? })
 }
 
-/// SAM's rule for `Globals`: mappings are merged, lists are appended, and anything else the resource overrides.
+/// SAM's rule for `Globals`: mappings are merged, lists are appended, and anything else the
+/// resource overrides.
 fn merged(global: &Node, own: &Node) -> Node {
     let value = match (&global.value, &own.value) {
         (Value::Map(global), Value::Map(own)) => {
@@ -522,10 +529,6 @@ fn check_routes(functions: &[Function], apis: &[&str]) -> Result<(), Problem> {
                 let text = format!("two routes are {} {}", route.method, route.path);
                 return Err(Problem::at(route.line, text));
             }
-        }
-        if function.timeout.is_zero() {
-            let text = format!("Timeout of {} must be at least one second", function.name);
-            return Err(Problem::at(function.line, text));
         }
     }
     Ok(())

@@ -22,10 +22,12 @@ pub(super) struct Node {
     pub(super) value: Value,
 }
 
-/// The content of a node. Scalars keep their text: what it means depends on the property that holds it.
+/// The content of a node. Scalars keep their text: what it means depends on the property that holds
+/// it.
 #[derive(Clone, Debug)]
 pub(super) enum Value {
-    /// A scalar, and whether it stood there unquoted: only then can it be a number, a boolean or null.
+    /// A scalar, and whether it stood there unquoted: only then can it be a number, a boolean or
+    /// null.
     Scalar {
         text: String,
         plain: bool,
@@ -93,7 +95,8 @@ impl Node {
         self.as_text(what)?.parse().map_err(|_| self.wrong(what, "a whole number"))
     }
 
-    /// Refuses entries that are not in `known`, so that nothing in the template is silently without effect.
+    /// Refuses entries that are not in `known`, so that nothing in the template is silently without
+    /// effect.
     pub(super) fn only(&self, what: &str, known: &[&str]) -> Result<(), Problem> {
         for (name, node) in self.entries(what)? {
             if !known.contains(&name.as_str()) {
@@ -125,7 +128,10 @@ impl Node {
     }
 
     fn is_null(&self) -> bool {
-        matches!(&self.value, Value::Scalar { text, plain: true } if matches!(text.as_str(), "" | "~" | "null"))
+        match &self.value {
+            Value::Scalar { text, plain: true } => matches!(text.as_str(), "" | "~" | "null"),
+            _ => false,
+        }
     }
 
     fn wrong(&self, what: &str, expected: &str) -> Problem {

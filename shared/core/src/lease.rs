@@ -38,10 +38,16 @@ impl Lease {
         Self { since: Reading { server_secs, ..before }, term }
     }
 
-    /// The largest age that any of the clocks gives.
+    /// The largest age that any of the clocks proves.
+    ///
+    /// `Date` headers are cut to whole seconds: two that differ by n are more than n - 1 seconds
+    /// apart. That a lease lasts up to a second longer by that clock alone is what the second in
+    /// T' = T(1 + rho) + 1 s is for.
     pub fn age(&self, now: Reading) -> Duration {
         let server = match (self.since.server_secs, now.server_secs) {
-            (Some(since), Some(now)) => Duration::from_secs(now.saturating_sub(since)),
+            (Some(since), Some(now)) => {
+                Duration::from_secs(now.saturating_sub(since).saturating_sub(1))
+            }
             _ => Duration::ZERO,
         };
         now.boot
@@ -53,6 +59,12 @@ impl Lease {
     /// Whether the lease may still be acted on.
     pub fn is_live(&self, now: Reading) -> bool {
         self.age(now) < self.term
+    }
+
+    /// Whether an operation may begin on it. The last quarter of the term is kept for the answer: a
+    /// write that is answered after its lease has an unknown outcome, however well it went.
+    pub fn is_fresh(&self, now: Reading) -> bool {
+        self.age(now) < self.term / 4 * 3
     }
 }
 
@@ -96,7 +108,26 @@ mod tests {
         assert!(lease.is_live(reading(104, 1_004, Some(1_004))));
         assert!(!lease.is_live(reading(105, 1_000, Some(1_000))), "boot clock");
         assert!(!lease.is_live(reading(100, 1_005, Some(1_000))), "wall clock");
-        assert!(!lease.is_live(reading(100, 1_000, Some(1_005))), "DynamoDB's clock");
+        assert!(lease.is_live(reading(100, 1_000, Some(1_005))), "perhaps only just over 4 s");
+        assert!(!lease.is_live(reading(100, 1_000, Some(1_006))), "DynamoDB's clock");
+    }
+
+    #[test]
+    fn a_lease_of_one_second_outlives_the_turn_of_a_second() {
+        let lease = Lease::new(reading(100, 1_000, None), Some(1_000), Duration::from_secs(1));
+        assert!(lease.is_live(reading(100, 1_000, Some(1_001))));
+    }
+
+    #[test]
+    fn no_operation_begins_in_the_last_quarter_of_a_lease() {
+        let lease = Lease::new(reading(100, 1_000, None), None, TERM);
+        let after = |millis: u64| Reading {
+            boot: Duration::from_millis(100_000 + millis),
+            ..reading(0, 1_000, None)
+        };
+        assert!(lease.is_fresh(after(3_749)));
+        assert!(!lease.is_fresh(after(3_750)));
+        assert!(lease.is_live(after(3_750)));
     }
 
     #[test]

@@ -1,0 +1,200 @@
+//! What a steady put costs, beside the algorithm of seed 000, and how fast the local stack is.
+//!
+//! `cargo bench -p dynashard-cli` prints, from one run on one machine:
+//!
+//! 1. requests, write units and time of a put by the writer, and of the same writer when it reads
+//!    the collection's metadata before every write, as seed 000 describes it;
+//! 2. the puts a second that the whole stack serves over HTTP, one item a request;
+//! 3. how soon `dynashard local` is ready once its binaries are built.
+//!
+//! Figures of the first part come from the `dynamodb` endpoint's own counters.
+
+// The SDK's futures nest deeply, and so do the types of the futures that await them.
+#![recursion_limit = "256"]
+#![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+
+use std::error::Error;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use dynashard_aws::{DynamoItemStore, DynamoMetadataStore, OsEntropy, ServerClock, SystemClock};
+use dynashard_core::{
+    AttributeValue, Attributes, Deadline, Directory, NewItem, Precondition, Settings, Writer,
+};
+use dynashard_keys::{ItemKey, PartitionKey, SortKey};
+use dynashard_local::{Functions, Stack, StackOptions, Template, TemplateSource, build_functions};
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+
+const PUTS: u32 = 10_000;
+const IN_FLIGHT: usize = 16;
+/// With its keys and the system's attributes, an item of just under one kilobyte.
+const PAYLOAD_BYTES: usize = 900;
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace")?;
+    let source = TemplateSource::Path(workspace.join("template.yaml"));
+    let template = Template::load(&source, &[])?;
+    let functions = Functions::Built(build_functions(&template, workspace, true)?);
+    let stack = Stack::start(StackOptions::new(source, functions)).await?;
+
+    println!("A put of 1 KB, {PUTS} puts, {IN_FLIGHT} in flight, to one pre-warmed collection");
+    println!("{:<34} {:>12} {:>12} {:>12}", "", "requests/put", "WCU/put", "µs/put");
+    let steady = writer_puts(&stack, "steady", false).await?;
+    steady.print("this writer");
+    let baseline = writer_puts(&stack, "baseline", true).await?;
+    baseline.print("seed 000: metadata read each time");
+    println!(
+        "{:<34} {:>12.2} {:>12.2} {:>12.2}",
+        "ratio, seed 000 to this",
+        baseline.requests / steady.requests,
+        baseline.wcu / steady.wcu,
+        baseline.micros / steady.micros
+    );
+
+    let rate = http_puts(&stack).await?;
+    println!("\nOver HTTP, API and Lambda: {rate:.0} puts a second, one item a request");
+    stack.shutdown().await;
+
+    let mut ready = Vec::new();
+    for _ in 0..5 {
+        ready.push(time_to_ready(workspace)?);
+    }
+    ready.sort();
+    println!(
+        "`dynashard local` is ready in {:?} (median of {}, slowest {:?})",
+        ready[ready.len() / 2],
+        ready.len(),
+        ready[ready.len() - 1]
+    );
+    Ok(())
+}
+
+/// What one put took on average.
+struct Cost {
+    requests: f64,
+    wcu: f64,
+    micros: f64,
+}
+
+impl Cost {
+    fn print(&self, what: &str) {
+        let Self { requests, wcu, micros } = self;
+        println!("{what:<34} {requests:>12.4} {wcu:>12.3} {micros:>12.1}");
+    }
+}
+
+/// Puts through the writer of the functions, in this process, against the stack's DynamoDB.
+async fn writer_puts(stack: &Stack, pk: &str, read_each_time: bool) -> Result<Cost, Failure> {
+    let settings = Settings::default();
+    let schema = settings.schema.clone();
+    let server = ServerClock::default();
+    let clock = SystemClock::new(server.clone());
+    let client = dynashard_aws::connect_local(&stack.endpoints().dynamodb, server).await;
+    let metadata = DynamoMetadataStore::new(client.clone(), "MetadataTable".into(), "pk".into());
+    let items = DynamoItemStore::new(client, clock.clone(), "MainTable".into(), schema.clone());
+    let writer = Writer::new(items, Directory::new(metadata, clock, OsEntropy, settings));
+    let partition = PartitionKey::new(pk)?;
+
+    let put = async |n: u32| -> Result<(), Failure> {
+        let key = ItemKey::new(partition.clone(), SortKey::string(format!("{n:08}"))?);
+        let payload = AttributeValue::String("x".repeat(PAYLOAD_BYTES));
+        let item = NewItem::new(key, Attributes::from([("payload".to_owned(), payload)]), &schema)?;
+        if read_each_time {
+            writer.directory().forget(&partition);
+        }
+        let deadline = Deadline::after(writer.directory().now(), Duration::from_secs(10));
+        writer.put(&item, Precondition::None, deadline).await?;
+        Ok(())
+    };
+    put(0).await?;
+
+    let before = stack.counters();
+    let started = Instant::now();
+    let puts = (1..=PUTS).map(&put).collect::<Vec<_>>();
+    stream::iter(puts).buffer_unordered(IN_FLIGHT).try_collect::<()>().await?;
+    let elapsed = started.elapsed();
+    let after = stack.counters();
+
+    let requests = ["MainTable", "MetadataTable"]
+        .map(|table| after.table_requests(table) - before.table_requests(table));
+    let wcu = |counters: &dynashard_local::Counters| {
+        counters
+            .tables
+            .get("MainTable")
+            .and_then(|t| t.get("PutItem"))
+            .map_or(0.0, |c| c.consumed_wcu)
+    };
+    Ok(Cost {
+        requests: per_put(requests.iter().sum()),
+        wcu: (wcu(&after) - wcu(&before)) / f64::from(PUTS),
+        micros: elapsed.as_secs_f64() * 1e6 / f64::from(PUTS),
+    })
+}
+
+/// Puts a second through the API, with the load made by this process on the same cores.
+async fn http_puts(stack: &Stack) -> Result<f64, Failure> {
+    let mut connector = HttpConnector::new();
+    connector.set_nodelay(true);
+    let client = Client::builder(TokioExecutor::new()).build::<_, Full<Bytes>>(connector);
+    let body = Bytes::from(format!("{{\"payload\":\"{}\"}}", "x".repeat(PAYLOAD_BYTES)));
+    let put = async |n: u32| -> Result<(), Failure> {
+        let request =
+            http::Request::put(format!("{}/item?pk=http&sk={n:08}", stack.endpoints().api))
+                .header("content-type", "application/json")
+                .body(Full::new(body.clone()))?;
+        let answer = client.request(request).await?;
+        let status = answer.status();
+        let body = answer.into_body().collect().await?.to_bytes();
+        if status.is_success() {
+            return Ok(());
+        }
+        Err(format!("{status}: {}", String::from_utf8_lossy(&body)).into())
+    };
+    put(0).await?;
+    let started = Instant::now();
+    let puts = (1..=PUTS).map(&put).collect::<Vec<_>>();
+    stream::iter(puts).buffer_unordered(8).try_collect::<()>().await?;
+    Ok(f64::from(PUTS) / started.elapsed().as_secs_f64())
+}
+
+/// From the start of the process to its ready line. It looks whether the functions are built, as it
+/// does for a user, but has nothing to build.
+fn time_to_ready(workspace: &Path) -> Result<Duration, Failure> {
+    let started = Instant::now();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_dynashard"))
+        .args(["local", "--port", "0", "--dynamodb-port", "0", "--lambda-port", "0"])
+        .current_dir(workspace)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()?;
+    let mut line = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        BufReader::new(stdout).read_line(&mut line)?;
+    }
+    let elapsed = started.elapsed();
+    rustix::process::kill_process(
+        rustix::process::Pid::from_child(&child),
+        rustix::process::Signal::TERM,
+    )?;
+    child.wait()?;
+    if line.contains("\"ready\":true") {
+        Ok(elapsed)
+    } else {
+        Err("the stack did not start".into())
+    }
+}
+
+fn per_put(count: u64) -> f64 {
+    u32::try_from(count).map_or(f64::INFINITY, f64::from) / f64::from(PUTS)
+}

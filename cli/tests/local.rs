@@ -1,0 +1,224 @@
+//! The real command, the real functions and the real engine, from outside.
+
+mod common;
+
+use common::{End, LocalStack, checkout, dynashard, is_running};
+use rustix::process::{Signal, kill_process};
+use serde_json::{Value, json};
+
+const JSON: (&str, &str) = ("content-type", "application/json");
+
+#[test]
+fn an_item_lives_its_life() {
+    let stack = LocalStack::start(&[]);
+    let path = "/item?pk=a%2Fb%231&sk=s%20k";
+
+    assert_eq!(stack.get(path).code(), "item_not_found");
+    assert_eq!(stack.get("/collection?pk=a%2Fb%231").code(), "collection_not_found");
+
+    let put = stack.json("PUT", path, &json!({ "flight": 1545, "note": null }));
+    assert_eq!((put.status, put.json()), (200, json!({ "pk": "a/b#1", "sk": "s k", "shard": 0 })));
+    let got = stack.get(&format!("{path}&consistent=true"));
+    assert_eq!(got.json(), json!({ "pk": "a/b#1", "sk": "s k", "flight": 1545, "note": null }));
+    assert_eq!(got.etag, put.etag);
+
+    let etag = put.etag.expect("an etag");
+    let headers = [JSON, ("if-match", etag.as_str())];
+    let patched = stack.send("PATCH", path, &headers, Some(r#"{"note":"late","flight":null}"#));
+    assert_eq!(patched.status, 200, "{patched:?}");
+    let again = stack.send("PATCH", path, &headers, Some("{}"));
+    assert_eq!((again.status, again.code().as_str()), (412, "precondition_failed"));
+    assert_eq!(stack.get(path).json(), json!({ "pk": "a/b#1", "sk": "s k", "note": "late" }));
+    let create = stack.send("PUT", path, &[JSON, ("if-none-match", "*")], Some("{}"));
+    assert_eq!(create.status, 412);
+
+    let collection = stack.get("/collection?pk=a%2Fb%231").json();
+    assert_eq!(
+        (&collection["number_of_shards"], &collection["state"]),
+        (&json!(1), &json!("stable"))
+    );
+    assert_eq!(stack.send("DELETE", path, &[], None).status, 204);
+    assert_eq!(stack.send("DELETE", path, &[], None).status, 204);
+    assert_eq!(stack.get(path).status, 404);
+}
+
+#[test]
+fn a_pre_sharded_collection_comes_back_in_order() {
+    let stack = LocalStack::start(&["--set", "SortKeyType=N", "--set", "PartitionKeyName=sensor"]);
+    let created = stack.json(
+        "PUT",
+        "/collection?pk=hot",
+        &json!({ "placement": "jump", "number_of_shards": 5 }),
+    );
+    assert_eq!(
+        (created.status, &created.json()["number_of_shards"]),
+        (201, &json!(5)),
+        "{created:?}"
+    );
+    assert_eq!(stack.json("PUT", "/collection?pk=hot", &json!({})).code(), "collection_exists");
+    let scale = stack.json("POST", "/collection/scale?pk=hot", &json!({ "number_of_shards": 7 }));
+    assert_eq!((scale.status, scale.code().as_str()), (409, "reshard_unavailable"));
+
+    let numbers = (-150..150).map(|n| json!(f64::from(n) / 4.0)).collect::<Vec<_>>();
+    let puts = numbers.iter().map(|n| json!({ "pk": "hot", "sk": n, "item": { "n": n } }));
+    let written = stack.json("POST", "/batch-write", &json!({ "puts": puts.collect::<Vec<_>>() }));
+    assert_eq!(written.json(), json!({ "written": 300, "unprocessed": [] }));
+
+    for (order, strategy) in [("asc", "ordered"), ("desc", "ordered"), ("asc", "parallel")] {
+        let mut read = Vec::new();
+        let mut cursor = Value::Null;
+        loop {
+            let query = json!({ "pk": "hot", "order": order, "strategy": strategy, "limit": 37, "cursor": cursor });
+            let page = stack.json("POST", "/query", &query).json();
+            assert_eq!(page["shards"], 5, "{page}");
+            read.extend(
+                page["items"]
+                    .as_array()
+                    .expect("items")
+                    .iter()
+                    .map(|i| i["sk"].as_f64().expect("a number")),
+            );
+            cursor = page["cursor"].clone();
+            if cursor.is_null() {
+                break;
+            }
+        }
+        let mut expected = numbers.iter().filter_map(Value::as_f64).collect::<Vec<_>>();
+        match (order, strategy) {
+            ("desc", _) => expected.reverse(),
+            (_, "parallel") => read.sort_by(f64::total_cmp),
+            _ => {}
+        }
+        assert_eq!(read, expected, "{strategy} {order}");
+    }
+    let keys = json!({ "keys": [{ "pk": "hot", "sk": 1 }, { "pk": "hot", "sk": 1000 }] });
+    let got = stack.json("POST", "/batch-get", &keys).json();
+    assert_eq!(got, json!({ "items": [{ "pk": "hot", "sk": 1, "n": 1 }], "unprocessed": [] }));
+}
+
+#[test]
+fn a_steady_put_is_one_request() {
+    let stack = LocalStack::start(&["--set", "LeaseSecs=60"]);
+    let put =
+        |sk: &str| stack.json("PUT", &format!("/item?pk=hot&sk={sk}"), &json!({ "n": 1 })).status;
+    assert_eq!(put("first"), 200);
+    let count =
+        || (stack.requests("MainTable", "PutItem"), stack.requests("MetadataTable", "GetItem"));
+    let (puts, reads) = count();
+    for n in 0..50 {
+        assert_eq!(put(&n.to_string()), 200);
+    }
+    assert_eq!(count(), (puts + 50, reads), "one request a put, and no metadata read");
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_when_the_stack_is_killed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let data = dir.path().join("data");
+    let data = data.to_str().expect("a path");
+
+    let stack = LocalStack::start(&["--data-dir", data]);
+    let environments = stack.all_environments();
+    assert_eq!(environments.len(), 3);
+    for n in 0..50 {
+        let put = stack.json("PUT", &format!("/item?pk=p&sk={n:03}"), &json!({ "n": n }));
+        assert_eq!(put.status, 200);
+    }
+    let ends = environments.iter().map(|pid| End::of(*pid)).collect::<Vec<_>>();
+    stack.end(Signal::KILL);
+    // The bootstraps lose their Runtime API, and with it their reason to run.
+    assert!(ends.iter().all(End::wait), "bootstraps outlive the stack");
+
+    let stack = LocalStack::start(&["--data-dir", data]);
+    let page = stack.get("/query?pk=p&limit=1000").json();
+    let read = page["items"]
+        .as_array()
+        .expect("items")
+        .iter()
+        .map(|item| item["n"].clone())
+        .collect::<Vec<_>>();
+    assert_eq!(read, (0..50).map(Value::from).collect::<Vec<_>>());
+
+    let second = dynashard(&[
+        "local",
+        "--port",
+        "0",
+        "--dynamodb-port",
+        "0",
+        "--lambda-port",
+        "0",
+        "--data-dir",
+        data,
+    ]);
+    assert_refused(second, &["data directory", data]);
+    let (status, _, _) = stack.end(Signal::TERM);
+    assert!(status.success());
+}
+
+#[test]
+fn an_interrupt_leaves_no_process_behind() {
+    let stack = LocalStack::start(&[]);
+    let environments = stack.all_environments();
+    assert!(environments.iter().all(|pid| is_running(*pid)));
+    let (status, stdout, _) = stack.end(Signal::INT);
+    assert!(status.success(), "{status}");
+    assert_eq!(stdout, "", "stdout holds the ready line alone");
+    assert!(environments.iter().all(|pid| !is_running(*pid)));
+}
+
+#[test]
+fn a_killed_environment_is_replaced() {
+    let stack = LocalStack::start(&[]);
+    for n in 0..3 {
+        let before = stack.environments("WriteFunction");
+        for pid in &before {
+            kill_process(*pid, Signal::KILL).expect("it runs");
+        }
+        // The call that meets the dead environment may fail, as on Lambda; the next one must not.
+        let path = format!("/item?pk=p&sk={n}");
+        let first = stack.json("PUT", &path, &json!({ "n": n }));
+        let second = stack.json("PUT", &path, &json!({ "n": n }));
+        assert!(matches!(first.status, 200 | 500), "{first:?}");
+        assert_eq!(second.status, 200, "{second:?}");
+        assert_ne!(stack.environments("WriteFunction"), before);
+    }
+}
+
+#[test]
+fn what_keeps_a_stack_from_starting_is_said_in_one_line() {
+    let stack = LocalStack::start(&[]);
+    let port = stack.api.rsplit(':').next().expect("a port");
+    let local = |args: &[&str]| {
+        let free = ["local", "--dynamodb-port", "0", "--lambda-port", "0"];
+        dynashard(&[&free, args].concat())
+    };
+    assert_refused(local(&["--port", port]), &[port, "--port"]);
+    assert_refused(local(&["--port", "0", "--set", "LeaseSecs=0"]), &["LeaseSecs", "1", "60"]);
+    assert_refused(local(&["--port", "0", "--set", "NoSuch=1"]), &["NoSuch"]);
+    assert_refused(local(&["--port", "0", "--template", "no-such.yaml"]), &["no-such.yaml"]);
+    assert_refused(local(&["--port", "0", "--data-dir", "/proc/dynashard"]), &["data directory"]);
+
+    let dir = tempfile::tempdir().expect("a directory");
+    let broken = dir.path().join("template.yaml");
+    let template = std::fs::read_to_string(checkout().join("template.yaml")).expect("the template");
+    std::fs::write(&broken, template.replace("AWS::DynamoDB::Table", "AWS::S3::Bucket"))
+        .expect("written");
+    let broken = broken.to_str().expect("a path");
+    assert_refused(
+        local(&["--port", "0", "--template", broken]),
+        &["template.yaml", "AWS::S3::Bucket"],
+    );
+}
+
+#[track_caller]
+fn assert_refused(mut command: std::process::Command, says: &[&str]) {
+    let output = command.output().expect("it runs");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let line = stderr.lines().rev().find(|line| line.starts_with("dynashard: "));
+    let line = line.unwrap_or_else(|| panic!("no line of its own: {stderr}"));
+    assert!(!output.status.success());
+    assert!(output.stdout.is_empty());
+    for part in says {
+        assert!(line.contains(part), "{line:?} does not say {part:?}");
+    }
+}
