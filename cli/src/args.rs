@@ -36,7 +36,7 @@ pub(crate) enum Command {
 const LOCAL_EXAMPLES: &str = "\
 Examples:
   dynashard local
-  dynashard local --data-dir ./data --set LeaseSecs=2
+  dynashard local --data-dir ./dynashard-data --set LeaseSecs=2
   curl -X PUT 'http://127.0.0.1:3000/item?pk=EWR&sk=2013-01-01' -H 'content-type: application/json' -d '{\"flight\": 1545}'
   aws dynamodb scan --table-name MainTable --endpoint-url http://127.0.0.1:8000";
 

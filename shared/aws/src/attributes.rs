@@ -6,7 +6,7 @@ use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue as Sdk;
 use dynashard_core::ports::StoreError;
 use dynashard_core::{AttributeValue, Attributes, Generation, StoredItem, TableSchema, Version};
-use dynashard_keys::{Number, PhysicalKey, SortKey, SortKeyType};
+use dynashard_keys::{Number, PhysicalKey, RESERVED_PREFIX, SortKey, SortKeyType};
 
 /// `_ds_g`: the generation of an item's last write or move. Must be kept stable.
 pub(crate) const GENERATION: &str = "_ds_g";
@@ -14,6 +14,9 @@ pub(crate) const GENERATION: &str = "_ds_g";
 pub(crate) const VERSION: &str = "_ds_v";
 /// `_ds_fwd`: marks what is no item but a marker. Must be kept stable.
 pub(crate) const FORWARDED: &str = "_ds_fwd";
+
+/// The version of an item without one.
+pub(crate) const UNVERSIONED: Version = Version::new(0);
 
 /// The key as DynamoDB takes it.
 pub(crate) fn key(key: &PhysicalKey, schema: &TableSchema) -> HashMap<String, Sdk> {
@@ -95,6 +98,8 @@ pub(crate) fn decode_item(
     let forwarded = item.remove(FORWARDED).is_some();
     let attributes = item
         .into_iter()
+        // What a later version of the system adds is its own, too.
+        .filter(|(name, _)| !name.starts_with(RESERVED_PREFIX))
         .map(|(name, value)| decode(value).map(|value| (name, value)))
         .collect::<Result<Attributes, _>>()?;
     Ok(StoredItem { attributes, generation, version, forwarded })

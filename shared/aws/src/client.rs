@@ -28,8 +28,8 @@ pub async fn connect(server_clock: ServerClock) -> Client {
     client(&config, server_clock)
 }
 
-/// As [`connect`], for an engine on this machine at `endpoint`, an URL. Nothing is taken from the
-/// environment: an engine takes any credentials, and no real ones are shown to it.
+/// As [`connect`], for an engine on this machine at `endpoint`, a URL. Region and credentials are
+/// not the environment's: an engine takes any credentials, and no real ones are shown to it.
 pub async fn connect_local(endpoint: &str, server_clock: ServerClock) -> Client {
     let credentials = Credentials::new("local", "local", None, None, "local");
     let config = aws_config::defaults(BehaviorVersion::latest())

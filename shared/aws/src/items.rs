@@ -12,7 +12,7 @@ use dynashard_core::{StoredItem, TableSchema};
 use dynashard_keys::PhysicalKey;
 
 use crate::attributes::{
-    self, FORWARDED, GENERATION, VERSION, decode_item, encode_item, number, sort_key,
+    self, FORWARDED, GENERATION, UNVERSIONED, VERSION, decode_item, encode_item, number, sort_key,
     take_partition_key, take_sort_key,
 };
 use crate::clock::SystemClock;
@@ -218,7 +218,17 @@ impl Expression {
                 names.insert("#pk".to_owned(), schema.partition_key_name.clone());
             }
             Expected::Version(version) => {
-                text.push_str(" AND #v = :v AND attribute_not_exists(#f)");
+                // An item that was not written through the system has no version and counts as of
+                // version 0, as `decode_item` reads it.
+                let unversioned = if version == UNVERSIONED {
+                    names.insert("#pk".to_owned(), schema.partition_key_name.clone());
+                    "(attribute_exists(#pk) AND attribute_not_exists(#v)) OR "
+                } else {
+                    ""
+                };
+                text.push_str(" AND (");
+                text.push_str(unversioned);
+                text.push_str("#v = :v) AND attribute_not_exists(#f)");
                 names.insert("#v".to_owned(), VERSION.to_owned());
                 values.insert(":v".to_owned(), number(version.get()));
             }

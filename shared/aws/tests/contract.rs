@@ -156,6 +156,8 @@ async fn an_item_without_the_systems_attributes_is_read_and_replaced() {
         ("pk".to_owned(), text(key.partition.as_str())),
         ("sk".to_owned(), text("UA1545")),
         ("dest".to_owned(), text("IAH")),
+        // Of a later version of the system; it was shown to clients once.
+        ("_ds_later".to_owned(), text("?")),
     ]);
     let put = engine.client.put_item().table_name(MAIN_TABLE).set_item(Some(foreign));
     put.send().await.expect("a put around the system");
@@ -179,4 +181,25 @@ async fn an_item_without_the_systems_attributes_is_read_and_replaced() {
     write.condition.expected = Expected::Live;
     assert_eq!(engine.items.write(&write).await, Ok(()));
     assert_eq!(engine.items.get(&key, Consistency::Strong).await, Ok(None));
+}
+
+/// PATCH went on reading and writing until its deadline: what was read as version 0 was never
+/// found as version 0.
+#[tokio::test]
+async fn regression_an_item_without_a_version_could_not_be_written_by_its_version() {
+    let engine = Engine::with_string_keys().await;
+    let partition = PartitionKey::new("EWR").expect("a valid partition key");
+    let sort = SortKey::string("UA1545").expect("a valid sort key");
+    let key = ItemKey::new(partition, sort).at(ShardId::new(0), Separator::Hash);
+    let lease = Lease::new(engine.clock.now(), None, std::time::Duration::from_mins(1));
+    let expected = Expected::Version(Version::new(0));
+    let condition = Condition { generation: Generation::new(1), expected };
+    let write = Write { key: key.clone(), action: Action::Delete, condition, lease };
+    let nothing = Err(StoreError::ConditionFailed { existing: None });
+    assert_eq!(engine.items.write(&write).await, nothing, "there is no item yet");
+
+    let put = engine.client.put_item().table_name(MAIN_TABLE);
+    let put = put.item("pk", Sdk::S(key.partition.as_str().to_owned()));
+    put.item("sk", Sdk::S("UA1545".to_owned())).send().await.expect("a put around the system");
+    assert_eq!(engine.items.write(&write).await, Ok(()));
 }

@@ -10,7 +10,7 @@ use crate::ports::{
 use crate::query::FAN_OUT;
 use crate::retry::{Attempts, within};
 use crate::write::check_phase;
-use crate::{Code, Deadline, Error, NewItem, Precondition, Reader, StoredItem, Writer};
+use crate::{Code, Deadline, Error, Generation, NewItem, Precondition, Reader, StoredItem, Writer};
 
 /// The most operations of one batch write.
 pub const MAX_BATCH_OPERATIONS: usize = 1_000;
@@ -116,104 +116,117 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         }
         refuse_duplicates(keys.iter())?;
         let mut attempts = Attempts::new(self.clock(), self.directory().entropy(), deadline);
+        let mut progress = Progress::default();
+        let mut keys = keys;
         loop {
-            if let Some(got) = self.try_batch_get(&keys, consistency, deadline).await? {
-                return Ok(got);
+            let Left { keys: left, ahead } =
+                self.read_once(&keys, &mut progress, consistency, deadline).await?;
+            let items = |progress: Progress| progress.found.into_iter().collect();
+            let Some(code) = left.values().next() else {
+                return Ok(BatchGot { items: items(progress), unprocessed: Vec::new() });
+            };
+            if ahead {
+                attempts.refresh().await?;
+            } else {
+                let refused = Error::new(*code, "keys were left unprocessed");
+                if attempts.pause(refused).await.is_err() {
+                    let unprocessed = left.into_iter().collect();
+                    return Ok(BatchGot { items: items(progress), unprocessed });
+                }
             }
-            attempts.refresh().await?;
+            keys = left.into_keys().collect();
         }
     }
 
-    /// One pass over all keys, or `None` if metadata turned out to be out of date.
-    async fn try_batch_get(
+    /// Asks once for everything that may hold one of `keys` and did not answer yet, and returns the
+    /// keys that are still neither found nor known to be absent.
+    async fn read_once(
         &self,
         keys: &[ItemKey],
+        progress: &mut Progress,
         consistency: Consistency,
         deadline: Deadline,
-    ) -> Result<Option<BatchGot>, Error> {
-        let mut collections = HashMap::<PartitionKey, Option<Known>>::new();
-        for key in keys {
-            if !collections.contains_key(&key.partition) {
-                let known = self.directory().find(&key.partition, deadline).await?;
+    ) -> Result<Left, Error> {
+        // That a collection is absent is not cached, and must not be asked for every key of it.
+        let mut collections = HashMap::<&PartitionKey, Option<Known>>::new();
+        for ItemKey { partition, .. } in keys {
+            if !collections.contains_key(partition) {
+                let known = self.directory().find(partition, deadline).await?;
                 known.as_ref().map_or(Ok(()), check_phase)?;
-                collections.insert(key.partition.clone(), known);
+                collections.insert(partition, known);
             }
         }
-
-        let mut homes = BTreeMap::<PhysicalKey, ItemKey>::new();
+        let mut homes = BTreeMap::<PhysicalKey, (&ItemKey, &Known)>::new();
         for key in keys {
             if let Some(Some(known)) = collections.get(&key.partition) {
-                homes.extend(self.possible_homes(key, known).map(|home| (home, key.clone())));
+                let generation = known.metadata.generation;
+                let unread = self
+                    .possible_homes(key, known)
+                    .filter(|home| !progress.answered.contains(&(generation, home.clone())));
+                homes.extend(unread.map(|home| (home, (key, known))));
             }
         }
-        let physical = homes.keys().cloned().collect::<Vec<_>>();
-        let requests = physical
-            .chunks(MAX_KEYS_PER_BATCH_GET)
-            .map(|chunk| self.get_all(chunk, consistency, deadline))
-            .collect::<Vec<_>>();
-        let pages = stream::iter(requests).buffer_unordered(FAN_OUT).collect::<Vec<_>>().await;
 
-        let now = self.clock().now();
-        let mut current = true;
-        let mut found = BTreeMap::<ItemKey, StoredItem>::new();
-        let mut missed = BTreeMap::<ItemKey, Code>::new();
-        for page in pages {
-            let (BatchPage { items, unprocessed }, code) = page?;
-            for (home, item) in items {
-                let Some(key) = homes.get(&home) else { continue };
-                let Some(Some(known)) = collections.get(&key.partition) else { continue };
-                if item.generation > known.metadata.generation {
-                    self.directory().forget(&key.partition);
-                    current = false;
-                }
-                if item.is_live() {
-                    found.insert(key.clone(), item);
-                }
-            }
-            missed.extend(
-                unprocessed
-                    .iter()
-                    .filter_map(|home| homes.get(home))
-                    .map(|key| (key.clone(), code)),
-            );
-        }
-        current &= collections.values().flatten().all(|known| known.lease.is_live(now));
-        // A copy in one shard answers for an item whose other possible shards were not read.
-        missed.retain(|key, _| !found.contains_key(key));
-        Ok(current.then(|| BatchGot {
-            items: found.into_iter().collect(),
-            unprocessed: missed.into_iter().collect(),
-        }))
-    }
+        let asked = homes.keys().cloned().collect::<Vec<_>>();
+        let requests = asked.chunks(MAX_KEYS_PER_BATCH_GET).map(|chunk| async move {
+            let request = self.items().batch_get(chunk, consistency);
+            let answer = within(self.clock(), deadline, request).await;
+            (chunk, answer, self.clock().now())
+        });
+        let requests = requests.collect::<Vec<_>>();
+        let answers = stream::iter(requests).buffer_unordered(FAN_OUT).collect::<Vec<_>>().await;
 
-    /// Asks until nothing is left over, or the deadline has come. The code says why something is.
-    async fn get_all(
-        &self,
-        keys: &[PhysicalKey],
-        consistency: Consistency,
-        deadline: Deadline,
-    ) -> Result<(BatchPage, Code), Error> {
-        let mut attempts = Attempts::new(self.clock(), self.directory().entropy(), deadline);
-        let mut got = BatchPage { items: Vec::new(), unprocessed: keys.to_vec() };
-        loop {
-            let request = self.items().batch_get(&got.unprocessed, consistency);
-            let refused = match within(self.clock(), deadline, request).await {
-                Some(Ok(page)) => {
-                    got.items.extend(page.items);
-                    got.unprocessed = page.unprocessed;
-                    if got.unprocessed.is_empty() {
-                        return Ok((got, Code::Throttled));
-                    }
-                    Error::new(Code::Throttled, "DynamoDB left keys unprocessed")
-                }
-                Some(Err(error)) => refusal(error)?,
-                None => return Ok((got, Code::DeadlineExceeded)),
+        let mut left = Left::default();
+        for (chunk, answer, answered_at) in answers {
+            let nothing = || BatchPage { items: Vec::new(), unprocessed: chunk.to_vec() };
+            let (page, code) = match answer {
+                Some(Ok(page)) => (page, Code::Throttled),
+                Some(Err(error)) => (nothing(), refusal(error)?.code()),
+                None => (nothing(), Code::DeadlineExceeded),
             };
-            if let Err(error) = attempts.pause(refused).await {
-                return Ok((got, error.code()));
+            let unprocessed = page.unprocessed.iter().collect::<HashSet<_>>();
+            let mut items = page.items.into_iter().collect::<HashMap<_, _>>();
+            for (home, (key, known)) in chunk.iter().filter_map(|at| homes.get_key_value(at)) {
+                let (key, generation) = (ItemKey::clone(key), known.metadata.generation);
+                let item = items.remove(home);
+                if unprocessed.contains(home) {
+                    left.keys.insert(key, code);
+                } else if !known.lease.is_live(answered_at) {
+                    // What was read after the lease is thrown away (protocol: "Lease").
+                    left.keys.insert(key, Code::Unavailable);
+                } else if item.as_ref().is_some_and(|item| item.generation > generation) {
+                    self.directory().forget(&key.partition);
+                    left.ahead = true;
+                    left.keys.insert(key, Code::MetadataBehind);
+                } else {
+                    progress.answered.insert((generation, home.clone()));
+                    if let Some(item) = item.filter(StoredItem::is_live) {
+                        progress.found.insert(key, item);
+                    }
+                }
             }
         }
+        // A copy in one shard answers for an item whose other possible shards were not read.
+        left.keys.retain(|key, _| !progress.found.contains_key(key));
+        Ok(left)
     }
+}
+
+/// What a batch read knows so far.
+#[derive(Default)]
+struct Progress {
+    found: BTreeMap<ItemKey, StoredItem>,
+    /// The places that were looked into, each with the layout by which it was one: an item of a
+    /// random collection is absent only after all of them.
+    answered: HashSet<(Generation, PhysicalKey)>,
+}
+
+/// The keys that a batch read could not settle, and why.
+#[derive(Default)]
+struct Left {
+    keys: BTreeMap<ItemKey, Code>,
+    /// An item showed that metadata is out of date.
+    ahead: bool,
 }
 
 fn refuse_duplicates<'a>(keys: impl Iterator<Item = &'a ItemKey>) -> Result<(), Error> {

@@ -95,7 +95,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
             let now_secs = self.clock.now().epoch_secs();
             let placement = self.settings.placement;
             let metadata = CollectionMetadata::first_write(partition.clone(), placement, now_secs);
-            match self.create(metadata).await {
+            match self.create(metadata, deadline).await {
                 Ok(known) => return Ok(known),
                 // Another writer was first: read what it created.
                 Err(StoreError::ConditionFailed { .. }) => {}
@@ -109,9 +109,17 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
     }
 
     /// Creates a collection, unless it exists: then [`StoreError::ConditionFailed`].
-    pub(crate) async fn create(&self, metadata: CollectionMetadata) -> Result<Known, StoreError> {
+    pub(crate) async fn create(
+        &self,
+        metadata: CollectionMetadata,
+        deadline: Deadline,
+    ) -> Result<Known, StoreError> {
         let before = self.clock.now();
-        let Dated { server_secs, .. } = self.store.create(&metadata).await?;
+        let answer = within(&self.clock, deadline, self.store.create(&metadata)).await;
+        let Dated { server_secs, .. } = answer.unwrap_or_else(|| {
+            let why = "the creation of the collection was not answered in time";
+            Err(StoreError::OutcomeUnknown(why.to_owned()))
+        })?;
         Ok(self.keep(metadata, Lease::new(before, server_secs, self.settings.lease_term)))
     }
 
@@ -144,7 +152,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         let now = self.clock.now();
         let mut cache = self.lock();
         let known = cache.get(partition)?;
-        if known.lease.is_live(now) {
+        if known.lease.is_fresh(now) {
             return Some(known.clone());
         }
         cache.pop(partition);

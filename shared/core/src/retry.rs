@@ -78,13 +78,17 @@ impl<'a, C: Clock, E: Entropy> Attempts<'a, C, E> {
     }
 }
 
-/// The future's output, or `None` if the deadline passes first.
+/// The future's output, or `None` if the deadline passes first. Past the deadline nothing is begun.
 pub(crate) async fn within<F: Future>(
     clock: &impl Clock,
     deadline: Deadline,
     future: F,
 ) -> Option<F::Output> {
-    let timeout = clock.sleep(deadline.remaining(clock.now()));
+    let left = deadline.remaining(clock.now());
+    if left.is_zero() {
+        return None;
+    }
+    let timeout = clock.sleep(left);
     match select(pin!(future), pin!(timeout)).await {
         Either::Left((output, _)) => Some(output),
         Either::Right(((), _)) => None,

@@ -38,7 +38,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
             let now_secs = self.directory.clock().now().epoch_secs();
             let metadata =
                 CollectionMetadata::pre_sharded(partition.clone(), placement, count, now_secs);
-            match self.directory.create(metadata).await {
+            match self.directory.create(metadata, deadline).await {
                 Ok(known) => return Ok(CollectionMetadata::clone(&known.metadata)),
                 Err(StoreError::ConditionFailed { .. }) => {
                     let why = "the collection exists already";

@@ -1,4 +1,4 @@
-use dynashard_keys::{ItemKey, PhysicalKey, ShardId};
+use dynashard_keys::{ItemKey, PhysicalKey, Placement, ShardId};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use crate::directory::{Directory, Known, refusal};
@@ -74,11 +74,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
         let version = self.draw_version();
         let mut attempts = self.attempts(deadline);
         loop {
-            let known = self.directory.find_or_create(&key.partition, deadline).await?;
+            let known = self.collection_to_put_into(key, precondition, deadline).await?;
             let shard = self.place(key, &known)?;
-            if precondition != Precondition::None {
-                refuse_random(&known, "If-Match and If-None-Match")?;
-            }
             let item = StoredItem {
                 attributes: item.attributes().clone(),
                 generation: known.metadata.generation,
@@ -92,6 +89,35 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
                 Step::Again => {}
             }
         }
+    }
+
+    /// The collection of a put. One that the put could not write to is not created: a refused put
+    /// leaves nothing behind.
+    async fn collection_to_put_into(
+        &self,
+        key: &ItemKey,
+        precondition: Precondition,
+        deadline: Deadline,
+    ) -> Result<Known, Error> {
+        let preconditions = "If-Match and If-None-Match need";
+        match precondition {
+            Precondition::None => {
+                return self.directory.find_or_create(&key.partition, deadline).await;
+            }
+            Precondition::Absent => {}
+            Precondition::Exists | Precondition::Version(_) => {
+                let known = self.directory.find(&key.partition, deadline).await?;
+                let known = known.ok_or_else(precondition_failed)?;
+                refuse_random(known.metadata.placement, preconditions)?;
+                return Ok(known);
+            }
+        }
+        if self.directory.find(&key.partition, deadline).await?.is_none() {
+            refuse_random(self.directory.settings().placement, preconditions)?;
+        }
+        let known = self.directory.find_or_create(&key.partition, deadline).await?;
+        refuse_random(known.metadata.placement, preconditions)?;
+        Ok(known)
     }
 
     /// Removes an item. That there was none is success, unless the precondition asks for one.
@@ -113,7 +139,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
             let Some(shard) = known.metadata.placement.home(key, known.metadata.number_of_shards)
             else {
                 if precondition != Precondition::None {
-                    refuse_random(&known, "If-Match")?;
+                    refuse_random(known.metadata.placement, "If-Match needs")?;
                 }
                 return self.delete_everywhere(key, deadline).await;
             };
@@ -141,7 +167,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
             let Some(known) = self.directory.find(&key.partition, deadline).await? else {
                 return Err(nothing_to_patch(precondition));
             };
-            refuse_random(&known, "PATCH")?;
+            refuse_random(known.metadata.placement, "PATCH needs")?;
             let shard = self.place(key, &known)?;
             let physical = key.at(shard, self.directory.settings().schema.separator);
             let Some(existing) =
@@ -204,8 +230,13 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
                     attempts.refresh().await?;
                     return Ok(None);
                 }
-                // What was read after the lease is thrown away (protocol: "Lease").
-                Ok(known.lease.is_live(self.clock().now()).then_some(item))
+                if !known.lease.is_live(self.clock().now()) {
+                    // What was read after the lease is thrown away (protocol: "Lease").
+                    let why = "the item could not be read within a metadata lease";
+                    attempts.pause(Error::new(Code::Unavailable, why)).await?;
+                    return Ok(None);
+                }
+                Ok(Some(item))
             }
             Some(Err(error)) => {
                 attempts.pause(refusal(error)?).await?;
@@ -261,6 +292,11 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
         deadline: Deadline,
         attempts: &mut Attempts<'_, C, E>,
     ) -> Result<Step, Error> {
+        if deadline.remaining(self.clock().now()).is_zero() {
+            // Nothing was sent, so there is no doubt about the outcome.
+            let why = "the time ran out before the write was sent";
+            return Err(Error::new(Code::DeadlineExceeded, why));
+        }
         let answer = within(self.clock(), deadline, self.items.write(write)).await;
         let in_lease = write.lease.is_live(self.clock().now());
         match answer {
@@ -339,13 +375,13 @@ pub(crate) fn check_phase(known: &Known) -> Result<(), Error> {
     }
 }
 
-fn refuse_random(known: &Known, what: &str) -> Result<(), Error> {
-    if known.metadata.placement.is_calculated() {
+fn refuse_random(placement: Placement, what_needs: &str) -> Result<(), Error> {
+    if placement.is_calculated() {
         return Ok(());
     }
     Err(Error::new(
         Code::NotForPlacement,
-        format!("{what} needs to know an item's shard, and the collection's placement is random"),
+        format!("{what_needs} to know an item's shard, and the collection's placement is random"),
     ))
 }
 

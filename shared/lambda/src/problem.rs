@@ -4,6 +4,10 @@ use serde::Serialize;
 
 use crate::Response;
 
+/// The most that a problem says. It may quote the request, which can be as large as an answer, and
+/// quoting makes it larger.
+const MAX_DETAIL_BYTES: usize = 1_000;
+
 /// An error as clients see it: `application/problem+json` (RFC 9457) with a stable code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
@@ -60,7 +64,11 @@ impl Problem {
         Self::of(404, "route_not_found", format!("there is no {method} {path}"))
     }
 
-    fn of(status: u16, code: &'static str, detail: String) -> Self {
+    fn of(status: u16, code: &'static str, mut detail: String) -> Self {
+        if detail.len() > MAX_DETAIL_BYTES {
+            detail.truncate(detail.floor_char_boundary(MAX_DETAIL_BYTES));
+            detail.push('…');
+        }
         Self { status, code, detail, internal: None }
     }
 }
@@ -170,5 +178,14 @@ mod tests {
         assert_eq!(retry_after(Code::Unavailable), (503, true));
         assert_eq!(retry_after(Code::OutcomeUnknown), (504, false));
         assert_eq!(retry_after(Code::Internal), (500, false));
+    }
+
+    #[test]
+    fn regression_a_problem_repeated_megabytes_of_the_request() {
+        let long = "é".repeat(2_000_000);
+        let detail = Problem::bad_parameter(format!("x{long}")).log_detail().to_owned();
+        assert_eq!(detail, format!("x{}…", "é".repeat(499)), "whole characters only");
+        let exact = "x".repeat(MAX_DETAIL_BYTES);
+        assert_eq!(Problem::bad_parameter(exact.clone()).log_detail(), exact);
     }
 }

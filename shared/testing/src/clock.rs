@@ -1,4 +1,8 @@
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use dynashard_core::Reading;
@@ -8,34 +12,44 @@ use dynashard_core::ports::Clock;
 /// epoch seconds.
 const START_SECS: u64 = 1_356_998_400;
 
-/// A clock that stands still until a test moves it. Clones show the same time.
+/// A clock that stands still until a test moves it, or until everybody sleeps on it. Clones show
+/// the same time.
 ///
-/// Sleeping on it moves it: a sleep ends at once, and its duration has passed. Back-off so takes no
-/// real time, and a deadline around a request that is never answered comes at once.
+/// When all that is left to do is to wait, time jumps to the end of the earliest sleep. Back-off so
+/// takes no real time, a deadline around a request that is never answered comes at once, and what
+/// sleeps side by side sleeps at the same time.
 #[derive(Debug, Clone)]
-pub struct ManualClock(Arc<Mutex<Times>>);
+pub struct ManualClock(Arc<Mutex<State>>);
 
-#[derive(Debug, Clone, Copy)]
-struct Times {
+#[derive(Debug)]
+struct State {
     boot: Duration,
     wall: Duration,
     server: Duration,
+    /// When each sleep ends, by its number, on the boot clock.
+    sleeps: BTreeMap<u64, Duration>,
+    sleeps_begun: u64,
+    /// Raised by whatever happens to the clock. While it rises, somebody is still at work.
+    activity: u64,
 }
 
 impl ManualClock {
     /// A clock at the start of 2013, an hour after boot.
     pub fn new() -> Self {
         let start = Duration::from_secs(START_SECS);
-        let times = Times { boot: Duration::from_hours(1), wall: start, server: start };
-        Self(Arc::new(Mutex::new(times)))
+        Self(Arc::new(Mutex::new(State {
+            boot: Duration::from_hours(1),
+            wall: start,
+            server: start,
+            sleeps: BTreeMap::new(),
+            sleeps_begun: 0,
+            activity: 0,
+        })))
     }
 
     /// Time passes, and all sources tell so.
     pub fn advance(&self, time: Duration) {
-        let mut times = self.lock();
-        times.boot += time;
-        times.wall += time;
-        times.server += time;
+        self.lock().advance(time);
     }
 
     /// The boot clock alone goes on.
@@ -53,7 +67,14 @@ impl ManualClock {
         self.lock().server += time;
     }
 
-    fn lock(&self) -> MutexGuard<'_, Times> {
+    /// Nobody but a sleeper that looks whether time has come may lock without being noticed.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        let mut state = self.lock_unnoticed();
+        state.activity += 1;
+        state
+    }
+
+    fn lock_unnoticed(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -64,13 +85,128 @@ impl Default for ManualClock {
     }
 }
 
+impl State {
+    fn advance(&mut self, time: Duration) {
+        self.boot += time;
+        self.wall += time;
+        self.server += time;
+    }
+}
+
 impl Clock for ManualClock {
     fn now(&self) -> Reading {
-        let Times { boot, wall, server } = *self.lock();
-        Reading { boot, wall, server_secs: Some(server.as_secs()) }
+        let state = self.lock();
+        Reading { boot: state.boot, wall: state.wall, server_secs: Some(state.server.as_secs()) }
     }
 
     async fn sleep(&self, duration: Duration) {
-        self.advance(duration);
+        Sleep::begin(self.clone(), duration).await;
+    }
+}
+
+struct Sleep {
+    clock: ManualClock,
+    number: u64,
+    until: Duration,
+    activity_seen: u64,
+}
+
+impl Sleep {
+    fn begin(clock: ManualClock, duration: Duration) -> Self {
+        let mut state = clock.lock();
+        let (number, until) = (state.sleeps_begun, state.boot + duration);
+        state.sleeps_begun += 1;
+        state.sleeps.insert(number, until);
+        drop(state);
+        Self { clock, number, until, activity_seen: 0 }
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let clock = self.clock.clone();
+        let mut state = clock.lock_unnoticed();
+        let left = self.until.saturating_sub(state.boot);
+        if !left.is_zero() {
+            // Between two polls everybody else had a turn; without activity, they all wait.
+            let all_wait = self.activity_seen == state.activity;
+            let is_earliest = state.sleeps.values().all(|until| *until >= self.until);
+            if !all_wait || !is_earliest {
+                self.activity_seen = state.activity;
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            state.advance(left);
+        }
+        Poll::Ready(())
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        self.clock.lock().sleeps.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::pin::pin;
+
+    use futures_util::future::{Either, join_all, select};
+
+    use super::*;
+    use crate::block_on;
+
+    /// The time since `start`, on which all sources agree.
+    fn elapsed(clock: &ManualClock, start: Reading) -> Duration {
+        let now = clock.now();
+        let elapsed = now.boot.saturating_sub(start.boot);
+        assert_eq!(elapsed, now.wall.saturating_sub(start.wall));
+        elapsed
+    }
+
+    #[test]
+    fn sleeps_end_in_the_order_of_their_ends_and_at_their_time() {
+        let clock = ManualClock::new();
+        let start = clock.now();
+        let ended = Mutex::new(Vec::new());
+        let sleepers = [30, 10, 20].map(|secs| {
+            let (clock, ended) = (&clock, &ended);
+            async move {
+                for _ in 0..2 {
+                    clock.sleep(Duration::from_secs(secs)).await;
+                    ended.lock().expect("no panic").push(elapsed(clock, start).as_secs());
+                }
+            }
+        });
+        block_on(join_all(sleepers));
+        assert_eq!(*ended.lock().expect("no panic"), [10, 20, 20, 30, 40, 60]);
+    }
+
+    #[test]
+    fn a_timeout_around_what_never_happens_comes_at_its_time() {
+        let clock = ManualClock::new();
+        let start = clock.now();
+        let timed_out = block_on(async {
+            let timeout = pin!(clock.sleep(Duration::from_secs(5)));
+            matches!(select(pin!(pending::<()>()), timeout).await, Either::Right(_))
+        });
+        assert!(timed_out);
+        assert_eq!(elapsed(&clock, start), Duration::from_secs(5));
+    }
+
+    #[test]
+    fn a_sleep_that_was_given_up_holds_nobody_up() {
+        let clock = ManualClock::new();
+        let start = clock.now();
+        let (short, long) = (Duration::from_secs(1), Duration::from_secs(9));
+        block_on(async {
+            let _ = select(pin!(clock.sleep(short)), pin!(clock.sleep(long))).await;
+            clock.sleep(long).await;
+        });
+        assert_eq!(elapsed(&clock, start), short + long);
     }
 }

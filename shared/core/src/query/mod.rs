@@ -230,8 +230,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         budget: PageBudget<'_>,
         deadline: Deadline,
     ) -> Result<QueryPage, Error> {
-        query.check(self.directory().settings().schema.sort_key_type)?;
-        let cursor = query.cursor.as_deref().map(|text| Cursor::decode(text, query)).transpose()?;
+        let sort_keys = self.directory().settings().schema.sort_key_type;
+        query.check(sort_keys)?;
+        let cursor = query.cursor.as_deref().map(|text| Cursor::decode(text, query, sort_keys));
+        let cursor = cursor.transpose()?;
         let mut attempts = Attempts::new(self.clock(), self.directory().entropy(), deadline);
         loop {
             let Some(known) = self.directory().find(&query.partition, deadline).await? else {

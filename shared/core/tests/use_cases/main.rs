@@ -3,6 +3,7 @@
 mod batch;
 mod cursors;
 mod directory;
+mod model;
 mod query;
 mod reader;
 mod scaler;

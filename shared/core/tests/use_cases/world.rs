@@ -21,6 +21,9 @@ pub(crate) type Reads = Reader<Store, Store, ManualClock, SeededEntropy>;
 /// T of the default settings.
 pub(crate) const LEASE: Duration = Duration::from_secs(5);
 
+/// How long operations may begin on a lease: the rest is kept for their answers.
+pub(crate) const FRESH: Duration = Duration::from_millis(3_750);
+
 /// What a request may take in these tests.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -103,6 +106,22 @@ impl World {
 
     pub(crate) fn stored(&self, key: &PhysicalKey) -> Option<String> {
         self.memory.stored(key).map(|item| text_of(&item))
+    }
+
+    /// Does a whole reshard at once: every item is at its new home under xxh64, and left a marker
+    /// where it was.
+    pub(crate) fn reshard(&self, generation: u64, shards: u32) {
+        let old = self.memory.contents();
+        self.lay_out(generation, shards, Placement::Xxh64);
+        for (at, _) in &old {
+            self.memory.place(at, marker(generation));
+        }
+        for (at, item) in old.into_iter().filter(|(_, item)| item.is_live()) {
+            let key = ItemKey::new(partition(), at.sort);
+            let home = Placement::Xxh64.home(&key, count(shards)).expect("a calculated placement");
+            let item = StoredItem { generation: Generation::new(generation), ..item };
+            self.memory.place(&key.at(home, self.settings.schema.separator), item);
+        }
     }
 
     /// An event that advances the clock.

@@ -1,0 +1,317 @@
+//! Batches of writes and of reads.
+
+use std::time::Duration;
+
+use dynashard_core::ports::{Clock, Consistency, StoreError};
+use dynashard_core::query::{PageBudget, Query};
+use dynashard_core::{
+    BatchGot, BatchOperation, BatchWritten, Code, Error, MAX_BATCH_GETS, MAX_BATCH_OPERATIONS,
+    NewItem, Settings, TableSchema,
+};
+use dynashard_keys::{ItemKey, PartitionKey, Placement};
+use dynashard_testing::{Fault, Operation, block_on};
+
+use crate::world::{
+    LEASE, TIMEOUT, World, attributes, code, home, in_shard, key, marker, metadata,
+    outcome_unknown, partition, resharding, shard, sort, stored,
+};
+
+fn names(n: usize) -> Vec<String> {
+    (0..n).map(|n| format!("{n:04}")).collect()
+}
+
+fn puts(world: &World, n: usize) -> Vec<BatchOperation> {
+    names(n).iter().map(|sk| BatchOperation::Put(world.new_item(sk, "new"))).collect()
+}
+
+fn write(world: &World, operations: Vec<BatchOperation>) -> BatchWritten {
+    let total = operations.len();
+    let outcome = block_on(world.writer().batch(operations, world.deadline())).expect("a batch");
+    assert_eq!(outcome.written + outcome.unprocessed.len(), total, "nothing is lost");
+    outcome
+}
+
+fn get_keys(world: &World, keys: Vec<ItemKey>) -> Result<BatchGot, Error> {
+    block_on(world.reader().batch_get(keys, Consistency::Strong, world.deadline()))
+}
+
+fn get(world: &World, names: &[String]) -> BatchGot {
+    get_keys(world, names.iter().map(|sk| key(sk)).collect()).expect("a batch")
+}
+
+/// The closures of a batch's streams once made its futures depend on one lifetime, so that no
+/// server could run them.
+#[test]
+fn regression_the_futures_of_batches_could_not_be_spawned() {
+    fn can_be_spawned<T: Send>(_: T) {}
+    let world = World::new();
+    let (writer, reader) = (world.writer(), world.reader());
+    can_be_spawned(writer.batch(Vec::new(), world.deadline()));
+    can_be_spawned(reader.batch_get(Vec::new(), Consistency::Strong, world.deadline()));
+    let query = Query::all(partition());
+    can_be_spawned(reader.query(&query, PageBudget::UNLIMITED, world.deadline()));
+}
+
+#[test]
+fn a_batch_of_the_greatest_size_is_written() {
+    let world = World::new();
+    world.lay_out(1, 16, Placement::Xxh64);
+    let outcome = write(&world, puts(&world, MAX_BATCH_OPERATIONS));
+    assert_eq!(outcome, BatchWritten { written: 1_000, unprocessed: Vec::new() });
+    let requests = world.memory.requests();
+    assert_eq!((requests.writes, requests.metadata_gets), (1_000, 1));
+    for sk in names(MAX_BATCH_OPERATIONS) {
+        assert_eq!(world.stored(&home(&sk, 16)).as_deref(), Some("new"));
+    }
+
+    let deletes = names(1_000).iter().map(|sk| BatchOperation::Delete(key(sk))).collect();
+    assert_eq!(write(&world, deletes).written, 1_000);
+    assert_eq!(world.memory.contents(), []);
+}
+
+#[test]
+fn what_is_no_batch_is_refused_before_anything_is_sent() {
+    let world = World::new();
+    let writer = world.writer();
+    let batch = |operations| code(block_on(writer.batch(operations, world.deadline())));
+    assert_eq!(batch(puts(&world, MAX_BATCH_OPERATIONS + 1)), Code::BadParameter);
+    let mut twice = puts(&world, 2);
+    twice.push(BatchOperation::Delete(key("0001")));
+    assert_eq!(batch(twice), Code::DuplicateKey);
+
+    let too_many = names(MAX_BATCH_GETS + 1).iter().map(|sk| key(sk)).collect();
+    assert_eq!(code(get_keys(&world, too_many)), Code::BadParameter);
+    assert_eq!(code(get_keys(&world, vec![key("a"), key("b"), key("a")])), Code::DuplicateKey);
+    assert_eq!(world.memory.requests().total(), 0);
+    assert_eq!(write(&world, Vec::new()), BatchWritten::default());
+    assert_eq!(get(&world, &[]), BatchGot::default());
+}
+
+#[test]
+fn a_hot_partition_key_does_not_hold_up_the_others() {
+    let world = World::new();
+    world.lay_out(1, 1, Placement::Xxh64);
+    world.store.throttle(shard(0));
+    let mut operations = puts(&world, 500);
+    let other = |n: usize| {
+        let partition = PartitionKey::new("JFK").expect("a valid partition key");
+        let key = ItemKey::new(partition, sort(&n.to_string()));
+        NewItem::new(key, attributes("new"), &TableSchema::default()).expect("a valid item")
+    };
+    operations.extend((0..30).map(|n| BatchOperation::Put(other(n))));
+    let outcome = write(&world, operations);
+    assert_eq!(outcome.written, 30);
+    assert!(outcome.unprocessed.iter().all(|(key, _)| key.partition.as_str() == "EWR"));
+    let late = [Code::Throttled, Code::DeadlineExceeded];
+    assert!(outcome.unprocessed.iter().all(|(_, code)| late.contains(code)));
+}
+
+#[test]
+fn each_operation_that_fails_is_listed_with_its_code() {
+    let world = World::new();
+    world.lay_out(1, 1, Placement::Xxh64);
+    world.store.script(
+        Operation::Write,
+        [
+            Fault::Refuse(outcome_unknown()),
+            Fault::ExecuteThen(outcome_unknown()),
+            Fault::Lose,
+            Fault::Refuse(StoreError::Misconfigured("no table".to_owned())),
+        ],
+    );
+    let mut outcome = write(&world, puts(&world, 4));
+    outcome.unprocessed.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let unknown = Code::OutcomeUnknown;
+    let expected = ["0000", "0001", "0002", "0003"]
+        .map(key)
+        .into_iter()
+        .zip([unknown, unknown, unknown, Code::Internal])
+        .collect::<Vec<_>>();
+    assert_eq!(outcome, BatchWritten { written: 0, unprocessed: expected });
+}
+
+#[test]
+fn what_the_deadline_leaves_is_listed_as_not_begun() {
+    let world = World::with(Settings { lease_term: TIMEOUT * 2, ..Settings::default() });
+    world.lay_out(1, 1, Placement::Xxh64);
+    let slow = || Fault::after(world.passing(Duration::from_millis(100)));
+    world.store.script(Operation::Write, (0..1_000).map(|_| slow()));
+    let start = world.clock.now().boot;
+    let outcome = write(&world, puts(&world, 1_000));
+    assert_eq!(world.clock.now().boot, start + TIMEOUT);
+    assert_eq!(outcome.written, 200, "ten a second for twenty seconds");
+    assert!(outcome.unprocessed.iter().all(|(_, code)| *code == Code::DeadlineExceeded));
+    assert_eq!(world.memory.contents().len(), outcome.written, "what was not begun is not there");
+}
+
+#[test]
+fn a_batch_whose_time_is_over_sends_nothing() {
+    let world = World::new();
+    let over = world.deadline_in(Duration::ZERO);
+    let outcome = block_on(world.writer().batch(puts(&world, 3), over)).expect("a batch");
+    let late = Code::DeadlineExceeded;
+    let expected = ["0000", "0001", "0002"].map(|sk| (key(sk), late)).to_vec();
+    assert_eq!(outcome, BatchWritten { written: 0, unprocessed: expected });
+    assert_eq!(world.memory.requests().total(), 0);
+}
+
+#[test]
+fn a_batch_goes_on_over_many_leases() {
+    let world = World::new();
+    world.lay_out(1, 1, Placement::Xxh64);
+    let slow = || Fault::before(world.passing(Duration::from_millis(200)));
+    world.store.script(Operation::Write, (0..1_000).map(|_| slow()));
+    let outcome = write(&world, puts(&world, 80));
+    assert_eq!(outcome.written, 80);
+    let reads = world.memory.requests().metadata_gets;
+    assert!((4..=5).contains(&reads), "{reads} metadata reads in sixteen seconds");
+}
+
+#[test]
+fn a_batch_read_finds_what_lives_at_home() {
+    let world = World::new();
+    world.lay_out(2, 4, Placement::Xxh64);
+    let names = names(MAX_BATCH_GETS);
+    let mut expected = Vec::new();
+    for (n, sk) in names.iter().enumerate() {
+        match n % 4 {
+            0 => expected.push((key(sk), world.place(sk, 2, 4))),
+            1 => world.memory.place(&home(sk, 4), marker(2)),
+            2 => {
+                let elsewhere = (0..4).map(|n| in_shard(sk, n)).find(|at| *at != home(sk, 4));
+                world.memory.place(&elsewhere.expect("three of them"), stored("misplaced", 2));
+            }
+            _ => {}
+        }
+    }
+    let mut keys = names.iter().map(|sk| key(sk)).collect::<Vec<_>>();
+    keys[99] = ItemKey::new(PartitionKey::new("none").expect("a partition key"), sort("a"));
+    let got = get_keys(&world, keys).expect("a batch");
+    assert_eq!(got, BatchGot { items: expected, unprocessed: Vec::new() });
+    assert_eq!(world.memory.requests().batch_gets, 1);
+}
+
+#[test]
+fn keys_that_were_left_over_are_asked_for_again() {
+    let world = World::new();
+    world.lay_out(1, 4, Placement::Xxh64);
+    let names = names(50);
+    for sk in &names {
+        world.place(sk, 1, 4);
+    }
+    world.memory.leave_unprocessed(20);
+    let memory = world.memory.clone();
+    let relief = Fault::before(move || memory.leave_unprocessed(0));
+    world.store.script(Operation::BatchGet, [Fault::throttle(), Fault::before(|| {}), relief]);
+    let got = get(&world, &names);
+    assert_eq!((got.items.len(), got.unprocessed.len()), (50, 0));
+    assert_eq!(world.store.attempts(Operation::BatchGet), 3);
+}
+
+#[test]
+fn regression_keys_left_over_for_longer_than_a_lease_failed_the_whole_batch() {
+    let world = World::new();
+    world.lay_out(1, 4, Placement::Xxh64);
+    let names = names(50);
+    for sk in &names {
+        world.place(sk, 1, 4);
+    }
+    let hot = shard(2);
+    world.store.throttle(hot.clone());
+    assert!(TIMEOUT > LEASE);
+    let got = get(&world, &names);
+    let is_hot = |key: &ItemKey| home(&key.sort.to_string(), 4).partition == hot;
+    assert!(got.items.iter().all(|(key, _)| !is_hot(key)));
+    assert!(got.unprocessed.iter().all(|(key, code)| is_hot(key) && *code == Code::Throttled));
+    assert_eq!(got.items.len() + got.unprocessed.len(), 50, "nothing is lost");
+    assert!(!got.items.is_empty() && !got.unprocessed.is_empty());
+
+    // Relief that comes after the first lease is in time.
+    let (store, clock) = (world.store.clone(), world.clock.clone());
+    let relief = Fault::before(move || {
+        clock.advance(LEASE * 2);
+        store.relieve(&hot);
+    });
+    world.store.script(Operation::BatchGet, [Fault::before(|| {}), relief]);
+    let got = get(&world, &names);
+    assert_eq!((got.items.len(), got.unprocessed.len()), (50, 0));
+}
+
+#[test]
+fn a_batch_read_that_is_not_answered_lists_its_keys() {
+    let world = World::new();
+    world.lay_out(1, 4, Placement::Xxh64);
+    world.store.script(Operation::BatchGet, [Fault::Lose]);
+    let got = get(&world, &names(3));
+    let expected = names(3).iter().map(|sk| (key(sk), Code::DeadlineExceeded)).collect();
+    assert_eq!(got, BatchGot { items: Vec::new(), unprocessed: expected });
+}
+
+#[test]
+fn what_a_batch_read_after_its_lease_is_read_again() {
+    let world = World::new();
+    world.lay_out(1, 1, Placement::Xxh64);
+    let item = world.place("a", 1, 1);
+    world.store.script(Operation::BatchGet, [Fault::after(world.passing(LEASE))]);
+    let got = get(&world, &["a".to_owned()]);
+    assert_eq!(got, BatchGot { items: vec![(key("a"), item)], unprocessed: Vec::new() });
+    assert_eq!(world.store.attempts(Operation::BatchGet), 2);
+    assert_eq!(world.memory.requests().metadata_gets, 2);
+}
+
+#[test]
+fn a_batch_read_that_finds_a_newer_generation_looks_again() {
+    let world = World::new();
+    world.lay_out(1, 1, Placement::Xxh64);
+    let names = names(20);
+    let (memory, layout) = (world.memory.clone(), names.clone());
+    let reshard = Fault::before(move || {
+        memory.place_metadata(metadata(3, 4, Placement::Xxh64));
+        for sk in &layout {
+            memory.place(&home(sk, 1), marker(3));
+            memory.place(&home(sk, 4), stored(sk, 3));
+        }
+    });
+    world.store.script(Operation::BatchGet, [reshard]);
+    let got = get(&world, &names);
+    assert_eq!((got.items.len(), got.unprocessed.len()), (20, 0));
+    assert_eq!(world.memory.requests().metadata_gets, 2);
+
+    world.lay_out(2, 4, Placement::Xxh64);
+    let behind = get_keys(&world, names.iter().map(|sk| key(sk)).collect());
+    assert_eq!(code(behind), Code::MetadataBehind);
+}
+
+#[test]
+fn a_random_item_is_found_wherever_it_is_and_unprocessed_while_a_shard_is_silent() {
+    let world = World::random();
+    world.lay_out(1, 8, Placement::Random);
+    for n in 1..=8 {
+        let sk = n.to_string();
+        world.memory.place(&in_shard(&sk, n), stored(&sk, 1));
+    }
+    let names = (1..=9).map(|n: u32| n.to_string()).collect::<Vec<_>>();
+    let got = get(&world, &names);
+    let found = got.items.iter().map(|(key, _)| key.sort.to_string()).collect::<Vec<_>>();
+    assert_eq!(found, ["1", "2", "3", "4", "5", "6", "7", "8"]);
+    assert_eq!(got.unprocessed, []);
+
+    world.store.throttle(shard(8));
+    let got = get(&world, &names);
+    assert_eq!(got.items.len(), 7);
+    let left = [(key("8"), Code::Throttled), (key("9"), Code::Throttled)];
+    assert_eq!(got.unprocessed, left, "either may be in the eighth");
+}
+
+#[test]
+fn a_collection_that_is_being_resharded_is_left_alone() {
+    for metadata in resharding() {
+        let world = World::new();
+        world.memory.place_metadata(metadata);
+        let outcome = write(&world, puts(&world, 2));
+        assert!(outcome.unprocessed.iter().all(|(_, code)| *code == Code::Resharding));
+        assert_eq!(outcome.written, 0);
+        assert_eq!(code(get_keys(&world, vec![key("a")])), Code::Resharding);
+        assert_eq!(world.memory.contents(), []);
+    }
+}

@@ -1,0 +1,167 @@
+//! What is known about collections, and for how long.
+
+use std::time::Duration;
+
+use dynashard_core::ports::{Clock, Dated, MetadataStore, StoreError};
+use dynashard_core::{CollectionMetadata, Deadline, Directory, Known, Settings};
+use dynashard_keys::{PartitionKey, Placement};
+use dynashard_testing::{Fault, ManualClock, MemoryStore, Operation, SeededEntropy, block_on};
+use futures_util::future::join_all;
+
+use crate::world::{FRESH, TIMEOUT, World, count, metadata, partition};
+
+/// A store whose answers take their time, so that requests can meet.
+struct Slow {
+    memory: MemoryStore,
+    clock: ManualClock,
+}
+
+impl Slow {
+    const ANSWER: Duration = Duration::from_millis(10);
+}
+
+impl MetadataStore for Slow {
+    async fn get(
+        &self,
+        partition: &PartitionKey,
+    ) -> Result<Dated<Option<CollectionMetadata>>, StoreError> {
+        let answer = MetadataStore::get(&self.memory, partition).await;
+        self.clock.sleep(Self::ANSWER).await;
+        answer
+    }
+
+    async fn create(&self, metadata: &CollectionMetadata) -> Result<Dated<()>, StoreError> {
+        let answer = self.memory.create(metadata).await;
+        self.clock.sleep(Self::ANSWER).await;
+        answer
+    }
+}
+
+fn slow() -> (MemoryStore, Directory<Slow, ManualClock, SeededEntropy>, Deadline) {
+    let clock = ManualClock::new();
+    let settings = Settings::default();
+    let memory = MemoryStore::new(clock.clone(), settings.schema.clone());
+    let store = Slow { memory: memory.clone(), clock: clock.clone() };
+    let deadline = Deadline::after(clock.now(), TIMEOUT);
+    (memory, Directory::new(store, clock, SeededEntropy::new(1), settings), deadline)
+}
+
+#[test]
+fn concurrent_operations_share_one_read() {
+    let (memory, directory, deadline) = slow();
+    memory.place_metadata(metadata(1, 4, Placement::Xxh64));
+    let partition = partition();
+    let finds = (0..50).map(|_| directory.find(&partition, deadline));
+    for found in block_on(join_all(finds)) {
+        let found = found.expect("a look-up").expect("the collection");
+        assert_eq!(*found.metadata, metadata(1, 4, Placement::Xxh64));
+    }
+    assert_eq!(memory.requests().metadata_gets, 1);
+}
+
+#[test]
+fn concurrent_first_writes_create_the_collection_once() {
+    let (memory, directory, deadline) = slow();
+    let partition = partition();
+    let finds = (0..50).map(|_| directory.find_or_create(&partition, deadline));
+    for found in block_on(join_all(finds)) {
+        assert_eq!(found.expect("a collection").metadata.number_of_shards, count(1));
+    }
+    let requests = memory.requests();
+    assert_eq!((requests.metadata_gets, requests.metadata_creates), (1, 1));
+}
+
+/// Whether a look-up finds the collection, and how many requests it costs.
+fn find(world: &World, look_up: &impl Fn() -> Option<Known>) -> (bool, u64) {
+    let before = world.memory.requests().metadata_gets;
+    let found = look_up().is_some();
+    (found, world.memory.requests().metadata_gets - before)
+}
+
+#[test]
+fn no_operation_begins_on_metadata_that_any_clock_says_is_old() {
+    for source in [ManualClock::advance, ManualClock::advance_boot, ManualClock::advance_wall] {
+        let world = World::new();
+        world.lay_out(1, 4, Placement::Xxh64);
+        let directory = world.directory();
+        let look_up =
+            || block_on(directory.find(&partition(), world.deadline())).expect("a look-up");
+        assert_eq!(find(&world, &look_up), (true, 1));
+        source(&world.clock, FRESH.checked_sub(Duration::from_nanos(1)).expect("longer"));
+        assert_eq!(find(&world, &look_up), (true, 0));
+        source(&world.clock, Duration::from_nanos(1));
+        assert_eq!(find(&world, &look_up), (true, 1));
+    }
+    // The server tells whole seconds: a difference of four may be little more than three.
+    let world = World::new();
+    world.lay_out(1, 4, Placement::Xxh64);
+    let directory = world.directory();
+    let look_up = || block_on(directory.find(&partition(), world.deadline())).expect("a look-up");
+    assert_eq!(find(&world, &look_up), (true, 1));
+    world.clock.advance_server(Duration::from_secs(4));
+    assert_eq!(find(&world, &look_up), (true, 0));
+    world.clock.advance_server(Duration::from_secs(1));
+    assert_eq!(find(&world, &look_up), (true, 1));
+}
+
+#[test]
+fn a_lease_counts_from_before_its_read_was_sent() {
+    let world = World::new();
+    world.lay_out(1, 4, Placement::Xxh64);
+    let directory = world.directory();
+    let look_up = || block_on(directory.find(&partition(), world.deadline())).expect("a look-up");
+    let slow = Fault::after(world.passing(Duration::from_secs(3)));
+    world.store.script(Operation::MetadataGet, [slow]);
+    assert_eq!(find(&world, &look_up), (true, 1));
+    assert_eq!(find(&world, &look_up), (true, 0));
+    world.clock.advance(Duration::from_secs(1));
+    assert_eq!(find(&world, &look_up), (true, 1), "four seconds after it was sent");
+}
+
+#[test]
+fn what_was_forgotten_is_read_again() {
+    let world = World::new();
+    world.lay_out(1, 4, Placement::Xxh64);
+    let directory = world.directory();
+    let look_up = || block_on(directory.find(&partition(), world.deadline())).expect("a look-up");
+    assert_eq!(find(&world, &look_up), (true, 1));
+    directory.forget(&partition());
+    assert_eq!(find(&world, &look_up), (true, 1));
+}
+
+#[test]
+fn absence_is_not_kept() {
+    let world = World::new();
+    let directory = world.directory();
+    let look_up = || block_on(directory.find(&partition(), world.deadline())).expect("a look-up");
+    assert_eq!(find(&world, &look_up), (false, 1));
+    assert_eq!(find(&world, &look_up), (false, 1));
+    world.lay_out(1, 4, Placement::Xxh64);
+    assert_eq!(find(&world, &look_up), (true, 1));
+}
+
+#[test]
+fn the_cache_keeps_the_collections_that_were_used_last() {
+    const KEPT: u32 = 10_000;
+    let world = World::new();
+    let directory = world.directory();
+    let partition = |n: u32| PartitionKey::new(n.to_string()).expect("a valid partition key");
+    let requests_of = |n| {
+        let before = world.memory.requests().metadata_gets;
+        let found = block_on(directory.find(&partition(n), world.deadline())).expect("a look-up");
+        assert!(found.is_some());
+        world.memory.requests().metadata_gets - before
+    };
+    for n in 0..=KEPT {
+        world.memory.place_metadata(CollectionMetadata::first_write(
+            partition(n),
+            Placement::Xxh64,
+            1,
+        ));
+    }
+    assert_eq!((0..KEPT).map(requests_of).sum::<u64>(), u64::from(KEPT));
+    assert_eq!((0..KEPT).map(requests_of).sum::<u64>(), 0, "all of them are kept");
+    assert_eq!(requests_of(KEPT), 1);
+    assert_eq!(requests_of(1), 0, "the second stays");
+    assert_eq!(requests_of(0), 1, "the first made room");
+}

@@ -1,0 +1,172 @@
+//! Reads of single items and of metadata.
+
+use std::time::Duration;
+
+use dynashard_core::ports::{Consistency, StoreError};
+use dynashard_core::{Code, Error, StoredItem};
+use dynashard_keys::Placement;
+use dynashard_testing::{Fault, Operation, Requests, block_on};
+
+use crate::world::{
+    LEASE, Reads, World, code, home, in_shard, key, marker, metadata, partition, resharding, shard,
+    stored, text_of,
+};
+
+fn get(world: &World, reader: &Reads, sk: &str) -> Result<StoredItem, Error> {
+    block_on(reader.get(&key(sk), Consistency::Strong, world.deadline()))
+}
+
+#[test]
+fn a_get_is_one_request_to_the_items_home() {
+    let world = World::new();
+    world.lay_out(1, 16, Placement::Xxh64);
+    let reader = world.reader();
+    for sk in ["a", "b", "c"] {
+        let item = world.place(sk, 1, 16);
+        assert_eq!(get(&world, &reader, sk), Ok(item));
+    }
+    let expected = Requests { gets: 3, metadata_gets: 1, ..Requests::default() };
+    assert_eq!(world.memory.requests(), expected);
+}
+
+#[test]
+fn what_is_no_live_item_is_not_found() {
+    let world = World::new();
+    let reader = world.reader();
+    assert_eq!(code(get(&world, &reader, "a")), Code::ItemNotFound, "no collection");
+    world.lay_out(2, 4, Placement::Xxh64);
+    assert_eq!(code(get(&world, &reader, "a")), Code::ItemNotFound, "no item");
+    for generation in [1, 2] {
+        world.memory.place(&home("a", 4), marker(generation));
+        assert_eq!(code(get(&world, &reader, "a")), Code::ItemNotFound, "a marker");
+    }
+    let elsewhere = (0..4).map(|n| in_shard("a", n)).find(|at| *at != home("a", 4));
+    world.memory.remove(&home("a", 4));
+    world.memory.place(&elsewhere.expect("three of them"), stored("misplaced", 2));
+    assert_eq!(code(get(&world, &reader, "a")), Code::ItemNotFound, "not at home");
+}
+
+#[test]
+fn an_item_that_is_ahead_makes_the_reader_look_again() {
+    let world = World::new();
+    world.lay_out(1, 1, Placement::Xxh64);
+    let reader = world.reader();
+    world.place("a", 1, 1);
+    get(&world, &reader, "a").expect("warms the cache");
+
+    // The collection was resharded; every old home holds a marker.
+    world.lay_out(3, 4, Placement::Xxh64);
+    for sk in ["a", "b", "c", "d"] {
+        world.memory.place(&home(sk, 1), marker(3));
+        let item = world.place(sk, 3, 4);
+        assert_eq!(get(&world, &reader, sk), Ok(item));
+    }
+    assert_eq!(world.memory.requests().metadata_gets, 2);
+}
+
+#[test]
+fn metadata_that_stays_behind_is_reported() {
+    let world = World::new();
+    world.lay_out(1, 1, Placement::Xxh64);
+    world.place("a", 2, 1);
+    assert_eq!(code(get(&world, &world.reader(), "a")), Code::MetadataBehind);
+    let reads = world.memory.requests().metadata_gets;
+    assert!((2..=7).contains(&reads), "{reads} metadata reads");
+}
+
+#[test]
+fn what_was_read_after_the_lease_is_read_again() {
+    let world = World::new();
+    world.lay_out(1, 1, Placement::Xxh64);
+    let reader = world.reader();
+    let item = world.place("a", 1, 1);
+    world.store.script(Operation::Get, [Fault::after(world.passing(LEASE))]);
+    assert_eq!(get(&world, &reader, "a"), Ok(item));
+    let expected = Requests { gets: 2, metadata_gets: 2, ..Requests::default() };
+    assert_eq!(world.memory.requests(), expected);
+
+    world.store.script(Operation::Get, (0..100).map(|_| Fault::after(world.passing(LEASE))));
+    assert_eq!(code(get(&world, &reader, "a")), Code::Unavailable, "it never comes in time");
+}
+
+#[test]
+fn a_throttled_read_is_sent_again_until_the_deadline() {
+    let world = World::new();
+    world.lay_out(1, 1, Placement::Xxh64);
+    let reader = world.reader();
+    let item = world.place("a", 1, 1);
+    world.store.script(Operation::Get, [Fault::throttle(), Fault::throttle()]);
+    assert_eq!(get(&world, &reader, "a"), Ok(item));
+
+    world.store.throttle(shard(0));
+    assert_eq!(code(get(&world, &reader, "a")), Code::Throttled);
+    world.store.relieve(&shard(0));
+    world.store.script(Operation::Get, [Fault::Lose]);
+    assert_eq!(code(get(&world, &reader, "a")), Code::Unavailable);
+}
+
+#[test]
+fn faults_that_another_attempt_would_not_cure_are_told_at_once() {
+    let why = || "why".to_owned();
+    for (error, expected) in [
+        (StoreError::Corrupt(why()), Code::CorruptData),
+        (StoreError::Misconfigured(why()), Code::Internal),
+        (StoreError::Rejected(why()), Code::Internal),
+    ] {
+        for operation in [Operation::MetadataGet, Operation::Get] {
+            let world = World::new();
+            world.lay_out(1, 1, Placement::Xxh64);
+            world.store.script(operation, [Fault::Refuse(error.clone())]);
+            assert_eq!(code(get(&world, &world.reader(), "a")), expected);
+            assert_eq!(world.store.attempts(operation), 1);
+        }
+    }
+}
+
+#[test]
+fn an_item_of_a_random_collection_is_looked_for_in_every_shard() {
+    let world = World::random();
+    world.lay_out(1, 8, Placement::Random);
+    let reader = world.reader();
+    for n in 1..=8 {
+        let sk = n.to_string();
+        world.memory.place(&in_shard(&sk, n), stored(&sk, 1));
+        assert_eq!(text_of(&get(&world, &reader, &sk).expect("the item")), sk);
+    }
+    assert_eq!(code(get(&world, &reader, "9")), Code::ItemNotFound);
+    assert_eq!(world.memory.requests().gets, 9 * 8);
+
+    world.store.throttle(shard(8));
+    assert_eq!(code(get(&world, &reader, "9")), Code::Throttled, "it may be in the eighth");
+}
+
+#[test]
+fn the_metadata_of_a_collection_is_read_once_a_lease() {
+    let world = World::new();
+    let reader = world.reader();
+    let collection = || block_on(reader.collection(&partition(), world.deadline()));
+    assert_eq!(code(collection()), Code::CollectionNotFound);
+    world.lay_out(1, 4, Placement::Jump);
+    for _ in 0..10 {
+        assert_eq!(collection(), Ok(metadata(1, 4, Placement::Jump)));
+        world.clock.advance(Duration::from_secs(1));
+    }
+    // At the beginning, and after four and eight seconds.
+    assert_eq!(world.memory.requests().metadata_gets, 1 + 3);
+    for metadata in resharding() {
+        world.memory.place_metadata(metadata.clone());
+        world.clock.advance(LEASE);
+        assert_eq!(collection(), Ok(metadata), "it can be looked at in every phase");
+    }
+}
+
+#[test]
+fn a_collection_that_is_being_resharded_is_not_read_from() {
+    for metadata in resharding() {
+        let world = World::new();
+        world.memory.place_metadata(metadata);
+        world.place("a", 1, 1);
+        assert_eq!(code(get(&world, &world.reader(), "a")), Code::Resharding);
+        assert_eq!(world.memory.requests().gets, 0);
+    }
+}

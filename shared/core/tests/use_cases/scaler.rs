@@ -1,0 +1,134 @@
+//! Pre-sharding, and what this version says to a request for another count.
+
+use std::collections::BTreeSet;
+
+use dynashard_core::{
+    Code, CollectionMetadata, Error, Generation, HistoryEntry, Phase, Precondition, Settings,
+};
+use dynashard_keys::Placement;
+use dynashard_testing::{Fault, Operation, block_on};
+
+use crate::world::{World, code, count, outcome_unknown, partition};
+
+fn create(
+    world: &World,
+    placement: Option<Placement>,
+    shards: u32,
+) -> Result<CollectionMetadata, Error> {
+    let scaler = world.scaler();
+    block_on(scaler.create_collection(&partition(), placement, count(shards), world.deadline()))
+}
+
+#[test]
+fn a_collection_is_created_with_the_count_that_its_placement_needs() {
+    for (placement, requested, gets) in [
+        (None, 1, 1),
+        (None, 3, 4),
+        (Some(Placement::Xxh64), 129, 256),
+        (Some(Placement::Jump), 3, 3),
+        (Some(Placement::Random), 7, 7),
+    ] {
+        let world = World::new();
+        let created = create(&world, placement, requested).expect("a new collection");
+        let expected = CollectionMetadata {
+            partition: partition(),
+            number_of_shards: count(gets),
+            last_updated_secs: 1_356_998_400,
+            shard_history: vec![HistoryEntry { at_secs: 1_356_998_400, count: count(gets) }],
+            generation: Generation::new(1),
+            phase: Phase::Stable,
+            placement: placement.unwrap_or_default(),
+            rev: 1,
+            min_shards: count(gets),
+        };
+        assert_eq!(created, expected);
+        assert_eq!(world.memory.stored_metadata(&partition()), Some(expected));
+    }
+}
+
+#[test]
+fn a_count_that_the_stack_does_not_allow_is_refused() {
+    let settings = Settings { max_shards: count(100), ..Settings::default() };
+    // 65 shards make 128 under xxh64.
+    for (placement, requested, is_allowed) in [
+        (Placement::Jump, 100, true),
+        (Placement::Jump, 101, false),
+        (Placement::Xxh64, 64, true),
+        (Placement::Xxh64, 65, false),
+    ] {
+        let world = World::with(settings.clone());
+        let created = create(&world, Some(placement), requested);
+        if is_allowed {
+            created.expect("a new collection");
+        } else {
+            assert_eq!(code(created), Code::BadShardCount);
+            assert_eq!(world.memory.requests().total(), 0);
+        }
+    }
+}
+
+#[test]
+fn a_collection_that_exists_is_not_created_again() {
+    let world = World::new();
+    let item = world.new_item("a", "new");
+    block_on(world.writer().put(&item, Precondition::None, world.deadline())).expect("a put");
+    assert_eq!(code(create(&world, None, 8)), Code::CollectionExists);
+    let kept = world.memory.stored_metadata(&partition()).expect("metadata");
+    assert_eq!(kept.number_of_shards, count(1));
+}
+
+#[test]
+fn writers_use_the_collection_as_it_was_created() {
+    let world = World::new();
+    create(&world, Some(Placement::Jump), 5).expect("a new collection");
+    let writer = world.writer();
+    let mut used = BTreeSet::new();
+    for n in 0..100 {
+        let item = world.new_item(&n.to_string(), "new");
+        let put = writer.put(&item, Precondition::None, world.deadline());
+        let written = block_on(put).expect("a put");
+        assert_eq!(Placement::Jump.home(item.key(), count(5)), Some(written.shard));
+        used.insert(written.shard.get());
+    }
+    assert!(used.iter().eq(&[0, 1, 2, 3, 4]), "{used:?}");
+}
+
+#[test]
+fn a_creation_is_repeated_only_if_it_was_refused() {
+    let world = World::new();
+    world.store.script(Operation::MetadataCreate, [Fault::throttle(), Fault::throttle()]);
+    create(&world, None, 8).expect("a new collection");
+    assert_eq!(world.store.attempts(Operation::MetadataCreate), 3);
+
+    for fault in [Fault::Refuse(outcome_unknown()), Fault::ExecuteThen(outcome_unknown())] {
+        let world = World::new();
+        world.store.script(Operation::MetadataCreate, [fault]);
+        assert_eq!(code(create(&world, None, 8)), Code::OutcomeUnknown);
+        assert_eq!(world.store.attempts(Operation::MetadataCreate), 1);
+    }
+}
+
+#[test]
+fn regression_a_creation_that_was_never_answered_hung_past_the_deadline() {
+    for fault in [Fault::Lose, Fault::ExecuteUnanswered] {
+        let world = World::new();
+        world.store.script(Operation::MetadataCreate, [fault]);
+        assert_eq!(code(create(&world, None, 8)), Code::OutcomeUnknown);
+        assert_eq!(world.store.attempts(Operation::MetadataCreate), 1);
+    }
+}
+
+#[test]
+fn the_count_of_a_running_collection_is_not_changed() {
+    let world = World::new();
+    let scaler = world.scaler();
+    let request = |shards| {
+        code(block_on(scaler.request_count(&partition(), count(shards), world.deadline())))
+    };
+    assert_eq!(request(4), Code::CollectionNotFound);
+    world.lay_out(1, 2, Placement::Xxh64);
+    assert_eq!(request(4), Code::ReshardUnavailable);
+    assert_eq!(request(257), Code::BadShardCount);
+    let kept = world.memory.stored_metadata(&partition()).expect("metadata");
+    assert_eq!(kept.number_of_shards, count(2));
+}
