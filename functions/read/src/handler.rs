@@ -8,8 +8,8 @@ use dynashard_lambda::view::{CollectionView, Unprocessed};
 use dynashard_lambda::{Handler, Problem, Request, Response, body, headers};
 use serde::Serialize;
 
-/// A page ends before its body passes 5 MB, which leaves a sixth of what Lambda can answer for a
-/// last large item and the envelope.
+/// A page ends before its items take 5 MB of Lambda's answer, and so before its body does. That
+/// leaves a sixth of what Lambda can answer for the cursor and the envelope.
 const MAX_PAGE_BYTES: usize = 5_000_000;
 
 pub(crate) struct ReadHandler<I, M, C, E> {
@@ -47,7 +47,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> ReadHandler<I, M, C, 
         let mut left_out = Vec::new();
         got.items.retain(|(key, item)| {
             let json = ItemJson { partition: &key.partition, sort: &key.sort, item, format };
-            let more = json.text_bytes();
+            let more = json.payload_bytes();
             let fits = bytes == 0 || bytes + more <= MAX_PAGE_BYTES;
             if fits {
                 bytes += more;
@@ -83,7 +83,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> ReadHandler<I, M, C, 
         let partition = &query.partition;
         let measure = |sort: &SortKey, item: &StoredItem| {
             let comma = 1;
-            ItemJson { partition, sort, item, format }.text_bytes() + comma
+            ItemJson { partition, sort, item, format }.payload_bytes() + comma
         };
         let budget = PageBudget { max_bytes: MAX_PAGE_BYTES, measure: &measure };
         let page = self.reader.query(&query, budget, deadline).await?;

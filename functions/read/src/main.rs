@@ -4,6 +4,8 @@
 #![recursion_limit = "256"]
 
 mod handler;
+#[cfg(test)]
+mod tests;
 
 use dynashard_core::Reader;
 use dynashard_lambda::Config;

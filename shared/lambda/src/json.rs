@@ -19,6 +19,9 @@ use serde_json::value::RawValue;
 
 use crate::{Format, Problem};
 
+/// As many zeros as JavaScript writes before it turns to exponents.
+const MAX_ZEROS: usize = 20;
+
 /// The members of a JSON object, each as it was written.
 pub type Members<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
 
@@ -304,8 +307,28 @@ fn too_deep() -> String {
     format!("nests deeper than DynamoDB's {MAX_DEPTH} levels")
 }
 
+/// A number in plain notation, unless it needs more than [`MAX_ZEROS`] zeros: then it is whole digits
+/// and an exponent. DynamoDB keeps `1e125` in two bytes, and an item of such numbers with all their
+/// zeros would fit no answer.
+fn number_text(number: &Number) -> String {
+    let plain = number.to_string();
+    let (sign, digits) = plain.strip_prefix('-').map_or(("", &*plain), |digits| ("-", digits));
+    if let Some(fraction) = digits.strip_prefix("0.") {
+        let digits = fraction.trim_start_matches('0');
+        if fraction.len() - digits.len() > MAX_ZEROS {
+            return format!("{sign}{digits}e-{}", fraction.len());
+        }
+    } else {
+        let zeros = digits.len() - digits.trim_end_matches('0').len();
+        if zeros > MAX_ZEROS {
+            return format!("{sign}{}e{zeros}", &digits[..digits.len() - zeros]);
+        }
+    }
+    plain
+}
+
 fn raw_number<S: Serializer>(number: &Number, serializer: S) -> Result<S::Ok, S::Error> {
-    RawValue::from_string(number.to_string())
+    RawValue::from_string(number_text(number))
         .map_err(serde::ser::Error::custom)?
         .serialize(serializer)
 }
@@ -329,7 +352,7 @@ impl Serialize for Plain<'_> {
             AttributeValue::NumberSet(set) => {
                 let mut seq = serializer.serialize_seq(Some(set.len()))?;
                 for number in set {
-                    let raw = RawValue::from_string(number.to_string())
+                    let raw = RawValue::from_string(number_text(number))
                         .map_err(serde::ser::Error::custom)?;
                     seq.serialize_element(&raw)?;
                 }
@@ -350,7 +373,7 @@ impl Serialize for DynamoDb<'_> {
         let mut map = serializer.serialize_map(Some(1))?;
         match self.0 {
             AttributeValue::String(text) => map.serialize_entry("S", text)?,
-            AttributeValue::Number(number) => map.serialize_entry("N", &number.to_string())?,
+            AttributeValue::Number(number) => map.serialize_entry("N", &number_text(number))?,
             AttributeValue::Binary(bytes) => map.serialize_entry("B", &STANDARD.encode(bytes))?,
             AttributeValue::Bool(value) => map.serialize_entry("BOOL", value)?,
             AttributeValue::Null => map.serialize_entry("NULL", &true)?,
@@ -363,7 +386,7 @@ impl Serialize for DynamoDb<'_> {
             }
             AttributeValue::StringSet(set) => map.serialize_entry("SS", set)?,
             AttributeValue::NumberSet(set) => {
-                map.serialize_entry("NS", &set.iter().map(Number::to_string).collect::<Vec<_>>())?;
+                map.serialize_entry("NS", &set.iter().map(number_text).collect::<Vec<_>>())?;
             }
             AttributeValue::BinarySet(set) => {
                 map.serialize_entry(
@@ -408,11 +431,28 @@ mod tests {
 
     #[test]
     fn numbers_keep_all_their_digits() {
-        let text = r#"{"n":-0.00000012345678901234567890123456789012345678,"m":1e30}"#;
+        let text = r#"{"n":-0.00000012345678901234567890123456789012345678,"m":1e20}"#;
         let attributes = read(text, Format::Plain).expect("valid");
         let written = write(&attributes, Format::Plain);
         assert!(written.contains("-0.00000012345678901234567890123456789012345678"), "{written}");
-        assert!(written.contains(&format!("1{}", "0".repeat(30))), "{written}");
+        assert!(written.contains("\"m\":100000000000000000000,"), "{written}");
+    }
+
+    #[test]
+    fn regression_numbers_of_two_bytes_took_a_hundred_and_twenty_six() {
+        for (number, text) in [
+            ("1e125", "1e125"),
+            ("-1.5e21", "-1500000000000000000000"),
+            ("-1.5e22", "-15e21"),
+            ("1e-21", "0.000000000000000000001"),
+            ("-1.5e-22", "-15e-23"),
+            ("0", "0"),
+            ("-0.0", "0"),
+        ] {
+            let number = number.parse::<Number>().expect("a number");
+            assert_eq!(number_text(&number), text);
+            assert_eq!(text.parse(), Ok(number));
+        }
     }
 
     #[test]
@@ -474,7 +514,7 @@ mod tests {
     }
 
     fn value(plain: bool) -> impl Strategy<Value = AttributeValue> {
-        let number = "-?(0|[1-9][0-9]{0,18})(\\.[0-9]{1,10})?"
+        let number = "-?(0|[1-9][0-9]{0,18})(\\.[0-9]{1,10})?(e-?[0-9]{1,2})?"
             .prop_map(|text| text.parse::<Number>().expect("number"));
         let common = prop_oneof![
             "\\PC{0,10}".prop_map(AttributeValue::String),

@@ -1,0 +1,453 @@
+use std::iter;
+use std::sync::{Arc, Mutex};
+
+use dynashard_core::ports::{
+    BatchPage, Consistency, ItemStore, ShardPage, ShardQuery, StoreError, Write,
+};
+use dynashard_core::{Generation, Phase, Reader, StoredItem};
+use dynashard_keys::{PartitionKey, PhysicalKey, Placement, Separator, ShardCount, ShardId};
+use dynashard_lambda::Format;
+use dynashard_testing::{Fault, Operation};
+use serde_json::{Value, json};
+
+use super::handler;
+use super::harness::{
+    Answer, Call, FLIGHT, MAX_LAMBDA_PAYLOAD_BYTES, MakeFault, OLD_ETAG, SECRET, STACK_FAULTS,
+    Store, World, unreachable_table,
+};
+use crate::handler::ReadHandler;
+
+const PK: &str = "EWR";
+const SK: &str = "2013-01-01T10:00:00Z#UA1545";
+
+fn get() -> Call {
+    Call::new(&format!("GET /item?{FLIGHT}"))
+}
+
+fn batch(body: &Value) -> Call {
+    Call::new("POST /batch-get").json(body.to_string())
+}
+
+fn query(parameters: &str) -> Call {
+    Call::new(&format!("GET /query?{parameters}"))
+}
+
+/// One request to each route, about what is there.
+fn calls() -> [Call; 5] {
+    [
+        get(),
+        batch(&json!({ "keys": [{ "pk": PK, "sk": SK }] })),
+        query("pk=EWR"),
+        Call::new("POST /query").json(json!({ "pk": PK, "strategy": "parallel" }).to_string()),
+        Call::new("GET /collection?pk=EWR"),
+    ]
+}
+
+/// The sort keys of the items in an answer.
+fn sort_keys(answer: &Answer) -> Vec<Value> {
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    answer.body["items"].as_array().expect("items").iter().map(|item| item["sk"].clone()).collect()
+}
+
+/// All pages of a query, and the sort keys that they hold.
+fn pages(world: &World, parameters: &str) -> (usize, Vec<Value>) {
+    let (mut count, mut keys, mut cursor) = (0, Vec::new(), String::new());
+    loop {
+        // Each page is read by another execution environment.
+        let answer = Answer::of(&handler(world), &query(&format!("{parameters}{cursor}")));
+        count += 1;
+        keys.extend(sort_keys(&answer));
+        match answer.body["cursor"].as_str() {
+            Some(text) => cursor = format!("&cursor={text}"),
+            None => return (count, keys),
+        }
+    }
+}
+
+#[test]
+fn an_item_comes_with_its_key_and_its_entity_tag() {
+    let world = World::of_flights();
+    let answer = Answer::of(&handler(&world), &get());
+    assert_eq!((answer.status, answer.header("etag")), (200, Some(OLD_ETAG)));
+    assert_eq!((&answer.body["pk"], &answer.body["sk"]), (&json!(PK), &json!(SK)));
+    assert!(!answer.text.contains("_ds_"), "{}", answer.text);
+}
+
+#[test]
+fn dynamodb_json_is_for_those_who_ask_for_it() {
+    let world = World::of_flights();
+    let item = r#"{"b":{"B":"AAEC"},"ns":{"NS":["1","2.5"]},"ss":{"SS":["x"]},"z":{"NULL":true}}"#;
+    world.item_in(Format::DynamoDb, PK, SK, item);
+    let plain = json!({ "pk": PK, "sk": SK, "b": "AAEC", "ns": [1, 2.5], "ss": ["x"], "z": null });
+    let mut typed = serde_json::from_str::<Value>(item).expect("JSON");
+    typed["pk"] = json!({ "S": PK });
+    typed["sk"] = json!({ "S": SK });
+    for (accept, media_type, expected) in [
+        ("*/*", "application/json", &plain),
+        ("application/json", "application/json", &plain),
+        ("application/x-amz-json-1.0", "application/x-amz-json-1.0", &typed),
+        ("text/html, Application/X-Amz-Json-1.0;q=0.9", "application/x-amz-json-1.0", &typed),
+    ] {
+        let of = |call: Call| Answer::of(&handler(&world), &call.header("accept", accept));
+        let answer = of(get());
+        assert_eq!(answer.header("content-type"), Some(media_type), "{accept}");
+        assert_eq!(&answer.body, expected, "{accept}");
+        let answer = of(batch(&json!({ "keys": [{ "pk": PK, "sk": SK }] })));
+        assert_eq!(&answer.body["items"], &json!([expected]), "{accept}");
+        let answer = of(query("pk=EWR&limit=1"));
+        assert_eq!(&answer.body["items"], &json!([expected]), "{accept}");
+    }
+}
+
+#[test]
+fn number_sort_keys_are_json_numbers_in_numeric_order() {
+    let world = World::of_numbers();
+    world.collection(PK, Placement::Xxh64, 4);
+    let digits = "12345678901234567890123456789012345678";
+    for sk in ["10", "9", "-1.5", digits, "0"] {
+        world.item(PK, sk, "{}");
+    }
+    let answer = Answer::of(&handler(&world), &query("pk=EWR"));
+    let item = |sk: &str| format!(r#"{{"pk":"EWR","sk":{sk}}}"#);
+    let items = ["-1.5", "0", "9", "10", digits].map(item).join(",");
+    assert!(answer.text.starts_with(&format!(r#"{{"items":[{items}],"#)), "{}", answer.text);
+    let (_, keys) = pages(&world, "pk=EWR&limit=1&from=0.0&to=1e1&order=desc");
+    assert_eq!(keys, [json!(10), json!(9), json!(0)]);
+
+    let answer = Answer::of(&handler(&world), &Call::new("GET /item?pk=EWR&sk=%2B9.0"));
+    assert_eq!(answer.text, item("9"));
+    let keys = r#"{"keys":[{"pk":"EWR","sk":1e1}]}"#;
+    let answer = Answer::of(&handler(&world), &Call::new("POST /batch-get").json(keys));
+    assert_eq!(answer.text, format!(r#"{{"items":[{}],"unprocessed":[]}}"#, item("10")));
+}
+
+#[test]
+fn a_query_returns_every_item_once_whatever_the_page_size() {
+    let world = World::of_flights();
+    let all = ["T10:00:00Z#UA1545", "T10:00:00Z#UA1696", "T11:00:00Z#B6343"];
+    let all = all.map(|rest| json!(format!("2013-01-01{rest}")));
+    for limit in 1..=4 {
+        let ordered = pages(&world, &format!("pk=EWR&limit={limit}"));
+        assert_eq!(ordered.1, all, "limit {limit}");
+        let (_, mut descending) = pages(&world, &format!("pk=EWR&limit={limit}&order=desc"));
+        descending.reverse();
+        assert_eq!(descending, all, "limit {limit}");
+        let (_, mut parallel) = pages(&world, &format!("pk=EWR&limit={limit}&strategy=parallel"));
+        parallel.sort_by_key(Value::to_string);
+        assert_eq!(parallel, all, "limit {limit}");
+    }
+    let (_, prefix) = pages(&world, "pk=EWR&begins_with=2013-01-01T10");
+    assert_eq!(prefix, all[..2]);
+    let (_, between) = pages(&world, "pk=EWR&from=2013-01-01T10:00:00Z%23UA1696&to=2014");
+    assert_eq!(between, all[1..]);
+}
+
+#[test]
+fn a_posted_query_is_the_same_query() {
+    let world = World::of_flights();
+    let got = Answer::of(&handler(&world), &query("pk=EWR&limit=1&order=desc&consistent=true"));
+    let body = r#"{"pk":"EWR","limit":1,"order":"desc","consistent":true,"cursor":null}"#;
+    let posted = Answer::of(&handler(&world), &Call::new("POST /query").json(body));
+    assert_eq!(posted.text, got.text);
+    let cursor = &got.body["cursor"];
+    let next = json!({ "pk": PK, "limit": "1", "order": "desc", "cursor": cursor }).to_string();
+    let next = Answer::of(&handler(&world), &Call::new("POST /query").json(next));
+    assert_eq!(sort_keys(&next), ["2013-01-01T10:00:00Z#UA1696"]);
+}
+
+/// The main table, and the consistency that was asked of it.
+struct Watched {
+    store: Store,
+    asked: Arc<Mutex<Vec<Consistency>>>,
+}
+
+impl Watched {
+    fn note(&self, consistency: Consistency) {
+        self.asked.lock().expect("no test panics here").push(consistency);
+    }
+}
+
+impl ItemStore for Watched {
+    async fn get(
+        &self,
+        key: &PhysicalKey,
+        consistency: Consistency,
+    ) -> Result<Option<StoredItem>, StoreError> {
+        self.note(consistency);
+        ItemStore::get(&self.store, key, consistency).await
+    }
+
+    async fn write(&self, _: &Write) -> Result<(), StoreError> {
+        panic!("the read function wrote")
+    }
+
+    async fn batch_get(
+        &self,
+        keys: &[PhysicalKey],
+        consistency: Consistency,
+    ) -> Result<BatchPage, StoreError> {
+        self.note(consistency);
+        self.store.batch_get(keys, consistency).await
+    }
+
+    async fn query(&self, query: &ShardQuery) -> Result<ShardPage, StoreError> {
+        self.note(query.consistency);
+        self.store.query(query).await
+    }
+}
+
+#[test]
+fn reads_are_strongly_consistent_where_the_client_asks_for_it_and_only_there() {
+    let posted = |consistent: Value| {
+        Call::new("POST /query").json(json!({ "pk": PK, "consistent": consistent }).to_string())
+    };
+    let keys = json!([{ "pk": PK, "sk": SK }]);
+    for (strong, calls) in [
+        (
+            true,
+            [
+                Call::new(&format!("GET /item?{FLIGHT}&consistent=true")),
+                batch(&json!({ "keys": keys, "consistent": true })),
+                query("pk=EWR&consistent=true"),
+                query("pk=EWR&consistent=true&strategy=parallel"),
+                posted(json!(true)),
+            ],
+        ),
+        (
+            false,
+            [
+                Call::new(&format!("GET /item?{FLIGHT}&consistent=false")),
+                batch(&json!({ "keys": keys })),
+                query("pk=EWR"),
+                query("pk=EWR&strategy=parallel"),
+                posted(json!(false)),
+            ],
+        ),
+    ] {
+        let expected = if strong { Consistency::Strong } else { Consistency::Eventual };
+        for call in calls {
+            let world = World::of_flights();
+            let asked = Arc::default();
+            let store = Watched { store: world.store.clone(), asked: Arc::clone(&asked) };
+            let handler = ReadHandler::new(Reader::new(store, world.directory()));
+            assert_eq!(Answer::of(&handler, &call).status, 200);
+            let asked = asked.lock().expect("no test panics here");
+            assert!(!asked.is_empty(), "{call:?}");
+            assert!(asked.iter().all(|consistency| *consistency == expected), "{call:?}");
+        }
+    }
+}
+
+#[test]
+fn an_expired_cursor_is_410_and_an_ordered_one_never_expires() {
+    let world = World::of_flights();
+    let next = |strategy: &str| {
+        let first = format!("pk=EWR&limit=1&strategy={strategy}");
+        let answer = Answer::of(&handler(&world), &query(&first));
+        query(&format!("{first}&cursor={}", answer.body["cursor"].as_str().expect("more")))
+    };
+    let (ordered, parallel) = (next("ordered"), next("parallel"));
+    // The collection was resharded to the same count: only its generation tells.
+    let partition = PartitionKey::new(PK).expect("pk");
+    let mut metadata = world.memory.stored_metadata(&partition).expect("metadata");
+    metadata.generation = Generation::new(3);
+    world.memory.place_metadata(metadata);
+    Answer::of(&handler(&world), &parallel).assert_problem(410, "cursor_expired", "parallel");
+    let answer = Answer::of(&handler(&world), &ordered);
+    assert_eq!(sort_keys(&answer), ["2013-01-01T10:00:00Z#UA1696"]);
+}
+
+#[test]
+fn what_was_never_written_is_an_empty_page_or_not_found() {
+    let world = World::of_flights();
+    let answer = Answer::of(&handler(&world), &query("pk=LGA"));
+    let empty = r#"{"items":[],"cursor":null,"shards":1,"items_read":0,"consumed_rcu":0.0}"#;
+    assert_eq!((answer.status, answer.text.as_str()), (200, empty));
+    for (line, code) in [
+        ("GET /item?pk=LGA&sk=1", "item_not_found"),
+        ("GET /item?pk=EWR&sk=1", "item_not_found"),
+        ("GET /collection?pk=LGA", "collection_not_found"),
+    ] {
+        Answer::of(&handler(&world), &Call::new(line)).assert_problem(404, code, line);
+    }
+    let absent = json!({ "keys": [{ "pk": "LGA", "sk": "1" }, { "pk": PK, "sk": "1" }] });
+    let answer = Answer::of(&handler(&world), &batch(&absent));
+    assert_eq!(answer.text, r#"{"items":[],"unprocessed":[]}"#);
+}
+
+#[test]
+fn an_empty_batch_asks_for_nothing() {
+    let world = World::of_flights();
+    let answer = Answer::of(&handler(&world), &batch(&json!({ "keys": [] })));
+    assert_eq!(answer.text, r#"{"items":[],"unprocessed":[]}"#);
+    assert_eq!(world.memory.requests().total(), 0);
+}
+
+#[test]
+fn items_of_random_placement_are_found_in_any_shard() {
+    let world = World::of_random_placement();
+    let answer = Answer::of(&handler(&world), &Call::new("GET /item?pk=log&sk=1"));
+    assert_eq!((answer.status, &answer.body["a"]), (200, &json!(1)));
+    let answer =
+        Answer::of(&handler(&world), &batch(&json!({ "keys": [{ "pk": "log", "sk": "1" }] })));
+    assert_eq!(sort_keys(&answer), ["1"]);
+    assert_eq!(pages(&world, "pk=log"), (1, vec![json!("1")]));
+}
+
+#[test]
+fn a_batch_lists_the_keys_that_a_hot_partition_kept_back() {
+    let world = World::of_flights();
+    let jfk = PartitionKey::new("JFK").expect("pk");
+    world.store.throttle(jfk.at(ShardId::new(0), Separator::Hash));
+    let sk = "2013-01-01T10:00:00Z#AA1141";
+    let keys = json!({ "keys": [{ "pk": "JFK", "sk": sk }, { "pk": PK, "sk": SK }] });
+    let answer = Answer::of(&handler(&world), &batch(&keys));
+    assert_eq!(sort_keys(&answer), [SK]);
+    let unprocessed = json!([{ "pk": "JFK", "sk": sk, "code": "throttled" }]);
+    assert_eq!(answer.body["unprocessed"], unprocessed);
+}
+
+/// Every request to either table fails so.
+fn always(world: &World, fault: impl Fn() -> Fault) {
+    for operation in [Operation::Get, Operation::BatchGet, Operation::Query, Operation::MetadataGet]
+    {
+        world.store.script(operation, iter::repeat_with(&fault).take(10_000));
+    }
+}
+
+#[test]
+fn a_hot_partition_is_429_with_retry_after() {
+    let world = World::of_flights();
+    let ewr = PartitionKey::new(PK).expect("pk");
+    (0..8).for_each(|shard| world.store.throttle(ewr.at(ShardId::new(shard), Separator::Hash)));
+    for call in [get(), query("pk=EWR"), query("pk=EWR&strategy=parallel")] {
+        let answer = Answer::of(&handler(&world), &call);
+        answer.assert_problem(429, "throttled", "a throttle that does not end");
+    }
+}
+
+#[test]
+fn tables_that_do_not_answer_are_503_with_retry_after() {
+    let faults: [MakeFault; 2] = [unreachable_table, || Fault::Lose];
+    for fault in faults {
+        for call in calls() {
+            let world = World::of_flights();
+            always(&world, fault);
+            let answer = Answer::of(&handler(&world), &call);
+            answer.assert_problem(503, "unavailable", "a table that does not answer");
+        }
+    }
+}
+
+#[test]
+fn a_layout_that_this_version_cannot_follow_is_503() {
+    let world = World::of_flights();
+    let partition = PartitionKey::new(PK).expect("pk");
+    let mut metadata = world.memory.stored_metadata(&partition).expect("metadata");
+    let [from, to] = [8, 16].map(|count| ShardCount::new(count).expect("a count"));
+    metadata.phase = Phase::Move { from, to };
+    world.memory.place_metadata(metadata);
+    let [get, batch, query, post, collection] = calls();
+    for call in [get, batch, query, post] {
+        let answer = Answer::of(&handler(&world), &call);
+        answer.assert_problem(503, "resharding", "a reshard");
+    }
+    let answer = Answer::of(&handler(&world), &collection);
+    assert_eq!((answer.status, &answer.body["state"]), (200, &json!("move")));
+}
+
+#[test]
+fn faults_of_the_stack_are_500_and_say_nothing() {
+    for (code, error) in STACK_FAULTS {
+        let refuse = || Fault::Refuse(error(SECRET.to_owned()));
+        for call in calls() {
+            let world = World::of_flights();
+            world.store.script(Operation::MetadataGet, [refuse()]);
+            Answer::of(&handler(&world), &call).assert_problem(500, code, "metadata");
+        }
+        for call in &calls()[..4] {
+            let world = World::of_flights();
+            for operation in [Operation::Get, Operation::BatchGet, Operation::Query] {
+                world.store.script(operation, [refuse()]);
+            }
+            Answer::of(&handler(&world), call).assert_problem(500, code, "items");
+        }
+    }
+}
+
+/// A collection of sixty items of some 130 KB, each of which is mostly quotation marks once it is
+/// JSON.
+fn world_of_quotes() -> World {
+    let world = World::of_flights();
+    let words = vec!["\"x\""; 32_000].join(",");
+    for at in 0..60 {
+        world.item("JFK", &format!("{at:02}"), &format!("{{\"words\":[{words}]}}"));
+    }
+    world
+}
+
+#[test]
+fn regression_a_page_of_quotes_did_not_fit_lambdas_answer() {
+    let world = world_of_quotes();
+    for strategy in ["ordered", "parallel"] {
+        let parameters = format!("pk=JFK&limit=1000&strategy={strategy}");
+        let first = Answer::of(&handler(&world), &query(&parameters));
+        assert!(first.payload_bytes < MAX_LAMBDA_PAYLOAD_BYTES, "{}", first.payload_bytes);
+        assert!(first.text.len() > 1_000_000, "a page is not made smaller than it need be");
+        let (_, keys) = pages(&world, &parameters);
+        assert_eq!(keys.len(), 61, "nothing is lost between the pages");
+    }
+}
+
+#[test]
+fn regression_a_batch_of_quotes_did_not_fit_lambdas_answer() {
+    let world = world_of_quotes();
+    let keys = (0..60).map(|at| json!({ "pk": "JFK", "sk": format!("{at:02}") }));
+    let keys = json!({ "keys": keys.collect::<Vec<_>>() });
+    let answer = Answer::of(&handler(&world), &batch(&keys));
+    assert!(answer.payload_bytes < MAX_LAMBDA_PAYLOAD_BYTES, "{}", answer.payload_bytes);
+    let unprocessed = answer.body["unprocessed"].as_array().expect("a list");
+    assert!(unprocessed.iter().all(|key| key["code"] == "answer_full"));
+    assert_eq!(sort_keys(&answer).len() + unprocessed.len(), 60);
+}
+
+#[test]
+fn regression_the_largest_item_of_short_values_did_not_fit_lambdas_answer() {
+    // What DynamoDB keeps in the fewest bytes for its length as text. An item holds some 399 KB.
+    for (value, stored_bytes) in [
+        (r#"{"N":"1e125"}"#, 3),
+        (r#"{"N":"-1e-130"}"#, 4),
+        (r#"{"N":"1e20"}"#, 3),
+        (r#"{"S":""}"#, 1),
+        (r#"{"S":"\u0001"}"#, 2),
+        (r#"{"BOOL":false}"#, 2),
+        (r#"{"NULL":true}"#, 2),
+        (r#"{"M":{}}"#, 4),
+    ] {
+        let world = World::of_flights();
+        let values = vec![value; 408_000 / stored_bytes].join(",");
+        let item = format!(r#"{{"a":{{"L":[{values}]}}}}"#);
+        world.item_in(Format::DynamoDb, PK, SK, &item);
+        for accept in ["application/json", "application/x-amz-json-1.0"] {
+            let answer = Answer::of(&handler(&world), &get().header("accept", accept));
+            assert!(answer.payload_bytes < MAX_LAMBDA_PAYLOAD_BYTES, "{value} as {accept}");
+        }
+    }
+}
+
+#[test]
+fn regression_a_problem_repeated_megabytes_of_the_request() {
+    let world = World::of_flights();
+    let long = "\"".repeat(2_000_000);
+    for body in [
+        json!({ "pk": PK, "strategy": long }),
+        json!({ "pk": PK, "order": long }),
+        json!({ "pk": PK, "limit": long }),
+        json!({ "pk": PK, (long.as_str()): 1 }),
+    ] {
+        let call = Call::new("POST /query").json(body.to_string());
+        let answer = Answer::of(&handler(&world), &call);
+        assert_eq!(answer.status, 400);
+        assert!(answer.payload_bytes < 10_000, "{}", answer.payload_bytes);
+    }
+}

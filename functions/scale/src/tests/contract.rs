@@ -1,0 +1,145 @@
+use std::iter;
+
+use dynashard_core::{CollectionMetadata, Settings};
+use dynashard_keys::{PartitionKey, Placement};
+use dynashard_testing::{Fault, Operation};
+use serde_json::json;
+
+use super::handler;
+use super::harness::{
+    Answer, Call, MAX_LAMBDA_PAYLOAD_BYTES, MakeFault, SECRET, STACK_FAULTS, UNKNOWN_OUTCOMES,
+    World, unreachable_table,
+};
+
+fn create(body: &str) -> Call {
+    Call::new("PUT /collection?pk=LGA").json(body)
+}
+
+fn scale() -> Call {
+    Call::new("POST /collection/scale?pk=EWR").json(r#"{"number_of_shards":16}"#)
+}
+
+fn metadata(world: &World, pk: &str) -> Option<CollectionMetadata> {
+    world.memory.stored_metadata(&PartitionKey::new(pk).expect("pk"))
+}
+
+#[test]
+fn a_collection_is_created_with_the_count_that_its_placement_makes_of_the_request() {
+    for (body, placement, count) in [
+        ("{}", Placement::Xxh64, 1),
+        (r#"{"number_of_shards":1}"#, Placement::Xxh64, 1),
+        (r#"{"number_of_shards":12}"#, Placement::Xxh64, 16),
+        (r#"{"number_of_shards":256}"#, Placement::Xxh64, 256),
+        (r#"{"number_of_shards":12,"placement":"jump"}"#, Placement::Jump, 12),
+        (r#"{"number_of_shards":3,"placement":"random"}"#, Placement::Random, 3),
+        (r#"{"placement":"random"}"#, Placement::Random, 1),
+    ] {
+        let world = World::new(Settings::default());
+        let answer = Answer::of(&handler(&world), &create(body));
+        assert_eq!(answer.status, 201, "{body}");
+        let expected = json!({
+            "pk": "LGA",
+            "number_of_shards": count,
+            "generation": 1,
+            "state": "stable",
+            "placement": placement.as_str(),
+            "last_updated": 1_356_998_400,
+            "shard_history": [{ "at": 1_356_998_400, "count": count }],
+        });
+        assert_eq!(answer.body, expected, "{body}");
+        let stored = metadata(&world, "LGA").expect("metadata");
+        assert_eq!((stored.placement, stored.number_of_shards.get()), (placement, count), "{body}");
+        assert_eq!(stored.min_shards.get(), count, "a floor for automatic shrinking");
+    }
+}
+
+#[test]
+fn without_a_placement_the_stacks_own_is_taken() {
+    let world = World::new(Settings { placement: Placement::Jump, ..Settings::default() });
+    let answer = Answer::of(&handler(&world), &create(r#"{"number_of_shards":5}"#));
+    assert_eq!(answer.body["placement"], "jump");
+    assert_eq!(answer.body["number_of_shards"], 5);
+}
+
+#[test]
+fn an_existing_collection_is_left_as_it_is() {
+    let world = World::of_flights();
+    let before = metadata(&world, "EWR");
+    // An environment that has read the collection, and one that has not.
+    let knowing = handler(&world);
+    Answer::of(&knowing, &scale()).assert_problem(409, "reshard_unavailable", "EWR");
+    for handler in [knowing, handler(&world)] {
+        let call = Call::new("PUT /collection?pk=EWR").json(r#"{"number_of_shards":16}"#);
+        Answer::of(&handler, &call).assert_problem(409, "collection_exists", "EWR");
+    }
+    assert_eq!(metadata(&world, "EWR"), before);
+}
+
+#[test]
+fn another_count_is_a_clear_conflict_until_resharding_lands() {
+    let world = World::of_flights();
+    let before = world.snapshot();
+    for count in [1, 8, 9, 256] {
+        let body = format!(r#"{{"number_of_shards":{count}}}"#);
+        let call = Call::new("POST /collection/scale?pk=EWR").json(body);
+        let answer = Answer::of(&handler(&world), &call);
+        answer.assert_problem(409, "reshard_unavailable", &count.to_string());
+        let detail = answer.body["detail"].as_str().expect("a detail");
+        assert!(detail.contains("8 shards"), "{detail}");
+    }
+    let absent = Call::new("POST /collection/scale?pk=LGA").json(r#"{"number_of_shards":8}"#);
+    Answer::of(&handler(&world), &absent).assert_problem(404, "collection_not_found", "LGA");
+    assert_eq!(world.snapshot(), before);
+}
+
+#[test]
+fn a_throttled_table_is_429_and_one_that_is_gone_503_with_retry_after() {
+    let faults: [(u64, &str, MakeFault); 2] =
+        [(429, "throttled", Fault::throttle), (503, "unavailable", unreachable_table)];
+    for (status, code, fault) in faults {
+        for call in [create("{}"), scale()] {
+            let world = World::of_flights();
+            for operation in [Operation::MetadataGet, Operation::MetadataCreate] {
+                world.store.script(operation, iter::repeat_with(fault).take(10_000));
+            }
+            Answer::of(&handler(&world), &call).assert_problem(status, code, code);
+            assert_eq!(metadata(&world, "LGA"), None);
+        }
+    }
+}
+
+#[test]
+fn a_creation_whose_fate_is_unknown_is_504_without_retry_after() {
+    for (what, fault) in UNKNOWN_OUTCOMES {
+        let world = World::of_flights();
+        world.store.script(Operation::MetadataCreate, [fault()]);
+        let answer = Answer::of(&handler(&world), &create("{}"));
+        answer.assert_problem(504, "outcome_unknown", what);
+        assert_eq!(world.store.attempts(Operation::MetadataCreate), 1, "{what}");
+    }
+}
+
+#[test]
+fn faults_of_the_stack_are_500_and_say_nothing() {
+    for (code, error) in STACK_FAULTS {
+        for call in [create("{}"), scale()] {
+            let world = World::of_flights();
+            for operation in [Operation::MetadataGet, Operation::MetadataCreate] {
+                world.store.script(operation, [Fault::Refuse(error(SECRET.to_owned()))]);
+            }
+            let answer = Answer::of(&handler(&world), &call);
+            answer.assert_problem(500, code, "a fault of the stack");
+        }
+    }
+}
+
+#[test]
+fn regression_a_problem_repeated_megabytes_of_the_request() {
+    let world = World::of_flights();
+    let long = "\"".repeat(2_000_000);
+    for body in [json!({ "placement": long }), json!({ "number_of_shards": long })] {
+        let answer = Answer::of(&handler(&world), &create(&body.to_string()));
+        assert_eq!(answer.status, 400);
+        assert!(answer.payload_bytes < MAX_LAMBDA_PAYLOAD_BYTES, "{}", answer.payload_bytes);
+    }
+}

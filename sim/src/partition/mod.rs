@@ -1,0 +1,388 @@
+//! When DynamoDB throttles: tables, their indexes, and the partitions behind both.
+//!
+//! A partition is a range of hashed partition keys. [`Partitions`] cuts the hashes of every table,
+//! and of every global secondary index, into equal ranges and meters each by itself:
+//!
+//! - A partition takes 1,000 write and 3,000 read units a second, each kind metered alone, whatever
+//!   the table's mode (Developer Guide: "Best practices for designing and using partition keys
+//!   effectively in DynamoDB"; "Key range throughput exceeded (hot partitions)"). The units refill
+//!   continuously, and one second's worth is all that can be saved up: burst capacity does not lift
+//!   this limit (AWS re:Post: "How does DynamoDB handle spiky workloads in short intervals?").
+//! - A provisioned table or index has its own limit beside those of its partitions. What it leaves
+//!   unused is banked, up to 300 seconds of it, and may be spent at any rate (Developer Guide:
+//!   "DynamoDB burst and adaptive capacity"). A new one has one second's worth: it left nothing
+//!   unused yet.
+//!
+//! # What is admitted
+//!
+//! A request is admitted if every limit that it meets holds what the request asks of it in all, or
+//! else holds as much as it ever can. The second case lets a large item or transaction pass a limit
+//! smaller than itself: the limit then is in debt, and admits nothing until time has paid. AWS does
+//! not say how it treats these; without the rule such a request could never pass. While smaller
+//! requests keep a limit from filling up, the large one waits.
+//!
+//! A request is refused or admitted as a whole, and a refused one consumes nothing. So a transaction
+//! is one request, and each item of a batch one of its own. A write is one request with the writes
+//! that it brings to indexes: an index without capacity throttles its table's writes (Developer
+//! Guide: "Using Global Secondary Indexes in DynamoDB", "Write capacity units").
+//!
+//! Where the true cost is known only after the engine has answered, admit the smallest possible one
+//! and [`Partitions::charge`] the rest.
+//!
+//! # What is not modelled
+//!
+//! Partitions do not split for heat, on-demand tables have neither a ramp nor a maximum throughput,
+//! and the account has no quota.
+
+mod bucket;
+mod draft;
+mod meter;
+mod refusal;
+mod tally;
+
+pub use refusal::{Limit, LimitHit, Refusal};
+pub use tally::{Counts, ThrottledKey};
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::num::NonZeroU32;
+use std::ops::Range;
+use std::time::Duration;
+
+use twox_hash::XxHash64;
+
+use crate::Units;
+use draft::Draft;
+use meter::{Meter, Table};
+use tally::Tally;
+
+/// The limits of one machine's DynamoDB: AWS's own unless set otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Into how many ranges the hashes of each table and index are cut.
+    pub partitions: NonZeroU32,
+    /// What one partition writes, in units a second.
+    pub partition_wcu: NonZeroU32,
+    /// What one partition reads, in units a second.
+    pub partition_rcu: NonZeroU32,
+    /// For how many seconds a provisioned table keeps unused capacity. The second that runs counts
+    /// among them, so 0 and 1 both mean no burst.
+    pub burst_secs: u32,
+}
+
+impl Limits {
+    /// The partition that holds a partition key: the index of its range.
+    ///
+    /// The hash is XXH64 under a seed of its own, so that nothing about a key's range follows from
+    /// the shard that the key names.
+    pub fn partition_of(&self, partition_key: &str) -> u32 {
+        let hash = XxHash64::oneshot(RANGE_SEED, partition_key.as_bytes());
+        // The high half of the product is uniform over 0..partitions, and grows with the hash.
+        let scaled = (u128::from(hash) * u128::from(self.partitions.get())) >> 64;
+        u32::try_from(scaled).unwrap_or(u32::MAX)
+    }
+
+    const fn partition_units(&self, kind: Kind) -> NonZeroU32 {
+        match kind {
+            Kind::Read => self.partition_rcu,
+            Kind::Write => self.partition_wcu,
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        const PARTITIONS: NonZeroU32 = NonZeroU32::new(4_096).expect("positive");
+        const PARTITION_WCU: NonZeroU32 = NonZeroU32::new(1_000).expect("positive");
+        const PARTITION_RCU: NonZeroU32 = NonZeroU32::new(3_000).expect("positive");
+        Self {
+            partitions: PARTITIONS,
+            partition_wcu: PARTITION_WCU,
+            partition_rcu: PARTITION_RCU,
+            burst_secs: 300,
+        }
+    }
+}
+
+/// Arbitrary, but not 0: placement hashes under that.
+const RANGE_SEED: u64 = 0x6b65_795f_7261_6e67;
+
+/// Which of its two capacities an operation consumes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Read units.
+    Read,
+    /// Write units.
+    Write,
+}
+
+/// The capacity mode of a table or global secondary index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Throughput {
+    /// `PAY_PER_REQUEST`: only partitions limit.
+    OnDemand,
+    /// `PROVISIONED`
+    Provisioned {
+        /// `ReadCapacityUnits`, a second.
+        rcu: NonZeroU32,
+        /// `WriteCapacityUnits`, a second.
+        wcu: NonZeroU32,
+    },
+}
+
+/// What has capacity of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Resource<'a> {
+    /// The table's name.
+    pub table: &'a str,
+    /// The global secondary index's name; `None` for the table itself. A local secondary index has
+    /// no capacity of its own: it consumes its table's.
+    pub index: Option<&'a str>,
+}
+
+impl<'a> Resource<'a> {
+    /// A table.
+    pub const fn table(table: &'a str) -> Self {
+        Self { table, index: None }
+    }
+
+    /// A global secondary index of a table.
+    pub const fn index(table: &'a str, index: &'a str) -> Self {
+        Self { table, index: Some(index) }
+    }
+}
+
+impl fmt::Display for Resource<'_> {
+    /// As it ends an ARN: `table/Flights/index/ByDay`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "table/{}", self.table)?;
+        self.index.map_or(Ok(()), |index| write!(f, "/index/{index}"))
+    }
+}
+
+/// What one request asks of one partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Demand<'a> {
+    /// The table or index.
+    pub resource: Resource<'a>,
+    /// The partition key in that table or index, as [`key_text`](crate::capacity::key_text) gives
+    /// it. For a page of a `Scan`, the one where it begins.
+    pub partition_key: &'a str,
+    /// The sort key, where the request names one. Limits do not look at it; reports of throttled
+    /// items do.
+    pub sort_key: Option<&'a str>,
+    /// Read or write.
+    pub kind: Kind,
+    /// How much. A demand of nothing is always admitted and never counted.
+    pub units: Units,
+}
+
+/// The limits of all tables of one endpoint, and what passed and met them.
+///
+/// `now` is the time since any fixed moment. Counts are kept by its whole seconds, so the Unix epoch
+/// makes them CloudWatch's timestamps. A `now` before an earlier one counts as that one.
+///
+/// Memory is bounded. A partition takes some only while it is not full; counts are kept for
+/// [`Partitions::COUNT_HISTORY_SECS`], and throttled keys for
+/// [`Partitions::KEY_HISTORY_SECS`], the most throttled [`Partitions::KEYS_PER_SECOND`] of each
+/// second.
+#[derive(Debug, Clone)]
+pub struct Partitions {
+    limits: Limits,
+    tables: BTreeMap<String, Table>,
+    latest: Duration,
+}
+
+impl Partitions {
+    /// How long counts are kept, in seconds: as long as CloudWatch keeps what it has by the second
+    /// (CloudWatch API: `GetMetricStatistics`).
+    pub const COUNT_HISTORY_SECS: u64 = 3 * 60 * 60;
+    /// How long throttled keys are kept, in seconds.
+    pub const KEY_HISTORY_SECS: u64 = 30 * 60;
+    /// How many throttled partition keys, and how many throttled items, are told apart within a
+    /// second, for each resource and kind. Contributor Insights reports at most 25 of a period.
+    pub const KEYS_PER_SECOND: usize = 64;
+
+    /// No tables yet.
+    pub const fn new(limits: Limits) -> Self {
+        Self { limits, tables: BTreeMap::new(), latest: Duration::ZERO }
+    }
+
+    /// The limits that all tables share.
+    pub const fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Creates a table with its global secondary indexes, or changes their throughput. Indexes that
+    /// are not named are gone.
+    ///
+    /// A provisioned limit keeps what it has banked when its rate changes, as far as it fits; one
+    /// that is new begins with one second's worth. Partitions do not notice.
+    pub fn set_table<'a>(
+        &mut self,
+        now: Duration,
+        name: &str,
+        throughput: Throughput,
+        indexes: impl IntoIterator<Item = (&'a str, Throughput)>,
+    ) {
+        self.advance(now);
+        let (now, burst_secs) = (self.latest, self.limits.burst_secs);
+        let table = self.tables.entry(name.to_owned()).or_default();
+        table.own.set_throughput(now, throughput, burst_secs);
+        let mut old = std::mem::take(&mut table.indexes);
+        for (index, throughput) in indexes {
+            let mut meter = old.remove(index).unwrap_or_default();
+            meter.set_throughput(now, throughput, burst_secs);
+            table.indexes.insert(index.to_owned(), meter);
+        }
+    }
+
+    /// Forgets a table, its indexes and their counts.
+    pub fn remove_table(&mut self, name: &str) {
+        self.tables.remove(name);
+    }
+
+    /// Admits a request as a whole, or refuses it as a whole and says which limits it met.
+    ///
+    /// Demands on tables and indexes that were not [set](Self::set_table) are neither limited nor
+    /// counted: the engine does not know them either, and refuses them itself.
+    pub fn admit(&mut self, now: Duration, demands: &[Demand<'_>]) -> Result<(), Refusal> {
+        self.advance(now);
+        let mut draft = self.draft(demands);
+        let hits: Vec<_> = demands
+            .iter()
+            .enumerate()
+            .filter_map(|(at, demand)| Some(LimitHit::new(at, demand, draft.refuses(demand)?)))
+            .collect();
+        if !hits.is_empty() {
+            for hit in &hits {
+                let demand = &demands[hit.demand];
+                self.tally(demand, |tally, second| tally.throttled(second, demand, hit.limit));
+            }
+            return Err(Refusal { hits });
+        }
+        self.take(draft);
+        for demand in demands {
+            self.tally(demand, |tally, second| tally.admitted(second, demand.units));
+        }
+        Ok(())
+    }
+
+    /// Takes what an admitted request turned out to cost beyond what was admitted, into debt where
+    /// a limit holds less. The work is done, so there is nothing left to refuse.
+    pub fn charge(&mut self, now: Duration, demands: &[Demand<'_>]) {
+        self.advance(now);
+        let draft = self.draft(demands);
+        self.take(draft);
+        for demand in demands {
+            self.tally(demand, |tally, second| tally.charged(second, demand.units));
+        }
+    }
+
+    /// What was consumed and throttled in these whole seconds.
+    pub fn counts(&self, resource: Resource<'_>, kind: Kind, seconds: Range<u64>) -> Counts {
+        self.per_second(resource, kind, seconds).map(|(_, counts)| counts).sum()
+    }
+
+    /// The same for each second in which there was anything, in order.
+    pub fn per_second(
+        &self,
+        resource: Resource<'_>,
+        kind: Kind,
+        seconds: Range<u64>,
+    ) -> impl Iterator<Item = (u64, Counts)> {
+        let meter = self.meter(resource).map(|meter| meter.of(kind));
+        meter.into_iter().flat_map(move |side| side.tally.per_second(seconds.clone()))
+    }
+
+    /// The partition keys that were throttled most in these whole seconds, with how often: at most
+    /// `limit`, the most throttled first.
+    ///
+    /// This is the rule `DynamoDBContributorInsights-PKT`. Counts are exact while a second throttles
+    /// at most [`Self::KEYS_PER_SECOND`] keys. Beyond, a key that made up more than its share of a
+    /// second's throttles is never missed, and its count for that second is too high by at most
+    /// that share.
+    pub fn throttled_partition_keys(
+        &self,
+        resource: Resource<'_>,
+        kinds: &[Kind],
+        seconds: Range<u64>,
+        limit: usize,
+    ) -> Vec<(ThrottledKey, u64)> {
+        tally::most_throttled(self.tallies(resource, kinds), Tally::partition_keys, &seconds, limit)
+    }
+
+    /// The same for items, by partition key and sort key: the rule
+    /// `DynamoDBContributorInsights-SKT`. Demands without a sort key are not among them.
+    pub fn throttled_items(
+        &self,
+        resource: Resource<'_>,
+        kinds: &[Kind],
+        seconds: Range<u64>,
+        limit: usize,
+    ) -> Vec<(ThrottledKey, u64)> {
+        tally::most_throttled(self.tallies(resource, kinds), Tally::items, &seconds, limit)
+    }
+
+    /// Time does not go back, and whatever is full again needs no memory.
+    fn advance(&mut self, now: Duration) {
+        let is_new_second = now.as_secs() > self.latest.as_secs();
+        self.latest = self.latest.max(now);
+        if is_new_second {
+            let meters = self.tables.values_mut().flat_map(Table::meters_mut);
+            meters.for_each(|meter| meter.forget_full_partitions(now));
+        }
+    }
+
+    fn draft<'a>(&self, demands: &[Demand<'a>]) -> Draft<'a> {
+        let mut draft = Draft::new(self.latest, self.limits);
+        for demand in demands {
+            if let Some(meter) = self.meter(demand.resource) {
+                draft.ask(demand, meter.of(demand.kind));
+            }
+        }
+        draft
+    }
+
+    /// Makes a draft come true, into debt where need be.
+    fn take(&mut self, draft: Draft<'_>) {
+        for (id, bucket) in draft.into_taken() {
+            let Some(meter) = self.meter_mut(id.resource) else { continue };
+            let side = meter.of_mut(id.kind);
+            match id.range {
+                Some(range) => drop(side.partitions.insert(range, bucket)),
+                None => side.provisioned = Some(bucket),
+            }
+        }
+    }
+
+    fn tally(&mut self, demand: &Demand<'_>, count: impl FnOnce(&mut Tally, u64)) {
+        let second = self.latest.as_secs();
+        if demand.units > Units::ZERO
+            && let Some(meter) = self.meter_mut(demand.resource)
+        {
+            count(&mut meter.of_mut(demand.kind).tally, second);
+        }
+    }
+
+    fn tallies(&self, resource: Resource<'_>, kinds: &[Kind]) -> impl Iterator<Item = &Tally> {
+        let meter = self.meter(resource);
+        kinds.iter().filter_map(move |kind| Some(&meter?.of(*kind).tally))
+    }
+
+    fn meter(&self, resource: Resource<'_>) -> Option<&Meter> {
+        let table = self.tables.get(resource.table)?;
+        match resource.index {
+            Some(index) => table.indexes.get(index),
+            None => Some(&table.own),
+        }
+    }
+
+    fn meter_mut(&mut self, resource: Resource<'_>) -> Option<&mut Meter> {
+        let table = self.tables.get_mut(resource.table)?;
+        match resource.index {
+            Some(index) => table.indexes.get_mut(index),
+            None => Some(&mut table.own),
+        }
+    }
+}

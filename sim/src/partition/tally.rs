@@ -1,0 +1,186 @@
+use std::collections::BTreeMap;
+use std::iter::Sum;
+use std::ops::{Add, Range};
+
+use super::{Demand, Limit, Partitions};
+use crate::Units;
+
+/// What happened to the demands of one kind on one table or index. Each field is a CloudWatch
+/// metric, here named for writes (Developer Guide: "DynamoDB metrics and dimensions").
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// `ConsumedWriteCapacityUnits`, its sum. Of an index, what writes to its table brought it.
+    pub consumed: Units,
+    /// The demands that were admitted: the sample count of `ConsumedWriteCapacityUnits`.
+    pub admitted: u64,
+    /// `WriteKeyRangeThroughputThrottleEvents`
+    pub key_range_throttles: u64,
+    /// `WriteProvisionedThroughputThrottleEvents`
+    pub provisioned_throttles: u64,
+}
+
+impl Counts {
+    /// `WriteThrottleEvents`: one for each demand that met a limit, whichever it was. A write that
+    /// an index refused counts there and not at the table.
+    pub const fn throttles(&self) -> u64 {
+        self.key_range_throttles + self.provisioned_throttles
+    }
+}
+
+impl Add for Counts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            consumed: self.consumed + other.consumed,
+            admitted: self.admitted + other.admitted,
+            key_range_throttles: self.key_range_throttles + other.key_range_throttles,
+            provisioned_throttles: self.provisioned_throttles + other.provisioned_throttles,
+        }
+    }
+}
+
+impl Sum for Counts {
+    fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
+        counts.fold(Self::default(), Self::add)
+    }
+}
+
+/// A physical key that was throttled.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ThrottledKey {
+    /// The partition key.
+    pub partition_key: String,
+    /// The sort key; `None` where keys are told apart by partition key only.
+    pub sort_key: Option<String>,
+}
+
+/// The history of one kind of demands on one table or index, by the second.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Tally {
+    counts: BTreeMap<u64, Counts>,
+    partition_keys: KeyHistory,
+    items: KeyHistory,
+}
+
+impl Tally {
+    pub(super) fn admitted(&mut self, second: u64, units: Units) {
+        let counts = self.counts_of(second);
+        counts.admitted += 1;
+        counts.consumed += units;
+    }
+
+    pub(super) fn charged(&mut self, second: u64, units: Units) {
+        self.counts_of(second).consumed += units;
+    }
+
+    pub(super) fn throttled(&mut self, second: u64, demand: &Demand<'_>, limit: Limit) {
+        let counts = self.counts_of(second);
+        match limit {
+            Limit::KeyRange => counts.key_range_throttles += 1,
+            Limit::Provisioned => counts.provisioned_throttles += 1,
+        }
+        let key = |sort_key: Option<&str>| ThrottledKey {
+            partition_key: demand.partition_key.to_owned(),
+            sort_key: sort_key.map(str::to_owned),
+        };
+        self.partition_keys.of(second).count(key(None));
+        if demand.sort_key.is_some() {
+            self.items.of(second).count(key(demand.sort_key));
+        }
+    }
+
+    pub(super) fn per_second(&self, seconds: Range<u64>) -> impl Iterator<Item = (u64, Counts)> {
+        within(&self.counts, &seconds).map(|(second, counts)| (*second, *counts))
+    }
+
+    pub(super) const fn partition_keys(&self) -> &KeyHistory {
+        &self.partition_keys
+    }
+
+    pub(super) const fn items(&self) -> &KeyHistory {
+        &self.items
+    }
+
+    fn counts_of(&mut self, second: u64) -> &mut Counts {
+        entry(&mut self.counts, second, Partitions::COUNT_HISTORY_SECS)
+    }
+}
+
+/// Throttled keys by the second.
+#[derive(Debug, Clone, Default)]
+pub(super) struct KeyHistory {
+    seconds: BTreeMap<u64, Sketch>,
+}
+
+impl KeyHistory {
+    fn of(&mut self, second: u64) -> &mut Sketch {
+        entry(&mut self.seconds, second, Partitions::KEY_HISTORY_SECS)
+    }
+}
+
+/// The sum of these histories over `seconds`, the most throttled keys first and equals by key.
+pub(super) fn most_throttled<'a>(
+    tallies: impl Iterator<Item = &'a Tally>,
+    history: impl Fn(&'a Tally) -> &'a KeyHistory,
+    seconds: &Range<u64>,
+    limit: usize,
+) -> Vec<(ThrottledKey, u64)> {
+    let mut totals = BTreeMap::<&ThrottledKey, u64>::new();
+    for tally in tallies {
+        for (_, sketch) in within(&history(tally).seconds, seconds) {
+            for (key, throttles) in &sketch.throttles {
+                *totals.entry(key).or_default() += throttles;
+            }
+        }
+    }
+    let mut totals: Vec<_> = totals.into_iter().collect();
+    totals.sort_by(|(one, more), (other, less)| less.cmp(more).then_with(|| one.cmp(other)));
+    totals.truncate(limit);
+    totals.into_iter().map(|(key, throttles)| (key.clone(), throttles)).collect()
+}
+
+/// The most frequent keys of a stream in constant memory: the Space-Saving algorithm (Metwally,
+/// Agrawal and El Abbadi, 2005). A new key takes the place of the rarest one, with its count, so
+/// that counts are never too low, and too high by at most the stream's length over the places.
+#[derive(Debug, Clone, Default)]
+struct Sketch {
+    throttles: BTreeMap<ThrottledKey, u64>,
+}
+
+impl Sketch {
+    fn count(&mut self, key: ThrottledKey) {
+        if let Some(throttles) = self.throttles.get_mut(&key) {
+            *throttles += 1;
+            return;
+        }
+        let inherited =
+            if self.throttles.len() < Partitions::KEYS_PER_SECOND { 0 } else { self.evict() };
+        self.throttles.insert(key, inherited + 1);
+    }
+
+    /// Removes the rarest key and returns its count.
+    fn evict(&mut self) -> u64 {
+        let rarest = self.throttles.iter().min_by_key(|(_, throttles)| **throttles);
+        let rarest = rarest.map(|(key, _)| key.clone());
+        rarest.and_then(|key| self.throttles.remove(&key)).unwrap_or(0)
+    }
+}
+
+/// The entry of `second`, which never is before an earlier one. What is older than `keep_secs` goes.
+fn entry<T: Default>(history: &mut BTreeMap<u64, T>, second: u64, keep_secs: u64) -> &mut T {
+    while let Some(oldest) = history.first_entry()
+        && second.saturating_sub(*oldest.key()) >= keep_secs
+    {
+        oldest.remove();
+    }
+    history.entry(second).or_default()
+}
+
+/// Like `BTreeMap::range`, for which an empty range that ends before it begins is no error.
+fn within<'a, T>(
+    history: &'a BTreeMap<u64, T>,
+    seconds: &Range<u64>,
+) -> impl Iterator<Item = (&'a u64, &'a T)> + use<'a, T> {
+    history.range(seconds.start..seconds.end.max(seconds.start))
+}
