@@ -1,6 +1,8 @@
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
+use dynashard_local::Limits;
 
 /// Spreads a hot DynamoDB partition key over shards, and reads it back in order.
 #[derive(Debug, Parser)]
@@ -22,6 +24,8 @@ pub(crate) enum Command {
     /// Reads template.yaml, builds the functions, and serves the HTTP API, a DynamoDB endpoint and
     /// the Lambda Invoke API on 127.0.0.1. When everything answers, one line of JSON with the
     /// addresses goes to stdout. Ctrl-C or SIGTERM ends it, and nothing is left behind.
+    ///
+    /// DynamoDB throttles here as on AWS: by partition, and by what a table is provisioned with.
     #[command(after_help = LOCAL_EXAMPLES)]
     Local(LocalArgs),
     /// Load real flights into three hot partition keys and read everything back in order.
@@ -37,6 +41,7 @@ const LOCAL_EXAMPLES: &str = "\
 Examples:
   dynashard local
   dynashard local --data-dir ./dynashard-data --set LeaseSecs=2
+  dynashard local --engine-only --partition-wcu 100
   curl -X PUT 'http://127.0.0.1:3000/item?pk=EWR&sk=2013-01-01' -H 'content-type: application/json' -d '{\"flight\": 1545}'
   aws dynamodb scan --table-name MainTable --endpoint-url http://127.0.0.1:8000";
 
@@ -57,8 +62,44 @@ pub(crate) struct LocalArgs {
     /// How many environments of one function may run side by side.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) max_environments: u16,
+    /// Serve nothing but the DynamoDB endpoint, without tables: a DynamoDB that throttles, for any
+    /// program's tests. Needs no project and builds nothing.
+    #[arg(long, conflicts_with_all = ["template", "functions_dir", "settings", "max_environments"])]
+    pub(crate) engine_only: bool,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
     #[command(flatten)]
     pub(crate) project: ProjectArgs,
+}
+
+/// When the tables of a stack throttle.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Limits")]
+pub(crate) struct LimitArgs {
+    /// Into how many partitions, ranges of hashed partition keys, each table and index is cut.
+    #[arg(long, value_name = "N", default_value_t = Limits::default().partitions)]
+    partitions: NonZeroU32,
+    /// What one partition writes, in write units a second.
+    #[arg(long, value_name = "UNITS", default_value_t = Limits::default().partition_wcu)]
+    partition_wcu: NonZeroU32,
+    /// What one partition reads, in read units a second.
+    #[arg(long, value_name = "UNITS", default_value_t = Limits::default().partition_rcu)]
+    partition_rcu: NonZeroU32,
+    /// For how many seconds a provisioned table saves up capacity that it does not use. Partitions
+    /// save up none.
+    #[arg(long, value_name = "SECS", default_value_t = Limits::default().burst_secs)]
+    burst_secs: u32,
+}
+
+impl LimitArgs {
+    pub(crate) const fn limits(&self) -> Limits {
+        Limits {
+            partitions: self.partitions,
+            partition_wcu: self.partition_wcu,
+            partition_rcu: self.partition_rcu,
+            burst_secs: self.burst_secs,
+        }
+    }
 }
 
 #[derive(Debug, clap::Args)]

@@ -1,9 +1,9 @@
 use std::io::{self, Write};
 
-use dynashard_local::{Endpoints, Stack, StartError};
+use dynashard_local::{DynamoDb, DynamoDbOptions, Stack, StartError};
 use serde::Serialize;
 use thiserror::Error;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::args::LocalArgs;
 use crate::project::{ProjectError, stack_options};
@@ -27,39 +27,92 @@ pub(crate) async fn run(args: LocalArgs) -> Result<(), crate::Failure> {
 
 async fn serve(args: LocalArgs) -> Result<(), LocalError> {
     // Watched from the start, so that a signal during the start ends the stack cleanly too.
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(LocalError::Signals)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(LocalError::Signals)?;
-
-    let mut options = stack_options(&args.project)?;
-    options.port = args.port;
-    options.dynamodb_port = args.dynamodb_port;
-    options.lambda_port = args.lambda_port;
-    options.data_dir = args.data_dir;
-    options.max_environments = usize::from(args.max_environments);
-
-    let stack = tokio::select! {
-        stack = Stack::start(options) => stack?,
-        _ = interrupt.recv() => return Ok(()),
-        _ = terminate.recv() => return Ok(()),
-    };
-    let announced = announce(stack.endpoints());
-    if announced.is_ok() {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
+    let mut ends = Ends::watch().map_err(LocalError::Signals)?;
+    let started = async {
+        if args.engine_only {
+            let options = DynamoDbOptions {
+                port: args.dynamodb_port,
+                data_dir: args.data_dir,
+                partitions: args.limits.limits(),
+            };
+            return Ok(Serving::DynamoDb(DynamoDb::start(options).await?));
         }
+        let mut options = stack_options(&args.project)?;
+        options.port = args.port;
+        options.dynamodb_port = args.dynamodb_port;
+        options.lambda_port = args.lambda_port;
+        options.data_dir = args.data_dir;
+        options.max_environments = usize::from(args.max_environments);
+        options.partitions = args.limits.limits();
+        Ok::<_, LocalError>(Serving::Stack(Stack::start(options).await?))
+    };
+    let serving = tokio::select! {
+        started = started => started?,
+        () = ends.signalled() => return Ok(()),
+    };
+    let announced = serving.announce();
+    if announced.is_ok() {
+        ends.signalled().await;
     }
-    stack.shutdown().await;
+    serving.shutdown().await;
     announced.map_err(LocalError::Stdout)
 }
 
-/// The one line that whoever started the stack waits for.
-fn announce(endpoints: &Endpoints) -> io::Result<()> {
+/// What the command runs.
+enum Serving {
+    Stack(Stack),
+    DynamoDb(DynamoDb),
+}
+
+impl Serving {
+    fn announce(&self) -> io::Result<()> {
+        #[derive(Serialize)]
+        struct DynamoDbAlone<'a> {
+            dynamodb: &'a str,
+        }
+        match self {
+            Self::Stack(stack) => announce(stack.endpoints()),
+            Self::DynamoDb(dynamodb) => announce(DynamoDbAlone { dynamodb: dynamodb.url() }),
+        }
+    }
+
+    async fn shutdown(self) {
+        match self {
+            Self::Stack(stack) => stack.shutdown().await,
+            Self::DynamoDb(dynamodb) => dynamodb.shutdown().await,
+        }
+    }
+}
+
+/// The signals that end the command.
+struct Ends {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Ends {
+    fn watch() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    async fn signalled(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+/// The one line that whoever started the command waits for.
+fn announce(endpoints: impl Serialize) -> io::Result<()> {
     #[derive(Serialize)]
-    struct Ready<'a> {
+    struct Ready<E> {
         ready: bool,
         #[serde(flatten)]
-        endpoints: &'a Endpoints,
+        endpoints: E,
     }
     let line = serde_json::to_string(&Ready { ready: true, endpoints })?;
     let mut stdout = io::stdout().lock();

@@ -16,6 +16,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("dynashard-lambda", &["dynashard-aws", "dynashard-core", "dynashard-keys"]),
     ("dynashard-write", &["dynashard-core", "dynashard-keys", "dynashard-lambda"]),
     ("dynashard-read", &["dynashard-core", "dynashard-keys", "dynashard-lambda"]),
+    ("dynashard-rebalance", &["dynashard-core", "dynashard-keys", "dynashard-lambda"]),
     ("dynashard-scale", &["dynashard-core", "dynashard-keys", "dynashard-lambda"]),
     ("dynashard-local", &["dynashard-core", "dynashard-keys", "dynashard-sim"]),
     (

@@ -2,12 +2,17 @@
 
 use crate::StartError;
 use crate::template::Table;
+use dynoxide::actions::TableDescription;
 use dynoxide::actions::create_table::CreateTableRequest;
 use dynoxide::actions::describe_table::DescribeTableRequest;
-use dynoxide::{Database, DynoxideError};
+use dynoxide::actions::get_item::GetItemRequest;
+use dynoxide::actions::list_tables::ListTablesRequest;
+use dynoxide::{Database, DynoxideError, Item};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
+use serde::Deserialize;
 use serde_json::{Value, json};
+use std::fmt;
 use std::fs::{self, File};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -21,6 +26,7 @@ use tokio::sync::oneshot;
 #[derive(Debug)]
 pub(crate) struct Engine {
     address: SocketAddr,
+    store: Store,
     stop: oneshot::Sender<()>,
     /// The thread with the engine's own runtime: SQLite blocks the thread that calls it, for an
     /// fsync with each write to a data directory, and must not hold up the endpoints meanwhile.
@@ -40,6 +46,7 @@ impl Engine {
         for table in tables {
             ensure(&database, table, data_dir)?;
         }
+        let store = Store { database: database.clone() };
         let (report, started) = mpsc::channel();
         let (stop, stopped) = oneshot::channel();
         let thread = thread::Builder::new()
@@ -50,7 +57,7 @@ impl Engine {
             .recv()
             .unwrap_or_else(|gone| Err(io::Error::other(gone)))
             .map_err(|error| StartError::Engine(error.to_string()))?;
-        Ok(Self { address, stop, thread, _lock: lock })
+        Ok(Self { address, store, stop, thread, _lock: lock })
     }
 
     /// Where the engine listens.
@@ -58,13 +65,70 @@ impl Engine {
         self.address
     }
 
+    /// Another way into the engine than its port. The data directory is in use for as long as one
+    /// is left, so let go of it before the engine stops.
+    pub(crate) fn store(&self) -> Store {
+        self.store.clone()
+    }
+
     /// Ends the engine once the requests that run have ended.
     pub(crate) async fn stop(self) {
-        drop(self.stop);
+        drop((self.stop, self.store));
         let ended = tokio::task::spawn_blocking(|| self.thread.join()).await;
         if !matches!(ended, Ok(Ok(()))) {
             tracing::error!("the thread of the DynamoDB engine panicked");
         }
+    }
+}
+
+/// What the front asks the engine beside the requests that it passes on.
+///
+/// Every question waits for the engine's other users, and so, with a data directory, for their
+/// fsyncs: ask where a thread may block.
+#[derive(Clone)]
+pub(crate) struct Store {
+    database: Database,
+}
+
+impl Store {
+    /// The item with this key, both in DynamoDB JSON. `None` is also what is no key of the table.
+    pub(crate) fn item(&self, table: &str, key: &Value) -> Option<Value> {
+        let request = GetItemRequest {
+            table_name: table.to_owned(),
+            key: Item::deserialize(key).ok()?,
+            ..GetItemRequest::default()
+        };
+        let item = self.database.get_item(request).ok()?.item?;
+        serde_json::to_value(item).ok()
+    }
+
+    /// The names of all tables.
+    pub(crate) fn table_names(&self) -> dynoxide::Result<Vec<String>> {
+        let mut names = Vec::new();
+        let mut request = ListTablesRequest::default();
+        loop {
+            let page = self.database.list_tables(request)?;
+            names.extend(page.table_names);
+            if page.last_evaluated_table_name.is_none() {
+                return Ok(names);
+            }
+            request = ListTablesRequest {
+                exclusive_start_table_name: page.last_evaluated_table_name,
+                limit: None,
+            };
+        }
+    }
+
+    /// What `DescribeTable` says.
+    pub(crate) fn describe_table(&self, name: &str) -> dynoxide::Result<TableDescription> {
+        let request = DescribeTableRequest { table_name: name.to_owned() };
+        Ok(self.database.describe_table(request)?.table)
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").finish_non_exhaustive()
     }
 }
 

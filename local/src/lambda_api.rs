@@ -2,6 +2,7 @@
 //! aws CLI.
 
 use crate::clock::{SharedClock, epoch_millis};
+use crate::events::Queues;
 use crate::ids;
 use crate::runtime::{Background, Completed, Invocation, InvokeError, MAX_PAYLOAD, Pool, Runtime};
 use crate::server::{BodyError, Handler, Response, empty_response, json_response, read_body};
@@ -13,6 +14,7 @@ use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Request, StatusCode};
 use hyper::body::Incoming;
 use percent_encoding::percent_decode_str;
+use serde::Serialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
 use std::net::SocketAddr;
@@ -23,6 +25,7 @@ use std::sync::Arc;
 pub(crate) struct LambdaApi {
     runtime: Arc<Runtime>,
     background: Arc<Background>,
+    queues: Arc<Queues>,
     clock: SharedClock,
 }
 
@@ -30,9 +33,10 @@ impl LambdaApi {
     pub(crate) fn new(
         runtime: Arc<Runtime>,
         background: Arc<Background>,
+        queues: Arc<Queues>,
         clock: SharedClock,
     ) -> Self {
-        Self { runtime, background, clock }
+        Self { runtime, background, queues, clock }
     }
 
     async fn invoke(
@@ -118,12 +122,11 @@ impl Handler for LambdaApi {
             (&Method::POST, ["2015-03-31", "functions", function, "invocations"]) => {
                 self.invoke(function, request).await.unwrap_or_else(Refusal::response)
             }
-            (&Method::GET, ["_dynashard", "environments"]) => {
-                match serde_json::to_vec(&self.runtime.environments()) {
-                    Ok(body) => json_response(StatusCode::OK, body),
-                    Err(_) => empty_response(StatusCode::INTERNAL_SERVER_ERROR),
-                }
-            }
+            (&Method::GET, ["_dynashard", "environments"]) => listing(&self.runtime.environments()),
+            (&Method::GET, ["_dynashard", "queues", queue]) => match self.queues.contents(queue) {
+                Some(contents) => listing(&contents),
+                None => empty_response(StatusCode::NOT_FOUND),
+            },
             _ => Refusal::UNKNOWN_OPERATION.response(),
         }
     }
@@ -232,6 +235,13 @@ impl From<InvokeError> for Refusal {
                 body: json!({ "Type": "Service", "message": error.to_string() }),
             },
         }
+    }
+}
+
+fn listing(content: &impl Serialize) -> Response {
+    match serde_json::to_vec(content) {
+        Ok(body) => json_response(StatusCode::OK, body),
+        Err(_) => empty_response(StatusCode::INTERNAL_SERVER_ERROR),
     }
 }
 

@@ -5,11 +5,13 @@
 //!             |                          |
 //!         [gateway]  HTTP events   [lambda_api]
 //!             +------------+-------------+
+//!                          |      [events]  streams, schedules
+//!                          +---------+
 //!                      [runtime]  pools of environments
 //!                          |      Lambda Runtime API
 //!                 the real bootstraps, child processes
 //!                          |
-//!  any SDK --- dynamodb --[front]  signature age, clock, counters
+//!  any SDK --- dynamodb --[front]  signature age, clock, throttles, counters
 //!                          |
 //!                       [engine]   SQLite, in memory or in a directory
 //! ```
@@ -20,8 +22,10 @@
 
 mod binaries;
 mod clock;
+mod dynamodb;
 mod engine;
 mod error;
+mod events;
 mod front;
 mod gateway;
 mod ids;
@@ -32,6 +36,8 @@ mod stack;
 mod template;
 
 pub use binaries::{Functions, build_functions};
+pub use dynamodb::{DynamoDb, DynamoDbOptions};
+pub use dynashard_sim::partition::{Limits, Partitions};
 pub use error::StartError;
 pub use front::{Counters, OperationCount};
 pub use stack::{Endpoints, Stack, StackOptions};

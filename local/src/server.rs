@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 
 /// A response that is in memory as a whole.
 pub(crate) type Response = http::Response<Full<Bytes>>;
@@ -53,6 +53,35 @@ pub(crate) async fn bind_free() -> Result<TcpListener, StartError> {
 /// The address of a listener.
 pub(crate) fn address(listener: &TcpListener) -> Result<SocketAddr, StartError> {
     listener.local_addr().map_err(StartError::Loopback)
+}
+
+/// An endpoint that is being served.
+#[derive(Debug)]
+pub(crate) struct Server {
+    stop: watch::Sender<bool>,
+    task: JoinHandle<()>,
+}
+
+impl Server {
+    pub(crate) fn start(listener: TcpListener, handler: Arc<impl Handler>) -> Self {
+        let (stop, stopped) = watch::channel(false);
+        let task = tokio::spawn(serve(listener, handler, stopped));
+        Self { stop, task }
+    }
+
+    /// Ends it, and returns when every connection has ended.
+    pub(crate) async fn stop(self) {
+        self.stop.send_replace(true);
+        if self.task.await.is_err() {
+            tracing::error!("an endpoint panicked");
+        }
+    }
+}
+
+/// The URL of what is served on a listener.
+pub(crate) fn url(listener: &TcpListener) -> Result<String, StartError> {
+    let address = address(listener)?;
+    Ok(format!("http://{address}"))
 }
 
 /// Serves until `stop` says so, and returns when every connection has ended: those at work finish

@@ -3,19 +3,18 @@
 use crate::StartError;
 use crate::binaries::Functions;
 use crate::clock::{SharedClock, SystemClock};
-use crate::engine::Engine;
-use crate::front::{Counters, Front};
+use crate::dynamodb::{DynamoDb, Setup};
+use crate::events::{Events, Queues};
+use crate::front::Counters;
 use crate::gateway::Gateway;
 use crate::lambda_api::LambdaApi;
 use crate::runtime::{Background, Bootstraps, Runtime};
-use crate::server::{self, Handler};
+use crate::server::{self, Server, url};
 use crate::template::{Template, TemplateSource};
+use dynashard_sim::partition::{Limits, Partitions};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::Arc;
-use tokio::net::TcpListener;
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
 
 /// What to run, and where.
 #[derive(Clone, Debug)]
@@ -36,10 +35,13 @@ pub struct StackOptions {
     pub functions: Functions,
     /// How many environments of one function may run at the same time; at least one does.
     pub max_environments: usize,
+    /// When tables throttle.
+    pub partitions: Limits,
 }
 
 impl StackOptions {
-    /// A stack on free ports and in memory, with up to ten environments of each function.
+    /// A stack on free ports and in memory, with up to ten environments of each function and AWS's
+    /// own limits.
     pub fn new(template: TemplateSource, functions: Functions) -> Self {
         Self {
             template,
@@ -50,6 +52,7 @@ impl StackOptions {
             data_dir: None,
             functions,
             max_environments: 10,
+            partitions: Limits::default(),
         }
     }
 }
@@ -63,7 +66,7 @@ pub struct Endpoints {
     /// [`Counters`].
     pub dynamodb: String,
     /// The Invoke operation of Lambda, for any SDK. `GET /_dynashard/environments` lists the
-    /// environments.
+    /// environments, and `GET /_dynashard/queues/<logical id>` the messages of a queue.
     pub lambda: String,
 }
 
@@ -74,9 +77,10 @@ pub struct Endpoints {
 #[derive(Debug)]
 pub struct Stack {
     endpoints: Endpoints,
-    data: Data,
+    data: DynamoDb,
     runtime: Arc<Runtime>,
     background: Arc<Background>,
+    events: Events,
     gateway: Server,
     lambda_api: Server,
 }
@@ -92,7 +96,14 @@ impl Stack {
         let endpoints =
             Endpoints { api: url(&api)?, dynamodb: url(&dynamodb)?, lambda: url(&lambda)? };
         let clock: SharedClock = Arc::new(SystemClock);
-        let data = Data::start(&template, options.data_dir, dynamodb, &clock).await?;
+        let setup = Setup {
+            tables: template.tables.clone(),
+            data_dir: options.data_dir,
+            partitions: options.partitions,
+            request_lifetime: template.request_lifetime(),
+            clock: Arc::clone(&clock),
+        };
+        let data = DynamoDb::serve(dynamodb, setup).await?;
         let launcher = |runtime_api| Bootstraps {
             executables,
             runtime_api,
@@ -103,18 +114,23 @@ impl Stack {
         let runtime = match runtime {
             Ok(runtime) => Arc::new(runtime),
             Err(error) => {
-                data.stop().await;
+                data.shutdown().await;
                 return Err(error);
             }
         };
         let background = Arc::new(Background::new(Arc::clone(&clock)));
+        let queues = Arc::new(Queues::new(&template.queues, &clock));
+        let engine = data.engine();
+        let events = Events::start(functions, engine, &runtime, &background, &queues, &clock);
         let gateway = Gateway::new(functions, &runtime, Arc::clone(&clock));
-        let lambda_api = LambdaApi::new(Arc::clone(&runtime), Arc::clone(&background), clock);
+        let lambda_api =
+            LambdaApi::new(Arc::clone(&runtime), Arc::clone(&background), queues, clock);
         Ok(Self {
             endpoints,
             data,
             runtime,
             background,
+            events,
             gateway: Server::start(api, Arc::new(gateway)),
             lambda_api: Server::start(lambda, Arc::new(lambda_api)),
         })
@@ -127,7 +143,13 @@ impl Stack {
 
     /// What the `dynamodb` endpoint has counted so far.
     pub fn counters(&self) -> Counters {
-        self.data.front.counters()
+        self.data.counters()
+    }
+
+    /// Lets the partitions of the `dynamodb` endpoint be looked at: what was consumed and throttled
+    /// by the second, and which keys met a limit. Requests wait meanwhile.
+    pub fn partitions<T>(&self, look: impl FnOnce(&Partitions) -> T) -> T {
+        self.data.partitions(look)
     }
 
     /// Ends everything in order, and returns when no process, thread or task of the stack is left.
@@ -136,68 +158,9 @@ impl Stack {
     /// is in it.
     pub async fn shutdown(self) {
         // From the outside in: what ends first is what calls the next.
-        tokio::join!(self.gateway.stop(), self.lambda_api.stop());
+        tokio::join!(self.gateway.stop(), self.lambda_api.stop(), self.events.stop());
         self.background.shutdown().await;
         self.runtime.shutdown().await;
-        self.data.stop().await;
+        self.data.shutdown().await;
     }
-}
-
-/// The engine with its public endpoint.
-#[derive(Debug)]
-struct Data {
-    engine: Engine,
-    front: Arc<Front>,
-    server: Server,
-}
-
-impl Data {
-    async fn start(
-        template: &Template,
-        directory: Option<PathBuf>,
-        listener: TcpListener,
-        clock: &SharedClock,
-    ) -> Result<Self, StartError> {
-        let tables = template.tables.clone();
-        let engine =
-            tokio::task::spawn_blocking(move || Engine::start(directory.as_deref(), &tables));
-        let engine = engine.await.map_err(|error| StartError::Engine(error.to_string()))??;
-        let lifetime = template.request_lifetime();
-        let front = Arc::new(Front::new(engine.address(), lifetime, Arc::clone(clock)));
-        Ok(Self { engine, server: Server::start(listener, Arc::clone(&front)), front })
-    }
-
-    async fn stop(self) {
-        self.server.stop().await;
-        // The engine waits for its connections, and these are the front's.
-        drop(self.front);
-        self.engine.stop().await;
-    }
-}
-
-/// An endpoint that is being served.
-#[derive(Debug)]
-struct Server {
-    stop: watch::Sender<bool>,
-    task: JoinHandle<()>,
-}
-
-impl Server {
-    fn start(listener: TcpListener, handler: Arc<impl Handler>) -> Self {
-        let (stop, stopped) = watch::channel(false);
-        let task = tokio::spawn(server::serve(listener, handler, stopped));
-        Self { stop, task }
-    }
-
-    async fn stop(self) {
-        self.stop.send_replace(true);
-        if self.task.await.is_err() {
-            tracing::error!("an endpoint panicked");
-        }
-    }
-}
-
-fn url(listener: &TcpListener) -> Result<String, StartError> {
-    let address = server::address(listener)?;
-    Ok(format!("http://{address}"))
 }

@@ -41,6 +41,99 @@ Resources:
           Properties: { ApiId: !Ref Api, Method: POST, Path: /greet }
 ";
 
+/// A function on the stream of a table. Its bootstrap asks the test for each answer.
+const WATCHED: &str = r#"
+Transform: AWS::Serverless-2016-10-31
+Parameters:
+  ReportTo: { Type: String }
+Resources:
+  Items:
+    Type: AWS::DynamoDB::Table
+    Properties:
+      BillingMode: PAY_PER_REQUEST
+      AttributeDefinitions: [{ AttributeName: pk, AttributeType: S }]
+      KeySchema: [{ AttributeName: pk, KeyType: HASH }]
+      StreamSpecification: { StreamViewType: NEW_AND_OLD_IMAGES }
+  Failures: { Type: AWS::SQS::Queue }
+  Watcher:
+    Type: AWS::Serverless::Function
+    Metadata: { BuildMethod: rust-cargolambda, BuildProperties: { Binary: greet } }
+    Properties:
+      Runtime: provided.al2023
+      Timeout: 20
+      Environment: { Variables: { REPORT_TO: !Ref ReportTo } }
+      Events:
+        Changes:
+          Type: DynamoDB
+          Properties:
+            Stream: !GetAtt Items.StreamArn
+            StartingPosition: TRIM_HORIZON
+            MaximumRetryAttempts: 0
+            BisectBatchOnFunctionError: true
+            FunctionResponseTypes: [ReportBatchItemFailures]
+            DestinationConfig: { OnFailure: { Destination: !GetAtt Failures.Arn } }
+            FilterCriteria:
+              Filters:
+                - Pattern: '{"dynamodb": {"NewImage": {"phase": {"S": ["forward"]}}}}'
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_of_a_table_reach_the_function_and_poison_ends_in_the_queue() {
+    let reports = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let report_to = reports.local_addr().expect("an address").to_string();
+    let template =
+        TemplateSource::Text { name: "template.yaml".to_owned(), text: WATCHED.to_owned() };
+    let mut options = StackOptions::new(template, Functions::Prebuilt(bootstraps().to_owned()));
+    options.overrides = vec![("ReportTo".to_owned(), report_to)];
+    let stack = start(options).await;
+    let endpoints = stack.endpoints().clone();
+    for (key, phase) in
+        [("first", "forward"), ("calm", "stable"), ("poison", "forward"), ("last", "forward")]
+    {
+        let url = endpoints.dynamodb.clone();
+        let request = json!({ "Item": { "pk": { "S": key }, "phase": { "S": phase } } });
+        let answer = tokio::task::spawn_blocking(move || dynamodb(&url, "PutItem", &request));
+        assert_eq!(answer.await.expect("no panic").status, 200);
+    }
+    let done = tokio::task::spawn_blocking(move || judge(&reports, "poison", "last"));
+    assert_eq!(done.await.expect("no panic"), ["first", "last"]);
+
+    // The record after it was delivered, so the poison record had been given up before.
+    let queue = get(&format!("{}/_dynashard/queues/Failures", endpoints.lambda)).await;
+    let queue: Value = serde_json::from_str(&queue.body).expect("JSON");
+    let messages = queue["messages"].as_array().expect("messages");
+    assert_eq!(messages.len(), 1);
+    let failure = messages[0]["Body"].as_str().expect("a body");
+    let failure: Value = serde_json::from_str(failure).expect("JSON");
+    assert_eq!(failure["requestContext"]["condition"], "RetryAttemptsExhausted");
+    assert_eq!(failure["DDBStreamBatchInfo"]["batchSize"], 1);
+    stack.shutdown().await;
+}
+
+/// Answers the batches that a bootstrap reports: the record of the item `poison` fails, and the
+/// others succeed. Gives the items that did, in order, up to `last`.
+fn judge(reports: &TcpListener, poison: &str, last: &str) -> Vec<String> {
+    let mut done = Vec::new();
+    while !done.iter().any(|key| key == last) {
+        let (mut stream, _) = reports.accept().expect("a report");
+        let mut event = String::new();
+        BufReader::new(&stream).read_line(&mut event).expect("an event");
+        let event: Value = serde_json::from_str(&event).expect("JSON");
+        let records = event["Records"].as_array().expect("records");
+        let is_poison = |record: &Value| record["dynamodb"]["Keys"]["pk"]["S"] == poison;
+        let good = records.iter().take_while(|record| !is_poison(record));
+        let good = good.map(|record| record["dynamodb"]["Keys"]["pk"]["S"].as_str());
+        done.extend(good.map(|key| key.expect("a key").to_owned()));
+        let failures = records
+            .iter()
+            .filter(|record| is_poison(record))
+            .map(|record| json!({ "itemIdentifier": record["dynamodb"]["SequenceNumber"] }));
+        let answer = json!({ "batchItemFailures": failures.collect::<Vec<_>>() });
+        stream.write_all(answer.to_string().as_bytes()).expect("a connection");
+    }
+    done
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_passes_through_gateway_function_front_and_engine() {
     let stack = start(options()).await;
@@ -175,9 +268,10 @@ fn bootstrap() {
     while let Some(next) = exchange("GET", &format!("{invocation}/next"), &[], "") {
         let id = &next.headers["lambda-runtime-aws-request-id"];
         let event: Value = serde_json::from_str(&next.body).expect("an event");
-        let orders: Value =
-            serde_json::from_str(event["body"].as_str().expect("a body")).expect("orders");
-        let answer = obey(&orders);
+        let answer = match event["body"].as_str() {
+            Some(orders) => obey(&serde_json::from_str(orders).expect("orders")),
+            None => ask(&event),
+        };
         exchange("POST", &format!("{invocation}/{id}/response"), &[], &answer.to_string());
     }
 }
@@ -251,6 +345,14 @@ fn obey(orders: &Value) -> Value {
     json!({ "statusCode": 200 })
 }
 
+/// Reports an event to the test, and gives the answer that the test wants.
+fn ask(event: &Value) -> Value {
+    let report_to = std::env::var("REPORT_TO").expect("an address");
+    let mut stream = TcpStream::connect(report_to).expect("the test");
+    writeln!(stream, "{event}").expect("a connection");
+    serde_json::from_reader(stream).expect("an answer")
+}
+
 async fn greet(endpoints: &Endpoints, orders: Value) -> Answer {
     let json = [("content-type", "application/json")];
     post(&format!("{}/greet", endpoints.api), &json, orders.to_string()).await
@@ -268,9 +370,7 @@ async fn has_item(endpoints: &Endpoints, item: &str) -> bool {
 
 /// The processes of the environments.
 async fn pids(endpoints: &Endpoints) -> Vec<i32> {
-    let url = format!("{}/_dynashard/environments", endpoints.lambda);
-    let answer = tokio::task::spawn_blocking(move || exchange("GET", &url, &[], ""));
-    let answer = answer.await.expect("no panic").expect("an answer");
+    let answer = get(&format!("{}/_dynashard/environments", endpoints.lambda)).await;
     let listed: Vec<Value> = serde_json::from_str(&answer.body).expect("a list");
     let pids = listed.iter().filter_map(|environment| environment["pid"].as_i64());
     pids.map(|pid| i32::try_from(pid).expect("a pid")).collect()
@@ -296,6 +396,12 @@ struct Answer {
     status: u16,
     headers: BTreeMap<String, String>,
     body: String,
+}
+
+async fn get(url: &str) -> Answer {
+    let url = url.to_owned();
+    let answer = tokio::task::spawn_blocking(move || exchange("GET", &url, &[], ""));
+    answer.await.expect("no panic").expect("an answer")
 }
 
 async fn post(url: &str, headers: &[(&'static str, &'static str)], body: String) -> Answer {

@@ -143,6 +143,26 @@ fn what_is_charged_later_may_go_into_debt() {
 }
 
 #[test]
+fn what_is_refunded_can_be_spent_again_and_was_not_consumed() {
+    let mut partitions = partitions(provisioned(10));
+    partitions.admit(millis(900), &[write("a", 9), index_write("day", 4)]).expect("full");
+    partitions.refund(millis(1_000), millis(900), &[write("a", 7), index_write("day", 4)]);
+    // A tenth of a second brought one unit, beside the one that was left.
+    assert_eq!(admitted(&mut partitions, millis(1_000), write("a", 1), 99), 9);
+    let counts = partitions.counts(TABLE, Kind::Write, 0..1);
+    assert_eq!((counts.consumed, counts.admitted), (Units::whole(2), 1));
+    assert_eq!(partitions.counts(INDEX, Kind::Write, 0..2).consumed, Units::ZERO);
+}
+
+#[test]
+fn a_refund_never_fills_a_limit_beyond_its_size() {
+    let mut partitions = partitions(Throughput::OnDemand);
+    partitions.admit(millis(0), &[write("a", 8)]).expect("full");
+    partitions.refund(millis(900), millis(0), &[write("a", 8)]);
+    assert_eq!(admitted(&mut partitions, millis(900), write("a", 1), 99), 10);
+}
+
+#[test]
 fn a_request_passes_as_a_whole_or_not_at_all() {
     let mut partitions = partitions(Throughput::OnDemand);
     partitions.admit(millis(0), &[write("b", 8)]).expect("enough");

@@ -9,7 +9,7 @@ use dynashard_aws::{DynamoItemStore, ServerClock, SystemClock};
 use dynashard_core::TableSchema;
 use dynashard_core::ports::{Consistency, ItemStore, ShardQuery, SortRange, StoreError};
 use dynashard_core::query::MAX_LIMIT;
-use dynashard_keys::{PartitionKey, Placement, Separator, ShardCount};
+use dynashard_keys::{KeyError, PartitionKey, Placement, ShardCount};
 use dynashard_local::{Counters, Endpoints, Stack};
 use flights::{Flight, by_key};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
@@ -49,6 +49,8 @@ pub(crate) enum DemoError {
     Unprocessed(usize),
     #[error("the answer to a query has no {0}")]
     BadAnswer(&'static str),
+    #[error(transparent)]
+    Separator(#[from] KeyError),
     #[error("the shards cannot be counted: {0:?}")]
     Store(StoreError),
     #[error("what came back is not what was loaded")]
@@ -107,11 +109,11 @@ async fn show(stack: &Stack, args: &DemoArgs, flights: &[Flight]) -> Result<Summ
     let server_clock = ServerClock::default();
     let clock = SystemClock::new(server_clock.clone());
     let dynamodb = dynashard_aws::connect_local(dynamodb, server_clock).await;
-    let (table, schema) = (MAIN_TABLE.to_owned(), TableSchema::default());
-    let store = DynamoItemStore::new(dynamodb, clock, table, schema);
+    let schema = table_schema(&args.project.settings)?;
+    let store = DynamoItemStore::new(dynamodb, clock, MAIN_TABLE.to_owned(), schema.clone());
     let mut items_per_shard = BTreeMap::new();
     for pk in collections.keys() {
-        let counts = count_shards(&store, &client, api, pk).await?;
+        let counts = count_shards(&store, &schema, &client, api, pk).await?;
         items_per_shard.insert((*pk).to_owned(), counts);
     }
     let since = |table: &str, operation: &str| {
@@ -237,9 +239,25 @@ impl ReadBack {
     }
 }
 
+/// How the main table calls and separates its keys under these parameters of the template. The
+/// flights' sort keys are strings in any case.
+fn table_schema(settings: &[(String, String)]) -> Result<TableSchema, KeyError> {
+    let mut schema = TableSchema::default();
+    for (name, value) in settings {
+        match name.as_str() {
+            "PartitionKeyName" => schema.partition_key_name.clone_from(value),
+            "SortKeyName" => schema.sort_key_name.clone_from(value),
+            "Separator" => schema.separator = value.parse()?,
+            _ => {}
+        }
+    }
+    Ok(schema)
+}
+
 /// Counts what lies in each shard, by asking DynamoDB itself and not the API.
 async fn count_shards(
     store: &DynamoItemStore,
+    schema: &TableSchema,
     client: &Client,
     api: &str,
     pk: &str,
@@ -254,7 +272,7 @@ async fn count_shards(
     let mut items = BTreeMap::new();
     for shard in Placement::Xxh64.shards(count) {
         let mut query = ShardQuery {
-            partition: partition.at(shard, Separator::default()),
+            partition: partition.at(shard, schema.separator),
             range: SortRange::All,
             ascending: true,
             after: None,
@@ -292,3 +310,27 @@ fn put_wcu(counters: &Counters) -> f64 {
 }
 
 const JSON: &[(&str, &str)] = &[("content-type", "application/json")];
+
+#[cfg(test)]
+mod tests {
+    use dynashard_keys::Separator;
+
+    use super::*;
+
+    #[test]
+    fn regression_the_shards_were_counted_under_the_default_keys() {
+        let set = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let settings = [
+            set("LeaseSecs", "2"),
+            set("PartitionKeyName", "airport"),
+            set("SortKeyName", "departure"),
+            set("Separator", "_"),
+        ];
+        let schema = table_schema(&settings).expect("a separator");
+        assert_eq!(
+            (schema.partition_key_name.as_str(), schema.sort_key_name.as_str(), schema.separator),
+            ("airport", "departure", Separator::Underscore)
+        );
+        assert_eq!(table_schema(&[]), Ok(TableSchema::default()), "as the template has it");
+    }
+}

@@ -28,6 +28,8 @@ pub struct LocalStack {
     child: Child,
     stdout: BufReader<ChildStdout>,
     stderr: Option<JoinHandle<String>>,
+    /// The ready line. Of addresses that it does not have, those below are empty.
+    pub ready: Value,
     pub api: String,
     pub dynamodb: String,
     pub lambda: String,
@@ -39,6 +41,7 @@ pub struct Answer {
     pub status: u16,
     pub etag: Option<String>,
     pub content_type: Option<String>,
+    pub retry_after: Option<String>,
     pub body: String,
 }
 
@@ -71,9 +74,9 @@ impl LocalStack {
             panic!("no ready line but {line:?}: {}", stderr.join().unwrap_or_default());
         };
         assert_eq!(ready["ready"], true);
-        let url = |name: &str| ready[name].as_str().expect("an address").to_owned();
+        let url = |name: &str| ready[name].as_str().unwrap_or_default().to_owned();
         let (api, dynamodb, lambda) = (url("api"), url("dynamodb"), url("lambda"));
-        Self { child, stdout, stderr: Some(stderr), api, dynamodb, lambda }
+        Self { child, stdout, stderr: Some(stderr), ready, api, dynamodb, lambda }
     }
 
     /// Sends a request to the API. The path carries its query string.
@@ -99,9 +102,10 @@ impl LocalStack {
             answer.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
         };
         let (etag, content_type) = (header("etag"), header("content-type"));
+        let retry_after = header("retry-after");
         let status = answer.status().as_u16();
         let body = answer.body_mut().read_to_string().expect("a body");
-        Answer { status, etag, content_type, body }
+        Answer { status, etag, content_type, retry_after, body }
     }
 
     pub fn get(&self, path: &str) -> Answer {
@@ -114,8 +118,16 @@ impl LocalStack {
 
     /// What the `dynamodb` endpoint has counted.
     pub fn requests(&self, table: &str, operation: &str) -> u64 {
-        let counters = fetch(&format!("{}/_dynashard/counters", self.dynamodb));
-        counters["tables"][table][operation]["requests"].as_u64().unwrap_or(0)
+        self.counters()["tables"][table][operation]["requests"].as_u64().unwrap_or(0)
+    }
+
+    /// How often a table or its indexes throttled for this reason.
+    pub fn throttles(&self, table: &str, reason: &str) -> u64 {
+        self.counters()["throttles"][table][reason].as_u64().unwrap_or(0)
+    }
+
+    fn counters(&self) -> Value {
+        fetch(&format!("{}/_dynashard/counters", self.dynamodb))
     }
 
     /// The process ids of a function's environments.

@@ -5,12 +5,12 @@ use dynashard_keys::SortKey;
 use dynashard_lambda::json::ItemJson;
 use dynashard_lambda::params::Params;
 use dynashard_lambda::view::{CollectionView, Unprocessed};
-use dynashard_lambda::{Handler, Problem, Request, Response, body, headers};
+use dynashard_lambda::{Format, Handler, Problem, Request, Response, body, headers};
 use serde::Serialize;
 
 /// A page ends before its items take 5 MB of Lambda's answer, and so before its body does. That
 /// leaves a sixth of what Lambda can answer for the cursor and the envelope.
-const MAX_PAGE_BYTES: usize = 5_000_000;
+pub(crate) const MAX_PAGE_BYTES: usize = 5_000_000;
 
 pub(crate) struct ReadHandler<I, M, C, E> {
     reader: Reader<I, M, C, E>,
@@ -29,9 +29,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> ReadHandler<I, M, C, 
         let item = self.reader.get(&key, consistency, deadline).await?;
         let format = headers::answer_format(request);
         let json = ItemJson { partition: &key.partition, sort: &key.sort, item: &item, format };
-        Ok(Response::json(200, &json)
-            .with_header("content-type", headers::media_type_of(format))
-            .with_header("etag", headers::etag(item.version)))
+        Ok(of_items(&json, format).with_header("etag", headers::etag(item.version)))
     }
 
     async fn batch_get(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
@@ -68,7 +66,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> ReadHandler<I, M, C, 
             format,
         });
         let answer = BatchAnswer { items: items.collect(), unprocessed: unprocessed.collect() };
-        Ok(Response::json(200, &answer))
+        Ok(of_items(&answer, format))
     }
 
     async fn query(
@@ -89,16 +87,14 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> ReadHandler<I, M, C, 
         let page = self.reader.query(&query, budget, deadline).await?;
         let items =
             page.items.iter().map(|(sort, item)| ItemJson { partition, sort, item, format });
-        Ok(Response::json(
-            200,
-            &QueryAnswer {
-                items: items.collect(),
-                cursor: page.cursor.as_deref(),
-                shards: page.shards.get(),
-                items_read: page.items_read,
-                consumed_rcu: page.consumed_rcu,
-            },
-        ))
+        let answer = QueryAnswer {
+            items: items.collect(),
+            cursor: page.cursor.as_deref(),
+            shards: page.shards.get(),
+            items_read: page.items_read,
+            consumed_rcu: page.consumed_rcu,
+        };
+        Ok(of_items(&answer, format))
     }
 
     async fn collection(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
@@ -123,7 +119,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Handler for ReadHandl
             ("POST", "/query") => {
                 request.params()?.finish()?;
                 headers::expect_json(request)?;
-                self.query(request, Params::from_json(&request.body)?, deadline).await
+                let params = Params::from_json(&request.body, self.schema().sort_key_type)?;
+                self.query(request, params, deadline).await
             }
             ("GET", "/collection") => self.collection(request, deadline).await,
             (method, path) => Err(Problem::no_route(method, path)),
@@ -133,6 +130,11 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Handler for ReadHandl
     fn now(&self) -> Reading {
         self.reader.directory().now()
     }
+}
+
+/// An answer with items in this format.
+fn of_items(answer: &impl Serialize, format: Format) -> Response {
+    Response::json(200, answer).with_header("content-type", headers::media_type_of(format))
 }
 
 #[derive(Serialize)]

@@ -7,13 +7,16 @@ mod handler;
 #[cfg(test)]
 mod tests;
 
+use std::process::ExitCode;
+
 use dynashard_core::Writer;
-use dynashard_lambda::Config;
 use handler::WriteHandler;
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), lambda_runtime::Error> {
-    let config = Config::from_variables(|name| std::env::var(name).ok())?;
-    let (items, directory) = config.connect().await;
-    dynashard_lambda::run(WriteHandler::new(Writer::new(items, directory))).await
+async fn main() -> ExitCode {
+    dynashard_lambda::start(async |config| {
+        let (items, directory) = config.connect().await;
+        dynashard_lambda::run(WriteHandler::new(Writer::new(items, directory))).await
+    })
+    .await
 }

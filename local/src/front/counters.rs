@@ -1,8 +1,10 @@
-//! How many requests reached the engine, and the capacity that it said they consumed.
+//! How many requests reached the engine, what they consumed, and which were throttled.
 
-use super::call::Call;
+use super::cost::Charge;
+use super::refusal::Hit;
+use dynashard_sim::partition::Kind;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 /// What the `dynamodb` endpoint has counted since the stack started.
@@ -11,6 +13,10 @@ pub struct Counters {
     /// By table and operation, the requests that reached the engine. A batch or transaction counts
     /// once under each table that it names.
     pub tables: BTreeMap<String, BTreeMap<String, OperationCount>>,
+    /// By table and reason, such as `TableWriteKeyRangeThroughputExceeded`, what met a limit of the
+    /// table or of one of its global secondary indexes: a request, an item of a batch, or an action
+    /// of a transaction.
+    pub throttles: BTreeMap<String, BTreeMap<String, u64>>,
     /// By operation, the requests that reached the engine and named no table, such as `ListTables`.
     pub without_table: BTreeMap<String, u64>,
     /// The requests that were refused because of the age of their signature.
@@ -31,6 +37,11 @@ impl Counters {
         let operations = self.tables.get(table).into_iter();
         operations.flat_map(BTreeMap::values).map(|count| count.requests).sum()
     }
+
+    /// What met a limit of a table or of its indexes, for whatever reason.
+    pub fn table_throttles(&self, table: &str) -> u64 {
+        self.throttles.get(table).into_iter().flat_map(BTreeMap::values).sum()
+    }
 }
 
 /// What was counted of one operation on one table.
@@ -38,9 +49,10 @@ impl Counters {
 pub struct OperationCount {
     /// Requests that reached the engine, failed ones included.
     pub requests: u64,
-    /// Read capacity units of the requests that asked for `ReturnConsumedCapacity`.
+    /// Read capacity units that these consumed of the table and its indexes, whether or not they
+    /// asked for `ReturnConsumedCapacity`. Statements of `PartiQL` are not among them.
     pub consumed_rcu: f64,
-    /// Write capacity units of the requests that asked for `ReturnConsumedCapacity`.
+    /// Write capacity units, likewise.
     pub consumed_wcu: f64,
 }
 
@@ -59,37 +71,36 @@ impl CounterStore {
         self.with(|counters| counters.refused += 1);
     }
 
-    pub(super) fn requested(&self, call: &Call) {
+    pub(super) fn requested(&self, operation: &str, tables: &BTreeSet<String>) {
         self.with(|counters| {
-            if call.tables.is_empty() {
-                *entry(&mut counters.without_table, &call.operation) += 1;
+            if tables.is_empty() {
+                *entry(&mut counters.without_table, operation) += 1;
             }
-            for table in &call.tables {
+            for table in tables {
                 let operations = entry(&mut counters.tables, table);
-                entry(operations, &call.operation).requests += 1;
+                entry(operations, operation).requests += 1;
             }
         });
     }
 
-    /// Adds what an answer says that `call` consumed. Errors and foreign shapes say nothing.
-    pub(super) fn consumed(&self, call: &Call, answer: &[u8]) {
-        let Ok(Answer { consumed_capacity }) = serde_json::from_slice(answer) else {
-            return;
-        };
-        let capacities = match consumed_capacity {
-            Some(OneOrMany::One(capacity)) => vec![capacity],
-            Some(OneOrMany::Many(capacities)) => capacities,
-            None => return,
-        };
+    pub(super) fn consumed(&self, operation: &str, charges: &[Charge]) {
         self.with(|counters| {
-            for capacity in capacities {
-                let operations = entry(&mut counters.tables, &capacity.table_name);
-                let count = entry(operations, &call.operation);
-                if call.reads() {
-                    count.consumed_rcu += capacity.capacity_units;
-                } else {
-                    count.consumed_wcu += capacity.capacity_units;
+            for charge in charges {
+                let operations = entry(&mut counters.tables, &charge.table.name);
+                let count = entry(operations, operation);
+                match charge.kind {
+                    Kind::Read => count.consumed_rcu += charge.units.as_f64(),
+                    Kind::Write => count.consumed_wcu += charge.units.as_f64(),
                 }
+            }
+        });
+    }
+
+    pub(super) fn throttled(&self, hits: &[Hit]) {
+        self.with(|counters| {
+            for hit in hits {
+                let reasons = entry(&mut counters.throttles, hit.table());
+                *entry(reasons, hit.reason()) += 1;
             }
         });
     }
@@ -107,24 +118,4 @@ fn entry<'a, T: Default>(map: &'a mut BTreeMap<String, T>, key: &str) -> &'a mut
         map.insert(key.to_owned(), T::default());
     }
     map.get_mut(key).expect("the entry was inserted")
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Answer {
-    consumed_capacity: Option<OneOrMany>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum OneOrMany {
-    One(Capacity),
-    Many(Vec<Capacity>),
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Capacity {
-    table_name: String,
-    capacity_units: f64,
 }

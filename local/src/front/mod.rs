@@ -1,23 +1,57 @@
 //! The public `dynamodb` endpoint: everything that the engine behind it lacks of DynamoDB.
 //!
 //! It refuses requests whose signature is too old, which the resharding protocol stands on, tells
-//! the time in a `Date` header, and counts. A request that may execute passes [`Front::admit`]
-//! last, directly before it is handed over.
+//! the time in a `Date` header, counts, and throttles: [`dynashard_sim`] says what a request costs
+//! and whether the partitions that it meets have room for it.
+//!
+//! # The way of a request
+//!
+//! 1. [`Call`] reads what it asks for, once.
+//! 2. The items that it is about are looked up in the engine, since a write costs by the item before
+//!    it as well. Another write may come between; the cost then is that of a moment ago.
+//! 3. [`Front::admit`] decides, directly before the request is handed over. A batch goes on without
+//!    what was refused.
+//! 4. The engine executes it.
+//! 5. What the request was admitted with is [settled](job::Admitted::settle): an update costs by
+//!    what it made of the item, a page by what it read, a write whose condition failed by the item
+//!    that was there, and an invalid request nothing.
+//!
+//! # What differs from DynamoDB
+//!
+//! - Limits are looked at before a request is validated, so an invalid one may be told that it is
+//!   throttled.
+//! - What an `UpdateItem` brings to indexes is known only afterwards: it is charged there, into debt
+//!   if need be, but no update is refused for an index's sake.
+//! - `PartiQL` statements are passed on without being limited or counted as capacity. So is a
+//!   transaction that repeats a `ClientRequestToken`: it pays as if it were the first.
+//! - `ConsumedCapacity` is the engine's own. It follows the same rules, and tests hold the two
+//!   against each other for every operation.
 
+mod answer;
 mod call;
+mod cost;
 mod counters;
+mod job;
+mod meter;
+mod refusal;
 mod signature;
+mod tables;
 
 pub use counters::{Counters, OperationCount};
 
+use crate::StartError;
 use crate::clock::SharedClock;
+use crate::engine::{Engine, Store};
 use crate::ids;
 use crate::server::{BodyError, Handler, Response, empty_response, json_response, read_body};
+use answer::Outcome;
 use bytes::Bytes;
 use call::Call;
 use counters::CounterStore;
+use dynashard_sim::partition::{Limits, Partitions};
 use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, DATE, EXPECT, TRANSFER_ENCODING};
 use http::request::Parts;
+use http::response::Parts as AnswerParts;
 use http::uri::{Authority, Scheme};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::Full;
@@ -25,34 +59,55 @@ use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use serde_json::json;
+use job::{Admitted, Job, Settled};
+use meter::Meter;
+use refusal::{CHECKSUM, Refusal};
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+use tables::Tables;
 
 /// The endpoint in front of one engine.
 #[derive(Debug)]
 pub(crate) struct Front {
     engine: Authority,
     client: Client<HttpConnector, Full<Bytes>>,
+    store: Store,
+    tables: Arc<Tables>,
+    meter: Arc<Meter>,
     request_lifetime: Duration,
     clock: SharedClock,
     counters: CounterStore,
 }
 
 impl Front {
-    /// A front of the engine at `engine` that hands over no request signed more than
-    /// `request_lifetime` ago.
-    pub(crate) fn new(engine: SocketAddr, request_lifetime: Duration, clock: SharedClock) -> Self {
+    /// A front of the engine, with `limits` for the tables that it has and will have, that hands
+    /// over no request signed more than `request_lifetime` ago. Blocks.
+    pub(crate) fn new(
+        engine: &Engine,
+        limits: Limits,
+        request_lifetime: Duration,
+        clock: SharedClock,
+    ) -> Result<Self, StartError> {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
-        let authority = engine.to_string();
-        Self {
+        let (authority, store) = (engine.address().to_string(), engine.store());
+        let (tables, meter) = (Tables::of(store.clone()), Meter::new(limits));
+        let now = since_epoch(clock.now());
+        tables
+            .learn_all(|name, table| meter.set_table(now, name, table))
+            .map_err(|error| StartError::Engine(error.to_string()))?;
+        Ok(Self {
             engine: authority.parse().expect("a socket address is an authority"),
             client: Client::builder(TokioExecutor::new()).pool_idle_timeout(None).build(connector),
+            store,
+            tables: Arc::new(tables),
+            meter: Arc::new(meter),
             request_lifetime,
             clock,
             counters: CounterStore::default(),
-        }
+        })
     }
 
     /// What the front has counted since it started.
@@ -60,13 +115,10 @@ impl Front {
         self.counters.snapshot()
     }
 
-    /// Whether a request may execute now. The answer holds for this moment only, so nothing waits
-    /// after it.
-    ///
-    /// Requests without a signing date are let through: the engine answers them with the error that
-    /// fits, and executes none of them.
-    fn admit(&self, parts: &Parts, now: SystemTime) -> Result<(), Refusal> {
-        signature::check(parts, self.request_lifetime, now)
+    /// Lets the partitions be looked at: what was consumed and throttled by the second, and which
+    /// keys met a limit. Requests wait meanwhile.
+    pub(crate) fn partitions<T>(&self, look: impl FnOnce(&Partitions) -> T) -> T {
+        self.meter.with(|partitions| look(partitions))
     }
 
     async fn forward(&self, request: Request<Incoming>) -> Result<Response, Refusal> {
@@ -75,22 +127,101 @@ impl Front {
             BodyError::TooLarge => Refusal::TOO_LARGE,
             BodyError::Broken => Refusal::BROKEN,
         })?;
-        let call = Call::read(&parts.headers, &body);
+        let Call { operation, tables, request } = Call::read(&parts.headers, &body);
+        let job = self.look_up(Job::of(request, &self.tables)).await?;
         parts.uri = self.engine_uri(&parts.uri);
         remove_hop_headers(&mut parts.headers);
-        if let Err(refusal) = self.admit(&parts, self.clock.now()) {
-            self.counters.refused();
-            return Err(refusal);
-        }
-        self.counters.requested(&call);
-        let answer = self.client.request(Request::from_parts(parts, Full::new(body)));
-        let (mut parts, body) = answer.await.map_err(|error| Refusal::engine(&error))?.into_parts();
-        let body = read_body(body, usize::MAX).await.map_err(|_| Refusal::ENGINE_BROKE_OFF)?;
-        if call.wants_capacity {
-            self.counters.consumed(&call, &body);
-        }
+        let admitted = self.admit(&parts, job, self.clock.now())?;
+        self.counters.requested(&operation, &tables);
+        let (mut parts, answer) = self.exchange(parts, admitted.body(body)).await?;
+        let outcome = Outcome::of(parts.status, &answer);
+        let admitted = self.look_again(admitted, outcome, &tables).await?;
+        let now = since_epoch(self.clock.now());
+        let Settled { charges, body } = admitted.settle(outcome, &answer, now, &self.meter);
+        self.counters.consumed(&operation, &charges);
         remove_hop_headers(&mut parts.headers);
-        Ok(Response::from_parts(parts, Full::new(body)))
+        if let Some(body) = &body {
+            parts.headers.insert(CHECKSUM, crc32fast::hash(body).into());
+        }
+        Ok(Response::from_parts(parts, Full::new(body.unwrap_or(answer))))
+    }
+
+    /// Reads the items that the request is about.
+    async fn look_up(&self, job: Job) -> Result<Job, Refusal> {
+        let Job::Items(mut items) = job else { return Ok(job) };
+        let store = self.store.clone();
+        blocking(move || {
+            items.look_up(&store);
+            Job::Items(items)
+        })
+        .await
+    }
+
+    /// Whether a request may execute now, or which part of it. The answer holds for this moment
+    /// only, so nothing waits after it.
+    ///
+    /// Requests without a signing date are let through: the engine answers them with the error that
+    /// fits, and executes none of them.
+    fn admit(&self, parts: &Parts, job: Job, now: SystemTime) -> Result<Admitted, Refusal> {
+        signature::check(parts, self.request_lifetime, now)
+            .inspect_err(|_| self.counters.refused())?;
+        let admitted = job.admit(since_epoch(now), &self.meter).map_err(|throttled| {
+            self.counters.throttled(&throttled.hits);
+            throttled.refusal
+        })?;
+        self.counters.throttled(admitted.hits());
+        Ok(admitted)
+    }
+
+    /// Hands the request over, and returns the answer as a whole.
+    async fn exchange(&self, parts: Parts, body: Bytes) -> Result<(AnswerParts, Bytes), Refusal> {
+        let answer = self.client.request(Request::from_parts(parts, Full::new(body)));
+        let (parts, body) = answer.await.map_err(|error| Refusal::engine(&error))?.into_parts();
+        let body = read_body(body, usize::MAX).await.map_err(|_| Refusal::ENGINE_BROKE_OFF)?;
+        Ok((parts, body))
+    }
+
+    /// Reads what the request has made of its items and tables, where the answer does not tell.
+    async fn look_again(
+        &self,
+        mut admitted: Admitted,
+        outcome: Outcome,
+        tables: &BTreeSet<String>,
+    ) -> Result<Admitted, Refusal> {
+        if outcome != Outcome::Done {
+            return Ok(admitted);
+        }
+        match &mut admitted.job {
+            Job::Items(items) if items.has_updates() => {
+                let store = self.store.clone();
+                blocking(move || {
+                    if let Job::Items(items) = &mut admitted.job {
+                        items.look_again(&store);
+                    }
+                    admitted
+                })
+                .await
+            }
+            Job::TableChange => {
+                for name in tables {
+                    self.learn(name.clone()).await?;
+                }
+                Ok(admitted)
+            }
+            _ => Ok(admitted),
+        }
+    }
+
+    /// Learns what a table is like by now.
+    async fn learn(&self, name: String) -> Result<(), Refusal> {
+        let (tables, meter) = (Arc::clone(&self.tables), Arc::clone(&self.meter));
+        let now = since_epoch(self.clock.now());
+        let learned =
+            blocking(move || tables.learn(&name, |name, table| meter.set_table(now, name, table)));
+        learned.await?.map_err(|error| {
+            tracing::error!(%error, "a table that changed cannot be read");
+            Refusal::ENGINE_BROKE_OFF
+        })
     }
 
     fn engine_uri(&self, uri: &Uri) -> Uri {
@@ -131,48 +262,6 @@ impl Handler for Front {
     }
 }
 
-/// An error that the front answers itself, in DynamoDB's shape.
-#[derive(Debug)]
-struct Refusal {
-    status: StatusCode,
-    /// The error's type with its namespace, as in `__type`.
-    kind: &'static str,
-    message: String,
-}
-
-impl Refusal {
-    const TOO_LARGE: Self = Self {
-        status: StatusCode::PAYLOAD_TOO_LARGE,
-        kind: "com.amazon.coral.service#SerializationException",
-        message: String::new(),
-    };
-    const BROKEN: Self = Self {
-        status: StatusCode::BAD_REQUEST,
-        kind: "com.amazon.coral.service#SerializationException",
-        message: String::new(),
-    };
-    const ENGINE_BROKE_OFF: Self = Self {
-        status: StatusCode::INTERNAL_SERVER_ERROR,
-        kind: "com.amazonaws.dynamodb.v20120810#InternalServerError",
-        message: String::new(),
-    };
-
-    fn engine(error: &hyper_util::client::legacy::Error) -> Self {
-        tracing::error!(error = error as &dyn std::error::Error, "the engine did not answer");
-        Self::ENGINE_BROKE_OFF
-    }
-
-    fn response(&self) -> Response {
-        let body = json!({ "__type": self.kind, "message": self.message }).to_string();
-        let checksum = HeaderValue::from(crc32fast::hash(body.as_bytes()));
-        let mut response = json_response(self.status, body);
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-amz-json-1.0"));
-        headers.insert(HeaderName::from_static("x-amz-crc32"), checksum);
-        response
-    }
-}
-
 /// DynamoDB takes requests of up to 16 MB.
 const MAX_BODY: usize = 16 << 20;
 
@@ -191,6 +280,21 @@ fn remove_hop_headers(headers: &mut HeaderMap) {
     for name in [CONNECTION, CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING] {
         headers.remove(name);
     }
+}
+
+/// The time as the partitions count it.
+fn since_epoch(now: SystemTime) -> Duration {
+    now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}
+
+/// Does what may wait for the engine where a thread may block.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Refusal> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| {
+        tracing::error!(%error, "the engine could not be asked");
+        Refusal::ENGINE_BROKE_OFF
+    })
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Only the signing time counts here. The signature itself is not verified: the stack has no
 //! secrets to verify it with.
 
-use super::Refusal;
+use super::refusal::{Details, Refusal};
 use http::StatusCode;
 use http::header::{AUTHORIZATION, DATE};
 use http::request::Parts;
@@ -24,6 +24,7 @@ pub(super) fn check(parts: &Parts, lifetime: Duration, now: SystemTime) -> Resul
             status: StatusCode::BAD_REQUEST,
             kind: "com.amazon.coral.service#IncompleteSignatureException",
             message: format!("Date must be in ISO-8601 'basic format'. Got '{text}'."),
+            details: Details::None,
         });
     };
     let message = if now > signed + lifetime {
@@ -49,6 +50,7 @@ pub(super) fn check(parts: &Parts, lifetime: Duration, now: SystemTime) -> Resul
         status: StatusCode::BAD_REQUEST,
         kind: "com.amazon.coral.service#InvalidSignatureException",
         message,
+        details: Details::None,
     })
 }
 

@@ -1,10 +1,13 @@
+mod accounting;
+mod throttling;
+
 use super::*;
 use crate::clock::manual::ManualClock;
-use crate::engine::Engine;
 use crate::server::{self, testing::send};
 use crate::template::Table;
-use serde_json::Value;
-use std::sync::Arc;
+use serde_json::{Value, json};
+use std::num::NonZeroU32;
+use std::path::Path;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -22,9 +25,19 @@ struct Rig {
 
 impl Rig {
     async fn start() -> Self {
+        Self::with(Limits::default(), None, &[table("First"), table("Second")]).await
+    }
+
+    /// A front whose partitions take 10 write and 10 read units a second, with no tables.
+    async fn throttling() -> Self {
+        Self::with(TEN_UNITS, None, &[]).await
+    }
+
+    async fn with(limits: Limits, data_dir: Option<&Path>, tables: &[Table]) -> Self {
         let clock = ManualClock::at(httpdate::parse_http_date(NOW).expect("a date"));
-        let engine = Engine::start(None, &[table("First"), table("Second")]).expect("an engine");
-        let front = Arc::new(Front::new(engine.address(), LIFETIME, clock.clone()));
+        let engine = Engine::start(data_dir, tables).expect("an engine");
+        let front = Front::new(&engine, limits, LIFETIME, clock.clone()).expect("a front");
+        let front = Arc::new(front);
         let listener = server::bind_free().await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let (stop, stopped) = watch::channel(false);
@@ -59,6 +72,35 @@ impl Rig {
         self.exchange(request, body).await
     }
 
+    /// Sends a request that succeeds.
+    async fn ok(&self, operation: &str, body: Value) -> Value {
+        let (parts, answer) = self.send(operation, &body.to_string(), SIGNED_NOW).await;
+        assert_eq!(parts.status, StatusCode::OK, "{operation} {body}: {answer}");
+        answer
+    }
+
+    /// Sends a request that fails, and returns the error and its name.
+    async fn refused(&self, operation: &str, body: Value) -> (String, Value) {
+        let (parts, answer) = self.send(operation, &body.to_string(), SIGNED_NOW).await;
+        assert_eq!(parts.status, StatusCode::BAD_REQUEST, "{operation} {body}: {answer}");
+        let kind = answer["__type"].as_str().expect("a kind").to_owned();
+        let (_, name) = kind.split_once('#').expect("a namespace");
+        (name.to_owned(), answer)
+    }
+
+    /// Sends the same request until it is refused, and returns how often it was not.
+    async fn drain(&self, operation: &str, body: &Value) -> usize {
+        for admitted in 0.. {
+            let (parts, answer) = self.send(operation, &body.to_string(), SIGNED_NOW).await;
+            if parts.status == StatusCode::BAD_REQUEST {
+                assert!(answer.get("ThrottlingReasons").is_some(), "{operation}: {answer}");
+                return admitted;
+            }
+            assert!(admitted < 1_000, "{operation} is never refused");
+        }
+        unreachable!("the loop has no end")
+    }
+
     async fn exchange(
         &self,
         request: http::request::Builder,
@@ -77,6 +119,13 @@ impl Rig {
         (parts, serde_json::from_slice(&body).unwrap_or_default())
     }
 }
+
+const TEN_UNITS: Limits = Limits {
+    partitions: NonZeroU32::new(4_096).expect("positive"),
+    partition_wcu: NonZeroU32::new(10).expect("positive"),
+    partition_rcu: NonZeroU32::new(10).expect("positive"),
+    burst_secs: 300,
+};
 
 const NOW: &str = "Fri, 20 Nov 2026 10:10:10 GMT";
 const SIGNED_NOW: &str = "20261120T101010Z";
@@ -215,7 +264,9 @@ async fn requests_and_their_capacity_are_counted_by_table_and_operation() {
     assert_eq!(counters.requests("Nowhere", "PutItem"), 1);
     assert_eq!(counters.without_table["ListTables"], 1);
     let put = counters.tables["First"]["PutItem"];
-    assert_eq!((put.consumed_rcu, put.consumed_wcu), (0.0, 1.0));
+    assert_eq!((put.consumed_rcu, put.consumed_wcu), (0.0, 2.0), "asked for or not");
+    let transaction = counters.tables["First"]["TransactWriteItems"];
+    assert_eq!((transaction.consumed_rcu, transaction.consumed_wcu), (0.0, 2.0));
     let get = counters.tables["First"]["GetItem"];
     assert_eq!((get.consumed_rcu, get.consumed_wcu), (1.0, 0.0));
     let batch = counters.tables["Second"]["BatchGetItem"];

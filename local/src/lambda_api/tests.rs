@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 struct Served {
     rig: Rig,
     background: Arc<Background>,
+    queues: Arc<Queues>,
     url: String,
     stop: watch::Sender<bool>,
     server: JoinHandle<()>,
@@ -21,13 +22,15 @@ impl Served {
     async fn start() -> (Self, Fake, Polling) {
         let (rig, fake, polling) = Rig::start(1).await;
         let background = Arc::new(Background::new(rig.clock.clone()));
-        let (runtime, clock) = (Arc::clone(&rig.runtime), rig.clock.clone());
-        let api = LambdaApi::new(runtime, Arc::clone(&background), clock);
+        let clock: SharedClock = rig.clock.clone();
+        let queues = Arc::new(Queues::new(&["Failures".to_owned()], &clock));
+        let runtime = Arc::clone(&rig.runtime);
+        let api = LambdaApi::new(runtime, Arc::clone(&background), Arc::clone(&queues), clock);
         let listener = server::bind_free().await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let (stop, stopped) = watch::channel(false);
         let server = tokio::spawn(server::serve(listener, Arc::new(api), stopped));
-        (Self { rig, background, url, stop, server }, fake, polling)
+        (Self { rig, background, queues, url, stop, server }, fake, polling)
     }
 
     async fn stop(self) {
@@ -197,5 +200,21 @@ async fn the_environments_are_listed() {
     let listed = json_of(&body);
     assert_eq!(listed[0]["function"], "Function");
     assert_eq!(listed[0]["pid"], 42);
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn the_messages_of_a_queue_are_listed() {
+    let (served, _fake, _polling) = Served::start().await;
+    served.queues.send("Failures", "{}".to_owned());
+    let get =
+        |queue: &str| send(Request::get(format!("{}/_dynashard/queues/{queue}", served.url)), "");
+    let (parts, body) = get("Failures").await.expect("no panic");
+    assert_eq!(parts.status, StatusCode::OK);
+    let listed = json_of(&body);
+    assert_eq!(listed["dropped"], 0);
+    assert_eq!(listed["messages"][0]["Body"], "{}");
+    let (parts, _) = get("Nothing").await.expect("no panic");
+    assert_eq!(parts.status, StatusCode::NOT_FOUND);
     served.stop().await;
 }

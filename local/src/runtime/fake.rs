@@ -2,7 +2,7 @@
 
 use super::log::Log;
 use super::process::{Exit, Launch, Process};
-use super::{Invocation, Runtime};
+use super::{Invocation, Runtime, State};
 use crate::StartError;
 use crate::clock::SharedClock;
 use crate::clock::manual::ManualClock;
@@ -52,6 +52,18 @@ impl Rig {
         self.launched.try_recv().is_err()
     }
 
+    /// Ends when so many environments wait for an event.
+    pub(crate) async fn idle(&self, count: usize) {
+        let idle = || {
+            let environments = self.runtime.environments().into_iter();
+            environments.filter(|known| known.state == State::Idle).count()
+        };
+        // The calls of the fakes pass through sockets; nothing else tells when they have arrived.
+        while idle() < count {
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// Invokes the function in the background.
     pub(crate) fn invoke(&self, payload: &'static str) -> JoinHandle<Outcome> {
         let pool = Arc::clone(self.runtime.pool("Function").expect("the function"));
@@ -90,6 +102,8 @@ pub(crate) fn function() -> Function {
         log_format: "Text".to_owned(),
         log_level: None,
         routes: Vec::new(),
+        streams: Vec::new(),
+        schedules: Vec::new(),
     }
 }
 

@@ -63,11 +63,11 @@ async fn the_free_environment_that_was_used_last_is_used_next() {
     second.respond(&second_event, "").await;
     other.await.expect("no panic").expect("completed");
     let second_polling = second.poll();
-    until_idle(&rig, 1).await;
+    rig.idle(1).await;
     first.respond(&event, "").await;
     outcome.await.expect("no panic").expect("completed");
     let first_polling = first.poll();
-    until_idle(&rig, 2).await;
+    rig.idle(2).await;
 
     let outcome = rig.invoke("3");
     let event = first_polling.await.expect("an event");
@@ -77,18 +77,6 @@ async fn the_free_environment_that_was_used_last_is_used_next() {
     outcome.await.expect("no panic").expect("completed");
     rig.runtime.shutdown().await;
     second_polling.abort();
-}
-
-/// Ends when so many environments wait for an event.
-async fn until_idle(rig: &Rig, count: usize) {
-    let idle = || {
-        let environments = rig.runtime.environments().into_iter();
-        environments.filter(|known| known.state == State::Idle).count()
-    };
-    // The calls of the fakes pass through sockets; nothing else tells when they have arrived.
-    while idle() < count {
-        tokio::task::yield_now().await;
-    }
 }
 
 #[tokio::test]
@@ -367,7 +355,7 @@ async fn an_asynchronous_invocation_is_tried_three_times_at_lambdas_pauses() {
     fake.fail(&first, "{}").await;
     let mut polling = fake.poll();
     for pause in [60, 120] {
-        until_idle(&rig, 1).await;
+        rig.idle(1).await;
         rig.clock.sleeping(1).await;
         rig.clock.advance(Duration::from_secs(pause - 1));
         assert!(!polling.is_finished());
@@ -377,7 +365,7 @@ async fn an_asynchronous_invocation_is_tried_three_times_at_lambdas_pauses() {
         fake.fail(&event, "{}").await;
         polling = fake.poll();
     }
-    until_idle(&rig, 1).await;
+    rig.idle(1).await;
     // The third failure was the last: the set of tasks is empty without being told to end.
     background.settled().await;
     assert!(!polling.is_finished());

@@ -73,7 +73,10 @@ impl Scope<'_> {
             _ => None,
         };
         // Every resource that the stack knows is named by its logical id.
-        let resource = || self.resources.contains_key(name).then(|| name.to_owned());
+        let resource = || {
+            let kind = self.resources.get(name)?;
+            Some(if kind == QUEUE { queue_url(name) } else { name.to_owned() })
+        };
         pseudo
             .or_else(|| self.parameters.get(name).cloned())
             .or_else(resource)
@@ -104,7 +107,7 @@ impl Scope<'_> {
         let Some(kind) = self.resources.get(id) else {
             return Err(Problem::at(line, format!("there is no resource {id}")));
         };
-        arn(kind, id).filter(|_| attribute == "Arn").ok_or_else(|| {
+        attribute_of(kind, id, attribute).ok_or_else(|| {
             let text = format!(
                 "the local stack does not know the attribute {attribute} of {id}, a {kind}"
             );
@@ -239,6 +242,25 @@ fn intrinsic(node: &Node) -> Option<(&str, &Node)> {
     }
 }
 
+const QUEUE: &str = "AWS::SQS::Queue";
+
+/// What `!Ref` gives for a queue.
+fn queue_url(id: &str) -> String {
+    format!("https://sqs.{REGION}.amazonaws.com/{ACCOUNT_ID}/{id}")
+}
+
+/// What `!GetAtt` gives, where the stack knows the attribute.
+fn attribute_of(kind: &str, id: &str, attribute: &str) -> Option<String> {
+    match (kind, attribute) {
+        (_, "Arn") => arn(kind, id),
+        // The true label is not known before the engine has made the table. Streams are found by
+        // their tables, here and in the engine.
+        ("AWS::DynamoDB::Table", "StreamArn") => Some(super::stream_arn(id, "local")),
+        (QUEUE, "QueueName") => Some(id.to_owned()),
+        _ => None,
+    }
+}
+
 /// The ARN of a resource in the shape that AWS gives it.
 fn arn(kind: &str, id: &str) -> Option<String> {
     let place = format!("{REGION}:{ACCOUNT_ID}");
@@ -246,6 +268,7 @@ fn arn(kind: &str, id: &str) -> Option<String> {
         "AWS::DynamoDB::Table" => Some(format!("arn:aws:dynamodb:{place}:table/{id}")),
         "AWS::IAM::Role" => Some(format!("arn:aws:iam::{ACCOUNT_ID}:role/{id}")),
         "AWS::Logs::LogGroup" => Some(format!("arn:aws:logs:{place}:log-group:{id}:*")),
+        QUEUE => Some(format!("arn:aws:sqs:{place}:{id}")),
         "AWS::Serverless::Function" => Some(super::function_arn(id)),
         _ => None,
     }

@@ -5,13 +5,17 @@
 //! event or intrinsic that the stack neither acts on nor lists below as without effect on one
 //! machine is an error that names it.
 
+mod events;
 mod intrinsics;
 mod parameters;
 #[cfg(test)]
 mod tests;
 mod yaml;
 
+pub(crate) use events::{RetryPolicy, Route, Schedule, Scheduler, StartingPosition, StreamMapping};
+
 use crate::StartError;
+use events::FunctionEvents;
 use intrinsics::Scope;
 use parameters::Parameter;
 use serde_json::json;
@@ -32,6 +36,11 @@ pub(crate) fn function_arn(name: &str) -> String {
     format!("arn:aws:lambda:{REGION}:{ACCOUNT_ID}:function:{name}")
 }
 
+/// The ARN of a table's stream; its label is the time at which the stream was enabled.
+pub(crate) fn stream_arn(table: &str, label: &str) -> String {
+    format!("arn:aws:dynamodb:{REGION}:{ACCOUNT_ID}:table/{table}/stream/{label}")
+}
+
 /// Where a template comes from.
 #[derive(Clone, Debug)]
 pub enum TemplateSource {
@@ -46,12 +55,14 @@ pub enum TemplateSource {
     },
 }
 
-/// What the stack runs: the tables, functions and API of a SAM template, with the parameters of
-/// this run put in.
+/// What the stack runs: the tables, queues, functions and API of a SAM template, with the
+/// parameters of this run put in.
 #[derive(Clone, Debug)]
 pub struct Template {
     pub(crate) parameters: BTreeMap<String, String>,
     pub(crate) tables: Vec<Table>,
+    /// The logical ids of the queues, which are also their names.
+    pub(crate) queues: Vec<String>,
     pub(crate) functions: Vec<Function>,
 }
 
@@ -127,6 +138,7 @@ impl Template {
         };
         let globals = global_properties(root, &scope)?;
         let mut tables = Vec::new();
+        let mut queues = Vec::new();
         let mut functions = Vec::new();
         let mut apis = Vec::new();
         for (id, node) in resources.entries("Resources")? {
@@ -139,6 +151,7 @@ impl Template {
             let resource = Resource::read(id, node, &scope)?;
             match types[id].as_str() {
                 "AWS::DynamoDB::Table" => tables.push(Table::read(&resource)?),
+                "AWS::SQS::Queue" => queues.push(queue(resource)?),
                 "AWS::Serverless::Function" => {
                     functions.push(Function::read(resource.with_defaults(&globals.function))?);
                 }
@@ -155,10 +168,11 @@ impl Template {
             }
         }
         check_routes(&functions, &apis)?;
+        check_streams(&functions, &tables, &queues)?;
         if let Some(outputs) = root.get("Outputs") {
             scope.resolve(outputs)?;
         }
-        Ok(Self { parameters, tables, functions })
+        Ok(Self { parameters, tables, queues, functions })
     }
 }
 
@@ -199,6 +213,11 @@ impl Table {
         }
         Ok(Self { name: resource.id.clone(), create_request: request })
     }
+
+    /// Whether its changes can be read as a stream.
+    fn has_stream(&self) -> bool {
+        self.create_request.get("StreamSpecification").is_some()
+    }
 }
 
 /// A function of the template.
@@ -217,6 +236,8 @@ pub(crate) struct Function {
     /// What `AWS_LAMBDA_LOG_LEVEL` says, where the template sets a level.
     pub(crate) log_level: Option<String>,
     pub(crate) routes: Vec<Route>,
+    pub(crate) streams: Vec<StreamMapping>,
+    pub(crate) schedules: Vec<Schedule>,
 }
 
 impl Function {
@@ -263,6 +284,7 @@ impl Function {
             let text = node.map(|node| node.as_text(&format!("{name} of {what}")));
             Ok(text.transpose()?.map(str::to_owned))
         };
+        let FunctionEvents { routes, streams, schedules } = FunctionEvents::read(&resource)?;
         Ok(Self {
             binary: binary(&resource)?,
             environment: variables(&resource)?,
@@ -270,75 +292,10 @@ impl Function {
             log_level: log_setting("ApplicationLogLevel")?,
             timeout: Duration::from_secs(timeout_secs.into()),
             memory_mb: number("MemorySize", 128)?,
-            routes: routes(&resource)?,
+            routes,
+            streams,
+            schedules,
             name: resource.id,
-        })
-    }
-}
-
-/// A method and path of the HTTP API that lead to a function.
-#[derive(Clone, Debug)]
-pub(crate) struct Route {
-    pub(crate) method: String,
-    pub(crate) path: String,
-    /// How long the API waits for the function.
-    pub(crate) timeout: Duration,
-    api: String,
-    line: usize,
-}
-
-impl Route {
-    /// A route of no template.
-    #[cfg(test)]
-    pub(crate) fn new(method: &str, path: &str, timeout: Duration) -> Self {
-        Self {
-            method: method.to_owned(),
-            path: path.to_owned(),
-            timeout,
-            api: String::new(),
-            line: 1,
-        }
-    }
-
-    fn read(event: &Node, what: &str) -> Result<Self, Problem> {
-        event.only(what, &["Type", "Properties"])?;
-        let kind = event.require("Type", what)?;
-        let kind_name = kind.as_text(&format!("Type of {what}"))?;
-        if kind_name != "HttpApi" {
-            let text =
-                format!("the local stack does not know the event type {kind_name} of {what}");
-            return Err(Problem::at(kind.line, text));
-        }
-        let properties = event.require("Properties", what)?;
-        properties
-            .only(what, &["ApiId", "Method", "Path", "PayloadFormatVersion", "TimeoutInMillis"])?;
-        let text =
-            |name: &str| properties.require(name, what)?.as_text(&format!("{name} of {what}"));
-        let method = text("Method")?.to_ascii_uppercase();
-        let path = text("Path")?;
-        if method == "ANY" || path.contains(['{', '$']) {
-            let text = format!(
-                "the local stack knows routes of one method and a fixed path only, not {method} \
-                 {path}"
-            );
-            return Err(Problem::at(properties.line, text));
-        }
-        if let Some(version) = properties.get("PayloadFormatVersion")
-            && version.as_text("PayloadFormatVersion")? != "2.0"
-        {
-            let text = format!("the local stack knows the payload format 2.0 only, at {what}");
-            return Err(Problem::at(version.line, text));
-        }
-        let timeout_ms = match properties.get("TimeoutInMillis") {
-            Some(node) => node.as_number(&format!("TimeoutInMillis of {what}"))?,
-            None => 30_000,
-        };
-        Ok(Self {
-            method,
-            path: path.to_owned(),
-            timeout: Duration::from_millis(timeout_ms.into()),
-            api: text("ApiId")?.to_owned(),
-            line: event.line,
         })
     }
 }
@@ -490,15 +447,14 @@ fn variables(resource: &Resource) -> Result<BTreeMap<String, String>, Problem> {
         .collect()
 }
 
-fn routes(resource: &Resource) -> Result<Vec<Route>, Problem> {
-    let Some(events) = resource.properties.get("Events") else {
-        return Ok(Vec::new());
-    };
-    events
-        .entries(&format!("Events of {}", resource.what))?
-        .iter()
-        .map(|(name, event)| Route::read(event, &format!("event {name} of {}", resource.id)))
-        .collect()
+/// The name of a queue. What its properties say of receivers and of its messages' end is without
+/// effect: nothing receives from it, and it ends with the stack.
+fn queue(resource: Resource) -> Result<String, Problem> {
+    resource.properties.only(
+        &resource.what,
+        &["KmsMasterKeyId", "MessageRetentionPeriod", "SqsManagedSseEnabled", "Tags"],
+    )?;
+    Ok(resource.id)
 }
 
 fn check_api(resource: &Resource) -> Result<(), Problem> {
@@ -529,6 +485,24 @@ fn check_routes(functions: &[Function], apis: &[&str]) -> Result<(), Problem> {
                 let text = format!("two routes are {} {}", route.method, route.path);
                 return Err(Problem::at(route.line, text));
             }
+        }
+    }
+    Ok(())
+}
+
+/// A mapping reads the stream of a table that has one, and discards into a queue that there is.
+fn check_streams(
+    functions: &[Function],
+    tables: &[Table],
+    queues: &[String],
+) -> Result<(), Problem> {
+    for mapping in functions.iter().flat_map(|function| &function.streams) {
+        if !tables.iter().any(|table| table.name == mapping.table && table.has_stream()) {
+            let text = format!("{} is no table with a StreamSpecification", mapping.table);
+            return Err(Problem::at(mapping.line, text));
+        }
+        if let Some(queue) = mapping.on_failure.as_ref().filter(|queue| !queues.contains(queue)) {
+            return Err(Problem::at(mapping.line, format!("there is no queue {queue}")));
         }
     }
     Ok(())

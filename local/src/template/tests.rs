@@ -34,7 +34,7 @@ fn the_shipped_template_gives_the_tables_functions_and_routes_of_the_contract() 
     let tables: Vec<_> = template.tables.iter().map(|table| table.name.as_str()).collect();
     assert_eq!(tables, ["MainTable", "MetadataTable"]);
     let functions: Vec<_> = template.functions().collect();
-    assert_eq!(functions, ["WriteFunction", "ReadFunction", "ScaleFunction"]);
+    assert_eq!(functions, ["WriteFunction", "ReadFunction", "ScaleFunction", "RebalanceFunction"]);
     let routes: Vec<_> = template
         .functions
         .iter()
@@ -105,6 +105,42 @@ fn the_shipped_template_makes_the_tables_with_the_keys_of_its_parameters() {
 }
 
 #[test]
+fn the_shipped_template_leads_reshards_and_the_time_to_the_rebalance_function() {
+    let template = Template::load(&shipped(), &[]).expect("the shipped template");
+    assert_eq!(template.queues, ["RebalanceFailures"]);
+    let rebalance = &template.functions[3];
+    assert_eq!(rebalance.binary, "dynashard-rebalance");
+    assert_eq!(rebalance.timeout, Duration::from_mins(1));
+    assert!(rebalance.routes.is_empty());
+
+    let [mapping] = &rebalance.streams[..] else { panic!("one stream") };
+    assert_eq!(mapping.table, "MetadataTable");
+    assert_eq!(mapping.start, StartingPosition::TrimHorizon);
+    assert_eq!((mapping.batch_size, mapping.window), (10, Duration::ZERO));
+    assert_eq!(mapping.on_failure.as_deref(), Some("RebalanceFailures"));
+    assert!(mapping.reports_failures);
+    let max_age = Duration::from_hours(1);
+    assert_eq!(mapping.retry, RetryPolicy { max_retries: Some(3), max_age, bisect: true });
+    let passes = |record: serde_json::Value| {
+        mapping.filters.iter().any(|filter| filter.matches(&json!({ "dynamodb": record })))
+    };
+    for (phase, expected) in [("stable", false), ("forward", true), ("move", true)] {
+        let image = json!({ "phase": { "S": phase } });
+        assert_eq!(passes(json!({ "NewImage": image })), expected, "{phase}");
+        assert!(!passes(json!({ "OldImage": image })), "the collection is gone");
+    }
+
+    let [sweep] = &rebalance.schedules[..] else { panic!("one schedule") };
+    assert_eq!(sweep.id, "RebalanceFunctionSweep");
+    assert_eq!(sweep.scheduler, Scheduler::Rule);
+    assert_eq!(sweep.expression, crate::events::Expression::Rate(Duration::from_mins(1)));
+    assert_eq!(sweep.input, None);
+    let others = template.functions[..3].iter();
+    assert!(others.clone().all(|function| function.streams.is_empty()));
+    assert!(others.clone().all(|function| function.schedules.is_empty()));
+}
+
+#[test]
 fn an_override_that_is_unknown_or_not_allowed_is_refused_with_what_is_allowed() {
     for (name, value, expected) in [
         ("Placment", "jump", "it has Placement, PartitionKeyName,"),
@@ -167,8 +203,12 @@ fn what_is_no_yaml_or_no_template_is_refused_with_its_line() {
 fn what_the_stack_would_not_carry_out_is_named_with_its_line() {
     for (resources, expected) in [
         (
-            "  Queue:\n    Type: AWS::SQS::Queue\n",
-            "t.yaml:4: the local stack does not know the resource type AWS::SQS::Queue of Queue",
+            "  Topic:\n    Type: AWS::SNS::Topic\n",
+            "t.yaml:4: the local stack does not know the resource type AWS::SNS::Topic of Topic",
+        ),
+        (
+            "  Queue:\n    Type: AWS::SQS::Queue\n    Properties:\n      FifoQueue: true\n",
+            "t.yaml:6: the local stack does not know the property FifoQueue of Queue",
         ),
         ("  Table:\n    Properties: {}\n", "t.yaml:4: Table has no Type"),
         (
@@ -188,8 +228,8 @@ fn what_the_stack_would_not_carry_out_is_named_with_its_line() {
             "t.yaml:6: Nothing is no parameter, resource or pseudo parameter",
         ),
         (
-            "  Table:\n    Type: AWS::DynamoDB::Table\n    Properties:\n      BillingMode: !GetAtt Table.StreamArn\n",
-            "does not know the attribute StreamArn of Table",
+            "  Table:\n    Type: AWS::DynamoDB::Table\n    Properties:\n      BillingMode: !GetAtt Table.TableId\n",
+            "does not know the attribute TableId of Table",
         ),
         (
             "  Table:\n    Type: AWS::DynamoDB::Table\n    Condition: Never\n",
@@ -238,8 +278,8 @@ fn events_that_the_gateway_would_not_serve_are_named_with_their_line() {
     assert_eq!(template.functions[0].timeout, Duration::from_secs(3));
     for (event, expected) in [
         (
-            "{ Type: Schedule, Properties: {} }",
-            "t.yaml:11: the local stack does not know the event type Schedule of event Second of F",
+            "{ Type: SNS, Properties: {} }",
+            "t.yaml:11: the local stack does not know the event type SNS of event Second of F",
         ),
         (
             "{ Type: HttpApi, Properties: { ApiId: !Ref Api, Method: GET, Path: /a } }",
@@ -272,6 +312,154 @@ fn events_that_the_gateway_would_not_serve_are_named_with_their_line() {
     }
 }
 
+/// A function with a table, a queue and one event on line 9.
+fn with_event(event: &str) -> String {
+    with_resources(&format!(
+        "  F:
+    Type: AWS::Serverless::Function
+    Metadata: {{ BuildMethod: rust-cargolambda, BuildProperties: {{ Binary: f }} }}
+    Properties:
+      Runtime: provided.al2023
+      Events:
+        First: {event}
+  Table:
+    Type: AWS::DynamoDB::Table
+    Properties: {{ StreamSpecification: {{ StreamViewType: KEYS_ONLY }} }}
+  Still: {{ Type: AWS::DynamoDB::Table }}
+  Queue: {{ Type: AWS::SQS::Queue, Properties: {{ SqsManagedSseEnabled: true }} }}
+"
+    ))
+}
+
+/// A stream event with these further properties.
+fn stream_with(properties: &str) -> String {
+    format!(
+        "{{ Type: DynamoDB, Properties: {{ Stream: !GetAtt Table.StreamArn, \
+         StartingPosition: LATEST{properties} }} }}"
+    )
+}
+
+#[test]
+fn a_stream_mapping_has_the_defaults_of_lambda() {
+    let template = load(&with_event(&stream_with(""))).expect("a mapping");
+    let [mapping] = &template.functions[0].streams[..] else { panic!("one stream") };
+    assert_eq!(mapping.table, "Table");
+    assert_eq!(mapping.start, StartingPosition::Latest);
+    assert_eq!((mapping.batch_size, mapping.window, mapping.lanes), (100, Duration::ZERO, 1));
+    let day = Duration::from_hours(24);
+    assert_eq!(mapping.retry, RetryPolicy { max_retries: None, max_age: day, bisect: false });
+    assert!(!mapping.reports_failures && mapping.on_failure.is_none());
+    assert!(mapping.filters.is_empty());
+
+    let disabled = load(&with_event(&stream_with(", Enabled: false"))).expect("a mapping");
+    assert!(disabled.functions[0].streams.is_empty());
+    // Records are gone from the stream after a day.
+    let old = stream_with(", MaximumRecordAgeInSeconds: 604800, ParallelizationFactor: 10");
+    let template = load(&with_event(&old)).expect("a mapping");
+    assert_eq!(template.functions[0].streams[0].retry.max_age, day);
+    assert_eq!(template.functions[0].streams[0].lanes, 10);
+}
+
+#[test]
+fn stream_mappings_that_would_not_be_carried_out_are_named_with_their_line() {
+    let with = |properties: &str| stream_with(&format!(", {properties}"));
+    for (event, expected) in [
+        (
+            "{ Type: DynamoDB, Properties: { Stream: !GetAtt Table.Arn, StartingPosition: LATEST } }".to_owned(),
+            "t.yaml:9: Stream of event First of F must be !GetAtt Table.StreamArn",
+        ),
+        (
+            "{ Type: DynamoDB, Properties: { Stream: !GetAtt Still.StreamArn, StartingPosition: LATEST } }".to_owned(),
+            "t.yaml:9: Still is no table with a StreamSpecification",
+        ),
+        (
+            "{ Type: DynamoDB, Properties: { Stream: !GetAtt Table.StreamArn } }".to_owned(),
+            "has no StartingPosition",
+        ),
+        (
+            "{ Type: DynamoDB, Properties: { Stream: !GetAtt Table.StreamArn, StartingPosition: AT_TIMESTAMP } }".to_owned(),
+            "is TRIM_HORIZON or LATEST, and not AT_TIMESTAMP",
+        ),
+        (with("TumblingWindowInSeconds: 5"), "does not know the property TumblingWindowInSeconds"),
+        (with("BatchSize: 0"), "BatchSize of event First of F must be a whole number from 1 to 10000"),
+        (with("BatchSize: many"), "a whole number from 1 to 10000"),
+        (with("MaximumBatchingWindowInSeconds: 301"), "a whole number from 0 to 300"),
+        (with("MaximumRetryAttempts: -2"), "a whole number from -1 to 10000"),
+        (with("MaximumRecordAgeInSeconds: 604801"), "a whole number from -1 to 604800"),
+        (with("ParallelizationFactor: 11"), "a whole number from 1 to 10"),
+        (with("BisectBatchOnFunctionError: 1"), "must be true or false"),
+        (with("FunctionResponseTypes: [All]"), "knows ReportBatchItemFailures only"),
+        (with("FilterCriteria: { Filters: [{ Pattern: no }] }"), "t.yaml:9: FilterCriteria of event First of F: not valid JSON"),
+        (
+            with("FilterCriteria: { Filters: [{ Pattern: '{\"a\":[{\"numeric\":[\"=\",1]}]}' }] }"),
+            "does not know the operator a.numeric",
+        ),
+        (with("DestinationConfig: { OnFailure: { Destination: here } }"), "must be !GetAtt Queue.Arn"),
+        (
+            with("DestinationConfig: { OnFailure: { Destination: !Sub 'arn:aws:sqs:${AWS::Region}:${AWS::AccountId}:Q' } }"),
+            "t.yaml:9: there is no queue Q",
+        ),
+        (with("DestinationConfig: { OnSuccess: {} }"), "does not know the property OnSuccess"),
+    ] {
+        let error = problem(&with_event(&event));
+        assert!(error.contains(expected), "{event}: {error}");
+    }
+}
+
+#[test]
+fn schedules_are_read_in_both_forms_and_what_would_not_fire_as_on_aws_is_named() {
+    let rule = "{ Type: Schedule, Properties: { Schedule: rate(5 minutes), Input: '{}' } }";
+    let template = load(&with_event(rule)).expect("a schedule");
+    let [schedule] = &template.functions[0].schedules[..] else { panic!("one schedule") };
+    assert_eq!((schedule.id.as_str(), schedule.input.as_deref()), ("FFirst", Some("{}")));
+    let scheduler = "{ Type: ScheduleV2, Properties: { ScheduleExpression: 'cron(0 4 * * ? *)', \
+                     ScheduleExpressionTimezone: UTC, FlexibleTimeWindow: { Mode: \"OFF\" } } }";
+    let template = load(&with_event(scheduler)).expect("a schedule");
+    assert_eq!(template.functions[0].schedules[0].scheduler, Scheduler::Scheduler);
+    for off in [
+        "{ Type: Schedule, Properties: { Schedule: rate(1 hour), Enabled: false } }",
+        "{ Type: Schedule, Properties: { Schedule: rate(1 hour), State: DISABLED } }",
+        "{ Type: ScheduleV2, Properties: { ScheduleExpression: rate(1 hour), State: DISABLED } }",
+    ] {
+        let template = load(&with_event(off)).expect("a schedule");
+        assert!(template.functions[0].schedules.is_empty(), "{off}");
+    }
+    for (event, expected) in [
+        ("{ Type: Schedule, Properties: {} }", "event First of F has no Schedule"),
+        (
+            "{ Type: Schedule, Properties: { Schedule: rate(1 minutes) } }",
+            "t.yaml:9: the schedule of event First of F: a rate is such as",
+        ),
+        (
+            "{ Type: Schedule, Properties: { Schedule: rate(1 hour), Input: no } }",
+            "Input of event First of F is not valid JSON",
+        ),
+        (
+            "{ Type: Schedule, Properties: { Schedule: rate(1 hour), State: off } }",
+            "is ENABLED or DISABLED, and not off",
+        ),
+        (
+            "{ Type: Schedule, Properties: { Schedule: rate(1 hour), RetryPolicy: {} } }",
+            "does not know the property RetryPolicy",
+        ),
+        (
+            "{ Type: ScheduleV2, Properties: { ScheduleExpression: rate(1 hour), ScheduleExpressionTimezone: Europe/Berlin } }",
+            "knows the ScheduleExpressionTimezone UTC only",
+        ),
+        (
+            "{ Type: ScheduleV2, Properties: { ScheduleExpression: rate(1 hour), FlexibleTimeWindow: { Mode: FLEXIBLE } } }",
+            "knows the Mode of FlexibleTimeWindow OFF only",
+        ),
+        (
+            "{ Type: ScheduleV2, Properties: { ScheduleExpression: 'at(2027-01-01T00:00:00)' } }",
+            "rate(...) and cron(...) expressions",
+        ),
+    ] {
+        let error = problem(&with_event(event));
+        assert!(error.contains(expected), "{event}: {error}");
+    }
+}
+
 #[test]
 fn intrinsics_have_the_values_that_aws_would_give_them() {
     let text = "
@@ -294,6 +482,7 @@ Resources:
   Table:
     Type: AWS::DynamoDB::Table
     Condition: IsProd
+  Queue: { Type: AWS::SQS::Queue }
   F:
     Type: AWS::Serverless::Function
     Metadata: { BuildMethod: rust-cargolambda, BuildProperties: { Binary: f } }
@@ -307,6 +496,10 @@ Resources:
           FLAG: true
           REF: !Ref Table
           ARN: !GetAtt Table.Arn
+          STREAM: !GetAtt Table.StreamArn
+          QUEUE: !Ref Queue
+          QUEUE_ARN: !GetAtt Queue.Arn
+          QUEUE_NAME: !GetAtt Queue.QueueName
           LONG: { \"Fn::GetAtt\": [F, Arn] }
           SUB: !Sub \"${Stage}-${AWS::Region}-${Table.Arn}-${!Literal}\"
           SUBMAP: !Sub [\"${A}/${Stage}\", { A: !Ref AWS::AccountId }]
@@ -328,6 +521,10 @@ Outputs:
         ("FLAG", "true"),
         ("REF", "Table"),
         ("ARN", arn),
+        ("STREAM", &format!("{arn}/stream/local")),
+        ("QUEUE", "https://sqs.us-east-1.amazonaws.com/123456789012/Queue"),
+        ("QUEUE_ARN", "arn:aws:sqs:us-east-1:123456789012:Queue"),
+        ("QUEUE_NAME", "Queue"),
         ("LONG", "arn:aws:lambda:us-east-1:123456789012:function:F"),
         ("SUB", &format!("dev-us-east-1-{arn}-${{Literal}}")),
         ("SUBMAP", "123456789012/dev"),

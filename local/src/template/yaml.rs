@@ -1,6 +1,7 @@
 //! A template as a tree of YAML nodes that know their lines, with every intrinsic in its long form.
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput, Tag};
+use std::ops::RangeInclusive;
 
 /// What is wrong with a template, and at which line (1-based) where that is known.
 #[derive(Debug)]
@@ -93,6 +94,27 @@ impl Node {
 
     pub(super) fn as_number(&self, what: &str) -> Result<u32, Problem> {
         self.as_text(what)?.parse().map_err(|_| self.wrong(what, "a whole number"))
+    }
+
+    /// A whole number within `range`, which may reach below zero.
+    pub(super) fn as_number_in(
+        &self,
+        what: &str,
+        range: RangeInclusive<i32>,
+    ) -> Result<i32, Problem> {
+        let number = self.as_text(what)?.parse().ok().filter(|number| range.contains(number));
+        number.ok_or_else(|| {
+            let (least, greatest) = range.into_inner();
+            self.wrong(what, &format!("a whole number from {least} to {greatest}"))
+        })
+    }
+
+    pub(super) fn as_bool(&self, what: &str) -> Result<bool, Problem> {
+        match self.as_text(what)? {
+            "true" => Ok(true),
+            "false" => Ok(false),
+            _ => Err(self.wrong(what, "true or false")),
+        }
     }
 
     /// Refuses entries that are not in `known`, so that nothing in the template is silently without

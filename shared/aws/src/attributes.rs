@@ -113,7 +113,7 @@ pub(crate) fn number(value: u64) -> Sdk {
 fn encode(value: &AttributeValue) -> Sdk {
     match value {
         AttributeValue::String(text) => Sdk::S(text.clone()),
-        AttributeValue::Number(number) => Sdk::N(number.to_string()),
+        AttributeValue::Number(number) => Sdk::N(compact(number)),
         AttributeValue::Binary(bytes) => Sdk::B(Blob::new(bytes.clone())),
         AttributeValue::Bool(value) => Sdk::Bool(*value),
         AttributeValue::Null => Sdk::Null(true),
@@ -122,11 +122,16 @@ fn encode(value: &AttributeValue) -> Sdk {
             Sdk::M(entries.iter().map(|(name, value)| (name.clone(), encode(value))).collect())
         }
         AttributeValue::StringSet(set) => Sdk::Ss(set.iter().cloned().collect()),
-        AttributeValue::NumberSet(set) => Sdk::Ns(set.iter().map(Number::to_string).collect()),
+        AttributeValue::NumberSet(set) => Sdk::Ns(set.iter().map(compact).collect()),
         AttributeValue::BinarySet(set) => {
             Sdk::Bs(set.iter().map(|bytes| Blob::new(bytes.clone())).collect())
         }
     }
+}
+
+/// With all their zeros, the numbers of one item could pass the 16 MB of a request.
+fn compact(number: &Number) -> String {
+    number.compact().to_string()
 }
 
 fn decode(value: Sdk) -> Result<AttributeValue, StoreError> {
@@ -155,4 +160,19 @@ fn decode(value: Sdk) -> Result<AttributeValue, StoreError> {
         Sdk::Bs(set) => AttributeValue::BinarySet(set.into_iter().map(Blob::into_inner).collect()),
         _ => return Err(StoreError::Corrupt("an attribute of an unknown type".to_owned())),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn regression_numbers_of_two_bytes_took_a_hundred_and_twenty_six() {
+        let number = || "1e125".parse::<Number>().expect("a number");
+        let text = "1e125".to_owned();
+        assert_eq!(encode(&AttributeValue::Number(number())), Sdk::N(text.clone()));
+        assert_eq!(encode(&AttributeValue::NumberSet([number()].into())), Sdk::Ns(vec![text]));
+        let plain = number().to_string();
+        assert_eq!(sort_key(&SortKey::Number(number())), Sdk::N(plain), "keys stay canonical");
+    }
 }

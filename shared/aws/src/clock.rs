@@ -6,14 +6,15 @@ use dynashard_core::Reading;
 use dynashard_core::ports::{Clock, Entropy};
 use rustix::time::{ClockId, clock_gettime};
 
-/// The latest time that DynamoDB's `Date` headers told this process.
+/// The time that DynamoDB's latest answer told this process.
 #[derive(Debug, Clone, Default)]
 pub struct ServerClock(Arc<AtomicU64>);
 
 impl ServerClock {
-    /// Notes a `Date`, in epoch seconds. Time never goes back here: answers overtake each other.
+    /// Notes a `Date`, in epoch seconds. Answers overtake each other, so it may go back a little;
+    /// were it kept from that, one wrong `Date` would make every lease to come old.
     pub(crate) fn note(&self, epoch_secs: u64) {
-        self.0.fetch_max(epoch_secs, Ordering::Relaxed);
+        self.0.store(epoch_secs, Ordering::Relaxed);
     }
 
     fn latest(&self) -> Option<u64> {
@@ -66,5 +67,25 @@ impl Entropy for OsEntropy {
     fn next_u64(&self) -> u64 {
         // The call fails only on systems without a random source, which Lambda's is not.
         getrandom::u64().unwrap_or_else(|error| panic!("the system has no randomness: {error}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dynashard_core::Lease;
+
+    use super::*;
+
+    /// The latest of all dates was kept, so that a single one from the future made every later
+    /// lease old at once, until that future came.
+    #[test]
+    fn regression_one_wrong_date_disabled_an_environment() {
+        let server = ServerClock::default();
+        let clock = SystemClock::new(server.clone());
+        let now_secs = clock.now().epoch_secs();
+        server.note(now_secs + 3_600);
+        server.note(now_secs);
+        let lease = Lease::new(clock.now(), Some(now_secs), Duration::from_secs(5));
+        assert!(lease.is_fresh(clock.now()));
     }
 }

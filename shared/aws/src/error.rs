@@ -10,6 +10,7 @@ use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::operation::get_item::GetItemError;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::query::QueryError;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{AttributeValue, ThrottlingReason};
 use dynashard_core::Throttle;
 use dynashard_core::ports::StoreError;
@@ -136,6 +137,7 @@ macro_rules! details {
 details! {
     PutItemError ConditionalCheckFailedException;
     DeleteItemError ConditionalCheckFailedException;
+    UpdateItemError ConditionalCheckFailedException;
     GetItemError;
     QueryError;
     BatchGetItemError;

@@ -2,7 +2,7 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
-use dynashard_core::ports::{Dated, MetadataStore, StoreError};
+use dynashard_core::ports::{Dated, MetadataStore, ReshardingPage, StoreError};
 use dynashard_core::{CollectionMetadata, Generation, HistoryEntry, Phase};
 use dynashard_keys::{PartitionKey, ShardCount};
 
@@ -69,7 +69,122 @@ impl MetadataStore for DynamoMetadataStore {
             })?;
         Ok(Dated { value: (), server_secs: date.secs() })
     }
+
+    async fn update(
+        &self,
+        seen: &CollectionMetadata,
+        next: &CollectionMetadata,
+    ) -> Result<Dated<()>, StoreError> {
+        let date = DateProbe::default();
+        let change = Change::to(next);
+        self.client
+            .update_item()
+            .table_name(&self.table)
+            .key(&self.partition_key_name, AttributeValue::S(next.partition.to_string()))
+            .update_expression(change.text)
+            .condition_expression("#rev = :seen_rev AND #last_updated = :seen_last_updated")
+            .set_expression_attribute_names(Some(change.names))
+            .set_expression_attribute_values(Some(change.values))
+            .expression_attribute_values(":seen_rev", number(seen.rev))
+            .expression_attribute_values(":seen_last_updated", number(seen.last_updated_secs))
+            .customize()
+            .interceptor(date.clone())
+            .send()
+            .await
+            .map_err(|e| match of_write(&e) {
+                Refused::Condition(_) => StoreError::ConditionFailed { existing: None },
+                Refused::Other(error) => error,
+            })?;
+        Ok(Dated { value: (), server_secs: date.secs() })
+    }
+
+    async fn resharding(&self, after: Option<&PartitionKey>) -> Result<ReshardingPage, StoreError> {
+        let start = after.map(|partition| {
+            HashMap::from([
+                (
+                    ACTIVE_INDEX_PARTITION.to_owned(),
+                    AttributeValue::S(ACTIVE_INDEX_PARTITION.to_owned()),
+                ),
+                (self.partition_key_name.clone(), AttributeValue::S(partition.to_string())),
+            ])
+        });
+        let answer = self
+            .client
+            .query()
+            .table_name(&self.table)
+            .index_name(ACTIVE_INDEX)
+            .key_condition_expression("#active = :active")
+            .filter_expression("#phase <> :stable")
+            .expression_attribute_names("#active", ACTIVE_INDEX_PARTITION)
+            .expression_attribute_names("#phase", "phase")
+            .expression_attribute_values(
+                ":active",
+                AttributeValue::S(ACTIVE_INDEX_PARTITION.to_owned()),
+            )
+            .expression_attribute_values(
+                ":stable",
+                AttributeValue::S(Phase::Stable.as_str().to_owned()),
+            )
+            .set_exclusive_start_key(start)
+            .send()
+            .await
+            .map_err(|e| of_read(&e))?;
+        let partition = |item: &HashMap<String, AttributeValue>| {
+            let key = item.get(&self.partition_key_name).and_then(|key| key.as_s().ok());
+            let key = key
+                .ok_or_else(|| StoreError::Corrupt("an index entry without its key".to_owned()))?;
+            PartitionKey::new(key).map_err(|e| StoreError::Corrupt(format!("an index entry: {e}")))
+        };
+        Ok(ReshardingPage {
+            partitions: answer.items().iter().map(partition).collect::<Result<_, _>>()?,
+            next: answer.last_evaluated_key().map(partition).transpose()?,
+        })
+    }
 }
+
+/// An update expression that makes a metadata item what it is to be.
+struct Change {
+    text: String,
+    names: HashMap<String, String>,
+    values: HashMap<String, AttributeValue>,
+}
+
+impl Change {
+    fn to(metadata: &CollectionMetadata) -> Self {
+        let item = encode(metadata);
+        let mut names = HashMap::new();
+        let mut placeholder = |name: &str| {
+            let placeholder = format!("#{}", name.trim_start_matches('_'));
+            names.insert(placeholder.clone(), name.to_owned());
+            placeholder
+        };
+        let mut sets = Vec::new();
+        let mut values = HashMap::new();
+        let removes = OPTIONAL
+            .iter()
+            .filter(|name| !item.contains_key(**name))
+            .map(|name| placeholder(name))
+            .collect::<Vec<_>>();
+        for (name, value) in item {
+            let placeholder = placeholder(&name);
+            let value_name = placeholder.replacen('#', ":", 1);
+            sets.push(format!("{placeholder} = {value_name}"));
+            values.insert(value_name, value);
+        }
+        let mut text = format!("SET {}", sets.join(", "));
+        if !removes.is_empty() {
+            text.push_str(" REMOVE ");
+            text.push_str(&removes.join(", "));
+        }
+        Self { text, names, values }
+    }
+}
+
+/// The attributes that a metadata item does not always have.
+const OPTIONAL: [&str; 3] = ["from", "to", ACTIVE_INDEX_PARTITION];
+
+/// The sparse index. Must be kept as the template has it.
+const ACTIVE_INDEX: &str = "active";
 
 /// The attributes of a metadata item, without its key. Their names must be kept stable.
 fn encode(metadata: &CollectionMetadata) -> HashMap<String, AttributeValue> {

@@ -5,11 +5,13 @@ use std::net::Ipv4Addr;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{
-    AttributeDefinition, AttributeValue as Sdk, BillingMode, KeySchemaElement, KeyType,
+    AttributeDefinition, AttributeValue as Sdk, BillingMode, CreateGlobalSecondaryIndexAction,
+    GlobalSecondaryIndexUpdate, KeySchemaElement, KeyType, Projection, ProjectionType,
     ScalarAttributeType,
 };
 use dynashard_aws::{
-    DynamoItemStore, DynamoMetadataStore, ServerClock, SystemClock, connect_local,
+    ACTIVE_INDEX_PARTITION, DynamoItemStore, DynamoMetadataStore, ServerClock, SystemClock,
+    connect_local,
 };
 use dynashard_core::ports::{
     Action, Clock, Condition, Consistency, Expected, ItemStore, StoreError, Write,
@@ -56,6 +58,7 @@ impl Engine {
         )
         .await;
         create_table(&client, METADATA_TABLE, [(partition, KeyType::Hash)]).await;
+        create_active_index(&client, &schema.partition_key_name).await;
 
         let items = DynamoItemStore::new(
             client.clone(),
@@ -121,6 +124,33 @@ async fn create_table(
             .key_schema(element.build().expect("name and type"));
     }
     request.send().await.expect("a new table");
+}
+
+/// The sparse index, as the template has it.
+async fn create_active_index(client: &Client, partition_key_name: &str) {
+    let attribute = |name: &str| {
+        let attribute = AttributeDefinition::builder().attribute_name(name);
+        attribute.attribute_type(ScalarAttributeType::S).build().expect("name and type")
+    };
+    let key = |name: &str, key_type| {
+        let element = KeySchemaElement::builder().attribute_name(name).key_type(key_type);
+        element.build().expect("name and type")
+    };
+    let index = CreateGlobalSecondaryIndexAction::builder()
+        .index_name("active")
+        .key_schema(key(ACTIVE_INDEX_PARTITION, KeyType::Hash))
+        .key_schema(key(partition_key_name, KeyType::Range))
+        .projection(Projection::builder().projection_type(ProjectionType::All).build());
+    let update = GlobalSecondaryIndexUpdate::builder().create(index.build().expect("an index"));
+    client
+        .update_table()
+        .table_name(METADATA_TABLE)
+        .attribute_definitions(attribute(partition_key_name))
+        .attribute_definitions(attribute(ACTIVE_INDEX_PARTITION))
+        .global_secondary_index_updates(update.build())
+        .send()
+        .await
+        .expect("an index");
 }
 
 macro_rules! on_the_engine {

@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
-use dynashard_keys::{ItemKey, PartitionKey, PhysicalKey};
-use futures_util::stream::{self, StreamExt};
+use dynashard_keys::{ItemKey, PartitionKey, PhysicalKey, ShardCount};
+use futures_util::stream::{self, FuturesUnordered, StreamExt};
 
 use crate::directory::{Known, refusal};
 use crate::ports::{
@@ -9,7 +9,7 @@ use crate::ports::{
 };
 use crate::query::FAN_OUT;
 use crate::retry::{Attempts, within};
-use crate::write::check_phase;
+use crate::write::layout;
 use crate::{Code, Deadline, Error, Generation, NewItem, Precondition, Reader, StoredItem, Writer};
 
 /// The most operations of one batch write.
@@ -17,10 +17,6 @@ pub const MAX_BATCH_OPERATIONS: usize = 1_000;
 
 /// The most keys of one batch read.
 pub const MAX_BATCH_GETS: usize = 100;
-
-/// How many writes of a batch are under way at once. `BatchWriteItem` cannot carry the guard, so a
-/// batch is single puts side by side.
-const WRITES_IN_FLIGHT: usize = 64;
 
 /// One operation of a batch write.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,9 +72,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
             let result = self.run(&operation, deadline).await;
             (operation, result)
         });
-        let requests = requests.collect::<Vec<_>>();
-        let results =
-            stream::iter(requests).buffer_unordered(WRITES_IN_FLIGHT).collect::<Vec<_>>().await;
+        // All of them are begun, and take turns at the writer's slots: one that waits because its
+        // partition is hot holds nobody up.
+        let results = requests.collect::<FuturesUnordered<_>>().collect::<Vec<_>>().await;
         let mut outcome = BatchWritten::default();
         for (operation, result) in results {
             match result {
@@ -120,19 +116,17 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         let mut keys = keys;
         loop {
             let Left { keys: left, ahead } =
-                self.read_once(&keys, &mut progress, consistency, deadline).await?;
-            let items = |progress: Progress| progress.found.into_iter().collect();
+                self.read_once(&keys, &mut progress, consistency, deadline).await;
             let Some(code) = left.values().next() else {
-                return Ok(BatchGot { items: items(progress), unprocessed: Vec::new() });
+                return Ok(progress.finish(left));
             };
-            if ahead {
-                attempts.refresh().await?;
+            let another = if ahead {
+                attempts.refresh().await
             } else {
-                let refused = Error::new(*code, "keys were left unprocessed");
-                if attempts.pause(refused).await.is_err() {
-                    let unprocessed = left.into_iter().collect();
-                    return Ok(BatchGot { items: items(progress), unprocessed });
-                }
+                attempts.pause(Error::new(*code, "keys were left unprocessed")).await
+            };
+            if another.is_err() {
+                return Ok(progress.finish(left));
             }
             keys = left.into_keys().collect();
         }
@@ -146,24 +140,27 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         progress: &mut Progress,
         consistency: Consistency,
         deadline: Deadline,
-    ) -> Result<Left, Error> {
+    ) -> Left {
         // That a collection is absent is not cached, and must not be asked for every key of it.
-        let mut collections = HashMap::<&PartitionKey, Option<Known>>::new();
+        let mut collections = HashMap::<&PartitionKey, _>::new();
         for ItemKey { partition, .. } in keys {
             if !collections.contains_key(partition) {
-                let known = self.directory().find(partition, deadline).await?;
-                known.as_ref().map_or(Ok(()), check_phase)?;
-                collections.insert(partition, known);
+                collections.insert(partition, self.readable(partition, deadline).await);
             }
         }
         let mut homes = BTreeMap::<PhysicalKey, (&ItemKey, &Known)>::new();
         for key in keys {
-            if let Some(Some(known)) = collections.get(&key.partition) {
-                let generation = known.metadata.generation;
-                let unread = self
-                    .possible_homes(key, known)
-                    .filter(|home| !progress.answered.contains(&(generation, home.clone())));
-                homes.extend(unread.map(|home| (home, (key, known))));
+            match collections.get(&key.partition) {
+                Some(Ok(Some((known, readable)))) => {
+                    let generation = known.metadata.generation;
+                    let unread = self
+                        .possible_homes(key, known, *readable)
+                        .filter(|home| !progress.answered.contains(&(generation, home.clone())));
+                    homes.extend(unread.map(|home| (home, (key, known))));
+                }
+                Some(Ok(None)) | None => {}
+                // One collection's trouble is not another's.
+                Some(Err(error)) => progress.give_up(key, error),
             }
         }
 
@@ -181,7 +178,14 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
             let nothing = || BatchPage { items: Vec::new(), unprocessed: chunk.to_vec() };
             let (page, code) = match answer {
                 Some(Ok(page)) => (page, Code::Throttled),
-                Some(Err(error)) => (nothing(), refusal(error)?.code()),
+                Some(Err(error)) => match refusal(error) {
+                    Ok(refused) => (nothing(), refused.code()),
+                    Err(error) => {
+                        let keys = chunk.iter().filter_map(|at| homes.get(at));
+                        keys.for_each(|(key, _)| progress.give_up(key, &error));
+                        continue;
+                    }
+                },
                 None => (nothing(), Code::DeadlineExceeded),
             };
             let unprocessed = page.unprocessed.iter().collect::<HashSet<_>>();
@@ -207,8 +211,18 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
             }
         }
         // A copy in one shard answers for an item whose other possible shards were not read.
-        left.keys.retain(|key, _| !progress.found.contains_key(key));
-        Ok(left)
+        left.keys.retain(|key, _| !progress.is_settled(key));
+        left
+    }
+
+    /// A collection and the count that reads of it cover, or `None` where there is none.
+    async fn readable(
+        &self,
+        partition: &PartitionKey,
+        deadline: Deadline,
+    ) -> Result<Option<(Known, ShardCount)>, Error> {
+        let known = self.directory().find(partition, deadline).await?;
+        known.map(|known| layout(&known).map(|layout| (known, layout.readable))).transpose()
     }
 }
 
@@ -219,6 +233,27 @@ struct Progress {
     /// The places that were looked into, each with the layout by which it was one: an item of a
     /// random collection is absent only after all of them.
     answered: HashSet<(Generation, PhysicalKey)>,
+    /// The keys that another attempt would not help, and why.
+    given_up: BTreeMap<ItemKey, Code>,
+}
+
+impl Progress {
+    fn give_up(&mut self, key: &ItemKey, error: &Error) {
+        self.given_up.insert(key.clone(), error.code());
+    }
+
+    fn is_settled(&self, key: &ItemKey) -> bool {
+        self.found.contains_key(key) || self.given_up.contains_key(key)
+    }
+
+    /// What the batch returns when `left` could not be read.
+    fn finish(self, left: BTreeMap<ItemKey, Code>) -> BatchGot {
+        let Self { found, given_up, .. } = self;
+        // A copy in one shard answers for an item that another shard failed to.
+        let failed = given_up.into_iter().filter(|(key, _)| !found.contains_key(key));
+        let unprocessed = left.into_iter().chain(failed).collect();
+        BatchGot { items: found.into_iter().collect(), unprocessed }
+    }
 }
 
 /// The keys that a batch read could not settle, and why.

@@ -1,12 +1,15 @@
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use dynashard_keys::PartitionKey;
 use futures_util::lock::Mutex as AsyncMutex;
 use lru::LruCache;
 
-use crate::ports::{Clock, Dated, Entropy, MetadataStore, StoreError};
+use crate::growth::decide_growth;
+use crate::lease::settle_time;
+use crate::ports::{Clock, Dated, Entropy, MetadataStore, ReshardingPage, StoreError};
 use crate::retry::{Attempts, within};
 use crate::{Code, CollectionMetadata, Deadline, Error, Lease, Reading, Settings};
 
@@ -121,6 +124,88 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
             Err(StoreError::OutcomeUnknown(why.to_owned()))
         })?;
         Ok(self.keep(metadata, Lease::new(before, server_secs, self.settings.lease_term)))
+    }
+
+    /// Begins the growth of a throttled collection, if it may grow now. Of all who try at the same
+    /// time, one succeeds: the change is conditional on what was read.
+    pub(crate) async fn grow(
+        &self,
+        partition: &PartitionKey,
+        backoff: impl Fn(u64) -> Duration,
+        deadline: Deadline,
+    ) -> Result<(), Error> {
+        let _reading = self.stripe(partition).lock().await;
+        let Some(known) = self.cached(partition) else {
+            // The writer's next attempt reads it, and if it is throttled again asks again.
+            return Ok(());
+        };
+        let Settings { scaling, lease_term, max_shards, .. } = &self.settings;
+        let now_secs = self.clock.now().epoch_secs();
+        let pause = scaling.cooldown + backoff(known.metadata.last_updated_secs);
+        let settle = settle_time(*lease_term);
+        let target = decide_growth(&known.metadata, now_secs, settle, pause, *max_shards);
+        if let Ok(target) = target {
+            let next = known.metadata.with_growth_begun(target, now_secs);
+            self.update(&known.metadata, next, deadline)
+                .await
+                .map_err(|e| refusal(e).unwrap_or_else(|e| e))?;
+        }
+        Ok(())
+    }
+
+    /// Metadata as it is now, whatever is cached.
+    pub(crate) async fn read_now(
+        &self,
+        partition: &PartitionKey,
+        deadline: Deadline,
+    ) -> Result<Option<Known>, Error> {
+        let _reading = self.stripe(partition).lock().await;
+        self.forget(partition);
+        self.read_with_retries(partition, deadline).await
+    }
+
+    /// Changes metadata from `seen` to `next`, if it still is as seen; otherwise
+    /// [`StoreError::ConditionFailed`], and what is cached is dropped.
+    pub(crate) async fn update(
+        &self,
+        seen: &CollectionMetadata,
+        next: CollectionMetadata,
+        deadline: Deadline,
+    ) -> Result<Known, StoreError> {
+        let before = self.clock.now();
+        let answer = within(&self.clock, deadline, self.store.update(seen, &next)).await;
+        let answer = answer.unwrap_or_else(|| {
+            let why = "the change of the metadata was not answered in time";
+            Err(StoreError::OutcomeUnknown(why.to_owned()))
+        });
+        match answer {
+            Ok(Dated { server_secs, .. }) => {
+                Ok(self.keep(next, Lease::new(before, server_secs, self.settings.lease_term)))
+            }
+            Err(error) => {
+                self.forget(&seen.partition);
+                Err(error)
+            }
+        }
+    }
+
+    /// One page of the collections in which a reshard seems to run.
+    pub(crate) async fn resharding(
+        &self,
+        after: Option<&PartitionKey>,
+        deadline: Deadline,
+    ) -> Result<ReshardingPage, Error> {
+        let mut attempts = Attempts::new(&self.clock, &self.entropy, deadline);
+        loop {
+            match within(&self.clock, deadline, self.store.resharding(after)).await {
+                Some(Ok(page)) => return Ok(page),
+                Some(Err(error)) => attempts.pause(refusal(error)?).await?,
+                None => {
+                    let why = "the index of running reshards could not be read in time";
+                    return Err(Error::new(Code::Unavailable, why));
+                }
+            }
+        }
     }
 
     /// Drops what is cached about a collection: an item has shown that it is out of date.

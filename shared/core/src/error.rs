@@ -135,8 +135,12 @@ codes! {
     PreconditionFailed = "precondition_failed", Conflict;
     /// The collection exists already.
     CollectionExists = "collection_exists", Conflict;
-    /// The shard count of a running collection cannot be changed by this version.
+    /// The shard count of this collection cannot be changed so by this version.
     ReshardUnavailable = "reshard_unavailable", Conflict;
+    /// A change of the collection's shard count is running already.
+    ReshardRunning = "reshard_running", Conflict;
+    /// The collection's metadata changed so recently that leases on what was before may live.
+    ReshardTooSoon = "reshard_too_soon", Conflict;
     /// DynamoDB's capacity was exceeded for as long as the request could wait.
     Throttled = "throttled", Throttled;
     /// Other writes to the same item won for as long as the request could wait.

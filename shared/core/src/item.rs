@@ -10,8 +10,12 @@ use crate::{Code, Error};
 /// attributes and the shard suffix, so that every item can be moved to every shard.
 pub const MAX_ITEM_BYTES: usize = 399 * 1_024;
 
-/// How deep DynamoDB lets lists and maps nest.
+/// How many levels an attribute may have. Its own value is the first, so the deepest one lies in 31
+/// lists and maps.
 pub const MAX_DEPTH: usize = 32;
+
+/// The longest name of an attribute, or in a map.
+const MAX_NAME_BYTES: usize = 65_535;
 
 /// The names by which clients see an item's keys, whatever the table calls them.
 const CLIENT_KEY_NAMES: [&str; 2] = ["pk", "sk"];
@@ -61,9 +65,11 @@ impl AttributeValue {
             Self::Map(entries) => {
                 DOCUMENT_OVERHEAD + attributes_bytes(entries) + entries.len() * ELEMENT_OVERHEAD
             }
-            Self::StringSet(set) => set.iter().map(String::len).sum(),
+            // AWS does not say what an empty member takes. If it took nothing, an item could hold
+            // more of them than fit an answer.
+            Self::StringSet(set) => set.iter().map(|text| text.len().max(1)).sum(),
             Self::NumberSet(set) => set.iter().map(Number::stored_bytes).sum(),
-            Self::BinarySet(set) => set.iter().map(Vec::len).sum(),
+            Self::BinarySet(set) => set.iter().map(|bytes| bytes.len().max(1)).sum(),
         }
     }
 
@@ -71,11 +77,12 @@ impl AttributeValue {
     fn check(&self, name: &str, depth: usize) -> Result<(), Error> {
         let bad = |why: &str| Err(Error::new(Code::BadItem, format!("attribute {name:?} {why}")));
         match self {
-            Self::List(_) | Self::Map(_) if depth >= MAX_DEPTH => {
-                bad("nests deeper than DynamoDB's 32 levels")
-            }
+            _ if depth >= MAX_DEPTH => bad("nests deeper than DynamoDB's 32 levels"),
             Self::List(values) => values.iter().try_for_each(|v| v.check(name, depth + 1)),
-            Self::Map(entries) => entries.values().try_for_each(|v| v.check(name, depth + 1)),
+            Self::Map(entries) => entries.iter().try_for_each(|(inner, value)| {
+                check_name_length(inner)?;
+                value.check(name, depth + 1)
+            }),
             Self::StringSet(set) if set.is_empty() => bad("is an empty set"),
             Self::NumberSet(set) if set.is_empty() => bad("is an empty set"),
             Self::BinarySet(set) if set.is_empty() => bad("is an empty set"),
@@ -97,6 +104,12 @@ impl Generation {
     /// The number.
     pub const fn get(self) -> u64 {
         self.0
+    }
+
+    /// The generation after this one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
     }
 }
 
@@ -159,10 +172,7 @@ impl NewItem {
         schema: &TableSchema,
     ) -> Result<Self, Error> {
         take_key(&key, &mut attributes)?;
-        for (name, value) in &attributes {
-            check_name(name, schema)?;
-            value.check(name, 0)?;
-        }
+        check_attributes(&attributes, schema)?;
         let bytes = key.partition.as_str().len()
             + schema.partition_key_name.len()
             + sort_key_bytes(&key.sort)
@@ -190,6 +200,18 @@ impl NewItem {
     }
 }
 
+/// A merge patch of the item with this key, checked as a whole item is and without the key, if it
+/// carries that. A null removes an attribute, which must be one that a client may name.
+pub fn checked_patch(
+    key: &ItemKey,
+    mut patch: Attributes,
+    schema: &TableSchema,
+) -> Result<Attributes, Error> {
+    take_key(key, &mut patch)?;
+    check_attributes(&patch, schema)?;
+    Ok(patch)
+}
+
 /// Removes the key from a client's attributes, if they carry it, and checks that it is `key`.
 pub(crate) fn take_key(key: &ItemKey, attributes: &mut Attributes) -> Result<(), Error> {
     let [pk, sk] = CLIENT_KEY_NAMES;
@@ -209,10 +231,27 @@ pub(crate) fn take_key(key: &ItemKey, attributes: &mut Attributes) -> Result<(),
     Ok(())
 }
 
-fn check_name(name: &str, schema: &TableSchema) -> Result<(), Error> {
-    if name.is_empty() {
-        return Err(Error::new(Code::BadItem, "an attribute name is empty"));
+fn check_attributes(attributes: &Attributes, schema: &TableSchema) -> Result<(), Error> {
+    attributes.iter().try_for_each(|(name, value)| {
+        check_name(name, schema)?;
+        value.check(name, 0)
+    })
+}
+
+/// Checks the rule that DynamoDB puts on names at every level.
+fn check_name_length(name: &str) -> Result<(), Error> {
+    match name.len() {
+        0 => Err(Error::new(Code::BadItem, "an attribute name is empty")),
+        1..=MAX_NAME_BYTES => Ok(()),
+        length => Err(Error::new(
+            Code::BadItem,
+            format!("an attribute name takes {length} bytes; at most {MAX_NAME_BYTES} are allowed"),
+        )),
     }
+}
+
+fn check_name(name: &str, schema: &TableSchema) -> Result<(), Error> {
+    check_name_length(name)?;
     if name.starts_with(RESERVED_PREFIX) {
         return Err(Error::new(
             Code::ReservedAttribute,
@@ -294,12 +333,49 @@ mod tests {
     }
 
     #[test]
-    fn values_that_dynamodb_refuses_are_refused_first() {
-        let nested = |levels: usize| {
-            (0..levels).fold(AttributeValue::Null, |inner, _| AttributeValue::List(vec![inner]))
+    fn regression_a_null_in_a_patch_could_name_any_attribute() {
+        let schema =
+            TableSchema { partition_key_name: "file_path".into(), ..TableSchema::default() };
+        let checked = |name: &str| {
+            let patch = Attributes::from([(name.to_owned(), AttributeValue::Null)]);
+            checked_patch(&key(), patch, &schema).map_err(|e| e.code())
         };
-        assert!(item([("a", nested(MAX_DEPTH))]).is_ok());
-        assert_eq!(item([("a", nested(MAX_DEPTH + 1))]), Err(Code::BadItem));
+        assert_eq!(checked("_ds_g"), Err(Code::ReservedAttribute));
+        assert_eq!(checked("file_path"), Err(Code::ReservedAttribute));
+        assert_eq!(checked(""), Err(Code::BadItem));
+        assert_eq!(checked("pk"), Err(Code::KeyMismatch));
+        assert!(checked("a").is_ok());
+    }
+
+    #[test]
+    fn regression_the_deepest_item_was_one_level_too_deep() {
+        let nested = |value: AttributeValue, levels: usize| {
+            (0..levels).fold(value, |inner, _| AttributeValue::List(vec![inner]))
+        };
+        for value in [AttributeValue::Null, AttributeValue::Map(Attributes::new())] {
+            assert!(item([("a", nested(value.clone(), MAX_DEPTH - 1))]).is_ok());
+            assert_eq!(item([("a", nested(value, MAX_DEPTH))]), Err(Code::BadItem));
+        }
+    }
+
+    #[test]
+    fn regression_names_that_dynamodb_refuses_were_accepted() {
+        let named = |name: String| Attributes::from([(name, AttributeValue::Null)]);
+        let new = |attributes| {
+            NewItem::new(key(), attributes, &TableSchema::default()).map_err(|e| e.code())
+        };
+        let inner = |name| Attributes::from([("a".to_owned(), AttributeValue::Map(named(name)))]);
+        let longest = "x".repeat(MAX_NAME_BYTES);
+        assert!(new(named(longest.clone())).is_ok());
+        assert!(new(inner(longest.clone())).is_ok());
+        for name in [String::new(), longest + "x"] {
+            assert_eq!(new(named(name.clone())), Err(Code::BadItem));
+            assert_eq!(new(inner(name)), Err(Code::BadItem));
+        }
+    }
+
+    #[test]
+    fn an_empty_set_is_refused() {
         assert_eq!(item([("a", AttributeValue::StringSet(BTreeSet::new()))]), Err(Code::BadItem));
     }
 

@@ -15,6 +15,11 @@ pub struct Reading {
 }
 
 impl Reading {
+    /// How long ago `earlier` was by the local clock that advanced least: what certainly has passed.
+    pub fn certainly_since(&self, earlier: Self) -> Duration {
+        self.boot.saturating_sub(earlier.boot).min(self.wall.saturating_sub(earlier.wall))
+    }
+
     /// The wall clock in epoch seconds.
     pub fn epoch_secs(&self) -> u64 {
         self.wall.as_secs()
@@ -68,6 +73,12 @@ impl Lease {
     }
 }
 
+/// T': how long after a change of metadata the last lease on what was before may live. A hundredth is
+/// for clocks that run apart, and a second for what [`Lease::age`] forgives.
+pub fn settle_time(lease_term: Duration) -> Duration {
+    lease_term + lease_term / 100 + Duration::from_secs(1)
+}
+
 /// The moment by which a request must have answered, on the boot clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadline {
@@ -78,6 +89,12 @@ impl Deadline {
     /// `time` from now.
     pub fn after(now: Reading, time: Duration) -> Self {
         Self { at: now.boot + time }
+    }
+
+    /// A deadline that comes `time` before this one.
+    #[must_use]
+    pub fn earlier_by(self, time: Duration) -> Self {
+        Self { at: self.at.saturating_sub(time) }
     }
 
     /// The time that is left; zero once it has passed.

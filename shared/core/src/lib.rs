@@ -12,6 +12,7 @@
 mod batch;
 mod directory;
 mod error;
+mod growth;
 mod item;
 mod lease;
 mod merge_patch;
@@ -19,6 +20,7 @@ mod metadata;
 pub mod ports;
 pub mod query;
 mod read;
+mod rebalance;
 mod retry;
 mod scale;
 mod settings;
@@ -28,13 +30,16 @@ mod write;
 pub use batch::{BatchGot, BatchOperation, BatchWritten, MAX_BATCH_GETS, MAX_BATCH_OPERATIONS};
 pub use directory::{Directory, Known};
 pub use error::{Code, Error, Kind};
+pub use growth::{NoGrowth, ScalingMode, ScalingPolicy, decide_growth};
 pub use item::{
-    AttributeValue, Attributes, Generation, MAX_DEPTH, MAX_ITEM_BYTES, NewItem, StoredItem, Version,
+    AttributeValue, Attributes, Generation, MAX_DEPTH, MAX_ITEM_BYTES, NewItem, StoredItem,
+    Version, checked_patch,
 };
-pub use lease::{Deadline, Lease, Reading};
+pub use lease::{Deadline, Lease, Reading, settle_time};
 pub use merge_patch::merge_patch;
-pub use metadata::{CollectionMetadata, HistoryEntry, MAX_HISTORY_ENTRIES, Phase};
+pub use metadata::{CollectionMetadata, HistoryEntry, Layout, MAX_HISTORY_ENTRIES, Phase};
 pub use read::Reader;
+pub use rebalance::{Advance, Rebalancer};
 pub use retry::Backoff;
 pub use scale::Scaler;
 pub use settings::{Settings, TableSchema};

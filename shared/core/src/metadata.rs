@@ -58,10 +58,72 @@ impl CollectionMetadata {
         }
     }
 
+    /// Which shards reads and writes use now, or `None` in a phase that this version cannot follow.
+    pub fn layout(&self) -> Option<Layout> {
+        match self.phase {
+            Phase::Stable => {
+                Some(Layout { readable: self.number_of_shards, writable: self.number_of_shards })
+            }
+            // Growth of a random collection moves nothing: readers go first, writers follow when no
+            // reader can be left behind (protocol: "Random growth").
+            Phase::Forward { from, to } if !self.placement.is_calculated() && from < to => {
+                Some(Layout { readable: to, writable: from })
+            }
+            Phase::Forward { .. } | Phase::Move { .. } => None,
+        }
+    }
+
+    /// Whether the shard count was ever changed.
+    pub(crate) fn has_changed(&self) -> bool {
+        self.rev > 1
+    }
+
+    /// The metadata with a growth to `to` begun: readers use the new count.
+    #[must_use]
+    pub(crate) fn with_growth_begun(&self, to: ShardCount, now_secs: u64) -> Self {
+        Self {
+            phase: Phase::Forward { from: self.number_of_shards, to },
+            generation: self.generation.next(),
+            last_updated_secs: now_secs,
+            rev: self.rev + 1,
+            ..self.clone()
+        }
+    }
+
+    /// The metadata with its running growth finished: the new count is in force. `None` where no
+    /// growth runs that needs no moving.
+    pub(crate) fn with_growth_finished(&self, now_secs: u64) -> Option<Self> {
+        let Layout { readable, writable } = self.layout()?;
+        if readable == writable {
+            return None;
+        }
+        let mut shard_history = self.shard_history.clone();
+        shard_history.push(HistoryEntry { at_secs: now_secs, count: readable });
+        let dropped = shard_history.len().saturating_sub(MAX_HISTORY_ENTRIES);
+        shard_history.drain(..dropped);
+        Some(Self {
+            phase: Phase::Stable,
+            number_of_shards: readable,
+            shard_history,
+            last_updated_secs: now_secs,
+            rev: self.rev + 1,
+            ..self.clone()
+        })
+    }
+
     /// Whether the sparse index lists the collection: it has several shards, or a reshard runs.
     pub fn is_active(&self) -> bool {
         self.number_of_shards > ShardCount::ONE || self.phase != Phase::Stable
     }
+}
+
+/// Which shards are in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// The count that reads cover.
+    pub readable: ShardCount,
+    /// The count that new items are placed by. Never above `readable`.
+    pub writable: ShardCount,
 }
 
 /// Where a collection stands in a reshard (protocol: "Phases").

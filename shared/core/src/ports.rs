@@ -65,6 +65,30 @@ pub trait MetadataStore: Send + Sync {
         &self,
         metadata: &CollectionMetadata,
     ) -> impl Future<Output = Result<Dated<()>, StoreError>> + Send;
+
+    /// `UpdateItem` from `seen` to `next`, on condition that `rev` and `last_updated` are as seen
+    /// (seed 000's lock). [`StoreError::ConditionFailed`] where they are not.
+    fn update(
+        &self,
+        seen: &CollectionMetadata,
+        next: &CollectionMetadata,
+    ) -> impl Future<Output = Result<Dated<()>, StoreError>> + Send;
+
+    /// `Query` of the sparse index: one page of the collections that a reshard was running in, not
+    /// long ago. The index lags behind, so each of them must be read again.
+    fn resharding(
+        &self,
+        after: Option<&PartitionKey>,
+    ) -> impl Future<Output = Result<ReshardingPage, StoreError>> + Send;
+}
+
+/// A page of the sparse index.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ReshardingPage {
+    /// The collections in which a reshard seems to run.
+    pub partitions: Vec<PartitionKey>,
+    /// Where the next page begins, or `None` at the end.
+    pub next: Option<PartitionKey>,
 }
 
 /// An answer, and the epoch second that the server put into its `Date` header.

@@ -1,12 +1,12 @@
-use dynashard_keys::{ItemKey, PartitionKey, PhysicalKey};
+use dynashard_keys::{ItemKey, PartitionKey, PhysicalKey, ShardCount};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use crate::directory::{Directory, Known, refusal};
 use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore};
 use crate::query::FAN_OUT;
 use crate::retry::{Attempts, within};
-use crate::write::check_phase;
-use crate::{Code, CollectionMetadata, Deadline, Error, StoredItem};
+use crate::write::layout;
+use crate::{Code, CollectionMetadata, Deadline, Error, Layout, StoredItem};
 
 /// Reads items and collections.
 pub struct Reader<I, M, C, E> {
@@ -37,9 +37,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         loop {
             let known =
                 self.directory.find(&key.partition, deadline).await?.ok_or_else(not_found)?;
-            check_phase(&known)?;
+            let Layout { readable, .. } = layout(&known)?;
             let requests = self
-                .possible_homes(key, &known)
+                .possible_homes(key, &known, readable)
                 .map(|home| self.get_at(home, consistency, deadline))
                 .collect::<Vec<_>>();
             let found = stream::iter(requests).buffered(FAN_OUT).try_collect::<Vec<_>>().await?;
@@ -83,9 +83,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         &self,
         key: &ItemKey,
         known: &Known,
+        count: ShardCount,
     ) -> impl Iterator<Item = PhysicalKey> {
         let separator = self.directory.settings().schema.separator;
-        let (placement, count) = (known.metadata.placement, known.metadata.number_of_shards);
+        let placement = known.metadata.placement;
         let home = placement.home(key, count);
         let key = key.clone();
         placement

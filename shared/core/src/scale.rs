@@ -1,9 +1,11 @@
 use dynashard_keys::{PartitionKey, Placement, ShardCount};
 
 use crate::directory::{Directory, refusal};
+use crate::growth::{NoGrowth, check_growth};
+use crate::lease::settle_time;
 use crate::ports::{Clock, Entropy, MetadataStore, StoreError};
 use crate::retry::Attempts;
-use crate::{Code, CollectionMetadata, Deadline, Error};
+use crate::{Code, CollectionMetadata, Deadline, Error, Phase};
 
 /// Creates collections ahead of their first item, and changes their shard counts.
 pub struct Scaler<M, C, E> {
@@ -49,27 +51,37 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
         }
     }
 
-    /// Asks for another shard count of an existing collection.
+    /// Asks for another shard count of an existing collection, and returns its metadata as the
+    /// request left it. An operator waits for no cooldown, only for leases to end.
     pub async fn request_count(
         &self,
         partition: &PartitionKey,
         requested: ShardCount,
         deadline: Deadline,
     ) -> Result<CollectionMetadata, Error> {
-        let Some(known) = self.directory.find(partition, deadline).await? else {
+        let Some(known) = self.directory.read_now(partition, deadline).await? else {
             let why = "no item was ever written under this partition key";
             return Err(Error::new(Code::CollectionNotFound, why));
         };
-        let placement = known.metadata.placement;
-        let count = self.allowed(placement, requested)?;
-        let has = known.metadata.number_of_shards;
-        Err(Error::new(
-            Code::ReshardUnavailable,
-            format!(
-                "the collection has {has} shards and this version cannot change that to {count}; \
-                 pre-shard a collection with PUT /collection before its first item"
-            ),
-        ))
+        let metadata = &known.metadata;
+        let target = self.allowed(metadata.placement, requested)?;
+        let now_secs = self.directory.clock().now().epoch_secs();
+        let settle = settle_time(self.directory.settings().lease_term);
+        if target == metadata.number_of_shards && metadata.phase == Phase::Stable {
+            return Ok(CollectionMetadata::clone(metadata));
+        }
+        if let Err(reason) = check_growth(metadata, target, now_secs, settle) {
+            return Err(refused(metadata, target, reason));
+        }
+        let next = metadata.with_growth_begun(target, now_secs);
+        match self.directory.update(metadata, next, deadline).await {
+            Ok(known) => Ok(CollectionMetadata::clone(&known.metadata)),
+            Err(StoreError::ConditionFailed { .. }) => {
+                let why = "the collection's metadata changed while it was read; ask again";
+                Err(Error::new(Code::ReshardRunning, why))
+            }
+            Err(error) => Err(refusal(error).unwrap_or_else(|error| error)),
+        }
     }
 
     fn allowed(&self, placement: Placement, requested: ShardCount) -> Result<ShardCount, Error> {
@@ -84,5 +96,27 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
             ));
         }
         Ok(count)
+    }
+}
+
+/// Why a count is not changed to `target`, for the operator who asked for it.
+fn refused(metadata: &CollectionMetadata, target: ShardCount, reason: NoGrowth) -> Error {
+    let CollectionMetadata { number_of_shards: has, placement, phase, .. } = metadata;
+    match (reason, phase) {
+        (NoGrowth::Running, Phase::Forward { from, to } | Phase::Move { from, to }) => Error::new(
+            Code::ReshardRunning,
+            format!("the collection is being changed from {from} to {to} shards"),
+        ),
+        (NoGrowth::TooSoon { until_secs }, _) => Error::new(
+            Code::ReshardTooSoon,
+            format!("the collection changed a moment ago; ask again at epoch second {until_secs}"),
+        ),
+        _ => Error::new(
+            Code::ReshardUnavailable,
+            format!(
+                "the collection has {has} shards under {placement}, and this version cannot change \
+                 that to {target}; pre-shard a collection with PUT /collection before its first item"
+            ),
+        ),
     }
 }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use dynashard_keys::{Placement, RESERVED_PREFIX, Separator, ShardCount, SortKeyType};
 
-use crate::{Code, Error};
+use crate::{Code, Error, ScalingPolicy};
 
 /// How the main table calls and types its keys, and how physical keys are spelled.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,6 +77,8 @@ pub struct Settings {
     pub lease_term: Duration,
     /// No collection has more shards than this.
     pub max_shards: ShardCount,
+    /// Whether and when shard counts change by themselves.
+    pub scaling: ScalingPolicy,
 }
 
 impl Default for Settings {
@@ -87,6 +89,7 @@ impl Default for Settings {
             placement: Placement::default(),
             lease_term: Duration::from_secs(5),
             max_shards: ShardCount::new(256).unwrap_or(ShardCount::ONE),
+            scaling: ScalingPolicy::default(),
         }
     }
 }

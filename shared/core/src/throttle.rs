@@ -31,6 +31,11 @@ impl Throttle {
         .map_or(ThrottleLimit::Unknown, |(_, limit)| limit);
         Self { limit, on_index, resource }
     }
+
+    /// Whether a partition of the table itself is hot: the one limit that more shards relieve.
+    pub fn is_of_a_partition(&self) -> bool {
+        self.limit == ThrottleLimit::KeyRange && !self.on_index
+    }
 }
 
 impl fmt::Display for Throttle {

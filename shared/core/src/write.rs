@@ -1,5 +1,10 @@
-use dynashard_keys::{ItemKey, PhysicalKey, Placement, ShardId};
+use std::hash::Hasher;
+use std::time::Duration;
+
+use async_lock::Semaphore;
+use dynashard_keys::{ItemKey, PartitionKey, PhysicalKey, Placement, ShardId};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
+use twox_hash::XxHash64;
 
 use crate::directory::{Directory, Known, refusal};
 use crate::item::take_key;
@@ -9,7 +14,10 @@ use crate::ports::{
 };
 use crate::query::FAN_OUT;
 use crate::retry::{Attempts, within};
-use crate::{Attributes, Code, Deadline, Error, NewItem, Phase, StoredItem, Version, merge_patch};
+use crate::{
+    Attributes, Code, Deadline, Error, Layout, NewItem, ScalingMode, StoredItem, Throttle, Version,
+    merge_patch,
+};
 
 /// Puts, patches and deletes single items.
 ///
@@ -19,7 +27,18 @@ use crate::{Attributes, Code, Deadline, Error, NewItem, Phase, StoredItem, Versi
 pub struct Writer<I, M, C, E> {
     items: I,
     directory: Directory<M, C, E>,
+    backoff_seed: u64,
+    /// Held by each write while it is under way, and not while it waits to be tried again.
+    slots: Semaphore,
 }
+
+/// How many writes of one environment are under way at once. `BatchWriteItem` cannot carry the
+/// guard, so a batch is single writes side by side.
+const WRITES_IN_FLIGHT: usize = 64;
+
+/// No write begins with less time than this before its deadline: one that is cut off has an unknown
+/// outcome, and one that was never sent has not.
+const LEAST_WRITE_TIME: Duration = Duration::from_secs(1);
 
 /// What the client asked about the item that is there (RFC 9110, 13.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +74,8 @@ enum Step {
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
     /// A writer over these stores.
     pub fn new(items: I, directory: Directory<M, C, E>) -> Self {
-        Self { items, directory }
+        let backoff_seed = directory.entropy().next_u64();
+        Self { items, directory, backoff_seed, slots: Semaphore::new(WRITES_IN_FLIGHT) }
     }
 
     /// What the writer knows about collections.
@@ -135,9 +155,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
                     Precondition::Exists | Precondition::Version(_) => Err(precondition_failed()),
                 };
             };
-            check_phase(&known)?;
-            let Some(shard) = known.metadata.placement.home(key, known.metadata.number_of_shards)
-            else {
+            let Layout { writable, .. } = layout(&known)?;
+            let Some(shard) = known.metadata.placement.home(key, writable) else {
                 if precondition != Precondition::None {
                     refuse_random(known.metadata.placement, "If-Match needs")?;
                 }
@@ -251,7 +270,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
         let Some(known) = self.directory.find(&key.partition, deadline).await? else {
             return Ok(());
         };
-        let shards = known.metadata.placement.shards(known.metadata.number_of_shards);
+        let shards = known.metadata.placement.shards(layout(&known)?.readable);
         let deletes = shards.map(|shard| self.delete_in(key, shard, deadline)).collect::<Vec<_>>();
         stream::iter(deletes).buffer_unordered(FAN_OUT).try_collect().await
     }
@@ -267,7 +286,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
             let Some(known) = self.directory.find(&key.partition, deadline).await? else {
                 return Ok(());
             };
-            check_phase(&known)?;
+            layout(&known)?;
             let physical = key.at(shard, self.directory.settings().schema.separator);
             // A read costs a half of what a delete of nothing does, and nearly every shard holds
             // nothing.
@@ -292,12 +311,14 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
         deadline: Deadline,
         attempts: &mut Attempts<'_, C, E>,
     ) -> Result<Step, Error> {
-        if deadline.remaining(self.clock().now()).is_zero() {
+        let begin_by = deadline.earlier_by(LEAST_WRITE_TIME);
+        let Some(slot) = within(self.clock(), begin_by, self.slots.acquire()).await else {
             // Nothing was sent, so there is no doubt about the outcome.
             let why = "the time ran out before the write was sent";
             return Err(Error::new(Code::DeadlineExceeded, why));
-        }
+        };
         let answer = within(self.clock(), deadline, self.items.write(write)).await;
+        drop(slot);
         let in_lease = write.lease.is_live(self.clock().now());
         match answer {
             Some(Ok(())) if in_lease => Ok(Step::Done),
@@ -321,10 +342,34 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
                 }
             }
             Some(Err(error)) => {
+                if let StoreError::Throttled(throttle) = &error {
+                    self.grow(&key.partition, throttle, deadline).await;
+                }
                 attempts.pause(refusal(error)?).await?;
                 Ok(Step::Again)
             }
         }
+    }
+
+    /// Seed 000's writer rule: a throttle of the key's own partition begins a growth. Whatever comes
+    /// of it, the write itself goes on being tried.
+    async fn grow(&self, partition: &PartitionKey, throttle: &Throttle, deadline: Deadline) {
+        let scaling = self.directory.settings().scaling;
+        if !scaling.writers || scaling.mode != ScalingMode::On || !throttle.is_of_a_partition() {
+            return;
+        }
+        let backoff = |last_updated_secs| self.backoff(partition, last_updated_secs);
+        // That another was first, or that the table cannot be reached, is no concern of this write.
+        let _ = self.directory.grow(partition, backoff, deadline).await;
+    }
+
+    /// Between one and ten seconds (seed 000), and the same whenever this writer asks about the same
+    /// change.
+    fn backoff(&self, partition: &PartitionKey, last_updated_secs: u64) -> Duration {
+        let mut hasher = XxHash64::with_seed(self.backoff_seed);
+        hasher.write(partition.as_str().as_bytes());
+        hasher.write(&last_updated_secs.to_be_bytes());
+        Duration::from_secs(1) + Duration::from_millis(hasher.finish() % 9_001)
     }
 
     fn guarded(
@@ -344,10 +389,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
     }
 
     fn place(&self, key: &ItemKey, known: &Known) -> Result<ShardId, Error> {
-        check_phase(known)?;
-        let metadata = &known.metadata;
+        let Layout { writable, .. } = layout(known)?;
         let draw = self.directory.entropy().next_u64();
-        Ok(metadata.placement.place(key, metadata.number_of_shards, draw))
+        Ok(known.metadata.placement.place(key, writable, draw))
     }
 
     fn draw_version(&self) -> Version {
@@ -359,20 +403,20 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
     }
 
     fn attempts(&self, deadline: Deadline) -> Attempts<'_, C, E> {
-        Attempts::new(self.clock(), self.directory.entropy(), deadline)
+        let begin_by = deadline.earlier_by(LEAST_WRITE_TIME);
+        Attempts::new(self.clock(), self.directory.entropy(), begin_by)
     }
 }
 
-/// A collection in another phase was put there by a version that can reshard; this one must not
-/// touch its items.
-pub(crate) fn check_phase(known: &Known) -> Result<(), Error> {
-    match known.metadata.phase {
-        Phase::Stable => Ok(()),
-        Phase::Forward { .. } | Phase::Move { .. } => Err(Error::new(
+/// The layout of a collection. In a phase that only a later version can follow its items must not
+/// be touched.
+pub(crate) fn layout(known: &Known) -> Result<Layout, Error> {
+    known.metadata.layout().ok_or_else(|| {
+        Error::new(
             Code::Resharding,
-            "the collection is being resharded, which this version cannot follow",
-        )),
-    }
+            "the collection is being resharded in a way that this version cannot follow",
+        )
+    })
 }
 
 fn refuse_random(placement: Placement, what_needs: &str) -> Result<(), Error> {

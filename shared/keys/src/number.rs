@@ -24,6 +24,23 @@ impl Number {
     pub const MAX_DIGITS: usize = 38;
     const MIN_EXPONENT: i64 = -130;
     const MAX_EXPONENT: i64 = 125;
+    /// The zeros that [`Number::compact`] writes out, so that every `u64` is plain digits.
+    const MAX_PADDING: i32 = 19;
+
+    /// The number for where its length counts: in plain notation, or as whole digits and an
+    /// exponent where zeros and point would take more than 19 characters. DynamoDB keeps `1e125`
+    /// in two bytes.
+    pub fn compact(&self) -> impl fmt::Display {
+        fmt::from_fn(|f| {
+            let last_exponent = self.last_exponent();
+            let padding = if self.exponent < 0 { 1 - self.exponent } else { last_exponent };
+            if padding <= Self::MAX_PADDING {
+                return fmt::Display::fmt(self, f);
+            }
+            let sign = if self.negative { "-" } else { "" };
+            write!(f, "{sign}{}e{last_exponent}", self.digits)
+        })
+    }
 
     /// What the number takes in an item, in bytes: a byte for every two significant digits and one
     /// more, and one for a sign (AWS, "DynamoDB item sizes and formats").
@@ -33,9 +50,13 @@ impl Number {
         }
         // DynamoDB packs digits in pairs that are aligned to the decimal point, so a number that
         // begins or ends in half a pair takes one byte more.
-        let last_exponent = self.exponent - to_i32(self.digits.len()) + 1;
-        let pairs = self.exponent.div_euclid(2) - last_exponent.div_euclid(2) + 1;
+        let pairs = self.exponent.div_euclid(2) - self.last_exponent().div_euclid(2) + 1;
         usize::try_from(pairs).unwrap_or(0) + 1 + usize::from(self.negative)
+    }
+
+    /// The exponent of the last digit.
+    fn last_exponent(&self) -> i32 {
+        self.exponent - to_i32(self.digits.len()) + 1
     }
 }
 
@@ -211,6 +232,29 @@ mod tests {
     }
 
     #[test]
+    fn the_compact_text_has_an_exponent_in_place_of_many_zeros() {
+        for (text, compact) in [
+            ("0", "0"),
+            ("-0.0", "0"),
+            ("1e19", "10000000000000000000"),
+            ("-1.5e20", "-150000000000000000000"),
+            ("1e20", "1e20"),
+            ("-1.5e21", "-15e20"),
+            ("9e125", "9e125"),
+            ("1e-18", "0.000000000000000001"),
+            ("1e-19", "1e-19"),
+            ("-1.5e-19", "-15e-20"),
+            ("1e-130", "1e-130"),
+            ("0.5", "0.5"),
+            ("12345678901234567890.5", "12345678901234567890.5"),
+        ] {
+            assert_eq!(number(text).compact().to_string(), compact, "{text}");
+        }
+        let digits = "1".repeat(38);
+        assert_eq!(number(&digits).compact().to_string(), digits);
+    }
+
+    #[test]
     fn what_is_no_number_is_refused() {
         for text in [
             "", "-", ".", "e5", "1e", "1e+", "NaN", "Infinity", "0x1", "1,0", "1 ", "--1", "1.2.3",
@@ -259,7 +303,8 @@ mod tests {
         #[test]
         fn the_text_is_a_fixed_point(value in "[-+]?[0-9]{1,20}(\\.[0-9]{0,15})?([eE][-+]?[0-9]{1,2})?") {
             let once = number(&value);
-            proptest::prop_assert_eq!(number(&once.to_string()), once);
+            proptest::prop_assert_eq!(number(&once.to_string()), once.clone());
+            proptest::prop_assert_eq!(number(&once.compact().to_string()), once);
         }
 
         #[test]

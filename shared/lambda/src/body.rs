@@ -21,8 +21,9 @@ pub fn item(
 }
 
 /// The changes of a patch.
-pub fn patch(body: &[u8]) -> Result<Attributes, Problem> {
-    json::attributes(json::object(body)?, Format::Plain)
+pub fn patch(body: &[u8], key: &ItemKey, schema: &TableSchema) -> Result<Attributes, Problem> {
+    let changes = json::attributes(json::object(body)?, Format::Plain)?;
+    Ok(dynashard_core::checked_patch(key, changes, schema)?)
 }
 
 /// The operations of a batch write: `{"puts": [{pk, sk, item}], "deletes": [{pk, sk}]}`.

@@ -2,7 +2,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use dynashard_aws::{DynamoItemStore, DynamoMetadataStore, OsEntropy, ServerClock, SystemClock};
-use dynashard_core::{Directory, Settings, TableSchema};
+use dynashard_core::{Directory, ScalingMode, ScalingPolicy, Settings, TableSchema};
 use dynashard_keys::{Placement, Separator, ShardCount, SortKeyType};
 use thiserror::Error;
 
@@ -45,6 +45,20 @@ impl Config {
             let problem = format!("is {lease_secs}, not between 1 and 60");
             return Err(ConfigError { name: "LEASE_SECS", problem });
         }
+        let scaling = ScalingPolicy {
+            mode: match variables.required("SCALING_MODE")?.as_str() {
+                "off" => ScalingMode::Off,
+                "dry-run" => ScalingMode::DryRun,
+                "on" => ScalingMode::On,
+                other => return Err(unknown("SCALING_MODE", other, "off, dry-run or on")),
+            },
+            writers: match variables.required("WRITER_SCALING")?.as_str() {
+                "off" => false,
+                "on" => true,
+                other => return Err(unknown("WRITER_SCALING", other, "off or on")),
+            },
+            cooldown: Duration::from_secs(variables.parsed("COOLDOWN_SECS")?),
+        };
         Ok(Self {
             main_table: variables.required("MAIN_TABLE")?,
             metadata_table: variables.required("METADATA_TABLE")?,
@@ -56,6 +70,7 @@ impl Config {
                     name: "MAX_SHARDS",
                     problem: format!("is wrong: {e}"),
                 })?,
+                scaling,
             },
         })
     }
@@ -77,6 +92,10 @@ impl Config {
         let items = DynamoItemStore::new(client, clock.clone(), self.main_table, schema);
         (items, Directory::new(metadata, clock, OsEntropy, self.settings))
     }
+}
+
+fn unknown(name: &'static str, value: &str, known: &str) -> ConfigError {
+    ConfigError { name, problem: format!("is {value:?}; it must be {known}") }
 }
 
 struct Variables<F> {
@@ -115,6 +134,8 @@ mod tests {
             "PLACEMENT" => "xxh64",
             "LEASE_SECS" => "5",
             "MAX_SHARDS" => "256",
+            "SCALING_MODE" | "WRITER_SCALING" => "on",
+            "COOLDOWN_SECS" => "60",
             _ => return None,
         };
         Some(value.to_owned())
@@ -145,6 +166,9 @@ mod tests {
             ("LEASE_SECS", "61"),
             ("LEASE_SECS", "five"),
             ("MAX_SHARDS", "0"),
+            ("SCALING_MODE", "maybe"),
+            ("WRITER_SCALING", "dry-run"),
+            ("COOLDOWN_SECS", "-1"),
         ] {
             let error = with(name, value).expect_err(name);
             assert!(error.to_string().contains(name), "{error}");

@@ -1,5 +1,7 @@
 //! Content negotiation, entity tags and preconditions.
 
+use std::collections::BTreeSet;
+
 use dynashard_core::{Precondition, Version};
 
 use crate::{Format, Problem, Request};
@@ -17,12 +19,9 @@ pub fn body_format(request: &Request) -> Result<Format, Problem> {
     }
 }
 
-/// Checks that the body is plain JSON: its keys and counts have no other form.
+/// Checks that the body is JSON. Without attributes it is the same in either format.
 pub fn expect_json(request: &Request) -> Result<(), Problem> {
-    match body_format(request)? {
-        Format::Plain => Ok(()),
-        Format::DynamoDb => Err(Problem::unsupported_media_type(DYNAMODB_JSON, "application/json")),
-    }
+    body_format(request).map(|_| ())
 }
 
 /// The media type of an item in this format.
@@ -52,12 +51,32 @@ pub fn answer_format(request: &Request) -> Format {
 }
 
 /// What `If-Match` and `If-None-Match` ask for.
-pub fn precondition(request: &Request) -> Result<Precondition, Problem> {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// What an item may fulfil.
+    Possible(Precondition),
+    /// One of some entity tags, none of which any item ever had.
+    Impossible,
+}
+
+impl Asked {
+    /// The precondition to check, once the rest of the request is known to be right: a wrong request
+    /// is 400 whatever it asks for.
+    pub fn precondition(self) -> Result<Precondition, Problem> {
+        match self {
+            Self::Possible(precondition) => Ok(precondition),
+            Self::Impossible => Err(Problem::precondition_failed()),
+        }
+    }
+}
+
+/// Reads `If-Match` and `If-None-Match`.
+pub fn asked(request: &Request) -> Result<Asked, Problem> {
     match (request.header("if-match"), request.header("if-none-match")) {
-        (None, None) => Ok(Precondition::None),
-        (Some("*"), None) => Ok(Precondition::Exists),
-        (Some(etag), None) => parse_etag(etag).map(Precondition::Version),
-        (None, Some("*")) => Ok(Precondition::Absent),
+        (None, None) => Ok(Asked::Possible(Precondition::None)),
+        (Some("*"), None) => Ok(Asked::Possible(Precondition::Exists)),
+        (Some(tags), None) => one_of(tags),
+        (None, Some("*")) => Ok(Asked::Possible(Precondition::Absent)),
         (None, Some(_)) => Err(Problem::bad_header("If-None-Match takes only *".to_owned())),
         (Some(_), Some(_)) => {
             Err(Problem::bad_header("If-Match and If-None-Match do not go together".to_owned()))
@@ -65,13 +84,13 @@ pub fn precondition(request: &Request) -> Result<Precondition, Problem> {
     }
 }
 
-/// As [`precondition`], where only `If-Match` makes sense.
-pub fn if_match(request: &Request) -> Result<Precondition, Problem> {
-    match precondition(request)? {
-        Precondition::Absent => Err(Problem::bad_header(
+/// As [`asked`], where only `If-Match` makes sense.
+pub fn if_match(request: &Request) -> Result<Asked, Problem> {
+    match asked(request)? {
+        Asked::Possible(Precondition::Absent) => Err(Problem::bad_header(
             "If-None-Match is for PUT; this method takes If-Match".to_owned(),
         )),
-        precondition => Ok(precondition),
+        asked => Ok(asked),
     }
 }
 
@@ -80,16 +99,49 @@ pub fn etag(version: Version) -> String {
     format!("\"{:016x}\"", version.get())
 }
 
-fn parse_etag(text: &str) -> Result<Version, Problem> {
-    let bad =
-        || Problem::bad_header(format!("If-Match takes * or one ETag of this API, not {text}"));
-    let digits = text
-        .trim()
-        .strip_prefix('"')
-        .and_then(|text| text.strip_suffix('"'))
-        .filter(|digits| digits.len() == 16 && digits.bytes().all(|b| b.is_ascii_hexdigit()))
-        .ok_or_else(bad)?;
-    u64::from_str_radix(digits, 16).map(Version::new).map_err(|_| bad())
+/// The version that a list of entity tags asks for. To clients a tag is opaque, so one that was
+/// never ours is no mistake of theirs (RFC 9110, 13.1.1).
+fn one_of(tags: &str) -> Result<Asked, Problem> {
+    let tags = entity_tags(tags).ok_or_else(|| {
+        Problem::bad_header(format!("If-Match takes * or ETags in quotation marks, not {tags}"))
+    })?;
+    let ours = tags.into_iter().filter_map(version).collect::<BTreeSet<_>>();
+    let mut ours = ours.into_iter();
+    match (ours.next(), ours.next()) {
+        (None, _) => Ok(Asked::Impossible),
+        (Some(version), None) => Ok(Asked::Possible(Precondition::Version(version))),
+        (Some(_), Some(_)) => {
+            Err(Problem::bad_header("If-Match takes one ETag of this API".to_owned()))
+        }
+    }
+}
+
+/// The tags of a list as they are written (RFC 9110, 8.8.3 and 5.6.1).
+fn entity_tags(list: &str) -> Option<Vec<&str>> {
+    let is_tag_character = |c: char| c == '!' || ('#'..='~').contains(&c) || !c.is_ascii();
+    let mut tags = Vec::new();
+    let mut rest = list;
+    loop {
+        rest = rest.trim_start_matches([' ', '\t', ',']);
+        if rest.is_empty() {
+            return (!tags.is_empty()).then_some(tags);
+        }
+        let quoted = rest.strip_prefix("W/").unwrap_or(rest);
+        let (opaque, after) = quoted.strip_prefix('"')?.split_once('"')?;
+        let after = after.trim_start_matches([' ', '\t']);
+        if !opaque.chars().all(is_tag_character) || !(after.is_empty() || after.starts_with(',')) {
+            return None;
+        }
+        tags.push(rest[..rest.len() - after.len()].trim_end());
+        rest = after;
+    }
+}
+
+/// The version that an entity tag of ours stands for.
+fn version(tag: &str) -> Option<Version> {
+    let digits = tag.strip_prefix('"')?.strip_suffix('"')?;
+    let ours = digits.len() == 16 && digits.bytes().all(|b| b.is_ascii_hexdigit());
+    ours.then(|| u64::from_str_radix(digits, 16).ok().map(Version::new))?
 }
 
 /// A media type without its parameters, in lower case.
@@ -116,26 +168,57 @@ mod tests {
         for number in [0, 1, u64::MAX] {
             let version = Version::new(number);
             let etag = etag(version);
-            let asked = precondition(&request(&[("if-match", &etag)]));
-            assert_eq!(asked.ok(), Some(Precondition::Version(version)));
+            let asked = asked(&request(&[("if-match", &etag)]));
+            assert_eq!(asked, Ok(Asked::Possible(Precondition::Version(version))));
         }
     }
 
     #[test]
-    fn other_tags_are_refused() {
-        for tag in [
-            "",
-            "abc",
-            "\"abc\"",
-            "W/\"0000000000000001\"",
-            "\"0000000000000001\", \"0000000000000002\"",
-            "\"000000000000000g\"",
-            "\"+000000000000001\"",
+    fn regression_an_entity_tag_of_others_was_a_bad_header() {
+        for tags in [
+            r#""""#,
+            r#""abc""#,
+            r#""a,b""#,
+            r#""é""#,
+            r#"W/"0000000000000001""#,
+            r#""000000000000000g""#,
+            r#""+000000000000001""#,
+            r#" "abc" ,, W/"def","#,
         ] {
-            assert!(precondition(&request(&[("if-match", tag)])).is_err(), "{tag}");
+            assert_eq!(asked(&request(&[("if-match", tags)])), Ok(Asked::Impossible), "{tags}");
         }
-        assert!(precondition(&request(&[("if-none-match", "\"0000000000000001\"")])).is_err());
-        assert!(precondition(&request(&[("if-match", "*"), ("if-none-match", "*")])).is_err());
+        for tags in [
+            r#""abc", "0000000000000001""#,
+            r#""0000000000000001","0000000000000001""#,
+            r#"W/"0000000000000002",	"0000000000000001" "#,
+        ] {
+            let one = Asked::Possible(Precondition::Version(Version::new(1)));
+            assert_eq!(asked(&request(&[("if-match", tags)])), Ok(one), "{tags}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_entity_tag_is_refused() {
+        for tags in [
+            "",
+            ",",
+            "abc",
+            "0000000000000001",
+            r#"""#,
+            r#""abc"#,
+            r#""a b""#,
+            r#""abc"def"#,
+            r#""abc" "def""#,
+            r#"w/"abc""#,
+            r#"W/ "abc""#,
+            r#""abc", *"#,
+            r#""0000000000000001", "0000000000000002""#,
+        ] {
+            let refused = asked(&request(&[("if-match", tags)])).map_err(|problem| problem.code());
+            assert_eq!(refused, Err("bad_header"), "{tags}");
+        }
+        assert!(asked(&request(&[("if-none-match", "\"0000000000000001\"")])).is_err());
+        assert!(asked(&request(&[("if-match", "*"), ("if-none-match", "*")])).is_err());
         assert!(if_match(&request(&[("if-none-match", "*")])).is_err());
     }
 

@@ -13,10 +13,11 @@ pub mod params;
 mod problem;
 mod response;
 mod runtime;
+pub mod stream;
 pub mod view;
 
 pub use config::{Config, ConfigError};
 pub use event::Request;
 pub use problem::Problem;
 pub use response::{Format, Response};
-pub use runtime::{Handler, answer, run};
+pub use runtime::{EventHandler, Handler, answer, run, run_events, start};

@@ -27,18 +27,24 @@ impl Params {
         Ok(params)
     }
 
-    /// Reads the same parameters from a JSON object of strings, numbers and booleans.
-    pub fn from_json(body: &[u8]) -> Result<Self, Problem> {
+    /// Reads the parameters of a query from a JSON object, where each has a type. A null is one that
+    /// was left out.
+    pub fn from_json(body: &[u8], sort_key_type: SortKeyType) -> Result<Self, Problem> {
         let mut params = Self::default();
         for (name, value) in json::object(body)? {
-            let text = match json::scalar(value) {
-                Some(text) => text,
-                None if value.get() == "null" => continue,
-                None => {
-                    let why = format!("the parameter {name:?} is no string, number or boolean");
-                    return Err(Problem::bad_parameter(why));
-                }
+            let takes = match (name.as_ref(), sort_key_type) {
+                ("limit", _) | ("from" | "to", SortKeyType::Number) => "number",
+                ("consistent", _) => "boolean",
+                _ => "string",
             };
+            let text = match json::type_name(value) {
+                "null" => continue,
+                "string" if takes == "string" => serde_json::from_str(value.get()).ok(),
+                other => (other == takes).then(|| value.get().to_owned()),
+            };
+            let text = text.ok_or_else(|| {
+                Problem::bad_parameter(format!("the parameter {name:?} is no {takes}"))
+            })?;
             params.insert(name.into_owned(), text)?;
         }
         Ok(params)
@@ -191,7 +197,42 @@ mod tests {
             })
         };
         let from_url = of(Params::from_query_string(text)).expect("url");
-        assert_eq!(of(Params::from_json(body)).expect("json"), from_url);
+        assert_eq!(of(Params::from_json(body, SortKeyType::String)).expect("json"), from_url);
+    }
+
+    #[test]
+    fn regression_a_posted_parameter_could_have_any_type() {
+        let read = |name: &str, value: &str, sort_key_type| {
+            let body = format!(r#"{{"{name}":{value}}}"#);
+            Params::from_json(body.as_bytes(), sort_key_type).map_err(|problem| problem.code())
+        };
+        let values = [("string", "\"1\""), ("number", "1"), ("boolean", "true")];
+        for (name, of_strings, of_numbers) in [
+            ("pk", "string", "string"),
+            ("cursor", "string", "string"),
+            ("begins_with", "string", "string"),
+            ("order", "string", "string"),
+            ("strategy", "string", "string"),
+            ("from", "string", "number"),
+            ("to", "string", "number"),
+            ("limit", "number", "number"),
+            ("consistent", "boolean", "boolean"),
+        ] {
+            for (given, value) in values {
+                for (sort_key_type, takes) in
+                    [(SortKeyType::String, of_strings), (SortKeyType::Number, of_numbers)]
+                {
+                    let what = format!("{name}: {value} beside sort keys of {sort_key_type:?}");
+                    match read(name, value, sort_key_type) {
+                        Ok(_) => assert_eq!(given, takes, "{what}"),
+                        Err(code) => {
+                            assert_ne!(given, takes, "{what}");
+                            assert_eq!(code, "bad_parameter", "{what}");
+                        }
+                    }
+                }
+            }
+        }
     }
 
     proptest::proptest! {

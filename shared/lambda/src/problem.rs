@@ -46,6 +46,11 @@ impl Problem {
         Self::of(400, "bad_header", detail)
     }
 
+    pub(crate) fn precondition_failed() -> Self {
+        let why = "the item is not what If-Match or If-None-Match asks for";
+        Error::new(Code::PreconditionFailed, why).into()
+    }
+
     pub(crate) fn bad_parameter(detail: String) -> Self {
         Self::of(400, Code::BadParameter.as_str(), detail)
     }
@@ -97,7 +102,7 @@ impl From<Error> for Problem {
             // What DynamoDB and the network said is for the log.
             Kind::Unavailable => Self {
                 internal: Some(message),
-                ..Self::of(status, code, "nothing was written; send the request again".to_owned())
+                ..Self::of(status, code, unavailable(error.code()).to_owned())
             },
             Kind::OutcomeUnknown => Self {
                 internal: Some(message),
@@ -111,6 +116,24 @@ impl From<Error> for Problem {
             },
             _ => Self::of(status, code, message),
         }
+    }
+}
+
+/// What is true of every request that was answered so, of reads and of writes.
+fn unavailable(code: Code) -> &'static str {
+    match code {
+        Code::Resharding => {
+            "the collection is being resharded in a way that this version cannot follow; send the \
+             request again later"
+        }
+        Code::DeadlineExceeded => {
+            "the time for the request ran out before it was done; send it again"
+        }
+        Code::MetadataBehind => {
+            "items are of a later generation than their collection's metadata; the operator has to \
+             find out whether the metadata table was restored or deleted"
+        }
+        _ => "DynamoDB did not answer, or not in time; send the request again",
     }
 }
 
@@ -178,6 +201,17 @@ mod tests {
         assert_eq!(retry_after(Code::Unavailable), (503, true));
         assert_eq!(retry_after(Code::OutcomeUnknown), (504, false));
         assert_eq!(retry_after(Code::Internal), (500, false));
+    }
+
+    #[test]
+    fn regression_readers_were_told_that_nothing_was_written() {
+        let unavailable = Code::ALL.iter().filter(|code| code.kind() == Kind::Unavailable);
+        for code in unavailable {
+            let response = Response::from(Problem::from(Error::new(*code, "")));
+            assert!(!response.body().contains("written"), "{}", response.body());
+            let helps = *code != Code::MetadataBehind;
+            assert_eq!(response.body().contains("again"), helps, "{}", response.body());
+        }
     }
 
     #[test]

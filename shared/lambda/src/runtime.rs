@@ -1,17 +1,19 @@
 use std::future::Future;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use dynashard_core::{Deadline, Reading};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
+use serde::Serialize;
 use serde_json::value::RawValue;
 use tracing_subscriber::EnvFilter;
 
-use crate::{Problem, Request, Response};
+use crate::{Config, Problem, Request, Response};
 
-/// The longest that any request may take: `/batch-write` promises an answer by 25 s, and the
-/// gateway gives up after 30.
-const LONGEST_REQUEST: Duration = Duration::from_secs(25);
+/// The longest that any request may take: `/batch-write` promises an answer by 25 s, gateway and a
+/// cold start included.
+const LONGEST_REQUEST: Duration = Duration::from_secs(23);
 
 /// What is kept of a function's own time limit for writing the answer.
 const ANSWER_TIME: Duration = Duration::from_millis(500);
@@ -29,8 +31,45 @@ pub trait Handler: Send + Sync {
     fn now(&self) -> Reading;
 }
 
-/// Serves Lambda's events until the environment ends.
+/// Acts on the events of one function that are no requests.
+pub trait EventHandler: Send + Sync {
+    /// What Lambda reads as the outcome.
+    type Outcome: Serialize + Send;
+
+    /// Acts on one event by its deadline. An error makes Lambda send the event again.
+    fn handle(
+        &self,
+        event: &str,
+        request_id: &str,
+        deadline: Deadline,
+    ) -> impl Future<Output = Result<Self::Outcome, Error>> + Send;
+
+    /// The time, for deadlines.
+    fn now(&self) -> Reading;
+}
+
+/// Runs a function with the configuration of its environment. Why it ends is one line on stderr.
+pub async fn start(serve: impl AsyncFnOnce(Config) -> Result<(), Error>) -> ExitCode {
+    let result = match Config::from_variables(|name| std::env::var(name).ok()) {
+        Ok(config) => serve(config).await,
+        Err(wrong) => Err(wrong.into()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Serves HTTP events until the environment ends.
 pub async fn run(handler: impl Handler) -> Result<(), Error> {
+    run_events(Http(handler)).await
+}
+
+/// Serves events until the environment ends.
+pub async fn run_events<H: EventHandler>(handler: H) -> Result<(), Error> {
     start_logging();
     let handler = Arc::new(handler);
     lambda_runtime::run(service_fn(move |event: LambdaEvent<Box<RawValue>>| {
@@ -40,14 +79,34 @@ pub async fn run(handler: impl Handler) -> Result<(), Error> {
             let left = Duration::from_millis(event.context.deadline)
                 .saturating_sub(now.wall)
                 .saturating_sub(ANSWER_TIME);
-            let deadline = Deadline::after(now, left.min(LONGEST_REQUEST));
+            let deadline = Deadline::after(now, left);
             let (payload, request_id) = (event.payload.get(), &event.context.request_id);
             // The future of a batch is large; it should not be copied about on the stack.
-            let response = Box::pin(answer(&*handler, payload, request_id, deadline)).await;
-            Ok::<_, Error>(response)
+            Box::pin(handler.handle(payload, request_id, deadline)).await
         }
     }))
     .await
+}
+
+/// Requests, as events.
+struct Http<H>(H);
+
+impl<H: Handler> EventHandler for Http<H> {
+    type Outcome = Response;
+
+    async fn handle(
+        &self,
+        event: &str,
+        request_id: &str,
+        deadline: Deadline,
+    ) -> Result<Response, Error> {
+        let deadline = deadline.min(Deadline::after(self.now(), LONGEST_REQUEST));
+        Ok(answer(&self.0, event, request_id, deadline).await)
+    }
+
+    fn now(&self) -> Reading {
+        self.0.now()
+    }
 }
 
 /// Answers one event. Whatever it is, the answer is an HTTP response.

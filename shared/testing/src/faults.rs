@@ -4,8 +4,8 @@ use std::future::{Future, pending};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dynashard_core::ports::{
-    BatchPage, Consistency, Dated, ItemStore, MetadataStore, ShardPage, ShardQuery, StoreError,
-    Write,
+    BatchPage, Consistency, Dated, ItemStore, MetadataStore, ReshardingPage, ShardPage, ShardQuery,
+    StoreError, Write,
 };
 use dynashard_core::{CollectionMetadata, StoredItem, Throttle};
 use dynashard_keys::{PartitionKey, PhysicalKey, PhysicalPartitionKey};
@@ -32,6 +32,10 @@ pub enum Operation {
     MetadataGet,
     /// [`MetadataStore::create`]
     MetadataCreate,
+    /// [`MetadataStore::update`]
+    MetadataUpdate,
+    /// [`MetadataStore::resharding`]
+    MetadataQuery,
 }
 
 /// What happens to one request.
@@ -221,5 +225,17 @@ impl<S: MetadataStore> MetadataStore for Faulty<S> {
 
     async fn create(&self, metadata: &CollectionMetadata) -> Result<Dated<()>, StoreError> {
         self.perform(Operation::MetadataCreate, self.store.create(metadata)).await
+    }
+
+    async fn update(
+        &self,
+        seen: &CollectionMetadata,
+        next: &CollectionMetadata,
+    ) -> Result<Dated<()>, StoreError> {
+        self.perform(Operation::MetadataUpdate, self.store.update(seen, next)).await
+    }
+
+    async fn resharding(&self, after: Option<&PartitionKey>) -> Result<ReshardingPage, StoreError> {
+        self.perform(Operation::MetadataQuery, self.store.resharding(after)).await
     }
 }

@@ -3,9 +3,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dynashard_core::ports::{
     Action, BatchPage, Clock, Consistency, Dated, ItemStore, MAX_KEYS_PER_BATCH_GET, MetadataStore,
-    ShardPage, ShardQuery, SortRange, StoreError, Write,
+    ReshardingPage, ShardPage, ShardQuery, SortRange, StoreError, Write,
 };
-use dynashard_core::{CollectionMetadata, StoredItem, TableSchema, Throttle};
+use dynashard_core::{CollectionMetadata, Phase, StoredItem, TableSchema, Throttle};
 use dynashard_keys::{
     Number, PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey, SortKeyType,
 };
@@ -59,13 +59,27 @@ pub struct Requests {
     pub metadata_gets: u64,
     /// `PutItem` on the metadata table, those whose condition failed included.
     pub metadata_creates: u64,
+    /// `UpdateItem` on the metadata table, those whose condition failed included.
+    pub metadata_updates: u64,
+    /// `Query` on the index of the metadata table.
+    pub metadata_queries: u64,
 }
 
 impl Requests {
     /// All of them.
     pub fn total(&self) -> u64 {
-        let Self { gets, writes, batch_gets, queries, metadata_gets, metadata_creates } = self;
-        gets + writes + batch_gets + queries + metadata_gets + metadata_creates
+        let Self {
+            gets,
+            writes,
+            batch_gets,
+            queries,
+            metadata_gets,
+            metadata_creates,
+            metadata_updates,
+            metadata_queries,
+        } = self;
+        let items = gets + writes + batch_gets + queries;
+        items + metadata_gets + metadata_creates + metadata_updates + metadata_queries
     }
 }
 
@@ -350,6 +364,41 @@ impl MetadataStore for MemoryStore {
         }
         state.metadata.insert(metadata.partition.clone(), metadata.clone());
         Ok(Dated { value: (), server_secs: self.clock.now().server_secs })
+    }
+
+    async fn update(
+        &self,
+        seen: &CollectionMetadata,
+        next: &CollectionMetadata,
+    ) -> Result<Dated<()>, StoreError> {
+        let mut state = self.lock();
+        state.requests.metadata_updates += 1;
+        let lock = |metadata: &CollectionMetadata| (metadata.rev, metadata.last_updated_secs);
+        let existing = state.metadata.get_mut(&seen.partition);
+        let Some(existing) = existing.filter(|existing| lock(existing) == lock(seen)) else {
+            return Err(StoreError::ConditionFailed { existing: None });
+        };
+        existing.clone_from(next);
+        Ok(Dated { value: (), server_secs: self.clock.now().server_secs })
+    }
+
+    async fn resharding(&self, after: Option<&PartitionKey>) -> Result<ReshardingPage, StoreError> {
+        let mut state = self.lock();
+        state.requests.metadata_queries += 1;
+        let active = state.metadata.values().filter(|metadata| metadata.is_active());
+        let mut rest =
+            active.filter(|metadata| after.is_none_or(|after| metadata.partition > *after));
+        // The index is read a page at a time, and filtered afterwards, as DynamoDB does it.
+        let page = rest.by_ref().take(state.page_items).collect::<Vec<_>>();
+        let next = page.last().filter(|_| rest.next().is_some());
+        Ok(ReshardingPage {
+            next: next.map(|metadata| metadata.partition.clone()),
+            partitions: page
+                .into_iter()
+                .filter(|metadata| metadata.phase != Phase::Stable)
+                .map(|metadata| metadata.partition.clone())
+                .collect(),
+        })
     }
 }
 

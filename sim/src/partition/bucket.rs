@@ -52,6 +52,11 @@ impl Bucket {
         self.level = self.level.saturating_sub(level_of(units));
     }
 
+    /// Gives units back, as far as they fit.
+    pub(super) fn give(&mut self, units: Units) {
+        self.level = self.level.saturating_add(level_of(units)).min(self.capacity());
+    }
+
     fn halves_per_sec(&self) -> i128 {
         i128::from(self.units_per_sec.get()) * HALVES_PER_UNIT
     }

@@ -75,6 +75,14 @@ impl<'a> Draft<'a> {
         })
     }
 
+    /// The limits once they have back what is asked of them.
+    pub(super) fn into_given(self) -> impl Iterator<Item = (LimitId<'a>, Bucket)> {
+        self.asked.into_iter().map(|(id, mut asked)| {
+            asked.bucket.give(asked.total);
+            (id, asked.bucket)
+        })
+    }
+
     /// What is provisioned comes first. In DynamoDB the request routers keep that limit, and only
     /// what passes them meets the partition (USENIX ATC 2022: "Amazon DynamoDB: A Scalable,
     /// Predictably Performant, and Fully Managed `NoSQL` Database Service", on global admission

@@ -26,8 +26,8 @@
 //! that it brings to indexes: an index without capacity throttles its table's writes (Developer
 //! Guide: "Using Global Secondary Indexes in DynamoDB", "Write capacity units").
 //!
-//! Where the true cost is known only after the engine has answered, admit the smallest possible one
-//! and [`Partitions::charge`] the rest.
+//! Where the true cost is known only after the engine has answered, admit what is known,
+//! [`Partitions::charge`] what is missing and [`Partitions::refund`] what was too much.
 //!
 //! # What is not modelled
 //!
@@ -52,7 +52,8 @@ use std::time::Duration;
 use twox_hash::XxHash64;
 
 use crate::Units;
-use draft::Draft;
+use bucket::Bucket;
+use draft::{Draft, LimitId};
 use meter::{Meter, Table};
 use tally::Tally;
 
@@ -261,7 +262,7 @@ impl Partitions {
             }
             return Err(Refusal { hits });
         }
-        self.take(draft);
+        self.set(draft.into_taken());
         for demand in demands {
             self.tally(demand, |tally, second| tally.admitted(second, demand.units));
         }
@@ -273,9 +274,21 @@ impl Partitions {
     pub fn charge(&mut self, now: Duration, demands: &[Demand<'_>]) {
         self.advance(now);
         let draft = self.draft(demands);
-        self.take(draft);
+        self.set(draft.into_taken());
         for demand in demands {
             self.tally(demand, |tally, second| tally.charged(second, demand.units));
+        }
+    }
+
+    /// Gives back what a request, admitted at `admitted_at`, turned out not to cost: its condition
+    /// was false, or it was no valid request. Limits take back what they have room for, and the
+    /// counts of that earlier second shrink; a refunded demand still counts as admitted.
+    pub fn refund(&mut self, now: Duration, admitted_at: Duration, demands: &[Demand<'_>]) {
+        self.advance(now);
+        let draft = self.draft(demands);
+        self.set(draft.into_given());
+        for demand in demands {
+            self.tally(demand, |tally, _| tally.refunded(admitted_at.as_secs(), demand.units));
         }
     }
 
@@ -344,9 +357,9 @@ impl Partitions {
         draft
     }
 
-    /// Makes a draft come true, into debt where need be.
-    fn take(&mut self, draft: Draft<'_>) {
-        for (id, bucket) in draft.into_taken() {
+    /// Makes a draft come true.
+    fn set<'a>(&mut self, limits: impl Iterator<Item = (LimitId<'a>, Bucket)>) {
+        for (id, bucket) in limits {
             let Some(meter) = self.meter_mut(id.resource) else { continue };
             let side = meter.of_mut(id.kind);
             match id.range {

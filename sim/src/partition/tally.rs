@@ -74,6 +74,12 @@ impl Tally {
         self.counts_of(second).consumed += units;
     }
 
+    pub(super) fn refunded(&mut self, second: u64, units: Units) {
+        if let Some(counts) = self.counts.get_mut(&second) {
+            counts.consumed = counts.consumed.saturating_sub(units);
+        }
+    }
+
     pub(super) fn throttled(&mut self, second: u64, demand: &Demand<'_>, limit: Limit) {
         let counts = self.counts_of(second);
         match limit {

@@ -116,7 +116,9 @@ fn number_tables_have_no_prefixes_and_take_only_numbers() {
     let item = Wrong::new("an sk in words", "bad_key", Call::new("GET /item?pk=EWR&sk=one"));
     let keys = batch(r#"{"keys":[{"pk":"EWR","sk":"1"}]}"#);
     let keys = Wrong::new("an sk in quotes", "bad_body", keys);
-    assert_refused(&world, &handler(&world), wrong.into_iter().chain([item, keys]));
+    let from = post_query(r#"{"pk":"EWR","from":"1"}"#);
+    let from = Wrong::new("a from in quotes", "bad_parameter", from);
+    assert_refused(&world, &handler(&world), wrong.into_iter().chain([item, keys, from]));
 }
 
 #[test]
@@ -139,7 +141,12 @@ fn query_bodies_that_are_no_object_of_parameters_are_refused() {
         ("a limit of 0", "bad_parameter", r#"{"pk":"EWR","limit":0}"#),
         ("a limit of 1.5", "bad_parameter", r#"{"pk":"EWR","limit":1.5}"#),
         ("a limit of true", "bad_parameter", r#"{"pk":"EWR","limit":true}"#),
-        ("a cursor that is none", "bad_cursor", r#"{"pk":"EWR","cursor":7}"#),
+        ("a limit in quotes", "bad_parameter", r#"{"pk":"EWR","limit":"1"}"#),
+        ("a pk that is a number", "bad_parameter", r#"{"pk":7}"#),
+        ("a consistency in quotes", "bad_parameter", r#"{"pk":"EWR","consistent":"true"}"#),
+        ("a from that is a number", "bad_parameter", r#"{"pk":"EWR","from":2013}"#),
+        ("a cursor that is a number", "bad_parameter", r#"{"pk":"EWR","cursor":7}"#),
+        ("a cursor that is none", "bad_cursor", r#"{"pk":"EWR","cursor":"7"}"#),
     ];
     let wrong = bodies.map(|(what, code, body)| Wrong::new(what, code, post_query(body)));
     let parameter = Call::new("POST /query?pk=EWR").json(r#"{"pk":"EWR"}"#);
@@ -189,9 +196,7 @@ fn batches_that_are_not_of_the_contracts_shape_are_refused() {
 #[test]
 fn other_media_types_are_refused() {
     let world = World::of_flights();
-    // The bodies are keys and parameters, which have no form in DynamoDB JSON.
-    let types =
-        ["text/plain", "", "application/x-www-form-urlencoded", "application/x-amz-json-1.0"];
+    let types = ["text/plain", "", "application/x-www-form-urlencoded"];
     let wrong = types.iter().flat_map(|media_type| {
         [batch("{\"keys\":[]}"), post_query("{\"pk\":\"EWR\"}")].map(|call| {
             let call = call.header("content-type", media_type);

@@ -79,7 +79,7 @@ fn an_existing_collection_is_left_as_it_is() {
 fn another_count_is_a_clear_conflict_until_resharding_lands() {
     let world = World::of_flights();
     let before = world.snapshot();
-    for count in [1, 8, 9, 256] {
+    for count in [1, 9, 256] {
         let body = format!(r#"{{"number_of_shards":{count}}}"#);
         let call = Call::new("POST /collection/scale?pk=EWR").json(body);
         let answer = Answer::of(&handler(&world), &call);
@@ -87,6 +87,8 @@ fn another_count_is_a_clear_conflict_until_resharding_lands() {
         let detail = answer.body["detail"].as_str().expect("a detail");
         assert!(detail.contains("8 shards"), "{detail}");
     }
+    let same = Call::new("POST /collection/scale?pk=EWR").json(r#"{"number_of_shards":8}"#);
+    assert_eq!(Answer::of(&handler(&world), &same).status, 202, "there is nothing to do");
     let absent = Call::new("POST /collection/scale?pk=LGA").json(r#"{"number_of_shards":8}"#);
     Answer::of(&handler(&world), &absent).assert_problem(404, "collection_not_found", "LGA");
     assert_eq!(world.snapshot(), before);

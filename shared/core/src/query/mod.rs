@@ -245,7 +245,6 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
                     consumed_rcu: 0.0,
                 });
             };
-            crate::write::check_phase(&known)?;
             let page = match query.strategy {
                 Strategy::Ordered => {
                     self.ordered_page(query, cursor.as_ref(), known, budget, deadline).await

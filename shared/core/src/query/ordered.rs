@@ -9,6 +9,7 @@ use super::lanes::Lane;
 use super::{Abandon, Cost, FAN_OUT, Page, PageBudget, Query, QueryPage};
 use crate::directory::Known;
 use crate::ports::{Clock, Entropy, ItemStore, MetadataStore};
+use crate::write::layout;
 use crate::{Code, Deadline, Reader};
 
 /// The head of a lane, ordered so that a [`BinaryHeap`] gives the next item of the query first.
@@ -61,7 +62,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
             Some(Cursor::Watermark(key)) => Position::After(key.clone()),
             _ => Position::Start,
         };
-        let shards = known.metadata.placement.shards(known.metadata.number_of_shards);
+        let shards = known.metadata.placement.shards(layout(&known)?.readable);
         let mut lanes = shards.map(|shard| Lane::new(shard, start.clone())).collect::<Vec<_>>();
         let mut page = Page::new(query.limit, budget);
         let mut cost = Cost::default();
@@ -90,7 +91,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         Ok(QueryPage {
             items: page.items,
             cursor,
-            shards: known.metadata.number_of_shards,
+            shards: layout(&known)?.readable,
             items_read: cost.items_read,
             consumed_rcu: cost.consumed_rcu,
         })
@@ -116,22 +117,24 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
                 let Lane { shard, next, .. } = &lanes[at];
                 async move {
                     let page = self.lane_page(query, *shard, next, limit, deadline).await?;
-                    Ok::<_, Abandon>((at, page))
+                    Ok::<_, Abandon>((at, page, self.clock().now()))
                 }
             });
             let requests = requests.collect::<Vec<_>>();
             let pages =
                 stream::iter(requests).buffer_unordered(FAN_OUT).try_collect::<Vec<_>>().await?;
-            if !known.lease.is_live(self.clock().now()) {
-                // The answers came after the lease: they are thrown away, and asked for again
-                // under the same layout.
-                *known = self.renewed(known, deadline).await?;
-                continue;
-            }
-            for (at, page) in pages {
+            // What was answered after the lease is thrown away, and asked for again under the same
+            // layout; the rest stands.
+            let (in_lease, overdue) = pages
+                .into_iter()
+                .partition::<Vec<_>, _>(|(_, _, answered)| known.lease.is_live(*answered));
+            for (at, page, _) in in_lease {
                 let read = lanes[at].take(page, query, known)?;
                 cost.items_read += read.items_read;
                 cost.consumed_rcu += read.consumed_rcu;
+            }
+            if !overdue.is_empty() {
+                *known = self.renewed(known, deadline).await?;
             }
         }
     }

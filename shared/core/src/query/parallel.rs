@@ -7,6 +7,7 @@ use super::lanes::Lane;
 use super::{Abandon, Cost, FAN_OUT, Page, PageBudget, Query, QueryPage};
 use crate::directory::Known;
 use crate::ports::{Clock, Entropy, ItemStore, MetadataStore};
+use crate::write::layout;
 use crate::{Code, Deadline, Error, Reader};
 
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
@@ -27,25 +28,28 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
 
         while page.items.is_empty() && !lanes.iter().all(Lane::is_done) {
             // A lane without a share of the page would be read in vain.
-            let open = (0..lanes.len()).filter(|at| !lanes[*at].is_done()).take(page.limit);
-            let open = open.collect::<Vec<_>>();
-            let share = u32::try_from(page.limit / open.len().max(1)).unwrap_or(u32::MAX);
-            let requests = open.into_iter().map(|at| {
+            let asked = (0..lanes.len()).filter(|at| !lanes[*at].is_done()).take(page.limit);
+            let asked = asked.collect::<Vec<_>>();
+            let share = u32::try_from(page.limit / asked.len().max(1)).unwrap_or(u32::MAX);
+            let requests = asked.into_iter().map(|at| {
                 let Lane { shard, next, .. } = &lanes[at];
                 async move {
                     let page = self.lane_page(query, *shard, next, share, deadline).await?;
-                    Ok::<_, Abandon>((at, page))
+                    Ok::<_, Abandon>((at, page, self.clock().now()))
                 }
             });
             let requests = requests.collect::<Vec<_>>();
             let pages = stream::iter(requests).buffered(FAN_OUT).try_collect::<Vec<_>>().await?;
-            if !known.lease.is_live(self.clock().now()) {
+            // What was answered after the lease is thrown away, and read again by the next page.
+            let (in_lease, overdue) = pages
+                .into_iter()
+                .partition::<Vec<_>, _>(|(_, _, answered)| known.lease.is_live(*answered));
+            if !overdue.is_empty() {
                 known = self.renewed(&known, deadline).await?;
-                continue;
             }
-            for (at, shard_page) in pages {
+            for (at, shard_page, _) in in_lease {
                 let lane = &mut lanes[at];
-                let mut returned = lane.next.clone();
+                let mut resume = lane.next.clone();
                 let read = lane.take(shard_page, query, &known)?;
                 cost.items_read += read.items_read;
                 cost.consumed_rcu += read.consumed_rcu;
@@ -53,10 +57,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
                     if !page.admits(&key, &item) {
                         // What no longer fits is read again by the next page.
                         lane.buffer.clear();
-                        lane.next = returned;
+                        lane.next = resume;
                         break;
                     }
-                    returned = Position::After(key.clone());
+                    resume = Position::After(key.clone());
                     if seen.insert(key.clone()) {
                         page.push(key, item);
                     }
@@ -71,7 +75,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         Ok(QueryPage {
             items: page.items,
             cursor,
-            shards: known.metadata.number_of_shards,
+            shards: layout(&known)?.readable,
             items_read: cost.items_read,
             consumed_rcu: cost.consumed_rcu,
         })
@@ -81,7 +85,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
 /// The lanes as the page before left them.
 fn open(cursor: Option<&Cursor>, known: &Known) -> Result<Vec<Lane>, Error> {
     let metadata = &known.metadata;
-    let shards = metadata.placement.shards(metadata.number_of_shards);
+    let shards = metadata.placement.shards(layout(known)?.readable);
     let Some(Cursor::Positions { generation, positions }) = cursor else {
         return Ok(shards.map(|shard| Lane::new(shard, Position::Start)).collect());
     };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dynashard_core::ports::{Clock, Dated, MetadataStore, StoreError};
+use dynashard_core::ports::{Clock, Dated, MetadataStore, ReshardingPage, StoreError};
 use dynashard_core::{CollectionMetadata, Deadline, Directory, Known, Settings};
 use dynashard_keys::{PartitionKey, Placement};
 use dynashard_testing::{Fault, ManualClock, MemoryStore, Operation, SeededEntropy, block_on};
@@ -32,6 +32,22 @@ impl MetadataStore for Slow {
 
     async fn create(&self, metadata: &CollectionMetadata) -> Result<Dated<()>, StoreError> {
         let answer = self.memory.create(metadata).await;
+        self.clock.sleep(Self::ANSWER).await;
+        answer
+    }
+
+    async fn update(
+        &self,
+        seen: &CollectionMetadata,
+        next: &CollectionMetadata,
+    ) -> Result<Dated<()>, StoreError> {
+        let answer = self.memory.update(seen, next).await;
+        self.clock.sleep(Self::ANSWER).await;
+        answer
+    }
+
+    async fn resharding(&self, after: Option<&PartitionKey>) -> Result<ReshardingPage, StoreError> {
+        let answer = self.memory.resharding(after).await;
         self.clock.sleep(Self::ANSWER).await;
         answer
     }

@@ -3,6 +3,7 @@
 mod batch;
 mod cursors;
 mod directory;
+mod growth;
 mod model;
 mod query;
 mod reader;

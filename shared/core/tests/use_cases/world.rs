@@ -6,7 +6,7 @@ use std::time::Duration;
 use dynashard_core::ports::{Clock, StoreError};
 use dynashard_core::{
     AttributeValue, Attributes, Code, CollectionMetadata, Deadline, Directory, Error, Generation,
-    NewItem, Phase, Reader, Scaler, Settings, StoredItem, Version, Writer,
+    NewItem, Phase, Reader, Rebalancer, Scaler, Settings, StoredItem, Version, Writer,
 };
 use dynashard_keys::{
     ItemKey, PartitionKey, PhysicalKey, PhysicalPartitionKey, Placement, ShardCount, ShardId,
@@ -72,6 +72,10 @@ impl World {
 
     pub(crate) fn scaler(&self) -> Scaler<Store, ManualClock, SeededEntropy> {
         Scaler::new(self.directory())
+    }
+
+    pub(crate) fn rebalancer(&self) -> Rebalancer<Store, ManualClock, SeededEntropy> {
+        Rebalancer::new(self.directory())
     }
 
     pub(crate) fn directory(&self) -> Directory<Store, ManualClock, SeededEntropy> {

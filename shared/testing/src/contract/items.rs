@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use dynashard_core::ports::{Action, Clock, Consistency, Expected, ItemStore, StoreError};
 use dynashard_core::{
-    AttributeValue, Attributes, Generation, Lease, MAX_ITEM_BYTES, NewItem, StoredItem, Version,
+    AttributeValue, Attributes, Generation, Lease, MAX_DEPTH, MAX_ITEM_BYTES, NewItem, StoredItem,
+    Version,
 };
 use dynashard_keys::{
     ItemKey, Number, PartitionKey, PhysicalKey, ShardCount, ShardId, SortKey, SortKeyType,
@@ -74,6 +75,39 @@ pub async fn the_largest_item_fits(fixture: &impl Fixture) {
     let last = key.at(ShardId::new(ShardCount::MAX), schema.separator);
     put(&last, stored.clone(), fixture).await;
     assert_eq!(get(&last, fixture).await, Some(stored));
+}
+
+/// What the core lets through as the item of most numbers is taken: with all their zeros they would
+/// pass the 16 MB of a request.
+pub async fn the_item_of_most_numbers_fits(fixture: &impl Fixture) {
+    let key = ItemKey::new(partition("most numbers"), sort_key(1, fixture));
+    let value = AttributeValue::Number(number("1e125"));
+    let count = (MAX_ITEM_BYTES - 1_024) / (value.stored_bytes() + 1);
+    let list = AttributeValue::List(vec![value; count]);
+    put_and_get(key, list, fixture).await;
+}
+
+/// What the core lets through as the deepest item is taken: 31 lists or maps around a value.
+pub async fn the_deepest_item_is_taken(fixture: &impl Fixture) {
+    let nested = |wrap: fn(AttributeValue) -> AttributeValue| {
+        (1..MAX_DEPTH).fold(AttributeValue::Null, |inner, _| wrap(inner))
+    };
+    let list = nested(|inner| AttributeValue::List(vec![inner]));
+    let map = nested(|inner| AttributeValue::Map(Attributes::from([("a".to_owned(), inner)])));
+    for (n, value) in (0..).zip([list, map]) {
+        let key = ItemKey::new(partition("deepest"), sort_key(n, fixture));
+        put_and_get(key, value, fixture).await;
+    }
+}
+
+/// Puts an item of one attribute, which the core must let through, and reads it back.
+async fn put_and_get(key: ItemKey, value: AttributeValue, fixture: &impl Fixture) {
+    let attributes = Attributes::from([("a".to_owned(), value)]);
+    let new = NewItem::new(key.clone(), attributes, fixture.schema()).expect("an accepted item");
+    let stored = StoredItem { attributes: new.attributes().clone(), ..item(1, 1) };
+    let key = key.at(ShardId::new(0), fixture.schema().separator);
+    put(&key, stored.clone(), fixture).await;
+    assert_eq!(get(&key, fixture).await, Some(stored));
 }
 
 /// Separators, spaces, control characters, and keys of the greatest length.

@@ -54,6 +54,71 @@ pub async fn a_collection_is_created_once(fixture: &impl Fixture) {
     assert_eq!(get(&partition, fixture).await, Some(first));
 }
 
+/// The second of two changes of the same state is refused, and changes nothing.
+pub async fn a_change_is_made_where_the_metadata_is_as_seen(fixture: &impl Fixture) {
+    let partition = partition("changed once");
+    let seen = CollectionMetadata::pre_sharded(partition.clone(), Placement::Random, count(2), 10);
+    create(&seen, fixture).await.expect("created");
+    let forward = Phase::Forward { from: count(2), to: count(4) };
+    let begun = CollectionMetadata {
+        phase: forward,
+        generation: Generation::new(2),
+        rev: 2,
+        last_updated_secs: 20,
+        ..seen.clone()
+    };
+    let update = |seen, next| async move {
+        fixture.metadata().update(seen, next).await.map(|dated| dated.value)
+    };
+    assert_eq!(update(&seen, &begun).await, Ok(()));
+    assert_eq!(get(&partition, fixture).await.as_ref(), Some(&begun));
+    let refused = Err(StoreError::ConditionFailed { existing: None });
+    assert_eq!(update(&seen, &begun).await, refused, "rev is not as seen");
+    let moved_clock = CollectionMetadata { last_updated_secs: 21, ..begun.clone() };
+    assert_eq!(update(&moved_clock, &seen).await, refused, "last_updated is not as seen");
+
+    // What a phase has and the next has not is removed, and so is what the index lists.
+    let one = CollectionMetadata {
+        phase: Phase::Stable,
+        number_of_shards: ShardCount::ONE,
+        rev: 3,
+        ..begun.clone()
+    };
+    assert_eq!(update(&begun, &one).await, Ok(()));
+    assert_eq!(get(&partition, fixture).await, Some(one.clone()));
+    let absent =
+        CollectionMetadata { partition: super::partition("changed never"), ..seen.clone() };
+    assert_eq!(update(&absent, &absent).await, refused, "there is none");
+}
+
+/// Running reshards are found without a scan, and finished ones are not.
+pub async fn the_index_lists_what_is_being_resharded(fixture: &impl Fixture) {
+    let phases = [
+        ("index one", Phase::Stable, 1),
+        ("index several", Phase::Stable, 8),
+        ("index forward", Phase::Forward { from: count(1), to: count(2) }, 1),
+        ("index move", Phase::Move { from: count(4), to: count(8) }, 8),
+    ];
+    for (name, phase, shards) in phases {
+        let created =
+            CollectionMetadata::pre_sharded(partition(name), Placement::Jump, count(shards), 1);
+        create(&CollectionMetadata { phase, ..created }, fixture).await.expect("created");
+    }
+    let mut found = Vec::new();
+    let mut after = None;
+    loop {
+        let page = fixture.metadata().resharding(after.as_ref()).await.expect("a page");
+        found.extend(page.partitions);
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    found.retain(|partition| partition.as_str().contains("index "));
+    found.sort();
+    assert_eq!(found, [partition("index forward"), partition("index move")]);
+}
+
 /// A store whose server tells the time passes it on: leases are counted by it.
 pub async fn answers_carry_the_servers_time(fixture: &impl Fixture) {
     let partition = partition("dated");

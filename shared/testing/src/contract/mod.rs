@@ -60,6 +60,8 @@ macro_rules! contract_suite {
             items::an_absent_item_is_none,
             items::a_put_replaces_the_whole_item,
             items::the_largest_item_fits,
+            items::the_item_of_most_numbers_fits,
+            items::the_deepest_item_is_taken,
             items::keys_hold_any_characters,
             items::the_guard_lets_equal_and_higher_generations_pass,
             items::the_guard_refuses_a_lower_generation_and_returns_what_is_there,
@@ -81,6 +83,8 @@ macro_rules! contract_suite {
             metadata::a_collection_that_was_not_created_is_none,
             metadata::every_state_is_read_back,
             metadata::a_collection_is_created_once,
+            metadata::a_change_is_made_where_the_metadata_is_as_seen,
+            metadata::the_index_lists_what_is_being_resharded,
             metadata::answers_carry_the_servers_time
         }
     };

@@ -1,0 +1,186 @@
+use dynashard_core::ports::{Clock, Entropy, MetadataStore};
+use dynashard_core::{Advance, Deadline, Reading, Rebalancer};
+use dynashard_keys::{PartitionKey, RESERVED_PREFIX};
+use dynashard_lambda::EventHandler;
+use dynashard_lambda::stream::{BatchOutcome, StreamEvent, StreamRecord};
+use futures_util::future::join_all;
+use lambda_runtime::Error;
+use serde_json::Value;
+
+pub(crate) struct RebalanceHandler<M, C, E> {
+    rebalancer: Rebalancer<M, C, E>,
+}
+
+impl<M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<M, C, E> {
+    pub(crate) fn new(rebalancer: Rebalancer<M, C, E>) -> Self {
+        Self { rebalancer }
+    }
+
+    /// Advances the collections of a batch side by side: each of them waits for leases to end.
+    async fn batch(&self, event: &StreamEvent, deadline: Deadline) -> BatchOutcome {
+        let records = event.records.iter();
+        let attempts = records.map(|record| async move {
+            let done = self.record(record, deadline).await;
+            (record, done)
+        });
+        let advanced = join_all(attempts.collect::<Vec<_>>()).await;
+        BatchOutcome::failed(advanced.into_iter().filter(|(_, done)| !done).map(|(r, _)| r))
+    }
+
+    /// Advances the collection of one record. Whatever is wrong with it is logged, and Lambda sends
+    /// the record again, at last to the failure queue.
+    async fn record(&self, record: &StreamRecord, deadline: Deadline) -> bool {
+        let sequence_number = record.sequence_number();
+        let name = &self.rebalancer.directory().settings().schema.partition_key_name;
+        let Some(key) = record.key(name) else {
+            tracing::error!(sequence_number, "a stream record has no key {name}");
+            return false;
+        };
+        if key.starts_with(RESERVED_PREFIX) {
+            return true;
+        }
+        let advanced = match PartitionKey::new(key) {
+            Ok(partition) => self.rebalancer.advance(&partition, deadline).await,
+            Err(error) => Err(error.into()),
+        };
+        match advanced {
+            Ok(Advance::Nothing) => true,
+            Ok(Advance::Finished(metadata)) => {
+                let shards = metadata.number_of_shards.get();
+                tracing::info!(partition_key = key, shards, "the shard count is in force");
+                true
+            }
+            Err(error) => {
+                let (code, detail) = (error.code().as_str(), error.message());
+                tracing::error!(partition_key = key, sequence_number, code, detail, "not advanced");
+                false
+            }
+        }
+    }
+
+    async fn sweep(&self, deadline: Deadline) -> Result<BatchOutcome, Error> {
+        let finished = self.rebalancer.sweep(deadline).await?;
+        if finished > 0 {
+            tracing::warn!(finished, "the sweep finished what the stream had not brought");
+        }
+        Ok(BatchOutcome::default())
+    }
+}
+
+impl<M: MetadataStore, C: Clock, E: Entropy> EventHandler for RebalanceHandler<M, C, E> {
+    type Outcome = BatchOutcome;
+
+    async fn handle(
+        &self,
+        event: &str,
+        _request_id: &str,
+        deadline: Deadline,
+    ) -> Result<BatchOutcome, Error> {
+        let event = serde_json::from_str::<Value>(event)?;
+        if event.get("Records").is_some() {
+            let event = serde_json::from_value::<StreamEvent>(event)?;
+            return Ok(self.batch(&event, deadline).await);
+        }
+        if event.get("source").and_then(Value::as_str) == Some("aws.events") {
+            return self.sweep(deadline).await;
+        }
+        Err("the event is neither a batch of stream records nor a schedule".into())
+    }
+
+    fn now(&self) -> Reading {
+        self.rebalancer.directory().now()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use dynashard_core::{CollectionMetadata, Directory, Phase, Settings};
+    use dynashard_keys::{Placement, ShardCount};
+    use dynashard_testing::{ManualClock, MemoryStore, SeededEntropy, block_on};
+    use serde_json::json;
+
+    use super::*;
+
+    fn partition(name: &str) -> PartitionKey {
+        PartitionKey::new(name).expect("pk")
+    }
+
+    /// A collection that grows from one shard to two.
+    fn growing(name: &str) -> CollectionMetadata {
+        let (from, to) = (ShardCount::ONE, ShardCount::new(2).expect("count"));
+        let created = CollectionMetadata::first_write(partition(name), Placement::Random, 1_000);
+        CollectionMetadata { phase: Phase::Forward { from, to }, rev: 2, ..created }
+    }
+
+    fn run(
+        memory: &MemoryStore,
+        clock: &ManualClock,
+        event: &Value,
+    ) -> Result<BatchOutcome, String> {
+        let settings = Settings::default();
+        let entropy = SeededEntropy::new(1);
+        let directory = Directory::new(memory.clone(), clock.clone(), entropy, settings);
+        let handler = RebalanceHandler::new(Rebalancer::new(directory));
+        let deadline = Deadline::after(handler.now(), Duration::from_secs(50));
+        block_on(handler.handle(&event.to_string(), "request", deadline)).map_err(|e| e.to_string())
+    }
+
+    fn world() -> (MemoryStore, ManualClock) {
+        let clock = ManualClock::new();
+        (MemoryStore::new(clock.clone(), Settings::default().schema), clock)
+    }
+
+    fn record(keys: &Value, sequence_number: &str) -> Value {
+        json!({ "eventSource": "aws:dynamodb", "dynamodb": { "Keys": keys, "SequenceNumber": sequence_number } })
+    }
+
+    fn shards(memory: &MemoryStore, name: &str) -> u32 {
+        memory.stored_metadata(&partition(name)).expect("metadata").number_of_shards.get()
+    }
+
+    #[test]
+    fn a_batch_advances_what_it_names_and_reports_what_it_cannot_read() {
+        let (memory, clock) = world();
+        memory.place_metadata(growing("a"));
+        memory.place_metadata(growing("b"));
+        let event = json!({ "Records": [
+            record(&json!({ "pk": { "S": "a" } }), "1"),
+            record(&json!({ "other": { "S": "a" } }), "2"),
+            record(&json!({ "pk": { "S": "never written" } }), "3"),
+            record(&json!({ "pk": { "S": "_ds_job#a" } }), "4"),
+            record(&json!({ "pk": { "S": "b" } }), "5"),
+        ]});
+        let outcome = run(&memory, &clock, &event).expect("an outcome");
+        let text = serde_json::to_string(&outcome).expect("JSON");
+        assert_eq!(text, r#"{"batchItemFailures":[{"itemIdentifier":"2"}]}"#);
+        assert_eq!((shards(&memory, "a"), shards(&memory, "b")), (2, 2));
+    }
+
+    #[test]
+    fn a_schedule_sweeps_all_collections() {
+        let (memory, clock) = world();
+        memory.place_metadata(growing("a"));
+        let schedule = json!({ "source": "aws.events", "detail-type": "Scheduled Event" });
+        assert_eq!(run(&memory, &clock, &schedule), Ok(BatchOutcome::default()));
+        assert_eq!(shards(&memory, "a"), 2);
+    }
+
+    #[test]
+    fn other_events_fail_and_change_nothing() {
+        let (memory, clock) = world();
+        memory.place_metadata(growing("a"));
+        for event in [
+            json!({}),
+            json!([]),
+            json!({ "Records": 1 }),
+            json!({ "Records": [{}] }),
+            json!({ "source": "aws.s3" }),
+        ] {
+            assert!(run(&memory, &clock, &event).is_err(), "{event}");
+        }
+        assert_eq!(shards(&memory, "a"), 1);
+        assert_eq!(memory.requests().total(), 0);
+    }
+}

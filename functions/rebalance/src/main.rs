@@ -1,0 +1,23 @@
+//! `RebalanceFunction`: carries changes of shard counts to their end.
+//!
+//! The metadata table's stream starts it for a collection, and a schedule sweeps up what the stream
+//! did not bring.
+
+// The SDK's futures nest deeply, and so do the types of the futures that await them.
+#![recursion_limit = "256"]
+
+mod handler;
+
+use std::process::ExitCode;
+
+use dynashard_core::Rebalancer;
+use handler::RebalanceHandler;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    dynashard_lambda::start(async |config| {
+        let (_, directory) = config.connect().await;
+        dynashard_lambda::run_events(RebalanceHandler::new(Rebalancer::new(directory))).await
+    })
+    .await
+}

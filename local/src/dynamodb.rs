@@ -1,0 +1,119 @@
+//! DynamoDB on one machine: the engine with its public endpoint, alone or as part of a stack.
+
+use crate::StartError;
+use crate::clock::{SharedClock, SystemClock};
+use crate::engine::Engine;
+use crate::front::{Counters, Front};
+use crate::server::{self, Server};
+use crate::template::Table;
+use dynashard_sim::partition::{Limits, Partitions};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+
+/// What to run, and where.
+#[derive(Clone, Debug, Default)]
+pub struct DynamoDbOptions {
+    /// The port of the endpoint; 0 takes a free one.
+    pub port: u16,
+    /// Where the tables are kept; in memory without it.
+    pub data_dir: Option<PathBuf>,
+    /// When tables throttle.
+    pub partitions: Limits,
+}
+
+/// A DynamoDB that throttles as the real one does, for any SDK.
+///
+/// It is empty, or has the tables of its data directory. Like DynamoDB it executes no request that
+/// was signed more than 15 minutes ago.
+///
+/// End it with [`DynamoDb::shutdown`].
+#[derive(Debug)]
+pub struct DynamoDb {
+    url: String,
+    engine: Engine,
+    front: Arc<Front>,
+    server: Server,
+}
+
+impl DynamoDb {
+    /// Starts it, and returns when it can be asked.
+    pub async fn start(options: DynamoDbOptions) -> Result<Self, StartError> {
+        let listener = server::bind(options.port, "--dynamodb-port").await?;
+        let setup = Setup {
+            tables: Vec::new(),
+            data_dir: options.data_dir,
+            partitions: options.partitions,
+            request_lifetime: REQUEST_LIFETIME,
+            clock: Arc::new(SystemClock),
+        };
+        Self::serve(listener, setup).await
+    }
+
+    /// Where it is reached. `GET /_dynashard/counters` there tells its [`Counters`].
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// What it has counted so far.
+    pub fn counters(&self) -> Counters {
+        self.front.counters()
+    }
+
+    /// Lets the partitions be looked at: what was consumed and throttled by the second, and which
+    /// keys met a limit. Requests wait meanwhile.
+    pub fn partitions<T>(&self, look: impl FnOnce(&Partitions) -> T) -> T {
+        self.front.partitions(look)
+    }
+
+    /// Ends it. Requests that run are given a moment to end; with a data directory, everything
+    /// acknowledged is in it.
+    pub async fn shutdown(self) {
+        self.server.stop().await;
+        // The engine waits for its connections, and these are the front's.
+        drop(self.front);
+        self.engine.stop().await;
+    }
+
+    pub(crate) async fn serve(listener: TcpListener, setup: Setup) -> Result<Self, StartError> {
+        let url = server::url(&listener)?;
+        let Setup { tables, data_dir, partitions, request_lifetime, clock } = setup;
+        let started = tokio::task::spawn_blocking(move || {
+            let engine = Engine::start(data_dir.as_deref(), &tables)?;
+            let front = Front::new(&engine, partitions, request_lifetime, clock);
+            Ok((engine, front))
+        });
+        let (engine, front) =
+            started.await.map_err(|error| StartError::Engine(error.to_string()))??;
+        let front = match front {
+            Ok(front) => Arc::new(front),
+            Err(error) => {
+                engine.stop().await;
+                return Err(error);
+            }
+        };
+        Ok(Self { url, engine, server: Server::start(listener, Arc::clone(&front)), front })
+    }
+
+    /// Where the engine itself is reached, past everything that the endpoint adds.
+    pub(crate) fn engine(&self) -> SocketAddr {
+        self.engine.address()
+    }
+}
+
+/// What [`DynamoDb::serve`] is to serve.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    /// The tables to create, or to find in the data directory.
+    pub(crate) tables: Vec<Table>,
+    pub(crate) data_dir: Option<PathBuf>,
+    pub(crate) partitions: Limits,
+    /// How long after its signing a request may still execute.
+    pub(crate) request_lifetime: Duration,
+    pub(crate) clock: SharedClock,
+}
+
+/// DynamoDB's own.
+const REQUEST_LIFETIME: Duration = Duration::from_mins(15);

@@ -1,0 +1,123 @@
+//! Event source mappings: records of a table's stream on their way to a function, as Lambda's
+//! pollers carry them ("Using AWS Lambda with Amazon DynamoDB" in Lambda's developer guide).
+//!
+//! ```text
+//! engine --[source]--> [reader] --filter--> [lane] --batch--> function
+//!                      one for each         one for each of   |
+//!                      stream shard         ParallelizationFactor
+//!                                              |
+//!                                              +--discarded--> queue
+//! ```
+//!
+//! A [`reader`] passes each record to the lane of its item, so the records of one item stay in
+//! order. A [`lane`] gathers a batch and carries it to its end before the next; what to do after an
+//! answer is decided by [`delivery`], which knows no clock and no function.
+//!
+//! **Positions are not kept.** Each start of a stack begins at the mapping's starting position, so
+//! a stack on a data directory that was used before delivers the records of the last day again,
+//! save those that are too old by then. Lambda, too, may deliver a record more than once.
+
+mod answer;
+mod delivery;
+mod failure;
+mod lane;
+mod reader;
+mod record;
+mod source;
+#[cfg(test)]
+mod tests;
+
+use super::{Queues, until_stopped};
+use crate::clock::SharedClock;
+use crate::runtime::Pool;
+use crate::server::Stop;
+use crate::template::StreamMapping;
+use lane::Lane;
+use reader::Reader;
+use source::{Source, SourceError, Stream};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+/// One event source mapping at work.
+#[derive(Debug)]
+pub(super) struct Pump {
+    pub(super) mapping: Arc<StreamMapping>,
+    /// Where the engine listens.
+    pub(super) engine: SocketAddr,
+    pub(super) pool: Arc<Pool>,
+    pub(super) queues: Arc<Queues>,
+    pub(super) clock: SharedClock,
+}
+
+impl Pump {
+    /// Carries records until `stop` says so, and returns when none of its tasks is left.
+    pub(super) async fn run(self, stop: Stop) {
+        let mut tasks = JoinSet::new();
+        until_stopped(self.carry(&mut tasks), stop).await;
+        tasks.shutdown().await;
+    }
+
+    async fn carry(&self, tasks: &mut JoinSet<()>) {
+        let source = Source::new(self.engine);
+        let (stream, shards) = loop {
+            match self.find(&source).await {
+                Ok(found) => break found,
+                Err(error) => {
+                    let table = &self.mapping.table;
+                    tracing::warn!(table, %error, "a stream was not found; it is looked for again");
+                    self.clock.sleep(ERROR_PAUSE).await;
+                }
+            }
+        };
+        // The engine splits no stream shard, so those that there are now are all there will be.
+        for shard in shards {
+            let lanes = (0..self.mapping.lanes).map(|_| self.lane(&stream, &shard, tasks));
+            let reader = Reader {
+                source: source.clone(),
+                stream: stream.clone(),
+                lanes: lanes.collect(),
+                shard,
+                mapping: Arc::clone(&self.mapping),
+                clock: Arc::clone(&self.clock),
+            };
+            tasks.spawn(reader.run());
+        }
+        while let Some(ended) = tasks.join_next().await {
+            if let Err(error) = ended {
+                let function = &self.pool.function().name;
+                tracing::error!(function, %error, "a stream is not read any more");
+            }
+        }
+    }
+
+    async fn find(&self, source: &Source) -> Result<(Stream, Vec<String>), SourceError> {
+        let stream = source.stream(&self.mapping.table).await?;
+        let shards = source.shards(&stream).await?;
+        Ok((stream, shards))
+    }
+
+    fn lane(&self, stream: &Stream, shard: &str, tasks: &mut JoinSet<()>) -> lane::Pages {
+        let (pages, received) = mpsc::channel(PAGES_AHEAD);
+        let lane = Lane {
+            mapping: Arc::clone(&self.mapping),
+            pool: Arc::clone(&self.pool),
+            queues: Arc::clone(&self.queues),
+            clock: Arc::clone(&self.clock),
+            stream_arn: stream.arn.clone(),
+            shard: shard.to_owned(),
+            pages: received,
+        };
+        tasks.spawn(lane.run());
+        pages
+    }
+}
+
+/// How many pages of records wait for a lane before its reader does. A lane that is held up by a
+/// failing batch holds up the other lanes of its stream shard only then.
+const PAGES_AHEAD: usize = 32;
+
+/// The pause after the engine did not answer.
+const ERROR_PAUSE: Duration = Duration::from_secs(1);

@@ -1,0 +1,104 @@
+//! The partitions of every table, shared by all requests.
+
+use super::cost::Charge;
+use super::refusal::Hit;
+use super::tables::Table;
+use dynashard_sim::Units;
+use dynashard_sim::partition::{Demand, Kind, Limits, Partitions, Resource};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Admits requests, and keeps what they consumed and where they were refused.
+///
+/// `now` is the time since the Unix epoch, so that what is counted carries CloudWatch's timestamps.
+#[derive(Debug)]
+pub(super) struct Meter {
+    partitions: Mutex<Partitions>,
+}
+
+impl Meter {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self { partitions: Mutex::new(Partitions::new(limits)) }
+    }
+
+    /// Creates or changes a table, or forgets one that is gone.
+    pub(super) fn set_table(&self, now: Duration, name: &str, table: Option<&Table>) {
+        self.with(|partitions| match table {
+            Some(table) => {
+                let indexes = table.global_indexes.iter();
+                let indexes = indexes.map(|index| (index.name.as_str(), index.throughput));
+                partitions.set_table(now, name, table.throughput, indexes);
+            }
+            None => partitions.remove_table(name),
+        });
+    }
+
+    /// Admits all of the charges, or none and tells the limits: each with the position of the
+    /// charge that met it, in order.
+    pub(super) fn admit(&self, now: Duration, charges: &[Charge]) -> Result<(), Vec<(usize, Hit)>> {
+        let demands: Vec<_> = charges.iter().map(Charge::demand).collect();
+        let admitted = self.with(|partitions| partitions.admit(now, &demands));
+        admitted.map_err(|refusal| {
+            let hits = refusal.hits().iter();
+            hits.map(|hit| (hit.demand, Hit::of(hit, &charges[hit.demand]))).collect()
+        })
+    }
+
+    /// Charges what is due beyond what was admitted at `admitted_at`, and gives back what was
+    /// admitted beyond what is due.
+    pub(super) fn settle(
+        &self,
+        now: Duration,
+        admitted_at: Duration,
+        admitted: &[Charge],
+        due: &[Charge],
+    ) {
+        let mut accounts = BTreeMap::<Payer<'_>, Account<'_>>::new();
+        for charge in admitted {
+            Account::among(&mut accounts, charge).admitted += charge.units;
+        }
+        for charge in due {
+            Account::among(&mut accounts, charge).due += charge.units;
+        }
+        let missing: Vec<_> = accounts.values().map(Account::missing).collect();
+        let excess: Vec<_> = accounts.values().map(Account::excess).collect();
+        self.with(|partitions| {
+            partitions.charge(now, &missing);
+            partitions.refund(now, admitted_at, &excess);
+        });
+    }
+
+    /// Lets the partitions be looked at.
+    pub(super) fn with<T>(&self, look: impl FnOnce(&mut Partitions) -> T) -> T {
+        // Whoever panicked while holding them, at worst one request was counted in part.
+        let mut partitions = self.partitions.lock().unwrap_or_else(PoisonError::into_inner);
+        look(&mut partitions)
+    }
+}
+
+/// Who pays: of a table or index, the partition of a key.
+type Payer<'a> = (Resource<'a>, &'a str, Kind);
+
+/// What one payer was admitted with, and what it owes.
+struct Account<'a> {
+    demand: Demand<'a>,
+    admitted: Units,
+    due: Units,
+}
+
+impl<'a> Account<'a> {
+    fn among<'b>(accounts: &'b mut BTreeMap<Payer<'a>, Self>, charge: &'a Charge) -> &'b mut Self {
+        let demand = charge.demand();
+        let payer = (demand.resource, demand.partition_key, demand.kind);
+        accounts.entry(payer).or_insert(Self { demand, admitted: Units::ZERO, due: Units::ZERO })
+    }
+
+    fn missing(&self) -> Demand<'a> {
+        Demand { units: self.due.saturating_sub(self.admitted), ..self.demand }
+    }
+
+    fn excess(&self) -> Demand<'a> {
+        Demand { units: self.admitted.saturating_sub(self.due), ..self.demand }
+    }
+}

@@ -1,0 +1,141 @@
+//! The tables behind the front, as far as they decide what a request costs and who pays.
+
+use crate::engine::Store;
+use dynashard_sim::capacity::{Index, Projection};
+use dynashard_sim::partition::Throughput;
+use dynoxide::actions::{TableDescription, TableProvisionedThroughputDescription};
+use dynoxide::types::{self, KeySchemaElement, KeyType, ProjectionType};
+use dynoxide::{DynoxideError, Result};
+use std::collections::HashMap;
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+/// What is known of every table of the engine.
+#[derive(Debug)]
+pub(super) struct Tables {
+    store: Store,
+    known: RwLock<HashMap<String, Arc<Table>>>,
+    /// Held from asking about a table until the answer is known, so that the latest answer stays.
+    learning: Mutex<()>,
+}
+
+impl Tables {
+    /// No tables are known before [`Self::learn_all`].
+    pub(super) fn of(store: Store) -> Self {
+        Self { store, known: RwLock::default(), learning: Mutex::default() }
+    }
+
+    /// A table by its name; `None` where the engine has none.
+    pub(super) fn get(&self, name: &str) -> Option<Arc<Table>> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).get(name).map(Arc::clone)
+    }
+
+    /// Learns what tables there are, and reports each. Blocks.
+    pub(super) fn learn_all(&self, report: impl Fn(&str, Option<&Table>)) -> Result<()> {
+        let names = self.store.table_names()?;
+        names.iter().try_for_each(|name| self.learn(name, &report))
+    }
+
+    /// Learns what the table is like by now, and reports it: `None` where it is gone. Blocks.
+    pub(super) fn learn(&self, name: &str, report: impl Fn(&str, Option<&Table>)) -> Result<()> {
+        let _learning = self.learning.lock().unwrap_or_else(PoisonError::into_inner);
+        let table = match self.store.describe_table(name) {
+            Ok(description) => Some(Arc::new(Table::from(description))),
+            Err(DynoxideError::ResourceNotFoundException(_)) => None,
+            Err(error) => return Err(error),
+        };
+        report(name, table.as_deref());
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        match table {
+            Some(table) => known.insert(name.to_owned(), table),
+            None => known.remove(name),
+        };
+        Ok(())
+    }
+}
+
+/// A table.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) name: String,
+    pub(super) arn: String,
+    pub(super) partition_key: String,
+    pub(super) sort_key: Option<String>,
+    pub(super) throughput: Throughput,
+    pub(super) global_indexes: Vec<GlobalIndex>,
+    pub(super) local_indexes: Vec<Index>,
+}
+
+/// A global secondary index. Local ones have neither a capacity nor a name that costs depend on.
+#[derive(Debug)]
+pub(super) struct GlobalIndex {
+    pub(super) name: String,
+    pub(super) arn: String,
+    pub(super) throughput: Throughput,
+    pub(super) index: Index,
+}
+
+impl From<TableDescription> for Table {
+    fn from(description: TableDescription) -> Self {
+        let (partition_key, sort_key) = split(&description.key_schema);
+        let table_key: Vec<_> = partition_key.iter().chain(&sort_key).cloned().collect();
+        let index = |key_schema: &[KeySchemaElement], projection| {
+            let (partition_key, sort_key) = split(key_schema);
+            let projection = read_projection(projection);
+            Index { partition_key, sort_key, table_key: table_key.clone(), projection }
+        };
+        let global_indexes = description.global_secondary_indexes.unwrap_or_default();
+        let local_indexes = description.local_secondary_indexes.unwrap_or_default();
+        Self {
+            name: description.table_name,
+            arn: description.table_arn,
+            throughput: throughput(description.provisioned_throughput.as_ref()),
+            global_indexes: global_indexes
+                .into_iter()
+                .map(|global| GlobalIndex {
+                    index: index(&global.key_schema, global.projection),
+                    name: global.index_name,
+                    arn: global.index_arn,
+                    throughput: throughput(global.provisioned_throughput.as_ref()),
+                })
+                .collect(),
+            local_indexes: local_indexes
+                .into_iter()
+                .map(|local| index(&local.key_schema, local.projection))
+                .collect(),
+            partition_key: partition_key.into_iter().next().unwrap_or_default(),
+            sort_key: sort_key.into_iter().next(),
+        }
+    }
+}
+
+/// The attributes of the partition key and those of the sort key.
+fn split(key_schema: &[KeySchemaElement]) -> (Vec<String>, Vec<String>) {
+    let (partition, sort): (Vec<_>, Vec<_>) =
+        key_schema.iter().partition(|element| element.key_type == KeyType::HASH);
+    let names = |elements: Vec<&KeySchemaElement>| {
+        elements.into_iter().map(|element| element.attribute_name.clone()).collect()
+    };
+    (names(partition), names(sort))
+}
+
+fn read_projection(projection: types::Projection) -> Projection {
+    match projection.projection_type {
+        Some(ProjectionType::KEYS_ONLY) => Projection::KeysOnly,
+        Some(ProjectionType::INCLUDE) => {
+            Projection::Include(projection.non_key_attributes.unwrap_or_default())
+        }
+        Some(ProjectionType::ALL) | None => Projection::All,
+    }
+}
+
+/// A table on demand is described with a throughput of zero.
+fn throughput(provisioned: Option<&TableProvisionedThroughputDescription>) -> Throughput {
+    let units = |units: u64| NonZeroU32::new(u32::try_from(units).unwrap_or(u32::MAX));
+    let provisioned = provisioned.and_then(|provisioned| {
+        let rcu = units(provisioned.read_capacity_units)?;
+        let wcu = units(provisioned.write_capacity_units)?;
+        Some(Throughput::Provisioned { rcu, wcu })
+    });
+    provisioned.unwrap_or(Throughput::OnDemand)
+}

@@ -1,0 +1,150 @@
+use std::time::Duration;
+
+use dynashard_keys::ShardCount;
+
+use crate::metadata::{CollectionMetadata, Phase};
+
+/// What the operator set about changes of shard counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScalingPolicy {
+    /// Whether counts change by themselves.
+    pub mode: ScalingMode,
+    /// Whether a writer that meets a throttle begins the change itself.
+    pub writers: bool,
+    /// The least time between two changes of one collection.
+    pub cooldown: Duration,
+}
+
+impl Default for ScalingPolicy {
+    /// The template's defaults.
+    fn default() -> Self {
+        Self { mode: ScalingMode::On, writers: true, cooldown: Duration::from_mins(1) }
+    }
+}
+
+/// Whether shard counts change by themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ScalingMode {
+    /// They do not.
+    Off,
+    /// Decisions are made and reported, and nothing follows.
+    DryRun,
+    /// They do.
+    On,
+}
+
+/// Why a throttled collection does not grow now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoGrowth {
+    /// Growing a calculated placement means moving items, which this version cannot do.
+    Calculated,
+    /// A change is running already.
+    Running,
+    /// The last change, or the creation, is too recent. The change may be made at this epoch second.
+    TooSoon {
+        /// Epoch seconds.
+        until_secs: u64,
+    },
+    /// The target, or the most that the stack allows, is not above the present count.
+    NotLarger,
+}
+
+/// The count that a collection grows to when one of its own partitions throttles: twice as many.
+///
+/// Two times must have passed since the last change: `settle`, after which no lease on what was
+/// before it lives (T' of the protocol), and the cooldown of seed 000 with the `backoff` that each
+/// writer draws, so that they do not all try at its end. Creation starts no cooldown.
+pub fn decide_growth(
+    metadata: &CollectionMetadata,
+    now_secs: u64,
+    settle: Duration,
+    cooldown_and_backoff: Duration,
+    max_shards: ShardCount,
+) -> Result<ShardCount, NoGrowth> {
+    let count = metadata.number_of_shards;
+    let doubled = ShardCount::new(count.get().saturating_mul(2)).unwrap_or(max_shards);
+    let target = doubled.min(max_shards);
+    let pause = if metadata.has_changed() { settle.max(cooldown_and_backoff) } else { settle };
+    check_growth(metadata, target, now_secs, pause)?;
+    Ok(target)
+}
+
+/// Whether a collection may begin to grow to `target`, when it rests for `pause` after a change.
+pub(crate) fn check_growth(
+    metadata: &CollectionMetadata,
+    target: ShardCount,
+    now_secs: u64,
+    pause: Duration,
+) -> Result<(), NoGrowth> {
+    if metadata.placement.is_calculated() {
+        return Err(NoGrowth::Calculated);
+    }
+    if metadata.phase != Phase::Stable {
+        return Err(NoGrowth::Running);
+    }
+    if target <= metadata.number_of_shards {
+        return Err(NoGrowth::NotLarger);
+    }
+    // A second is the unit of `last_updated`; a part of one counts as a whole one.
+    let pause_secs = pause.as_secs() + u64::from(pause.subsec_nanos() > 0);
+    let until_secs = metadata.last_updated_secs.saturating_add(pause_secs);
+    if now_secs < until_secs {
+        return Err(NoGrowth::TooSoon { until_secs });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use dynashard_keys::{PartitionKey, Placement};
+
+    use super::*;
+
+    const SETTLE: Duration = Duration::from_secs(6);
+    const COOLDOWN: Duration = Duration::from_mins(1);
+
+    fn count(n: u32) -> ShardCount {
+        ShardCount::new(n).expect("count")
+    }
+
+    fn collection(shards: u32) -> CollectionMetadata {
+        let partition = PartitionKey::new("audit").expect("pk");
+        CollectionMetadata::pre_sharded(partition, Placement::Random, count(shards), 1_000)
+    }
+
+    fn grown(shards: u32) -> CollectionMetadata {
+        let begun = collection(shards / 2).with_growth_begun(count(shards), 990);
+        begun.with_growth_finished(1_000).expect("a growth runs")
+    }
+
+    fn decide(metadata: &CollectionMetadata, now_secs: u64) -> Result<ShardCount, NoGrowth> {
+        decide_growth(metadata, now_secs, SETTLE, COOLDOWN, count(256))
+    }
+
+    #[test]
+    fn a_throttled_collection_doubles_up_to_the_maximum() {
+        assert_eq!(decide(&collection(1), 2_000), Ok(count(2)));
+        assert_eq!(decide(&collection(200), 2_000), Ok(count(256)));
+        assert_eq!(decide(&collection(256), 2_000), Err(NoGrowth::NotLarger));
+    }
+
+    #[test]
+    fn creation_starts_no_cooldown_but_leases_on_it_must_end() {
+        assert_eq!(decide(&collection(1), 1_005), Err(NoGrowth::TooSoon { until_secs: 1_006 }));
+        assert_eq!(decide(&collection(1), 1_006), Ok(count(2)));
+    }
+
+    #[test]
+    fn a_change_starts_a_cooldown() {
+        assert_eq!(decide(&grown(2), 1_059), Err(NoGrowth::TooSoon { until_secs: 1_060 }));
+        assert_eq!(decide(&grown(2), 1_060), Ok(count(4)));
+    }
+
+    #[test]
+    fn what_cannot_grow_says_why() {
+        let running = collection(2).with_growth_begun(count(4), 2_000);
+        assert_eq!(decide(&running, 9_000), Err(NoGrowth::Running));
+        let calculated = CollectionMetadata { placement: Placement::Xxh64, ..collection(2) };
+        assert_eq!(decide(&calculated, 9_000), Err(NoGrowth::Calculated));
+    }
+}

@@ -1,0 +1,251 @@
+//! A throttled random collection grows: readers first, writers when no reader can be left behind.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use dynashard_core::ports::{Clock, Consistency, StoreError};
+use dynashard_core::query::{PageBudget, Query};
+use dynashard_core::{
+    Advance, Code, CollectionMetadata, Generation, Phase, Precondition, ScalingMode, ScalingPolicy,
+    Settings, Throttle, settle_time,
+};
+use dynashard_keys::Placement;
+use dynashard_testing::{Fault, Operation, block_on};
+use futures_util::future::join_all;
+
+use crate::world::{LEASE, Reads, World, Writes, code, count, outcome_unknown, partition};
+
+/// Longer than T', and than the longest back-off after the cooldown.
+const LONG: Duration = Duration::from_secs(71);
+
+fn hot_partition() -> Fault {
+    let throttle = Throttle::from_reason("TableWriteKeyRangeThroughputExceeded", None);
+    Fault::Refuse(StoreError::Throttled(throttle))
+}
+
+/// A random collection of so many shards, long after its creation.
+fn world(shards: u32) -> World {
+    let world = World::random();
+    world.lay_out(1, shards, Placement::Random);
+    world.clock.advance(LONG);
+    world
+}
+
+fn put(world: &World, writer: &Writes, sk: &str) {
+    let item = world.new_item(sk, "new");
+    block_on(writer.put(&item, Precondition::None, world.deadline())).expect("a put");
+}
+
+fn throttled_put(world: &World, writer: &Writes, sk: &str) {
+    world.store.script(Operation::Write, [hot_partition()]);
+    put(world, writer, sk);
+}
+
+fn metadata(world: &World) -> CollectionMetadata {
+    world.memory.stored_metadata(&partition()).expect("the collection exists")
+}
+
+fn read(world: &World, reader: &Reads) -> Vec<String> {
+    let query = Query { consistency: Consistency::Strong, limit: 1_000, ..Query::all(partition()) };
+    let page = block_on(reader.query(&query, PageBudget::UNLIMITED, world.deadline()));
+    page.expect("a page").items.into_iter().map(|(sort, _)| sort.to_string()).collect()
+}
+
+fn advance(world: &World) -> Advance {
+    block_on(world.rebalancer().advance(&partition(), world.deadline())).expect("it advances")
+}
+
+#[test]
+fn a_thousand_writers_that_meet_one_throttle_cause_one_growth() {
+    let world = world(1);
+    let writers = (0..1_000).map(|_| world.writer()).collect::<Vec<_>>();
+    world.store.script(Operation::Write, (0..1_000).map(|_| hot_partition()));
+    let deadline = world.deadline();
+    let items = (0..1_000).map(|n| world.new_item(&n.to_string(), "new")).collect::<Vec<_>>();
+    let puts = writers.iter().zip(&items);
+    let puts = puts.map(|(writer, item)| writer.put(item, Precondition::None, deadline));
+    for written in block_on(join_all(puts)) {
+        written.expect("the write itself is tried on");
+    }
+    let CollectionMetadata { phase, rev, generation, .. } = metadata(&world);
+    assert_eq!(phase, Phase::Forward { from: count(1), to: count(2) });
+    assert_eq!((rev, generation), (2, Generation::new(2)), "one change");
+    assert_eq!(world.memory.contents().len(), 1_000);
+}
+
+#[test]
+fn readers_take_the_new_shards_before_writers_do() {
+    let world = world(1);
+    let writer = world.writer();
+    throttled_put(&world, &writer, "0");
+    for n in 1..50 {
+        put(&world, &world.writer(), &n.to_string());
+    }
+    let in_shard = |shard: &str| {
+        let contents = world.memory.contents();
+        contents.iter().filter(|(at, _)| at.partition.as_str().ends_with(shard)).count()
+    };
+    assert_eq!((in_shard("#1"), in_shard("#2")), (50, 0), "writers wait");
+    assert_eq!(metadata(&world).number_of_shards, count(1), "the count in force");
+
+    let begun = world.clock.now();
+    let Advance::Finished(finished) = advance(&world) else { panic!("a growth runs") };
+    assert!(world.clock.now().certainly_since(begun) >= settle_time(LEASE));
+    assert_eq!(finished, metadata(&world));
+    assert_eq!((finished.phase, finished.number_of_shards), (Phase::Stable, count(2)));
+    assert_eq!(finished.generation, Generation::new(2));
+    assert_eq!(finished.shard_history.last().map(|entry| entry.count), Some(count(2)));
+    for n in 50..100 {
+        put(&world, &world.writer(), &n.to_string());
+    }
+    assert!(in_shard("#2") > 0, "writers follow");
+    assert_eq!(read(&world, &world.reader()).len(), 100);
+    assert_eq!(advance(&world), Advance::Nothing);
+}
+
+/// Environments with leases of any age read and write through one growth after the other.
+#[test]
+fn nothing_is_out_of_sight_while_a_collection_grows() {
+    let world = world(1);
+    let (writers, readers) = ([world.writer(), world.writer()], [world.reader(), world.reader()]);
+    let mut written = BTreeSet::new();
+    for step in 0..400_u32 {
+        let sk = format!("{step:04}");
+        let writer = &writers[step as usize % 2];
+        if step % 90 == 10 {
+            throttled_put(&world, writer, &sk);
+        } else {
+            put(&world, writer, &sk);
+        }
+        written.insert(sk);
+        if step % 90 == 40 {
+            advance(&world);
+        }
+        world.clock.advance(Duration::from_millis(u64::from(step % 7) * 400));
+        let seen = read(&world, &readers[step as usize / 3 % 2]);
+        assert_eq!(seen, written.iter().cloned().collect::<Vec<_>>(), "step {step}");
+    }
+    assert!(metadata(&world).number_of_shards >= count(8), "{:?}", metadata(&world));
+}
+
+#[test]
+fn a_cooldown_and_a_back_off_lie_between_two_growths() {
+    let world = world(1);
+    let writer = world.writer();
+    throttled_put(&world, &writer, "a");
+    advance(&world);
+    // The cooldown takes a minute, and the back-off between one and ten seconds more.
+    world.clock.advance(Duration::from_mins(1));
+    throttled_put(&world, &writer, "b");
+    assert_eq!(metadata(&world).phase, Phase::Stable);
+    world.clock.advance(Duration::from_secs(11));
+    throttled_put(&world, &writer, "c");
+    assert_eq!(metadata(&world).phase, Phase::Forward { from: count(2), to: count(4) });
+}
+
+#[test]
+fn only_a_hot_partition_of_the_table_makes_a_collection_grow() {
+    for reason in [
+        "TableWriteProvisionedThroughputExceeded",
+        "TableWriteAccountLimitExceeded",
+        "TableWriteMaxOnDemandThroughputExceeded",
+        "IndexWriteKeyRangeThroughputExceeded",
+        "",
+    ] {
+        let world = world(1);
+        let throttle = Throttle::from_reason(reason, None);
+        let refusal = Fault::Refuse(StoreError::Throttled(throttle));
+        world.store.script(Operation::Write, [refusal]);
+        put(&world, &world.writer(), "a");
+        assert_eq!(metadata(&world).phase, Phase::Stable, "{reason}");
+    }
+}
+
+#[test]
+fn what_must_not_grow_does_not() {
+    for (placement, policy) in [
+        (Placement::Xxh64, ScalingPolicy::default()),
+        (Placement::Random, ScalingPolicy { writers: false, ..ScalingPolicy::default() }),
+        (Placement::Random, ScalingPolicy { mode: ScalingMode::Off, ..ScalingPolicy::default() }),
+        (
+            Placement::Random,
+            ScalingPolicy { mode: ScalingMode::DryRun, ..ScalingPolicy::default() },
+        ),
+    ] {
+        let world = World::with(Settings { scaling: policy, ..Settings::default() });
+        world.lay_out(1, 1, placement);
+        world.clock.advance(LONG);
+        throttled_put(&world, &world.writer(), "a");
+        assert_eq!(metadata(&world).rev, 1, "{placement} {policy:?}");
+    }
+}
+
+#[test]
+fn a_growth_that_cannot_be_recorded_does_not_fail_the_write() {
+    for fault in
+        [Fault::throttle(), Fault::Refuse(outcome_unknown()), Fault::ExecuteThen(outcome_unknown())]
+    {
+        let world = world(1);
+        world.store.script(Operation::MetadataUpdate, [fault]);
+        throttled_put(&world, &world.writer(), "a");
+        assert_eq!(world.memory.contents().len(), 1);
+    }
+}
+
+#[test]
+fn a_rebalancer_that_has_no_time_to_wait_changes_nothing() {
+    let world = world(1);
+    throttled_put(&world, &world.writer(), "a");
+    let before = metadata(&world);
+    let deadline = world.deadline_in(Duration::from_secs(3));
+    let early = block_on(world.rebalancer().advance(&partition(), deadline));
+    assert_eq!(code(early), Code::DeadlineExceeded);
+    assert_eq!(metadata(&world), before);
+}
+
+#[test]
+fn two_rebalancers_finish_one_growth_once() {
+    let world = world(1);
+    throttled_put(&world, &world.writer(), "a");
+    let (one, other) = (world.rebalancer(), world.rebalancer());
+    let (partition, deadline) = (partition(), world.deadline());
+    let both = [one.advance(&partition, deadline), other.advance(&partition, deadline)];
+    let finished =
+        block_on(join_all(both)).into_iter().map(|advance| advance.expect("it advances"));
+    assert_eq!(finished.filter(|advance| *advance != Advance::Nothing).count(), 1);
+    assert_eq!((metadata(&world).rev, metadata(&world).number_of_shards), (3, count(2)));
+}
+
+#[test]
+fn a_rebalancer_that_does_not_hear_of_its_success_reads_again() {
+    let world = world(1);
+    throttled_put(&world, &world.writer(), "a");
+    world.store.script(Operation::MetadataUpdate, [Fault::ExecuteThen(outcome_unknown())]);
+    assert_eq!(advance(&world), Advance::Nothing, "it is finished already");
+    assert_eq!(metadata(&world).number_of_shards, count(2));
+}
+
+#[test]
+fn the_sweep_finds_what_the_stream_did_not_bring() {
+    let world = world(2);
+    throttled_put(&world, &world.writer(), "a");
+    assert_eq!(block_on(world.rebalancer().sweep(world.deadline())), Ok(1));
+    assert_eq!(block_on(world.rebalancer().sweep(world.deadline())), Ok(0));
+    assert_eq!(metadata(&world).number_of_shards, count(4));
+}
+
+#[test]
+fn an_operator_asks_for_a_count_without_waiting_for_a_cooldown() {
+    let world = world(1);
+    let scale = |shards| {
+        block_on(world.scaler().request_count(&partition(), count(shards), world.deadline()))
+    };
+    assert_eq!(scale(5).expect("it begins").phase, Phase::Forward { from: count(1), to: count(5) });
+    assert_eq!(code(scale(6)), Code::ReshardRunning);
+    advance(&world);
+    assert_eq!(code(scale(6)), Code::ReshardTooSoon);
+    world.clock.advance(settle_time(LEASE) + Duration::from_secs(1));
+    assert_eq!(code(scale(3)), Code::ReshardUnavailable, "shrinking moves items");
+    assert_eq!(scale(5).expect("nothing to do").rev, 3);
+    assert_eq!(code(scale(257)), Code::BadShardCount);
+}
