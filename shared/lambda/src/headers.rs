@@ -140,8 +140,10 @@ fn entity_tags(list: &str) -> Option<Vec<&str>> {
 /// The version that an entity tag of ours stands for.
 fn version(tag: &str) -> Option<Version> {
     let digits = tag.strip_prefix('"')?.strip_suffix('"')?;
-    let ours = digits.len() == 16 && digits.bytes().all(|b| b.is_ascii_hexdigit());
-    ours.then(|| u64::from_str_radix(digits, 16).ok().map(Version::new))?
+    if digits.len() != 16 || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return None;
+    }
+    u64::from_str_radix(digits, 16).ok().map(Version::new)
 }
 
 /// A media type without its parameters, in lower case.
