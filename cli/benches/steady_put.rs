@@ -16,7 +16,6 @@
 use std::error::Error;
 use std::io::{BufRead, BufReader};
 use std::num::NonZeroU32;
-use std::num::NonZeroU32;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -28,9 +27,7 @@ use dynashard_core::{
     AttributeValue, Attributes, Deadline, Directory, NewItem, Precondition, Settings, Writer,
 };
 use dynashard_keys::{ItemKey, PartitionKey, SortKey};
-use dynashard_local::{
-    Functions, Limits, Stack, StackOptions, Template, TemplateSource, build_functions,
-};
+use dynashard_local::{Functions, Stack, StackOptions, Template, TemplateSource, build_functions};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
