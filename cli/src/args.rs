@@ -67,9 +67,9 @@ pub(crate) struct LocalArgs {
     #[arg(long, conflicts_with_all = ["template", "functions_dir", "settings", "max_environments"])]
     pub(crate) engine_only: bool,
     #[command(flatten)]
-    pub(crate) limits: LimitArgs,
-    #[command(flatten)]
     pub(crate) project: ProjectArgs,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
 }
 
 /// When the tables of a stack throttle.
