@@ -27,7 +27,7 @@ impl Default for ScalingPolicy {
 pub enum ScalingMode {
     /// They do not.
     Off,
-    /// Decisions are made and reported, and nothing follows.
+    /// They do not, and what would be decided is to be reported; this version reports nothing yet.
     DryRun,
     /// They do.
     On,
