@@ -190,6 +190,7 @@ async fn a_shutdown_leaves_no_process_behind() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_stack_leaves_no_process_behind_and_loses_no_acknowledged_item() {
     let directory = tempfile::tempdir().expect("a temporary directory");
+    bootstraps();
     let mut killed = Command::new(std::env::current_exe().expect("this executable"))
         .args(["--exact", "stack_to_be_killed", "--ignored", "--nocapture"])
         .env("DATA_DIR", directory.path())
@@ -320,7 +321,8 @@ fn bootstraps() -> &'static Path {
         if fs::read_to_string(&path).is_ok_and(|present| present == script) {
             return directory;
         }
-        let draft = directory.join("draft");
+        // Another process of these tests may be at the same work.
+        let draft = directory.join(format!("draft-{}", std::process::id()));
         fs::write(&draft, script).expect("a script");
         fs::set_permissions(&draft, Permissions::from_mode(0o755)).expect("permissions");
         fs::rename(draft, path).expect("a bootstrap");
