@@ -22,6 +22,8 @@
 
 mod binaries;
 mod clock;
+#[allow(dead_code, unused_imports, reason = "the service that stands on it comes next")]
+mod cloudwatch;
 mod dynamodb;
 mod engine;
 mod error;
