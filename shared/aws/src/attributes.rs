@@ -71,9 +71,10 @@ pub(crate) fn encode_item(
     let mut encoded = key(at, schema);
     encoded.extend(item.attributes.iter().map(|(name, value)| (name.clone(), encode(value))));
     encoded.insert(GENERATION.to_owned(), number(item.generation.get()));
-    encoded.insert(VERSION.to_owned(), number(item.version.get()));
     if item.forwarded {
         encoded.insert(FORWARDED.to_owned(), Sdk::Bool(true));
+    } else {
+        encoded.insert(VERSION.to_owned(), number(item.version.get()));
     }
     encoded
 }

@@ -10,8 +10,10 @@ use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::operation::get_item::GetItemError;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::query::QueryError;
+use aws_sdk_dynamodb::operation::transact_get_items::TransactGetItemsError;
+use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
-use aws_sdk_dynamodb::types::{AttributeValue, ThrottlingReason};
+use aws_sdk_dynamodb::types::{AttributeValue, CancellationReason, ThrottlingReason};
 use dynashard_core::Throttle;
 use dynashard_core::ports::StoreError;
 
@@ -23,13 +25,20 @@ pub(crate) trait Details: ProvideErrorMetadata + StdError + 'static {
     fn throttling_reasons(&self) -> &[ThrottlingReason];
     /// The item that a failed condition found, where it was asked for.
     fn found(&self) -> Option<&HashMap<String, AttributeValue>>;
+    /// Why a transaction was cancelled, for each of its parts.
+    fn cancellation_reasons(&self) -> &[CancellationReason];
 }
 
 /// A failed condition, or any other error as the core knows it.
 pub(crate) enum Refused {
-    Condition(Option<HashMap<String, AttributeValue>>),
+    Condition(Found),
+    /// Of a transaction: of each part, whether its condition failed and what that found.
+    Cancelled(Vec<Option<Found>>),
     Other(StoreError),
 }
+
+/// What a failed condition found, where there was anything and it was asked for.
+pub(crate) type Found = Option<HashMap<String, AttributeValue>>;
 
 /// What a failed read means: whatever happened, nothing was written.
 pub(crate) fn of_read<E: Details, R: std::fmt::Debug + 'static>(
@@ -38,7 +47,9 @@ pub(crate) fn of_read<E: Details, R: std::fmt::Debug + 'static>(
     match of_write(error) {
         Refused::Other(StoreError::OutcomeUnknown(why)) => StoreError::Unavailable(why),
         Refused::Other(error) => error,
-        Refused::Condition(_) => StoreError::ConditionFailed { existing: None },
+        Refused::Condition(_) | Refused::Cancelled(_) => {
+            StoreError::ConditionFailed { existing: None }
+        }
     }
 }
 
@@ -62,6 +73,7 @@ fn of_service<E: Details>(error: &E) -> Refused {
     };
     Refused::Other(match error.code().unwrap_or_default() {
         "ConditionalCheckFailedException" => return Refused::Condition(error.found().cloned()),
+        "TransactionCanceledException" => return cancelled(error.cancellation_reasons(), why()),
         "ProvisionedThroughputExceededException"
         | "RequestLimitExceeded"
         | "ThrottlingException"
@@ -82,6 +94,31 @@ fn of_service<E: Details>(error: &E) -> Refused {
         _ => StoreError::OutcomeUnknown(why()),
     })
 }
+
+/// A cancelled transaction had no effect, whatever the reasons. They come in the order of its parts.
+fn cancelled(reasons: &[CancellationReason], why: String) -> Refused {
+    let codes = || reasons.iter().filter_map(CancellationReason::code);
+    if codes().any(|code| code == "ConditionalCheckFailed") {
+        let parts = reasons.iter().map(|reason| {
+            let failed = reason.code() == Some("ConditionalCheckFailed");
+            failed.then(|| reason.item().cloned())
+        });
+        return Refused::Cancelled(parts.collect());
+    }
+    Refused::Other(if codes().any(|code| code == "TransactionConflict") {
+        StoreError::Conflict
+    } else if codes().any(|code| THROTTLES.contains(&code)) {
+        // Transactions do not say which limit was hit.
+        StoreError::Throttled(Throttle::unknown())
+    } else if codes().any(|code| code == "ValidationError" || code.starts_with("ItemCollection")) {
+        StoreError::Rejected(why)
+    } else {
+        StoreError::Unavailable(why)
+    })
+}
+
+/// The reasons for which a part of a transaction is throttled.
+const THROTTLES: [&str; 2] = ["ProvisionedThroughputExceeded", "ThrottlingError"];
 
 fn throttle(reasons: &[ThrottlingReason]) -> Throttle {
     reasons
@@ -115,7 +152,7 @@ fn describe(error: &(dyn StdError + 'static)) -> String {
 }
 
 macro_rules! details {
-    ($($error:ident $($found:ident)?;)+) => {$(
+    ($($error:ident $($found:ident)? $([$cancelled:ident])?;)+) => {$(
         impl Details for $error {
             fn throttling_reasons(&self) -> &[ThrottlingReason] {
                 match self {
@@ -130,6 +167,11 @@ macro_rules! details {
                 $(if let Self::$found(e) = self { return e.item(); })?
                 None
             }
+
+            fn cancellation_reasons(&self) -> &[CancellationReason] {
+                $(if let Self::$cancelled(e) = self { return e.cancellation_reasons(); })?
+                &[]
+            }
         }
     )+};
 }
@@ -141,4 +183,6 @@ details! {
     GetItemError;
     QueryError;
     BatchGetItemError;
+    TransactGetItemsError [TransactionCanceledException];
+    TransactWriteItemsError [TransactionCanceledException];
 }

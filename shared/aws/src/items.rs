@@ -1,14 +1,16 @@
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::error::BuildError;
 use aws_sdk_dynamodb::types::{
-    AttributeValue, KeysAndAttributes, ReturnConsumedCapacity, ReturnValuesOnConditionCheckFailure,
+    AttributeValue, ConditionCheck, Get, KeysAndAttributes, Put, ReturnConsumedCapacity,
+    ReturnValuesOnConditionCheckFailure, TransactGetItem, TransactWriteItem,
 };
 use dynashard_core::ports::{
-    Action, BatchPage, Condition, Consistency, Expected, ItemStore, ShardPage, ShardQuery,
-    SortRange, StoreError, Write,
+    Action, Arrival, BatchPage, Condition, Consistency, Expected, ItemStore, ShardPage, ShardQuery,
+    SortRange, StoreError, Transfer, Transferred, Write,
 };
-use dynashard_core::{StoredItem, TableSchema};
+use dynashard_core::{Generation, StoredItem, TableSchema, Version};
 use dynashard_keys::PhysicalKey;
 
 use crate::attributes::{
@@ -37,7 +39,7 @@ impl DynamoItemStore {
     fn refused(&self, refused: Refused) -> StoreError {
         match refused {
             Refused::Other(error) => error,
-            Refused::Condition(None) => StoreError::ConditionFailed { existing: None },
+            Refused::Cancelled(_) | Refused::Condition(None) => StoreError::ConditionFailed { existing: None },
             Refused::Condition(Some(found)) => match decode_item(found, &self.schema) {
                 Ok(item) => StoreError::ConditionFailed { existing: Some(Box::new(item)) },
                 Err(error) => error,
@@ -104,6 +106,100 @@ impl ItemStore for DynamoItemStore {
         }
     }
 
+    async fn get_both(
+        &self,
+        keys: [&PhysicalKey; 2],
+    ) -> Result<[Option<StoredItem>; 2], StoreError> {
+        let gets = keys.map(|key| {
+            let get = Get::builder()
+                .table_name(&self.table)
+                .set_key(Some(attributes::key(key, &self.schema)))
+                .build()
+                .map_err(rejected)?;
+            Ok::<_, StoreError>(TransactGetItem::builder().get(get).build())
+        });
+        let [one, other] = gets;
+        let answer = self
+            .client
+            .transact_get_items()
+            .transact_items(one?)
+            .transact_items(other?)
+            .send()
+            .await
+            .map_err(|e| of_read(&e))?;
+        let found = answer.responses.unwrap_or_default().into_iter().map(|response| {
+            // An absent item may come as none or as one without attributes.
+            let item = response.item.filter(|item| !item.is_empty());
+            item.map(|item| decode_item(item, &self.schema)).transpose()
+        });
+        let found = found.collect::<Result<Vec<_>, _>>()?;
+        <[_; 2]>::try_from(found)
+            .map_err(|_| StoreError::Corrupt("an answer that is not of two items".to_owned()))
+    }
+
+    async fn transfer(&self, transfer: &Transfer) -> Result<Transferred, StoreError> {
+        let lease = LeaseCheck { lease: transfer.lease, clock: self.clock.clone() };
+        let all_old = ReturnValuesOnConditionCheckFailure::AllOld;
+        let condition = Expression::of_condition(transfer.new_condition(), &self.schema);
+        let arrival = match &transfer.arrival {
+            Arrival::Copy(item) => TransactWriteItem::builder().put(
+                Put::builder()
+                    .table_name(&self.table)
+                    .set_item(Some(encode_item(&transfer.new, item, &self.schema)))
+                    .condition_expression(condition.text)
+                    .set_expression_attribute_names(Some(condition.names))
+                    .set_expression_attribute_values(Some(condition.values))
+                    .return_values_on_condition_check_failure(all_old)
+                    .build()
+                    .map_err(rejected)?,
+            ),
+            Arrival::Present => TransactWriteItem::builder().condition_check(
+                ConditionCheck::builder()
+                    .table_name(&self.table)
+                    .set_key(Some(attributes::key(&transfer.new, &self.schema)))
+                    .condition_expression(condition.text)
+                    .set_expression_attribute_names(Some(condition.names))
+                    .set_expression_attribute_values(Some(condition.values))
+                    .return_values_on_condition_check_failure(all_old)
+                    .build()
+                    .map_err(rejected)?,
+            ),
+        };
+        let condition = Expression::of_condition(transfer.old_condition(), &self.schema);
+        let departure = TransactWriteItem::builder().put(
+            Put::builder()
+                .table_name(&self.table)
+                .set_item(Some(encode_item(&transfer.old, &transfer.marker(), &self.schema)))
+                .condition_expression(condition.text)
+                .set_expression_attribute_names(Some(condition.names))
+                .set_expression_attribute_values(Some(condition.values))
+                .build()
+                .map_err(rejected)?,
+        );
+        let answer = self
+            .client
+            .transact_write_items()
+            .transact_items(arrival.build())
+            .transact_items(departure.build())
+            .return_consumed_capacity(ReturnConsumedCapacity::Total)
+            .customize()
+            .interceptor(lease)
+            .send()
+            .await;
+        let refused = match answer {
+            Ok(_) => return Ok(Transferred::Done),
+            Err(error) => of_write(&error),
+        };
+        match refused {
+            Refused::Cancelled(mut parts) if !parts.is_empty() => {
+                let at_new = parts.swap_remove(0).flatten();
+                let at_new = at_new.map(|item| decode_item(item, &self.schema)).transpose()?;
+                Ok(Transferred::Refused { at_new: at_new.map(Box::new) })
+            }
+            refused => Err(self.refused(refused)),
+        }
+    }
+
     async fn batch_get(
         &self,
         keys: &[PhysicalKey],
@@ -114,7 +210,7 @@ impl ItemStore for DynamoItemStore {
             .set_keys(Some(by_name))
             .consistent_read(consistency == Consistency::Strong)
             .build()
-            .map_err(|e| StoreError::Rejected(e.to_string()))?;
+            .map_err(rejected)?;
         let answer = self
             .client
             .batch_get_item()
@@ -191,6 +287,33 @@ impl ItemStore for DynamoItemStore {
     }
 }
 
+/// The condition that the live item of this version is there. An item that was not written through
+/// the system has no version and counts as of version 0, as `decode_item` reads it.
+fn push_version(
+    text: &mut String,
+    names: &mut HashMap<String, String>,
+    values: &mut HashMap<String, AttributeValue>,
+    version: Version,
+    schema: &TableSchema,
+) {
+    let unversioned = if version == UNVERSIONED {
+        names.insert("#pk".to_owned(), schema.partition_key_name.clone());
+        "(attribute_exists(#pk) AND attribute_not_exists(#v)) OR "
+    } else {
+        ""
+    };
+    text.push_str(" AND (");
+    text.push_str(unversioned);
+    text.push_str("#v = :v) AND attribute_not_exists(#f)");
+    names.insert("#v".to_owned(), VERSION.to_owned());
+    values.insert(":v".to_owned(), number(version.get()));
+}
+
+/// A request that cannot even be put together.
+fn rejected(error: BuildError) -> StoreError {
+    StoreError::Rejected(error.to_string())
+}
+
 /// An expression with its placeholders: none of the names may stand in one as it is.
 struct Expression {
     text: String,
@@ -218,20 +341,23 @@ impl Expression {
                 names.insert("#pk".to_owned(), schema.partition_key_name.clone());
             }
             Expected::Version(version) => {
-                // An item that was not written through the system has no version and counts as of
-                // version 0, as `decode_item` reads it.
-                let unversioned = if version == UNVERSIONED {
-                    names.insert("#pk".to_owned(), schema.partition_key_name.clone());
-                    "(attribute_exists(#pk) AND attribute_not_exists(#v)) OR "
-                } else {
-                    ""
-                };
-                text.push_str(" AND (");
-                text.push_str(unversioned);
-                text.push_str("#v = :v) AND attribute_not_exists(#f)");
-                names.insert("#v".to_owned(), VERSION.to_owned());
-                values.insert(":v".to_owned(), number(version.get()));
+                push_version(&mut text, &mut names, &mut values, version, schema);
             }
+            Expected::Unchanged { version, generation } => {
+                push_version(&mut text, &mut names, &mut values, version, schema);
+                // What was not written through the system is read as of generation 0.
+                text.push_str(if generation == Generation::default() {
+                    " AND (attribute_not_exists(#g) OR #g = :seen)"
+                } else {
+                    " AND #g = :seen"
+                });
+                values.insert(":seen".to_owned(), number(generation.get()));
+            }
+            Expected::LiveIn(generation) => {
+                text.push_str(" AND #g = :seen AND attribute_not_exists(#f)");
+                values.insert(":seen".to_owned(), number(generation.get()));
+            }
+            Expected::Marker => text.push_str(" AND attribute_exists(#f)"),
         }
         Self { text, names, values }
     }

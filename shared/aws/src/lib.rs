@@ -10,6 +10,7 @@ mod clock;
 mod error;
 mod interceptors;
 mod items;
+mod jobs;
 mod metadata;
 
 pub use client::{connect, connect_local};

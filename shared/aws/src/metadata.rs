@@ -1,14 +1,16 @@
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_dynamodb::error::BuildError;
+use aws_sdk_dynamodb::types::{AttributeValue, Put, TransactWriteItem, Update};
 use dynashard_core::ports::{Dated, MetadataStore, ReshardingPage, StoreError};
-use dynashard_core::{CollectionMetadata, Generation, HistoryEntry, Phase};
+use dynashard_core::{CollectionMetadata, Generation, HistoryEntry, Job, Phase};
 use dynashard_keys::{PartitionKey, ShardCount};
 
 use crate::attributes::number;
 use crate::error::{Refused, of_read, of_write};
 use crate::interceptors::DateProbe;
+use crate::jobs::{self, job_key};
 
 /// The partition key attribute of the sparse index over collections that have more than one shard
 /// or a reshard running; its one value is the same text. Must be kept stable.
@@ -63,10 +65,7 @@ impl MetadataStore for DynamoMetadataStore {
             .interceptor(date.clone())
             .send()
             .await
-            .map_err(|e| match of_write(&e) {
-                Refused::Condition(_) => StoreError::ConditionFailed { existing: None },
-                Refused::Other(error) => error,
-            })?;
+            .map_err(|e| not_as_seen(of_write(&e)))?;
         Ok(Dated { value: (), server_secs: date.secs() })
     }
 
@@ -82,7 +81,7 @@ impl MetadataStore for DynamoMetadataStore {
             .table_name(&self.table)
             .key(&self.partition_key_name, AttributeValue::S(next.partition.to_string()))
             .update_expression(change.text)
-            .condition_expression("#rev = :seen_rev AND #last_updated = :seen_last_updated")
+            .condition_expression(AS_SEEN)
             .set_expression_attribute_names(Some(change.names))
             .set_expression_attribute_values(Some(change.values))
             .expression_attribute_values(":seen_rev", number(seen.rev))
@@ -91,11 +90,104 @@ impl MetadataStore for DynamoMetadataStore {
             .interceptor(date.clone())
             .send()
             .await
-            .map_err(|e| match of_write(&e) {
-                Refused::Condition(_) => StoreError::ConditionFailed { existing: None },
-                Refused::Other(error) => error,
-            })?;
+            .map_err(|e| not_as_seen(of_write(&e)))?;
         Ok(Dated { value: (), server_secs: date.secs() })
+    }
+
+    async fn job(&self, partition: &PartitionKey) -> Result<Dated<Option<Job>>, StoreError> {
+        let date = DateProbe::default();
+        let answer = self
+            .client
+            .get_item()
+            .table_name(&self.table)
+            .key(&self.partition_key_name, AttributeValue::S(job_key(partition)))
+            .consistent_read(true)
+            .customize()
+            .interceptor(date.clone())
+            .send()
+            .await
+            .map_err(|e| of_read(&e))?;
+        let value = answer.item.map(|item| jobs::decode(partition, &item)).transpose()?;
+        Ok(Dated { value, server_secs: date.secs() })
+    }
+
+    async fn begin(
+        &self,
+        seen: &CollectionMetadata,
+        next: &CollectionMetadata,
+        seen_job: Option<&Job>,
+        job: &Job,
+    ) -> Result<Dated<()>, StoreError> {
+        let rejected = |e: BuildError| StoreError::Rejected(e.to_string());
+        let date = DateProbe::default();
+        let change = Change::to(next);
+        let update = Update::builder()
+            .table_name(&self.table)
+            .key(&self.partition_key_name, AttributeValue::S(next.partition.to_string()))
+            .update_expression(change.text)
+            .condition_expression(AS_SEEN)
+            .set_expression_attribute_names(Some(change.names))
+            .set_expression_attribute_values(Some(change.values))
+            .expression_attribute_values(":seen_rev", number(seen.rev))
+            .expression_attribute_values(":seen_last_updated", number(seen.last_updated_secs))
+            .build()
+            .map_err(rejected)?;
+        let put = Put::builder()
+            .table_name(&self.table)
+            .set_item(Some(jobs::encode(job)))
+            .item(&self.partition_key_name, AttributeValue::S(job_key(&job.partition)));
+        let put = match seen_job {
+            None => put
+                .condition_expression("attribute_not_exists(#pk)")
+                .expression_attribute_names("#pk", &self.partition_key_name),
+            Some(seen) => put
+                .condition_expression(JOB_AS_SEEN)
+                .set_expression_attribute_names(Some(job_lock_names()))
+                .set_expression_attribute_values(Some(job_lock_values(seen))),
+        };
+        let put = put.build().map_err(rejected)?;
+        self.client
+            .transact_write_items()
+            .transact_items(TransactWriteItem::builder().update(update).build())
+            .transact_items(TransactWriteItem::builder().put(put).build())
+            .customize()
+            .interceptor(date.clone())
+            .send()
+            .await
+            .map_err(|e| not_as_seen(of_write(&e)))?;
+        Ok(Dated { value: (), server_secs: date.secs() })
+    }
+
+    async fn save_job(&self, seen: &Job, next: &Job) -> Result<Dated<()>, StoreError> {
+        let date = DateProbe::default();
+        self.client
+            .put_item()
+            .table_name(&self.table)
+            .set_item(Some(jobs::encode(next)))
+            .item(&self.partition_key_name, AttributeValue::S(job_key(&next.partition)))
+            .condition_expression(JOB_AS_SEEN)
+            .set_expression_attribute_names(Some(job_lock_names()))
+            .set_expression_attribute_values(Some(job_lock_values(seen)))
+            .customize()
+            .interceptor(date.clone())
+            .send()
+            .await
+            .map_err(|e| not_as_seen(of_write(&e)))?;
+        Ok(Dated { value: (), server_secs: date.secs() })
+    }
+
+    async fn remove_job(&self, seen: &Job) -> Result<(), StoreError> {
+        self.client
+            .delete_item()
+            .table_name(&self.table)
+            .key(&self.partition_key_name, AttributeValue::S(job_key(&seen.partition)))
+            .condition_expression(JOB_AS_SEEN)
+            .set_expression_attribute_names(Some(job_lock_names()))
+            .set_expression_attribute_values(Some(job_lock_values(seen)))
+            .send()
+            .await
+            .map_err(|e| not_as_seen(of_write(&e)))?;
+        Ok(())
     }
 
     async fn resharding(&self, after: Option<&PartitionKey>) -> Result<ReshardingPage, StoreError> {
@@ -114,9 +206,10 @@ impl MetadataStore for DynamoMetadataStore {
             .table_name(&self.table)
             .index_name(ACTIVE_INDEX)
             .key_condition_expression("#active = :active")
-            .filter_expression("#phase <> :stable")
+            .filter_expression("#phase <> :stable OR attribute_exists(#markers)")
             .expression_attribute_names("#active", ACTIVE_INDEX_PARTITION)
             .expression_attribute_names("#phase", "phase")
+            .expression_attribute_names("#markers", HAS_MARKERS)
             .expression_attribute_values(
                 ":active",
                 AttributeValue::S(ACTIVE_INDEX_PARTITION.to_owned()),
@@ -180,8 +273,39 @@ impl Change {
     }
 }
 
+/// The condition of every change of a metadata item (seed 000's lock).
+const AS_SEEN: &str = "#rev = :seen_rev AND #last_updated = :seen_last_updated";
+
+/// The condition of every change of a job.
+const JOB_AS_SEEN: &str = "#generation = :seen_generation AND #rev = :seen_rev";
+
+fn job_lock_names() -> HashMap<String, String> {
+    [("#generation", jobs::GENERATION), ("#rev", jobs::REV)]
+        .map(|(placeholder, name)| (placeholder.to_owned(), name.to_owned()))
+        .into()
+}
+
+fn job_lock_values(seen: &Job) -> HashMap<String, AttributeValue> {
+    [(":seen_generation", seen.generation.get()), (":seen_rev", seen.rev)]
+        .map(|(placeholder, value)| (placeholder.to_owned(), number(value)))
+        .into()
+}
+
+/// What a change that was not made says of the item it was to change.
+fn not_as_seen(refused: Refused) -> StoreError {
+    match refused {
+        Refused::Condition(_) | Refused::Cancelled(_) => {
+            StoreError::ConditionFailed { existing: None }
+        }
+        Refused::Other(error) => error,
+    }
+}
+
+/// Present, and true, where markers of the last reshard may be left. Must be kept stable.
+const HAS_MARKERS: &str = "has_markers";
+
 /// The attributes that a metadata item does not always have.
-const OPTIONAL: [&str; 3] = ["from", "to", ACTIVE_INDEX_PARTITION];
+const OPTIONAL: [&str; 4] = ["from", "to", HAS_MARKERS, ACTIVE_INDEX_PARTITION];
 
 /// The sparse index. Must be kept as the template has it.
 const ACTIVE_INDEX: &str = "active";
@@ -204,6 +328,9 @@ fn encode(metadata: &CollectionMetadata) -> HashMap<String, AttributeValue> {
     if let Phase::Forward { from, to } | Phase::Move { from, to } = metadata.phase {
         item.insert("from".to_owned(), count(from));
         item.insert("to".to_owned(), count(to));
+    }
+    if metadata.has_markers {
+        item.insert(HAS_MARKERS.to_owned(), AttributeValue::Bool(true));
     }
     if metadata.is_active() {
         item.insert(ACTIVE_INDEX_PARTITION.to_owned(), text(ACTIVE_INDEX_PARTITION));
@@ -235,6 +362,11 @@ fn decode(
         placement,
         rev: fields.number("rev")?,
         min_shards: fields.count("min_shards")?,
+        has_markers: match item.get(HAS_MARKERS) {
+            None => false,
+            Some(AttributeValue::Bool(has_markers)) => *has_markers,
+            Some(_) => return Err(fields.wrong(HAS_MARKERS, "is no boolean")),
+        },
     };
     metadata.placement.check(number_of_shards).map_err(|e| fields.wrong("number_of_shards", e))?;
     Ok(metadata)

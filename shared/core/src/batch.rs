@@ -9,7 +9,6 @@ use crate::ports::{
 };
 use crate::query::FAN_OUT;
 use crate::retry::{Attempts, within};
-use crate::write::layout;
 use crate::{Code, Deadline, Error, Generation, NewItem, Precondition, Reader, StoredItem, Writer};
 
 /// The most operations of one batch write.
@@ -149,8 +148,12 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
             }
         }
         let mut homes = BTreeMap::<PhysicalKey, (&ItemKey, &Known)>::new();
+        let mut moving = Vec::new();
         for key in keys {
             match collections.get(&key.partition) {
+                Some(Ok(Some((known, _)))) if known.metadata.reshard().is_some() => {
+                    moving.push(key);
+                }
                 Some(Ok(Some((known, readable)))) => {
                     let generation = known.metadata.generation;
                     let unread = self
@@ -164,6 +167,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
             }
         }
 
+        self.read_moving(moving, progress, deadline).await;
         let asked = homes.keys().cloned().collect::<Vec<_>>();
         let requests = asked.chunks(MAX_KEYS_PER_BATCH_GET).map(|chunk| async move {
             let request = self.items().batch_get(chunk, consistency);
@@ -215,6 +219,25 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         left
     }
 
+    /// Reads items of collections that are being resharded, each by itself: where one is may take two
+    /// requests to say.
+    async fn read_moving(&self, keys: Vec<&ItemKey>, progress: &mut Progress, deadline: Deadline) {
+        let reads = keys.into_iter().map(|key| async move {
+            (key, self.get(key, Consistency::Strong, deadline).await)
+        });
+        let reads = reads.collect::<Vec<_>>();
+        let found = stream::iter(reads).buffer_unordered(FAN_OUT).collect::<Vec<_>>().await;
+        for (key, item) in found {
+            match item {
+                Ok(item) => {
+                    progress.found.insert(key.clone(), item);
+                }
+                Err(error) if error.code() == Code::ItemNotFound => {}
+                Err(error) => progress.give_up(key, &error),
+            }
+        }
+    }
+
     /// A collection and the count that reads of it cover, or `None` where there is none.
     async fn readable(
         &self,
@@ -222,7 +245,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         deadline: Deadline,
     ) -> Result<Option<(Known, ShardCount)>, Error> {
         let known = self.directory().find(partition, deadline).await?;
-        known.map(|known| layout(&known).map(|layout| (known, layout.readable))).transpose()
+        Ok(known.map(|known| {
+            let readable = known.metadata.layout().readable;
+            (known, readable)
+        }))
     }
 }
 

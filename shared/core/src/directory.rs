@@ -3,13 +3,14 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use dynashard_keys::PartitionKey;
+use dynashard_keys::{PartitionKey, ShardCount};
 use futures_util::lock::Mutex as AsyncMutex;
 use lru::LruCache;
 
-use crate::growth::decide_growth;
+use crate::growth::{NoGrowth, decide_growth};
 use crate::lease::settle_time;
 use crate::ports::{Clock, Dated, Entropy, MetadataStore, ReshardingPage, StoreError};
+use crate::reshard::{Job, ServerTime};
 use crate::retry::{Attempts, within};
 use crate::{Code, CollectionMetadata, Deadline, Error, Lease, Reading, Settings};
 
@@ -145,12 +146,93 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         let settle = settle_time(*lease_term);
         let target = decide_growth(&known.metadata, now_secs, settle, pause, *max_shards);
         if let Ok(target) = target {
-            let next = known.metadata.with_growth_begun(target, now_secs);
-            self.update(&known.metadata, next, deadline)
-                .await
-                .map_err(|e| refusal(e).unwrap_or_else(|e| e))?;
+            // Whoever was first, or whatever stood in the way: the next throttle asks again.
+            let _ = self.begin(&known.metadata, target, deadline).await?;
         }
         Ok(())
+    }
+
+    /// Publishes `forward` to `target`, with the job of a reshard that moves items. Whether the
+    /// collection may change at all was decided before.
+    ///
+    /// Beginning waits until the last reshard was seen closed T' ago, by DynamoDB's clock: its job
+    /// tells (protocol: "Phases").
+    pub(crate) async fn begin(
+        &self,
+        seen: &CollectionMetadata,
+        target: ShardCount,
+        deadline: Deadline,
+    ) -> Result<Result<Known, NotBegun>, Error> {
+        let now_secs = self.clock.now().epoch_secs();
+        let next = seen.with_forward(target, now_secs);
+        let Some(reshard) = next.reshard() else {
+            return Ok(self.update(seen, next, deadline).await.map_err(NotBegun::from));
+        };
+        let (before, now) = self.job(&seen.partition, deadline).await?;
+        if let Some(before) = before.as_ref().filter(|job| job.generation == seen.generation) {
+            let settle = settle_time(self.settings.lease_term);
+            let until = before.closed_seen.unwrap_or(now).plus(settle);
+            if now < until {
+                return Ok(Err(NotBegun::No(NoGrowth::TooSoon { until_secs: until.0 })));
+            }
+        }
+        let marked = before.as_ref().filter(|_| seen.has_markers);
+        let rev = before.as_ref().map_or(1, |before| before.rev + 1);
+        let job = Job {
+            rev,
+            ..Job::new(seen.partition.clone(), next.generation, &reshard, marked, now_secs)
+        };
+        let sent = self.clock.now();
+        let request = self.store.begin(seen, &next, before.as_ref(), &job);
+        let answer = within(&self.clock, deadline, request).await;
+        Ok(self.published(seen, next, sent, answer).map_err(NotBegun::from))
+    }
+
+    /// The job of a collection, and DynamoDB's time when it was read.
+    pub(crate) async fn job(
+        &self,
+        partition: &PartitionKey,
+        deadline: Deadline,
+    ) -> Result<(Option<Job>, ServerTime), Error> {
+        let mut attempts = Attempts::new(&self.clock, &self.entropy, deadline);
+        loop {
+            match within(&self.clock, deadline, self.store.job(partition)).await {
+                Some(Ok(Dated { value, server_secs })) => {
+                    let secs = server_secs.unwrap_or_else(|| self.clock.now().epoch_secs());
+                    return Ok((value, ServerTime(secs)));
+                }
+                Some(Err(error)) => attempts.pause(refusal(error)?).await?,
+                None => {
+                    let why = "the job of the reshard could not be read in time";
+                    return Err(Error::new(Code::Unavailable, why));
+                }
+            }
+        }
+    }
+
+    /// Changes a job from `seen` to `next`, whose `rev` is raised.
+    pub(crate) async fn save_job(
+        &self,
+        seen: &Job,
+        mut next: Job,
+        deadline: Deadline,
+    ) -> Result<Job, StoreError> {
+        next.rev = seen.rev + 1;
+        let answer = within(&self.clock, deadline, self.store.save_job(seen, &next)).await;
+        let answer = answer.unwrap_or_else(|| {
+            let why = "the change of the job was not answered in time";
+            Err(StoreError::OutcomeUnknown(why.to_owned()))
+        });
+        answer.map(|_| next)
+    }
+
+    /// Removes a job, if it is as seen.
+    pub(crate) async fn remove_job(&self, seen: &Job, deadline: Deadline) -> Result<(), StoreError> {
+        let answer = within(&self.clock, deadline, self.store.remove_job(seen)).await;
+        answer.unwrap_or_else(|| {
+            let why = "the removal of the job was not answered in time";
+            Err(StoreError::OutcomeUnknown(why.to_owned()))
+        })
     }
 
     /// Metadata as it is now, whatever is cached.
@@ -172,15 +254,26 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         next: CollectionMetadata,
         deadline: Deadline,
     ) -> Result<Known, StoreError> {
-        let before = self.clock.now();
+        let sent = self.clock.now();
         let answer = within(&self.clock, deadline, self.store.update(seen, &next)).await;
+        self.published(seen, next, sent, answer)
+    }
+
+    /// Keeps what a change has published, and drops what is cached if it may not have.
+    fn published(
+        &self,
+        seen: &CollectionMetadata,
+        next: CollectionMetadata,
+        sent: Reading,
+        answer: Option<Result<Dated<()>, StoreError>>,
+    ) -> Result<Known, StoreError> {
         let answer = answer.unwrap_or_else(|| {
             let why = "the change of the metadata was not answered in time";
             Err(StoreError::OutcomeUnknown(why.to_owned()))
         });
         match answer {
             Ok(Dated { server_secs, .. }) => {
-                Ok(self.keep(next, Lease::new(before, server_secs, self.settings.lease_term)))
+                Ok(self.keep(next, Lease::new(sent, server_secs, self.settings.lease_term)))
             }
             Err(error) => {
                 self.forget(&seen.partition);
@@ -284,6 +377,26 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
     fn lock(&self) -> std::sync::MutexGuard<'_, LruCache<PartitionKey, Known>> {
         // Nothing panics while the lock is held, and the cache is sound in any case.
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why a reshard was not begun.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum NotBegun {
+    /// It may not begin now.
+    No(NoGrowth),
+    /// The collection is not as seen any more.
+    Changed,
+    /// The request failed.
+    Failed(StoreError),
+}
+
+impl From<StoreError> for NotBegun {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::ConditionFailed { .. } => Self::Changed,
+            error => Self::Failed(error),
+        }
     }
 }
 

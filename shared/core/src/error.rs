@@ -135,8 +135,6 @@ codes! {
     PreconditionFailed = "precondition_failed", Conflict;
     /// The collection exists already.
     CollectionExists = "collection_exists", Conflict;
-    /// The shard count of this collection cannot be changed so by this version.
-    ReshardUnavailable = "reshard_unavailable", Conflict;
     /// A change of the collection's shard count is running already.
     ReshardRunning = "reshard_running", Conflict;
     /// The collection's metadata changed so recently that leases on what was before may live.
@@ -147,8 +145,6 @@ codes! {
     Contended = "contended", Throttled;
     /// DynamoDB could not be reached, or answered with a fault, and nothing was written.
     Unavailable = "unavailable", Unavailable;
-    /// The collection is being resharded by a newer version than this.
-    Resharding = "resharding", Unavailable;
     /// The time for the request ran out before this part of it was begun.
     DeadlineExceeded = "deadline_exceeded", Unavailable;
     /// Items carry a generation above their collection's metadata: it was restored or deleted.

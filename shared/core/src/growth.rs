@@ -36,8 +36,6 @@ pub enum ScalingMode {
 /// Why a throttled collection does not grow now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoGrowth {
-    /// Growing a calculated placement means moving items, which this version cannot do.
-    Calculated,
     /// A change is running already.
     Running,
     /// The last change, or the creation, is too recent. The change may be made at this epoch second.
@@ -65,25 +63,21 @@ pub fn decide_growth(
     let doubled = ShardCount::new(count.get().saturating_mul(2)).unwrap_or(max_shards);
     let target = doubled.min(max_shards);
     let pause = if metadata.has_changed() { settle.max(cooldown_and_backoff) } else { settle };
-    check_growth(metadata, target, now_secs, pause)?;
+    if target <= count {
+        return Err(NoGrowth::NotLarger);
+    }
+    check_change(metadata, now_secs, pause)?;
     Ok(target)
 }
 
-/// Whether a collection may begin to grow to `target`, when it rests for `pause` after a change.
-pub(crate) fn check_growth(
+/// Whether a collection may begin to change its count, when it rests for `pause` after a change.
+pub(crate) fn check_change(
     metadata: &CollectionMetadata,
-    target: ShardCount,
     now_secs: u64,
     pause: Duration,
 ) -> Result<(), NoGrowth> {
-    if metadata.placement.is_calculated() {
-        return Err(NoGrowth::Calculated);
-    }
     if metadata.phase != Phase::Stable {
         return Err(NoGrowth::Running);
-    }
-    if target <= metadata.number_of_shards {
-        return Err(NoGrowth::NotLarger);
     }
     // A second is the unit of `last_updated`; a part of one counts as a whole one.
     let pause_secs = pause.as_secs() + u64::from(pause.subsec_nanos() > 0);
@@ -113,7 +107,7 @@ mod tests {
     }
 
     fn grown(shards: u32) -> CollectionMetadata {
-        let begun = collection(shards / 2).with_growth_begun(count(shards), 990);
+        let begun = collection(shards / 2).with_forward(count(shards), 990);
         begun.with_growth_finished(1_000).expect("a growth runs")
     }
 
@@ -142,9 +136,7 @@ mod tests {
 
     #[test]
     fn what_cannot_grow_says_why() {
-        let running = collection(2).with_growth_begun(count(4), 2_000);
+        let running = collection(2).with_forward(count(4), 2_000);
         assert_eq!(decide(&running, 9_000), Err(NoGrowth::Running));
-        let calculated = CollectionMetadata { placement: Placement::Xxh64, ..collection(2) };
-        assert_eq!(decide(&calculated, 9_000), Err(NoGrowth::Calculated));
     }
 }

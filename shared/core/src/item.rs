@@ -91,7 +91,7 @@ impl AttributeValue {
     }
 }
 
-/// The generation of a collection's layout. Every reshard raises it twice.
+/// The generation of a collection's layout. Every reshard raises it by one, when it begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Generation(u64);
 
@@ -150,6 +150,17 @@ pub struct StoredItem {
 }
 
 impl StoredItem {
+    /// The marker that a reshard of this generation leaves where an item was. It has no attributes,
+    /// so it enters no index, and no version of its own.
+    pub fn marker(generation: Generation) -> Self {
+        Self {
+            attributes: Attributes::new(),
+            generation,
+            version: Version::new(0),
+            forwarded: true,
+        }
+    }
+
     /// Whether this is an item for clients: it exists and is no marker (protocol: "Live").
     pub fn is_live(&self) -> bool {
         !self.forwarded
@@ -265,6 +276,11 @@ fn check_name(name: &str, schema: &TableSchema) -> Result<(), Error> {
         ));
     }
     Ok(())
+}
+
+/// What the attributes of an item take, without its key.
+pub(crate) fn stored_bytes(item: &StoredItem) -> usize {
+    attributes_bytes(&item.attributes)
 }
 
 fn attributes_bytes(attributes: &Attributes) -> usize {

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use dynashard_keys::{PartitionKey, Placement, ShardCount};
+use dynashard_keys::{ItemKey, PartitionKey, Placement, ShardCount, ShardId};
 
 use crate::Generation;
 
@@ -30,6 +30,8 @@ pub struct CollectionMetadata {
     pub rev: u64,
     /// Automatic shrinking stops here: the count of a pre-sharded collection, otherwise one.
     pub min_shards: ShardCount,
+    /// Whether markers of the last reshard may be left, for the rebalancer to remove.
+    pub has_markers: bool,
 }
 
 impl CollectionMetadata {
@@ -55,22 +57,37 @@ impl CollectionMetadata {
             placement,
             rev: 1,
             min_shards: count,
+            has_markers: false,
         }
     }
 
-    /// Which shards reads and writes use now, or `None` in a phase that this version cannot follow.
-    pub fn layout(&self) -> Option<Layout> {
+    /// Which shards reads and writes use now.
+    pub fn layout(&self) -> Layout {
         match self.phase {
             Phase::Stable => {
-                Some(Layout { readable: self.number_of_shards, writable: self.number_of_shards })
+                Layout { readable: self.number_of_shards, writable: self.number_of_shards }
             }
             // Growth of a random collection moves nothing: readers go first, writers follow when no
             // reader can be left behind (protocol: "Random growth").
-            Phase::Forward { from, to } if !self.placement.is_calculated() && from < to => {
-                Some(Layout { readable: to, writable: from })
+            Phase::Forward { from, to } if self.reshard().is_none() => {
+                Layout { readable: to, writable: from }
             }
-            Phase::Forward { .. } | Phase::Move { .. } => None,
+            Phase::Forward { from, to } | Phase::Move { from, to } => {
+                Layout { readable: from.max(to), writable: to }
+            }
         }
+    }
+
+    /// The reshard that runs, if it is one that moves items.
+    pub fn reshard(&self) -> Option<Reshard> {
+        let placement = self.placement;
+        let (from, to, blind_writes_skip_markers) = match self.phase {
+            Phase::Stable => return None,
+            Phase::Forward { from, to } => (from, to, false),
+            Phase::Move { from, to } => (from, to, true),
+        };
+        (placement.is_calculated() || from > to)
+            .then_some(Reshard { placement, from, to, blind_writes_skip_markers })
     }
 
     /// Whether the shard count was ever changed.
@@ -78,9 +95,9 @@ impl CollectionMetadata {
         self.rev > 1
     }
 
-    /// The metadata with a growth to `to` begun: readers use the new count.
+    /// The metadata with a reshard to `to` begun.
     #[must_use]
-    pub(crate) fn with_growth_begun(&self, to: ShardCount, now_secs: u64) -> Self {
+    pub(crate) fn with_forward(&self, to: ShardCount, now_secs: u64) -> Self {
         Self {
             phase: Phase::Forward { from: self.number_of_shards, to },
             generation: self.generation.next(),
@@ -93,27 +110,125 @@ impl CollectionMetadata {
     /// The metadata with its running growth finished: the new count is in force. `None` where no
     /// growth runs that needs no moving.
     pub(crate) fn with_growth_finished(&self, now_secs: u64) -> Option<Self> {
-        let Layout { readable, writable } = self.layout()?;
-        if readable == writable {
-            return None;
+        match self.phase {
+            Phase::Forward { to, .. } if self.reshard().is_none() => {
+                Some(Self { phase: Phase::Stable, ..self.with_count_in_force(to, now_secs) })
+            }
+            _ => None,
         }
-        let mut shard_history = self.shard_history.clone();
-        shard_history.push(HistoryEntry { at_secs: now_secs, count: readable });
-        let dropped = shard_history.len().saturating_sub(MAX_HISTORY_ENTRIES);
-        shard_history.drain(..dropped);
-        Some(Self {
+    }
+
+    /// The metadata with `move` in place of `forward`: the new count is in force. `None` where no
+    /// reshard is in `forward` that moves items.
+    pub(crate) fn with_move(&self, now_secs: u64) -> Option<Self> {
+        match (self.phase, self.reshard()) {
+            (Phase::Forward { from, to }, Some(_)) => Some(Self {
+                phase: Phase::Move { from, to },
+                ..self.with_count_in_force(to, now_secs)
+            }),
+            _ => None,
+        }
+    }
+
+    /// The metadata with its reshard closed. `None` where none is in `move`.
+    pub(crate) fn with_close(&self, now_secs: u64) -> Option<Self> {
+        matches!(self.phase, Phase::Move { .. }).then(|| Self {
             phase: Phase::Stable,
-            number_of_shards: readable,
-            shard_history,
             last_updated_secs: now_secs,
             rev: self.rev + 1,
+            has_markers: true,
             ..self.clone()
         })
     }
 
-    /// Whether the sparse index lists the collection: it has several shards, or a reshard runs.
+    /// The metadata without the note that markers may be left.
+    pub(crate) fn without_markers(&self) -> Self {
+        Self { has_markers: false, rev: self.rev + 1, ..self.clone() }
+    }
+
+    fn with_count_in_force(&self, count: ShardCount, now_secs: u64) -> Self {
+        let mut shard_history = self.shard_history.clone();
+        shard_history.push(HistoryEntry { at_secs: now_secs, count });
+        let dropped = shard_history.len().saturating_sub(MAX_HISTORY_ENTRIES);
+        shard_history.drain(..dropped);
+        Self {
+            number_of_shards: count,
+            shard_history,
+            last_updated_secs: now_secs,
+            rev: self.rev + 1,
+            ..self.clone()
+        }
+    }
+
+    /// Whether the sparse index lists the collection: it has several shards, a reshard runs, or the
+    /// markers of one are left.
     pub fn is_active(&self) -> bool {
-        self.number_of_shards > ShardCount::ONE || self.phase != Phase::Stable
+        self.number_of_shards > ShardCount::ONE || self.needs_rebalancing()
+    }
+
+    /// Whether there is something for the rebalancer to do.
+    pub fn needs_rebalancing(&self) -> bool {
+        self.phase != Phase::Stable || self.has_markers
+    }
+}
+
+/// A reshard that moves items, as metadata publishes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reshard {
+    placement: Placement,
+    /// The old count.
+    pub from: ShardCount,
+    /// The new count.
+    pub to: ShardCount,
+    /// Whether a blind put or delete of an item that is not at its old home needs no marker there:
+    /// in `move` alone, when `forward` has outlasted every lease on what was before.
+    pub blind_writes_skip_markers: bool,
+}
+
+impl Reshard {
+    /// The shards that items leave. Under a growing count they hold all others, too.
+    pub fn sources(&self) -> impl ExactSizeIterator<Item = ShardId> + Clone {
+        let staying = if self.from > self.to { self.to.get() } else { 0 };
+        self.placement.shards(self.from).skip(usize::try_from(staying).unwrap_or(usize::MAX))
+    }
+
+    /// The shards that items come to. Never one of [`Reshard::sources`].
+    pub fn destinations(&self) -> impl ExactSizeIterator<Item = ShardId> + Clone {
+        let before = if self.to > self.from { self.from.get() } else { 0 };
+        self.placement.shards(self.to).skip(usize::try_from(before).unwrap_or(usize::MAX))
+    }
+
+    /// Both homes of an item that changes its home, or `None` for one that does not, and for one of
+    /// a random collection, which is where it was found.
+    pub fn homes(&self, key: &ItemKey) -> Option<(ShardId, ShardId)> {
+        let old = self.placement.home(key, self.from)?;
+        let new = self.new_home(key);
+        (old != new).then_some((old, new))
+    }
+
+    /// Where an item belongs under the new count. An item of a random collection belongs nowhere in
+    /// particular; where it goes to must all the same be known to two movers alike, so that it cannot
+    /// arrive twice.
+    pub fn new_home(&self, key: &ItemKey) -> ShardId {
+        self.placement.home(key, self.to).unwrap_or_else(|| {
+            let spread = Placement::Jump.home(key, self.to).unwrap_or(ShardId::new(0));
+            ShardId::new(spread.get() + 1)
+        })
+    }
+
+    /// Whether an item in this shard counts: it is at its home under the old or under the new count,
+    /// or in a random collection, where any shard will do.
+    pub fn may_hold(&self, key: &ItemKey, shard: ShardId) -> bool {
+        let home = |count| self.placement.home(key, count).is_none_or(|home| home == shard);
+        home(self.from) || home(self.to)
+    }
+
+    /// Whether an item that lies in `shard` is to leave it.
+    pub fn leaves(&self, key: &ItemKey, shard: ShardId) -> bool {
+        match self.placement.home(key, self.to) {
+            Some(home) => home != shard,
+            None => self.sources().any(|source| source == shard),
+        }
     }
 }
 

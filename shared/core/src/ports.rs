@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use dynashard_keys::{PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey};
 
-use crate::{CollectionMetadata, Generation, Lease, Reading, StoredItem, Throttle, Version};
+use crate::{CollectionMetadata, Generation, Job, Lease, Reading, StoredItem, Throttle, Version};
 
 /// Time, as three clocks tell it.
 pub trait Clock: Send + Sync {
@@ -37,6 +37,18 @@ pub trait ItemStore: Send + Sync {
 
     /// `PutItem` or `DeleteItem` under a condition and a lease.
     fn write(&self, write: &Write) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// `TransactGetItems` of two items: both as they were at one moment.
+    fn get_both(
+        &self,
+        keys: [&PhysicalKey; 2],
+    ) -> impl Future<Output = Result<[Option<StoredItem>; 2], StoreError>> + Send;
+
+    /// `TransactWriteItems`: what a reshard does to both homes of an item at once.
+    fn transfer(
+        &self,
+        transfer: &Transfer,
+    ) -> impl Future<Output = Result<Transferred, StoreError>> + Send;
 
     /// `BatchGetItem`, of at most [`MAX_KEYS_PER_BATCH_GET`] distinct keys.
     fn batch_get(
@@ -74,8 +86,37 @@ pub trait MetadataStore: Send + Sync {
         next: &CollectionMetadata,
     ) -> impl Future<Output = Result<Dated<()>, StoreError>> + Send;
 
+    /// A strongly consistent `GetItem` of the job that belongs to a collection's reshard.
+    fn job(
+        &self,
+        partition: &PartitionKey,
+    ) -> impl Future<Output = Result<Dated<Option<Job>>, StoreError>> + Send;
+
+    /// `TransactWriteItems` that publishes `forward` and puts its job: an update from `seen` to
+    /// `next` as [`MetadataStore::update`] does it, and `job` in place of `seen_job`, or where there
+    /// is none. [`StoreError::ConditionFailed`] where either is not as seen.
+    fn begin(
+        &self,
+        seen: &CollectionMetadata,
+        next: &CollectionMetadata,
+        seen_job: Option<&Job>,
+        job: &Job,
+    ) -> impl Future<Output = Result<Dated<()>, StoreError>> + Send;
+
+    /// `PutItem` of a job in place of `seen`, on condition that its generation and `rev` are as
+    /// seen. [`StoreError::ConditionFailed`] where they are not.
+    fn save_job(
+        &self,
+        seen: &Job,
+        next: &Job,
+    ) -> impl Future<Output = Result<Dated<()>, StoreError>> + Send;
+
+    /// `DeleteItem` of a job, on the same condition.
+    fn remove_job(&self, seen: &Job) -> impl Future<Output = Result<(), StoreError>> + Send;
+
     /// `Query` of the sparse index: one page of the collections that a reshard was running in, not
-    /// long ago. The index lags behind, so each of them must be read again.
+    /// long ago, or that it left markers in. The index lags behind, so each of them must be read
+    /// again.
     fn resharding(
         &self,
         after: Option<&PartitionKey>,
@@ -134,6 +175,71 @@ pub enum Action {
     Delete,
 }
 
+/// What a reshard does to the two homes of an item at once (protocol: "Steps"): the old one becomes
+/// a marker, if it is as seen.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Transfer {
+    /// The home under the old count.
+    pub old: PhysicalKey,
+    /// The home under the new count.
+    pub new: PhysicalKey,
+    /// The version and the generation in which the item was seen at its old home.
+    pub seen: (Version, Generation),
+    /// What becomes of the new home.
+    pub arrival: Arrival,
+    /// The generation of the reshard.
+    pub generation: Generation,
+    /// Nothing is sent once it has run out.
+    pub lease: Lease,
+}
+
+/// What happens at an item's new home.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Arrival {
+    /// The item comes to it, if nothing live is there.
+    Copy(StoredItem),
+    /// A live item of the reshard's generation is there already, and stays: what lies at the old
+    /// home is a late copy.
+    Present,
+}
+
+impl Transfer {
+    /// What is left at the old home.
+    pub fn marker(&self) -> StoredItem {
+        StoredItem::marker(self.generation)
+    }
+
+    /// What must hold at the old home.
+    pub fn old_condition(&self) -> Condition {
+        let (version, generation) = self.seen;
+        Condition {
+            generation: self.generation,
+            expected: Expected::Unchanged { version, generation },
+        }
+    }
+
+    /// What must hold at the new home.
+    pub fn new_condition(&self) -> Condition {
+        let expected = match self.arrival {
+            Arrival::Copy(_) => Expected::Absent,
+            Arrival::Present => Expected::LiveIn(self.generation),
+        };
+        Condition { generation: self.generation, expected }
+    }
+}
+
+/// What became of a [`Transfer`].
+#[derive(Debug, Clone, PartialEq)]
+pub enum Transferred {
+    /// Both homes changed.
+    Done,
+    /// A condition did not hold, and neither did.
+    Refused {
+        /// What lay at the new home, if it was the new home's condition that failed.
+        at_new: Option<Box<StoredItem>>,
+    },
+}
+
 /// What must hold for a write to happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Condition {
@@ -167,6 +273,17 @@ pub enum Expected {
     Live,
     /// The live item of this version.
     Version(Version),
+    /// The live item of this version, last written or moved in this generation.
+    Unchanged {
+        /// Its version.
+        version: Version,
+        /// Its generation.
+        generation: Generation,
+    },
+    /// A live item, last written or moved in this generation.
+    LiveIn(Generation),
+    /// A marker.
+    Marker,
 }
 
 impl Expected {
@@ -177,6 +294,10 @@ impl Expected {
             Self::Absent => live.is_none(),
             Self::Live => live.is_some(),
             Self::Version(version) => live.is_some_and(|item| item.version == version),
+            Self::Unchanged { version, generation } => live
+                .is_some_and(|item| item.version == version && item.generation == generation),
+            Self::LiveIn(generation) => live.is_some_and(|item| item.generation == generation),
+            Self::Marker => existing.is_some_and(|item| item.forwarded),
         }
     }
 }

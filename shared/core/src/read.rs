@@ -1,12 +1,11 @@
-use dynashard_keys::{ItemKey, PartitionKey, PhysicalKey, ShardCount};
+use dynashard_keys::{ItemKey, PartitionKey, PhysicalKey, ShardCount, ShardId};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use crate::directory::{Directory, Known, refusal};
 use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore};
 use crate::query::FAN_OUT;
 use crate::retry::{Attempts, within};
-use crate::write::layout;
-use crate::{Code, CollectionMetadata, Deadline, Error, Layout, StoredItem};
+use crate::{Code, CollectionMetadata, Deadline, Error, Job, Reshard, StoredItem};
 
 /// Reads items and collections.
 pub struct Reader<I, M, C, E> {
@@ -26,6 +25,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
     }
 
     /// Reads one item. A calculated placement asks one shard; a random one asks all of them.
+    ///
+    /// While a reshard moves items the read is strongly consistent, whatever was asked for.
     pub async fn get(
         &self,
         key: &ItemKey,
@@ -37,13 +38,11 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         loop {
             let known =
                 self.directory.find(&key.partition, deadline).await?.ok_or_else(not_found)?;
-            let Layout { readable, .. } = layout(&known)?;
-            let requests = self
-                .possible_homes(key, &known, readable)
-                .map(|home| self.get_at(home, consistency, deadline))
-                .collect::<Vec<_>>();
-            let found = stream::iter(requests).buffered(FAN_OUT).try_collect::<Vec<_>>().await?;
-            if found.iter().flatten().any(|item| item.generation > known.metadata.generation) {
+            let found = match known.metadata.reshard() {
+                None => self.get_resting(key, &known, consistency, deadline).await?,
+                Some(reshard) => self.get_moving(key, reshard, &known, deadline).await?,
+            };
+            if found.iter().any(|item| item.generation > known.metadata.generation) {
                 self.directory.forget(&key.partition);
                 attempts.refresh().await?;
                 continue;
@@ -53,21 +52,120 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
                 attempts.pause(Error::new(Code::Unavailable, why)).await?;
                 continue;
             }
-            return found.into_iter().flatten().find(StoredItem::is_live).ok_or_else(not_found);
+            return found.into_iter().find(StoredItem::is_live).ok_or_else(not_found);
         }
     }
 
-    /// The metadata of a collection.
+    /// What lies in each place where the item may be.
+    async fn get_resting(
+        &self,
+        key: &ItemKey,
+        known: &Known,
+        consistency: Consistency,
+        deadline: Deadline,
+    ) -> Result<Vec<StoredItem>, Error> {
+        let readable = known.metadata.layout().readable;
+        let homes = self.possible_homes(key, known, readable).collect::<Vec<_>>();
+        self.get_at_each(homes, consistency, deadline).await
+    }
+
+    /// What lies where a reshard may have brought the item, the place that counts first (protocol:
+    /// "Steps", "get").
+    async fn get_moving(
+        &self,
+        key: &ItemKey,
+        reshard: Reshard,
+        known: &Known,
+        deadline: Deadline,
+    ) -> Result<Vec<StoredItem>, Error> {
+        let separator = self.directory.settings().schema.separator;
+        let at = |shard: ShardId| key.at(shard, separator);
+        if !known.metadata.placement.is_calculated() {
+            return self.get_drained(key, reshard, known, deadline).await;
+        }
+        let Some((old, new)) = reshard.homes(key) else {
+            let home = vec![at(reshard.new_home(key))];
+            return self.get_at_each(home, Consistency::Strong, deadline).await;
+        };
+        let found = self.get_at(at(new), Consistency::Strong, deadline).await?;
+        if let Some(item) = found.filter(|item| settles_it(item, known)) {
+            return Ok(vec![item]);
+        }
+        self.get_both(at(new), at(old), deadline).await
+    }
+
+    /// The same in a random collection that shrinks: the drained shards first, since items leave
+    /// them and never come back.
+    async fn get_drained(
+        &self,
+        key: &ItemKey,
+        reshard: Reshard,
+        known: &Known,
+        deadline: Deadline,
+    ) -> Result<Vec<StoredItem>, Error> {
+        let separator = self.directory.settings().schema.separator;
+        let at = |shard: ShardId| key.at(shard, separator);
+        let mut marked_at = None;
+        let mut found = Vec::new();
+        for shards in [
+            reshard.sources().collect::<Vec<_>>(),
+            reshard.destinations().collect::<Vec<_>>(),
+        ] {
+            let requests = shards.into_iter().map(|shard| async move {
+                let item = self.get_at(at(shard), Consistency::Strong, deadline).await?;
+                Ok::<_, Error>((shard, item))
+            });
+            let requests = requests.collect::<Vec<_>>();
+            let wave = stream::iter(requests).buffered(FAN_OUT).try_collect::<Vec<_>>().await?;
+            for (shard, item) in wave {
+                if item.as_ref().is_some_and(|item| is_marker_of(item, known)) {
+                    marked_at = Some(shard);
+                }
+                found.extend(item);
+            }
+        }
+        if !found.iter().any(|item| settles_it(item, known))
+            && let Some(old) = marked_at
+        {
+            return self.get_both(at(reshard.new_home(key)), at(old), deadline).await;
+        }
+        Ok(found)
+    }
+
+    /// Both homes as they were at one moment: two plain reads could miss an item that moves between
+    /// them.
+    pub(crate) async fn get_both(
+        &self,
+        new: PhysicalKey,
+        old: PhysicalKey,
+        deadline: Deadline,
+    ) -> Result<Vec<StoredItem>, Error> {
+        let mut attempts = Attempts::new(self.clock(), self.directory.entropy(), deadline);
+        loop {
+            match within(self.clock(), deadline, self.items.get_both([&new, &old])).await {
+                Some(Ok(found)) => return Ok(found.into_iter().flatten().collect()),
+                Some(Err(error)) => attempts.pause(refusal(error)?).await?,
+                None => return Err(not_in_time()),
+            }
+        }
+    }
+
+    /// The metadata of a collection, and the job of the reshard that runs.
     pub async fn collection(
         &self,
         partition: &PartitionKey,
         deadline: Deadline,
-    ) -> Result<CollectionMetadata, Error> {
+    ) -> Result<(CollectionMetadata, Option<Job>), Error> {
         let Some(known) = self.directory.find(partition, deadline).await? else {
             let why = "no item was ever written under this partition key";
             return Err(Error::new(Code::CollectionNotFound, why));
         };
-        Ok(CollectionMetadata::clone(&known.metadata))
+        let job = match known.metadata.reshard() {
+            Some(_) => self.directory.job(partition, deadline).await?.0,
+            None => None,
+        };
+        let job = job.filter(|job| job.generation == known.metadata.generation);
+        Ok((CollectionMetadata::clone(&known.metadata), job))
     }
 
     pub(crate) fn items(&self) -> &I {
@@ -95,6 +193,18 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
             .map(move |shard| key.at(shard, separator))
     }
 
+    async fn get_at_each(
+        &self,
+        homes: Vec<PhysicalKey>,
+        consistency: Consistency,
+        deadline: Deadline,
+    ) -> Result<Vec<StoredItem>, Error> {
+        let requests = homes.into_iter().map(|home| self.get_at(home, consistency, deadline));
+        let requests = requests.collect::<Vec<_>>();
+        let found = stream::iter(requests).buffered(FAN_OUT).try_collect::<Vec<_>>().await?;
+        Ok(found.into_iter().flatten().collect())
+    }
+
     async fn get_at(
         &self,
         key: PhysicalKey,
@@ -106,11 +216,23 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
             match within(self.clock(), deadline, self.items.get(&key, consistency)).await {
                 Some(Ok(item)) => return Ok(item),
                 Some(Err(error)) => attempts.pause(refusal(error)?).await?,
-                None => {
-                    let why = "the item could not be read in time";
-                    return Err(Error::new(Code::Unavailable, why));
-                }
+                None => return Err(not_in_time()),
             }
         }
     }
+}
+
+/// Whether an item answers a read without a look at its other home: it is live, or shows that the
+/// metadata is out of date.
+fn settles_it(item: &StoredItem, known: &Known) -> bool {
+    item.is_live() || item.generation > known.metadata.generation
+}
+
+/// Whether this is the marker of an item that the running reshard has moved.
+pub(crate) fn is_marker_of(item: &StoredItem, known: &Known) -> bool {
+    !item.is_live() && item.generation == known.metadata.generation
+}
+
+fn not_in_time() -> Error {
+    Error::new(Code::Unavailable, "the item could not be read in time")
 }

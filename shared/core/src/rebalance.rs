@@ -1,31 +1,54 @@
-use dynashard_keys::PartitionKey;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
-use crate::directory::{Directory, Known, refusal};
+use dynashard_keys::PartitionKey;
+use futures_util::stream::{self, StreamExt};
+
+use crate::directory::{Directory, Known, NotBegun, refusal};
 use crate::lease::settle_time;
-use crate::ports::{Clock, Entropy, MetadataStore, StoreError};
+use crate::ports::{Clock, Entropy, ItemStore, MetadataStore, StoreError};
+use crate::reshard::{Job, NextStep, Pace, ServerTime, Waits, plan};
 use crate::{Code, CollectionMetadata, Deadline, Error};
 
-/// Carries running changes of shard counts to their end.
+/// Carries running changes of shard counts to their end, and moves items for them.
 ///
-/// What starts it is a hint: metadata is always read again, so a record of the stream may repeat,
-/// come late or be lost, and two rebalancers may work on one collection.
-pub struct Rebalancer<M, C, E> {
-    directory: Directory<M, C, E>,
+/// What starts it is a hint: metadata and job are always read again, so a record of the stream may
+/// repeat, come late or be lost, and two rebalancers may work on one collection.
+pub struct Rebalancer<I, M, C, E> {
+    pub(crate) items: I,
+    pub(crate) directory: Directory<M, C, E>,
+    pub(crate) pace: Mutex<Pace>,
 }
 
 /// What became of one collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Advance {
-    /// No change is running that this version carries out.
+    /// There is nothing to do, or nothing more.
     Nothing,
-    /// The change is finished, and this is the new metadata.
+    /// The new count is in force, and nothing is left to do.
     Finished(CollectionMetadata),
+    /// The time of this slice is over, and a note in the job asks for the next one.
+    Yielded,
+    /// There is nothing to do before DynamoDB's clock shows this epoch second.
+    Waiting {
+        /// Epoch seconds.
+        until_secs: u64,
+    },
+    /// Another rebalancer is at work on the collection.
+    Elsewhere,
 }
 
-impl<M: MetadataStore, C: Clock, E: Entropy> Rebalancer<M, C, E> {
-    /// A rebalancer over this directory.
-    pub fn new(directory: Directory<M, C, E>) -> Self {
-        Self { directory }
+/// How many collections one sweep works on at a time.
+const COLLECTIONS_AT_ONCE: usize = 8;
+
+/// What a slice keeps of its time for its last requests.
+const RESERVE: Duration = Duration::from_secs(2);
+
+impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E> {
+    /// A rebalancer over these stores.
+    pub fn new(items: I, directory: Directory<M, C, E>) -> Self {
+        let pace = Pace::new(directory.settings().mover_wcu, directory.now().boot);
+        Self { items, directory, pace: Mutex::new(pace) }
     }
 
     /// What the rebalancer knows about collections.
@@ -33,44 +56,205 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Rebalancer<M, C, E> {
         &self.directory
     }
 
-    /// Carries the change of one collection to its end (protocol: "Random growth"): when the new
-    /// count was readable for as long as any lease on the old one may live, writers get it too.
+    /// Carries the change of one collection on, to its end or as far as the time allows.
     pub async fn advance(
         &self,
         partition: &PartitionKey,
         deadline: Deadline,
     ) -> Result<Advance, Error> {
+        let mut advanced = false;
         loop {
             let Some(seen) = self.directory.read_now(partition, deadline).await? else {
                 return Ok(Advance::Nothing);
             };
-            if seen.metadata.with_growth_finished(0).is_none() {
-                return Ok(Advance::Nothing);
+            if seen.metadata.with_growth_finished(0).is_some() {
+                self.outlast_leases(deadline).await?;
+                if let Some(finished) = self.finish_growth(&seen, deadline).await? {
+                    return Ok(Advance::Finished(finished));
+                }
+                continue;
             }
-            self.outlast_leases(deadline).await?;
-            if let Some(finished) = self.finish(&seen, deadline).await? {
-                return Ok(Advance::Finished(finished));
+            let (job, now) = self.directory.job(partition, deadline).await?;
+            let Some(job) = job else {
+                return match seen.metadata.needs_rebalancing() {
+                    true => Err(damaged("a reshard runs, or has left markers, and has no job")),
+                    false if advanced => {
+                        Ok(Advance::Finished(CollectionMetadata::clone(&seen.metadata)))
+                    }
+                    false => Ok(Advance::Nothing),
+                };
+            };
+            let step = plan(&seen.metadata, &job, now, self.waits());
+            if let NextStep::WaitUntil(until) = step {
+                let wait = Duration::from_secs(until.0.saturating_sub(now.0));
+                let clock = self.directory.clock();
+                if wait + RESERVE >= deadline.remaining(clock.now()) {
+                    return Ok(Advance::Waiting { until_secs: until.0 });
+                }
+                clock.sleep(wait).await;
+                continue;
+            }
+            match self.carry_out(step, &seen, &job, deadline).await? {
+                Carried::Out => advanced = true,
+                Carried::Again => {}
+                Carried::Elsewhere => return Ok(Advance::Elsewhere),
+                Carried::OutOfTime => {
+                    self.ask_for_another_slice(partition, deadline).await?;
+                    return Ok(Advance::Yielded);
+                }
             }
         }
     }
 
-    /// Carries all running changes to their end, whatever the stream has said of them. Returns how
-    /// many were finished.
-    pub async fn sweep(&self, deadline: Deadline) -> Result<usize, Error> {
-        let mut finished = 0;
+    /// Carries all running changes on, whatever the stream has said of them. Returns what became of
+    /// each; one collection's trouble is not another's.
+    pub async fn sweep(
+        &self,
+        deadline: Deadline,
+    ) -> Result<Vec<(PartitionKey, Result<Advance, Error>)>, Error> {
+        let mut outcomes = Vec::new();
         let mut after = None;
         loop {
             let page = self.directory.resharding(after.as_ref(), deadline).await?;
-            for partition in &page.partitions {
-                if let Advance::Finished(_) = self.advance(partition, deadline).await? {
-                    finished += 1;
-                }
-            }
+            let advances = page.partitions.into_iter().map(|partition| async move {
+                let advance = self.advance(&partition, deadline).await;
+                (partition, advance)
+            });
+            let advances = advances.collect::<Vec<_>>();
+            let advanced = stream::iter(advances).buffer_unordered(COLLECTIONS_AT_ONCE);
+            outcomes.extend(advanced.collect::<Vec<_>>().await);
             after = page.next;
             if after.is_none() {
-                return Ok(finished);
+                return Ok(outcomes);
             }
         }
+    }
+
+    async fn carry_out(
+        &self,
+        step: NextStep,
+        seen: &Known,
+        job: &Job,
+        deadline: Deadline,
+    ) -> Result<Carried, Error> {
+        let metadata = &seen.metadata;
+        let now_secs = self.directory.clock().now().epoch_secs();
+        match step {
+            NextStep::NoteForward(at) => {
+                self.save(job, Job { forward_seen: Some(at), ..job.clone() }, deadline).await
+            }
+            NextStep::Move => self.publish(metadata, metadata.with_move(now_secs), deadline).await,
+            NextStep::NoteMove(at) => {
+                self.save(job, Job { move_seen: Some(at), ..job.clone() }, deadline).await
+            }
+            NextStep::Scan => self.move_on(seen, job, deadline).await,
+            NextStep::BeginScan { closing } => {
+                self.save(job, job.with_scan(closing), deadline).await
+            }
+            NextStep::NoteScanned(at) => {
+                self.save(job, Job { scanned: Some(at), ..job.clone() }, deadline).await
+            }
+            NextStep::Close => {
+                self.publish(metadata, metadata.with_close(now_secs), deadline).await
+            }
+            NextStep::NoteClosed(at) => {
+                let next = Job { closed_seen: Some(at), ..job.with_scan(job.closing) };
+                self.save(job, next, deadline).await
+            }
+            NextStep::RemoveMarkers => self.remove_markers(seen, job, deadline).await,
+            NextStep::Clear => {
+                self.publish(metadata, Some(metadata.without_markers()), deadline).await
+            }
+            NextStep::Finish => match self.directory.remove_job(job, deadline).await {
+                Ok(()) => Ok(Carried::Out),
+                Err(error) => of_conditional(error),
+            },
+            NextStep::TurnRound => self.turn_round(metadata, job, deadline).await,
+            NextStep::WaitUntil(ServerTime(_)) => Ok(Carried::Again),
+            NextStep::Mismatch => Err(damaged(&format!(
+                "the job is of generation {} and the metadata of generation {}",
+                job.generation, metadata.generation
+            ))),
+        }
+    }
+
+    /// Begins the reshard that an operator has asked for while the last one ran.
+    async fn turn_round(
+        &self,
+        metadata: &CollectionMetadata,
+        job: &Job,
+        deadline: Deadline,
+    ) -> Result<Carried, Error> {
+        let target = job.then.filter(|target| *target != metadata.number_of_shards);
+        let Some(target) = target else {
+            return self.save(job, Job { then: None, ..job.clone() }, deadline).await;
+        };
+        match self.directory.begin(metadata, target, deadline).await? {
+            Ok(_) => Ok(Carried::Out),
+            Err(NotBegun::No(_) | NotBegun::Changed) => Ok(Carried::Again),
+            Err(NotBegun::Failed(error)) => of_conditional(error),
+        }
+    }
+
+    /// Writes into the job what was found out or done.
+    pub(crate) async fn save(
+        &self,
+        seen: &Job,
+        next: Job,
+        deadline: Deadline,
+    ) -> Result<Carried, Error> {
+        let next = Job { yielded: false, ..next };
+        match self.directory.save_job(seen, next, deadline).await {
+            Ok(_) => Ok(Carried::Out),
+            Err(error) => of_conditional(error),
+        }
+    }
+
+    async fn publish(
+        &self,
+        seen: &CollectionMetadata,
+        next: Option<CollectionMetadata>,
+        deadline: Deadline,
+    ) -> Result<Carried, Error> {
+        let Some(next) = next else {
+            return Ok(Carried::Again);
+        };
+        match self.directory.update(seen, next, deadline).await {
+            Ok(_) => Ok(Carried::Out),
+            Err(error) => of_conditional(error),
+        }
+    }
+
+    /// Touches the job, so that its stream record starts the next slice.
+    async fn ask_for_another_slice(
+        &self,
+        partition: &PartitionKey,
+        deadline: Deadline,
+    ) -> Result<(), Error> {
+        let (Some(job), _) = self.directory.job(partition, deadline).await? else {
+            return Ok(());
+        };
+        let next = Job { yielded: true, ..job.clone() };
+        match self.directory.save_job(&job, next, deadline).await {
+            // Another rebalancer is at work, or the sweep will find the collection.
+            Ok(_) | Err(StoreError::ConditionFailed { .. } | StoreError::OutcomeUnknown(_)) => {
+                Ok(())
+            }
+            Err(error) => Err(refusal(error).unwrap_or_else(|error| error)),
+        }
+    }
+
+    fn waits(&self) -> Waits {
+        let settings = self.directory.settings();
+        Waits {
+            settle: settle_time(settings.lease_term),
+            request_lifetime: settings.request_lifetime,
+        }
+    }
+
+    pub(crate) fn pace(&self) -> std::sync::MutexGuard<'_, Pace> {
+        // Nothing panics while the lock is held, and a pace is sound in any case.
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until what was just read has been in force for T', by the clock that advanced least.
@@ -91,8 +275,9 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Rebalancer<M, C, E> {
         }
     }
 
-    /// Puts the new count in force for writers, unless the metadata is not as seen any more.
-    async fn finish(
+    /// Puts the new count of a random collection in force for writers, unless the metadata is not as
+    /// seen any more (protocol: "Random growth").
+    async fn finish_growth(
         &self,
         seen: &Known,
         deadline: Deadline,
@@ -108,4 +293,30 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Rebalancer<M, C, E> {
             Err(error) => Err(refusal(error).unwrap_or_else(|error| error)),
         }
     }
+}
+
+/// What became of one step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Carried {
+    /// It was done.
+    Out,
+    /// Nothing is known of it, or something has changed: look again.
+    Again,
+    /// Another rebalancer was faster.
+    Elsewhere,
+    /// The time did not suffice.
+    OutOfTime,
+}
+
+/// What the failure of a conditional change of metadata or job means.
+fn of_conditional(error: StoreError) -> Result<Carried, Error> {
+    match error {
+        StoreError::ConditionFailed { .. } | StoreError::Conflict => Ok(Carried::Elsewhere),
+        StoreError::OutcomeUnknown(_) => Ok(Carried::Again),
+        error => Err(refusal(error).unwrap_or_else(|error| error)),
+    }
+}
+
+fn damaged(what: &str) -> Error {
+    Error::new(Code::CorruptData, format!("the job of the reshard is damaged: {what}"))
 }

@@ -1,11 +1,11 @@
 use dynashard_keys::{PartitionKey, Placement, ShardCount};
 
-use crate::directory::{Directory, refusal};
-use crate::growth::{NoGrowth, check_growth};
+use crate::directory::{Directory, NotBegun, refusal};
+use crate::growth::{NoGrowth, check_change};
 use crate::lease::settle_time;
 use crate::ports::{Clock, Entropy, MetadataStore, StoreError};
 use crate::retry::Attempts;
-use crate::{Code, CollectionMetadata, Deadline, Error, Phase};
+use crate::{Code, CollectionMetadata, Deadline, Error, Job, Phase};
 
 /// Creates collections ahead of their first item, and changes their shard counts.
 pub struct Scaler<M, C, E> {
@@ -53,6 +53,9 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
 
     /// Asks for another shard count of an existing collection, and returns its metadata as the
     /// request left it. An operator waits for no cooldown, only for leases to end.
+    ///
+    /// A reshard that runs goes on to its end: only its own old count may be asked for meanwhile,
+    /// which turns it round when it has closed, and its own new count, which takes that back.
     pub async fn request_count(
         &self,
         partition: &PartitionKey,
@@ -65,22 +68,53 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
         };
         let metadata = &known.metadata;
         let target = self.allowed(metadata.placement, requested)?;
-        let now_secs = self.directory.clock().now().epoch_secs();
-        let settle = settle_time(self.directory.settings().lease_term);
         if target == metadata.number_of_shards && metadata.phase == Phase::Stable {
             return Ok(CollectionMetadata::clone(metadata));
         }
-        if let Err(reason) = check_growth(metadata, target, now_secs, settle) {
-            return Err(refused(metadata, target, reason));
+        if let Some(reshard) = metadata.reshard()
+            && (target == reshard.from || target == reshard.to)
+        {
+            let then = (target == reshard.from).then_some(target);
+            return self.turn_round(metadata, then, deadline).await;
         }
-        let next = metadata.with_growth_begun(target, now_secs);
-        match self.directory.update(metadata, next, deadline).await {
+        let now_secs = self.directory.clock().now().epoch_secs();
+        let settle = settle_time(self.directory.settings().lease_term);
+        check_change(metadata, now_secs, settle).map_err(|reason| refused(metadata, reason))?;
+        match self.directory.begin(metadata, target, deadline).await? {
             Ok(known) => Ok(CollectionMetadata::clone(&known.metadata)),
-            Err(StoreError::ConditionFailed { .. }) => {
-                let why = "the collection's metadata changed while it was read; ask again";
-                Err(Error::new(Code::ReshardRunning, why))
+            Err(NotBegun::No(reason)) => Err(refused(metadata, reason)),
+            Err(NotBegun::Changed) => Err(changed_meanwhile()),
+            Err(NotBegun::Failed(error)) => Err(refusal(error).unwrap_or_else(|error| error)),
+        }
+    }
+
+    /// Writes into the job of a running reshard what is to follow it.
+    async fn turn_round(
+        &self,
+        metadata: &CollectionMetadata,
+        then: Option<ShardCount>,
+        deadline: Deadline,
+    ) -> Result<CollectionMetadata, Error> {
+        let mut attempts =
+            Attempts::new(self.directory.clock(), self.directory.entropy(), deadline);
+        loop {
+            let (job, _) = self.directory.job(&metadata.partition, deadline).await?;
+            let Some(job) = job.filter(|job| job.generation == metadata.generation) else {
+                return Err(changed_meanwhile());
+            };
+            if job.then == then {
+                return Ok(metadata.clone());
             }
-            Err(error) => Err(refusal(error).unwrap_or_else(|error| error)),
+            let next = Job { then, ..job.clone() };
+            match self.directory.save_job(&job, next, deadline).await {
+                Ok(_) => return Ok(metadata.clone()),
+                // The mover has noted how far it is, or this request may have been carried out.
+                Err(StoreError::ConditionFailed { .. } | StoreError::OutcomeUnknown(_)) => {
+                    let why = "the job of the reshard kept changing; ask again";
+                    attempts.pause(Error::new(Code::Contended, why)).await?;
+                }
+                Err(error) => attempts.pause(refusal(error)?).await?,
+            }
         }
     }
 
@@ -99,24 +133,24 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
     }
 }
 
-/// Why a count is not changed to `target`, for the operator who asked for it.
-fn refused(metadata: &CollectionMetadata, target: ShardCount, reason: NoGrowth) -> Error {
-    let CollectionMetadata { number_of_shards: has, placement, phase, .. } = metadata;
-    match (reason, phase) {
-        (NoGrowth::Running, Phase::Forward { from, to } | Phase::Move { from, to }) => Error::new(
-            Code::ReshardRunning,
-            format!("the collection is being changed from {from} to {to} shards"),
-        ),
+/// Why a count is not changed, for the operator who asked for it.
+fn refused(metadata: &CollectionMetadata, reason: NoGrowth) -> Error {
+    match (reason, metadata.phase) {
         (NoGrowth::TooSoon { until_secs }, _) => Error::new(
             Code::ReshardTooSoon,
             format!("the collection changed a moment ago; ask again at epoch second {until_secs}"),
         ),
-        _ => Error::new(
-            Code::ReshardUnavailable,
+        (_, Phase::Forward { from, to } | Phase::Move { from, to }) => Error::new(
+            Code::ReshardRunning,
             format!(
-                "the collection has {has} shards under {placement}, and this version cannot change \
-                 that to {target}; pre-shard a collection with PUT /collection before its first item"
+                "the collection is being changed from {from} to {to} shards; until that has closed \
+                 only {from} may be asked for, which turns it round"
             ),
         ),
+        _ => changed_meanwhile(),
     }
+}
+
+fn changed_meanwhile() -> Error {
+    Error::new(Code::ReshardRunning, "the collection's metadata changed meanwhile; ask again")
 }

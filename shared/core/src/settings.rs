@@ -18,8 +18,8 @@ pub struct TableSchema {
 }
 
 impl TableSchema {
-    /// The attribute names of the metadata item: no key attribute may be called so.
-    pub const METADATA_ATTRIBUTES: [&str; 10] = [
+    /// The attribute names of metadata items and jobs: no key attribute may be called so.
+    pub const METADATA_ATTRIBUTES: [&str; 13] = [
         "number_of_shards",
         "last_updated",
         "shard_history",
@@ -30,6 +30,9 @@ impl TableSchema {
         "placement",
         "rev",
         "min_shards",
+        "has_markers",
+        "slice",
+        "job",
     ];
 
     /// Refuses names that would collide with the system's own attributes.
@@ -45,7 +48,7 @@ impl TableSchema {
                 return problem(name, "begins with \"_ds_\", which is reserved");
             }
             if Self::METADATA_ATTRIBUTES.contains(&name.as_str()) {
-                return problem(name, "is an attribute of the metadata item");
+                return problem(name, "is an attribute of the metadata table's own");
             }
         }
         if self.partition_key_name == self.sort_key_name {
@@ -75,8 +78,12 @@ pub struct Settings {
     pub placement: Placement,
     /// T: how long metadata may be used after it was read (protocol: "Lease").
     pub lease_term: Duration,
+    /// H: how long after its signing a request may still be executed (protocol: "Assumptions").
+    pub request_lifetime: Duration,
     /// No collection has more shards than this.
     pub max_shards: ShardCount,
+    /// The write units a second that moving items may take, at most.
+    pub mover_wcu: u32,
     /// Whether and when shard counts change by themselves.
     pub scaling: ScalingPolicy,
 }
@@ -88,7 +95,9 @@ impl Default for Settings {
             schema: TableSchema::default(),
             placement: Placement::default(),
             lease_term: Duration::from_secs(5),
+            request_lifetime: Duration::from_mins(16),
             max_shards: ShardCount::new(256).unwrap_or(ShardCount::ONE),
+            mover_wcu: 400,
             scaling: ScalingPolicy::default(),
         }
     }

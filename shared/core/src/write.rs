@@ -1,7 +1,7 @@
 use std::hash::Hasher;
 use std::time::Duration;
 
-use async_lock::Semaphore;
+use async_lock::{Semaphore, SemaphoreGuard};
 use dynashard_keys::{ItemKey, PartitionKey, PhysicalKey, Placement, ShardId};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use twox_hash::XxHash64;
@@ -13,9 +13,10 @@ use crate::ports::{
     Write,
 };
 use crate::query::FAN_OUT;
+use crate::reshard::{Absent, Homes, Unsettled, settle};
 use crate::retry::{Attempts, within};
 use crate::{
-    Attributes, Code, Deadline, Error, Layout, NewItem, ScalingMode, StoredItem, Throttle, Version,
+    Attributes, Code, Deadline, Error, NewItem, ScalingMode, StoredItem, Throttle, Version,
     merge_patch,
 };
 
@@ -71,6 +72,23 @@ enum Step {
     Again,
 }
 
+/// What became of the removal of an item that may be in any shard.
+enum Everywhere {
+    Deleted,
+    /// Items may have passed from a shard not yet visited to one that was: begin again.
+    LayoutChanged,
+}
+
+/// What the removal of an item from one shard came upon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum InShard {
+    /// Nothing, or nothing any more.
+    Nothing,
+    /// A marker of the running reshard.
+    Marker,
+    LayoutChanged,
+}
+
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
     /// A writer over these stores.
     pub fn new(items: I, directory: Directory<M, C, E>) -> Self {
@@ -95,7 +113,12 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
         let mut attempts = self.attempts(deadline);
         loop {
             let known = self.collection_to_put_into(key, precondition, deadline).await?;
-            let shard = self.place(key, &known)?;
+            let absent = absent_rule(precondition, &known);
+            let Some(shard) =
+                self.settled_shard(key, &known, absent, deadline, &mut attempts).await?
+            else {
+                continue;
+            };
             let item = StoredItem {
                 attributes: item.attributes().clone(),
                 generation: known.metadata.generation,
@@ -155,12 +178,20 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
                     Precondition::Exists | Precondition::Version(_) => Err(precondition_failed()),
                 };
             };
-            let Layout { writable, .. } = layout(&known)?;
-            let Some(shard) = known.metadata.placement.home(key, writable) else {
+            if !known.metadata.placement.is_calculated() {
                 if precondition != Precondition::None {
                     refuse_random(known.metadata.placement, "If-Match needs")?;
                 }
-                return self.delete_everywhere(key, deadline).await;
+                match self.delete_everywhere(key, &known, deadline).await? {
+                    Everywhere::Deleted => return Ok(()),
+                    Everywhere::LayoutChanged => continue,
+                }
+            }
+            let absent = absent_rule(precondition, &known);
+            let Some(shard) =
+                self.settled_shard(key, &known, absent, deadline, &mut attempts).await?
+            else {
+                continue;
             };
             let write = self.guarded(key, shard, Action::Delete, expected(precondition), &known);
             match self.send(&write, key, deadline, &mut attempts).await? {
@@ -187,7 +218,11 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
                 return Err(nothing_to_patch(precondition));
             };
             refuse_random(known.metadata.placement, "PATCH needs")?;
-            let shard = self.place(key, &known)?;
+            let Some(shard) =
+                self.settled_shard(key, &known, Absent::IsMarked, deadline, &mut attempts).await?
+            else {
+                continue;
+            };
             let physical = key.at(shard, self.directory.settings().schema.separator);
             let Some(existing) =
                 self.read_home(&physical, &known, key, deadline, &mut attempts).await?
@@ -265,39 +300,133 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
         }
     }
 
-    /// Removes an item of a random collection from wherever it is: only its write knew the shard.
-    async fn delete_everywhere(&self, key: &ItemKey, deadline: Deadline) -> Result<(), Error> {
-        let Some(known) = self.directory.find(&key.partition, deadline).await? else {
-            return Ok(());
+    /// The shard that an item is written to. One that a reshard moves is settled there first, so
+    /// that its write is the only thing left to happen to it. `None` to begin again: nothing that a
+    /// client could see has happened.
+    async fn settled_shard(
+        &self,
+        key: &ItemKey,
+        known: &Known,
+        absent: Absent,
+        deadline: Deadline,
+        attempts: &mut Attempts<'_, C, E>,
+    ) -> Result<Option<ShardId>, Error> {
+        let metadata = &known.metadata;
+        let Some((old, new)) = metadata.reshard().and_then(|reshard| reshard.homes(key)) else {
+            let draw = self.directory.entropy().next_u64();
+            return Ok(Some(metadata.placement.place(key, metadata.layout().writable, draw)));
         };
-        let shards = known.metadata.placement.shards(layout(&known)?.readable);
-        let deletes = shards.map(|shard| self.delete_in(key, shard, deadline)).collect::<Vec<_>>();
-        stream::iter(deletes).buffer_unordered(FAN_OUT).try_collect().await
+        let separator = self.directory.settings().schema.separator;
+        let homes = Homes { old: key.at(old, separator), new: key.at(new, separator) };
+        let _slot = self.slot(deadline).await?;
+        let begin_by = deadline.earlier_by(LEAST_WRITE_TIME);
+        let settling = settle(&self.items, &homes, known, absent);
+        let refusal = match within(self.clock(), begin_by, settling).await {
+            Some(Ok(())) if known.lease.is_live(self.clock().now()) => return Ok(Some(new)),
+            Some(Ok(())) => {
+                Error::new(Code::Unavailable, "the item could not be settled within a lease")
+            }
+            Some(Err(Unsettled::Behind)) => {
+                self.directory.forget(&key.partition);
+                attempts.refresh().await?;
+                return Ok(None);
+            }
+            Some(Err(Unsettled::Changed)) => {
+                Error::new(Code::Contended, "the item was being moved by another operation")
+            }
+            // Whatever becomes of it is conditional on what was seen, and no client's doing.
+            Some(Err(Unsettled::Failed(StoreError::OutcomeUnknown(why)))) => {
+                Error::new(Code::Unavailable, why)
+            }
+            Some(Err(Unsettled::Failed(error))) => refusal(error)?,
+            None => return Err(out_of_time()),
+        };
+        attempts.pause(refusal).await?;
+        Ok(None)
+    }
+
+    /// Removes an item of a random collection from wherever it is: only its write knew the shard.
+    ///
+    /// While a shrinking collection is drained an item may change its shard, but only from those
+    /// that are drained, so these are visited first (protocol: "Random shrinking").
+    async fn delete_everywhere(
+        &self,
+        key: &ItemKey,
+        known: &Known,
+        deadline: Deadline,
+    ) -> Result<Everywhere, Error> {
+        let metadata = &known.metadata;
+        let Some(reshard) = metadata.reshard() else {
+            let shards = metadata.placement.shards(metadata.layout().readable);
+            return Ok(match self.delete_from(key, shards, None, known, deadline).await? {
+                Some(_) => Everywhere::Deleted,
+                None => Everywhere::LayoutChanged,
+            });
+        };
+        let drained = self.delete_from(key, reshard.sources(), None, known, deadline).await?;
+        let Some(found_marker) = drained else {
+            return Ok(Everywhere::LayoutChanged);
+        };
+        // The other half of the transaction that left the marker may not be visible yet.
+        let arrived = found_marker.then(|| reshard.new_home(key));
+        let kept = self.delete_from(key, reshard.destinations(), arrived, known, deadline).await?;
+        Ok(if kept.is_some() { Everywhere::Deleted } else { Everywhere::LayoutChanged })
+    }
+
+    /// Removes an item from each of these shards, from `certain` without a look whether it is there.
+    /// Returns whether one of them held a marker of the running reshard, or `None` where the layout
+    /// changed.
+    async fn delete_from(
+        &self,
+        key: &ItemKey,
+        shards: impl Iterator<Item = ShardId>,
+        certain: Option<ShardId>,
+        known: &Known,
+        deadline: Deadline,
+    ) -> Result<Option<bool>, Error> {
+        let deletes = shards
+            .map(|shard| self.delete_in(key, shard, certain == Some(shard), known, deadline))
+            .collect::<Vec<_>>();
+        let found =
+            stream::iter(deletes).buffer_unordered(FAN_OUT).try_collect::<Vec<_>>().await?;
+        if found.contains(&InShard::LayoutChanged) {
+            return Ok(None);
+        }
+        Ok(Some(found.contains(&InShard::Marker)))
     }
 
     async fn delete_in(
         &self,
         key: &ItemKey,
         shard: ShardId,
+        certain: bool,
+        began_with: &Known,
         deadline: Deadline,
-    ) -> Result<(), Error> {
+    ) -> Result<InShard, Error> {
         let mut attempts = self.attempts(deadline);
         loop {
-            let Some(known) = self.directory.find(&key.partition, deadline).await? else {
-                return Ok(());
+            let known = self.directory.find(&key.partition, deadline).await?;
+            let Some(known) = known.filter(|known| known.metadata == began_with.metadata) else {
+                return Ok(InShard::LayoutChanged);
             };
-            layout(&known)?;
             let physical = key.at(shard, self.directory.settings().schema.separator);
-            // A read costs a half of what a delete of nothing does, and nearly every shard holds
-            // nothing.
-            match self.read_home(&physical, &known, key, deadline, &mut attempts).await? {
-                None => continue,
-                Some(None) => return Ok(()),
-                Some(Some(_)) => {}
+            if !certain {
+                // A read costs a half of what a delete of nothing does, and nearly every shard
+                // holds nothing.
+                match self.read_home(&physical, &known, key, deadline, &mut attempts).await? {
+                    None => continue,
+                    Some(None) => return Ok(InShard::Nothing),
+                    Some(Some(item)) if item.is_live() => {}
+                    Some(Some(marker)) if marker.generation < known.metadata.generation => {
+                        return Ok(InShard::Nothing);
+                    }
+                    Some(Some(_)) => return Ok(InShard::Marker),
+                }
             }
-            let write = self.guarded(key, shard, Action::Delete, Expected::Any, &known);
+            let expected = if certain { Expected::Any } else { Expected::Live };
+            let write = self.guarded(key, shard, Action::Delete, expected, &known);
             match self.send(&write, key, deadline, &mut attempts).await? {
-                Step::Done => return Ok(()),
+                Step::Done => return Ok(InShard::Nothing),
                 Step::Unexpected | Step::Again => {}
             }
         }
@@ -311,12 +440,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
         deadline: Deadline,
         attempts: &mut Attempts<'_, C, E>,
     ) -> Result<Step, Error> {
-        let begin_by = deadline.earlier_by(LEAST_WRITE_TIME);
-        let Some(slot) = within(self.clock(), begin_by, self.slots.acquire()).await else {
-            // Nothing was sent, so there is no doubt about the outcome.
-            let why = "the time ran out before the write was sent";
-            return Err(Error::new(Code::DeadlineExceeded, why));
-        };
+        let slot = self.slot(deadline).await?;
         let answer = within(self.clock(), deadline, self.items.write(write)).await;
         drop(slot);
         let in_lease = write.lease.is_live(self.clock().now());
@@ -349,6 +473,12 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
                 Ok(Step::Again)
             }
         }
+    }
+
+    /// Waits for a turn among the writes under way.
+    async fn slot(&self, deadline: Deadline) -> Result<SemaphoreGuard<'_>, Error> {
+        let begin_by = deadline.earlier_by(LEAST_WRITE_TIME);
+        within(self.clock(), begin_by, self.slots.acquire()).await.ok_or_else(out_of_time)
     }
 
     /// Seed 000's writer rule: a throttle of the key's own partition begins a growth. Whatever comes
@@ -388,12 +518,6 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
         }
     }
 
-    fn place(&self, key: &ItemKey, known: &Known) -> Result<ShardId, Error> {
-        let Layout { writable, .. } = layout(known)?;
-        let draw = self.directory.entropy().next_u64();
-        Ok(known.metadata.placement.place(key, writable, draw))
-    }
-
     fn draw_version(&self) -> Version {
         Version::new(self.directory.entropy().next_u64())
     }
@@ -408,15 +532,20 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
     }
 }
 
-/// The layout of a collection. In a phase that only a later version can follow its items must not
-/// be touched.
-pub(crate) fn layout(known: &Known) -> Result<Layout, Error> {
-    known.metadata.layout().ok_or_else(|| {
-        Error::new(
-            Code::Resharding,
-            "the collection is being resharded in a way that this version cannot follow",
-        )
-    })
+/// What an operation does about an item that is not at its old home (protocol: "Steps").
+fn absent_rule(precondition: Precondition, known: &Known) -> Absent {
+    let reshard = known.metadata.reshard();
+    match precondition {
+        Precondition::None if reshard.is_some_and(|r| r.blind_writes_skip_markers) => {
+            Absent::IsSettled
+        }
+        _ => Absent::IsMarked,
+    }
+}
+
+/// Nothing was sent, or nothing that a client could see, so there is no doubt about the outcome.
+fn out_of_time() -> Error {
+    Error::new(Code::DeadlineExceeded, "the time ran out before the write was sent")
 }
 
 fn refuse_random(placement: Placement, what_needs: &str) -> Result<(), Error> {

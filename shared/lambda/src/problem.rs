@@ -122,10 +122,6 @@ impl From<Error> for Problem {
 /// What is true of every request that was answered so, of reads and of writes.
 fn unavailable(code: Code) -> &'static str {
     match code {
-        Code::Resharding => {
-            "the collection is being resharded in a way that this version cannot follow; send the \
-             request again later"
-        }
         Code::DeadlineExceeded => {
             "the time for the request ran out before it was done; send it again"
         }

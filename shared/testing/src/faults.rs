@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dynashard_core::ports::{
     BatchPage, Consistency, Dated, ItemStore, MetadataStore, ReshardingPage, ShardPage, ShardQuery,
-    StoreError, Write,
+    StoreError, Transfer, Transferred, Write,
 };
-use dynashard_core::{CollectionMetadata, StoredItem, Throttle};
+use dynashard_core::{CollectionMetadata, Job, StoredItem, Throttle};
 use dynashard_keys::{PartitionKey, PhysicalKey, PhysicalPartitionKey};
 
 /// A store that fails as it is told. Clones follow the same script.
@@ -24,6 +24,10 @@ pub enum Operation {
     Get,
     /// [`ItemStore::write`]
     Write,
+    /// [`ItemStore::get_both`]
+    GetBoth,
+    /// [`ItemStore::transfer`]
+    Transfer,
     /// [`ItemStore::batch_get`]
     BatchGet,
     /// [`ItemStore::query`]
@@ -34,6 +38,14 @@ pub enum Operation {
     MetadataCreate,
     /// [`MetadataStore::update`]
     MetadataUpdate,
+    /// [`MetadataStore::begin`]
+    Begin,
+    /// [`MetadataStore::job`]
+    JobGet,
+    /// [`MetadataStore::save_job`]
+    JobSave,
+    /// [`MetadataStore::remove_job`]
+    JobRemove,
     /// [`MetadataStore::resharding`]
     MetadataQuery,
 }
@@ -162,6 +174,21 @@ impl<S> Faulty<S> {
         }
     }
 
+    async fn perform_at_both<T>(
+        &self,
+        operation: Operation,
+        [one, other]: [&PhysicalKey; 2],
+        request: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let request = async {
+            if self.is_throttled(&one.partition) || self.is_throttled(&other.partition) {
+                return Err(StoreError::Throttled(Throttle::unknown()));
+            }
+            request.await
+        };
+        self.perform(operation, request).await
+    }
+
     async fn perform_at<T>(
         &self,
         operation: Operation,
@@ -190,6 +217,18 @@ impl<S: ItemStore> ItemStore for Faulty<S> {
 
     async fn write(&self, write: &Write) -> Result<(), StoreError> {
         self.perform_at(Operation::Write, &write.key.partition, self.store.write(write)).await
+    }
+
+    async fn get_both(
+        &self,
+        keys: [&PhysicalKey; 2],
+    ) -> Result<[Option<StoredItem>; 2], StoreError> {
+        self.perform_at_both(Operation::GetBoth, keys, self.store.get_both(keys)).await
+    }
+
+    async fn transfer(&self, transfer: &Transfer) -> Result<Transferred, StoreError> {
+        let homes = [&transfer.old, &transfer.new];
+        self.perform_at_both(Operation::Transfer, homes, self.store.transfer(transfer)).await
     }
 
     async fn batch_get(
@@ -233,6 +272,28 @@ impl<S: MetadataStore> MetadataStore for Faulty<S> {
         next: &CollectionMetadata,
     ) -> Result<Dated<()>, StoreError> {
         self.perform(Operation::MetadataUpdate, self.store.update(seen, next)).await
+    }
+
+    async fn job(&self, partition: &PartitionKey) -> Result<Dated<Option<Job>>, StoreError> {
+        self.perform(Operation::JobGet, self.store.job(partition)).await
+    }
+
+    async fn begin(
+        &self,
+        seen: &CollectionMetadata,
+        next: &CollectionMetadata,
+        seen_job: Option<&Job>,
+        job: &Job,
+    ) -> Result<Dated<()>, StoreError> {
+        self.perform(Operation::Begin, self.store.begin(seen, next, seen_job, job)).await
+    }
+
+    async fn save_job(&self, seen: &Job, next: &Job) -> Result<Dated<()>, StoreError> {
+        self.perform(Operation::JobSave, self.store.save_job(seen, next)).await
+    }
+
+    async fn remove_job(&self, seen: &Job) -> Result<(), StoreError> {
+        self.perform(Operation::JobRemove, self.store.remove_job(seen)).await
     }
 
     async fn resharding(&self, after: Option<&PartitionKey>) -> Result<ReshardingPage, StoreError> {

@@ -2,10 +2,11 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dynashard_core::ports::{
-    Action, BatchPage, Clock, Consistency, Dated, ItemStore, MAX_KEYS_PER_BATCH_GET, MetadataStore,
-    ReshardingPage, ShardPage, ShardQuery, SortRange, StoreError, Write,
+    Action, Arrival, BatchPage, Clock, Consistency, Dated, ItemStore, MAX_KEYS_PER_BATCH_GET,
+    MetadataStore, ReshardingPage, ShardPage, ShardQuery, SortRange, StoreError, Transfer,
+    Transferred, Write,
 };
-use dynashard_core::{CollectionMetadata, Phase, StoredItem, TableSchema, Throttle};
+use dynashard_core::{CollectionMetadata, Generation, Job, StoredItem, TableSchema, Throttle};
 use dynashard_keys::{
     Number, PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey, SortKeyType,
 };
@@ -37,6 +38,7 @@ pub struct MemoryStore {
 struct State {
     shards: BTreeMap<PhysicalPartitionKey, BTreeMap<SortKey, StoredItem>>,
     metadata: BTreeMap<PartitionKey, CollectionMetadata>,
+    jobs: BTreeMap<PartitionKey, Job>,
     page_items: usize,
     page_bytes: usize,
     unprocessed_keys: usize,
@@ -51,6 +53,10 @@ pub struct Requests {
     pub gets: u64,
     /// `PutItem` and `DeleteItem` on the main table, those whose condition failed included.
     pub writes: u64,
+    /// `TransactGetItems` of two items of the main table.
+    pub gets_of_both: u64,
+    /// `TransactWriteItems` on two items of the main table, cancelled ones included.
+    pub transfers: u64,
     /// `BatchGetItem`.
     pub batch_gets: u64,
     /// `Query`.
@@ -61,6 +67,10 @@ pub struct Requests {
     pub metadata_creates: u64,
     /// `UpdateItem` on the metadata table, those whose condition failed included.
     pub metadata_updates: u64,
+    /// `TransactWriteItems` on the metadata table, cancelled ones included.
+    pub begins: u64,
+    /// `GetItem`, `PutItem` and `DeleteItem` on jobs.
+    pub jobs: u64,
     /// `Query` on the index of the metadata table.
     pub metadata_queries: u64,
 }
@@ -71,15 +81,20 @@ impl Requests {
         let Self {
             gets,
             writes,
+            gets_of_both,
+            transfers,
             batch_gets,
             queries,
             metadata_gets,
             metadata_creates,
             metadata_updates,
+            begins,
+            jobs,
             metadata_queries,
         } = self;
-        let items = gets + writes + batch_gets + queries;
-        items + metadata_gets + metadata_creates + metadata_updates + metadata_queries
+        let items = gets + writes + gets_of_both + transfers + batch_gets + queries;
+        let metadata = metadata_gets + metadata_creates + metadata_updates + metadata_queries;
+        items + metadata + begins + jobs
     }
 }
 
@@ -89,6 +104,7 @@ impl MemoryStore {
         let state = State {
             shards: BTreeMap::new(),
             metadata: BTreeMap::new(),
+            jobs: BTreeMap::new(),
             page_items: usize::MAX,
             page_bytes: PAGE_BYTES,
             unprocessed_keys: 0,
@@ -148,6 +164,20 @@ impl MemoryStore {
     /// The metadata item of a collection.
     pub fn stored_metadata(&self, partition: &PartitionKey) -> Option<CollectionMetadata> {
         self.lock().metadata.get(partition).cloned()
+    }
+
+    /// The job of a collection's reshard.
+    pub fn stored_job(&self, partition: &PartitionKey) -> Option<Job> {
+        self.lock().jobs.get(partition).cloned()
+    }
+
+    /// Puts a job in place of what is there, or takes it away, as somebody would by hand.
+    pub fn place_job(&self, partition: &PartitionKey, job: Option<Job>) {
+        let jobs = &mut self.lock().jobs;
+        match job {
+            Some(job) => jobs.insert(partition.clone(), job),
+            None => jobs.remove(partition),
+        };
     }
 
     /// The requests since the store was made.
@@ -268,6 +298,49 @@ impl ItemStore for MemoryStore {
         Ok(())
     }
 
+    async fn get_both(
+        &self,
+        keys: [&PhysicalKey; 2],
+    ) -> Result<[Option<StoredItem>; 2], StoreError> {
+        let mut state = self.lock();
+        state.requests.gets_of_both += 1;
+        for key in keys {
+            self.check_sort_key(&key.sort)?;
+        }
+        Ok(keys.map(|key| state.stored(key).cloned()))
+    }
+
+    async fn transfer(&self, transfer: &Transfer) -> Result<Transferred, StoreError> {
+        if !transfer.lease.is_live(self.clock.now()) {
+            return Err(StoreError::LeaseExpired);
+        }
+        let mut state = self.lock();
+        state.requests.transfers += 1;
+        let Transfer { old, new, arrival, .. } = transfer;
+        if old == new {
+            return reject("an item twice in one transaction");
+        }
+        let at_new = state.stored(new);
+        if !transfer.new_condition().holds(at_new) {
+            return Ok(Transferred::Refused { at_new: at_new.cloned().map(Box::new) });
+        }
+        if !transfer.old_condition().holds(state.stored(old)) {
+            return Ok(Transferred::Refused { at_new: None });
+        }
+        let mut put = |key: &PhysicalKey, item: StoredItem| {
+            let shard = state.shards.entry(key.partition.clone()).or_default();
+            shard.insert(key.sort.clone(), item);
+        };
+        if let Arrival::Copy(item) = arrival {
+            if self.stored_bytes(&new.partition, &new.sort, item) > ITEM_BYTES {
+                return reject("an item of more than 400 KB");
+            }
+            put(new, item.clone());
+        }
+        put(old, transfer.marker());
+        Ok(Transferred::Done)
+    }
+
     async fn batch_get(
         &self,
         keys: &[PhysicalKey],
@@ -373,13 +446,61 @@ impl MetadataStore for MemoryStore {
     ) -> Result<Dated<()>, StoreError> {
         let mut state = self.lock();
         state.requests.metadata_updates += 1;
-        let lock = |metadata: &CollectionMetadata| (metadata.rev, metadata.last_updated_secs);
         let existing = state.metadata.get_mut(&seen.partition);
-        let Some(existing) = existing.filter(|existing| lock(existing) == lock(seen)) else {
+        let Some(existing) = existing.filter(|existing| lock_of(existing) == lock_of(seen)) else {
             return Err(StoreError::ConditionFailed { existing: None });
         };
         existing.clone_from(next);
         Ok(Dated { value: (), server_secs: self.clock.now().server_secs })
+    }
+
+    async fn job(&self, partition: &PartitionKey) -> Result<Dated<Option<Job>>, StoreError> {
+        let mut state = self.lock();
+        state.requests.jobs += 1;
+        let value = state.jobs.get(partition).cloned();
+        Ok(Dated { value, server_secs: self.clock.now().server_secs })
+    }
+
+    async fn begin(
+        &self,
+        seen: &CollectionMetadata,
+        next: &CollectionMetadata,
+        seen_job: Option<&Job>,
+        job: &Job,
+    ) -> Result<Dated<()>, StoreError> {
+        let mut state = self.lock();
+        state.requests.begins += 1;
+        let partition = &seen.partition;
+        let job_is_as_seen = state.jobs.get(partition).map(lock_of_job) == seen_job.map(lock_of_job);
+        let existing = state.metadata.get_mut(partition);
+        let existing = existing.filter(|existing| lock_of(existing) == lock_of(seen));
+        let Some(existing) = existing.filter(|_| job_is_as_seen) else {
+            return Err(StoreError::ConditionFailed { existing: None });
+        };
+        existing.clone_from(next);
+        state.jobs.insert(partition.clone(), job.clone());
+        Ok(Dated { value: (), server_secs: self.clock.now().server_secs })
+    }
+
+    async fn save_job(&self, seen: &Job, next: &Job) -> Result<Dated<()>, StoreError> {
+        let mut state = self.lock();
+        state.requests.jobs += 1;
+        let existing = state.jobs.get_mut(&seen.partition);
+        let Some(existing) = existing.filter(|job| lock_of_job(job) == lock_of_job(seen)) else {
+            return Err(StoreError::ConditionFailed { existing: None });
+        };
+        existing.clone_from(next);
+        Ok(Dated { value: (), server_secs: self.clock.now().server_secs })
+    }
+
+    async fn remove_job(&self, seen: &Job) -> Result<(), StoreError> {
+        let mut state = self.lock();
+        state.requests.jobs += 1;
+        if state.jobs.get(&seen.partition).map(lock_of_job) != Some(lock_of_job(seen)) {
+            return Err(StoreError::ConditionFailed { existing: None });
+        }
+        state.jobs.remove(&seen.partition);
+        Ok(())
     }
 
     async fn resharding(&self, after: Option<&PartitionKey>) -> Result<ReshardingPage, StoreError> {
@@ -395,11 +516,21 @@ impl MetadataStore for MemoryStore {
             next: next.map(|metadata| metadata.partition.clone()),
             partitions: page
                 .into_iter()
-                .filter(|metadata| metadata.phase != Phase::Stable)
+                .filter(|metadata| metadata.needs_rebalancing())
                 .map(|metadata| metadata.partition.clone())
                 .collect(),
         })
     }
+}
+
+/// What must be as seen for a metadata item to be changed.
+fn lock_of(metadata: &CollectionMetadata) -> (u64, u64) {
+    (metadata.rev, metadata.last_updated_secs)
+}
+
+/// The same of a job.
+fn lock_of_job(job: &Job) -> (Generation, u64) {
+    (job.generation, job.rev)
 }
 
 fn reject<T>(what: &str) -> Result<T, StoreError> {

@@ -33,8 +33,8 @@ const MAX_TEXT_BYTES: usize = 6 * 1_024 * 1_024;
 /// A decoded cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cursor {
-    /// Of an ordered query: everything up to this sort key, in the query's direction, was returned.
-    /// Any shard count can resume it.
+    /// Of an ordered query, and of any that was read while a reshard moved items: everything up to
+    /// this sort key, in the query's direction, was returned. Any shard count can resume it.
     Watermark(SortKey),
     /// Of the other strategies: where each shard goes on. Good for one layout.
     Positions {
@@ -134,14 +134,14 @@ impl Cursor {
         // refused by DynamoDB.
         let reachable = |key: &SortKey| key.is(sort_keys) && query.range.contains(key);
         let fits = match (&cursor, query.strategy) {
-            (Self::Watermark(key), Strategy::Ordered) => reachable(key),
+            (Self::Watermark(key), Strategy::Ordered | Strategy::Parallel) => reachable(key),
             (Self::Positions { positions, .. }, Strategy::Parallel) => {
                 positions.iter().all(|position| match position {
                     Position::After(key) => reachable(key),
                     Position::Start | Position::End => true,
                 })
             }
-            _ => false,
+            (Self::Positions { .. }, Strategy::Ordered) => false,
         };
         if fits { Ok(cursor) } else { Err(damaged()) }
     }

@@ -8,6 +8,7 @@
 
 pub mod cursor;
 mod lanes;
+mod moving;
 mod ordered;
 mod parallel;
 
@@ -19,7 +20,7 @@ use dynashard_keys::{PartitionKey, ShardCount, SortKey, SortKeyType};
 use crate::directory::Known;
 use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore, SortRange};
 use crate::retry::Attempts;
-use crate::{Code, Deadline, Error, Reader, StoredItem};
+use crate::{Code, Deadline, Error, Reader, Reshard, StoredItem};
 use cursor::Cursor;
 
 /// The most items of one page.
@@ -222,6 +223,31 @@ impl From<Error> for Abandon {
     }
 }
 
+/// The reshard that moves items while the page is read, and where the page begins. All strategies
+/// read it in order then, so that one watermark says how far they have come.
+fn moving_from(
+    cursor: Option<&Cursor>,
+    known: &Known,
+) -> Result<Option<(Reshard, Option<SortKey>)>, Error> {
+    let Some(reshard) = known.metadata.reshard() else {
+        return Ok(None);
+    };
+    let start = match cursor {
+        None => None,
+        Some(Cursor::Watermark(key)) => Some(key.clone()),
+        Some(Cursor::Positions { .. }) => return Err(expired()),
+    };
+    Ok(Some((reshard, start)))
+}
+
+/// A cursor of positions is good for the layout that it was made under.
+fn expired() -> Error {
+    Error::new(
+        Code::CursorExpired,
+        "the collection was resharded since the last page; begin the query again",
+    )
+}
+
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
     /// Reads one page. A collection that was never written is an empty page with one shard.
     pub async fn query(
@@ -245,11 +271,14 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
                     consumed_rcu: 0.0,
                 });
             };
-            let page = match query.strategy {
-                Strategy::Ordered => {
+            let page = match (moving_from(cursor.as_ref(), &known)?, query.strategy) {
+                (Some((reshard, start)), _) => {
+                    self.moving_page(query, start, known, reshard, budget, deadline).await
+                }
+                (None, Strategy::Ordered) => {
                     self.ordered_page(query, cursor.as_ref(), known, budget, deadline).await
                 }
-                Strategy::Parallel => {
+                (None, Strategy::Parallel) => {
                     self.parallel_page(query, cursor.as_ref(), known, budget, deadline).await
                 }
             };

@@ -9,7 +9,6 @@ use super::lanes::Lane;
 use super::{Abandon, Cost, FAN_OUT, Page, PageBudget, Query, QueryPage};
 use crate::directory::Known;
 use crate::ports::{Clock, Entropy, ItemStore, MetadataStore};
-use crate::write::layout;
 use crate::{Code, Deadline, Reader};
 
 /// The head of a lane, ordered so that a [`BinaryHeap`] gives the next item of the query first.
@@ -39,7 +38,7 @@ impl PartialOrd for Head {
 ///
 /// A shard holds its share of the page, give or take its statistical spread: two standard
 /// deviations above the mean seldom run dry, and little is read in vain.
-fn lane_limit(wanted: usize, lanes: usize) -> u32 {
+pub(super) fn lane_limit(wanted: usize, lanes: usize) -> u32 {
     let integral = |n: usize| f64::from(u32::try_from(n.max(1)).unwrap_or(u32::MAX));
     let share = integral(wanted) / integral(lanes);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
@@ -62,7 +61,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
             Some(Cursor::Watermark(key)) => Position::After(key.clone()),
             _ => Position::Start,
         };
-        let shards = known.metadata.placement.shards(layout(&known)?.readable);
+        let shards = known.metadata.placement.shards(known.metadata.layout().readable);
         let mut lanes = shards.map(|shard| Lane::new(shard, start.clone())).collect::<Vec<_>>();
         let mut page = Page::new(query.limit, budget);
         let mut cost = Cost::default();
@@ -91,7 +90,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         Ok(QueryPage {
             items: page.items,
             cursor,
-            shards: layout(&known)?.readable,
+            shards: known.metadata.layout().readable,
             items_read: cost.items_read,
             consumed_rcu: cost.consumed_rcu,
         })

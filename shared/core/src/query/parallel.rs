@@ -7,7 +7,6 @@ use super::lanes::Lane;
 use super::{Abandon, Cost, FAN_OUT, Page, PageBudget, Query, QueryPage};
 use crate::directory::Known;
 use crate::ports::{Clock, Entropy, ItemStore, MetadataStore};
-use crate::write::layout;
 use crate::{Code, Deadline, Error, Reader};
 
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
@@ -75,7 +74,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         Ok(QueryPage {
             items: page.items,
             cursor,
-            shards: layout(&known)?.readable,
+            shards: known.metadata.layout().readable,
             items_read: cost.items_read,
             consumed_rcu: cost.consumed_rcu,
         })
@@ -85,15 +84,17 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
 /// The lanes as the page before left them.
 fn open(cursor: Option<&Cursor>, known: &Known) -> Result<Vec<Lane>, Error> {
     let metadata = &known.metadata;
-    let shards = metadata.placement.shards(layout(known)?.readable);
-    let Some(Cursor::Positions { generation, positions }) = cursor else {
-        return Ok(shards.map(|shard| Lane::new(shard, Position::Start)).collect());
+    let shards = metadata.placement.shards(known.metadata.layout().readable);
+    let (generation, positions) = match cursor {
+        None => return Ok(shards.map(|shard| Lane::new(shard, Position::Start)).collect()),
+        // The page before was read while a reshard moved items, and so in order.
+        Some(Cursor::Watermark(key)) => {
+            return Ok(shards.map(|shard| Lane::new(shard, Position::After(key.clone()))).collect());
+        }
+        Some(Cursor::Positions { generation, positions }) => (generation, positions),
     };
     if *generation != metadata.generation {
-        return Err(Error::new(
-            Code::CursorExpired,
-            "the collection was resharded since the last page; begin the query again",
-        ));
+        return Err(super::expired());
     }
     if positions.len() != shards.len() {
         return Err(Error::new(Code::BadCursor, "the cursor is damaged"));

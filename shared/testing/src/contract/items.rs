@@ -26,7 +26,7 @@ pub async fn what_was_put_is_read_back(fixture: &impl Fixture) {
     put(&key, stored.clone(), fixture).await;
     assert_eq!(get(&key, fixture).await, Some(stored));
 
-    let marker = marker(7, 0);
+    let marker = marker(7);
     put(&key, marker.clone(), fixture).await;
     assert_eq!(get(&key, fixture).await, Some(marker));
 }
@@ -159,7 +159,7 @@ pub async fn the_guard_refuses_a_lower_generation_and_returns_what_is_there(
     fixture: &impl Fixture,
 ) {
     let shard = shard("guard refuses", fixture);
-    for (n, there) in (0..).zip([item(6, 1), marker(6, 1)]) {
+    for (n, there) in (0..).zip([item(6, 1), marker(6)]) {
         let key = at(&shard, sort_key(n, fixture));
         put(&key, there.clone(), fixture).await;
         for action in [Action::Put(item(5, 2)), Action::Delete] {
@@ -177,17 +177,25 @@ pub async fn the_guard_refuses_a_lower_generation_and_returns_what_is_there(
 /// A marker counts as nothing, for puts and deletes.
 pub async fn expectations_hold_of_live_items_only(fixture: &impl Fixture) {
     let shard = shard("expectations", fixture);
-    let one = Expected::Version(Version::new(1));
+    let version = Version::new(1);
+    let one = Expected::Version(version);
+    let unchanged = |generation| Expected::Unchanged { version, generation };
+    let (now, before) = (Generation::new(1), Generation::default());
     // Whether the write happens where there is: nothing, version 1, version 2, a marker.
     let table = [
         (Expected::Any, [true, true, true, true]),
         (Expected::Absent, [true, false, false, true]),
         (Expected::Live, [false, true, true, false]),
         (one, [false, true, false, false]),
+        (unchanged(now), [false, true, false, false]),
+        (unchanged(before), [false, false, false, false]),
+        (Expected::LiveIn(now), [false, true, true, false]),
+        (Expected::LiveIn(before), [false, false, false, false]),
+        (Expected::Marker, [false, false, false, true]),
     ];
     let mut cases = 0;
     for (expected, happens) in table {
-        let states = [None, Some(item(1, 1)), Some(item(1, 2)), Some(marker(1, 1))];
+        let states = [None, Some(item(1, 1)), Some(item(1, 2)), Some(marker(1))];
         for (state, happens) in states.into_iter().zip(happens) {
             for action in [Action::Put(item(1, 3)), Action::Delete] {
                 let key = at(&shard, sort_key(cases, fixture));
@@ -248,7 +256,7 @@ pub async fn a_batch_read_finds_what_exists(fixture: &impl Fixture) {
     for n in 0..100 {
         let partition = partition("batch").at(ShardId::new(n % 3), separator);
         let key = at(&partition, sort_key(n, fixture));
-        let stored = if n % 7 == 0 { marker(1, 1) } else { item(1, u64::from(n)) };
+        let stored = if n % 7 == 0 { marker(1) } else { item(1, u64::from(n)) };
         if n % 2 == 0 {
             put(&key, stored.clone(), fixture).await;
             written.insert(key.clone(), stored);

@@ -35,6 +35,7 @@ pub async fn every_state_is_read_back(fixture: &impl Fixture) {
                     placement,
                     rev: u64::MAX - 1,
                     min_shards: count(4),
+                    has_markers: number_of_shards > ShardCount::ONE,
                 };
                 create(&metadata, fixture).await.expect("created");
                 assert_eq!(get(&partition, fixture).await, Some(metadata));
@@ -104,6 +105,9 @@ pub async fn the_index_lists_what_is_being_resharded(fixture: &impl Fixture) {
             CollectionMetadata::pre_sharded(partition(name), Placement::Jump, count(shards), 1);
         create(&CollectionMetadata { phase, ..created }, fixture).await.expect("created");
     }
+    let left = CollectionMetadata::first_write(partition("index markers"), Placement::Jump, 1);
+    let left = CollectionMetadata { has_markers: true, ..left };
+    create(&left, fixture).await.expect("created");
     let mut found = Vec::new();
     let mut after = None;
     loop {
@@ -116,7 +120,7 @@ pub async fn the_index_lists_what_is_being_resharded(fixture: &impl Fixture) {
     }
     found.retain(|partition| partition.as_str().contains("index "));
     found.sort();
-    assert_eq!(found, [partition("index forward"), partition("index move")]);
+    assert_eq!(found, [partition("index forward"), partition("index markers"), partition("index move")]);
 }
 
 /// A store whose server tells the time passes it on: leases are counted by it.

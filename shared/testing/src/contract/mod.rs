@@ -20,6 +20,7 @@ use dynashard_keys::{
 pub mod items;
 pub mod metadata;
 pub mod queries;
+pub mod reshard;
 
 /// Two stores over empty tables.
 pub trait Fixture: Sync {
@@ -85,7 +86,14 @@ macro_rules! contract_suite {
             metadata::a_collection_is_created_once,
             metadata::a_change_is_made_where_the_metadata_is_as_seen,
             metadata::the_index_lists_what_is_being_resharded,
-            metadata::answers_carry_the_servers_time
+            metadata::answers_carry_the_servers_time,
+            reshard::an_item_changes_its_home_in_one_step,
+            reshard::what_is_not_as_seen_is_not_moved,
+            reshard::a_late_copy_gives_way,
+            reshard::nothing_is_moved_after_the_lease,
+            reshard::two_items_are_read_at_one_moment,
+            reshard::a_reshard_begins_with_its_job,
+            reshard::a_job_is_changed_where_it_is_as_seen
         }
     };
 }
@@ -132,8 +140,8 @@ fn item(generation: u64, version: u64) -> StoredItem {
     }
 }
 
-fn marker(generation: u64, version: u64) -> StoredItem {
-    StoredItem { attributes: Attributes::new(), forwarded: true, ..item(generation, version) }
+fn marker(generation: u64) -> StoredItem {
+    StoredItem::marker(Generation::new(generation))
 }
 
 fn guarded(

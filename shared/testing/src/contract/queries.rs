@@ -182,7 +182,7 @@ pub async fn a_page_says_what_it_read_and_paid(fixture: &impl Fixture) {
     for n in 1..=6 {
         put(&at(&shard, sort_key(n, fixture)), sized(1_600), fixture).await;
     }
-    put(&at(&shard, sort_key(7, fixture)), marker(1, 1), fixture).await;
+    put(&at(&shard, sort_key(7, fixture)), marker(1), fixture).await;
     for (limit, items_read, rcu) in [(100, 7, 3.0), (2, 2, 1.0)] {
         for (consistency, price) in [(Consistency::Strong, 1.0), (Consistency::Eventual, 0.5)] {
             let page = page(&ShardQuery { limit, consistency, ..all(&shard) }, fixture).await;

@@ -1,0 +1,162 @@
+//! How the job of a reshard lies in the metadata table.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use dynashard_core::ports::StoreError;
+use dynashard_core::{Generation, Job, ServerTime, ShardRange};
+use dynashard_keys::{PartitionKey, RESERVED_PREFIX, ShardCount, ShardId, SortKey, SortKeyType};
+
+use crate::attributes::{number, sort_key};
+
+/// The top-level attributes of a job item beside its key: what conditions and the stream's filter
+/// look at, and a map of all the rest. Must be kept stable.
+pub(crate) const GENERATION: &str = "generation";
+pub(crate) const REV: &str = "rev";
+const SLICE: &str = "slice";
+const JOB: &str = "job";
+
+/// The key of the job of a collection's reshard, as text. No client can use it for a collection.
+pub(crate) fn job_key(partition: &PartitionKey) -> String {
+    format!("{RESERVED_PREFIX}job#{partition}")
+}
+
+/// The whole item without its key.
+pub(crate) fn encode(job: &Job) -> HashMap<String, AttributeValue> {
+    let shard = |shard: ShardId| number(u64::from(shard.get()));
+    let count = |count: ShardCount| number(u64::from(count.get()));
+    let mut fields = HashMap::from([
+        ("from".to_owned(), count(job.from)),
+        ("to".to_owned(), count(job.to)),
+        ("started".to_owned(), number(job.started_secs)),
+        ("closing".to_owned(), AttributeValue::Bool(job.closing)),
+        ("scan".to_owned(), number(u64::from(job.scan))),
+        ("marked_first".to_owned(), shard(job.marked.first)),
+        ("marked_last".to_owned(), shard(job.marked.last)),
+        ("items_moved".to_owned(), number(job.items_moved)),
+    ]);
+    let times = [
+        ("forward_seen", job.forward_seen),
+        ("move_seen", job.move_seen),
+        ("scanned", job.scanned),
+        ("closed_seen", job.closed_seen),
+    ];
+    let known = times.into_iter().filter_map(|(name, at)| Some((name.to_owned(), number(at?.0))));
+    fields.extend(known);
+    fields.extend(job.then.map(|then| ("then".to_owned(), count(then))));
+    if !job.done.is_empty() {
+        let done = job.done.iter().map(ShardId::to_string).collect();
+        fields.insert("done".to_owned(), AttributeValue::Ns(done));
+    }
+    let under_way = job.under_way.iter().map(|(shard, sort)| (shard.to_string(), sort_key(sort)));
+    fields.insert("under_way".to_owned(), AttributeValue::M(under_way.collect()));
+    let slice = if job.yielded { "yielded" } else { "running" };
+    HashMap::from([
+        (GENERATION.to_owned(), number(job.generation.get())),
+        (REV.to_owned(), number(job.rev)),
+        (SLICE.to_owned(), AttributeValue::S(slice.to_owned())),
+        (JOB.to_owned(), AttributeValue::M(fields)),
+    ])
+}
+
+/// Reads a job item, and says which field of it is wrong.
+pub(crate) fn decode(
+    partition: &PartitionKey,
+    item: &HashMap<String, AttributeValue>,
+) -> Result<Job, StoreError> {
+    let whole = Fields { partition, fields: item };
+    let Some(AttributeValue::M(fields)) = item.get(JOB) else {
+        return Err(whole.wrong(JOB, "is missing or no map"));
+    };
+    let fields = Fields { partition, fields };
+    let shard_text = |field: &str, text: &str| {
+        text.parse()
+            .map(ShardId::new)
+            .map_err(|_| fields.wrong(field, &format!("{text:?} is no shard")))
+    };
+    let done = match fields.fields.get("done") {
+        None => Ok(Vec::new()),
+        Some(AttributeValue::Ns(done)) => {
+            done.iter().map(|text| shard_text("done", text)).collect::<Result<Vec<_>, _>>()
+        }
+        Some(_) => Err(fields.wrong("done", "is no set of numbers")),
+    }?;
+    let Some(AttributeValue::M(positions)) = fields.fields.get("under_way") else {
+        return Err(fields.wrong("under_way", "is missing or no map"));
+    };
+    let under_way = positions.iter().map(|(shard, sort)| {
+        let sort = match sort {
+            AttributeValue::S(text) => SortKey::parse(text, SortKeyType::String),
+            AttributeValue::N(text) => SortKey::parse(text, SortKeyType::Number),
+            _ => return Err(fields.wrong("under_way", "holds what is no sort key")),
+        };
+        let sort = sort.map_err(|error| fields.wrong("under_way", &error.to_string()))?;
+        Ok((shard_text("under_way", shard)?, sort))
+    });
+    let under_way = under_way.collect::<Result<_, _>>()?;
+    let time = |field: &str| Ok::<_, StoreError>(fields.optional(field)?.map(ServerTime));
+    Ok(Job {
+        partition: partition.clone(),
+        generation: Generation::new(whole.required(GENERATION)?),
+        rev: whole.required(REV)?,
+        from: fields.count("from")?,
+        to: fields.count("to")?,
+        then: fields.optional("then")?.map(|_| fields.count("then")).transpose()?,
+        started_secs: fields.required("started")?,
+        forward_seen: time("forward_seen")?,
+        move_seen: time("move_seen")?,
+        closing: match fields.fields.get("closing") {
+            Some(AttributeValue::Bool(closing)) => *closing,
+            _ => return Err(fields.wrong("closing", "is missing or no boolean")),
+        },
+        scan: fields.small("scan")?,
+        done: done.into_iter().collect(),
+        under_way,
+        scanned: time("scanned")?,
+        closed_seen: time("closed_seen")?,
+        marked: ShardRange {
+            first: ShardId::new(fields.small("marked_first")?),
+            last: ShardId::new(fields.small("marked_last")?),
+        },
+        items_moved: fields.required("items_moved")?,
+        yielded: match item.get(SLICE) {
+            Some(AttributeValue::S(slice)) => slice == "yielded",
+            _ => return Err(whole.wrong(SLICE, "is missing or no string")),
+        },
+    })
+}
+
+struct Fields<'a> {
+    partition: &'a PartitionKey,
+    fields: &'a HashMap<String, AttributeValue>,
+}
+
+impl Fields<'_> {
+    fn wrong(&self, field: &str, why: &str) -> StoreError {
+        let Self { partition, .. } = self;
+        StoreError::Corrupt(format!("the job item of {partition:?} is damaged: {field}: {why}"))
+    }
+
+    fn optional(&self, field: &str) -> Result<Option<u64>, StoreError> {
+        match self.fields.get(field) {
+            None => Ok(None),
+            Some(AttributeValue::N(text)) => text
+                .parse()
+                .map(Some)
+                .map_err(|_| self.wrong(field, &format!("{text} is no whole number"))),
+            Some(_) => Err(self.wrong(field, "is no number")),
+        }
+    }
+
+    fn required(&self, field: &str) -> Result<u64, StoreError> {
+        self.optional(field)?.ok_or_else(|| self.wrong(field, "is missing"))
+    }
+
+    fn small(&self, field: &str) -> Result<u32, StoreError> {
+        u32::try_from(self.required(field)?).map_err(|_| self.wrong(field, "is too large"))
+    }
+
+    fn count(&self, field: &str) -> Result<ShardCount, StoreError> {
+        ShardCount::new(self.small(field)?).map_err(|e| self.wrong(field, &e.to_string()))
+    }
+}

@@ -1,0 +1,187 @@
+use std::collections::BTreeMap;
+
+use dynashard_keys::{ItemKey, ShardId, SortKey};
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+
+use super::cursor::{Cursor, Position};
+use super::ordered::lane_limit;
+use super::{Abandon, Cost, FAN_OUT, Page, PageBudget, Query, QueryPage};
+use crate::directory::Known;
+use crate::metadata::Reshard;
+use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore, ShardPage};
+use crate::read::is_marker_of;
+use crate::{Code, Deadline, Error, Reader, StoredItem};
+
+/// What one window of the sort keys holds: everything behind the watermark of the last one, up to
+/// what both waves have covered.
+struct Window {
+    items: BTreeMap<SortKey, StoredItem>,
+    /// What is covered; `None` for all that is left.
+    watermark: Option<SortKey>,
+}
+
+/// One wave's pages, in the order of its shards.
+type Wave = Vec<(ShardId, ShardPage)>;
+
+impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
+    /// Reads a page while a reshard moves items (protocol: "Queries").
+    ///
+    /// It goes window by window: the sources first, then the destinations, both from the same sort
+    /// key, and only what both have covered counts. So an item that moves meanwhile is met in one of
+    /// them or in both, or a marker says that it has to be asked for.
+    pub(super) async fn moving_page(
+        &self,
+        query: &Query,
+        start: Option<SortKey>,
+        mut known: Known,
+        reshard: Reshard,
+        budget: PageBudget<'_>,
+        deadline: Deadline,
+    ) -> Result<QueryPage, Abandon> {
+        let query = &Query { consistency: Consistency::Strong, ..query.clone() };
+        let mut page = Page::new(query.limit, budget);
+        let mut cost = Cost::default();
+        let mut watermark = start;
+        let more = 'page: loop {
+            let wanted = page.limit.saturating_sub(page.items.len());
+            let from = watermark.as_ref();
+            let window =
+                self.window(query, from, wanted, &known, reshard, &mut cost, deadline).await;
+            let window = match window {
+                Ok(window) => window,
+                // What was merged so far is exact; the rest is for another page.
+                Err(Abandon::Failed(error))
+                    if error.code() == Code::DeadlineExceeded && !page.items.is_empty() =>
+                {
+                    break true;
+                }
+                Err(abandon) => return Err(abandon),
+            };
+            if !known.lease.is_live(self.clock().now()) {
+                // The window is thrown away, and read again under the same layout or not at all.
+                known = self.renewed(&known, deadline).await?;
+                continue;
+            }
+            let Window { items, watermark: covered } = window;
+            let mut items = items.into_iter().collect::<Vec<_>>();
+            if !query.ascending {
+                items.reverse();
+            }
+            for (key, item) in items {
+                if page.is_full() || !page.admits(&key, &item) {
+                    break 'page true;
+                }
+                watermark = Some(key.clone());
+                page.push(key, item);
+            }
+            let Some(covered) = covered else {
+                break false;
+            };
+            watermark = Some(covered);
+            if page.is_full() {
+                break true;
+            }
+        };
+        let cursor = watermark.filter(|_| more).map(|key| Cursor::Watermark(key).encode(query));
+        Ok(QueryPage {
+            items: page.items,
+            cursor,
+            shards: known.metadata.layout().readable,
+            items_read: cost.items_read,
+            consumed_rcu: cost.consumed_rcu,
+        })
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a window is a part of a page's one function")]
+    async fn window(
+        &self,
+        query: &Query,
+        start: Option<&SortKey>,
+        wanted: usize,
+        known: &Known,
+        reshard: Reshard,
+        cost: &mut Cost,
+        deadline: Deadline,
+    ) -> Result<Window, Abandon> {
+        let shards = reshard.sources().len() + reshard.destinations().len();
+        let limit = lane_limit(wanted, shards);
+        let sources = self.wave(query, reshard.sources(), start, limit, deadline).await?;
+        let destinations = self.wave(query, reshard.destinations(), start, limit, deadline).await?;
+        let waves = || sources.iter().chain(&destinations);
+        for (_, page) in waves() {
+            cost.items_read += page.items_read;
+            cost.consumed_rcu += page.consumed_rcu;
+            let generation = known.metadata.generation;
+            if page.items.iter().any(|(_, item)| item.generation > generation) {
+                return Err(Abandon::Redo);
+            }
+        }
+        let ends = waves().filter_map(|(_, page)| page.next.clone());
+        let watermark = if query.ascending { ends.min() } else { ends.max() };
+        let is_covered = |key: &SortKey| match &watermark {
+            None => true,
+            Some(watermark) if query.ascending => key <= watermark,
+            Some(watermark) => key >= watermark,
+        };
+
+        let mut items = BTreeMap::new();
+        let mut moved = BTreeMap::new();
+        for (shard, page) in sources {
+            for (sort, item) in page.items.into_iter().filter(|(sort, _)| is_covered(sort)) {
+                let key = ItemKey::new(query.partition.clone(), sort.clone());
+                if is_marker_of(&item, known) {
+                    moved.insert(sort, (shard, key));
+                } else if item.is_live() && reshard.may_hold(&key, shard) {
+                    items.insert(sort, item);
+                }
+            }
+        }
+        // The destination wins.
+        for (shard, page) in destinations {
+            for (sort, item) in page.items.into_iter().filter(|(sort, _)| is_covered(sort)) {
+                let key = ItemKey::new(query.partition.clone(), sort.clone());
+                if item.is_live() && reshard.may_hold(&key, shard) {
+                    items.insert(sort, item);
+                }
+            }
+        }
+        // An item whose marker is visible and whose copy is not: the transaction is half visible, or
+        // the item was deleted at its new home.
+        moved.retain(|sort, _| !items.contains_key(sort));
+        let separator = self.directory().settings().schema.separator;
+        let lookups = moved.into_iter().map(|(sort, (shard, key))| async move {
+            let new = key.at(reshard.new_home(&key), separator);
+            let found = self.get_both(new, key.at(shard, separator), deadline).await?;
+            Ok::<_, Error>((sort, found))
+        });
+        let lookups = lookups.collect::<Vec<_>>();
+        let found = stream::iter(lookups).buffer_unordered(FAN_OUT).try_collect::<Vec<_>>().await?;
+        for (sort, found) in found {
+            if found.iter().any(|item| item.generation > known.metadata.generation) {
+                return Err(Abandon::Redo);
+            }
+            items.extend(found.into_iter().find(StoredItem::is_live).map(|item| (sort, item)));
+        }
+        Ok(Window { items, watermark })
+    }
+
+    async fn wave(
+        &self,
+        query: &Query,
+        shards: impl Iterator<Item = ShardId>,
+        start: Option<&SortKey>,
+        limit: u32,
+        deadline: Deadline,
+    ) -> Result<Wave, Error> {
+        let next = start.map_or(Position::Start, |key| Position::After(key.clone()));
+        let requests = shards.map(|shard| {
+            let next = &next;
+            async move {
+                let page = self.lane_page(query, shard, next, limit, deadline).await?;
+                Ok((shard, page))
+            }
+        });
+        let requests = requests.collect::<Vec<_>>();
+        stream::iter(requests).buffered(FAN_OUT).try_collect().await
+    }
+}

@@ -1,0 +1,191 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use dynashard_keys::{PartitionKey, ShardCount, ShardId, SortKey};
+
+use crate::Generation;
+use crate::metadata::Reshard;
+
+/// What a reshard waits for and how far it has come, in an item of its own beside the metadata, so
+/// that readers never pay for it (protocol: "Job item").
+///
+/// Nothing that a controller waits for is held in its memory only: one that is killed every few
+/// seconds still closes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Job {
+    /// The logical partition key.
+    pub partition: PartitionKey,
+    /// The generation of the reshard.
+    pub generation: Generation,
+    /// The optimistic lock: every change of this item raises it.
+    pub rev: u64,
+    /// The old count.
+    pub from: ShardCount,
+    /// The new count.
+    pub to: ShardCount,
+    /// The count to go on to when this reshard has closed, if the operator has turned it round.
+    pub then: Option<ShardCount>,
+    /// When the reshard was begun, in epoch seconds of the wall clock; for reports.
+    pub started_secs: u64,
+    /// When a strong read first saw `forward`.
+    pub forward_seen: Option<ServerTime>,
+    /// When a strong read first saw `move`.
+    pub move_seen: Option<ServerTime>,
+    /// Whether the scan began when no request from before `move` could be executed any more.
+    pub closing: bool,
+    /// The number of the scan, from 1.
+    pub scan: u32,
+    /// Source shards that the scan, or the removal of markers, has come to the end of.
+    pub done: BTreeSet<ShardId>,
+    /// Source shards that are under way, and the last sort key that is behind each.
+    pub under_way: BTreeMap<ShardId, SortKey>,
+    /// When the closing scan had come to its end.
+    pub scanned: Option<ServerTime>,
+    /// When a strong read first saw the reshard closed.
+    pub closed_seen: Option<ServerTime>,
+    /// The shards that may hold markers: those that items left, and what the removal of an earlier
+    /// reshard's had not come to.
+    pub marked: ShardRange,
+    /// Items moved so far, by all scans.
+    pub items_moved: u64,
+    /// Whether the controller that wrote this has stopped, so that the next slice may begin. The
+    /// stream passes only such changes on.
+    pub yielded: bool,
+}
+
+/// A second of DynamoDB's clock, from the `Date` of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServerTime(pub u64);
+
+impl ServerTime {
+    /// What has certainly passed since `earlier`: `Date` headers are cut to whole seconds, so two
+    /// that differ by n are only more than n - 1 seconds apart.
+    pub fn certainly_since(self, earlier: Self) -> Duration {
+        Duration::from_secs(self.0.saturating_sub(earlier.0).saturating_sub(1))
+    }
+
+    /// The earliest second at which `wait` has certainly passed since this one.
+    #[must_use]
+    pub fn plus(self, wait: Duration) -> Self {
+        let whole_secs = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+        Self(self.0.saturating_add(whole_secs).saturating_add(1))
+    }
+}
+
+/// A range of shards by index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ShardRange {
+    /// The first.
+    pub first: ShardId,
+    /// The last, included.
+    pub last: ShardId,
+}
+
+impl ShardRange {
+    /// The range from the first of these shards to the last, of which there is one at least.
+    fn spanning(shards: impl Iterator<Item = ShardId> + Clone) -> Self {
+        let zero = ShardId::new(0);
+        Self {
+            first: shards.clone().min().unwrap_or(zero),
+            last: shards.max().unwrap_or(zero),
+        }
+    }
+
+    /// The smallest range that holds both.
+    #[must_use]
+    fn with(self, other: Self) -> Self {
+        Self { first: self.first.min(other.first), last: self.last.max(other.last) }
+    }
+
+    /// Each of the shards.
+    pub fn shards(self) -> impl ExactSizeIterator<Item = ShardId> + Clone {
+        (self.first.get()..self.last.get() + 1).map(ShardId::new)
+    }
+}
+
+impl Job {
+    /// The job of a reshard that begins. `before` is the job of the one before, if the markers of
+    /// that are not removed yet.
+    pub(crate) fn new(
+        partition: PartitionKey,
+        generation: Generation,
+        reshard: &Reshard,
+        before: Option<&Self>,
+        now_secs: u64,
+    ) -> Self {
+        let sources = ShardRange::spanning(reshard.sources());
+        Self {
+            partition,
+            generation,
+            rev: before.map_or(1, |before| before.rev + 1),
+            from: reshard.from,
+            to: reshard.to,
+            then: None,
+            started_secs: now_secs,
+            forward_seen: None,
+            move_seen: None,
+            closing: false,
+            scan: 1,
+            done: BTreeSet::new(),
+            under_way: BTreeMap::new(),
+            scanned: None,
+            closed_seen: None,
+            marked: before.map_or(sources, |before| sources.with(before.marked)),
+            items_moved: 0,
+            yielded: false,
+        }
+    }
+
+    /// The job with a new scan begun.
+    #[must_use]
+    pub(crate) fn with_scan(&self, closing: bool) -> Self {
+        Self {
+            scan: self.scan + 1,
+            closing,
+            done: BTreeSet::new(),
+            under_way: BTreeMap::new(),
+            ..self.clone()
+        }
+    }
+
+    /// Up to `most` of these shards that the scan has to go on with, those under way first, each
+    /// with the last sort key behind it.
+    pub(crate) fn next_sources(
+        &self,
+        shards: impl Iterator<Item = ShardId>,
+        most: usize,
+    ) -> Vec<(ShardId, Option<SortKey>)> {
+        let under_way = self.under_way.iter().map(|(shard, sort)| (*shard, Some(sort.clone())));
+        let untouched = shards
+            .filter(|shard| !self.done.contains(shard) && !self.under_way.contains_key(shard))
+            .map(|shard| (shard, None));
+        under_way.chain(untouched).take(most).collect()
+    }
+
+    /// Notes how far the scan has come in one shard: behind this sort key, or to its end.
+    pub(crate) fn note(&mut self, shard: ShardId, last: Option<SortKey>) {
+        match last {
+            Some(last) => {
+                self.under_way.insert(shard, last);
+            }
+            None => {
+                self.under_way.remove(&shard);
+                self.done.insert(shard);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_dates_prove_a_second_less_than_they_differ_by() {
+        let wait = Duration::from_millis(6_050);
+        let seen = ServerTime(100);
+        assert_eq!(seen.plus(wait), ServerTime(108));
+        assert!(ServerTime(107).certainly_since(seen) < wait);
+        assert!(seen.plus(wait).certainly_since(seen) >= wait);
+    }
+}

@@ -1,0 +1,17 @@
+//! How a collection's shard count changes while its items are read and written (protocol:
+//! "Resharding").
+//!
+//! - [`settle`] is what both writers and the mover do to one item that changes its home.
+//! - [`Job`] is what a controller has to remember, and [`plan`] what is to be done next.
+//! - [`Pace`] is how fast the mover may go.
+
+mod job;
+mod mover;
+mod pace;
+mod plan;
+mod settle;
+
+pub use job::{Job, ServerTime, ShardRange};
+pub use pace::Pace;
+pub use plan::{NextStep, Waits, plan};
+pub(crate) use settle::{Absent, Homes, Unsettled, relocate, settle};

@@ -1,0 +1,327 @@
+use std::pin::pin;
+
+use dynashard_keys::{ItemKey, PartitionKey, ShardId, SortKey};
+use futures_util::future::try_join_all;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+
+use crate::directory::{Known, refusal};
+use crate::item::stored_bytes;
+use crate::metadata::Reshard;
+use crate::ports::{
+    Action, Clock, Condition, Consistency, Entropy, Expected, ItemStore, MetadataStore, ShardPage,
+    ShardQuery, SortRange, StoreError, Write,
+};
+use crate::rebalance::{Carried, Rebalancer};
+use crate::reshard::{Homes, Job, Unsettled, relocate};
+use crate::retry::{Attempts, within};
+use crate::{Code, Deadline, Error, StoredItem};
+
+/// How many source shards are worked on at once. Each is a partition of its own, so that together
+/// they carry more than one could.
+const SOURCES_AT_ONCE: usize = 8;
+
+/// How many items of one source shard are on their way at once.
+const ITEMS_AT_ONCE: usize = 16;
+
+/// The most items of a page.
+const MAX_PAGE: f64 = 200.0;
+
+/// The least time that one round of pages should be worth: it ends with a checkpoint, which costs a
+/// write.
+const ROUND_SECS: f64 = 2.0;
+
+/// What it takes to move an item of up to 1 KB: two writes in a transaction, each at twice the
+/// price.
+const MOVE_WCU: f64 = 4.0;
+
+impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E> {
+    /// One round of the scan: a page of each of several sources, and a checkpoint when everything of
+    /// theirs was settled (protocol: "Steps", "mover").
+    pub(crate) async fn move_on(
+        &self,
+        seen: &Known,
+        job: &Job,
+        deadline: Deadline,
+    ) -> Result<Carried, Error> {
+        let Some(reshard) = seen.metadata.reshard() else {
+            return Ok(Carried::Again);
+        };
+        let sources = job.next_sources(reshard.sources(), SOURCES_AT_ONCE);
+        let limit = self.page_limit(sources.len(), MOVE_WCU);
+        let rounds = sources.into_iter().map(|(shard, after)| async move {
+            let page = self.page(seen, shard, after, limit, deadline).await?;
+            let next = page.next.clone();
+            let moved = self.move_page(seen, reshard, shard, page, deadline).await?;
+            Ok::<_, Stopped>((shard, next, moved))
+        });
+        let rounds = try_join_all(rounds.collect::<Vec<_>>()).await;
+        self.checkpoint(job, rounds, deadline).await
+    }
+
+    /// One round of the removal of markers, in the same way (protocol: "in the background").
+    pub(crate) async fn remove_markers(
+        &self,
+        seen: &Known,
+        job: &Job,
+        deadline: Deadline,
+    ) -> Result<Carried, Error> {
+        let shards = job.next_sources(job.marked.shards(), SOURCES_AT_ONCE);
+        let limit = self.page_limit(shards.len(), 1.0);
+        let rounds = shards.into_iter().map(|(shard, after)| async move {
+            let page = self.page(seen, shard, after, limit, deadline).await?;
+            let next = page.next.clone();
+            let markers = page
+                .items
+                .into_iter()
+                .filter(|(_, item)| !item.is_live() && item.generation <= job.generation);
+            let removals = markers.map(|(sort, _)| {
+                let key = ItemKey::new(seen.metadata.partition.clone(), sort);
+                self.remove_marker(seen, job, key, shard, deadline)
+            });
+            let removals = removals.collect::<Vec<_>>();
+            stream::iter(removals)
+                .buffer_unordered(ITEMS_AT_ONCE)
+                .try_collect::<Vec<_>>()
+                .await?;
+            Ok::<_, Stopped>((shard, next, 0))
+        });
+        let rounds = try_join_all(rounds.collect::<Vec<_>>()).await;
+        self.checkpoint(job, rounds, deadline).await
+    }
+
+    /// Notes how far a round has come, if it came to its end.
+    async fn checkpoint(
+        &self,
+        job: &Job,
+        round: Result<Vec<(ShardId, Option<SortKey>, u64)>, Stopped>,
+        deadline: Deadline,
+    ) -> Result<Carried, Error> {
+        match round {
+            Ok(pages) => {
+                let mut next = job.clone();
+                for (shard, last, moved) in pages {
+                    next.note(shard, last);
+                    next.items_moved += moved;
+                }
+                self.save(job, next, deadline).await
+            }
+            Err(Stopped::OutOfTime) => Ok(Carried::OutOfTime),
+            Err(Stopped::MetadataChanged) => Ok(Carried::Again),
+            Err(Stopped::Failed(error)) => Err(error),
+        }
+    }
+
+    /// How many items to take from each of `shards` shards in one round.
+    fn page_limit(&self, shards: usize, item_wcu: f64) -> u32 {
+        let shards = f64::from(u32::try_from(shards.max(1)).unwrap_or(u32::MAX));
+        let items = self.pace().rate() * ROUND_SECS / item_wcu / shards;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+        let limit = items.ceil().clamp(8.0, MAX_PAGE) as u32;
+        limit
+    }
+
+    async fn page(
+        &self,
+        seen: &Known,
+        shard: ShardId,
+        after: Option<SortKey>,
+        limit: u32,
+        deadline: Deadline,
+    ) -> Result<ShardPage, Stopped> {
+        let partition = &seen.metadata.partition;
+        let query = ShardQuery {
+            partition: partition.at(shard, self.directory.settings().schema.separator),
+            range: SortRange::All,
+            ascending: true,
+            after,
+            limit,
+            consistency: Consistency::Strong,
+        };
+        let mut attempts = self.attempts(deadline);
+        loop {
+            match within(self.directory.clock(), deadline, self.items.query(&query)).await {
+                Some(Ok(page)) => return Ok(page),
+                Some(Err(error)) => self.pause(&mut attempts, error).await?,
+                None => return Err(Stopped::OutOfTime),
+            }
+        }
+    }
+
+    /// Settles each item of a page that is to leave its shard, and waits for all. Returns how many
+    /// there were.
+    async fn move_page(
+        &self,
+        seen: &Known,
+        reshard: Reshard,
+        shard: ShardId,
+        page: ShardPage,
+        deadline: Deadline,
+    ) -> Result<u64, Stopped> {
+        let partition = &seen.metadata.partition;
+        let separator = self.directory.settings().schema.separator;
+        let leaving = page.items.into_iter().filter_map(|(sort, item)| {
+            let key = ItemKey::new(partition.clone(), sort);
+            let leaves = item.is_live() && reshard.leaves(&key, shard);
+            leaves.then(|| {
+                let new = key.at(reshard.new_home(&key), separator);
+                (Homes { old: key.at(shard, separator), new }, item)
+            })
+        });
+        let moves = leaving
+            .map(|(homes, item)| self.move_item(seen, homes, item, deadline))
+            .collect::<Vec<_>>();
+        let moved = stream::iter(moves).buffer_unordered(ITEMS_AT_ONCE);
+        let moved = moved.try_collect::<Vec<_>>().await?;
+        Ok(u64::try_from(moved.len()).unwrap_or(u64::MAX))
+    }
+
+    async fn move_item(
+        &self,
+        seen: &Known,
+        homes: Homes,
+        item: StoredItem,
+        deadline: Deadline,
+    ) -> Result<(), Stopped> {
+        let clock = self.directory.clock();
+        let mut attempts = self.attempts(deadline);
+        let mut item = Some(item);
+        loop {
+            let Some(found) = item.take().filter(StoredItem::is_live) else {
+                return Ok(());
+            };
+            self.wait_for_turn(MOVE_WCU * kilobytes(&found), deadline).await?;
+            let known = self.renewed(seen, deadline).await?;
+            let moving = relocate(&self.items, &homes, found.clone(), &known);
+            match within(clock, deadline, moving).await {
+                Some(Ok(())) => return Ok(()),
+                Some(Err(Unsettled::Changed)) => {}
+                Some(Err(Unsettled::Behind)) => {
+                    self.directory.forget(&seen.metadata.partition);
+                    attempts.refresh().await?;
+                    // Under the same metadata an item from the future is a damage that
+                    // `refresh` gives up on.
+                    item = Some(found);
+                    continue;
+                }
+                // Of unknown outcome: what lies there now tells.
+                Some(Err(Unsettled::Failed(StoreError::OutcomeUnknown(why)))) => {
+                    self.pause(&mut attempts, StoreError::Unavailable(why)).await?;
+                }
+                Some(Err(Unsettled::Failed(error))) => self.pause(&mut attempts, error).await?,
+                None => return Err(Stopped::OutOfTime),
+            }
+            item = self.read_again(&homes, &mut attempts, deadline).await?;
+        }
+    }
+
+    async fn read_again(
+        &self,
+        homes: &Homes,
+        attempts: &mut Attempts<'_, C, E>,
+        deadline: Deadline,
+    ) -> Result<Option<StoredItem>, Stopped> {
+        loop {
+            let read = self.items.get(&homes.old, Consistency::Strong);
+            match within(self.directory.clock(), deadline, read).await {
+                Some(Ok(item)) => return Ok(item),
+                Some(Err(error)) => self.pause(attempts, error).await?,
+                None => return Err(Stopped::OutOfTime),
+            }
+        }
+    }
+
+    async fn remove_marker(
+        &self,
+        seen: &Known,
+        job: &Job,
+        key: ItemKey,
+        shard: ShardId,
+        deadline: Deadline,
+    ) -> Result<(), Stopped> {
+        let mut attempts = self.attempts(deadline);
+        loop {
+            self.wait_for_turn(1.0, deadline).await?;
+            let known = self.renewed(seen, deadline).await?;
+            let write = Write {
+                key: key.at(shard, self.directory.settings().schema.separator),
+                action: Action::Delete,
+                condition: Condition { generation: job.generation, expected: Expected::Marker },
+                lease: known.lease,
+            };
+            match within(self.directory.clock(), deadline, self.items.write(&write)).await {
+                // Where the condition fails there is no marker any more, or one of a later reshard.
+                Some(Ok(()) | Err(StoreError::ConditionFailed { .. })) => return Ok(()),
+                Some(Err(StoreError::OutcomeUnknown(why))) => {
+                    self.pause(&mut attempts, StoreError::Unavailable(why)).await?;
+                }
+                Some(Err(error)) => self.pause(&mut attempts, error).await?,
+                None => return Err(Stopped::OutOfTime),
+            }
+        }
+    }
+
+    /// Waits until the mover may spend so many write units.
+    async fn wait_for_turn(&self, units: f64, deadline: Deadline) -> Result<(), Stopped> {
+        let clock = self.directory.clock();
+        let now = clock.now();
+        let wait = self.pace().spend(units, now.boot);
+        if wait >= deadline.remaining(now) {
+            return Err(Stopped::OutOfTime);
+        }
+        if !wait.is_zero() {
+            clock.sleep(wait).await;
+        }
+        Ok(())
+    }
+
+    /// Metadata under a live lease that says what was seen.
+    async fn renewed(&self, seen: &Known, deadline: Deadline) -> Result<Known, Stopped> {
+        let partition: &PartitionKey = &seen.metadata.partition;
+        let known = pin!(self.directory.find(partition, deadline)).await?;
+        known.filter(|known| known.metadata == seen.metadata).ok_or(Stopped::MetadataChanged)
+    }
+
+    /// Pauses after a refusal; a throttle slows the mover down.
+    async fn pause(
+        &self,
+        attempts: &mut Attempts<'_, C, E>,
+        error: StoreError,
+    ) -> Result<(), Stopped> {
+        if let StoreError::Throttled(_) = &error {
+            let now = self.directory.clock().now();
+            self.pace().throttled(now.boot);
+        }
+        match attempts.pause(refusal(error)?).await {
+            Ok(()) => Ok(()),
+            // The next slice goes on.
+            Err(_) => Err(Stopped::OutOfTime),
+        }
+    }
+
+    fn attempts(&self, deadline: Deadline) -> Attempts<'_, C, E> {
+        Attempts::new(self.directory.clock(), self.directory.entropy(), deadline)
+    }
+}
+
+/// Why a round did not come to its end.
+#[derive(Debug)]
+enum Stopped {
+    OutOfTime,
+    MetadataChanged,
+    Failed(Error),
+}
+
+impl From<Error> for Stopped {
+    fn from(error: Error) -> Self {
+        match error.code() {
+            Code::DeadlineExceeded => Self::OutOfTime,
+            _ => Self::Failed(error),
+        }
+    }
+}
+
+/// What an item is charged as, in units of a kilobyte.
+fn kilobytes(item: &StoredItem) -> f64 {
+    let units = stored_bytes(item).div_ceil(1_024).max(1);
+    f64::from(u32::try_from(units).unwrap_or(u32::MAX))
+}

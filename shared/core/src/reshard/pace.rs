@@ -1,0 +1,118 @@
+use std::time::Duration;
+
+/// How fast a mover may write: a token bucket whose rate rises evenly while nothing is throttled and
+/// is halved when something is (additive increase, multiplicative decrease), so that moving takes
+/// what the foreground leaves.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pace {
+    /// Write units a second.
+    rate: f64,
+    most: f64,
+    /// Write units that may be spent at once. Negative after a spending beyond what there was.
+    tokens: f64,
+    /// When `tokens` and `rate` were brought up to date, on the boot clock.
+    as_of: Duration,
+    /// No second halving before this: one burst of throttles is one piece of news.
+    deaf_until: Duration,
+}
+
+/// The share of the most that a mover begins with.
+const FIRST_SHARE: f64 = 0.25;
+
+/// The share of the most by which the rate rises every second.
+const RISE_PER_SEC: f64 = 0.1;
+
+/// The share of the most below which no throttle brings the rate.
+const LEAST_SHARE: f64 = 0.01;
+
+/// How long a burst of throttles counts as one.
+const ONE_BURST: Duration = Duration::from_secs(1);
+
+impl Pace {
+    /// A mover that may write at most so many units a second.
+    pub fn new(most_wcu: u32, now: Duration) -> Self {
+        let most = f64::from(most_wcu.max(1));
+        Self { rate: most * FIRST_SHARE, most, tokens: 0.0, as_of: now, deaf_until: now }
+    }
+
+    /// Spends `units`, and says how long to wait before what they are for.
+    pub fn spend(&mut self, units: f64, now: Duration) -> Duration {
+        self.bring_up_to(now);
+        self.tokens -= units;
+        if self.tokens >= 0.0 {
+            return Duration::ZERO;
+        }
+        Duration::from_secs_f64(-self.tokens / self.rate)
+    }
+
+    /// Takes note of a throttle.
+    pub fn throttled(&mut self, now: Duration) {
+        self.bring_up_to(now);
+        if now < self.deaf_until {
+            return;
+        }
+        self.rate = (self.rate / 2.0).max(self.most * LEAST_SHARE);
+        self.tokens = self.tokens.min(0.0);
+        self.deaf_until = now + ONE_BURST;
+    }
+
+    /// The present rate in write units a second.
+    pub fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    fn bring_up_to(&mut self, now: Duration) {
+        let secs = now.saturating_sub(self.as_of).as_secs_f64();
+        self.as_of = self.as_of.max(now);
+        self.rate = (self.rate + secs * RISE_PER_SEC * self.most).min(self.most);
+        // What was left unused is good for a second, so that a late wake-up costs nothing.
+        self.tokens = (self.tokens + secs * self.rate).min(self.rate);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: Duration = Duration::from_secs(100);
+
+    #[test]
+    fn a_mover_that_is_never_throttled_comes_to_its_most_and_stays_there() {
+        let mut pace = Pace::new(100, START);
+        let mut now = START;
+        let mut spent = 0.0;
+        while now < START + Duration::from_mins(2) {
+            now += pace.spend(4.0, now);
+            spent += 4.0;
+        }
+        assert!((pace.rate() - 100.0).abs() < 0.001);
+        let budget = 120.0 * 100.0;
+        assert!(spent >= 0.95 * budget && spent <= 1.01 * budget, "{spent} of {budget}");
+    }
+
+    #[test]
+    fn a_throttle_halves_the_rate_and_a_burst_of_them_halves_it_once() {
+        let mut pace = Pace::new(100, START);
+        let now = START + Duration::from_secs(60);
+        pace.spend(0.0, now);
+        for _ in 0..50 {
+            pace.throttled(now);
+        }
+        assert!((pace.rate() - 50.0).abs() < 0.001);
+        let later = now + Duration::from_secs(1);
+        pace.throttled(later);
+        assert!((pace.rate() - 30.0).abs() < 0.001, "rose to 60, and was halved");
+    }
+
+    #[test]
+    fn no_number_of_throttles_stops_the_mover() {
+        let mut pace = Pace::new(100, START);
+        let mut now = START;
+        for _ in 0..1_000 {
+            now += ONE_BURST;
+            pace.throttled(now);
+        }
+        assert!(pace.rate() >= 1.0);
+        assert!(pace.spend(4.0, now) <= Duration::from_secs(4));
+    }
+}

@@ -1,0 +1,238 @@
+//! What a reshard asks of the stores: both homes of an item at once, and its job.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use dynashard_core::ports::{
+    Arrival, Clock, Consistency, ItemStore, MetadataStore, StoreError, Transfer, Transferred,
+};
+use dynashard_core::{
+    CollectionMetadata, Generation, Job, Lease, Phase, ServerTime, ShardRange, StoredItem, Version,
+};
+use dynashard_keys::{PartitionKey, PhysicalKey, Placement, ShardCount, ShardId};
+
+use super::{Fixture, at, item, marker, partition, put, shard, sort_key};
+
+/// The generation of the reshard in these tests.
+const NOW: u64 = 5;
+
+/// The item at its new home, a marker at the old one.
+pub async fn an_item_changes_its_home_in_one_step(fixture: &impl Fixture) {
+    let homes = Homes::new("moved", 1, fixture);
+    for (n, there) in (2..).zip([None, Some(marker(4)), Some(marker(NOW))]) {
+        let homes = Homes::new("moved", n, fixture);
+        put(&homes.old, item(3, 7), fixture).await;
+        if let Some(there) = there {
+            put(&homes.new, there, fixture).await;
+        }
+        let copy = Arrival::Copy(item(NOW, 7));
+        let transfer = homes.transfer((7, 3), copy, fixture);
+        assert_eq!(fixture.items().transfer(&transfer).await, Ok(Transferred::Done));
+        assert_eq!(homes.contents(fixture).await, [Some(item(NOW, 7)), Some(marker(NOW))]);
+    }
+    // What was not written through the system has neither generation nor version.
+    put(&homes.old, item(0, 0), fixture).await;
+    let transfer = homes.transfer((0, 0), Arrival::Copy(item(NOW, 0)), fixture);
+    assert_eq!(fixture.items().transfer(&transfer).await, Ok(Transferred::Done));
+    assert_eq!(homes.contents(fixture).await, [Some(item(NOW, 0)), Some(marker(NOW))]);
+}
+
+/// Whatever stands in the way at one home, nothing happens at the other either.
+pub async fn what_is_not_as_seen_is_not_moved(fixture: &impl Fixture) {
+    let copy = || Arrival::Copy(item(NOW, 7));
+    let at_new = |item: StoredItem| Transferred::Refused { at_new: Some(Box::new(item)) };
+    let nothing = || Transferred::Refused { at_new: None };
+    let table = [
+        // What is old, what is new, what is done, and what comes of it.
+        (Some(item(3, 8)), None, copy(), nothing()),
+        (Some(item(4, 7)), None, copy(), nothing()),
+        (Some(marker(NOW)), None, copy(), nothing()),
+        (Some(item(NOW + 1, 7)), None, copy(), nothing()),
+        (None, None, copy(), nothing()),
+        (Some(item(3, 7)), Some(item(4, 1)), copy(), at_new(item(4, 1))),
+        (Some(item(3, 7)), Some(marker(NOW + 1)), copy(), at_new(marker(NOW + 1))),
+        (Some(item(3, 7)), Some(item(NOW + 1, 1)), copy(), at_new(item(NOW + 1, 1))),
+        (Some(item(3, 7)), None, Arrival::Present, nothing()),
+        (Some(item(3, 7)), Some(marker(NOW)), Arrival::Present, at_new(marker(NOW))),
+        (Some(item(3, 7)), Some(item(4, 1)), Arrival::Present, at_new(item(4, 1))),
+    ];
+    for (n, (old, new, arrival, outcome)) in (1..).zip(table) {
+        let homes = Homes::new("not as seen", n, fixture);
+        for (key, item) in [(&homes.old, &old), (&homes.new, &new)] {
+            if let Some(item) = item {
+                put(key, item.clone(), fixture).await;
+            }
+        }
+        let transfer = homes.transfer((7, 3), arrival, fixture);
+        let answer = fixture.items().transfer(&transfer).await;
+        assert_eq!(answer, Ok(outcome), "case {n}");
+        assert_eq!(homes.contents(fixture).await, [new, old], "case {n}");
+    }
+}
+
+/// What came too late to the old home goes, where a live item of the reshard is at the new one.
+pub async fn a_late_copy_gives_way(fixture: &impl Fixture) {
+    let homes = Homes::new("late copy", 1, fixture);
+    put(&homes.old, item(3, 7), fixture).await;
+    put(&homes.new, item(NOW, 1), fixture).await;
+    let transfer = homes.transfer((7, 3), Arrival::Present, fixture);
+    assert_eq!(fixture.items().transfer(&transfer).await, Ok(Transferred::Done));
+    assert_eq!(homes.contents(fixture).await, [Some(item(NOW, 1)), Some(marker(NOW))]);
+}
+
+/// Protocol, "Lease": metadata is not used past its lease, by a mover neither.
+pub async fn nothing_is_moved_after_the_lease(fixture: &impl Fixture) {
+    let homes = Homes::new("moved late", 1, fixture);
+    put(&homes.old, item(3, 7), fixture).await;
+    let mut transfer = homes.transfer((7, 3), Arrival::Copy(item(NOW, 7)), fixture);
+    transfer.lease = Lease::new(fixture.clock().now(), None, Duration::ZERO);
+    assert_eq!(fixture.items().transfer(&transfer).await, Err(StoreError::LeaseExpired));
+    assert_eq!(homes.contents(fixture).await, [None, Some(item(3, 7))]);
+}
+
+/// In the order in which they were asked for, with nothing for what is absent.
+pub async fn two_items_are_read_at_one_moment(fixture: &impl Fixture) {
+    let homes = Homes::new("read both", 1, fixture);
+    assert_eq!(homes.contents(fixture).await, [None, None]);
+    put(&homes.old, marker(NOW), fixture).await;
+    assert_eq!(homes.contents(fixture).await, [None, Some(marker(NOW))]);
+    put(&homes.new, item(NOW, 7), fixture).await;
+    assert_eq!(homes.contents(fixture).await, [Some(item(NOW, 7)), Some(marker(NOW))]);
+}
+
+/// The phase and its job, or neither.
+pub async fn a_reshard_begins_with_its_job(fixture: &impl Fixture) {
+    let partition = partition("begun");
+    let seen = CollectionMetadata::first_write(partition.clone(), Placement::Jump, 10);
+    fixture.metadata().create(&seen).await.expect("created");
+    let next = CollectionMetadata {
+        phase: Phase::Forward { from: count(1), to: count(3) },
+        generation: Generation::new(2),
+        rev: 2,
+        ..seen.clone()
+    };
+    let first = job(&partition, fixture);
+    let later = Job { generation: Generation::new(3), rev: 7, then: None, ..first.clone() };
+    let begin = |seen, next, seen_job, job| async move {
+        fixture.metadata().begin(seen, next, seen_job, job).await.map(|dated| dated.value)
+    };
+    let refused = Err(StoreError::ConditionFailed { existing: None });
+    assert_eq!(begin(&seen, &next, Some(&first), &later).await, refused, "there is no job");
+    assert_eq!(stored_job(&partition, fixture).await, None);
+    assert_eq!(begin(&seen, &next, None, &first).await, Ok(()));
+    assert_eq!(stored_job(&partition, fixture).await, Some(first.clone()));
+    let read = fixture.metadata().get(&partition).await.expect("a strong read").value;
+    assert_eq!(read.as_ref(), Some(&next));
+
+    assert_eq!(begin(&seen, &next, Some(&first), &later).await, refused, "metadata changed");
+    let after = CollectionMetadata { rev: 3, ..next.clone() };
+    assert_eq!(begin(&next, &after, None, &later).await, refused, "there is a job");
+    let other = Job { rev: 8, ..first.clone() };
+    assert_eq!(begin(&next, &after, Some(&other), &later).await, refused, "the job changed");
+    assert_eq!(stored_job(&partition, fixture).await, Some(first.clone()));
+    assert_eq!(begin(&next, &after, Some(&first), &later).await, Ok(()));
+    assert_eq!(stored_job(&partition, fixture).await, Some(later));
+}
+
+/// Every field is kept, and two controllers cannot both make the same step.
+pub async fn a_job_is_changed_where_it_is_as_seen(fixture: &impl Fixture) {
+    let partition = partition("job");
+    let seen = CollectionMetadata::first_write(partition.clone(), Placement::Jump, 10);
+    fixture.metadata().create(&seen).await.expect("created");
+    let first = job(&partition, fixture);
+    fixture.metadata().begin(&seen, &seen, None, &first).await.expect("begun");
+    let next = Job {
+        rev: first.rev + 1,
+        then: None,
+        forward_seen: None,
+        move_seen: None,
+        closing: false,
+        done: BTreeSet::new(),
+        under_way: BTreeMap::new(),
+        scanned: None,
+        closed_seen: None,
+        yielded: false,
+        ..first.clone()
+    };
+    let save = |seen, next| async move {
+        fixture.metadata().save_job(seen, next).await.map(|dated| dated.value)
+    };
+    let refused = StoreError::ConditionFailed { existing: None };
+    assert_eq!(save(&first, &next).await, Ok(()));
+    assert_eq!(stored_job(&partition, fixture).await, Some(next.clone()));
+    assert_eq!(save(&first, &next).await, Err(refused.clone()));
+    assert_eq!(fixture.metadata().remove_job(&first).await, Err(refused.clone()));
+    assert_eq!(fixture.metadata().remove_job(&next).await, Ok(()));
+    assert_eq!(stored_job(&partition, fixture).await, None);
+    assert_eq!(save(&next, &first).await, Err(refused.clone()), "a job that is gone stays gone");
+    assert_eq!(fixture.metadata().remove_job(&next).await, Err(refused));
+}
+
+struct Homes {
+    old: PhysicalKey,
+    new: PhysicalKey,
+}
+
+impl Homes {
+    fn new(test: &str, n: u32, fixture: &impl Fixture) -> Self {
+        let sort = sort_key(n, fixture);
+        Self {
+            old: at(&shard(test, fixture), sort.clone()),
+            new: at(&partition(test).at(ShardId::new(1), fixture.schema().separator), sort),
+        }
+    }
+
+    fn transfer(&self, seen: (u64, u64), arrival: Arrival, fixture: &impl Fixture) -> Transfer {
+        let (version, generation) = seen;
+        Transfer {
+            old: self.old.clone(),
+            new: self.new.clone(),
+            seen: (Version::new(version), Generation::new(generation)),
+            arrival,
+            generation: Generation::new(NOW),
+            lease: Lease::new(fixture.clock().now(), None, Duration::from_mins(10)),
+        }
+    }
+
+    /// What lies at the new home and at the old, by both ways to read it.
+    async fn contents(&self, fixture: &impl Fixture) -> [Option<StoredItem>; 2] {
+        let both = fixture.items().get_both([&self.new, &self.old]).await.expect("both");
+        let get = |key| async move {
+            fixture.items().get(key, Consistency::Strong).await.expect("a strong read")
+        };
+        assert_eq!(both, [get(&self.new).await, get(&self.old).await]);
+        both
+    }
+}
+
+/// A job in which every field has a value.
+fn job(partition: &PartitionKey, fixture: &impl Fixture) -> Job {
+    Job {
+        partition: partition.clone(),
+        generation: Generation::new(2),
+        rev: 1,
+        from: count(1),
+        to: count(ShardCount::MAX),
+        then: Some(count(4)),
+        started_secs: 1_356_998_400,
+        forward_seen: Some(ServerTime(1)),
+        move_seen: Some(ServerTime(2)),
+        closing: true,
+        scan: u32::MAX,
+        done: (0..300).map(ShardId::new).collect(),
+        under_way: (300..308).map(|n| (ShardId::new(n), sort_key(n, fixture))).collect(),
+        scanned: Some(ServerTime(3)),
+        closed_seen: Some(ServerTime(u64::MAX)),
+        marked: ShardRange { first: ShardId::new(0), last: ShardId::new(65_535) },
+        items_moved: u64::MAX,
+        yielded: true,
+    }
+}
+
+async fn stored_job(partition: &PartitionKey, fixture: &impl Fixture) -> Option<Job> {
+    fixture.metadata().job(partition).await.expect("a strong read").value
+}
+
+fn count(count: u32) -> ShardCount {
+    ShardCount::new(count).expect("a shard count")
+}
