@@ -1,6 +1,6 @@
 use dynashard_core::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore};
 use dynashard_core::query::PageBudget;
-use dynashard_core::{Deadline, Reader, Reading, StoredItem, TableSchema};
+use dynashard_core::{Deadline, Reader, Reading, StoredItem, TableSchema, Waits};
 use dynashard_keys::SortKey;
 use dynashard_lambda::json::ItemJson;
 use dynashard_lambda::params::Params;
@@ -101,8 +101,12 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> ReadHandler<I, M, C, 
         let mut params = request.params()?;
         let partition = params.partition_key()?;
         params.finish()?;
-        let metadata = self.reader.collection(&partition, deadline).await?;
-        Ok(Response::json(200, &CollectionView::from(&metadata)))
+        let (metadata, job) = self.reader.collection(&partition, deadline).await?;
+        let directory = self.reader.directory();
+        let waits = Waits::of(directory.settings());
+        let now_secs = directory.now().epoch_secs();
+        let view = CollectionView::with_progress(&metadata, job.as_ref(), waits, now_secs);
+        Ok(Response::json(200, &view))
     }
 
     fn schema(&self) -> &TableSchema {

@@ -1,5 +1,5 @@
-use dynashard_core::ports::{Clock, Entropy, MetadataStore};
-use dynashard_core::{Advance, Deadline, Reading, Rebalancer};
+use dynashard_core::ports::{Clock, Entropy, ItemStore, MetadataStore};
+use dynashard_core::{Advance, Deadline, Job, Reading, Rebalancer};
 use dynashard_keys::{PartitionKey, RESERVED_PREFIX};
 use dynashard_lambda::EventHandler;
 use dynashard_lambda::stream::{BatchOutcome, StreamEvent, StreamRecord};
@@ -7,12 +7,12 @@ use futures_util::future::join_all;
 use lambda_runtime::Error;
 use serde_json::Value;
 
-pub(crate) struct RebalanceHandler<M, C, E> {
-    rebalancer: Rebalancer<M, C, E>,
+pub(crate) struct RebalanceHandler<I, M, C, E> {
+    rebalancer: Rebalancer<I, M, C, E>,
 }
 
-impl<M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<M, C, E> {
-    pub(crate) fn new(rebalancer: Rebalancer<M, C, E>) -> Self {
+impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<I, M, C, E> {
+    pub(crate) fn new(rebalancer: Rebalancer<I, M, C, E>) -> Self {
         Self { rebalancer }
     }
 
@@ -36,6 +36,8 @@ impl<M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<M, C, E> {
             tracing::error!(sequence_number, "a stream record has no key {name}");
             return false;
         };
+        // A change of a job is about its collection; all else that is reserved is none.
+        let key = key.strip_prefix(Job::KEY_PREFIX).unwrap_or(key);
         if key.starts_with(RESERVED_PREFIX) {
             return true;
         }
@@ -43,31 +45,52 @@ impl<M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<M, C, E> {
             Ok(partition) => self.rebalancer.advance(&partition, deadline).await,
             Err(error) => Err(error.into()),
         };
-        match advanced {
-            Ok(Advance::Nothing) => true,
-            Ok(Advance::Finished(metadata)) => {
-                let shards = metadata.number_of_shards.get();
-                tracing::info!(partition_key = key, shards, "the shard count is in force");
-                true
-            }
-            Err(error) => {
-                let (code, detail) = (error.code().as_str(), error.message());
-                tracing::error!(partition_key = key, sequence_number, code, detail, "not advanced");
-                false
-            }
+        if let Err(error) = &advanced {
+            let (code, detail) = (error.code().as_str(), error.message());
+            tracing::error!(partition_key = key, sequence_number, code, detail, "not advanced");
         }
+        self.report(key, &advanced);
+        advanced.is_ok()
     }
 
+    /// Takes up all changes that have come to a halt. One collection's trouble is not another's.
     async fn sweep(&self, deadline: Deadline) -> Result<BatchOutcome, Error> {
-        let finished = self.rebalancer.sweep(deadline).await?;
-        if finished > 0 {
-            tracing::warn!(finished, "the sweep finished what the stream had not brought");
+        let mut failed = 0_usize;
+        for (partition, advanced) in self.rebalancer.sweep(deadline).await? {
+            let key = partition.as_str();
+            if let Err(error) = &advanced {
+                let (code, detail) = (error.code().as_str(), error.message());
+                tracing::error!(partition_key = key, code, detail, "not advanced by the sweep");
+                failed += 1;
+            }
+            self.report(key, &advanced);
+        }
+        if failed > 0 {
+            return Err(format!("{failed} collections could not be advanced").into());
         }
         Ok(BatchOutcome::default())
     }
+
+    fn report(&self, key: &str, advanced: &Result<Advance, dynashard_core::Error>) {
+        match advanced {
+            Ok(Advance::Finished(metadata)) => {
+                let shards = metadata.number_of_shards.get();
+                tracing::info!(partition_key = key, shards, "the shard count is in force");
+            }
+            Ok(Advance::Waiting { until_secs }) => {
+                tracing::info!(partition_key = key, until_secs, "the reshard waits");
+            }
+            Ok(Advance::Yielded) => {
+                tracing::info!(partition_key = key, "the slice is over, and asks for the next");
+            }
+            Ok(Advance::Nothing | Advance::Elsewhere) | Err(_) => {}
+        }
+    }
 }
 
-impl<M: MetadataStore, C: Clock, E: Entropy> EventHandler for RebalanceHandler<M, C, E> {
+impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> EventHandler
+    for RebalanceHandler<I, M, C, E>
+{
     type Outcome = BatchOutcome;
 
     async fn handle(
@@ -122,7 +145,7 @@ mod tests {
         let settings = Settings::default();
         let entropy = SeededEntropy::new(1);
         let directory = Directory::new(memory.clone(), clock.clone(), entropy, settings);
-        let handler = RebalanceHandler::new(Rebalancer::new(directory));
+        let handler = RebalanceHandler::new(Rebalancer::new(memory.clone(), directory));
         let deadline = Deadline::after(handler.now(), Duration::from_secs(50));
         block_on(handler.handle(&event.to_string(), "request", deadline)).map_err(|e| e.to_string())
     }

@@ -16,8 +16,9 @@ use handler::RebalanceHandler;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     dynashard_lambda::start(async |config| {
-        let (_, directory) = config.connect().await;
-        dynashard_lambda::run_events(RebalanceHandler::new(Rebalancer::new(directory))).await
+        let (items, directory) = config.connect().await;
+        let rebalancer = Rebalancer::new(items, directory);
+        dynashard_lambda::run_events(RebalanceHandler::new(rebalancer)).await
     })
     .await
 }

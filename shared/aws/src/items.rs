@@ -39,7 +39,9 @@ impl DynamoItemStore {
     fn refused(&self, refused: Refused) -> StoreError {
         match refused {
             Refused::Other(error) => error,
-            Refused::Cancelled(_) | Refused::Condition(None) => StoreError::ConditionFailed { existing: None },
+            Refused::Cancelled(_) | Refused::Condition(None) => {
+                StoreError::ConditionFailed { existing: None }
+            }
             Refused::Condition(Some(found)) => match decode_item(found, &self.schema) {
                 Ok(item) => StoreError::ConditionFailed { existing: Some(Box::new(item)) },
                 Err(error) => error,

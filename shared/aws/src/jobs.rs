@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use aws_sdk_dynamodb::types::AttributeValue;
 use dynashard_core::ports::StoreError;
 use dynashard_core::{Generation, Job, ServerTime, ShardRange};
-use dynashard_keys::{PartitionKey, RESERVED_PREFIX, ShardCount, ShardId, SortKey, SortKeyType};
+use dynashard_keys::{PartitionKey, ShardCount, ShardId, SortKey, SortKeyType};
 
 use crate::attributes::{number, sort_key};
 
@@ -16,9 +16,9 @@ pub(crate) const REV: &str = "rev";
 const SLICE: &str = "slice";
 const JOB: &str = "job";
 
-/// The key of the job of a collection's reshard, as text. No client can use it for a collection.
+/// The key of the job of a collection's reshard, as text.
 pub(crate) fn job_key(partition: &PartitionKey) -> String {
-    format!("{RESERVED_PREFIX}job#{partition}")
+    format!("{}{partition}", Job::KEY_PREFIX)
 }
 
 /// The whole item without its key.

@@ -222,9 +222,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
     /// Reads items of collections that are being resharded, each by itself: where one is may take two
     /// requests to say.
     async fn read_moving(&self, keys: Vec<&ItemKey>, progress: &mut Progress, deadline: Deadline) {
-        let reads = keys.into_iter().map(|key| async move {
-            (key, self.get(key, Consistency::Strong, deadline).await)
-        });
+        let reads = keys
+            .into_iter()
+            .map(|key| async move { (key, self.get(key, Consistency::Strong, deadline).await) });
         let reads = reads.collect::<Vec<_>>();
         let found = stream::iter(reads).buffer_unordered(FAN_OUT).collect::<Vec<_>>().await;
         for (key, item) in found {

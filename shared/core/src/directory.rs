@@ -227,7 +227,11 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
     }
 
     /// Removes a job, if it is as seen.
-    pub(crate) async fn remove_job(&self, seen: &Job, deadline: Deadline) -> Result<(), StoreError> {
+    pub(crate) async fn remove_job(
+        &self,
+        seen: &Job,
+        deadline: Deadline,
+    ) -> Result<(), StoreError> {
         let answer = within(&self.clock, deadline, self.store.remove_job(seen)).await;
         answer.unwrap_or_else(|| {
             let why = "the removal of the job was not answered in time";

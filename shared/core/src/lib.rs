@@ -38,12 +38,10 @@ pub use item::{
 };
 pub use lease::{Deadline, Lease, Reading, settle_time};
 pub use merge_patch::merge_patch;
-pub use metadata::{
-    CollectionMetadata, HistoryEntry, Layout, MAX_HISTORY_ENTRIES, Phase, Reshard,
-};
+pub use metadata::{CollectionMetadata, HistoryEntry, Layout, MAX_HISTORY_ENTRIES, Phase, Reshard};
 pub use read::Reader;
 pub use rebalance::{Advance, Rebalancer};
-pub use reshard::{Job, NextStep, Pace, ServerTime, ShardRange, Waits, plan};
+pub use reshard::{Job, NextStep, Pace, Progress, ServerTime, ShardRange, Waits, plan};
 pub use retry::Backoff;
 pub use scale::Scaler;
 pub use settings::{Settings, TableSchema};

@@ -86,8 +86,12 @@ impl CollectionMetadata {
             Phase::Forward { from, to } => (from, to, false),
             Phase::Move { from, to } => (from, to, true),
         };
-        (placement.is_calculated() || from > to)
-            .then_some(Reshard { placement, from, to, blind_writes_skip_markers })
+        (placement.is_calculated() || from > to).then_some(Reshard {
+            placement,
+            from,
+            to,
+            blind_writes_skip_markers,
+        })
     }
 
     /// Whether the shard count was ever changed.

@@ -294,8 +294,9 @@ impl Expected {
             Self::Absent => live.is_none(),
             Self::Live => live.is_some(),
             Self::Version(version) => live.is_some_and(|item| item.version == version),
-            Self::Unchanged { version, generation } => live
-                .is_some_and(|item| item.version == version && item.generation == generation),
+            Self::Unchanged { version, generation } => {
+                live.is_some_and(|item| item.version == version && item.generation == generation)
+            }
             Self::LiveIn(generation) => live.is_some_and(|item| item.generation == generation),
             Self::Marker => existing.is_some_and(|item| item.forwarded),
         }

@@ -107,10 +107,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         let at = |shard: ShardId| key.at(shard, separator);
         let mut marked_at = None;
         let mut found = Vec::new();
-        for shards in [
-            reshard.sources().collect::<Vec<_>>(),
-            reshard.destinations().collect::<Vec<_>>(),
-        ] {
+        for shards in
+            [reshard.sources().collect::<Vec<_>>(), reshard.destinations().collect::<Vec<_>>()]
+        {
             let requests = shards.into_iter().map(|shard| async move {
                 let item = self.get_at(at(shard), Consistency::Strong, deadline).await?;
                 Ok::<_, Error>((shard, item))

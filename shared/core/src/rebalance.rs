@@ -84,7 +84,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                     false => Ok(Advance::Nothing),
                 };
             };
-            let step = plan(&seen.metadata, &job, now, self.waits());
+            let step = plan(&seen.metadata, &job, now, Waits::of(self.directory.settings()));
             if let NextStep::WaitUntil(until) = step {
                 let wait = Duration::from_secs(until.0.saturating_sub(now.0));
                 let clock = self.directory.clock();
@@ -241,14 +241,6 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                 Ok(())
             }
             Err(error) => Err(refusal(error).unwrap_or_else(|error| error)),
-        }
-    }
-
-    fn waits(&self) -> Waits {
-        let settings = self.directory.settings();
-        Waits {
-            settle: settle_time(settings.lease_term),
-            request_lifetime: settings.request_lifetime,
         }
     }
 

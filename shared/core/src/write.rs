@@ -387,8 +387,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
         let deletes = shards
             .map(|shard| self.delete_in(key, shard, certain == Some(shard), known, deadline))
             .collect::<Vec<_>>();
-        let found =
-            stream::iter(deletes).buffer_unordered(FAN_OUT).try_collect::<Vec<_>>().await?;
+        let found = stream::iter(deletes).buffer_unordered(FAN_OUT).try_collect::<Vec<_>>().await?;
         if found.contains(&InShard::LayoutChanged) {
             return Ok(None);
         }

@@ -45,6 +45,11 @@ impl Config {
             let problem = format!("is {lease_secs}, not between 1 and 60");
             return Err(ConfigError { name: "LEASE_SECS", problem });
         }
+        let request_lifetime_secs = variables.parsed::<u64>("REQUEST_LIFETIME_SECS")?;
+        if !(1..=1_800).contains(&request_lifetime_secs) {
+            let problem = format!("is {request_lifetime_secs}, not between 1 and 1800");
+            return Err(ConfigError { name: "REQUEST_LIFETIME_SECS", problem });
+        }
         let scaling = ScalingPolicy {
             mode: match variables.required("SCALING_MODE")?.as_str() {
                 "off" => ScalingMode::Off,
@@ -66,10 +71,12 @@ impl Config {
                 schema,
                 placement: variables.parsed::<Placement>("PLACEMENT")?,
                 lease_term: Duration::from_secs(lease_secs),
+                request_lifetime: Duration::from_secs(request_lifetime_secs),
                 max_shards: ShardCount::new(max_shards).map_err(|e| ConfigError {
                     name: "MAX_SHARDS",
                     problem: format!("is wrong: {e}"),
                 })?,
+                mover_wcu: variables.parsed("MOVER_WRITE_UNITS")?,
                 scaling,
             },
         })
@@ -133,6 +140,8 @@ mod tests {
             "SEPARATOR" => "#",
             "PLACEMENT" => "xxh64",
             "LEASE_SECS" => "5",
+            "REQUEST_LIFETIME_SECS" => "960",
+            "MOVER_WRITE_UNITS" => "400",
             "MAX_SHARDS" => "256",
             "SCALING_MODE" | "WRITER_SCALING" => "on",
             "COOLDOWN_SECS" => "60",

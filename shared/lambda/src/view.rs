@@ -1,7 +1,7 @@
 //! What more than one function answers.
 
-use dynashard_core::CollectionMetadata;
-use dynashard_keys::ItemKey;
+use dynashard_core::{CollectionMetadata, Job, Progress, ServerTime, Waits};
+use dynashard_keys::{ItemKey, ShardCount};
 use serde::Serialize;
 
 use crate::json::SortKeyJson;
@@ -16,6 +16,25 @@ pub struct CollectionView<'a> {
     placement: &'static str,
     last_updated: u64,
     shard_history: Vec<HistoryView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reshard: Option<ReshardView>,
+}
+
+/// A reshard that moves items, and how far it is.
+#[derive(Debug, Serialize)]
+struct ReshardView {
+    from: u32,
+    to: u32,
+    /// The count to go on to afterwards, where an operator has turned the reshard round.
+    then: Option<u32>,
+    items_moved: u64,
+    source_shards: usize,
+    source_shards_done: usize,
+    /// Whether the last scan runs.
+    closing: bool,
+    started: u64,
+    closes_not_before: Option<u64>,
+    eta_secs: Option<u64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -38,7 +57,36 @@ impl<'a> From<&'a CollectionMetadata> for CollectionView<'a> {
             placement: metadata.placement.as_str(),
             last_updated: metadata.last_updated_secs,
             shard_history: history.collect(),
+            reshard: None,
         }
+    }
+}
+
+impl<'a> CollectionView<'a> {
+    /// A collection's metadata, and how far its reshard is at this epoch second.
+    pub fn with_progress(
+        metadata: &'a CollectionMetadata,
+        job: Option<&Job>,
+        waits: Waits,
+        now_secs: u64,
+    ) -> Self {
+        let reshard = metadata.reshard().zip(job).map(|(reshard, job)| {
+            let Progress { source_shards, source_shards_done, closes_not_before, eta_secs } =
+                job.progress(&reshard, waits, ServerTime(now_secs));
+            ReshardView {
+                from: reshard.from.get(),
+                to: reshard.to.get(),
+                then: job.then.map(ShardCount::get),
+                items_moved: job.items_moved,
+                source_shards,
+                source_shards_done,
+                closing: job.closing,
+                started: job.started_secs,
+                closes_not_before: closes_not_before.map(|at| at.0),
+                eta_secs,
+            }
+        });
+        Self { reshard, ..Self::from(metadata) }
     }
 }
 

@@ -471,7 +471,8 @@ impl MetadataStore for MemoryStore {
         let mut state = self.lock();
         state.requests.begins += 1;
         let partition = &seen.partition;
-        let job_is_as_seen = state.jobs.get(partition).map(lock_of_job) == seen_job.map(lock_of_job);
+        let job_is_as_seen =
+            state.jobs.get(partition).map(lock_of_job) == seen_job.map(lock_of_job);
         let existing = state.metadata.get_mut(partition);
         let existing = existing.filter(|existing| lock_of(existing) == lock_of(seen));
         let Some(existing) = existing.filter(|_| job_is_as_seen) else {

@@ -2,7 +2,8 @@ use std::iter;
 use std::sync::{Arc, Mutex};
 
 use dynashard_core::ports::{
-    BatchPage, Consistency, ItemStore, ShardPage, ShardQuery, StoreError, Write,
+    BatchPage, Consistency, ItemStore, ShardPage, ShardQuery, StoreError, Transfer, Transferred,
+    Write,
 };
 use dynashard_core::{
     AttributeValue, Attributes, Generation, MAX_ITEM_BYTES, NewItem, Phase, Reader, StoredItem,
@@ -201,6 +202,18 @@ impl ItemStore for Watched {
 
     async fn write(&self, _: &Write) -> Result<(), StoreError> {
         panic!("the read function wrote")
+    }
+
+    async fn get_both(
+        &self,
+        keys: [&PhysicalKey; 2],
+    ) -> Result<[Option<StoredItem>; 2], StoreError> {
+        self.note(Consistency::Strong);
+        self.store.get_both(keys).await
+    }
+
+    async fn transfer(&self, _: &Transfer) -> Result<Transferred, StoreError> {
+        panic!("the read function moved an item")
     }
 
     async fn batch_get(

@@ -89,7 +89,9 @@ fn open(cursor: Option<&Cursor>, known: &Known) -> Result<Vec<Lane>, Error> {
         None => return Ok(shards.map(|shard| Lane::new(shard, Position::Start)).collect()),
         // The page before was read while a reshard moved items, and so in order.
         Some(Cursor::Watermark(key)) => {
-            return Ok(shards.map(|shard| Lane::new(shard, Position::After(key.clone()))).collect());
+            return Ok(shards
+                .map(|shard| Lane::new(shard, Position::After(key.clone())))
+                .collect());
         }
         Some(Cursor::Positions { generation, positions }) => (generation, positions),
     };

@@ -5,6 +5,7 @@ use dynashard_keys::{PartitionKey, ShardCount, ShardId, SortKey};
 
 use crate::Generation;
 use crate::metadata::Reshard;
+use crate::reshard::Waits;
 
 /// What a reshard waits for and how far it has come, in an item of its own beside the metadata, so
 /// that readers never pay for it (protocol: "Job item").
@@ -85,10 +86,7 @@ impl ShardRange {
     /// The range from the first of these shards to the last, of which there is one at least.
     fn spanning(shards: impl Iterator<Item = ShardId> + Clone) -> Self {
         let zero = ShardId::new(0);
-        Self {
-            first: shards.clone().min().unwrap_or(zero),
-            last: shards.max().unwrap_or(zero),
-        }
+        Self { first: shards.clone().min().unwrap_or(zero), last: shards.max().unwrap_or(zero) }
     }
 
     /// The smallest range that holds both.
@@ -104,6 +102,10 @@ impl ShardRange {
 }
 
 impl Job {
+    /// What comes before the logical partition key in the key of a job's item. Logical partition
+    /// keys that begin so are refused, so it is nobody's collection. Must be kept stable.
+    pub const KEY_PREFIX: &str = "_ds_job#";
+
     /// The job of a reshard that begins. `before` is the job of the one before, if the markers of
     /// that are not removed yet.
     pub(crate) fn new(
@@ -162,6 +164,27 @@ impl Job {
         under_way.chain(untouched).take(most).collect()
     }
 
+    /// How far the reshard is, for people.
+    pub fn progress(&self, reshard: &Reshard, waits: Waits, now: ServerTime) -> Progress {
+        let total = reshard.sources().len();
+        let done = self.done.len().min(total);
+        let closes_not_before = self.move_seen.map(|seen| {
+            let scan_begins = seen.plus(waits.request_lifetime + waits.settle);
+            scan_begins.plus(waits.settle)
+        });
+        let wait_secs = closes_not_before.map(|at| at.0.saturating_sub(now.0));
+        // Shards hold about as much as each other, so those that are done tell of those to come.
+        let scan_secs = self.move_seen.filter(|_| done > 0).map(|seen| {
+            let (done, left) = (count_of(done), count_of(total.saturating_sub(done)));
+            now.0.saturating_sub(seen.0).saturating_mul(left) / done
+        });
+        let eta_secs = match (wait_secs, scan_secs) {
+            (Some(wait), Some(scan)) => Some(wait.max(scan)),
+            _ => None,
+        };
+        Progress { source_shards: total, source_shards_done: done, closes_not_before, eta_secs }
+    }
+
     /// Notes how far the scan has come in one shard: behind this sort key, or to its end.
     pub(crate) fn note(&mut self, shard: ShardId, last: Option<SortKey>) {
         match last {
@@ -174,6 +197,23 @@ impl Job {
             }
         }
     }
+}
+
+/// How far a reshard is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// The shards that items leave, or may leave.
+    pub source_shards: usize,
+    /// Those of them that the present scan has come to the end of.
+    pub source_shards_done: usize,
+    /// When the reshard closes at the earliest, whatever there is to move.
+    pub closes_not_before: Option<ServerTime>,
+    /// In how many seconds it closes, as far as can be told; `None` until the first shard is done.
+    pub eta_secs: Option<u64>,
+}
+
+fn count_of(n: usize) -> u64 {
+    u64::try_from(n).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

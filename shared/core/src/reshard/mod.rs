@@ -11,7 +11,7 @@ mod pace;
 mod plan;
 mod settle;
 
-pub use job::{Job, ServerTime, ShardRange};
+pub use job::{Job, Progress, ServerTime, ShardRange};
 pub use pace::Pace;
 pub use plan::{NextStep, Waits, plan};
 pub(crate) use settle::{Absent, Homes, Unsettled, relocate, settle};

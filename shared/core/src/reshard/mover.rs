@@ -79,10 +79,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                 self.remove_marker(seen, job, key, shard, deadline)
             });
             let removals = removals.collect::<Vec<_>>();
-            stream::iter(removals)
-                .buffer_unordered(ITEMS_AT_ONCE)
-                .try_collect::<Vec<_>>()
-                .await?;
+            stream::iter(removals).buffer_unordered(ITEMS_AT_ONCE).try_collect::<Vec<_>>().await?;
             Ok::<_, Stopped>((shard, next, 0))
         });
         let rounds = try_join_all(rounds.collect::<Vec<_>>()).await;

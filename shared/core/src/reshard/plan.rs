@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use crate::Settings;
+use crate::lease::settle_time;
 use crate::metadata::{CollectionMetadata, Phase};
 use crate::reshard::{Job, ServerTime};
 
@@ -11,6 +13,16 @@ pub struct Waits {
     pub settle: Duration,
     /// H: how long after its signing a request may still be executed.
     pub request_lifetime: Duration,
+}
+
+impl Waits {
+    /// The waits under these settings.
+    pub fn of(settings: &Settings) -> Self {
+        Self {
+            settle: settle_time(settings.lease_term),
+            request_lifetime: settings.request_lifetime,
+        }
+    }
 }
 
 /// What a controller is to do next.

@@ -1,9 +1,9 @@
+use crate::StoredItem;
 use crate::directory::Known;
 use crate::ports::{
     Action, Arrival, Condition, Consistency, Expected, ItemStore, StoreError, Transfer,
     Transferred, Write,
 };
-use crate::StoredItem;
 use dynashard_keys::PhysicalKey;
 
 /// Both homes of an item that a reshard moves.

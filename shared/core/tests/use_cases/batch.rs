@@ -13,7 +13,7 @@ use dynashard_testing::{Fault, Operation, block_on};
 
 use crate::world::{
     LEASE, TIMEOUT, World, attributes, code, home, in_shard, key, marker, metadata,
-    outcome_unknown, partition, resharding, shard, sort, stored,
+    outcome_unknown, partition, shard, sort, stored,
 };
 
 fn names(n: usize) -> Vec<String> {
@@ -331,18 +331,4 @@ fn a_random_item_is_found_wherever_it_is_and_unprocessed_while_a_shard_is_silent
     assert_eq!(got.items.len(), 7);
     let left = [(key("8"), Code::Throttled), (key("9"), Code::Throttled)];
     assert_eq!(got.unprocessed, left, "either may be in the eighth");
-}
-
-#[test]
-fn a_collection_that_is_being_resharded_is_left_alone() {
-    for metadata in resharding() {
-        let world = World::new();
-        world.memory.place_metadata(metadata);
-        let outcome = write(&world, puts(&world, 2));
-        assert!(outcome.unprocessed.iter().all(|(_, code)| *code == Code::Resharding));
-        assert_eq!(outcome.written, 0);
-        let got = get(&world, &["a".to_owned()]);
-        assert_eq!(got.unprocessed, [(key("a"), Code::Resharding)]);
-        assert_eq!(world.memory.contents(), []);
-    }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dynashard_core::ports::{Clock, Dated, MetadataStore, ReshardingPage, StoreError};
-use dynashard_core::{CollectionMetadata, Deadline, Directory, Known, Settings};
+use dynashard_core::{CollectionMetadata, Deadline, Directory, Job, Known, Settings};
 use dynashard_keys::{PartitionKey, Placement};
 use dynashard_testing::{Fault, ManualClock, MemoryStore, Operation, SeededEntropy, block_on};
 use futures_util::future::join_all;
@@ -44,6 +44,28 @@ impl MetadataStore for Slow {
         let answer = self.memory.update(seen, next).await;
         self.clock.sleep(Self::ANSWER).await;
         answer
+    }
+
+    async fn job(&self, partition: &PartitionKey) -> Result<Dated<Option<Job>>, StoreError> {
+        self.memory.job(partition).await
+    }
+
+    async fn begin(
+        &self,
+        seen: &CollectionMetadata,
+        next: &CollectionMetadata,
+        seen_job: Option<&Job>,
+        job: &Job,
+    ) -> Result<Dated<()>, StoreError> {
+        self.memory.begin(seen, next, seen_job, job).await
+    }
+
+    async fn save_job(&self, seen: &Job, next: &Job) -> Result<Dated<()>, StoreError> {
+        self.memory.save_job(seen, next).await
+    }
+
+    async fn remove_job(&self, seen: &Job) -> Result<(), StoreError> {
+        self.memory.remove_job(seen).await
     }
 
     async fn resharding(&self, after: Option<&PartitionKey>) -> Result<ReshardingPage, StoreError> {

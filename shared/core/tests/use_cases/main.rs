@@ -7,6 +7,7 @@ mod growth;
 mod model;
 mod query;
 mod reader;
+mod reshard;
 mod scaler;
 mod world;
 mod writer;

@@ -11,14 +11,13 @@ use dynashard_core::{
 use dynashard_keys::{
     ItemKey, PhysicalKey, PhysicalPartitionKey, Placement, Separator, ShardId, SortKey, SortKeyType,
 };
-use dynashard_testing::{Fault, Operation, Requests, block_on};
+use dynashard_testing::{Fault, Operation, block_on};
 use proptest::prelude::{Just, ProptestConfig, any, prop, prop_assert, prop_assert_eq, prop_oneof};
 use proptest::strategy::{BoxedStrategy, Strategy as _};
 use proptest::test_runner::TestCaseError;
 
 use crate::world::{
-    LEASE, Reads, World, code, count, home, in_shard, metadata, partition, resharding, shard, sort,
-    stored, text_of,
+    LEASE, Reads, World, code, count, in_shard, metadata, partition, shard, sort, stored, text_of,
 };
 
 /// The generation of every collection here; items may be older.
@@ -620,19 +619,5 @@ fn a_repetition_in_a_random_collection_comes_once_from_the_lowest_shard() {
             query.cursor = Some(cursor);
         }
         assert_eq!(found, ["a", "2", "c"], "limit {limit}");
-    }
-}
-
-#[test]
-fn a_collection_that_is_being_resharded_is_not_queried() {
-    for metadata in resharding() {
-        for query in both() {
-            let world = World::new();
-            world.memory.place_metadata(metadata.clone());
-            world.memory.place(&home("a", 1), stored("a", 1));
-            assert_eq!(code(page(&world, &world.reader(), &query)), Code::Resharding);
-            let expected = Requests { metadata_gets: 1, ..Requests::default() };
-            assert_eq!(world.memory.requests(), expected);
-        }
     }
 }

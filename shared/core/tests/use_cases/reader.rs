@@ -148,7 +148,7 @@ fn the_metadata_of_a_collection_is_read_once_a_lease() {
     assert_eq!(code(collection()), Code::CollectionNotFound);
     world.lay_out(1, 4, Placement::Jump);
     for _ in 0..10 {
-        assert_eq!(collection(), Ok(metadata(1, 4, Placement::Jump)));
+        assert_eq!(collection(), Ok((metadata(1, 4, Placement::Jump), None)));
         world.clock.advance(Duration::from_secs(1));
     }
     // At the beginning, and after four and eight seconds.
@@ -156,17 +156,6 @@ fn the_metadata_of_a_collection_is_read_once_a_lease() {
     for metadata in resharding() {
         world.memory.place_metadata(metadata.clone());
         world.clock.advance(LEASE);
-        assert_eq!(collection(), Ok(metadata), "it can be looked at in every phase");
-    }
-}
-
-#[test]
-fn a_collection_that_is_being_resharded_is_not_read_from() {
-    for metadata in resharding() {
-        let world = World::new();
-        world.memory.place_metadata(metadata);
-        world.place("a", 1, 1);
-        assert_eq!(code(get(&world, &world.reader(), "a")), Code::Resharding);
-        assert_eq!(world.memory.requests().gets, 0);
+        assert_eq!(collection(), Ok((metadata, None)), "it can be looked at in every phase");
     }
 }

@@ -40,6 +40,7 @@ fn a_collection_is_created_with_the_count_that_its_placement_needs() {
             placement: placement.unwrap_or_default(),
             rev: 1,
             min_shards: count(gets),
+            has_markers: false,
         };
         assert_eq!(created, expected);
         assert_eq!(world.memory.stored_metadata(&partition()), Some(expected));
@@ -119,7 +120,7 @@ fn regression_a_creation_that_was_never_answered_hung_past_the_deadline() {
 }
 
 #[test]
-fn the_count_of_a_running_collection_is_not_changed() {
+fn a_count_that_cannot_be_had_now_is_refused() {
     let world = World::new();
     let scaler = world.scaler();
     let request = |shards| {
@@ -127,7 +128,7 @@ fn the_count_of_a_running_collection_is_not_changed() {
     };
     assert_eq!(request(4), Code::CollectionNotFound);
     world.lay_out(1, 2, Placement::Xxh64);
-    assert_eq!(request(4), Code::ReshardUnavailable);
+    assert_eq!(request(4), Code::ReshardTooSoon);
     assert_eq!(request(257), Code::BadShardCount);
     let kept = world.memory.stored_metadata(&partition()).expect("metadata");
     assert_eq!(kept.number_of_shards, count(2));

@@ -74,8 +74,8 @@ impl World {
         Scaler::new(self.directory())
     }
 
-    pub(crate) fn rebalancer(&self) -> Rebalancer<Store, ManualClock, SeededEntropy> {
-        Rebalancer::new(self.directory())
+    pub(crate) fn rebalancer(&self) -> Rebalancer<Store, Store, ManualClock, SeededEntropy> {
+        Rebalancer::new(self.store.clone(), self.directory())
     }
 
     pub(crate) fn directory(&self) -> Directory<Store, ManualClock, SeededEntropy> {
@@ -194,7 +194,7 @@ pub(crate) fn stored(text: &str, generation: u64) -> StoredItem {
 }
 
 pub(crate) fn marker(generation: u64) -> StoredItem {
-    StoredItem { attributes: Attributes::new(), forwarded: true, ..stored("", generation) }
+    StoredItem::marker(Generation::new(generation))
 }
 
 pub(crate) fn text_of(item: &StoredItem) -> String {

@@ -12,7 +12,7 @@ use dynashard_testing::{Fault, Operation, Requests, block_on};
 
 use crate::world::{
     LEASE, TIMEOUT, World, Writes, attributes, code, home, in_shard, key, marker, metadata,
-    outcome_unknown, partition, resharding, shard, stored, text_of,
+    outcome_unknown, partition, shard, stored, text_of,
 };
 
 const NONE: Precondition = Precondition::None;
@@ -565,19 +565,4 @@ fn a_random_collection_refuses_what_must_know_an_items_shard() {
     }
     assert_eq!(patch_code(&world, &writer, NONE), Code::NotForPlacement);
     assert_eq!(world.memory.requests().writes, 0);
-}
-
-#[test]
-fn a_collection_that_is_being_resharded_is_not_written_to() {
-    for metadata in resharding() {
-        let world = World::new();
-        world.memory.place_metadata(metadata);
-        world.place("a", 1, 1);
-        let writer = world.writer();
-        assert_eq!(put_code(&world, &writer, NONE), Code::Resharding);
-        assert_eq!(patch_code(&world, &writer, NONE), Code::Resharding);
-        assert_eq!(delete_code(&world, &writer, NONE), Code::Resharding);
-        let requests = world.memory.requests();
-        assert_eq!(requests.total(), requests.metadata_gets);
-    }
 }

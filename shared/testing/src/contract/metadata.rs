@@ -120,7 +120,10 @@ pub async fn the_index_lists_what_is_being_resharded(fixture: &impl Fixture) {
     }
     found.retain(|partition| partition.as_str().contains("index "));
     found.sort();
-    assert_eq!(found, [partition("index forward"), partition("index markers"), partition("index move")]);
+    assert_eq!(
+        found,
+        [partition("index forward"), partition("index markers"), partition("index move")]
+    );
 }
 
 /// A store whose server tells the time passes it on: leases are counted by it.
