@@ -113,7 +113,7 @@ fn cost(world: &World, operation: impl FnOnce()) -> Requests {
 }
 
 /// An item whose home changes as the collection goes from one shard to two: at 1 afterwards.
-const MOVES: &str = "b";
+const MOVES: &str = "c";
 
 /// Begins a growth from one shard to two, with an item in it if `text` is given.
 fn in_forward(text: Option<&str>) -> World {
