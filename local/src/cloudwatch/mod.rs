@@ -1,5 +1,10 @@
 //! `CloudWatch`, as far as the functions and the alarms of a template use it.
 
 mod metrics;
+mod registry;
 
 pub(crate) use metrics::{MetricId, MetricSource, StatisticSet};
+pub(crate) use registry::{
+    AlarmDescription, AlarmRegistry, AlarmState, MetricQuery, MetricStat, NoAlarms, QuerySource,
+    UnknownAlarm, Watched,
+};
