@@ -31,9 +31,10 @@ pub(crate) use api::CloudWatchApi;
 pub(crate) use emf::EmbeddedMetrics;
 pub(crate) use metrics::{MetricId, MetricSource, Statistic, StatisticSet};
 pub(crate) use registry::{
-    AlarmDescription, AlarmRegistry, AlarmState, MetricQuery, MetricStat, NoAlarms, QuerySource,
-    UnknownAlarm, Watched,
+    AlarmDescription, AlarmRegistry, AlarmState, MetricStat, NoAlarms, QuerySource, Watched,
 };
+#[cfg(test)]
+use registry::{MetricQuery, UnknownAlarm};
 pub(crate) use store::MetricStore;
 
 use dynamodb::DynamoDbMetrics;

@@ -82,6 +82,7 @@ pub(crate) struct AlarmDescription {
 
 /// What an alarm compares with its threshold.
 #[derive(Clone, Debug)]
+#[cfg_attr(not(test), expect(dead_code, reason = "the alarms of a template make them"))]
 pub(crate) enum Watched {
     Metric(MetricStat),
     /// Queries, one of which returns data.
@@ -108,6 +109,7 @@ pub(crate) struct MetricQuery {
 
 /// Where the values of a query come from.
 #[derive(Clone, Debug)]
+#[cfg_attr(not(test), expect(dead_code, reason = "the alarms of a template make them"))]
 pub(crate) enum QuerySource {
     Metric(MetricStat),
     /// Metric math over the ids of other queries.
