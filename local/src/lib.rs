@@ -12,9 +12,9 @@
 //!                 the real bootstraps, child processes
 //!                          |
 //!  any SDK --- dynamodb --[front]  signature age, clock, throttles, counters
-//!                          |        |
-//!                          |    [cloudwatch]  metrics, insights --- any SDK
-//!                          |
+//!                          |   \
+//!                          |    [cloudwatch]--- cloudwatch --- any SDK
+//!                          |      metrics, Contributor Insights
 //!                       [engine]   SQLite, in memory or in a directory
 //! ```
 //!
