@@ -100,7 +100,7 @@ async fn alarms_are_described_as_the_registry_has_them() {
     assert_eq!(rest, json!(["math"]));
 
     let answer = served.ok("DescribeAlarms", json!({})).await;
-    let updated = NOW as f64 + 0.25;
+    let updated = secs(NOW) + 0.25;
     let dimensions = json!([{ "Name": "TableName", "Value": "Flights" }]);
     let throttles = "WriteKeyRangeThroughputThrottleEvents";
     assert_eq!(

@@ -37,7 +37,7 @@ async fn what_is_put_in_any_form_is_read_by_period_and_statistic() {
             .await;
         let expected = json!({
             "Id": "sold", "Label": "Sold", "StatusCode": "Complete",
-            "Timestamps": [NOW as f64], "Values": [expected],
+            "Timestamps": [secs(NOW)], "Values": [expected],
         });
         assert_eq!(answer, json!({ "MetricDataResults": [expected] }), "{statistic}");
     }
@@ -62,7 +62,7 @@ async fn periods_begin_at_multiples_of_their_length_and_empty_ones_are_left_out(
             (result["Timestamps"].clone(), result["Values"].clone())
         }
     };
-    let at = |ago: u64| (NOW - ago) as f64;
+    let at = |ago: u64| secs(NOW - ago);
     assert_eq!(
         values(60, "TimestampAscending").await,
         (json!([at(120), at(60)]), json!([3.0, 4.0]))
@@ -97,15 +97,13 @@ async fn pages_of_metric_data_hold_every_value_once() {
             let timestamps = result["Timestamps"].as_array().expect("a list");
             found.entry(id).or_default().extend(timestamps.clone());
         }
-        match answer.get("NextToken") {
-            Some(token) => request["NextToken"] = token.clone(),
-            None => {
-                assert_eq!(pages, 4, "ten values, three at a time");
-                break;
-            }
-        }
+        let Some(token) = answer.get("NextToken") else {
+            assert_eq!(pages, 4, "ten values, three at a time");
+            break;
+        };
+        request["NextToken"] = token.clone();
     }
-    let all: Vec<_> = (1..=5).map(|ago| json!((NOW - ago) as f64)).collect();
+    let all: Vec<_> = (1..=5).map(|ago| json!(secs(NOW - ago))).collect();
     assert_eq!(found.len(), 2);
     assert_eq!(found["sold"], all);
     assert_eq!(found["other"], all);
@@ -127,8 +125,8 @@ async fn statistics_of_one_metric_come_in_the_order_of_time() {
         )
         .await;
     let points = [
-        json!({ "Timestamp": (NOW - 60) as f64, "Sum": 1.0, "Maximum": 1.0 }),
-        json!({ "Timestamp": NOW as f64, "Sum": 2.0, "Maximum": 2.0 }),
+        json!({ "Timestamp": secs(NOW - 60), "Sum": 1.0, "Maximum": 1.0 }),
+        json!({ "Timestamp": secs(NOW), "Sum": 2.0, "Maximum": 2.0 }),
     ];
     assert_eq!(answer, json!({ "Label": "Sold", "Datapoints": points }));
     served.stop().await;
