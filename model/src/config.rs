@@ -62,7 +62,7 @@ impl Suite {
         match self {
             Self::Good => good(),
             Self::Ext => ext(),
-            Self::Query => queries(None),
+            Self::Query => queries(),
         }
     }
 }
@@ -130,9 +130,7 @@ impl Configuration {
             | M::MoveLeavesNoMarker
             | M::RemoveMarkersInClosingScan
             | M::CloseWithoutV => {
-                let mut query = query(false, 2, Numbering::OncePerReshard, Some(mutation));
-                query.name = format!("{mutation:?}: {}", query.name);
-                return query;
+                return QueryModel { mutation: Some(mutation), ..SMALL_QUERY }.into();
             }
         };
         Search { mutation: Some(mutation), ..search }.into()
@@ -169,14 +167,11 @@ impl Search {
     }
 
     fn name(&self) -> String {
-        let mutation = self.mutation.map(|mutation| format!("{mutation:?}: ")).unwrap_or_default();
+        let mutation = self.mutation.map(prefix).unwrap_or_default();
         let route = self.route.iter().map(ToString::to_string).collect::<Vec<_>>().join(">");
         let programs = self.programs.iter().map(describe).collect::<Vec<_>>().join(", ");
         let exists = if self.exists { "there" } else { "absent" };
-        let numbering = match self.numbering {
-            Numbering::OncePerReshard => "",
-            Numbering::TwicePerReshard => ", generation raised twice",
-        };
+        let numbering = suffix(self.numbering);
         let Self { crashes, timeouts, .. } = self;
         format!(
             "{mutation}{route}: {programs}; {exists}, crashes {crashes}, timeouts {timeouts}{numbering}"
@@ -267,37 +262,52 @@ fn ext() -> Vec<Configuration> {
     searches.into_iter().map(Configuration::from).collect()
 }
 
-fn queries(mutation: Option<Mutation>) -> Vec<Configuration> {
-    let mut all = Vec::new();
+/// A query beside a writer. The small one is searched to the end within seconds, and finds every mutation.
+const SMALL_QUERY: QueryModel = QueryModel {
+    shrinks: false,
+    limit: 2,
+    writes: 1,
+    crashes: 1,
+    numbering: Numbering::OncePerReshard,
+    mutation: None,
+};
+
+fn queries() -> Vec<Configuration> {
+    let twice = Numbering::TwicePerReshard;
+    let mut searches = Vec::new();
     for shrinks in [false, true] {
-        for limit in [1, 2] {
-            all.push(query(shrinks, limit, Numbering::OncePerReshard, mutation));
+        let small = QueryModel { shrinks, ..SMALL_QUERY };
+        for limit in [2, 1] {
+            searches.push(QueryModel { limit, ..small.clone() });
+            searches.push(QueryModel { limit, writes: 2, crashes: 2, ..small.clone() });
         }
-        all.push(query(shrinks, 1, Numbering::TwicePerReshard, mutation));
+        searches.push(QueryModel { numbering: twice, ..small });
     }
-    all
+    searches.into_iter().map(Configuration::from).collect()
 }
 
-fn query(
-    shrinks: bool,
-    limit: usize,
-    numbering: Numbering,
-    mutation: Option<Mutation>,
-) -> Configuration {
-    let way = if shrinks { "down" } else { "up" };
-    let numbered = match numbering {
+impl From<QueryModel> for Configuration {
+    fn from(model: QueryModel) -> Self {
+        let QueryModel { limit, writes, crashes, .. } = model;
+        let mutation = model.mutation.map(prefix).unwrap_or_default();
+        let way = if model.shrinks { "down" } else { "up" };
+        let numbering = suffix(model.numbering);
+        Self {
+            name: format!(
+                "{mutation}query {way}, pages of {limit}; writes {writes}, crashes {crashes}{numbering}"
+            ),
+            subject: Subject::Query(model),
+        }
+    }
+}
+
+fn prefix(mutation: Mutation) -> String {
+    format!("{mutation:?}: ")
+}
+
+fn suffix(numbering: Numbering) -> &'static str {
+    match numbering {
         Numbering::OncePerReshard => "",
         Numbering::TwicePerReshard => ", generation raised twice",
-    };
-    Configuration {
-        name: format!("query {way}, pages of {limit}{numbered}"),
-        subject: Subject::Query(QueryModel {
-            shrinks,
-            limit,
-            writes: 2,
-            crashes: 2,
-            numbering,
-            mutation,
-        }),
     }
 }

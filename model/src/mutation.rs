@@ -6,14 +6,14 @@ pub enum Mutation {
     /// Breaks the waiting for T': a phase is published while clients still act on leases from before the last one. A
     /// client of `stable` then writes to the old home what a client of `move` has passed over.
     PublishBeforeLeasesEnd,
-    /// Breaks the waiting for T' between `stable` and the next `forward`. A client that still acts on the last `move`
-    /// then reads and writes in homes that are two layouts apart from those of the next reshard's.
+    /// Breaks the waiting for T' between `stable` and the next `forward`: a client may still act on the `move` of the
+    /// last reshard.
     ForwardBeforeStableIsKnown,
     /// Breaks the waiting for H: the closing scan begins at once. A write that was signed under `stable(N)` executes
     /// behind it, and lies at a home where nobody looks any more.
     CloseWithoutH,
-    /// Breaks where H counts from: `forward` in place of `move`. A request that was signed in `forward` executes
-    /// behind the closing scan.
+    /// Breaks where H counts from: `forward` in place of `move`, so that what was signed in `forward` executes behind
+    /// the closing scan.
     CountHFromForward,
     /// Breaks "every settled item leaves a marker": the old home is emptied. A late write finds nothing that refuses
     /// it.
@@ -129,6 +129,16 @@ impl Mutation {
     /// What is expected of it.
     pub fn expectation(self) -> Expectation {
         match self {
+            Self::ForwardBeforeStableIsKnown => Expectation::DefenceInDepth(
+                "who acts on the last `move` is refused by the guard and by markers as who acts on \
+                 the `stable` after it is. The wait keeps two layouts the most that clients believe \
+                 in at once, on which the rest of the protocol is argued",
+            ),
+            Self::CountHFromForward => Expectation::DefenceInDepth(
+                "what was signed in `forward` settles before it writes and keeps to markers, so it \
+                 may execute at any time; dangerous is only what was signed in `stable(N)`. The \
+                 controller writes one time down, that of `move`, and both waits count from it",
+            ),
             Self::MoveKeepsGeneration => Expectation::DefenceInDepth(
                 "a write that is older than the move is refused twice over: by the marker or by H. \
                  What suffers is progress, which is not searched: a late copy gives way only to \

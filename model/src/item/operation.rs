@@ -85,19 +85,17 @@ impl Operation {
 impl Change {
     /// What the register holds afterwards.
     pub fn apply(self, register: Option<Value>) -> Result<Option<Value>, ConditionFailed> {
-        let next = match (self, register) {
-            (Self::Delete, _) => return Ok(None),
-            (Self::Put(value), _)
-            | (Self::Create(value), None)
-            | (Self::Replace(value), Some(_))
-            | (Self::Upsert(value), None) => value,
-            (Self::Upsert(Value(bit)), Some(Value(bits))) => Value(bits | bit),
-            (Self::Swap { expected, new }, Some(found)) if found == expected => new,
-            (Self::Create(_) | Self::Replace(_) | Self::Swap { .. }, _) => {
-                return Err(ConditionFailed);
+        let (holds, next) = match self {
+            Self::Delete => return Ok(None),
+            Self::Put(value) => (true, value),
+            Self::Create(value) => (register.is_none(), value),
+            Self::Replace(value) => (register.is_some(), value),
+            Self::Upsert(Value(bit)) => {
+                (true, Value(register.map_or(bit, |Value(bits)| bits | bit)))
             }
+            Self::Swap { expected, new } => (register == Some(expected), new),
         };
-        Ok(Some(next))
+        holds.then_some(Some(next)).ok_or(ConditionFailed)
     }
 
     /// Whether it is blind: a put or a delete, whose result does not depend on what was there. Only these may take

@@ -14,6 +14,9 @@ pub(super) fn properties() -> Vec<Property<ItemModel>> {
         Property::always("nothing revived", nothing_revived),
         Property::always("nothing twice", nothing_twice),
         Property::sometimes("every operation ends behind the last reshard", all_ends),
+        Property::sometimes("a late copy beside a newer item", |_, state: &State| {
+            state.cells.iter().filter(|cell| cell.is_live()).count() > 1
+        }),
     ]
 }
 

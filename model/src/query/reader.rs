@@ -77,7 +77,7 @@ impl QueryModel {
             state.reader.lose_lease();
             return;
         }
-        let page = self.judge(layout, shard, &found);
+        let page = Self::judge(layout, shard, &found);
         state.reader.pages.push(page);
         if state.reader.pages.len() == shards.len() {
             self.end_round(&mut state.reader);
@@ -127,7 +127,7 @@ impl QueryModel {
     }
 
     /// What of a page is returned, and what its markers say. A stable collection's items count at home only.
-    fn judge(&self, layout: Layout, shard: Shard, found: &Found) -> Page {
+    fn judge(layout: Layout, shard: Shard, found: &Found) -> Page {
         let counts = |key| layout.phase != Phase::Stable || Self::home(key, layout.new) == shard;
         let live = found.cells.iter().filter(|(key, cell)| cell.is_live() && counts(*key));
         let of_this_reshard = Cell::Marker(layout.generation);
