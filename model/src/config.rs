@@ -29,6 +29,9 @@ pub enum Subject {
     Query(QueryModel),
 }
 
+/// Where the search for a mutation ends. Those that are caught are caught before, and in as many steps each time.
+pub const AGAINST: Limit = Limit::States(2_000_000);
+
 /// Configurations that belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Suite {
@@ -86,7 +89,8 @@ impl Configuration {
         }
     }
 
-    /// The smallest search that is known to catch a mutation, or the likeliest if none is.
+    /// The smallest search that is known to catch a mutation, or the likeliest if none is. It needs no more than
+    /// [`AGAINST`].
     pub fn against(mutation: Mutation) -> Self {
         use Mutation as M;
         let (put, put_delete) = (&[Verb::Put][..], BLIND);

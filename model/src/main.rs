@@ -4,16 +4,16 @@
 //! cargo run --release -p dynashard-model -- [good|ext|query|bugs|all] [--secs N] [--steps]
 //! ```
 //!
-//! Each search stops after `--secs`, and prints a line of the table when it ends. `--steps` prints every counterexample
-//! in full. The exit status is 1 if a search found what it may not, or did not find what it must; 2 for arguments that
-//! it does not know.
+//! Each search of the protocol stops after `--secs`, one for a mutation after a number of states. Each prints its row
+//! of the table when it ends. `--steps` prints every counterexample in full. The exit status is 1 if a search found
+//! what it may not, or did not find what it must; 2 for arguments that it does not know.
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use dynashard_model::check::{Limit, Progress, Report, Verdict};
-use dynashard_model::config::{Configuration, Suite};
+use dynashard_model::config::{AGAINST, Configuration, Suite};
 use dynashard_model::mutation::{Expectation, Mutation};
 
 const USAGE: &str = "usage: dynashard-model [good|ext|query|bugs|all] [--secs N] [--steps]
@@ -24,7 +24,7 @@ const USAGE: &str = "usage: dynashard-model [good|ext|query|bugs|all] [--secs N]
   bugs    every mutation of the protocol, each of which must be caught
   all     all of these (the default)
 
-  --secs N   end each search after N seconds (60)
+  --secs N   end each search of good, ext and query after N seconds (60)
   --steps    print each counterexample in full";
 
 /// The checker looks at the time only if it has more threads than one to share work between.
@@ -44,7 +44,8 @@ fn main() -> ExitCode {
     };
     let mut searches = Vec::new();
     for suite in &arguments.suites {
-        searches.extend(suite.configurations().into_iter().map(|search| (search, Expected::Holds)));
+        let suite = suite.configurations().into_iter();
+        searches.extend(suite.map(|search| (search, arguments.limit, Expected::Holds)));
     }
     if arguments.mutations {
         for mutation in Mutation::ALL {
@@ -52,7 +53,7 @@ fn main() -> ExitCode {
                 Expectation::Caught => Expected::Violated,
                 Expectation::DefenceInDepth(reason) => Expected::Uncaught(reason),
             };
-            searches.push((Configuration::against(mutation), expected));
+            searches.push((Configuration::against(mutation), AGAINST, expected));
         }
     }
     let total = searches.len();
@@ -61,10 +62,10 @@ fn main() -> ExitCode {
         "{:>11} {:>11} {:>5} {:>7}  search and verdict",
         "states", "generated", "depth", "time"
     );
-    for (index, (search, expected)) in searches.into_iter().enumerate() {
+    for (index, (search, limit, expected)) in searches.into_iter().enumerate() {
         let name = search.name.clone();
         let line = ProgressLine { name: &name, index: index + 1, total };
-        let report = search.search(arguments.limit, &mut |progress| line.show(progress));
+        let report = search.search(limit, &mut |progress| line.show(progress));
         ProgressLine::clear();
         let as_expected = expected.is_met_by(&report.verdict);
         surprises += usize::from(!as_expected);

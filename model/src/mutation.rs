@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mutation {
     /// Breaks the waiting for T': a phase is published while clients still act on leases from before the last one. A
-    /// client of `stable` then writes to the old home what a client of `move` has passed over.
+    /// client of `move` takes the shortcut past the old home, and one of `stable` still reads there.
     PublishBeforeLeasesEnd,
     /// Breaks the waiting for T' between `stable` and the next `forward`: a client may still act on the `move` of the
     /// last reshard.
@@ -15,22 +15,23 @@ pub enum Mutation {
     /// Breaks where H counts from: `forward` in place of `move`, so that what was signed in `forward` executes behind
     /// the closing scan.
     CountHFromForward,
-    /// Breaks "every settled item leaves a marker": the old home is emptied. A late write finds nothing that refuses
-    /// it.
+    /// Breaks "every settled item leaves a marker": the old home is emptied, or left empty. Who still
+    /// reads or writes there is not told that the item is elsewhere.
     LeaveNoMarkers,
-    /// Breaks the same in `move` only, for moves and for conditional writes. A create succeeds at the new home while
-    /// a late put lands at the old one, and one of the two is lost.
+    /// Breaks the same in `move` only, for moves and for conditional writes. A late put lands at the old
+    /// home and is read, and a create that has looked there before succeeds over it at the new one.
     NoMarkersInMove,
     /// Breaks the bound of the shortcut: an upsert skips the marker in `move`, although its result depends on what is
-    /// there. A late put at the old home was read, and then its bits are missing at the new one.
+    /// there. A late put lands at the old home and is read, and the upsert at the new one is without its bits.
     UpsertSkipsMarker,
-    /// Breaks "markers go after the close": each scan of the mover removes those that it finds. A late write lands
-    /// where the marker was.
+    /// Breaks "markers go after the close": each scan of the mover removes those that it finds. A late put lands
+    /// where a create has left its marker, is read, and the create succeeds over it.
     RemoveMarkersWhileMoving,
     /// Breaks "an update of a marker never leaves `_ds_fwd` behind": an upsert at a home that holds an old marker is
     /// acknowledged, and what it wrote counts as absent.
     UpsertKeepsMarker,
-    /// Breaks the guard on every write: a late write goes over an item or a marker of a newer generation.
+    /// Breaks the guard on every write: a late delete removes a marker of a newer generation, and who still reads there
+    /// takes the item for deleted.
     WriteWithoutGuard,
     /// Breaks "a move raises `_ds_g`": the item arrives with the generation that it had.
     MoveKeepsGeneration,
@@ -41,13 +42,13 @@ pub enum Mutation {
     /// or doubled.
     MoverCopiesThenErases,
     /// Breaks "only the last step shows": a delete gives up the item at the old home, and then deletes at the new one.
-    /// A client that fails between the two has deleted an item and begins again as if it had not.
+    /// It takes effect twice: a create that follows the first half succeeds, and the second half deletes what it made.
     DeleteOldHomeFirst,
     /// Breaks "the operation runs at the new home": a delete of an item at the old home only turns it into a marker.
     /// What another client has put at the new home meanwhile survives.
     DeleteOnlyAtOldHome,
     /// Breaks "new and old are read in one transaction": a get reads one after the other, and misses an item that
-    /// moves between. (On the way up it goes from a home that has been read to one that was read as empty.)
+    /// moves between.
     PlainSecondGet,
     /// Breaks "the new home is read first": a get believes a late copy at the old home that is doomed.
     GetOldHomeFirst,

@@ -6,14 +6,11 @@
 use std::collections::BTreeSet;
 
 use dynashard_model::check::{Limit, Report, Verdict};
-use dynashard_model::config::{Configuration, Suite};
+use dynashard_model::config::{AGAINST, Configuration, Suite};
 use dynashard_model::mutation::{Expectation, Mutation};
 
 /// How many states are generated for each search of the protocol. About a third of the searches end before.
-const GOOD: Limit = Limit::States(400_000);
-
-/// Every mutation that is caught is caught before.
-const MUTATED: Limit = Limit::States(2_000_000);
+const GOOD: Limit = Limit::States(600_000);
 
 #[test]
 fn puts_deletes_and_conditional_writes_are_linearizable_through_reshards() {
@@ -35,11 +32,7 @@ fn every_mutation_is_caught_but_those_that_are_defence_in_depth() {
     let caught = Mutation::ALL
         .into_iter()
         .filter(|&mutation| {
-            let limit = match mutation.expectation() {
-                Expectation::Caught => MUTATED,
-                Expectation::DefenceInDepth(_) => GOOD,
-            };
-            search(Configuration::against(mutation), limit).verdict.is_violation()
+            search(Configuration::against(mutation), AGAINST).verdict.is_violation()
         })
         .map(name)
         .collect::<BTreeSet<_>>();
@@ -77,7 +70,7 @@ fn mutations_are_listed_once_each() {
 /// A counterexample is a shortest one, so a longer one would mean that the model has lost a behaviour.
 #[test]
 fn a_write_without_the_guard_is_lost_in_eight_steps() {
-    let report = search(Configuration::against(Mutation::WriteWithoutGuard), MUTATED);
+    let report = search(Configuration::against(Mutation::WriteWithoutGuard), AGAINST);
     let Verdict::Violated { property, steps } = report.verdict else {
         panic!("nothing was found");
     };
