@@ -13,6 +13,7 @@ mod interceptors;
 mod items;
 mod metadata;
 
+pub use aws_sdk_dynamodb::Client;
 pub use client::{connect, connect_local, connect_local_with_cloudwatch, connect_with_cloudwatch};
 pub use clock::{OsEntropy, ServerClock, SystemClock};
 pub use heat::CloudWatchHeat;
