@@ -2,6 +2,7 @@ use dynashard_core::ports::{Clock, Entropy, MetadataStore};
 use dynashard_core::{Advance, Deadline, Reading, Rebalancer};
 use dynashard_keys::{PartitionKey, RESERVED_PREFIX};
 use dynashard_lambda::EventHandler;
+use dynashard_lambda::metrics::{Counter, Metrics};
 use dynashard_lambda::stream::{BatchOutcome, StreamEvent, StreamRecord};
 use futures_util::future::join_all;
 use lambda_runtime::Error;
@@ -9,11 +10,12 @@ use serde_json::Value;
 
 pub(crate) struct RebalanceHandler<M, C, E> {
     rebalancer: Rebalancer<M, C, E>,
+    metrics: Metrics,
 }
 
 impl<M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<M, C, E> {
-    pub(crate) fn new(rebalancer: Rebalancer<M, C, E>) -> Self {
-        Self { rebalancer }
+    pub(crate) fn new(rebalancer: Rebalancer<M, C, E>, metrics: Metrics) -> Self {
+        Self { rebalancer, metrics }
     }
 
     /// Advances the collections of a batch side by side: each of them waits for leases to end.
@@ -24,7 +26,10 @@ impl<M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<M, C, E> {
             (record, done)
         });
         let advanced = join_all(attempts.collect::<Vec<_>>()).await;
-        BatchOutcome::failed(advanced.into_iter().filter(|(_, done)| !done).map(|(r, _)| r))
+        let failed = advanced.into_iter().filter(|(_, done)| !done).map(|(record, _)| record);
+        let failed = failed.collect::<Vec<_>>();
+        self.metrics.count(self.now(), [(Counter::StreamRecordsRefused, failed.len())]);
+        BatchOutcome::failed(failed)
     }
 
     /// Advances the collection of one record. Whatever is wrong with it is logged, and Lambda sends
@@ -48,6 +53,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<M, C, E> {
             Ok(Advance::Finished(metadata)) => {
                 let shards = metadata.number_of_shards.get();
                 tracing::info!(partition_key = key, shards, "the shard count is in force");
+                self.metrics.count(self.now(), [(Counter::ReshardsFinished, 1)]);
                 true
             }
             Err(error) => {
@@ -62,6 +68,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<M, C, E> {
         let finished = self.rebalancer.sweep(deadline).await?;
         if finished > 0 {
             tracing::warn!(finished, "the sweep finished what the stream had not brought");
+            self.metrics.count(self.now(), [(Counter::ReshardsFinished, finished)]);
         }
         Ok(BatchOutcome::default())
     }
@@ -94,6 +101,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> EventHandler for RebalanceHandler<M
 
 #[cfg(test)]
 mod tests {
+    use std::io;
     use std::time::Duration;
 
     use dynashard_core::{CollectionMetadata, Directory, Phase, Settings};
@@ -121,8 +129,9 @@ mod tests {
     ) -> Result<BatchOutcome, String> {
         let settings = Settings::default();
         let entropy = SeededEntropy::new(1);
+        let metrics = Metrics::to("rebalance".to_owned(), io::sink());
         let directory = Directory::new(memory.clone(), clock.clone(), entropy, settings);
-        let handler = RebalanceHandler::new(Rebalancer::new(directory));
+        let handler = RebalanceHandler::new(Rebalancer::new(directory), metrics);
         let deadline = Deadline::after(handler.now(), Duration::from_secs(50));
         block_on(handler.handle(&event.to_string(), "request", deadline)).map_err(|e| e.to_string())
     }

@@ -60,12 +60,6 @@ pub enum AlarmRefusal {
 }
 
 impl AlarmEvent {
-    /// Whether an event has the shape of an alarm's change of state, well-formed or not.
-    pub fn is_one(event: &Value) -> bool {
-        event.get("alarmData").is_some()
-            || event.get("source").and_then(Value::as_str) == Some("aws.cloudwatch")
-    }
-
     /// Reads an event.
     pub fn parse(event: &Value) -> Result<Self, AlarmRefusal> {
         let alarm = event.get("alarmData").or_else(|| event.get("detail"));
@@ -282,7 +276,6 @@ mod tests {
         event["detail-type"] = json!("CloudWatch Alarm State Change");
         event["time"] = json!("2026-11-20T09:30:00Z");
         event.as_object_mut().expect("an object").remove("alarmData");
-        assert!(AlarmEvent::is_one(&event));
         assert_eq!(begins(&event), (360, 60));
     }
 
@@ -333,7 +326,6 @@ mod tests {
             (no_state, "missing field `value`"),
             (metrics, "expected a sequence"),
         ] {
-            assert!(AlarmEvent::is_one(&event), "{event}");
             let refusal = window(&event).expect_err(why);
             assert!(matches!(refusal, AlarmRefusal::Malformed(_)), "{refusal}");
             assert!(refusal.to_string().contains(why), "{refusal}");
