@@ -101,12 +101,11 @@ impl<M: MetadataStore, C: Clock, E: Entropy> EventHandler for RebalanceHandler<M
 
 #[cfg(test)]
 mod tests {
-    use std::io;
     use std::time::Duration;
 
     use dynashard_core::{CollectionMetadata, Directory, Phase, Settings};
     use dynashard_keys::{Placement, ShardCount};
-    use dynashard_testing::{ManualClock, MemoryStore, SeededEntropy, block_on};
+    use dynashard_testing::{ManualClock, MemoryStore, Output, SeededEntropy, block_on};
     use serde_json::json;
 
     use super::*;
@@ -127,9 +126,18 @@ mod tests {
         clock: &ManualClock,
         event: &Value,
     ) -> Result<BatchOutcome, String> {
+        run_printing(memory, clock, event, Output::default())
+    }
+
+    fn run_printing(
+        memory: &MemoryStore,
+        clock: &ManualClock,
+        event: &Value,
+        output: Output,
+    ) -> Result<BatchOutcome, String> {
         let settings = Settings::default();
         let entropy = SeededEntropy::new(1);
-        let metrics = Metrics::to("rebalance".to_owned(), io::sink());
+        let metrics = Metrics::to("rebalance".to_owned(), output);
         let directory = Directory::new(memory.clone(), clock.clone(), entropy, settings);
         let handler = RebalanceHandler::new(Rebalancer::new(directory), metrics);
         let deadline = Deadline::after(handler.now(), Duration::from_secs(50));
@@ -165,6 +173,35 @@ mod tests {
         let text = serde_json::to_string(&outcome).expect("JSON");
         assert_eq!(text, r#"{"batchItemFailures":[{"itemIdentifier":"2"}]}"#);
         assert_eq!((shards(&memory, "a"), shards(&memory, "b")), (2, 2));
+    }
+
+    #[test]
+    fn what_is_finished_and_what_cannot_be_read_is_counted() {
+        let (memory, clock) = world();
+        let records = [
+            record(&json!({ "pk": { "S": "a" } }), "1"),
+            record(&json!({ "other": { "S": "a" } }), "2"),
+            record(&json!({ "pk": { "N": "1" } }), "3"),
+        ];
+        let schedule = json!({ "source": "aws.events" });
+        for (event, counted) in [
+            (
+                &json!({ "Records": records }),
+                &["ReshardsFinished\":1", "StreamRecordsRefused\":2"][..],
+            ),
+            (&schedule, &["ReshardsFinished\":1"]),
+            (&schedule, &[]),
+        ] {
+            if !counted.is_empty() {
+                memory.place_metadata(growing("a"));
+            }
+            let output = Output::default();
+            run_printing(&memory, &clock, event, output.clone()).expect("an outcome");
+            assert_eq!(output.text().lines().count(), counted.len(), "{}", output.text());
+            for count in counted {
+                assert!(output.text().contains(count), "{}", output.text());
+            }
+        }
     }
 
     #[test]

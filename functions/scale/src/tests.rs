@@ -9,15 +9,13 @@ mod golden;
 mod harness;
 mod hostile;
 
-use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dynashard_core::ports::Clock;
 use dynashard_core::{Deadline, Scaler, Settings};
 use dynashard_lambda::EventHandler;
 use dynashard_lambda::metrics::Metrics;
-use dynashard_testing::{ManualClock, MemoryHeat, SeededEntropy, block_on};
+use dynashard_testing::{ManualClock, MemoryHeat, Output, SeededEntropy, block_on};
 use serde_json::{Value, json};
 
 use crate::events::ScaleEvents;
@@ -31,52 +29,34 @@ fn handler(world: &World) -> ScaleHandler<Store, ManualClock, SeededEntropy> {
     ScaleHandler::new(Scaler::new(world.directory()))
 }
 
-/// What the function prints of what it counts.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("no panic").write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Log {
-    /// All counters together, by name.
-    fn counted(&self) -> Value {
-        let text = String::from_utf8(self.0.lock().expect("no panic").clone()).expect("UTF-8");
-        let mut counted = json!({});
-        for line in text.lines() {
-            let line = serde_json::from_str::<Value>(line).expect("a line of JSON");
-            let metrics = line["_aws"]["CloudWatchMetrics"][0]["Metrics"].as_array();
-            for metric in metrics.expect("metrics") {
-                let name = metric["Name"].as_str().expect("a name");
-                let times =
-                    counted[name].as_u64().unwrap_or(0) + line[name].as_u64().expect("a count");
-                counted[name] = json!(times);
-            }
+/// All counters of what a function printed together, by name.
+fn counted(output: &Output) -> Value {
+    let mut counted = json!({});
+    for line in output.text().lines() {
+        let line = serde_json::from_str::<Value>(line).expect("a line of JSON");
+        let metrics = line["_aws"]["CloudWatchMetrics"][0]["Metrics"].as_array();
+        for metric in metrics.expect("metrics") {
+            let name = metric["Name"].as_str().expect("a name");
+            let times = counted[name].as_u64().unwrap_or(0);
+            counted[name] = json!(times + line[name].as_u64().expect("a count"));
         }
-        counted
     }
+    counted
 }
 
 fn events(world: &World, log: Log) -> ScaleEvents<MemoryHeat, Store, ManualClock, SeededEntropy> {
-    let metrics = Metrics::to("scale".to_owned(), log);
+    let metrics = Metrics::to("scale".to_owned(), output);
     ScaleEvents::new(handler(world), world.heat.clone(), MAIN_TABLE.to_owned(), metrics)
 }
 
 /// What Lambda is told of an event, and what is counted.
 fn handle(world: &World, event: &str) -> (Result<Value, String>, Value) {
-    let log = Log::default();
-    let events = events(world, log.clone());
+    let output = Output::default();
+    let events = events(world, output.clone());
     let deadline = Deadline::after(events.now(), Duration::from_secs(50));
     let outcome = block_on(events.handle(event, "request-1", deadline));
     let outcome = outcome.map(|outcome| serde_json::to_value(outcome).expect("JSON"));
-    (outcome.map_err(|error| error.to_string()), log.counted())
+    (outcome.map_err(|error| error.to_string()), counted(&output))
 }
 
 /// What Lambda is told as the files under `expected` have it.

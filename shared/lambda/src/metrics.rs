@@ -150,31 +150,20 @@ mod tests {
     use std::collections::BTreeSet;
     use std::time::Duration;
 
+    use dynashard_testing::Output;
+
     use super::*;
-
-    #[derive(Clone, Default)]
-    struct Log(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Log {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().expect("no panic").write(bytes)
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
 
     #[test]
     fn a_count_is_one_line_in_the_embedded_metric_format() {
-        let log = Log::default();
-        let metrics = Metrics::to("stack-ScaleFunction-1".to_owned(), log.clone());
+        let output = Output::default();
+        let metrics = Metrics::to("stack-ScaleFunction-1".to_owned(), output.clone());
         let now = Reading { wall: Duration::from_millis(1_795_167_000_490), ..Reading::default() };
         let counted =
             [(Counter::AlarmsHandled, 1), (Counter::UnshardedKeys, 0), (Counter::GrowthsBegun, 3)];
         metrics.count(now, counted);
         metrics.count(now, [(Counter::DamagedMetadata, 0)]);
-        let text = String::from_utf8(log.0.lock().expect("no panic").clone()).expect("UTF-8");
+        let text = output.text();
         assert_eq!(text.lines().count(), 1, "{text}");
         assert!(text.ends_with('\n'));
         let expected = json!({

@@ -6,11 +6,11 @@ use dynashard_core::ports::StoreError;
 use dynashard_core::{Deadline, Phase, ScalingMode, ScalingPolicy, Settings};
 use dynashard_keys::{PartitionKey, Placement, ShardCount};
 use dynashard_lambda::EventHandler;
-use dynashard_testing::{Fault, Operation, block_on};
+use dynashard_testing::{Fault, Operation, Output, block_on};
 use serde_json::{Value, json};
 
 use super::harness::{World, event};
-use super::{Log, events, handle, heat, hot};
+use super::{counted, events, handle, heat, hot};
 
 fn phase(world: &World) -> Phase {
     let partition = PartitionKey::new("log").expect("pk");
@@ -45,8 +45,8 @@ fn alarm() -> String {
 #[test]
 fn a_thousand_deliveries_of_one_event_begin_one_growth() {
     let world = hot_log(&["log#2"]);
-    let log = Log::default();
-    let functions = (0..1_000).map(|_| events(&world, log.clone())).collect::<Vec<_>>();
+    let output = Output::default();
+    let functions = (0..1_000).map(|_| events(&world, output.clone())).collect::<Vec<_>>();
     let (alarm, schedule) = (alarm(), event("scale-schedule.json"));
     let deadline = Deadline::after(functions[0].now(), Duration::from_secs(50));
     let deliveries = functions.iter().enumerate().map(|(n, function)| {
@@ -57,7 +57,7 @@ fn a_thousand_deliveries_of_one_event_begin_one_growth() {
         outcome.expect("an outcome");
     }
     assert_eq!(phase(&world), growth(4, 8));
-    assert_eq!(log.counted()["GrowthsBegun"], 1);
+    assert_eq!(counted(&output)["GrowthsBegun"], 1);
 }
 
 #[test]
