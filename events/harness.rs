@@ -92,7 +92,7 @@ impl World {
         let clock = ManualClock::new();
         let memory = MemoryStore::new(clock.clone(), settings.schema.clone());
         let (store, heat) = (Faulty::new(memory.clone()), MemoryHeat::new());
-        Self { clock, store, heat, memory, settings }
+        Self { clock, memory, store, heat, settings }
     }
 
     /// Empty tables whose sort key is a number.

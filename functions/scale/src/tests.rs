@@ -44,7 +44,10 @@ fn counted(output: &Output) -> Value {
     counted
 }
 
-fn events(world: &World, log: Log) -> ScaleEvents<MemoryHeat, Store, ManualClock, SeededEntropy> {
+fn events(
+    world: &World,
+    output: Output,
+) -> ScaleEvents<MemoryHeat, Store, ManualClock, SeededEntropy> {
     let metrics = Metrics::to("scale".to_owned(), output);
     ScaleEvents::new(handler(world), world.heat.clone(), MAIN_TABLE.to_owned(), metrics)
 }

@@ -20,10 +20,13 @@ const WINDOW: HeatWindow = HeatWindow { from_secs: 1_000, to_secs: 1_300, period
 /// Answers by operation; one that is asked again gets the same answer once more.
 type Answers = HashMap<&'static str, (u16, Value)>;
 
+/// The operations that were asked for with the bodies of the requests, in order.
+type Requests = Mutex<Vec<(String, Vec<u8>)>>;
+
 /// A service that speaks DynamoDB's JSON and CloudWatch's CBOR.
 struct Service {
     heat: CloudWatchHeat,
-    requests: Arc<Mutex<Vec<(String, Vec<u8>)>>>,
+    requests: Arc<Requests>,
 }
 
 impl Service {
@@ -32,7 +35,7 @@ impl Service {
         let answers = answers.collect::<Answers>();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
         let address = listener.local_addr().expect("the port that was bound");
-        let requests = Arc::<Mutex<Vec<_>>>::default();
+        let requests = Arc::<Requests>::default();
         let log = Arc::clone(&requests);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -64,11 +67,7 @@ impl Service {
     }
 }
 
-async fn converse(
-    mut stream: TcpStream,
-    answers: &Answers,
-    log: &Mutex<Vec<(String, Vec<u8>)>>,
-) -> std::io::Result<()> {
+async fn converse(mut stream: TcpStream, answers: &Answers, log: &Requests) -> std::io::Result<()> {
     let mut received = Vec::new();
     let (head, body_at) = loop {
         if stream.read_buf(&mut received).await? == 0 {
