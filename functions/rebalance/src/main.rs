@@ -16,8 +16,10 @@ use handler::RebalanceHandler;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     dynashard_lambda::start(async |config| {
+        let metrics = config.metrics();
         let (_, directory) = config.connect().await;
-        dynashard_lambda::run_events(RebalanceHandler::new(Rebalancer::new(directory))).await
+        let handler = RebalanceHandler::new(Rebalancer::new(directory), metrics);
+        dynashard_lambda::run_events(handler).await
     })
     .await
 }
