@@ -18,7 +18,9 @@ use dynashard_keys::{
     ItemKey, PartitionKey, PhysicalKey, Placement, ShardCount, ShardId, SortKey, SortKeyType,
 };
 use dynashard_lambda::{Format, Handler, json};
-use dynashard_testing::{Fault, Faulty, ManualClock, MemoryStore, SeededEntropy, block_on};
+use dynashard_testing::{
+    Fault, Faulty, ManualClock, MemoryHeat, MemoryStore, SeededEntropy, block_on,
+};
 use serde_json::{Value, json};
 
 /// The tables as a function sees them.
@@ -79,6 +81,8 @@ pub(crate) struct World {
     pub(crate) memory: MemoryStore,
     /// The tables as functions see them.
     pub(crate) store: Store,
+    /// The throttles of the main table, and the alarm on them.
+    pub(crate) heat: MemoryHeat,
     settings: Settings,
 }
 
@@ -87,7 +91,8 @@ impl World {
     pub(crate) fn new(settings: Settings) -> Self {
         let clock = ManualClock::new();
         let memory = MemoryStore::new(clock.clone(), settings.schema.clone());
-        Self { clock, store: Faulty::new(memory.clone()), memory, settings }
+        let (store, heat) = (Faulty::new(memory.clone()), MemoryHeat::new());
+        Self { clock, memory, store, heat, settings }
     }
 
     /// Empty tables whose sort key is a number.
@@ -340,7 +345,7 @@ impl Answer {
     }
 
     /// The answer as the files under `expected` have it.
-    fn golden(&self) -> Value {
+    pub(crate) fn golden(&self) -> Value {
         json!({ "statusCode": self.status, "headers": self.headers, "body": self.body })
     }
 
@@ -478,12 +483,13 @@ pub(crate) fn event_files(function: &str) -> BTreeSet<String> {
 }
 
 /// Compares the answer to every event of a function with the file of the same name under
-/// `expected`. An event, an expectation or a line of the README without the other two fails.
+/// `expected`. An event, an expectation or a line of the README without the other two fails. What
+/// is answered to an event that is no request has no status, and stands in the file as it is.
 #[track_caller]
-pub(crate) fn assert_golden<H: Handler>(
+pub(crate) fn assert_golden(
     function: &str,
     cases: &[(&str, Given)],
-    handler: impl Fn(&World) -> H,
+    answer: impl Fn(&World, &str) -> Value,
 ) {
     let tested = cases.iter().map(|(name, _)| (*name).to_owned()).collect::<BTreeSet<_>>();
     assert_eq!(tested.len(), cases.len(), "an event is listed twice");
@@ -495,7 +501,7 @@ pub(crate) fn assert_golden<H: Handler>(
         let text = event(name);
         assert_natural(name, &text);
         let world = given();
-        let answer = Answer::of_event(&handler(&world), &text).golden();
+        let answer = answer(&world, &text);
         let path = expected.join(name);
         let wanted = fs::read_to_string(&path).unwrap_or_default();
         if serde_json::from_str::<Value>(&wanted).ok().as_ref() != Some(&answer) {
@@ -505,7 +511,7 @@ pub(crate) fn assert_golden<H: Handler>(
         let function = format!("{}Function", capitalised(function));
         let in_readme = readme.lines().any(|line| {
             let cells = line.split('|').map(str::trim).collect::<Vec<_>>();
-            let status = answer["statusCode"].to_string();
+            let status = answer.get("statusCode").map_or("-".to_owned(), ToString::to_string);
             cells.get(1) == Some(&format!("[`{name}`]({name})").as_str())
                 && cells.get(2) == Some(&format!("`{function}`").as_str())
                 && cells.get(4) == Some(&status.as_str())

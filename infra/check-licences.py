@@ -22,6 +22,8 @@ from pathlib import Path
 # What the tree really needs: permissive licences only. A package is allowed if its expression can be met with these.
 ALLOWED = {
     "Apache-2.0",
+    # Permissive, without a notice in binaries: minicbor, by which the AWS SDK speaks CBOR to CloudWatch.
+    "BlueOak-1.0.0",
     "BSD-3-Clause",
     "ISC",
     "MIT",
@@ -36,8 +38,13 @@ CRATES_IO = "/rust-lang/crates.io-index"
 KNOWN_DUPLICATES = {
     "base64": "hyper-util holds the newer one; the workspace, lambda_runtime and the embedded engine hold the older",
     "foldhash": "hashbrown of the embedded engine's SQLite binding",
-    "getrandom": "ring",
-    "hashbrown": "hashlink of the embedded engine's SQLite binding",
+    "getrandom": "ring, rand of the model checker",
+    "hashbrown": "hashlink of the embedded engine's SQLite binding, dashmap of the model checker",
+    "http": "aws-smithy-compression of the SDK's CloudWatch client",
+    "http-body": "the same",
+    "r-efi": "getrandom of the model checker; never built on Linux",
+    "rand": "the model checker; proptest holds the newer one",
+    "rand_core": "the model checker; proptest holds the newer one",
     "syn": "derive macros that have not moved to syn 3; built for the host only",
     "windows-sys": "ring; never built on Linux",
 }

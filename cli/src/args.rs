@@ -21,8 +21,8 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Run the whole application on this machine: no AWS account, no Docker.
     ///
-    /// Reads template.yaml, builds the functions, and serves the HTTP API, a DynamoDB endpoint and
-    /// the Lambda Invoke API on 127.0.0.1. When everything answers, one line of JSON with the
+    /// Reads template.yaml, builds the functions, and serves the HTTP API, a DynamoDB endpoint, the
+    /// Lambda Invoke API and CloudWatch on 127.0.0.1. When everything answers, one line of JSON with the
     /// addresses goes to stdout. Ctrl-C or SIGTERM ends it, and nothing is left behind.
     ///
     /// DynamoDB throttles here as on AWS: by partition, and by what a table is provisioned with.
@@ -56,6 +56,10 @@ pub(crate) struct LocalArgs {
     /// The port of the Lambda Invoke API; 0 takes a free one.
     #[arg(long, value_name = "PORT", default_value_t = 9001)]
     pub(crate) lambda_port: u16,
+    /// The port of the CloudWatch endpoint; 0 takes a free one. By default it is 9002, or a free one
+    /// where another program listens there.
+    #[arg(long, value_name = "PORT")]
+    pub(crate) cloudwatch_port: Option<u16>,
     /// Keep the tables in this directory. Without it they are in memory and end with the stack.
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,

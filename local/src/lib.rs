@@ -12,7 +12,9 @@
 //!                 the real bootstraps, child processes
 //!                          |
 //!  any SDK --- dynamodb --[front]  signature age, clock, throttles, counters
-//!                          |
+//!                          |   \
+//!                          |    [cloudwatch]--- cloudwatch --- any SDK
+//!                          |      metrics, Contributor Insights
 //!                       [engine]   SQLite, in memory or in a directory
 //! ```
 //!
@@ -22,7 +24,6 @@
 
 mod binaries;
 mod clock;
-#[allow(dead_code, unused_imports, reason = "the service that stands on it comes next")]
 mod cloudwatch;
 mod dynamodb;
 mod engine;

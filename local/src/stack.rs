@@ -3,6 +3,7 @@
 use crate::StartError;
 use crate::binaries::Functions;
 use crate::clock::{SharedClock, SystemClock};
+use crate::cloudwatch::{CloudWatchApi, EmbeddedMetrics, MetricStore, Metrics, NoAlarms};
 use crate::dynamodb::{DynamoDb, Setup};
 use crate::events::{Events, Queues};
 use crate::front::Counters;
@@ -29,6 +30,9 @@ pub struct StackOptions {
     pub dynamodb_port: u16,
     /// The port of the `lambda` endpoint.
     pub lambda_port: u16,
+    /// The port of the `cloudwatch` endpoint. Without one it is 9002, or a free
+    /// one where another program listens there.
+    pub cloudwatch_port: Option<u16>,
     /// Where the tables are kept; in memory without it.
     pub data_dir: Option<PathBuf>,
     /// The executables of the functions.
@@ -49,6 +53,7 @@ impl StackOptions {
             port: 0,
             dynamodb_port: 0,
             lambda_port: 0,
+            cloudwatch_port: Some(0),
             data_dir: None,
             functions,
             max_environments: 10,
@@ -56,6 +61,9 @@ impl StackOptions {
         }
     }
 }
+
+/// Where the `cloudwatch` endpoint is if nothing else is asked for and nobody is there yet.
+const USUAL_CLOUDWATCH_PORT: u16 = 9002;
 
 /// Where a stack is reached, as URLs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -68,6 +76,8 @@ pub struct Endpoints {
     /// The Invoke operation of Lambda, for any SDK. `GET /_dynashard/environments` lists the
     /// environments, and `GET /_dynashard/queues/<logical id>` the messages of a queue.
     pub lambda: String,
+    /// `CloudWatch`, for any SDK: metrics, alarms and Contributor Insights.
+    pub cloudwatch: String,
 }
 
 /// A running stack.
@@ -83,6 +93,7 @@ pub struct Stack {
     events: Events,
     gateway: Server,
     lambda_api: Server,
+    cloudwatch: Server,
 }
 
 impl Stack {
@@ -93,8 +104,18 @@ impl Stack {
         let api = server::bind(options.port, "--port").await?;
         let dynamodb = server::bind(options.dynamodb_port, "--dynamodb-port").await?;
         let lambda = server::bind(options.lambda_port, "--lambda-port").await?;
-        let endpoints =
-            Endpoints { api: url(&api)?, dynamodb: url(&dynamodb)?, lambda: url(&lambda)? };
+        let cloudwatch = server::bind_or_usual(
+            options.cloudwatch_port,
+            USUAL_CLOUDWATCH_PORT,
+            "--cloudwatch-port",
+        )
+        .await?;
+        let endpoints = Endpoints {
+            api: url(&api)?,
+            dynamodb: url(&dynamodb)?,
+            lambda: url(&lambda)?,
+            cloudwatch: url(&cloudwatch)?,
+        };
         let clock: SharedClock = Arc::new(SystemClock);
         let setup = Setup {
             tables: template.tables.clone(),
@@ -104,10 +125,14 @@ impl Stack {
             clock: Arc::clone(&clock),
         };
         let data = DynamoDb::serve(dynamodb, setup).await?;
+        let put_metrics = Arc::new(MetricStore::default());
+        let metrics = Arc::new(Metrics::new(Arc::clone(&put_metrics), data.observed()));
         let launcher = |runtime_api| Bootstraps {
             executables,
             runtime_api,
             dynamodb: endpoints.dynamodb.clone(),
+            cloudwatch: endpoints.cloudwatch.clone(),
+            metrics: EmbeddedMetrics::new(Arc::clone(&put_metrics), Arc::clone(&clock)),
         };
         let functions = &template.functions;
         let runtime = Runtime::start(functions, options.max_environments, &clock, launcher).await;
@@ -123,6 +148,13 @@ impl Stack {
         let engine = data.engine();
         let events = Events::start(functions, engine, &runtime, &background, &queues, &clock);
         let gateway = Gateway::new(functions, &runtime, Arc::clone(&clock));
+        let cloudwatch_api = CloudWatchApi::new(
+            metrics,
+            put_metrics,
+            data.observed(),
+            Arc::new(NoAlarms),
+            Arc::clone(&clock),
+        );
         let lambda_api =
             LambdaApi::new(Arc::clone(&runtime), Arc::clone(&background), queues, clock);
         Ok(Self {
@@ -133,6 +165,7 @@ impl Stack {
             events,
             gateway: Server::start(api, Arc::new(gateway)),
             lambda_api: Server::start(lambda, Arc::new(lambda_api)),
+            cloudwatch: Server::start(cloudwatch, Arc::new(cloudwatch_api)),
         })
     }
 
@@ -161,6 +194,6 @@ impl Stack {
         tokio::join!(self.gateway.stop(), self.lambda_api.stop(), self.events.stop());
         self.background.shutdown().await;
         self.runtime.shutdown().await;
-        self.data.shutdown().await;
+        tokio::join!(self.cloudwatch.stop(), self.data.shutdown());
     }
 }

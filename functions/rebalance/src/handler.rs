@@ -2,6 +2,7 @@ use dynashard_core::ports::{Clock, Entropy, ItemStore, MetadataStore};
 use dynashard_core::{Advance, Deadline, Job, Reading, Rebalancer};
 use dynashard_keys::{PartitionKey, RESERVED_PREFIX};
 use dynashard_lambda::EventHandler;
+use dynashard_lambda::metrics::{Counter, Metrics};
 use dynashard_lambda::stream::{BatchOutcome, StreamEvent, StreamRecord};
 use futures_util::future::join_all;
 use lambda_runtime::Error;
@@ -9,11 +10,12 @@ use serde_json::Value;
 
 pub(crate) struct RebalanceHandler<I, M, C, E> {
     rebalancer: Rebalancer<I, M, C, E>,
+    metrics: Metrics,
 }
 
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<I, M, C, E> {
-    pub(crate) fn new(rebalancer: Rebalancer<I, M, C, E>) -> Self {
-        Self { rebalancer }
+    pub(crate) fn new(rebalancer: Rebalancer<I, M, C, E>, metrics: Metrics) -> Self {
+        Self { rebalancer, metrics }
     }
 
     /// Advances the collections of a batch side by side: each of them waits for leases to end.
@@ -24,7 +26,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<I, M
             (record, done)
         });
         let advanced = join_all(attempts.collect::<Vec<_>>()).await;
-        BatchOutcome::failed(advanced.into_iter().filter(|(_, done)| !done).map(|(r, _)| r))
+        let failed = advanced.into_iter().filter(|(_, done)| !done).map(|(record, _)| record);
+        let failed = failed.collect::<Vec<_>>();
+        self.metrics.count(self.now(), [(Counter::StreamRecordsRefused, failed.len())]);
+        BatchOutcome::failed(failed)
     }
 
     /// Advances the collection of one record. Whatever is wrong with it is logged, and Lambda sends
@@ -76,6 +81,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<I, M
             Ok(Advance::Finished(metadata)) => {
                 let shards = metadata.number_of_shards.get();
                 tracing::info!(partition_key = key, shards, "the shard count is in force");
+                self.metrics.count(self.now(), [(Counter::ReshardsFinished, 1)]);
             }
             Ok(Advance::Waiting { until_secs }) => {
                 tracing::info!(partition_key = key, until_secs, "the reshard waits");
@@ -121,7 +127,7 @@ mod tests {
 
     use dynashard_core::{CollectionMetadata, Directory, Phase, Settings};
     use dynashard_keys::{Placement, ShardCount};
-    use dynashard_testing::{ManualClock, MemoryStore, SeededEntropy, block_on};
+    use dynashard_testing::{ManualClock, MemoryStore, Output, SeededEntropy, block_on};
     use serde_json::json;
 
     use super::*;
@@ -142,10 +148,21 @@ mod tests {
         clock: &ManualClock,
         event: &Value,
     ) -> Result<BatchOutcome, String> {
+        run_printing(memory, clock, event, Output::default())
+    }
+
+    fn run_printing(
+        memory: &MemoryStore,
+        clock: &ManualClock,
+        event: &Value,
+        output: Output,
+    ) -> Result<BatchOutcome, String> {
         let settings = Settings::default();
         let entropy = SeededEntropy::new(1);
+        let metrics = Metrics::to("rebalance".to_owned(), output);
         let directory = Directory::new(memory.clone(), clock.clone(), entropy, settings);
-        let handler = RebalanceHandler::new(Rebalancer::new(memory.clone(), directory));
+        let rebalancer = Rebalancer::new(memory.clone(), directory);
+        let handler = RebalanceHandler::new(rebalancer, metrics);
         let deadline = Deadline::after(handler.now(), Duration::from_secs(50));
         block_on(handler.handle(&event.to_string(), "request", deadline)).map_err(|e| e.to_string())
     }
@@ -179,6 +196,35 @@ mod tests {
         let text = serde_json::to_string(&outcome).expect("JSON");
         assert_eq!(text, r#"{"batchItemFailures":[{"itemIdentifier":"2"}]}"#);
         assert_eq!((shards(&memory, "a"), shards(&memory, "b")), (2, 2));
+    }
+
+    #[test]
+    fn what_is_finished_and_what_cannot_be_read_is_counted() {
+        let (memory, clock) = world();
+        let records = [
+            record(&json!({ "pk": { "S": "a" } }), "1"),
+            record(&json!({ "other": { "S": "a" } }), "2"),
+            record(&json!({ "pk": { "N": "1" } }), "3"),
+        ];
+        let schedule = json!({ "source": "aws.events" });
+        for (event, counted) in [
+            (
+                &json!({ "Records": records }),
+                &["ReshardsFinished\":1", "StreamRecordsRefused\":2"][..],
+            ),
+            (&schedule, &["ReshardsFinished\":1"]),
+            (&schedule, &[]),
+        ] {
+            if !counted.is_empty() {
+                memory.place_metadata(growing("a"));
+            }
+            let output = Output::default();
+            run_printing(&memory, &clock, event, output.clone()).expect("an outcome");
+            assert_eq!(output.text().lines().count(), counted.len(), "{}", output.text());
+            for count in counted {
+                assert!(output.text().contains(count), "{}", output.text());
+            }
+        }
     }
 
     #[test]

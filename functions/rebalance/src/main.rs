@@ -16,9 +16,10 @@ use handler::RebalanceHandler;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     dynashard_lambda::start(async |config| {
+        let metrics = config.metrics();
         let (items, directory) = config.connect().await;
-        let rebalancer = Rebalancer::new(items, directory);
-        dynashard_lambda::run_events(RebalanceHandler::new(rebalancer)).await
+        let handler = RebalanceHandler::new(Rebalancer::new(items, directory), metrics);
+        dynashard_lambda::run_events(handler).await
     })
     .await
 }

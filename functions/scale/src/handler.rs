@@ -1,5 +1,5 @@
 use dynashard_core::ports::{Clock, Entropy, MetadataStore};
-use dynashard_core::{Deadline, Reading, Scaler};
+use dynashard_core::{Deadline, Directory, Reading, Scaler};
 use dynashard_keys::PartitionKey;
 use dynashard_lambda::view::CollectionView;
 use dynashard_lambda::{Handler, Problem, Request, Response, body, headers};
@@ -11,6 +11,10 @@ pub(crate) struct ScaleHandler<M, C, E> {
 impl<M: MetadataStore, C: Clock, E: Entropy> ScaleHandler<M, C, E> {
     pub(crate) fn new(scaler: Scaler<M, C, E>) -> Self {
         Self { scaler }
+    }
+
+    pub(crate) fn directory(&self) -> &Directory<M, C, E> {
+        self.scaler.directory()
     }
 
     async fn create(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {

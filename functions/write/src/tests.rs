@@ -4,6 +4,7 @@ mod bad_input;
 mod contract;
 mod golden;
 #[path = "../../../events/harness.rs"]
+#[allow(dead_code, reason = "the functions share the harness, and none needs all of it")]
 mod harness;
 mod hostile;
 

@@ -1,4 +1,5 @@
 mod accounting;
+mod insights;
 mod throttling;
 
 use super::*;
@@ -134,6 +135,7 @@ const SIGNATURE: &str = "AWS4-HMAC-SHA256 Credential=k/20261120/us-east-1/dynamo
 fn table(name: &str) -> Table {
     Table {
         name: name.to_owned(),
+        insights: None,
         create_request: json!({
             "TableName": name,
             "BillingMode": "PAY_PER_REQUEST",

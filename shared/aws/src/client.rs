@@ -16,30 +16,53 @@ use crate::interceptors::DateWatch;
 /// A connection is established within a region, in a few milliseconds.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// DynamoDB answers in milliseconds. A request without an answer for so long has lost its
+/// DynamoDB answers in milliseconds, CloudWatch within a second. A request without an answer for so long has lost its
 /// connection, and its fate is unknown.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A client of DynamoDB with the environment's region and credentials. It sends every request once
 /// and notes the server's time in `server_clock`.
 pub async fn connect(server_clock: ServerClock) -> Client {
-    let config =
-        aws_config::defaults(BehaviorVersion::latest()).http_client(http_client()).load().await;
-    client(&config, server_clock)
+    client(&environment().await, server_clock)
+}
+
+/// As [`connect`], and a client of CloudWatch beside it. That one sends again what failed for a
+/// passing reason.
+pub async fn connect_with_cloudwatch(
+    server_clock: ServerClock,
+) -> (Client, aws_sdk_cloudwatch::Client) {
+    let config = environment().await;
+    (client(&config, server_clock), cloudwatch(&config))
 }
 
 /// As [`connect`], for an engine on this machine at `endpoint`, a URL. Region and credentials are
 /// not the environment's: an engine takes any credentials, and no real ones are shown to it.
 pub async fn connect_local(endpoint: &str, server_clock: ServerClock) -> Client {
+    client(&local(endpoint).await, server_clock)
+}
+
+/// As [`connect_with_cloudwatch`], for a server on this machine that is both.
+pub async fn connect_local_with_cloudwatch(
+    endpoint: &str,
+    server_clock: ServerClock,
+) -> (Client, aws_sdk_cloudwatch::Client) {
+    let config = local(endpoint).await;
+    (client(&config, server_clock), cloudwatch(&config))
+}
+
+async fn environment() -> SdkConfig {
+    aws_config::defaults(BehaviorVersion::latest()).http_client(http_client()).load().await
+}
+
+async fn local(endpoint: &str) -> SdkConfig {
     let credentials = Credentials::new("local", "local", None, None, "local");
-    let config = aws_config::defaults(BehaviorVersion::latest())
+    aws_config::defaults(BehaviorVersion::latest())
         .region(Region::from_static("local"))
         .credentials_provider(credentials)
         .endpoint_url(endpoint)
         .http_client(http_client())
         .load()
-        .await;
-    client(&config, server_clock)
+        .await
 }
 
 fn http_client() -> SharedHttpClient {
@@ -50,16 +73,28 @@ fn http_client() -> SharedHttpClient {
 }
 
 fn client(config: &SdkConfig, server_clock: ServerClock) -> Client {
-    let timeouts = TimeoutConfig::builder()
-        .connect_timeout(CONNECT_TIMEOUT)
-        .operation_attempt_timeout(ATTEMPT_TIMEOUT)
-        .build();
     let config = Builder::from(config)
         .retry_config(RetryConfig::disabled())
-        .timeout_config(timeouts)
+        .timeout_config(timeouts())
         // Bodies are small and the attempt timeout bounds them.
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
         .interceptor(DateWatch::new(server_clock))
         .build();
     Client::from_conf(config)
+}
+
+fn cloudwatch(config: &SdkConfig) -> aws_sdk_cloudwatch::Client {
+    let config = aws_sdk_cloudwatch::config::Builder::from(config)
+        .retry_config(RetryConfig::standard())
+        .timeout_config(timeouts())
+        .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
+        .build();
+    aws_sdk_cloudwatch::Client::from_conf(config)
+}
+
+fn timeouts() -> TimeoutConfig {
+    TimeoutConfig::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .operation_attempt_timeout(ATTEMPT_TIMEOUT)
+        .build()
 }

@@ -120,6 +120,43 @@ fn cancelled(reasons: &[CancellationReason], why: String) -> Refused {
 /// The reasons for which a part of a transaction is throttled.
 const THROTTLES: [&str; 2] = ["ProvisionedThroughputExceeded", "ThrottlingError"];
 
+/// What it means that `operation`, a look at throttles or a change of an alarm, failed in the end.
+/// Whatever was done may be done again, so only what will not pass is told apart.
+pub(crate) fn of_watch<E, R>(operation: &str, error: &SdkError<E, R>) -> StoreError
+where
+    E: ProvideErrorMetadata + StdError + 'static,
+    R: std::fmt::Debug + 'static,
+{
+    let SdkError::ServiceError(context) = error else {
+        let why = format!("{operation}: {}", describe(error));
+        return match error {
+            SdkError::ConstructionFailure(_) => StoreError::Misconfigured(why),
+            _ => StoreError::Unavailable(why),
+        };
+    };
+    let error = context.err();
+    let code = error.code().unwrap_or("unknown");
+    let why = format!("{operation}: {code}: {}", error.message().unwrap_or_default());
+    // CloudWatch's codes come with and without "Exception", by protocol.
+    match code.trim_end_matches("Exception") {
+        "AccessDenied"
+        | "ResourceNotFound"
+        | "UnrecognizedClient"
+        | "InvalidClientTokenId"
+        | "MissingAuthenticationToken"
+        | "IncompleteSignature"
+        | "ExpiredToken"
+        | "Validation"
+        | "ValidationError"
+        | "InvalidParameterValue"
+        | "InvalidParameterCombination"
+        | "MissingParameter"
+        | "MissingRequiredParameter"
+        | "UnknownOperation" => StoreError::Misconfigured(why),
+        _ => StoreError::Unavailable(why),
+    }
+}
+
 fn throttle(reasons: &[ThrottlingReason]) -> Throttle {
     reasons
         .iter()

@@ -1,19 +1,22 @@
-//! DynamoDB behind the ports of `dynashard-core`. The only crate that knows the types of the SDK.
+//! DynamoDB and CloudWatch behind the ports of `dynashard-core`. The only crate that knows the types of the SDK.
 //!
 //! Each call of a store is one request, sent once: the SDK's retries are off, since a blind retry
 //! turns a success into a failed condition or overwrites a later write. What may be sent again is
-//! decided in the core.
+//! decided in the core. What asks about throttles and alarms may be sent again, and is by the SDK.
 
 mod attributes;
 mod client;
 mod clock;
 mod error;
+mod heat;
 mod interceptors;
 mod items;
 mod jobs;
 mod metadata;
 
-pub use client::{connect, connect_local};
+pub use aws_sdk_dynamodb::Client;
+pub use client::{connect, connect_local, connect_local_with_cloudwatch, connect_with_cloudwatch};
 pub use clock::{OsEntropy, ServerClock, SystemClock};
+pub use heat::CloudWatchHeat;
 pub use items::DynamoItemStore;
 pub use metadata::{ACTIVE_INDEX_PARTITION, DynamoMetadataStore};

@@ -7,12 +7,13 @@ use dynashard_keys::{PartitionKey, ShardCount};
 use futures_util::lock::Mutex as AsyncMutex;
 use lru::LruCache;
 
-use crate::growth::{NoGrowth, decide_growth};
+use crate::growth::{Growth, NoGrowth, decide_growth};
 use crate::lease::settle_time;
 use crate::ports::{Clock, Dated, Entropy, MetadataStore, ReshardingPage, StoreError};
 use crate::reshard::{Job, ServerTime};
 use crate::retry::{Attempts, within};
-use crate::{Code, CollectionMetadata, Deadline, Error, Lease, Reading, Settings};
+use crate::telemetry::{Telemetry, WriterGrowths};
+use crate::{Code, CollectionMetadata, Deadline, Error, Lease, Reading, ScalingMode, Settings};
 
 /// The collections whose metadata one execution environment keeps. An entry takes well under a
 /// kilobyte, so the cache stays below the smallest function's memory.
@@ -33,6 +34,7 @@ pub struct Directory<M, C, E> {
     /// batch share one read when a lease runs out.
     reading: [AsyncMutex<()>; STRIPES],
     stripe_hasher: RandomState,
+    writer_growths: WriterGrowths,
 }
 
 /// Enough that two collections of one batch rarely wait for each other.
@@ -59,6 +61,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
             cache,
             reading: std::array::from_fn(|_| AsyncMutex::new(())),
             stripe_hasher: RandomState::new(),
+            writer_growths: WriterGrowths::new(None),
         }
     }
 
@@ -127,8 +130,13 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         Ok(self.keep(metadata, Lease::new(before, server_secs, self.settings.lease_term)))
     }
 
-    /// Begins the growth of a throttled collection, if it may grow now. Of all who try at the same
-    /// time, one succeeds: the change is conditional on what was read.
+    /// Tells `telemetry` what writers that use this directory do about throttles.
+    #[must_use]
+    pub fn with_telemetry(self, telemetry: Arc<dyn Telemetry>) -> Self {
+        Self { writer_growths: WriterGrowths::new(Some(telemetry)), ..self }
+    }
+
+    /// Begins the growth of a collection that a writer found throttled, if it may grow now.
     pub(crate) async fn grow(
         &self,
         partition: &PartitionKey,
@@ -140,16 +148,38 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
             // The writer's next attempt reads it, and if it is throttled again asks again.
             return Ok(());
         };
+        let backoff = backoff(known.metadata.last_updated_secs);
+        let pause = self.settings.scaling.cooldown + backoff;
+        let growth = self.begin_growth(&known.metadata, pause, deadline).await?;
+        self.writer_growths.tell(&known.metadata, growth);
+        Ok(())
+    }
+
+    /// Begins the growth of a throttled collection, if it may grow when it rests for `pause` after a
+    /// change. Of all who try at the same time, one succeeds: the change is conditional on `seen`.
+    /// Unless the mode is on, nothing is changed.
+    pub(crate) async fn begin_growth(
+        &self,
+        seen: &CollectionMetadata,
+        pause: Duration,
+        deadline: Deadline,
+    ) -> Result<Growth, Error> {
         let Settings { scaling, lease_term, max_shards, .. } = &self.settings;
         let now_secs = self.clock.now().epoch_secs();
-        let pause = scaling.cooldown + backoff(known.metadata.last_updated_secs);
         let settle = settle_time(*lease_term);
-        let target = decide_growth(&known.metadata, now_secs, settle, pause, *max_shards);
-        if let Ok(target) = target {
-            // Whoever was first, or whatever stood in the way: the next throttle asks again.
-            let _ = self.begin(&known.metadata, target, deadline).await?;
+        let (from, to) = match decide_growth(seen, now_secs, settle, pause, *max_shards) {
+            Ok(to) => (seen.number_of_shards, to),
+            Err(reason) => return Ok(Growth::Refused(reason)),
+        };
+        if scaling.mode != ScalingMode::On {
+            return Ok(Growth::WouldBegin { from, to });
         }
-        Ok(())
+        match self.begin(seen, to, deadline).await? {
+            Ok(_) => Ok(Growth::Begun { from, to }),
+            Err(NotBegun::No(reason)) => Ok(Growth::Refused(reason)),
+            Err(NotBegun::Changed) => Ok(Growth::Overtaken),
+            Err(NotBegun::Failed(error)) => Err(refusal(error).unwrap_or_else(|error| error)),
+        }
     }
 
     /// Publishes `forward` to `target`, with the job of a reshard that moves items. Whether the

@@ -1,3 +1,4 @@
+use std::fmt;
 use std::time::Duration;
 
 use dynashard_keys::ShardCount;
@@ -27,7 +28,7 @@ impl Default for ScalingPolicy {
 pub enum ScalingMode {
     /// They do not.
     Off,
-    /// They do not, and what would be decided is to be reported; this version reports nothing yet.
+    /// They do not; what would be decided is reported.
     DryRun,
     /// They do.
     On,
@@ -45,6 +46,52 @@ pub enum NoGrowth {
     },
     /// The target, or the most that the stack allows, is not above the present count.
     NotLarger,
+}
+
+impl fmt::Display for NoGrowth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Running => f.write_str("a change of its shard count is running"),
+            Self::TooSoon { until_secs } => {
+                write!(f, "it may change again from epoch second {until_secs} on")
+            }
+            Self::NotLarger => f.write_str("it has as many shards as the stack allows"),
+        }
+    }
+}
+
+/// What came of the throttles of one collection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Growth {
+    /// It begins to grow.
+    Begun {
+        /// The count until now.
+        from: ShardCount,
+        /// The count to be.
+        to: ShardCount,
+    },
+    /// It would begin to grow, were it not for [`ScalingMode::DryRun`].
+    WouldBegin {
+        /// The count.
+        from: ShardCount,
+        /// The count that it would have.
+        to: ShardCount,
+    },
+    /// It does not grow now.
+    Refused(NoGrowth),
+    /// Another changed it in the meantime.
+    Overtaken,
+}
+
+impl fmt::Display for Growth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Begun { from, to } => write!(f, "it grows from {from} to {to} shards"),
+            Self::WouldBegin { from, to } => write!(f, "it would grow from {from} to {to} shards"),
+            Self::Refused(reason) => reason.fmt(f),
+            Self::Overtaken => f.write_str("another changed it in the meantime"),
+        }
+    }
 }
 
 /// The count that a collection grows to when one of its own partitions throttles: twice as many.

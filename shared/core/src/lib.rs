@@ -6,6 +6,7 @@
 //!
 //! - [`Writer`] and [`Reader`] are what clients do to items, [`Directory`] is what they know about
 //!   a collection and for how long they may believe it ([`Lease`]).
+//! - [`HeatResponder`] is what an alarm on throttles leads to.
 //! - [`CollectionMetadata`] is the state of one item collection.
 //! - [`query`] reads a sharded collection back, in order.
 
@@ -13,6 +14,7 @@ mod batch;
 mod directory;
 mod error;
 mod growth;
+mod heat;
 mod item;
 mod lease;
 mod merge_patch;
@@ -22,16 +24,19 @@ pub mod query;
 mod read;
 mod rebalance;
 mod reshard;
+mod responder;
 mod retry;
 mod scale;
 mod settings;
+mod telemetry;
 mod throttle;
 mod write;
 
 pub use batch::{BatchGot, BatchOperation, BatchWritten, MAX_BATCH_GETS, MAX_BATCH_OPERATIONS};
 pub use directory::{Directory, Known};
 pub use error::{Code, Error, Kind};
-pub use growth::{NoGrowth, ScalingMode, ScalingPolicy, decide_growth};
+pub use growth::{Growth, NoGrowth, ScalingMode, ScalingPolicy, decide_growth};
+pub use heat::{AlarmStatus, HeatWindow, HotKey, Throttles};
 pub use item::{
     AttributeValue, Attributes, Generation, MAX_DEPTH, MAX_ITEM_BYTES, NewItem, StoredItem,
     Version, checked_patch,
@@ -42,8 +47,10 @@ pub use metadata::{CollectionMetadata, HistoryEntry, Layout, MAX_HISTORY_ENTRIES
 pub use read::Reader;
 pub use rebalance::{Advance, Rebalancer};
 pub use reshard::{Job, NextStep, Pace, Progress, ServerTime, ShardRange, Waits, plan};
+pub use responder::{CollectionHeat, HeatOutcome, HeatReport, HeatResponder, Rearm};
 pub use retry::Backoff;
 pub use scale::Scaler;
 pub use settings::{Settings, TableSchema};
+pub use telemetry::Telemetry;
 pub use throttle::{Throttle, ThrottleLimit};
 pub use write::{Precondition, Writer, Written};

@@ -8,7 +8,10 @@ use std::time::Duration;
 
 use dynashard_keys::{PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey};
 
-use crate::{CollectionMetadata, Generation, Job, Lease, Reading, StoredItem, Throttle, Version};
+use crate::{
+    AlarmStatus, CollectionMetadata, Generation, HeatWindow, HotKey, Job, Lease, Reading,
+    StoredItem, Throttle, Version,
+};
 
 /// Time, as three clocks tell it.
 pub trait Clock: Send + Sync {
@@ -121,6 +124,27 @@ pub trait MetadataStore: Send + Sync {
         &self,
         after: Option<&PartitionKey>,
     ) -> impl Future<Output = Result<ReshardingPage, StoreError>> + Send;
+}
+
+/// Where it is known which keys of the main table were throttled. It only reads, so unlike a store
+/// it may send several requests for one call, and send them again.
+pub trait HeatSource: Send + Sync {
+    /// The most throttled partition keys in a window, as the main table has them, with the throttles
+    /// of each period. No key at all where nothing was throttled.
+    fn throttled_keys(
+        &self,
+        window: HeatWindow,
+    ) -> impl Future<Output = Result<Vec<HotKey>, StoreError>> + Send;
+}
+
+/// The alarm on throttles of the main table.
+pub trait AlarmControl: Send + Sync {
+    /// How it stands.
+    fn status(&self) -> impl Future<Output = Result<AlarmStatus, StoreError>> + Send;
+
+    /// Sets it back, for this reason, so that a further breach raises it again. It calls nobody
+    /// while it stays raised.
+    fn rearm(&self, reason: &str) -> impl Future<Output = Result<(), StoreError>> + Send;
 }
 
 /// A page of the sparse index.

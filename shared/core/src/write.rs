@@ -484,7 +484,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
     /// of it, the write itself goes on being tried.
     async fn grow(&self, partition: &PartitionKey, throttle: &Throttle, deadline: Deadline) {
         let scaling = self.directory.settings().scaling;
-        if !scaling.writers || scaling.mode != ScalingMode::On || !throttle.is_of_a_partition() {
+        if !scaling.writers || scaling.mode == ScalingMode::Off || !throttle.is_of_a_partition() {
             return;
         }
         let backoff = |last_updated_secs| self.backoff(partition, last_updated_secs);

@@ -1,10 +1,15 @@
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use dynashard_aws::{DynamoItemStore, DynamoMetadataStore, OsEntropy, ServerClock, SystemClock};
+use dynashard_aws::{
+    CloudWatchHeat, DynamoItemStore, DynamoMetadataStore, OsEntropy, ServerClock, SystemClock,
+};
 use dynashard_core::{Directory, ScalingMode, ScalingPolicy, Settings, TableSchema};
 use dynashard_keys::{Placement, Separator, ShardCount, SortKeyType};
 use thiserror::Error;
+
+use crate::metrics::{Metrics, WriterTelemetry};
 
 /// What the template passes to every function in its environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,9 +18,16 @@ pub struct Config {
     pub main_table: String,
     /// `METADATA_TABLE`: the table of the collections.
     pub metadata_table: String,
+    /// `AWS_LAMBDA_FUNCTION_NAME`: the function's name, which Lambda sets.
+    pub function_name: String,
+    /// `ALARM_NAME`: the alarm on write throttles of the main table. Only the scale function has it.
+    pub alarm_name: Option<String>,
     /// The rest, as the core takes it.
     pub settings: Settings,
 }
+
+/// The stores and the clock in AWS.
+type AwsDirectory = Directory<DynamoMetadataStore, SystemClock, OsEntropy>;
 
 /// A variable that is missing or wrong. The stack was deployed wrongly; no request can help it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -67,6 +79,8 @@ impl Config {
         Ok(Self {
             main_table: variables.required("MAIN_TABLE")?,
             metadata_table: variables.required("METADATA_TABLE")?,
+            function_name: variables.required("AWS_LAMBDA_FUNCTION_NAME")?,
+            alarm_name: (variables.lookup)("ALARM_NAME").filter(|name| !name.is_empty()),
             settings: Settings {
                 schema,
                 placement: variables.parsed::<Placement>("PLACEMENT")?,
@@ -82,22 +96,42 @@ impl Config {
         })
     }
 
+    /// The metrics of this function.
+    pub fn metrics(&self) -> Metrics {
+        Metrics::to_stdout(self.function_name.clone())
+    }
+
     /// The stores of this configuration in DynamoDB, and the clock that they share. Made once, when
     /// an execution environment starts.
-    pub async fn connect(
-        self,
-    ) -> (DynamoItemStore, Directory<DynamoMetadataStore, SystemClock, OsEntropy>) {
+    pub async fn connect(self) -> (DynamoItemStore, AwsDirectory) {
         let server_clock = ServerClock::default();
         let client = dynashard_aws::connect(server_clock.clone()).await;
         let clock = SystemClock::new(server_clock);
-        let schema = self.settings.schema.clone();
-        let metadata = DynamoMetadataStore::new(
-            client.clone(),
-            self.metadata_table,
-            schema.partition_key_name.clone(),
-        );
-        let items = DynamoItemStore::new(client, clock.clone(), self.main_table, schema);
-        (items, Directory::new(metadata, clock, OsEntropy, self.settings))
+        let (main_table, schema) = (self.main_table.clone(), self.settings.schema.clone());
+        let items = DynamoItemStore::new(client.clone(), clock.clone(), main_table, schema);
+        (items, self.directory(client, clock))
+    }
+
+    /// As [`Config::connect`], for the function that acts on throttles: who knows of them comes
+    /// in place of the items.
+    pub async fn connect_to_heat(self) -> Result<(CloudWatchHeat, AwsDirectory), ConfigError> {
+        let missing = || ConfigError { name: "ALARM_NAME", problem: "is missing".to_owned() };
+        let alarm = self.alarm_name.clone().ok_or_else(missing)?;
+        let server_clock = ServerClock::default();
+        let (dynamodb, cloudwatch) =
+            dynashard_aws::connect_with_cloudwatch(server_clock.clone()).await;
+        let clock = SystemClock::new(server_clock);
+        let heat =
+            CloudWatchHeat::new(dynamodb.clone(), cloudwatch, self.main_table.clone(), alarm);
+        Ok((heat, self.directory(dynamodb, clock)))
+    }
+
+    fn directory(self, client: dynashard_aws::Client, clock: SystemClock) -> AwsDirectory {
+        let telemetry = WriterTelemetry::new(self.metrics(), clock.clone());
+        let key_name = self.settings.schema.partition_key_name.clone();
+        let metadata = DynamoMetadataStore::new(client, self.metadata_table, key_name);
+        Directory::new(metadata, clock, OsEntropy, self.settings)
+            .with_telemetry(Arc::new(telemetry))
     }
 }
 
@@ -145,6 +179,7 @@ mod tests {
             "MAX_SHARDS" => "256",
             "SCALING_MODE" | "WRITER_SCALING" => "on",
             "COOLDOWN_SECS" => "60",
+            "AWS_LAMBDA_FUNCTION_NAME" => "stack-WriteFunction-1",
             _ => return None,
         };
         Some(value.to_owned())
@@ -178,6 +213,7 @@ mod tests {
             ("SCALING_MODE", "maybe"),
             ("WRITER_SCALING", "dry-run"),
             ("COOLDOWN_SECS", "-1"),
+            ("AWS_LAMBDA_FUNCTION_NAME", ""),
         ] {
             let error = with(name, value).expect_err(name);
             assert!(error.to_string().contains(name), "{error}");

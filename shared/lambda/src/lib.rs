@@ -4,11 +4,13 @@
 //! domain ([`params`], [`body`], [`headers`]), and what the core answers becomes a [`Response`] or
 //! a [`Problem`].
 
+pub mod alarm;
 pub mod body;
 mod config;
 mod event;
 pub mod headers;
 pub mod json;
+pub mod metrics;
 pub mod params;
 mod problem;
 mod response;

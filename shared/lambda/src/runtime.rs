@@ -100,7 +100,6 @@ impl<H: Handler> EventHandler for Http<H> {
         request_id: &str,
         deadline: Deadline,
     ) -> Result<Response, Error> {
-        let deadline = deadline.min(Deadline::after(self.now(), LONGEST_REQUEST));
         Ok(answer(&self.0, event, request_id, deadline).await)
     }
 
@@ -116,6 +115,7 @@ pub async fn answer(
     request_id: &str,
     deadline: Deadline,
 ) -> Response {
+    let deadline = deadline.min(Deadline::after(handler.now(), LONGEST_REQUEST));
     let result = match Request::from_event(event) {
         Ok(request) => handler.handle(&request, deadline).await,
         Err(problem) => Err(problem),

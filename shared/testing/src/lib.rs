@@ -2,6 +2,8 @@
 //!
 //! - [`MemoryStore`] holds both tables in memory and behaves as DynamoDB does, [`Faulty`] makes any
 //!   store fail as DynamoDB can, [`ManualClock`] and [`SeededEntropy`] are time and chance.
+//! - [`MemoryHeat`] counts throttles and holds an alarm, as CloudWatch does.
+//! - [`Output`] keeps what is printed.
 //! - [`block_on`] runs a use case over them. Nothing in it ever waits, so a test takes no real
 //!   time, and a future that hangs fails its test at once.
 //! - [`contract`] is what every store must do, as tests over the ports.
@@ -11,10 +13,14 @@ pub mod contract;
 mod entropy;
 mod executor;
 mod faults;
+mod heat;
 mod memory;
+mod output;
 
 pub use clock::ManualClock;
 pub use entropy::SeededEntropy;
 pub use executor::block_on;
 pub use faults::{Fault, Faulty, Operation};
+pub use heat::MemoryHeat;
 pub use memory::{MemoryStore, Requests};
+pub use output::Output;

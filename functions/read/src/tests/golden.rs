@@ -34,7 +34,7 @@ fn every_event_gets_its_expected_answer() {
             ("read-collection-absent.json", flights),
             ("read-not-http.json", flights),
         ],
-        handler,
+        |world, event| Answer::of_event(&handler(world), event).golden(),
     );
 }
 

@@ -1,7 +1,8 @@
 use std::iter;
+use std::time::Duration;
 
-use dynashard_core::{CollectionMetadata, Settings};
-use dynashard_keys::{PartitionKey, Placement};
+use dynashard_core::{CollectionMetadata, Phase, Settings};
+use dynashard_keys::{PartitionKey, Placement, ShardCount};
 use dynashard_testing::{Fault, Operation};
 use serde_json::json;
 
@@ -65,30 +66,37 @@ fn without_a_placement_the_stacks_own_is_taken() {
 fn an_existing_collection_is_left_as_it_is() {
     let world = World::of_flights();
     let before = metadata(&world, "EWR");
-    // An environment that has read the collection, and one that has not.
-    let knowing = handler(&world);
-    Answer::of(&knowing, &scale()).assert_problem(409, "reshard_unavailable", "EWR");
-    for handler in [knowing, handler(&world)] {
-        let call = Call::new("PUT /collection?pk=EWR").json(r#"{"number_of_shards":16}"#);
-        Answer::of(&handler, &call).assert_problem(409, "collection_exists", "EWR");
-    }
+    let call = Call::new("PUT /collection?pk=EWR").json(r#"{"number_of_shards":16}"#);
+    Answer::of(&handler(&world), &call).assert_problem(409, "collection_exists", "EWR");
     assert_eq!(metadata(&world, "EWR"), before);
 }
 
 #[test]
-fn another_count_is_a_clear_conflict_until_resharding_lands() {
+fn another_count_begins_a_reshard_unless_one_runs() {
+    let ask = |world: &World, count: u32| {
+        let body = format!(r#"{{"number_of_shards":{count}}}"#);
+        Answer::of(&handler(world), &Call::new("POST /collection/scale?pk=EWR").json(body))
+    };
+    for (count, to) in [(1, 1), (9, 16), (256, 256)] {
+        let world = World::of_flights();
+        ask(&world, count).assert_problem(409, "reshard_too_soon", "leases on its creation");
+        world.clock.advance(Duration::from_secs(7));
+        let answer = ask(&world, count);
+        assert_eq!((answer.status, &answer.body["state"]), (202, &json!("forward")), "{answer:?}");
+        let begun = metadata(&world, "EWR").expect("metadata");
+        let [from, to] = [8, to].map(|count| ShardCount::new(count).expect("a count"));
+        assert_eq!(begun.phase, Phase::Forward { from, to });
+        let running = ask(&world, 64);
+        running.assert_problem(409, "reshard_running", "64");
+        let detail = running.body["detail"].as_str().expect("a detail");
+        assert!(detail.contains(&format!("from 8 to {to} shards")), "{detail}");
+        assert_eq!(ask(&world, 8).status, 202, "it can be turned round");
+    }
     let world = World::of_flights();
     let before = world.snapshot();
-    for count in [1, 9, 256] {
-        let body = format!(r#"{{"number_of_shards":{count}}}"#);
-        let call = Call::new("POST /collection/scale?pk=EWR").json(body);
-        let answer = Answer::of(&handler(&world), &call);
-        answer.assert_problem(409, "reshard_unavailable", &count.to_string());
-        let detail = answer.body["detail"].as_str().expect("a detail");
-        assert!(detail.contains("8 shards"), "{detail}");
-    }
-    let same = Call::new("POST /collection/scale?pk=EWR").json(r#"{"number_of_shards":8}"#);
-    assert_eq!(Answer::of(&handler(&world), &same).status, 202, "there is nothing to do");
+    assert_eq!(ask(&world, 8).status, 202, "there is nothing to do");
+    ask(&world, 257).assert_problem(400, "bad_shard_count", "257");
+    ask(&world, 0).assert_problem(400, "bad_shard_count", "0");
     let absent = Call::new("POST /collection/scale?pk=LGA").json(r#"{"number_of_shards":8}"#);
     Answer::of(&handler(&world), &absent).assert_problem(404, "collection_not_found", "LGA");
     assert_eq!(world.snapshot(), before);

@@ -1,7 +1,7 @@
 use dynashard_core::Settings;
 
 use super::handler;
-use super::harness::{World, assert_golden};
+use super::harness::{Answer, World, assert_golden};
 
 fn empty() -> World {
     World::new(Settings::default())
@@ -39,6 +39,6 @@ fn every_event_gets_its_expected_answer() {
             ("write-batch-malformed-body.json", empty),
             ("write-not-http.json", empty),
         ],
-        handler,
+        |world, event| Answer::of_event(&handler(world), event).golden(),
     );
 }

@@ -4,6 +4,7 @@ mod batch;
 mod cursors;
 mod directory;
 mod growth;
+mod heat;
 mod model;
 mod query;
 mod reader;

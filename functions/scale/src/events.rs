@@ -1,0 +1,150 @@
+use dynashard_core::ports::{AlarmControl, Clock, Entropy, HeatSource, MetadataStore};
+use dynashard_core::{
+    Deadline, Error as CoreError, HeatOutcome, HeatReport, HeatResponder, Reading, ScalingMode,
+};
+use dynashard_lambda::alarm::{AlarmEvent, AlarmRefusal};
+use dynashard_lambda::metrics::{Counter, Metrics};
+use dynashard_lambda::{EventHandler, Handler, Response, answer};
+use lambda_runtime::Error;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::handler::ScaleHandler;
+use crate::report::{HeatView, counts, log};
+
+/// Whatever comes to the scale function: requests, the alarm on write throttles, and the schedule
+/// that looks whether an alarm's event was lost.
+pub(crate) struct ScaleEvents<W, M, C, E> {
+    requests: ScaleHandler<M, C, E>,
+    watch: W,
+    main_table: String,
+    metrics: Metrics,
+}
+
+/// What Lambda is told. Of an alarm nobody reads it but who sends one by hand.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Outcome {
+    /// The answer to a request.
+    Answered(Response),
+    /// What was found throttled, and what was done about it.
+    Acted(HeatView),
+    /// Nothing was done, and why.
+    Idle {
+        /// A sentence without its full stop.
+        nothing_done: String,
+    },
+}
+
+impl<W, M, C, E> ScaleEvents<W, M, C, E>
+where
+    W: HeatSource + AlarmControl,
+    M: MetadataStore,
+    C: Clock,
+    E: Entropy,
+{
+    /// Acts on requests as `requests` does, and on throttles of `main_table` of which `watch` knows.
+    pub(crate) fn new(
+        requests: ScaleHandler<M, C, E>,
+        watch: W,
+        main_table: String,
+        metrics: Metrics,
+    ) -> Self {
+        Self { requests, watch, main_table, metrics }
+    }
+
+    async fn alarm(&self, event: &Value, deadline: Deadline) -> Result<Outcome, Error> {
+        let now_secs = self.now().epoch_secs();
+        let window =
+            AlarmEvent::parse(event).and_then(|event| event.window(&self.main_table, now_secs));
+        match window {
+            Ok(window) => self.outcome(self.responder().respond(window, deadline).await),
+            Err(refusal) => Ok(self.refuse(&refusal)),
+        }
+    }
+
+    async fn schedule(&self, deadline: Deadline) -> Result<Outcome, Error> {
+        if self.requests.directory().settings().scaling.mode == ScalingMode::Off {
+            return Ok(idle("ScalingMode is off"));
+        }
+        match self.responder().sweep(deadline).await {
+            Ok(None) => Ok(idle("the alarm is not raised")),
+            Ok(Some(report)) => self.outcome(Ok(report)),
+            Err(error) => self.outcome(Err(error)),
+        }
+    }
+
+    fn responder(&self) -> HeatResponder<'_, W, M, C, E> {
+        HeatResponder::new(&self.watch, self.requests.directory())
+    }
+
+    /// An event that is none of ours would be none the next time either, so it is no error.
+    fn refuse(&self, refusal: &AlarmRefusal) -> Outcome {
+        tracing::warn!(reason = %refusal, "an alarm event was refused");
+        self.count([(Counter::AlarmsRefused, 1)]);
+        idle(refusal.to_string())
+    }
+
+    /// What could not be looked at or changed makes Lambda send the event again: repeating the rest
+    /// does no harm.
+    fn outcome(&self, result: Result<HeatReport, CoreError>) -> Result<Outcome, Error> {
+        let report = match result {
+            Ok(report) if report.mode == ScalingMode::Off => return Ok(idle("ScalingMode is off")),
+            Ok(report) => report,
+            Err(error) => {
+                tracing::error!(%error, "the throttled keys could not be looked at");
+                self.count([(Counter::AlarmsFailed, 1)]);
+                return Err(error.into());
+            }
+        };
+        log(&report);
+        self.count(counts(&report));
+        for collection in &report.collections {
+            if let HeatOutcome::Failed(error) = &collection.outcome {
+                return Err(error.clone().into());
+            }
+        }
+        Ok(Outcome::Acted(HeatView::new(&report)))
+    }
+
+    fn count(&self, counted: impl IntoIterator<Item = (Counter, usize)>) {
+        self.metrics.count(self.now(), counted);
+    }
+}
+
+impl<W, M, C, E> EventHandler for ScaleEvents<W, M, C, E>
+where
+    W: HeatSource + AlarmControl,
+    M: MetadataStore,
+    C: Clock,
+    E: Entropy,
+{
+    type Outcome = Outcome;
+
+    async fn handle(
+        &self,
+        event: &str,
+        request_id: &str,
+        deadline: Deadline,
+    ) -> Result<Outcome, Error> {
+        // What is no JSON is answered as a request that is none.
+        let shape = serde_json::from_str::<Value>(event).unwrap_or_default();
+        if shape.get("source").and_then(Value::as_str) == Some("aws.events") {
+            return self.schedule(deadline).await;
+        }
+        // Every request has a context. Nobody reads the answer to anything else, so that it is no
+        // alarm either is logged and counted.
+        if shape.is_object() && shape.get("requestContext").is_none() {
+            return self.alarm(&shape, deadline).await;
+        }
+        Ok(Outcome::Answered(answer(&self.requests, event, request_id, deadline).await))
+    }
+
+    fn now(&self) -> Reading {
+        self.requests.now()
+    }
+}
+
+fn idle(why: impl Into<String>) -> Outcome {
+    Outcome::Idle { nothing_done: why.into() }
+}

@@ -1,0 +1,103 @@
+use dynashard_core::{CollectionHeat, Growth, HeatOutcome, HeatReport, Rearm, ScalingMode};
+use dynashard_lambda::metrics::Counter;
+use serde::Serialize;
+
+/// A report, as whoever sends an alarm by hand reads it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct HeatView {
+    dry_run: bool,
+    collections: Vec<CollectionView>,
+    unsharded_keys: usize,
+    alarm_set_back: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct CollectionView {
+    pk: String,
+    throttles: f64,
+    decision: String,
+}
+
+impl HeatView {
+    pub(crate) fn new(report: &HeatReport) -> Self {
+        let collections = report.collections.iter().map(|collection| CollectionView {
+            pk: collection.partition.to_string(),
+            throttles: collection.throttles,
+            decision: collection.outcome.to_string(),
+        });
+        Self {
+            dry_run: report.mode == ScalingMode::DryRun,
+            collections: collections.collect(),
+            unsharded_keys: report.unsharded.len(),
+            alarm_set_back: report.rearm == Rearm::Done,
+        }
+    }
+}
+
+/// What a report counts.
+pub(crate) fn counts(report: &HeatReport) -> Vec<(Counter, usize)> {
+    let HeatReport { collections, unsharded, rearm, .. } = report;
+    let mut counted = vec![
+        (Counter::AlarmsHandled, 1),
+        (Counter::UnshardedKeys, unsharded.len()),
+        (Counter::AlarmsFailed, usize::from(matches!(rearm, Rearm::Failed(_)))),
+        (
+            Counter::ReportsWithoutContributors,
+            usize::from(collections.is_empty() && unsharded.is_empty()),
+        ),
+    ];
+    for counter in [
+        Counter::GrowthsBegun,
+        Counter::GrowthsWouldBegin,
+        Counter::GrowthsRefused,
+        Counter::GrowthsFailed,
+        Counter::UnknownCollections,
+        Counter::UnknownShards,
+        Counter::DamagedMetadata,
+    ] {
+        let times = collections.iter().filter(|c| counter_of(&c.outcome) == counter).count();
+        counted.push((counter, times));
+    }
+    counted
+}
+
+fn counter_of(outcome: &HeatOutcome) -> Counter {
+    match outcome {
+        HeatOutcome::Decided(Growth::Begun { .. }) => Counter::GrowthsBegun,
+        HeatOutcome::Decided(Growth::WouldBegin { .. }) => Counter::GrowthsWouldBegin,
+        HeatOutcome::Decided(Growth::Refused(_) | Growth::Overtaken)
+        | HeatOutcome::Relieved { .. } => Counter::GrowthsRefused,
+        HeatOutcome::UnknownCollection => Counter::UnknownCollections,
+        HeatOutcome::UnknownShards(_) => Counter::UnknownShards,
+        HeatOutcome::Damaged(_) => Counter::DamagedMetadata,
+        HeatOutcome::Failed(_) => Counter::GrowthsFailed,
+    }
+}
+
+/// Says of everything that was found what was decided.
+pub(crate) fn log(report: &HeatReport) {
+    for CollectionHeat { partition, throttles, outcome } in &report.collections {
+        let partition_key = partition.as_str();
+        let decision = outcome.to_string();
+        match outcome {
+            HeatOutcome::Decided(_) | HeatOutcome::Relieved { .. } => {
+                tracing::info!(partition_key, throttles, decision, "a collection was throttled");
+            }
+            HeatOutcome::UnknownCollection | HeatOutcome::UnknownShards(_) => {
+                tracing::warn!(partition_key, throttles, decision, "throttled keys are not ours");
+            }
+            HeatOutcome::Damaged(_) | HeatOutcome::Failed(_) => {
+                tracing::error!(partition_key, throttles, decision, "a collection was throttled");
+            }
+        }
+    }
+    for key in &report.unsharded {
+        tracing::warn!(key, "a throttled key does not end in a separator and a shard number");
+    }
+    if report.collections.is_empty() && report.unsharded.is_empty() {
+        tracing::warn!("the alarm is raised, and the report names no throttled key");
+    }
+    if let Rearm::Failed(error) = &report.rearm {
+        tracing::error!(%error, "the alarm could not be set back; the schedule looks again");
+    }
+}

@@ -1,0 +1,317 @@
+//! The searches: which clients, how many reshards, how many failures.
+//!
+//! A program is written as its verbs and how many operations it begins: `writes 2` is a client that begins two
+//! operations, each of any kind of write.
+
+use std::fmt;
+
+use crate::check::{Limit, Progress, Report, search};
+use crate::item::{Home, ItemModel, Program, Value, Verb};
+use crate::mutation::Mutation;
+use crate::query::QueryModel;
+use crate::schedule::{Numbering, Revision};
+
+/// One search.
+#[derive(Clone, Debug)]
+pub struct Configuration {
+    /// What it is called.
+    pub name: String,
+    /// What is searched.
+    pub subject: Subject,
+}
+
+/// Either of the two models.
+#[derive(Clone, Debug)]
+pub enum Subject {
+    /// The item protocol.
+    Item(ItemModel),
+    /// Queries.
+    Query(QueryModel),
+}
+
+/// Where the search for a mutation ends. Those that are caught are caught before, and in as many steps each time.
+pub const AGAINST: Limit = Limit::States(2_000_000);
+
+/// Configurations that belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suite {
+    /// Puts, deletes and conditional writes, with timeouts and crashes.
+    Good,
+    /// Upserts, `If-Match` on a version, and routes over three homes.
+    Ext,
+    /// Queries.
+    Query,
+}
+
+const WRITES: &[Verb] = &[Verb::Put, Verb::Delete, Verb::Create, Verb::Replace];
+const BLIND: &[Verb] = &[Verb::Put, Verb::Delete];
+const GET: &[Verb] = &[Verb::Get];
+
+/// Up, and no further.
+const UP: &[u8] = &[0, 1];
+/// Up and down again.
+const UP_AND_DOWN: &[u8] = &[0, 1, 0];
+/// Up twice.
+const UP_AND_UP: &[u8] = &[0, 1, 2];
+/// Round all homes, and back to the first.
+const ROUND: &[u8] = &[0, 1, 2, 0];
+
+impl Suite {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Good, Self::Ext, Self::Query];
+
+    /// Its searches. None may find anything.
+    pub fn configurations(self) -> Vec<Configuration> {
+        match self {
+            Self::Good => good(),
+            Self::Ext => ext(),
+            Self::Query => queries(),
+        }
+    }
+}
+
+impl fmt::Display for Suite {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Good => "good",
+            Self::Ext => "ext",
+            Self::Query => "query",
+        })
+    }
+}
+
+impl Configuration {
+    /// Searches it.
+    pub fn search(self, limit: Limit, on_progress: &mut (dyn FnMut(Progress) + Send)) -> Report {
+        match self.subject {
+            Subject::Item(model) => search(model, limit, on_progress),
+            Subject::Query(model) => search(model, limit, on_progress),
+        }
+    }
+
+    /// The smallest search that is known to catch a mutation, or the likeliest if none is. It needs no more than
+    /// [`AGAINST`].
+    pub fn against(mutation: Mutation) -> Self {
+        use Mutation as M;
+        let (put, put_delete) = (&[Verb::Put][..], BLIND);
+        let put_create = &[Verb::Put, Verb::Create][..];
+        let search = match mutation {
+            M::UpsertKeepsMarker => {
+                let verbs = &[Verb::Upsert, Verb::Delete][..];
+                Search { crashes: 0, ..Search::of(&[(verbs, 2), (GET, 1)], UP_AND_DOWN, true) }
+            }
+            M::UpsertSkipsMarker => {
+                let clients = [(&[Verb::Upsert][..], 1), (put_delete, 1), (GET, 1)];
+                Search::of(&clients, UP, false)
+            }
+            M::RetryUnknown | M::DeleteOldHomeFirst => {
+                Search::of(&[(WRITES, 2), (GET, 2)], UP, true)
+            }
+            M::NoMarkersInMove | M::RemoveMarkersWhileMoving => {
+                Search { crashes: 0, ..Search::of(&[(put_create, 2), (GET, 2)], UP, false) }
+            }
+            M::AcknowledgeAfterLease | M::DropCopyUnchecked | M::DeleteOnlyAtOldHome => {
+                let clients = [(put, 1), (put_delete, 2), (GET, 1)];
+                Search { crashes: 0, timeouts: 0, ..Search::of(&clients, UP, false) }
+            }
+            M::ForwardBeforeStableIsKnown | M::MoveKeepsGeneration => {
+                Search::of(&[(WRITES, 2), (GET, 1)], UP_AND_DOWN, true)
+            }
+            M::PublishBeforeLeasesEnd
+            | M::CloseWithoutH
+            | M::CountHFromForward
+            | M::LeaveNoMarkers
+            | M::WriteWithoutGuard
+            | M::MoverCopiesThenErases
+            | M::PlainSecondGet
+            | M::GetOldHomeFirst => Search::of(&[(WRITES, 2), (GET, 2)], UP, false),
+            M::QueryDestinationsFirst
+            | M::QueryTakesLargestWatermark
+            | M::QueryIgnoresGeneration
+            | M::QueryKeepsDuplicates
+            | M::QuerySkipsMarkers
+            | M::CheckpointBeforeMove
+            | M::MoveLeavesNoMarker
+            | M::RemoveMarkersInClosingScan
+            | M::CloseWithoutV => {
+                return QueryModel { mutation: Some(mutation), ..SMALL_QUERY }.into();
+            }
+        };
+        Search { mutation: Some(mutation), ..search }.into()
+    }
+}
+
+/// What the searches of the item protocol differ in.
+#[derive(Clone, Debug)]
+struct Search {
+    programs: Vec<Program>,
+    route: &'static [u8],
+    /// Whether the item is there at first.
+    exists: bool,
+    crashes: u8,
+    timeouts: u8,
+    numbering: Numbering,
+    mutation: Option<Mutation>,
+}
+
+impl Search {
+    /// With a crash of the mover, and a timeout of each client.
+    fn of(programs: &[(&[Verb], u8)], route: &'static [u8], exists: bool) -> Self {
+        let program =
+            |&(verbs, operations): &(&[Verb], u8)| Program { verbs: verbs.to_vec(), operations };
+        Self {
+            programs: programs.iter().map(program).collect(),
+            route,
+            exists,
+            crashes: 1,
+            timeouts: 1,
+            numbering: Numbering::OncePerReshard,
+            mutation: None,
+        }
+    }
+
+    fn name(&self) -> String {
+        let mutation = self.mutation.map(prefix).unwrap_or_default();
+        let route = self.route.iter().map(ToString::to_string).collect::<Vec<_>>().join(">");
+        let programs = self.programs.iter().map(describe).collect::<Vec<_>>().join(", ");
+        let exists = if self.exists { "there" } else { "absent" };
+        let numbering = suffix(self.numbering);
+        let Self { crashes, timeouts, .. } = self;
+        format!(
+            "{mutation}{route}: {programs}; {exists}, crashes {crashes}, timeouts {timeouts}{numbering}"
+        )
+    }
+}
+
+impl From<Search> for Configuration {
+    fn from(search: Search) -> Self {
+        let reshards = u8::try_from(search.route.len() - 1).expect("routes are short");
+        Self {
+            name: search.name(),
+            subject: Subject::Item(ItemModel {
+                programs: search.programs,
+                initial: search.exists.then_some(Value(1)),
+                route: search.route.iter().copied().map(Home).collect(),
+                last: Revision::closing(reshards),
+                crashes: search.crashes,
+                timeouts: search.timeouts,
+                numbering: search.numbering,
+                mutation: search.mutation,
+            }),
+        }
+    }
+}
+
+fn describe(program: &Program) -> String {
+    let verbs = if program.verbs == WRITES {
+        "writes".to_owned()
+    } else {
+        let names = program.verbs.iter().map(|verb| format!("{verb:?}").to_lowercase());
+        names.collect::<Vec<_>>().join("|")
+    };
+    format!("{verbs} {}", program.operations)
+}
+
+fn good() -> Vec<Configuration> {
+    let mut searches = Vec::new();
+    for exists in [false, true] {
+        searches.extend([
+            Search::of(&[(WRITES, 2), (GET, 2)], UP, exists),
+            Search::of(&[(WRITES, 1), (WRITES, 1), (GET, 1)], UP, exists),
+            Search::of(&[(WRITES, 1), (GET, 2)], UP_AND_DOWN, exists),
+            Search::of(&[(WRITES, 2), (GET, 1)], UP_AND_DOWN, exists),
+        ]);
+    }
+    let conditional = &[Verb::Create, Verb::Replace, Verb::Delete];
+    searches.extend([
+        Search { timeouts: 0, ..Search::of(&[(conditional, 2), (WRITES, 2)], UP, true) },
+        Search::of(&[(WRITES, 1), (WRITES, 1), (GET, 2)], UP, true),
+        Search::of(&[(BLIND, 1), (WRITES, 1), (GET, 1)], UP_AND_DOWN, true),
+        // What a late put, a delete that overtakes it and a read that sees either can do to each other.
+        Search {
+            crashes: 0,
+            timeouts: 0,
+            ..Search::of(&[(&[Verb::Put], 1), (BLIND, 2), (GET, 1)], UP, false)
+        },
+        Search {
+            numbering: Numbering::TwicePerReshard,
+            ..Search::of(&[(WRITES, 2), (GET, 1)], UP_AND_DOWN, false)
+        },
+    ]);
+    searches.into_iter().map(Configuration::from).collect()
+}
+
+fn ext() -> Vec<Configuration> {
+    let swap = [Verb::Swap, Verb::Upsert];
+    let swap_delete = [Verb::Swap, Verb::Upsert, Verb::Delete];
+    let swap_get = [Verb::Swap, Verb::Upsert, Verb::Get];
+    let swap_put_delete = [Verb::Swap, Verb::Upsert, Verb::Put, Verb::Delete];
+    let put_create = [Verb::Put, Verb::Upsert, Verb::Create];
+    let put_delete_create = [Verb::Put, Verb::Delete, Verb::Upsert, Verb::Create];
+    let mut searches = Vec::new();
+    for exists in [true, false] {
+        searches.extend([
+            Search::of(&[(&swap_delete, 2), (GET, 2)], UP, exists),
+            Search::of(&[(&swap, 1), (BLIND, 1), (GET, 1)], UP, exists),
+            Search::of(&[(&swap_get, 2), (&put_create, 2)], UP, exists),
+            Search::of(&[(&swap_delete, 2), (GET, 1)], UP_AND_DOWN, exists),
+            Search::of(&[(&swap_put_delete, 2), (GET, 1)], UP_AND_UP, exists),
+            Search::of(&[(&put_delete_create, 1), (GET, 1)], ROUND, exists),
+        ]);
+    }
+    searches.push(Search {
+        numbering: Numbering::TwicePerReshard,
+        ..Search::of(&[(&put_delete_create, 1), (GET, 1)], ROUND, true)
+    });
+    searches.into_iter().map(Configuration::from).collect()
+}
+
+/// A query beside a writer. The small one is searched to the end within seconds, and finds every mutation.
+const SMALL_QUERY: QueryModel = QueryModel {
+    shrinks: false,
+    limit: 2,
+    writes: 1,
+    crashes: 1,
+    numbering: Numbering::OncePerReshard,
+    mutation: None,
+};
+
+fn queries() -> Vec<Configuration> {
+    let twice = Numbering::TwicePerReshard;
+    let mut searches = Vec::new();
+    for shrinks in [false, true] {
+        let small = QueryModel { shrinks, ..SMALL_QUERY };
+        for limit in [2, 1] {
+            searches.push(QueryModel { limit, ..small.clone() });
+            searches.push(QueryModel { limit, writes: 2, crashes: 2, ..small.clone() });
+        }
+        searches.push(QueryModel { numbering: twice, ..small });
+    }
+    searches.into_iter().map(Configuration::from).collect()
+}
+
+impl From<QueryModel> for Configuration {
+    fn from(model: QueryModel) -> Self {
+        let QueryModel { limit, writes, crashes, .. } = model;
+        let mutation = model.mutation.map(prefix).unwrap_or_default();
+        let way = if model.shrinks { "down" } else { "up" };
+        let numbering = suffix(model.numbering);
+        Self {
+            name: format!(
+                "{mutation}query {way}, pages of {limit}; writes {writes}, crashes {crashes}{numbering}"
+            ),
+            subject: Subject::Query(model),
+        }
+    }
+}
+
+fn prefix(mutation: Mutation) -> String {
+    format!("{mutation:?}: ")
+}
+
+fn suffix(numbering: Numbering) -> &'static str {
+    match numbering {
+        Numbering::OncePerReshard => "",
+        Numbering::TwicePerReshard => ", generation raised twice",
+    }
+}

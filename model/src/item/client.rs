@@ -1,0 +1,371 @@
+//! A client: what one environment of a function does for one operation after the other.
+//!
+//! Each operation is a machine of steps with one request each, named as the protocol names them. Only the last step of
+//! an operation has an effect that a client can see, so every earlier one may be begun anew, and is whenever the lease
+//! has ended or metadata turns out to be old.
+
+use super::history::CallId;
+use super::operation::{Change, Operation, Outcome, Value, Verb};
+use super::state::{Answer, Cell, Command, Handover, Leave, Request, State, Version};
+use super::{ItemModel, Layout};
+use crate::mutation::Mutation;
+use crate::schedule::{Phase, Revision};
+
+/// What a client may do in the model's bounds.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// What it may choose from for each operation.
+    pub verbs: Vec<Verb>,
+    /// How many operations it begins.
+    pub operations: u8,
+}
+
+/// A client.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Client {
+    /// The metadata that it has read.
+    pub lease: Lease,
+    /// How many operations it has begun.
+    pub begun: u8,
+    /// How many of its requests it has stopped to wait for.
+    pub timeouts: u8,
+    /// What its last read found.
+    pub last_read: Option<Value>,
+    /// The operation under way.
+    pub running: Option<Running>,
+}
+
+/// Metadata as a client has it, and whether it may still act on it (assumption A1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Lease {
+    /// What it read.
+    pub revision: Revision,
+    /// Whether the lease still runs.
+    pub runs: bool,
+}
+
+/// An operation under way. It always has a request on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Running {
+    /// What was asked for.
+    pub operation: Operation,
+    /// Its place in the history.
+    pub call: CallId,
+    /// What the request is for.
+    pub step: Step,
+    /// The request.
+    pub request: Request,
+}
+
+/// The steps of the protocol. Each is one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// stable get: a strong read at home.
+    GetAtHome,
+    /// forward or move, get: a strong read at the new home.
+    GetNew,
+    /// forward or move, get: what was not at the new home is read at both, in a transaction.
+    GetBoth,
+    /// Mutations only: a second plain read instead.
+    GetOther,
+    /// settle: a strong read at the old home.
+    ReadOld,
+    /// settle: the item that was seen goes to the new home.
+    Move(Version),
+    /// settle: the late copy that was seen gives way.
+    DropCopy,
+    /// settle: nothing is at the old home, and a marker keeps it so.
+    Mark,
+    /// The operation itself, at its home or at the new one. The only step of a write that shows.
+    Apply,
+}
+
+/// What a client does once it knows an answer.
+enum Next {
+    /// Sends the request of a step.
+    Send(Step, Command),
+    /// Begins the operation anew.
+    StartOver,
+    /// Reads the metadata again, and begins anew.
+    Refresh,
+    /// Returns.
+    Return(Outcome),
+    /// Returns that the outcome is unknown.
+    Unknown,
+}
+
+impl Client {
+    /// A client that has read the first metadata, and the item.
+    pub fn new(register: Option<Value>) -> Self {
+        Self {
+            lease: Lease { revision: Revision::FIRST, runs: true },
+            begun: 0,
+            timeouts: 0,
+            last_read: register,
+            running: None,
+        }
+    }
+}
+
+impl ItemModel {
+    /// A client begins an operation. `refresh` says that it has no metadata any more, and reads it first.
+    pub(super) fn begin(&self, state: &mut State, at: usize, verb: Verb, refresh: bool) {
+        let client = &mut state.clients[at];
+        client.begun += 1;
+        client.lease.runs &= !refresh;
+        let operation = operation(verb, at, client);
+        let call = state.history.call(operation);
+        self.go_on(state, at, operation, call, Next::StartOver);
+    }
+
+    /// The request of a client executes, and the client hears the answer.
+    pub(super) fn answer(&self, state: &mut State, at: usize) {
+        let Some(running) = state.clients[at].running.take() else { return };
+        let answer = self.execute(state, running.request.command);
+        let next = self.next(&state.clients[at], running.operation, running.step, answer);
+        self.go_on(state, at, running.operation, running.call, next);
+    }
+
+    /// A client stops waiting for its request, which may execute at any later time.
+    pub(super) fn time_out(&self, state: &mut State, at: usize) {
+        let Some(running) = state.clients[at].running.take() else { return };
+        state.clients[at].timeouts += 1;
+        state.abandon(running.request);
+        if running.step != Step::Apply {
+            // Settling is idempotent: it is done again.
+            self.go_on(state, at, running.operation, running.call, Next::StartOver);
+        } else if self.has(Mutation::RetryUnknown) && state.clients[at].lease.runs {
+            state.clients[at].running = Some(running);
+        } else {
+            state.history.becomes_unknown(running.call);
+        }
+    }
+
+    /// Takes a client to its next request or to its return.
+    ///
+    /// Metadata is read in the moment in which it is used, and the first plain read of an attempt executes at once.
+    /// Both lose nothing: to act later on the same answer is another behaviour of the model, in which the attempt
+    /// began later.
+    fn go_on(
+        &self,
+        state: &mut State,
+        at: usize,
+        operation: Operation,
+        call: CallId,
+        mut next: Next,
+    ) {
+        let mut begins = false;
+        loop {
+            let client = &mut state.clients[at];
+            next = match next {
+                Next::Refresh => {
+                    client.lease.runs = false;
+                    Next::StartOver
+                }
+                Next::StartOver => {
+                    begins = true;
+                    if !client.lease.runs {
+                        client.lease = Lease { revision: state.published, runs: true };
+                    }
+                    self.first(client, operation)
+                }
+                Next::Send(step, command @ Command::Get(_)) if begins => {
+                    begins = false;
+                    let answer = self.execute(state, command);
+                    self.next(&state.clients[at], operation, step, answer)
+                }
+                Next::Send(step, command) => {
+                    let request = Request { command, signed_under: client.lease.revision };
+                    client.running = Some(Running { operation, call, step, request });
+                    return;
+                }
+                Next::Return(outcome) => {
+                    if let Outcome::Read(found) = outcome {
+                        client.last_read = found;
+                    }
+                    state.history.returns(call, outcome);
+                    return;
+                }
+                Next::Unknown => {
+                    state.history.becomes_unknown(call);
+                    return;
+                }
+            };
+        }
+    }
+
+    /// The first step of an operation under the metadata that the client has.
+    fn first(&self, client: &Client, operation: Operation) -> Next {
+        let layout = self.layout(client.lease.revision);
+        match (layout.phase, operation) {
+            (Phase::Stable, Operation::Get) => {
+                Next::Send(Step::GetAtHome, Command::Get(layout.new))
+            }
+            (Phase::Stable, Operation::Change(change)) => apply(layout, change),
+            (_, Operation::Get) => {
+                let first =
+                    if self.has(Mutation::GetOldHomeFirst) { layout.old } else { layout.new };
+                Next::Send(Step::GetNew, Command::Get(first))
+            }
+            (_, Operation::Change(_)) => Next::Send(Step::ReadOld, Command::Get(layout.old)),
+        }
+    }
+
+    /// What follows from the answer to a step.
+    fn next(&self, client: &Client, operation: Operation, step: Step, answer: Answer) -> Next {
+        let layout = self.layout(client.lease.revision);
+        let expired = !client.lease.runs && !self.has(Mutation::AcknowledgeAfterLease);
+        if step == Step::Apply {
+            return match answer {
+                Answer::Behind | Answer::Changed => Next::Refresh,
+                Answer::ConditionFailed if expired => Next::StartOver,
+                Answer::ConditionFailed => Next::Return(Outcome::Refused),
+                _ if expired => Next::Unknown,
+                _ => Next::Return(Outcome::Done),
+            };
+        }
+        if expired {
+            return Next::StartOver;
+        }
+        match (step, answer) {
+            (Step::GetAtHome, Answer::Found(found)) => get_at_home(layout, found),
+            (Step::GetNew, Answer::Found(found)) => self.get_new(layout, found),
+            (Step::GetOther, Answer::Found(found)) => Next::Return(Outcome::Read(found.value())),
+            (Step::GetBoth, Answer::FoundBoth { new, old }) => get_both(layout, new, old),
+            (Step::ReadOld, Answer::Found(found)) => self.settle(layout, operation, found),
+            (Step::Move(seen), Answer::LiveAtNew) => self.drop_copy(layout, seen),
+            (Step::Move(_) | Step::Mark, Answer::Applied) => {
+                let Operation::Change(change) = operation else { return Next::StartOver };
+                apply(layout, change)
+            }
+            (Step::Move(_) | Step::Mark, Answer::Behind) => Next::Refresh,
+            // Something else has changed the item meanwhile: settle from what is there now.
+            _ => Next::StartOver,
+        }
+    }
+
+    fn get_new(&self, layout: Layout, found: Cell) -> Next {
+        if found.is_ahead_of(layout.generation) {
+            return Next::Refresh;
+        }
+        match found.value() {
+            Some(value) => Next::Return(Outcome::Read(Some(value))),
+            None if self.has(Mutation::GetOldHomeFirst) => {
+                Next::Send(Step::GetOther, Command::Get(layout.new))
+            }
+            None if self.has(Mutation::PlainSecondGet) => {
+                Next::Send(Step::GetOther, Command::Get(layout.old))
+            }
+            None => {
+                let both = Command::GetBoth { new: layout.new, old: layout.old };
+                Next::Send(Step::GetBoth, both)
+            }
+        }
+    }
+
+    /// settle(item), from what the strong read of the old home found. The protocol's fourth case, a late copy, shows
+    /// only when the move is refused: see [`Self::drop_copy`].
+    fn settle(&self, layout: Layout, operation: Operation, old: Cell) -> Next {
+        let Operation::Change(change) = operation else { return Next::StartOver };
+        match old {
+            _ if old.is_ahead_of(layout.generation) => Next::Refresh,
+            Cell::Marker(generation) if generation == layout.generation => apply(layout, change),
+            Cell::Live(seen) => self.hand_over(layout, change, seen),
+            Cell::Marker(_) | Cell::Absent if self.may_skip_marker(layout, change) => {
+                apply(layout, change)
+            }
+            Cell::Marker(_) | Cell::Absent => {
+                let mark = Command::Mark { at: layout.old, generation: layout.generation };
+                Next::Send(Step::Mark, mark)
+            }
+        }
+    }
+
+    fn hand_over(&self, layout: Layout, change: Change, seen: Version) -> Next {
+        let handover = self.handover(layout, seen);
+        let delete = change == Change::Delete;
+        if delete && self.has(Mutation::DeleteOldHomeFirst) {
+            Next::Send(Step::Move(seen), Command::DropUnchecked(handover))
+        } else if delete && self.has(Mutation::DeleteOnlyAtOldHome) {
+            Next::Send(Step::Apply, Command::DropUnchecked(handover))
+        } else {
+            Next::Send(Step::Move(seen), Command::Move(handover))
+        }
+    }
+
+    fn drop_copy(&self, layout: Layout, seen: Version) -> Next {
+        Next::Send(Step::DropCopy, self.drop_command(layout, seen))
+    }
+
+    /// The shortcut: in `move`, a blind write of an item that is not at the old home does without the marker.
+    fn may_skip_marker(&self, layout: Layout, change: Change) -> bool {
+        let may = match change {
+            Change::Upsert(_) => self.has(Mutation::UpsertSkipsMarker),
+            _ => change.is_blind(),
+        };
+        layout.phase == Phase::Move && (may || self.has(Mutation::NoMarkersInMove))
+    }
+
+    /// The transaction by which a client or the mover hands an item over.
+    pub(super) fn handover(&self, layout: Layout, seen: Version) -> Handover {
+        let unmarked = layout.phase == Phase::Move && self.has(Mutation::NoMarkersInMove);
+        Handover {
+            from: layout.old,
+            to: layout.new,
+            seen,
+            generation: layout.generation,
+            leave: if unmarked { Leave::Nothing } else { Leave::Marker },
+        }
+    }
+
+    /// The transaction that makes a late copy give way.
+    pub(super) fn drop_command(&self, layout: Layout, seen: Version) -> Command {
+        let handover = self.handover(layout, seen);
+        if self.has(Mutation::DropCopyUnchecked) {
+            Command::DropUnchecked(handover)
+        } else {
+            Command::DropCopy(handover)
+        }
+    }
+}
+
+/// The operation that a client means by a verb. Each value is written once only, so that a read tells which write it
+/// saw.
+fn operation(verb: Verb, at: usize, client: &Client) -> Operation {
+    let place = u8::try_from(at).expect("there are few clients");
+    let value = Value((place + 1) * 10 + client.begun);
+    Operation::Change(match verb {
+        Verb::Get => return Operation::Get,
+        Verb::Put => Change::Put(value),
+        Verb::Delete => Change::Delete,
+        Verb::Create => Change::Create(value),
+        Verb::Replace => Change::Replace(value),
+        Verb::Upsert => Change::Upsert(Value(64 << place)),
+        Verb::Swap => Change::Swap {
+            expected: client
+                .last_read
+                .expect("a swap is offered only after a read that found something"),
+            new: value,
+        },
+    })
+}
+
+/// The operation itself, with the guard: at home, or at the new home of an item that is settled.
+fn apply(layout: Layout, change: Change) -> Next {
+    let write = Command::Write { at: layout.new, change, generation: layout.generation };
+    Next::Send(Step::Apply, write)
+}
+
+fn get_at_home(layout: Layout, found: Cell) -> Next {
+    if found.is_ahead_of(layout.generation) {
+        return Next::Refresh;
+    }
+    Next::Return(Outcome::Read(found.value()))
+}
+
+fn get_both(layout: Layout, new: Cell, old: Cell) -> Next {
+    if new.is_ahead_of(layout.generation) || old.is_ahead_of(layout.generation) {
+        return Next::Refresh;
+    }
+    Next::Return(Outcome::Read(new.value().or(old.value())))
+}

@@ -1,0 +1,225 @@
+//! One item that moves, and clients that read and write it meanwhile.
+//!
+//! The item has up to three homes, and a route says which of them is home under each layout. A state is what lies in
+//! the homes, the metadata in force, what each client believes and waits for, what the mover does, and every request
+//! that may still execute although nobody waits for it. The checker takes every order of what can happen next:
+//! a client begins an operation, under old metadata or new; a request executes, now or much later or never; a client
+//! stops waiting; a lease ends; the mover reads, crashes and begins again; the controller publishes or begins the
+//! closing scan; a marker is removed.
+
+mod client;
+mod controller;
+mod history;
+mod mover;
+mod operation;
+mod properties;
+mod state;
+mod store;
+
+use stateright::{Model, Property};
+
+pub use client::Program;
+pub use operation::{Value, Verb};
+pub use state::{Home, State};
+
+use client::{Client, Lease};
+use history::History;
+use mover::{Mover, Scan};
+use state::{Answer, Cell, Command, HOMES, Version};
+
+use crate::mutation::Mutation;
+use crate::schedule::{Generation, Numbering, Phase, Revision};
+
+/// The item protocol, within bounds.
+#[derive(Clone, Debug)]
+pub struct ItemModel {
+    /// What the clients do.
+    pub programs: Vec<Program>,
+    /// What the item holds at first.
+    pub initial: Option<Value>,
+    /// The home under each layout, the first included.
+    pub route: Vec<Home>,
+    /// The revision after which nothing more is published.
+    pub last: Revision,
+    /// How often the mover crashes at most.
+    pub crashes: u8,
+    /// How many requests each client stops to wait for at most.
+    pub timeouts: u8,
+    /// How generations are counted.
+    pub numbering: Numbering,
+    /// What is wrong, if anything.
+    pub mutation: Option<Mutation>,
+}
+
+/// Something that happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// A client begins an operation under the metadata that it has.
+    Begin(usize, Verb),
+    /// A client reads the metadata and begins an operation.
+    RefreshAndBegin(usize, Verb),
+    /// The request of a client executes and is answered.
+    Answer(usize),
+    /// A client stops waiting for its request.
+    TimeOut(usize),
+    /// The lease of a client ends in the middle of an operation.
+    LeaseEnds(usize),
+    /// A request that nobody waits for executes.
+    LateRequest(usize),
+    /// The mover reads the old home.
+    Scan,
+    /// The request of the mover executes and is answered.
+    AnswerMover,
+    /// The mover crashes while it waits.
+    CrashMover,
+    /// The controller has waited for H, and the closing scan begins.
+    BeginClosingScan,
+    /// The controller publishes the next revision.
+    Publish,
+    /// A marker of a closed reshard is removed.
+    RemoveMarker(Home),
+}
+
+/// What a revision of the metadata says about the item.
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    phase: Phase,
+    generation: Generation,
+    /// The home that a running reshard takes it from. The same as `new` when stable.
+    old: Home,
+    /// The home that it leads to, or the only one.
+    new: Home,
+}
+
+impl ItemModel {
+    fn has(&self, mutation: Mutation) -> bool {
+        self.mutation == Some(mutation)
+    }
+
+    fn layout(&self, revision: Revision) -> Layout {
+        let begun = usize::from(revision.reshards_begun());
+        let phase = revision.phase();
+        let new = self.route[begun];
+        let old = if phase == Phase::Stable { new } else { self.route[begun - 1] };
+        Layout { phase, generation: self.numbering.generation(revision), old, new }
+    }
+
+    fn execute(&self, state: &mut State, command: Command) -> Answer {
+        store::execute(&mut state.cells, command, self.mutation)
+    }
+
+    /// What a read under the metadata in force would find: the new home wins.
+    fn visible(&self, state: &State) -> Cell {
+        let layout = self.layout(state.published);
+        let new = state.cell(layout.new);
+        if new.is_live() { new } else { state.cell(layout.old) }
+    }
+
+    fn client_actions(&self, state: &State, actions: &mut Vec<Action>) {
+        for (at, (client, program)) in state.clients.iter().zip(&self.programs).enumerate() {
+            let Lease { revision, runs } = client.lease;
+            let is_behind = revision < state.published;
+            if let Some(running) = client.running {
+                actions.push(Action::Answer(at));
+                if client.timeouts < self.timeouts && running.request.command.writes() {
+                    actions.push(Action::TimeOut(at));
+                }
+                if runs && is_behind {
+                    actions.push(Action::LeaseEnds(at));
+                }
+            } else if client.begun < program.operations {
+                for &verb in &program.verbs {
+                    if verb == Verb::Swap && client.last_read.is_none() {
+                        continue;
+                    }
+                    if runs {
+                        actions.push(Action::Begin(at, verb));
+                    }
+                    if !runs || is_behind {
+                        actions.push(Action::RefreshAndBegin(at, verb));
+                    }
+                }
+            }
+        }
+    }
+
+    fn reshard_actions(&self, state: &State, actions: &mut Vec<Action>) {
+        if state.published.phase() == Phase::Move {
+            match state.mover.scan {
+                Scan::Begins => actions.push(Action::Scan),
+                Scan::Waits(..) => {
+                    actions.push(Action::AnswerMover);
+                    if state.crashes < self.crashes {
+                        actions.push(Action::CrashMover);
+                    }
+                }
+                Scan::Ended => {}
+            }
+        }
+        if self.may_begin_closing_scan(state) {
+            actions.push(Action::BeginClosingScan);
+        }
+        if self.may_publish(state) {
+            actions.push(Action::Publish);
+        }
+        for (home, &cell) in (0..).map(Home).zip(&state.cells) {
+            if self.may_remove_marker(state, cell) {
+                actions.push(Action::RemoveMarker(home));
+            }
+        }
+    }
+}
+
+impl Model for ItemModel {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        let mut state = State {
+            cells: [Cell::Absent; HOMES],
+            published: Revision::FIRST,
+            clients: vec![Client::new(self.initial); self.programs.len()],
+            mover: Mover::IDLE,
+            late: Vec::new(),
+            crashes: 0,
+            history: History::new(self.initial),
+        };
+        if let Some(value) = self.initial {
+            *state.cell_mut(self.route[0]) =
+                Cell::Live(Version { value, generation: Generation::FIRST });
+        }
+        vec![state]
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        self.client_actions(state, actions);
+        actions.extend((0..state.late.len()).map(Action::LateRequest));
+        self.reshard_actions(state, actions);
+    }
+
+    fn next_state(&self, last: &State, action: Action) -> Option<State> {
+        let mut state = last.clone();
+        match action {
+            Action::Begin(at, verb) => self.begin(&mut state, at, verb, false),
+            Action::RefreshAndBegin(at, verb) => self.begin(&mut state, at, verb, true),
+            Action::Answer(at) => self.answer(&mut state, at),
+            Action::TimeOut(at) => self.time_out(&mut state, at),
+            Action::LeaseEnds(at) => state.clients[at].lease.runs = false,
+            Action::LateRequest(at) => {
+                let request = state.late.remove(at);
+                self.execute(&mut state, request.command);
+            }
+            Action::Scan => self.scan(&mut state),
+            Action::AnswerMover => self.answer_mover(&mut state),
+            Action::CrashMover => Self::crash_mover(&mut state),
+            Action::BeginClosingScan => self.begin_closing_scan(&mut state),
+            Action::Publish => self.publish(&mut state),
+            Action::RemoveMarker(home) => *state.cell_mut(home) = Cell::Absent,
+        }
+        Some(state)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        properties::properties()
+    }
+}

@@ -1,0 +1,100 @@
+//! The mover: a scan of the old home that settles the item, and the answer that it waits for before it goes on.
+//!
+//! There is one item, so a page of the scan is that item, and the checkpoint is the scan's end. Pages and their
+//! checkpoints are modelled in [`crate::query`]. A mover that crashes leaves its request behind, which is also what
+//! a zombie sends. Two movers are a crash and its late request.
+
+use super::state::{Answer, Cell, Command, Request, State, Version};
+use super::{ItemModel, Layout};
+use crate::mutation::Mutation;
+
+/// What the mover remembers, and what its job item does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Mover {
+    /// How far the scan is.
+    pub scan: Scan,
+    /// Whether this is the closing scan: the one that began after H. It is in the job item, so a crash keeps it.
+    pub closing: bool,
+}
+
+/// One scan of the old home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scan {
+    /// Before the item's page is read, or read again.
+    Begins,
+    /// A request is on its way.
+    Waits(Task, Request),
+    /// The scan has come to its end.
+    Ended,
+}
+
+/// What a request of the mover is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Task {
+    /// The item that was seen goes to the new home.
+    Move(Version),
+    /// What is left to do for it at the old home.
+    Drop,
+    /// Mutations only: a marker is removed.
+    RemoveMarker,
+}
+
+impl Mover {
+    /// A mover that has done nothing.
+    pub const IDLE: Self = Self { scan: Scan::Begins, closing: false };
+}
+
+impl ItemModel {
+    /// The mover reads the old home, and sends what settles the item there.
+    pub(super) fn scan(&self, state: &mut State) {
+        let layout = self.layout(state.published);
+        let send =
+            |task, command| Scan::Waits(task, Request { command, signed_under: state.published });
+        state.mover.scan = match state.cell(layout.old) {
+            Cell::Live(seen) => send(Task::Move(seen), self.move_command(layout, seen)),
+            Cell::Marker(_) if self.has(Mutation::RemoveMarkersWhileMoving) => {
+                let remove =
+                    Command::RemoveMarker { at: layout.old, generation: layout.generation };
+                send(Task::RemoveMarker, remove)
+            }
+            Cell::Marker(_) | Cell::Absent => Scan::Ended,
+        };
+    }
+
+    /// The mover's request executes, and the mover hears the answer.
+    pub(super) fn answer_mover(&self, state: &mut State) {
+        let Scan::Waits(task, request) = state.mover.scan else { return };
+        let answer = self.execute(state, request.command);
+        let layout = self.layout(state.published);
+        state.mover.scan = match (task, answer) {
+            (Task::Move(seen), _) if self.has(Mutation::MoverCopiesThenErases) => {
+                let command = Command::Erase(self.handover(layout, seen));
+                Scan::Waits(Task::Drop, Request { command, ..request })
+            }
+            (Task::Move(seen), Answer::LiveAtNew) => {
+                let command = self.drop_command(layout, seen);
+                Scan::Waits(Task::Drop, Request { command, ..request })
+            }
+            // Whatever the answer was, the next read shows what is left to do.
+            _ => Scan::Begins,
+        };
+    }
+
+    /// The mover crashes. Its request may execute at any later time; another begins the scan again.
+    pub(super) fn crash_mover(state: &mut State) {
+        state.crashes += 1;
+        if let Scan::Waits(_, request) = state.mover.scan {
+            state.abandon(request);
+        }
+        state.mover.scan = Scan::Begins;
+    }
+
+    fn move_command(&self, layout: Layout, seen: Version) -> Command {
+        let handover = self.handover(layout, seen);
+        if self.has(Mutation::MoverCopiesThenErases) {
+            Command::Copy(handover)
+        } else {
+            Command::Move(handover)
+        }
+    }
+}

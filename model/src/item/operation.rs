@@ -1,0 +1,106 @@
+//! The operations of clients, and what they mean on one register.
+
+/// What an item holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Value(pub u8);
+
+/// A kind of operation that a client may choose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Verb {
+    /// GET /item, strong.
+    Get,
+    /// PUT /item.
+    Put,
+    /// DELETE /item.
+    Delete,
+    /// PUT with `If-None-Match: *`.
+    Create,
+    /// PUT with `If-Match: *`.
+    Replace,
+    /// An upsert of DynamoDB's own, such as `UpdateItem ADD`: it keeps what was there.
+    Upsert,
+    /// PUT with `If-Match` on the version that the client read last.
+    Swap,
+}
+
+/// An operation that a client has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Operation {
+    /// Reads the item.
+    Get,
+    /// Changes it.
+    Change(Change),
+}
+
+/// What a write does to the register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Change {
+    /// See [`Verb::Put`].
+    Put(Value),
+    /// See [`Verb::Delete`].
+    Delete,
+    /// See [`Verb::Create`].
+    Create(Value),
+    /// See [`Verb::Replace`].
+    Replace(Value),
+    /// See [`Verb::Upsert`]. The value is a bit that is added to those that are there.
+    Upsert(Value),
+    /// See [`Verb::Swap`].
+    Swap {
+        /// What must be there.
+        expected: Value,
+        /// What takes its place.
+        new: Value,
+    },
+}
+
+/// A write's own condition does not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConditionFailed;
+
+/// What an operation returns to its client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Outcome {
+    /// The write took effect.
+    Done,
+    /// The operation's condition did not hold (412).
+    Refused,
+    /// What a read found.
+    Read(Option<Value>),
+}
+
+impl Operation {
+    /// What the operation does to a register by itself: the sequential specification.
+    pub fn apply(self, register: Option<Value>) -> (Option<Value>, Outcome) {
+        match self {
+            Self::Get => (register, Outcome::Read(register)),
+            Self::Change(change) => match change.apply(register) {
+                Ok(next) => (next, Outcome::Done),
+                Err(ConditionFailed) => (register, Outcome::Refused),
+            },
+        }
+    }
+}
+
+impl Change {
+    /// What the register holds afterwards.
+    pub fn apply(self, register: Option<Value>) -> Result<Option<Value>, ConditionFailed> {
+        let (holds, next) = match self {
+            Self::Delete => return Ok(None),
+            Self::Put(value) => (true, value),
+            Self::Create(value) => (register.is_none(), value),
+            Self::Replace(value) => (register.is_some(), value),
+            Self::Upsert(Value(bit)) => {
+                (true, Value(register.map_or(bit, |Value(bits)| bits | bit)))
+            }
+            Self::Swap { expected, new } => (register == Some(expected), new),
+        };
+        holds.then_some(Some(next)).ok_or(ConditionFailed)
+    }
+
+    /// Whether it is blind: a put or a delete, whose result does not depend on what was there. Only these may take
+    /// the shortcut of `move`.
+    pub fn is_blind(self) -> bool {
+        matches!(self, Self::Put(_) | Self::Delete)
+    }
+}

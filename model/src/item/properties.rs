@@ -1,0 +1,54 @@
+//! What must hold in every state, and what some state must show for the search to mean anything.
+
+use stateright::Property;
+
+use super::ItemModel;
+use super::state::{Home, State};
+use crate::schedule::Phase;
+
+/// The properties of the item model.
+pub(super) fn properties() -> Vec<Property<ItemModel>> {
+    vec![
+        Property::always("linearizable", |_, state: &State| state.history.is_linearizable()),
+        Property::always("nothing lost", nothing_lost),
+        Property::always("nothing revived", nothing_revived),
+        Property::always("nothing twice", nothing_twice),
+        Property::sometimes("every operation ends behind the last reshard", all_ends),
+        Property::sometimes("a late copy beside a newer item", |_, state: &State| {
+            state.cells.iter().filter(|cell| cell.is_live()).count() > 1
+        }),
+    ]
+}
+
+/// At rest an item that may not be absent is there, with a value that it may have.
+fn nothing_lost(model: &ItemModel, state: &State) -> bool {
+    let found = model.visible(state).value();
+    !is_at_rest(state) || found.is_some() || state.history.allows(None)
+}
+
+/// At rest an item is not there with a value that it can no longer have.
+fn nothing_revived(model: &ItemModel, state: &State) -> bool {
+    let found = model.visible(state).value();
+    !is_at_rest(state) || found.is_none() || state.history.allows(found)
+}
+
+/// A stable collection has no item where it does not belong, and so none twice: a reshard closes over a drained source.
+fn nothing_twice(model: &ItemModel, state: &State) -> bool {
+    let home = model.layout(state.published).new;
+    state.published.phase() != Phase::Stable
+        || (0..).map(Home).zip(&state.cells).all(|(place, cell)| place == home || !cell.is_live())
+}
+
+fn all_ends(model: &ItemModel, state: &State) -> bool {
+    state.published == model.last
+        && state
+            .clients
+            .iter()
+            .zip(&model.programs)
+            .all(|(client, program)| client.running.is_none() && client.begun == program.operations)
+}
+
+/// Whether nothing is under way but what the mover does, which shows nowhere.
+fn is_at_rest(state: &State) -> bool {
+    state.late.is_empty() && state.clients.iter().all(|client| client.running.is_none())
+}

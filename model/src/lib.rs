@@ -1,0 +1,68 @@
+//! The resharding protocol as a model, searched by a model checker.
+//!
+//! The protocol keeps single-item operations linearizable and queries complete while the shard count of a collection
+//! changes under them. It does so without locks, against clients that act on old metadata, requests that execute long
+//! after anybody waits for them, and a mover that crashes or comes back from the dead. Such a protocol is not shown to
+//! be right by tests of what one happens to think of. Here every order of events is visited, within bounds, and so
+//! that the search can be believed, [`mutation`] breaks the protocol's rules one by one: each must be caught.
+//!
+//! # What is modelled
+//!
+//! - [`item`]: one item with up to three homes, and every operation on it: put, delete, create and replace
+//!   (`If-None-Match: *`, `If-Match: *`), a swap on the version that was read (`If-Match`), an upsert, a strong get.
+//!   An operation is a machine of the protocol's steps, one request each. Linearizability is tracked exactly, by all
+//!   orders that are still possible (`item/history.rs`).
+//! - [`query`]: a query of four items in two shards, page by page, while a reshard moves three of them and
+//!   transactions show to plain reads one side at a time.
+//! - [`schedule`]: the phases `stable`, `forward` and `move`, for reshards one after the other.
+//!
+//! | Part of the protocol | Where |
+//! |---|---|
+//! | the steps of an operation, settle(item), the shortcut of `move` | `item/client.rs` |
+//! | conditions, transactions, the guard on every write | `item/store.rs` |
+//! | the mover: scan, settle, crash, zombie | `item/mover.rs` |
+//! | its pages and checkpoints | `query/mover.rs` |
+//! | the guards of the transitions, removal of markers | `item/controller.rs`, `query/mod.rs` |
+//! | the waves of a query, watermarks, markers to resolve | `query/reader.rs` |
+//! | what must hold | `item/properties.rs`, `query/properties.rs` |
+//!
+//! # What is assumed
+//!
+//! There are no clocks. What the protocol waits for is a guard on what is still possible:
+//!
+//! - **A1**, metadata is not used past its lease: a phase follows when no operation runs under a lease from before the
+//!   last one. Requests that were sent under such a lease may execute all the same.
+//! - **A2**, nothing executes later than H after it was signed: when the closing scan begins, what was signed before
+//!   `move` is gone. Until then every write that nobody waits for may execute at any time, or never.
+//! - **A3**, a committed transaction shows within V: the reshard closes when no transaction shows in part. The item
+//!   model has no halves, since its reads that could see one are transactions themselves.
+//!
+//! Metadata is read in the moment in which it is used, and the first plain read of an attempt executes at once. Whoever
+//! acts later on the same answer is an attempt that began later, which is searched as well.
+//!
+//! # Bounds
+//!
+//! Two to four clients with one or two operations each; one crash of the mover (two with queries) and one timeout of
+//! each client; up to three reshards on routes over three homes. [`config`] lists the searches. Many are searched to
+//! the end; the others end at a limit, and their verdict says so. States are told apart by a hash of 64 bits, so that
+//! two of some millions could be taken for one, with a probability below one in a hundred thousand.
+//!
+//! Not modelled are the creation of metadata, the controller's memory (each of its guards is read off the state, as if
+//! it had restarted before every step), eventually consistent reads, and progress: the checker says that nothing bad
+//! happens, not that a reshard ends.
+//!
+//! # What is not caught, and why
+//!
+//! Three rules can be broken without any search finding it. They stay as defence in depth;
+//! [`mutation::Mutation::expectation`] gives the reason for each, and a test holds the list to exactly these:
+//!
+//! - `ForwardBeforeStableIsKnown`: guard and markers refuse who acts on the last `move` like who acts on `stable`.
+//! - `CountHFromForward`: what was signed in `forward` already keeps to markers, and may come at any time.
+//! - `MoveKeepsGeneration`: what is older than a move is refused by the marker or by H. Progress would suffer.
+
+pub mod check;
+pub mod config;
+pub mod item;
+pub mod mutation;
+pub mod query;
+pub mod schedule;

@@ -1,0 +1,224 @@
+//! `dynashard-model`: searches the model of the resharding protocol, and says what it found.
+//!
+//! ```text
+//! cargo run --release -p dynashard-model -- [good|ext|query|bugs|all] [--secs N] [--steps]
+//! ```
+//!
+//! Each search of the protocol stops after `--secs`, one for a mutation after a number of states. Each prints its row
+//! of the table when it ends. `--steps` prints every counterexample in full. The exit status is 1 if a search found
+//! what it may not, or did not find what it must; 2 for arguments that it does not know.
+
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use dynashard_model::check::{Limit, Progress, Report, Verdict};
+use dynashard_model::config::{AGAINST, Configuration, Suite};
+use dynashard_model::mutation::{Expectation, Mutation};
+
+const USAGE: &str = "usage: dynashard-model [good|ext|query|bugs|all] [--secs N] [--steps]
+
+  good    puts, deletes and conditional writes, with timeouts and crashes
+  ext     upserts, If-Match on a version, routes over three homes
+  query   queries while items move
+  bugs    every mutation of the protocol, each of which must be caught
+  all     all of these (the default)
+
+  --secs N   end each search of good, ext and query after N seconds (60)
+  --steps    print each counterexample in full";
+
+/// The checker looks at the time only if it has more threads than one to share work between.
+const THREADS: usize = 2;
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::parse(std::env::args().skip(1)) {
+        Ok(Some(arguments)) => arguments,
+        Ok(None) => {
+            println!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        Err(problem) => {
+            eprintln!("dynashard-model: {problem}\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    let mut searches = Vec::new();
+    for suite in &arguments.suites {
+        let suite = suite.configurations().into_iter();
+        searches.extend(suite.map(|search| (search, arguments.limit, Expected::Holds)));
+    }
+    if arguments.mutations {
+        for mutation in Mutation::ALL {
+            let expected = match mutation.expectation() {
+                Expectation::Caught => Expected::Violated,
+                Expectation::DefenceInDepth(reason) => Expected::Uncaught(reason),
+            };
+            searches.push((Configuration::against(mutation), AGAINST, expected));
+        }
+    }
+    let total = searches.len();
+    let mut surprises = 0;
+    println!(
+        "{:>11} {:>11} {:>5} {:>7}  search and verdict",
+        "states", "generated", "depth", "time"
+    );
+    for (index, (search, limit, expected)) in searches.into_iter().enumerate() {
+        let name = search.name.clone();
+        let line = ProgressLine { name: &name, index: index + 1, total };
+        let report = search.search(limit, &mut |progress| line.show(progress));
+        ProgressLine::clear();
+        let as_expected = expected.is_met_by(&report.verdict);
+        surprises += usize::from(!as_expected);
+        print_row(&name, &report, expected, as_expected);
+        if arguments.steps || (expected == Expected::Holds && !as_expected) {
+            print_steps(&report.verdict);
+        }
+    }
+    println!("{total} searches, {surprises} not as expected");
+    if surprises == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+struct Arguments {
+    suites: Vec<Suite>,
+    mutations: bool,
+    limit: Limit,
+    steps: bool,
+}
+
+impl Arguments {
+    /// Reads the command line. Nothing is returned if help was asked for.
+    fn parse(arguments: impl Iterator<Item = String>) -> Result<Option<Self>, String> {
+        let mut what = None;
+        let mut secs = 60;
+        let mut steps = false;
+        let mut arguments = arguments;
+        while let Some(argument) = arguments.next() {
+            match argument.as_str() {
+                "-h" | "--help" => return Ok(None),
+                "--steps" => steps = true,
+                "--secs" => {
+                    let number = arguments.next().ok_or("--secs needs a number")?;
+                    secs = number.parse().ok().filter(|secs| *secs > 0).ok_or_else(|| {
+                        format!("--secs takes a number from 1 up, not {number:?}")
+                    })?;
+                }
+                _ if what.is_none() => what = Some(argument),
+                _ => return Err(format!("{argument:?} is one argument too many")),
+            }
+        }
+        let (suites, mutations) = match what.as_deref().unwrap_or("all") {
+            "good" => (vec![Suite::Good], false),
+            "ext" => (vec![Suite::Ext], false),
+            "query" => (vec![Suite::Query], false),
+            "bugs" => (vec![], true),
+            "all" => (Suite::ALL.to_vec(), true),
+            other => return Err(format!("{other:?} is no suite")),
+        };
+        let limit = Limit::Time(Duration::from_secs(secs), THREADS);
+        Ok(Some(Self { suites, mutations, limit, steps }))
+    }
+}
+
+/// What a search should end with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Expected {
+    Holds,
+    Violated,
+    /// Nothing is found, for this reason.
+    Uncaught(&'static str),
+}
+
+impl Expected {
+    fn is_met_by(self, verdict: &Verdict) -> bool {
+        verdict.is_violation() == (self == Self::Violated)
+    }
+}
+
+fn print_row(name: &str, report: &Report, expected: Expected, as_expected: bool) {
+    let Progress { unique, generated, depth, elapsed } = report.progress;
+    let secs = elapsed.as_secs_f64();
+    println!("{unique:>11} {generated:>11} {depth:>5} {secs:>6.1}s  {name}");
+    let judgement = match expected {
+        _ if !as_expected => "NOT AS EXPECTED: ".to_owned(),
+        Expected::Violated => "caught: ".to_owned(),
+        Expected::Holds | Expected::Uncaught(_) => String::new(),
+    };
+    println!("{:38}{judgement}{}", "", report.verdict);
+    if let Expected::Uncaught(reason) = expected {
+        println!("{:38}defence in depth: {reason}", "");
+    }
+}
+
+fn print_steps(verdict: &Verdict) {
+    if let Verdict::Violated { steps, .. } = verdict {
+        for (index, step) in (1..).zip(steps) {
+            println!("{:38}{index:>3}. {step}", "");
+        }
+    }
+}
+
+/// One line on a terminal that is written over while a search runs.
+struct ProgressLine<'a> {
+    name: &'a str,
+    index: usize,
+    total: usize,
+}
+
+impl ProgressLine<'_> {
+    fn show(&self, progress: Progress) {
+        let Progress { unique, depth, elapsed, .. } = progress;
+        let Self { name, index, total } = self;
+        let secs = elapsed.as_secs();
+        Self::write(&format!("[{index}/{total}] {name}: {unique} states, depth {depth}, {secs} s"));
+    }
+
+    fn clear() {
+        Self::write("");
+    }
+
+    fn write(text: &str) {
+        let mut terminal = std::io::stderr();
+        if terminal.is_terminal() {
+            // A line that cannot be shown is no reason to end a search.
+            let _ = write!(terminal, "\r\x1b[K{text}").and_then(|()| terminal.flush());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Option<Arguments>, String> {
+        Arguments::parse(line.split_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn everything_is_searched_unless_told_otherwise() {
+        let arguments = parse("").unwrap().unwrap();
+        assert_eq!(arguments.suites, Suite::ALL);
+        assert!(arguments.mutations);
+        assert_eq!(arguments.limit, Limit::Time(Duration::from_mins(1), THREADS));
+    }
+
+    #[test]
+    fn a_suite_and_a_time_can_be_chosen() {
+        let arguments = parse("good --secs 5 --steps").unwrap().unwrap();
+        assert_eq!(arguments.suites, [Suite::Good]);
+        assert!(!arguments.mutations && arguments.steps);
+        assert_eq!(arguments.limit, Limit::Time(Duration::from_secs(5), THREADS));
+    }
+
+    #[test]
+    fn what_is_not_known_is_named() {
+        for (line, problem) in [
+            ("god", "\"god\" is no suite"),
+            ("good ext", "\"ext\" is one argument too many"),
+            ("--secs", "--secs needs a number"),
+            ("--secs 0", "--secs takes a number from 1 up, not \"0\""),
+            ("--secs soon", "--secs takes a number from 1 up, not \"soon\""),
+        ] {
+            assert_eq!(parse(line).err().as_deref(), Some(problem), "{line}");
+        }
+    }
+}

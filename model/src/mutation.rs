@@ -1,0 +1,151 @@
+//! What can be wrong with the protocol: each mutation takes one rule away, and the checker must find out.
+
+/// A rule of the protocol that is broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mutation {
+    /// Breaks the waiting for T': a phase is published while clients still act on leases from before the last one. A
+    /// client of `move` takes the shortcut past the old home, and one of `stable` still reads there.
+    PublishBeforeLeasesEnd,
+    /// Breaks the waiting for T' between `stable` and the next `forward`: a client may still act on the `move` of the
+    /// last reshard.
+    ForwardBeforeStableIsKnown,
+    /// Breaks the waiting for H: the closing scan begins at once. A write that was signed under `stable(N)` executes
+    /// behind it, and lies at a home where nobody looks any more.
+    CloseWithoutH,
+    /// Breaks where H counts from: `forward` in place of `move`, so that what was signed in `forward` executes behind
+    /// the closing scan.
+    CountHFromForward,
+    /// Breaks "every settled item leaves a marker": the old home is emptied, or left empty. Who still
+    /// reads or writes there is not told that the item is elsewhere.
+    LeaveNoMarkers,
+    /// Breaks the same in `move` only, for moves and for conditional writes. A late put lands at the old
+    /// home and is read, and a create that has looked there before succeeds over it at the new one.
+    NoMarkersInMove,
+    /// Breaks the bound of the shortcut: an upsert skips the marker in `move`, although its result depends on what is
+    /// there. A late put lands at the old home and is read, and the upsert at the new one is without its bits.
+    UpsertSkipsMarker,
+    /// Breaks "markers go after the close": each scan of the mover removes those that it finds. A late put lands
+    /// where a create has left its marker, is read, and the create succeeds over it.
+    RemoveMarkersWhileMoving,
+    /// Breaks "an update of a marker never leaves `_ds_fwd` behind": an upsert at a home that holds an old marker is
+    /// acknowledged, and what it wrote counts as absent.
+    UpsertKeepsMarker,
+    /// Breaks the guard on every write: a late delete removes a marker of a newer generation, and who still reads there
+    /// takes the item for deleted.
+    WriteWithoutGuard,
+    /// Breaks "a move raises `_ds_g`": the item arrives with the generation that it had.
+    MoveKeepsGeneration,
+    /// Breaks the check in the transaction that drops a late copy: that the new home still is live. If the item there
+    /// has been deleted meanwhile, the copy was what clients saw, and it vanishes.
+    DropCopyUnchecked,
+    /// Breaks "a move is one transaction" in the mover: it copies, and then erases. Whatever happens between is undone
+    /// or doubled.
+    MoverCopiesThenErases,
+    /// Breaks "only the last step shows": a delete gives up the item at the old home, and then deletes at the new one.
+    /// It takes effect twice: a create that follows the first half succeeds, and the second half deletes what it made.
+    DeleteOldHomeFirst,
+    /// Breaks "the operation runs at the new home": a delete of an item at the old home only turns it into a marker.
+    /// What another client has put at the new home meanwhile survives.
+    DeleteOnlyAtOldHome,
+    /// Breaks "new and old are read in one transaction": a get reads one after the other, and misses an item that
+    /// moves between.
+    PlainSecondGet,
+    /// Breaks "the new home is read first": a get believes a late copy at the old home that is doomed.
+    GetOldHomeFirst,
+    /// Breaks "a write answered after its lease is unknown": a put that executed late at the old home is acknowledged,
+    /// read over because the new home wins, and shows once that is deleted.
+    AcknowledgeAfterLease,
+    /// Breaks "a write whose fate is unknown is not sent again", as an SDK that retries does: it becomes a 412 of its
+    /// own making, or goes over a later write.
+    RetryUnknown,
+
+    /// Breaks "sources before destinations": a query reads the destination, the item moves, and it reads the source.
+    QueryDestinationsFirst,
+    /// Breaks the common watermark: a round ends where its farthest page does, and skips what the others did not
+    /// cover.
+    QueryTakesLargestWatermark,
+    /// Breaks "`_ds_g` above the metadata's: refresh": a query under old metadata takes a marker of a newer generation
+    /// for an absent item.
+    QueryIgnoresGeneration,
+    /// Breaks "duplicates are dropped": an item that moves between the waves is returned from both.
+    QueryKeepsDuplicates,
+    /// Breaks "a marker whose item is in no destination page is resolved": half a transaction shows, the item in
+    /// neither.
+    QuerySkipsMarkers,
+    /// Breaks "the checkpoint comes after the answers": a mover that crashes between leaves an item behind.
+    CheckpointBeforeMove,
+    /// Breaks "every move leaves a marker" for queries: while half the transaction shows, nothing says that there is an
+    /// item.
+    MoveLeavesNoMarker,
+    /// Breaks "markers go after the close" and V: the closing scan removes what it finds, also the marker of a
+    /// transaction of which only half shows.
+    RemoveMarkersInClosingScan,
+    /// Breaks the waiting for V before `stable(M)`: a query of the new layout misses an item whose arrival does not show
+    /// yet.
+    CloseWithoutV,
+}
+
+/// What is expected of a search under a mutation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expectation {
+    /// It must be caught.
+    Caught,
+    /// It is not caught, for this reason, and the rule stays.
+    DefenceInDepth(&'static str),
+}
+
+impl Mutation {
+    /// All of them, in the order of the protocol's sections.
+    pub const ALL: [Self; 28] = [
+        Self::PublishBeforeLeasesEnd,
+        Self::ForwardBeforeStableIsKnown,
+        Self::CloseWithoutH,
+        Self::CountHFromForward,
+        Self::LeaveNoMarkers,
+        Self::NoMarkersInMove,
+        Self::UpsertSkipsMarker,
+        Self::RemoveMarkersWhileMoving,
+        Self::UpsertKeepsMarker,
+        Self::WriteWithoutGuard,
+        Self::MoveKeepsGeneration,
+        Self::DropCopyUnchecked,
+        Self::MoverCopiesThenErases,
+        Self::DeleteOldHomeFirst,
+        Self::DeleteOnlyAtOldHome,
+        Self::PlainSecondGet,
+        Self::GetOldHomeFirst,
+        Self::AcknowledgeAfterLease,
+        Self::RetryUnknown,
+        Self::QueryDestinationsFirst,
+        Self::QueryTakesLargestWatermark,
+        Self::QueryIgnoresGeneration,
+        Self::QueryKeepsDuplicates,
+        Self::QuerySkipsMarkers,
+        Self::CheckpointBeforeMove,
+        Self::MoveLeavesNoMarker,
+        Self::RemoveMarkersInClosingScan,
+        Self::CloseWithoutV,
+    ];
+
+    /// What is expected of it.
+    pub fn expectation(self) -> Expectation {
+        match self {
+            Self::ForwardBeforeStableIsKnown => Expectation::DefenceInDepth(
+                "who acts on the last `move` is refused by the guard and by markers as who acts on \
+                 the `stable` after it is. The wait keeps two layouts the most that clients believe \
+                 in at once, on which the rest of the protocol is argued",
+            ),
+            Self::CountHFromForward => Expectation::DefenceInDepth(
+                "what was signed in `forward` settles before it writes and keeps to markers, so it \
+                 may execute at any time; dangerous is only what was signed in `stable(N)`. The \
+                 controller writes one time down, that of `move`, and both waits count from it",
+            ),
+            Self::MoveKeepsGeneration => Expectation::DefenceInDepth(
+                "a write that is older than the move is refused twice over: by the marker or by H. \
+                 What suffers is progress, which is not searched: a late copy gives way only to \
+                 an item of the reshard's own generation",
+            ),
+            _ => Expectation::Caught,
+        }
+    }
+}

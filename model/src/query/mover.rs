@@ -1,0 +1,123 @@
+//! The mover's scan of the source, page by page with one item in each, and its checkpoints.
+
+use super::QueryModel;
+use super::state::{Cell, ITEMS, SortKey, State};
+use crate::mutation::Mutation;
+use crate::schedule::Generation;
+
+/// Where the scan is. `closing` and the checkpoint are in the job item; a crash loses the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Mover {
+    /// Whether this is the closing scan.
+    pub closing: bool,
+    /// The first sort key behind the checkpoint.
+    pub checkpoint: SortKey,
+    /// What the mover is doing.
+    pub task: Task,
+}
+
+/// What the mover does with one item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Task {
+    /// It reads it.
+    Read,
+    /// It has seen it in this generation at the source, and moves it.
+    Move(SortKey, Generation),
+    /// Nothing is left to do for it but the checkpoint.
+    Checkpoint,
+}
+
+impl Mover {
+    /// A scan from the start.
+    pub fn new(closing: bool) -> Self {
+        Self { closing, checkpoint: SortKey(0), task: Task::Read }
+    }
+
+    /// Whether the job item says that the scan has come to its end.
+    pub fn has_ended(self) -> bool {
+        self.checkpoint == SortKey(ITEMS)
+    }
+
+    fn write_checkpoint(&mut self) {
+        self.checkpoint.0 += 1;
+    }
+}
+
+impl QueryModel {
+    /// The mover goes on: it reads, moves, or writes its checkpoint.
+    pub(super) fn go_on_moving(&self, state: &mut State) {
+        let early = self.has(Mutation::CheckpointBeforeMove);
+        let settled = if early { Task::Read } else { Task::Checkpoint };
+        match state.mover.task {
+            Task::Read => {
+                let key = state.mover.checkpoint;
+                state.mover.task = self.look_at(state, key).unwrap_or(settled);
+                if early {
+                    state.mover.write_checkpoint();
+                }
+            }
+            Task::Move(key, seen) => {
+                // What was refused is read again: it has changed, or is in a transaction.
+                let moved = self.move_item(state, key, seen);
+                state.mover.task = if moved { settled } else { Task::Read };
+            }
+            Task::Checkpoint => {
+                state.mover.write_checkpoint();
+                state.mover.task = Task::Read;
+            }
+        }
+    }
+
+    /// The mover crashes, and another takes the job up at its checkpoint. A move that was sent may still execute.
+    pub(super) fn crash(state: &mut State) {
+        state.crashes += 1;
+        if let Task::Move(key, seen) = state.mover.task {
+            state.late.push((key, seen));
+            state.late.sort_unstable();
+        }
+        state.mover.task = Task::Read;
+    }
+
+    /// `TransactWriteItems`: the item moves as it was seen, unless something is live at the destination.
+    pub(super) fn move_item(&self, state: &mut State, key: SortKey, seen: Generation) -> bool {
+        let item = state.item(key);
+        let possible = !state.is_half_visible(key)
+            && item.cell(self.source()) == Cell::Live(seen)
+            && !item.cell(self.destination()).is_live();
+        if possible {
+            let leave = self.leave_behind();
+            self.hand_over(state, key, leave, Cell::Live(self.reshard()));
+        }
+        possible
+    }
+
+    /// A transaction commits: plain reads see the source's half at once, and the destination's later.
+    pub(super) fn hand_over(&self, state: &mut State, key: SortKey, source: Cell, moved: Cell) {
+        let shard = self.source();
+        let item = state.item_mut(key);
+        *item.cell_mut(shard) = source;
+        item.unseen = Some(moved);
+    }
+
+    /// What a move in the phase `move` leaves at the source.
+    pub(super) fn leave_behind(&self) -> Cell {
+        if self.has(Mutation::MoveLeavesNoMarker) {
+            Cell::Absent
+        } else {
+            Cell::Marker(self.reshard())
+        }
+    }
+
+    /// Reads an item at the source, and says whether it is to be moved.
+    fn look_at(&self, state: &mut State, key: SortKey) -> Option<Task> {
+        let removes = state.mover.closing && self.has(Mutation::RemoveMarkersInClosingScan);
+        let source = self.source();
+        let cell = state.item_mut(key).cell_mut(source);
+        match *cell {
+            Cell::Live(seen) if Self::moves(key) => return Some(Task::Move(key, seen)),
+            Cell::Marker(_) if removes => *cell = Cell::Absent,
+            _ => {}
+        }
+        None
+    }
+}

@@ -1,0 +1,174 @@
+//! The query: pages of every shard, from one watermark to the next.
+//!
+//! A round reads a page of each shard from the same start, emits what all of them cover, and begins the next round
+//! where that ends. While a reshard runs the sources are read before the destinations, so an item that moves between
+//! is seen twice and not missed.
+
+use super::state::{Cell, ITEMS, Shard, SortKey, State};
+use super::{Layout, QueryModel};
+use crate::mutation::Mutation;
+use crate::schedule::{Phase, Revision};
+
+/// A query under way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Reader {
+    /// The metadata that it acts on.
+    pub revision: Revision,
+    /// Whether its lease still runs.
+    pub lease_runs: bool,
+    /// The first sort key that it has not returned yet: the watermark.
+    pub from: SortKey,
+    /// The pages of this round.
+    pub pages: Vec<Page>,
+    /// Markers whose items are in no page of their round: each is looked for by a `TransactGetItems`.
+    pub unresolved: Vec<SortKey>,
+    /// What was returned.
+    pub returned: Vec<SortKey>,
+}
+
+/// What one request for a page of one shard answered.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Page {
+    /// The items that are returned from it.
+    pub live: Vec<SortKey>,
+    /// Markers of this generation.
+    pub markers: Vec<SortKey>,
+    /// The first sort key that it does not cover.
+    pub covers_until: SortKey,
+}
+
+impl Reader {
+    /// A query that has read the first metadata and nothing else.
+    pub fn new() -> Self {
+        Self {
+            revision: Revision::FIRST,
+            lease_runs: true,
+            from: SortKey(0),
+            pages: Vec::new(),
+            unresolved: Vec::new(),
+            returned: Vec::new(),
+        }
+    }
+
+    /// Whether everything was returned.
+    pub fn is_done(&self) -> bool {
+        self.from == SortKey(ITEMS) && self.unresolved.is_empty()
+    }
+
+    /// The lease ends, and the answers of this round are thrown away.
+    pub fn lose_lease(&mut self) {
+        self.lease_runs = false;
+        self.pages.clear();
+    }
+}
+
+impl QueryModel {
+    /// The query reads its next page, and ends the round if it was the last.
+    pub(super) fn read_page(&self, state: &mut State) {
+        if !state.reader.lease_runs {
+            state.reader.revision = state.published;
+            state.reader.lease_runs = true;
+        }
+        let layout = self.layout(state.reader.revision);
+        let shards = self.shards(layout);
+        let shard = shards[state.reader.pages.len()];
+        let found = self.page(state, shard);
+        if self.is_behind(layout, &found.cells) {
+            state.reader.lose_lease();
+            return;
+        }
+        let page = Self::judge(layout, shard, &found);
+        state.reader.pages.push(page);
+        if state.reader.pages.len() == shards.len() {
+            self.end_round(&mut state.reader);
+        }
+    }
+
+    /// The query asks for a marker's item by a transaction, which is refused while another one is half visible.
+    pub(super) fn resolve(state: &mut State) {
+        let key = state.reader.unresolved.remove(0);
+        let item = state.item(key);
+        if item.first.is_live() || item.second.is_live() {
+            state.reader.returned.push(key);
+            state.reader.returned.sort_unstable();
+        }
+    }
+
+    /// The shards in the order in which they are read.
+    fn shards(&self, layout: Layout) -> Vec<Shard> {
+        match layout.phase {
+            Phase::Stable if layout.new == Shard::First => vec![Shard::First],
+            Phase::Stable => vec![Shard::First, Shard::Second],
+            _ if self.has(Mutation::QueryDestinationsFirst) => vec![layout.new, layout.old],
+            _ => vec![layout.old, layout.new],
+        }
+    }
+
+    /// `Query` of one shard: `limit` entries are evaluated, markers included.
+    fn page(&self, state: &State, shard: Shard) -> Found {
+        let mut found = Found { cells: Vec::new(), covers_until: SortKey(ITEMS) };
+        for key in SortKey::all().skip(usize::from(state.reader.from.0)) {
+            let cell = state.item(key).cell(shard);
+            if cell == Cell::Absent {
+                continue;
+            }
+            found.cells.push((key, cell));
+            if found.cells.len() == self.limit {
+                found.covers_until = SortKey(key.0 + 1);
+                break;
+            }
+        }
+        found
+    }
+
+    fn is_behind(&self, layout: Layout, cells: &[(SortKey, Cell)]) -> bool {
+        let ahead = |cell: Cell| cell.generation().is_some_and(|found| found > layout.generation);
+        !self.has(Mutation::QueryIgnoresGeneration) && cells.iter().any(|&(_, cell)| ahead(cell))
+    }
+
+    /// What of a page is returned, and what its markers say. A stable collection's items count at home only.
+    fn judge(layout: Layout, shard: Shard, found: &Found) -> Page {
+        let counts = |key| layout.phase != Phase::Stable || Self::home(key, layout.new) == shard;
+        let live = found.cells.iter().filter(|(key, cell)| cell.is_live() && counts(*key));
+        let of_this_reshard = Cell::Marker(layout.generation);
+        let markers = found
+            .cells
+            .iter()
+            .filter(|(_, cell)| layout.phase != Phase::Stable && *cell == of_this_reshard);
+        Page {
+            live: live.map(|(key, _)| *key).collect(),
+            markers: markers.map(|(key, _)| *key).collect(),
+            covers_until: found.covers_until,
+        }
+    }
+
+    fn end_round(&self, reader: &mut Reader) {
+        let covers = reader.pages.iter().map(|page| page.covers_until);
+        let until = if self.has(Mutation::QueryTakesLargestWatermark) {
+            covers.max()
+        } else {
+            covers.min()
+        }
+        .expect("a round has a page of each shard");
+        let covered = |keys: fn(&Page) -> &Vec<SortKey>| {
+            let all = reader.pages.iter().flat_map(keys).copied();
+            all.filter(|key| *key < until).collect::<Vec<_>>()
+        };
+        let mut items = covered(|page| &page.live);
+        let mut markers = covered(|page| &page.markers);
+        items.sort_unstable();
+        if !self.has(Mutation::QueryKeepsDuplicates) {
+            items.dedup();
+        }
+        markers.retain(|key| !items.contains(key) && !self.has(Mutation::QuerySkipsMarkers));
+        reader.unresolved = markers;
+        reader.returned.extend(items);
+        reader.from = until;
+        reader.pages.clear();
+    }
+}
+
+struct Found {
+    cells: Vec<(SortKey, Cell)>,
+    covers_until: SortKey,
+}

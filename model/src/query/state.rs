@@ -1,0 +1,133 @@
+//! What a query's world consists of: a few items of one collection, in two shards.
+
+use super::mover::Mover;
+use super::reader::Reader;
+use crate::schedule::{Generation, Revision};
+
+/// A sort key. Items are numbered in order, from the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SortKey(pub u8);
+
+/// How many items there are.
+pub(super) const ITEMS: u8 = 4;
+
+/// One of the two shards. Every layout has the first; the larger one has both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Shard {
+    /// The shard that every layout has.
+    First,
+    /// The shard that is added by growing, and drained by shrinking.
+    Second,
+}
+
+/// What lies in a shard under a sort key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Cell {
+    /// Nothing.
+    Absent,
+    /// An item with its `_ds_g`.
+    Live(Generation),
+    /// A marker with its `_ds_g`.
+    Marker(Generation),
+}
+
+/// What lies under one sort key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Item {
+    /// In the first shard.
+    pub first: Cell,
+    /// In the second shard.
+    pub second: Cell,
+    /// The half of a committed transaction that plain reads do not see yet: what comes to lie in the destination.
+    /// Until then other transactions on the item conflict.
+    pub unseen: Option<Cell>,
+}
+
+/// Everything that can differ between two moments.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct State {
+    /// What lies under each sort key.
+    pub items: [Item; ITEMS as usize],
+    /// The metadata in force.
+    pub published: Revision,
+    /// The query.
+    pub reader: Reader,
+    /// The metadata under which the writer acts.
+    pub writer: Revision,
+    /// How many writes there were.
+    pub writes: u8,
+    /// The mover.
+    pub mover: Mover,
+    /// How often the mover has crashed.
+    pub crashes: u8,
+    /// Moves that a crashed mover has sent and that may still execute, sorted.
+    pub late: Vec<(SortKey, Generation)>,
+}
+
+impl SortKey {
+    /// All of them, in order.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..ITEMS).map(Self)
+    }
+}
+
+impl Shard {
+    /// The other one.
+    #[must_use]
+    pub fn other(self) -> Self {
+        match self {
+            Self::First => Self::Second,
+            Self::Second => Self::First,
+        }
+    }
+}
+
+impl Cell {
+    /// Whether an item is there.
+    pub fn is_live(self) -> bool {
+        matches!(self, Self::Live(_))
+    }
+
+    /// Its `_ds_g`, if there is anything.
+    pub fn generation(self) -> Option<Generation> {
+        match self {
+            Self::Absent => None,
+            Self::Live(generation) | Self::Marker(generation) => Some(generation),
+        }
+    }
+}
+
+impl Item {
+    /// What plain reads find in a shard.
+    pub fn cell(self, shard: Shard) -> Cell {
+        match shard {
+            Shard::First => self.first,
+            Shard::Second => self.second,
+        }
+    }
+
+    /// What plain reads find in a shard, to be changed.
+    pub fn cell_mut(&mut self, shard: Shard) -> &mut Cell {
+        match shard {
+            Shard::First => &mut self.first,
+            Shard::Second => &mut self.second,
+        }
+    }
+}
+
+impl State {
+    /// What lies under a sort key.
+    pub fn item(&self, key: SortKey) -> &Item {
+        &self.items[usize::from(key.0)]
+    }
+
+    /// What lies under a sort key, to be changed.
+    pub fn item_mut(&mut self, key: SortKey) -> &mut Item {
+        &mut self.items[usize::from(key.0)]
+    }
+
+    /// Whether a transaction on an item is visible in part only.
+    pub fn is_half_visible(&self, key: SortKey) -> bool {
+        self.item(key).unseen.is_some()
+    }
+}

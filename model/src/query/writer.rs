@@ -1,0 +1,57 @@
+//! Writes beside the query. Each is one step, since the steps of a write are the business of [`crate::item`]. What
+//! matters here is in which shard its effect shows, and when.
+
+use super::QueryModel;
+use super::state::{Cell, SortKey, State};
+use crate::schedule::Phase;
+
+/// What a write does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Write {
+    /// Puts the item, over what is there.
+    Put,
+    /// Deletes it.
+    Delete,
+}
+
+impl QueryModel {
+    /// The item that lives through every query and is written over meanwhile.
+    pub(super) const OVERWRITTEN: SortKey = SortKey(2);
+    /// The item that is put and deleted meanwhile. A query may return it or not.
+    pub(super) const COMES_AND_GOES: SortKey = SortKey(3);
+
+    /// A write under the metadata that the writer has. One that must refresh it first does only that.
+    pub(super) fn write(&self, state: &mut State, key: SortKey, write: Write) {
+        let layout = self.layout(state.writer);
+        let written = match write {
+            Write::Put => Cell::Live(layout.generation),
+            Write::Delete => Cell::Absent,
+        };
+        let (source, destination) = (self.source(), self.destination());
+        let marker = Cell::Marker(self.reshard());
+        let at_source = state.item(key).cell(source);
+        let closed = layout.new == destination && layout.phase == Phase::Stable;
+        let by_transaction = match layout.phase {
+            Phase::Stable if closed => false,
+            Phase::Stable if at_source == marker => {
+                // The guard fails.
+                state.writer = state.published;
+                return;
+            }
+            Phase::Stable => {
+                *state.item_mut(key).cell_mut(source) = written;
+                state.writes += 1;
+                return;
+            }
+            Phase::Forward => at_source != marker,
+            Phase::Move => at_source.is_live(),
+        };
+        state.writes += 1;
+        if by_transaction {
+            let leave = if layout.phase == Phase::Forward { marker } else { self.leave_behind() };
+            self.hand_over(state, key, leave, written);
+        } else {
+            *state.item_mut(key).cell_mut(destination) = written;
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The model in CI: no search of the protocol finds anything, and every mutation that must be caught is.
+//!
+//! The searches end after a number of states, so they take and find the same on every machine. To search further:
+//! `cargo run --release -p dynashard-model -- all --secs 600`.
+
+use std::collections::BTreeSet;
+
+use dynashard_model::check::{Limit, Report, Verdict};
+use dynashard_model::config::{AGAINST, Configuration, Suite};
+use dynashard_model::mutation::{Expectation, Mutation};
+
+/// How many states are generated for each search of the protocol. About a third of the searches end before.
+const GOOD: Limit = Limit::States(600_000);
+
+#[test]
+fn puts_deletes_and_conditional_writes_are_linearizable_through_reshards() {
+    holds(Suite::Good);
+}
+
+#[test]
+fn upserts_swaps_and_routes_over_three_homes_are_linearizable() {
+    holds(Suite::Ext);
+}
+
+#[test]
+fn queries_return_every_item_once_through_a_reshard() {
+    holds(Suite::Query);
+}
+
+#[test]
+fn every_mutation_is_caught_but_those_that_are_defence_in_depth() {
+    let caught = Mutation::ALL
+        .into_iter()
+        .filter(|&mutation| {
+            search(Configuration::against(mutation), AGAINST).verdict.is_violation()
+        })
+        .map(name)
+        .collect::<BTreeSet<_>>();
+    let must_be_caught = Mutation::ALL
+        .into_iter()
+        .filter(|mutation| mutation.expectation() == Expectation::Caught)
+        .map(name)
+        .collect::<BTreeSet<_>>();
+    assert_eq!(caught, must_be_caught);
+}
+
+/// The rules that no search has shown to be needed. To take one away, first say why here and in the protocol.
+#[test]
+fn three_rules_are_defence_in_depth() {
+    let uncaught = Mutation::ALL
+        .into_iter()
+        .filter(|mutation| mutation.expectation() != Expectation::Caught)
+        .collect::<Vec<_>>();
+    assert_eq!(
+        uncaught,
+        [
+            Mutation::ForwardBeforeStableIsKnown,
+            Mutation::CountHFromForward,
+            Mutation::MoveKeepsGeneration,
+        ]
+    );
+}
+
+#[test]
+fn mutations_are_listed_once_each() {
+    let names = Mutation::ALL.map(name).into_iter().collect::<BTreeSet<_>>();
+    assert_eq!(names.len(), Mutation::ALL.len());
+}
+
+/// A counterexample is a shortest one, so a longer one would mean that the model has lost a behaviour.
+#[test]
+fn a_write_without_the_guard_is_lost_in_eight_steps() {
+    let report = search(Configuration::against(Mutation::WriteWithoutGuard), AGAINST);
+    let Verdict::Violated { property, steps } = report.verdict else {
+        panic!("nothing was found");
+    };
+    assert_eq!((property, steps.len()), ("nothing revived", 8), "{steps:#?}");
+}
+
+/// Searches a suite, and makes sure that it shows more than states in which nothing has happened.
+fn holds(suite: Suite) {
+    let mut reached = BTreeSet::new();
+    let mut ended = 0;
+    for configuration in suite.configurations() {
+        let name = configuration.name.clone();
+        let report = search(configuration, GOOD);
+        assert!(!report.verdict.is_violation(), "{name}: {:#?}", report.verdict);
+        if report.verdict == Verdict::Holds {
+            ended += 1;
+            assert!(report.reached.contains(&end_of(suite)), "{name} never ends");
+        }
+        reached.extend(report.reached);
+    }
+    assert!(ended > 0, "no search of {suite} came to its end");
+    for shown in shown_by(suite) {
+        assert!(reached.contains(shown), "no search of {suite} shows {shown:?}");
+    }
+}
+
+/// What every complete search comes to.
+fn end_of(suite: Suite) -> &'static str {
+    match suite {
+        Suite::Good | Suite::Ext => "every operation ends behind the last reshard",
+        Suite::Query => "a query ends behind the reshard",
+    }
+}
+
+/// What some search of a suite must show, if it is to mean anything.
+fn shown_by(suite: Suite) -> &'static [&'static str] {
+    match suite {
+        Suite::Good | Suite::Ext => {
+            &["every operation ends behind the last reshard", "a late copy beside a newer item"]
+        }
+        Suite::Query => &["a query ends behind the reshard", "half of a transaction shows"],
+    }
+}
+
+fn search(configuration: Configuration, limit: Limit) -> Report {
+    configuration.search(limit, &mut |_| {})
+}
+
+fn name(mutation: Mutation) -> String {
+    format!("{mutation:?}")
+}

@@ -1,0 +1,275 @@
+use std::fmt;
+
+use dynashard_keys::{PartitionKey, ShardId};
+
+use crate::directory::{Directory, refusal};
+use crate::growth::Growth;
+use crate::heat::{HotCollection, group};
+use crate::ports::{AlarmControl, Clock, Entropy, HeatSource, MetadataStore, StoreError};
+use crate::retry::within;
+use crate::{
+    Code, CollectionMetadata, Deadline, Error, HeatWindow, Kind, NoGrowth, Phase, ScalingMode,
+    Throttles,
+};
+
+/// Acts on throttles that an alarm reports: whatever is hot grows, and nothing grows by guess.
+///
+/// Events may repeat, come late or be lost. So an event says only when to look; what to do follows
+/// from the report of throttled keys and from each collection's metadata, and throttles from before
+/// a collection's last change are no reason for another.
+///
+/// A report does not tell reads from writes. That the alarm watches writes, and that a collection
+/// rests after every change, bounds what a read-hot key beside a write-hot one may cause.
+pub struct HeatResponder<'a, W, M, C, E> {
+    watch: &'a W,
+    directory: &'a Directory<M, C, E>,
+}
+
+/// What was found, and what was done about it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HeatReport {
+    /// The mode in which it was decided; with [`ScalingMode::Off`] nothing was even read.
+    pub mode: ScalingMode,
+    /// The throttled collections, hottest first.
+    pub collections: Vec<CollectionHeat>,
+    /// The throttled keys that are no physical keys of this system.
+    pub unsharded: Vec<String>,
+    /// What became of the alarm.
+    pub rearm: Rearm,
+}
+
+/// One throttled collection.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CollectionHeat {
+    /// The logical partition key.
+    pub partition: PartitionKey,
+    /// The throttles of all its shards in the window.
+    pub throttles: f64,
+    /// What was decided.
+    pub outcome: HeatOutcome,
+}
+
+/// What became of one throttled collection.
+#[derive(Debug, Clone, PartialEq)]
+pub enum HeatOutcome {
+    /// It was decided on.
+    Decided(Growth),
+    /// All throttles that were reported are from before its last change.
+    Relieved {
+        /// Whether the change lies within the last period that could be reported by now, so that its
+        /// throttles may be from either side of the change.
+        perhaps_not: bool,
+    },
+    /// It has no metadata, so it is not of this system, or was deleted.
+    UnknownCollection,
+    /// All throttles are of shards that it does not have.
+    UnknownShards(Vec<ShardId>),
+    /// Its metadata breaks a rule, and an operator must look.
+    Damaged(Error),
+    /// Its metadata could not be read or changed; another attempt may succeed.
+    Failed(Error),
+}
+
+/// Whether the alarm was set back, so that a further breach is a transition again and calls again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rearm {
+    /// Nothing is left that a further call could do, or nothing may be changed in this mode.
+    NotNeeded,
+    /// It is set back.
+    Done,
+    /// It could not be set back. The schedule looks again.
+    Failed(Error),
+}
+
+impl<'a, W, M, C, E> HeatResponder<'a, W, M, C, E>
+where
+    W: HeatSource + AlarmControl,
+    M: MetadataStore,
+    C: Clock,
+    E: Entropy,
+{
+    /// A responder that asks `watch` and acts through `directory`.
+    pub fn new(watch: &'a W, directory: &'a Directory<M, C, E>) -> Self {
+        Self { watch, directory }
+    }
+
+    /// Acts on the throttles of `window`, for an alarm that was raised.
+    pub async fn respond(
+        &self,
+        window: HeatWindow,
+        deadline: Deadline,
+    ) -> Result<HeatReport, Error> {
+        let mode = self.directory.settings().scaling.mode;
+        let mut report = HeatReport {
+            mode,
+            collections: Vec::new(),
+            unsharded: Vec::new(),
+            rearm: Rearm::NotNeeded,
+        };
+        if mode == ScalingMode::Off {
+            return Ok(report);
+        }
+        let keys = self.ask(self.watch.throttled_keys(window), deadline).await?;
+        let (collections, unsharded) = group(keys, self.directory.settings().schema.separator);
+        report.unsharded = unsharded;
+        // One after the other, hottest first: if time runs out, it does so for the coolest.
+        for hot in collections {
+            let throttles = hot.total();
+            let outcome = self.decide(&hot, window, deadline).await;
+            let partition = hot.partition;
+            report.collections.push(CollectionHeat { partition, throttles, outcome });
+        }
+        if mode == ScalingMode::On && report.collections.iter().any(|c| c.outcome.may_grow_later())
+        {
+            let reason = "dynashard acted on the throttled keys; set back to notice further ones";
+            report.rearm = match self.ask(self.watch.rearm(reason), deadline).await {
+                Ok(()) => Rearm::Done,
+                Err(error) => Rearm::Failed(error),
+            };
+        }
+        Ok(report)
+    }
+
+    /// Asks the alarm itself, since events can be lost and an alarm can stay raised without another
+    /// transition. `None` where it is not raised.
+    pub async fn sweep(&self, deadline: Deadline) -> Result<Option<HeatReport>, Error> {
+        if self.directory.settings().scaling.mode == ScalingMode::Off {
+            return Ok(None);
+        }
+        let alarm = self.ask(self.watch.status(), deadline).await?;
+        if !alarm.is_raised {
+            return Ok(None);
+        }
+        let now_secs = self.directory.now().epoch_secs();
+        let evaluated = alarm.period.saturating_mul(alarm.evaluation_periods);
+        let window = HeatWindow::of_alarm(now_secs, Some(evaluated), alarm.period, now_secs);
+        self.respond(window, deadline).await.map(Some)
+    }
+
+    async fn decide(
+        &self,
+        hot: &HotCollection,
+        window: HeatWindow,
+        deadline: Deadline,
+    ) -> HeatOutcome {
+        let known = match self.directory.read_now(&hot.partition, deadline).await {
+            Ok(Some(known)) => known,
+            Ok(None) => return HeatOutcome::UnknownCollection,
+            Err(error) => return HeatOutcome::of_error(error),
+        };
+        let now_secs = self.directory.now().epoch_secs();
+        let heat = Heat::of(hot, &known.metadata, u64::from(window.period_secs), now_secs);
+        if heat.is_of_no_shard {
+            let shards = hot.shards.iter().map(|(shard, _)| *shard);
+            return HeatOutcome::UnknownShards(shards.collect());
+        }
+        // While a change runs, its end comes first, whenever the throttles were.
+        if known.metadata.phase == Phase::Stable && !heat.since_change {
+            return HeatOutcome::Relieved { perhaps_not: heat.around_change };
+        }
+        let cooldown = self.directory.settings().scaling.cooldown;
+        match self.directory.begin_growth(&known.metadata, cooldown, deadline).await {
+            Ok(growth) => HeatOutcome::Decided(growth),
+            Err(error) => HeatOutcome::of_error(error),
+        }
+    }
+
+    /// One answer by the deadline.
+    async fn ask<T>(
+        &self,
+        question: impl Future<Output = Result<T, StoreError>>,
+        deadline: Deadline,
+    ) -> Result<T, Error> {
+        match within(self.directory.clock(), deadline, question).await {
+            Some(Ok(answer)) => Ok(answer),
+            Some(Err(error)) => Err(refusal(error).unwrap_or_else(|error| error)),
+            None => Err(Error::new(Code::Unavailable, "CloudWatch did not answer in time")),
+        }
+    }
+}
+
+/// The throttles of a collection, as they relate to its present state.
+struct Heat {
+    is_of_no_shard: bool,
+    /// A whole period of throttles lies after the last change, or there was no change.
+    since_change: bool,
+    /// A period of throttles began before the last change and ended after it, and nothing later can
+    /// be known yet.
+    around_change: bool,
+}
+
+impl Heat {
+    fn of(
+        hot: &HotCollection,
+        metadata: &CollectionMetadata,
+        period_secs: u64,
+        now_secs: u64,
+    ) -> Self {
+        let count = match metadata.phase {
+            Phase::Stable => metadata.number_of_shards,
+            Phase::Forward { from, to } | Phase::Move { from, to } => from.max(to),
+        };
+        let has = |wanted| metadata.placement.shards(count).any(|shard| shard == wanted);
+        let of_its_shards = hot.shards.iter().filter(|(shard, _)| has(*shard)).collect::<Vec<_>>();
+        let changed_secs = if metadata.has_changed() { metadata.last_updated_secs } else { 0 };
+        let mut throttles = of_its_shards
+            .iter()
+            .flat_map(|(_, throttles)| throttles)
+            .filter(|throttles| throttles.count > 0.0);
+        // A period is known of when it is over, and as long again may pass until it is reported.
+        let periods_end = |t: &Throttles, n| t.at_secs.saturating_add(period_secs * n);
+        Self {
+            is_of_no_shard: of_its_shards.is_empty(),
+            since_change: throttles.clone().any(|t| t.at_secs >= changed_secs),
+            around_change: throttles
+                .any(|t| periods_end(t, 1) > changed_secs && periods_end(t, 3) > now_secs),
+        }
+    }
+}
+
+impl HeatOutcome {
+    fn of_error(error: Error) -> Self {
+        match error.kind() {
+            Kind::Data => Self::Damaged(error),
+            _ => Self::Failed(error),
+        }
+    }
+
+    /// Whether heat goes on, or may, and a further call could do something about it.
+    fn may_grow_later(&self) -> bool {
+        match self {
+            Self::Decided(
+                Growth::Begun { .. }
+                | Growth::Overtaken
+                | Growth::Refused(NoGrowth::Running | NoGrowth::TooSoon { .. }),
+            )
+            | Self::Failed(_) => true,
+            Self::Relieved { perhaps_not } => *perhaps_not,
+            Self::Decided(Growth::Refused(_) | Growth::WouldBegin { .. })
+            | Self::UnknownCollection
+            | Self::UnknownShards(_)
+            | Self::Damaged(_) => false,
+        }
+    }
+}
+
+impl fmt::Display for HeatOutcome {
+    /// A sentence for the log, without its full stop.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Decided(growth) => growth.fmt(f),
+            Self::Relieved { perhaps_not: false } => {
+                f.write_str("it was throttled before its last change only")
+            }
+            Self::Relieved { perhaps_not: true } => {
+                f.write_str("it was throttled in the period of its last change, on either side")
+            }
+            Self::UnknownCollection => f.write_str("it has no metadata, so nothing is known of it"),
+            Self::UnknownShards(shards) => {
+                let shards = shards.iter().map(ToString::to_string).collect::<Vec<_>>();
+                write!(f, "it does not have the throttled shards {}", shards.join(", "))
+            }
+            Self::Damaged(error) | Self::Failed(error) => error.fmt(f),
+        }
+    }
+}

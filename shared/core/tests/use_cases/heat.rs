@@ -1,0 +1,530 @@
+//! What an alarm on throttles leads to.
+
+use std::future::poll_fn;
+use std::mem;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::Duration;
+
+use dynashard_core::ports::{
+    AlarmControl, Clock, Dated, HeatSource, MetadataStore, ReshardingPage, StoreError,
+};
+use dynashard_core::{
+    Advance, AlarmStatus, Code, CollectionMetadata, Directory, Error, Growth, HeatOutcome,
+    HeatReport, HeatResponder, HeatWindow, HotKey, Job, NoGrowth, Phase, Precondition, Rearm,
+    ScalingMode, ScalingPolicy, Settings, Telemetry, Throttle, Writer,
+};
+use dynashard_keys::{PartitionKey, Placement, ShardId};
+use dynashard_testing::{
+    Fault, ManualClock, MemoryHeat, MemoryStore, Operation, SeededEntropy, block_on,
+};
+use futures_util::future::{join, join_all};
+
+use crate::world::{Store, World, count, metadata as new_metadata, outcome_unknown, partition};
+
+/// Longer than T', and than the cooldown.
+const LONG: Duration = Duration::from_secs(71);
+
+/// A table with its alarm, and the random collection `EWR` of so many shards in it, created long
+/// ago.
+struct Hot {
+    world: World,
+    heat: MemoryHeat,
+}
+
+impl Hot {
+    fn new(shards: u32) -> Self {
+        Self::with(shards, ScalingMode::On)
+    }
+
+    fn with(shards: u32, mode: ScalingMode) -> Self {
+        let scaling = ScalingPolicy { mode, ..ScalingPolicy::default() };
+        let world = World::with(Settings { scaling, ..Settings::default() });
+        world.lay_out(1, shards, Placement::Random);
+        world.clock.advance(LONG);
+        Self { world, heat: MemoryHeat::new() }
+    }
+
+    fn now_secs(&self) -> u64 {
+        self.world.clock.now().epoch_secs()
+    }
+
+    /// A key is throttled a hundred times, a moment ago.
+    fn throttle(&self, key: &str) {
+        self.heat.throttle(key, self.now_secs() - 1, 100.0);
+    }
+
+    /// The window of an alarm of one minute that is raised now.
+    fn window(&self) -> HeatWindow {
+        let (now, minute) = (self.now_secs(), Duration::from_mins(1));
+        HeatWindow::of_alarm(now, Some(minute), minute, now)
+    }
+
+    fn respond(&self) -> HeatReport {
+        self.try_respond(self.window()).expect("a report")
+    }
+
+    fn try_respond(&self, window: HeatWindow) -> Result<HeatReport, Error> {
+        let directory = self.world.directory();
+        let responder = HeatResponder::new(&self.heat, &directory);
+        block_on(responder.respond(window, self.world.deadline()))
+    }
+
+    fn sweep(&self) -> Option<HeatReport> {
+        let directory = self.world.directory();
+        let responder = HeatResponder::new(&self.heat, &directory);
+        block_on(responder.sweep(self.world.deadline())).expect("a sweep")
+    }
+
+    fn metadata(&self) -> CollectionMetadata {
+        self.world.memory.stored_metadata(&partition()).expect("the collection exists")
+    }
+
+    /// Lets the rebalancer finish what was begun.
+    fn finish(&self) {
+        let advance =
+            block_on(self.world.rebalancer().advance(&partition(), self.world.deadline()));
+        assert!(matches!(advance, Ok(Advance::Finished(_))), "{advance:?}");
+    }
+}
+
+/// The only collection of a report, and what was decided about it.
+#[track_caller]
+fn outcome(report: &HeatReport) -> &HeatOutcome {
+    assert_eq!(report.collections.len(), 1, "{report:?}");
+    assert_eq!(report.collections[0].partition, partition());
+    &report.collections[0].outcome
+}
+
+fn begun(from: u32, to: u32) -> HeatOutcome {
+    HeatOutcome::Decided(Growth::Begun { from: count(from), to: count(to) })
+}
+
+fn hot_partition() -> Fault {
+    let throttle = Throttle::from_reason("TableWriteKeyRangeThroughputExceeded", None);
+    Fault::Refuse(StoreError::Throttled(throttle))
+}
+
+#[test]
+fn throttled_shards_make_their_collection_grow_and_the_alarm_is_set_back() {
+    let hot = Hot::new(2);
+    hot.heat.raise();
+    hot.throttle("EWR#1");
+    hot.throttle("EWR#2");
+    let report = hot.respond();
+    assert_eq!(*outcome(&report), begun(2, 4));
+    assert!((report.collections[0].throttles - 200.0).abs() < 1e-9);
+    assert_eq!(hot.metadata().phase, Phase::Forward { from: count(2), to: count(4) });
+    assert_eq!((report.rearm, hot.heat.is_raised()), (Rearm::Done, false));
+    assert!(report.unsharded.is_empty());
+}
+
+#[test]
+fn each_throttled_collection_is_decided_on_hottest_first() {
+    let hot = Hot::new(1);
+    for (name, count) in [("a", 5.0), ("b", 50.0)] {
+        let partition = PartitionKey::new(name).expect("pk");
+        let created = new_metadata(1, 1, Placement::Random);
+        hot.world.memory.place_metadata(CollectionMetadata { partition, ..created });
+        hot.heat.throttle(&format!("{name}#1"), hot.now_secs() - 1, count);
+    }
+    hot.throttle("EWR#1");
+    let report = hot.respond();
+    let names = report.collections.iter().map(|c| c.partition.as_str()).collect::<Vec<_>>();
+    assert_eq!(names, ["EWR", "b", "a"]);
+    assert!(report.collections.iter().all(|c| c.outcome == begun(1, 2)));
+}
+
+#[test]
+fn a_thousand_alarms_and_a_thousand_writers_at_once_cause_one_growth() {
+    let hot = Hot::new(1);
+    hot.throttle("EWR#1");
+    let directories = (0..1_000).map(|_| hot.world.directory()).collect::<Vec<_>>();
+    let responders = directories.iter().map(|directory| HeatResponder::new(&hot.heat, directory));
+    let responders = responders.collect::<Vec<_>>();
+    let (window, deadline) = (hot.window(), hot.world.deadline());
+    let responses = responders.iter().map(|responder| responder.respond(window, deadline));
+
+    let writers = (0..1_000).map(|_| hot.world.writer()).collect::<Vec<_>>();
+    hot.world.store.script(Operation::Write, (0..1_000).map(|_| hot_partition()));
+    let items = (0..1_000).map(|n| hot.world.new_item(&n.to_string(), "new")).collect::<Vec<_>>();
+    let puts = writers.iter().zip(&items);
+    let puts = puts.map(|(writer, item)| writer.put(item, Precondition::None, deadline));
+
+    let (reports, written) = block_on(join(join_all(responses), join_all(puts)));
+    let grown =
+        reports.iter().filter(|report| *outcome(report.as_ref().expect("a report")) == begun(1, 2));
+    assert!(grown.count() <= 1);
+    assert!(written.iter().all(Result::is_ok));
+    let CollectionMetadata { phase, rev, .. } = hot.metadata();
+    assert_eq!((phase, rev), (Phase::Forward { from: count(1), to: count(2) }, 2), "one change");
+}
+
+/// A metadata table whose answers take a turn to arrive, so that all who ask at once have read
+/// before any of them changes what it read.
+struct Slow(MemoryStore);
+
+impl MetadataStore for Slow {
+    async fn get(
+        &self,
+        partition: &PartitionKey,
+    ) -> Result<Dated<Option<CollectionMetadata>>, StoreError> {
+        let answer = MetadataStore::get(&self.0, partition).await;
+        let mut has_waited = false;
+        poll_fn(|context| {
+            context.waker().wake_by_ref();
+            if mem::replace(&mut has_waited, true) { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        answer
+    }
+
+    async fn create(&self, metadata: &CollectionMetadata) -> Result<Dated<()>, StoreError> {
+        self.0.create(metadata).await
+    }
+
+    async fn update(
+        &self,
+        seen: &CollectionMetadata,
+        next: &CollectionMetadata,
+    ) -> Result<Dated<()>, StoreError> {
+        self.0.update(seen, next).await
+    }
+
+    async fn job(&self, partition: &PartitionKey) -> Result<Dated<Option<Job>>, StoreError> {
+        self.0.job(partition).await
+    }
+
+    async fn begin(
+        &self,
+        seen: &CollectionMetadata,
+        next: &CollectionMetadata,
+        seen_job: Option<&Job>,
+        job: &Job,
+    ) -> Result<Dated<()>, StoreError> {
+        self.0.begin(seen, next, seen_job, job).await
+    }
+
+    async fn save_job(&self, seen: &Job, next: &Job) -> Result<Dated<()>, StoreError> {
+        self.0.save_job(seen, next).await
+    }
+
+    async fn remove_job(&self, seen: &Job) -> Result<(), StoreError> {
+        self.0.remove_job(seen).await
+    }
+
+    async fn resharding(&self, after: Option<&PartitionKey>) -> Result<ReshardingPage, StoreError> {
+        self.0.resharding(after).await
+    }
+}
+
+#[test]
+fn of_a_thousand_alarms_that_read_the_same_one_begins_the_growth() {
+    let hot = Hot::new(1);
+    hot.throttle("EWR#1");
+    let directory = |seed| {
+        let store = Slow(hot.world.memory.clone());
+        let entropy = SeededEntropy::new(seed);
+        Directory::new(store, hot.world.clock.clone(), entropy, Settings::default())
+    };
+    let directories = (0..1_000).map(directory).collect::<Vec<_>>();
+    let responders = directories.iter().map(|directory| HeatResponder::new(&hot.heat, directory));
+    let responders = responders.collect::<Vec<_>>();
+    let (window, deadline) = (hot.window(), hot.world.deadline());
+    let responses = responders.iter().map(|responder| responder.respond(window, deadline));
+    let reports = block_on(join_all(responses));
+    let with = |expected: HeatOutcome| {
+        let reports = reports.iter().map(|report| report.as_ref().expect("a report"));
+        reports.filter(|report| *outcome(report) == expected).count()
+    };
+    assert_eq!(with(begun(1, 2)), 1);
+    assert_eq!(with(HeatOutcome::Decided(Growth::Overtaken)), 999);
+    assert_eq!(hot.metadata().rev, 2);
+}
+
+#[test]
+fn a_responder_that_another_overtakes_leaves_it_at_that() {
+    let hot = Hot::new(1);
+    hot.throttle("EWR#1");
+    let (memory, before) = (hot.world.memory.clone(), hot.metadata());
+    let others = CollectionMetadata { rev: 2, ..before };
+    let theirs = others.clone();
+    let overtake = Fault::before(move || memory.place_metadata(theirs));
+    hot.world.store.script(Operation::MetadataUpdate, [overtake]);
+    assert_eq!(*outcome(&hot.respond()), HeatOutcome::Decided(Growth::Overtaken));
+    assert_eq!(hot.metadata(), others);
+}
+
+#[test]
+fn the_same_event_twice_causes_one_growth() {
+    let hot = Hot::new(1);
+    hot.throttle("EWR#1");
+    let (raised_secs, minute) = (hot.now_secs(), Duration::from_mins(1));
+    let respond = || {
+        let window = HeatWindow::of_alarm(raised_secs, Some(minute), minute, hot.now_secs());
+        hot.try_respond(window).expect("a report")
+    };
+    assert_eq!(*outcome(&respond()), begun(1, 2));
+    assert_eq!(*outcome(&respond()), HeatOutcome::Decided(Growth::Refused(NoGrowth::Running)));
+    hot.finish();
+    let report = respond();
+    assert_eq!(*outcome(&report), HeatOutcome::Relieved { perhaps_not: true }, "a moment later");
+    assert_eq!(report.rearm, Rearm::Done);
+    // Long after the cooldown the throttles are still those that it has grown for.
+    for wait in [Duration::from_mins(4), Duration::from_hours(1)] {
+        hot.world.clock.advance(wait);
+        let report = respond();
+        assert_eq!(*outcome(&report), HeatOutcome::Relieved { perhaps_not: false });
+        assert_eq!(report.rearm, Rearm::NotNeeded, "nothing is left to do");
+    }
+    assert_eq!((hot.metadata().rev, hot.metadata().number_of_shards), (3, count(2)));
+}
+
+#[test]
+fn a_cooldown_lies_between_two_growths_whatever_the_heat() {
+    let hot = Hot::new(1);
+    hot.throttle("EWR#1");
+    hot.respond();
+    hot.finish();
+    let changed_secs = hot.metadata().last_updated_secs;
+    let mut begun_secs = None;
+    while begun_secs.is_none() && hot.now_secs() < changed_secs + 300 {
+        hot.world.clock.advance(Duration::from_secs(1));
+        hot.throttle("EWR#1");
+        let report = hot.respond();
+        match outcome(&report) {
+            HeatOutcome::Decided(Growth::Begun { .. }) => begun_secs = Some(hot.now_secs()),
+            HeatOutcome::Decided(Growth::Refused(NoGrowth::TooSoon { until_secs })) => {
+                assert_eq!(*until_secs, changed_secs + 60);
+            }
+            // Until the first whole period after the change.
+            HeatOutcome::Relieved { perhaps_not: true } => {}
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(report.rearm, Rearm::Done, "heat goes on");
+    }
+    assert_eq!(begun_secs, Some(changed_secs + 60));
+    assert_eq!(hot.metadata().phase, Phase::Forward { from: count(2), to: count(4) });
+}
+
+#[test]
+fn a_report_without_contributors_changes_nothing() {
+    let hot = Hot::new(1);
+    hot.heat.raise();
+    hot.heat.throttle("EWR#1", hot.now_secs() - 3_600, 100.0);
+    let report = hot.respond();
+    assert!(report.collections.is_empty() && report.unsharded.is_empty(), "{report:?}");
+    assert_eq!(report.rearm, Rearm::NotNeeded);
+    assert!(hot.heat.is_raised());
+    assert_eq!(hot.world.memory.requests().total(), 0);
+}
+
+#[test]
+fn what_cannot_be_attributed_to_a_shard_makes_nothing_grow() {
+    // The sort of key, the key, and what is decided; nothing for an unsharded one.
+    let cases = [
+        ("no separator", "EWR", None),
+        ("no number", "EWR#one", None),
+        ("a leading zero", "EWR#01", None),
+        ("no shard that fits", "EWR#99999999999", None),
+        ("the system's own", "_ds_meta#1", None),
+        ("no key at all", "", None),
+        ("a collection without metadata", "LGA#1", Some(HeatOutcome::UnknownCollection)),
+        ("a key of another depth", "EWR#1#1", Some(HeatOutcome::UnknownCollection)),
+        (
+            "a shard beyond the count",
+            "EWR#3",
+            Some(HeatOutcome::UnknownShards(vec![ShardId::new(3)])),
+        ),
+        (
+            "a shard before the first",
+            "EWR#0",
+            Some(HeatOutcome::UnknownShards(vec![ShardId::new(0)])),
+        ),
+    ];
+    for (what, key, expected) in cases {
+        let hot = Hot::new(2);
+        hot.throttle(key);
+        let report = hot.respond();
+        let unsharded = if expected.is_none() { vec![key.to_owned()] } else { vec![] };
+        let outcomes = report.collections.iter().map(|c| c.outcome.clone()).collect::<Vec<_>>();
+        assert_eq!(
+            (outcomes, report.unsharded),
+            (expected.into_iter().collect(), unsharded),
+            "{what}"
+        );
+        assert_eq!(report.rearm, Rearm::NotNeeded, "{what}");
+        assert_eq!(hot.metadata().rev, 1, "{what}");
+        assert_eq!(hot.world.store.attempts(Operation::MetadataUpdate), 0, "{what}");
+        assert_eq!(hot.world.store.attempts(Operation::MetadataCreate), 0, "{what}");
+    }
+}
+
+#[test]
+fn damaged_metadata_is_reported_and_holds_up_no_other_collection() {
+    let hot = Hot::new(1);
+    let damaged = PartitionKey::new("LGA").expect("pk");
+    hot.heat.throttle("LGA#1", hot.now_secs() - 1, 1_000.0);
+    hot.throttle("EWR#1");
+    let corrupt = StoreError::Corrupt("the metadata item of \"LGA\" is damaged: rev".to_owned());
+    hot.world.store.script(Operation::MetadataGet, [Fault::Refuse(corrupt)]);
+    let report = hot.respond();
+    assert_eq!(report.collections[0].partition, damaged);
+    let HeatOutcome::Damaged(error) = &report.collections[0].outcome else {
+        panic!("{report:?}");
+    };
+    assert_eq!(error.code(), Code::CorruptData);
+    assert_eq!(report.collections[1].outcome, begun(1, 2));
+}
+
+#[test]
+fn a_collection_that_cannot_grow_leaves_the_alarm_raised_for_people() {
+    for placement in [Placement::Random, Placement::Jump, Placement::Xxh64] {
+        let hot = Hot::new(1);
+        hot.world.lay_out(1, 256, placement);
+        hot.heat.raise();
+        hot.throttle("EWR#1");
+        let report = hot.respond();
+        assert_eq!(*outcome(&report), HeatOutcome::Decided(Growth::Refused(NoGrowth::NotLarger)));
+        assert_eq!((report.rearm, hot.heat.is_raised()), (Rearm::NotNeeded, true));
+    }
+}
+
+#[test]
+fn a_change_whose_fate_is_unknown_is_looked_at_again() {
+    let hot = Hot::new(1);
+    hot.throttle("EWR#1");
+    hot.world.store.script(Operation::MetadataUpdate, [Fault::ExecuteThen(outcome_unknown())]);
+    let report = hot.respond();
+    let HeatOutcome::Failed(error) = outcome(&report) else { panic!("{report:?}") };
+    assert_eq!((error.code(), report.rearm.clone()), (Code::OutcomeUnknown, Rearm::Done));
+    let again = hot.respond();
+    assert_eq!(*outcome(&again), HeatOutcome::Decided(Growth::Refused(NoGrowth::Running)));
+}
+
+#[test]
+fn without_a_report_nothing_is_done() {
+    for (error, code) in [
+        (StoreError::Unavailable("CloudWatch is away".to_owned()), Code::Unavailable),
+        (StoreError::Misconfigured("Contributor Insights is off".to_owned()), Code::Internal),
+    ] {
+        let hot = Hot::new(1);
+        hot.throttle("EWR#1");
+        hot.heat.fail([error]);
+        let refused = hot.try_respond(hot.window()).map_err(|error| error.code());
+        assert_eq!(refused, Err(code));
+        assert_eq!(hot.world.memory.requests().total(), 0);
+    }
+}
+
+#[test]
+fn an_alarm_that_cannot_be_set_back_undoes_nothing() {
+    struct NoRearm(MemoryHeat);
+    impl HeatSource for NoRearm {
+        async fn throttled_keys(&self, window: HeatWindow) -> Result<Vec<HotKey>, StoreError> {
+            self.0.throttled_keys(window).await
+        }
+    }
+    impl AlarmControl for NoRearm {
+        async fn status(&self) -> Result<AlarmStatus, StoreError> {
+            self.0.status().await
+        }
+        async fn rearm(&self, _: &str) -> Result<(), StoreError> {
+            Err(StoreError::Misconfigured("no permission".to_owned()))
+        }
+    }
+    let hot = Hot::new(1);
+    hot.throttle("EWR#1");
+    let (watch, directory) = (NoRearm(hot.heat.clone()), hot.world.directory());
+    let responder = HeatResponder::new(&watch, &directory);
+    let report = block_on(responder.respond(hot.window(), hot.world.deadline()));
+    let report = report.expect("a report");
+    assert_eq!(*outcome(&report), begun(1, 2));
+    assert!(matches!(report.rearm, Rearm::Failed(_)), "{report:?}");
+}
+
+#[test]
+fn dry_run_decides_and_writes_nothing() {
+    let hot = Hot::with(1, ScalingMode::DryRun);
+    hot.heat.raise();
+    hot.throttle("EWR#1");
+    let report = hot.respond();
+    let would = Growth::WouldBegin { from: count(1), to: count(2) };
+    assert_eq!(*outcome(&report), HeatOutcome::Decided(would));
+    assert_eq!((report.mode, report.rearm), (ScalingMode::DryRun, Rearm::NotNeeded));
+    assert!(hot.heat.is_raised());
+    assert_eq!(hot.metadata().rev, 1);
+    assert_eq!(hot.world.store.attempts(Operation::MetadataUpdate), 0);
+}
+
+#[test]
+fn off_reads_nothing() {
+    let hot = Hot::with(1, ScalingMode::Off);
+    hot.heat.raise();
+    hot.throttle("EWR#1");
+    assert_eq!(hot.respond().mode, ScalingMode::Off);
+    assert_eq!(hot.sweep(), None);
+    assert_eq!((hot.heat.requests(), hot.world.memory.requests().total()), (0, 0));
+}
+
+#[test]
+fn the_schedule_acts_for_events_that_were_lost() {
+    let hot = Hot::new(1);
+    hot.throttle("EWR#1");
+    assert_eq!(hot.sweep(), None, "the alarm is not raised");
+    assert!(hot.heat.windows().is_empty());
+    hot.heat.raise();
+    let report = hot.sweep().expect("the alarm is raised");
+    assert_eq!(*outcome(&report), begun(1, 2));
+    assert!(!hot.heat.is_raised());
+}
+
+/// Notes what writers tell.
+#[derive(Debug, Clone, Default)]
+struct Told(Arc<Mutex<Vec<(String, Growth)>>>);
+
+impl Telemetry for Told {
+    fn writer_growth(&self, partition: &PartitionKey, growth: Growth) {
+        self.0.lock().expect("no panic").push((partition.to_string(), growth));
+    }
+}
+
+impl Told {
+    fn by_throttled_puts(&self, hot: &Hot, puts: u32) -> Vec<(String, Growth)> {
+        let directory: Directory<Store, ManualClock, SeededEntropy> =
+            hot.world.directory().with_telemetry(Arc::new(self.clone()));
+        let writer = Writer::new(hot.world.store.clone(), directory);
+        for n in 0..puts {
+            hot.world.store.script(Operation::Write, [hot_partition()]);
+            let item = hot.world.new_item(&n.to_string(), "new");
+            let put = writer.put(&item, Precondition::None, hot.world.deadline());
+            block_on(put).expect("a put");
+        }
+        self.0.lock().expect("no panic").clone()
+    }
+}
+
+#[test]
+fn a_writer_tells_of_the_growth_that_it_began() {
+    let hot = Hot::new(1);
+    let growth = Growth::Begun { from: count(1), to: count(2) };
+    assert_eq!(Told::default().by_throttled_puts(&hot, 5), [("EWR".to_owned(), growth)]);
+}
+
+#[test]
+fn a_writer_in_dry_run_tells_once_what_it_would_do_and_requests_nothing() {
+    let hot = Hot::with(1, ScalingMode::DryRun);
+    let told = Told::default();
+    let growth = Growth::WouldBegin { from: count(1), to: count(2) };
+    assert_eq!(told.by_throttled_puts(&hot, 20), [("EWR".to_owned(), growth)]);
+    assert_eq!(hot.world.store.attempts(Operation::MetadataUpdate), 0);
+    // An operator grows it, and it is throttled again.
+    let grown = CollectionMetadata { rev: 3, ..new_metadata(2, 2, Placement::Random) };
+    let seen = hot.metadata();
+    block_on(hot.world.memory.update(&seen, &grown)).expect("it is as seen");
+    hot.world.clock.advance(LONG);
+    let told = told.by_throttled_puts(&hot, 20);
+    let further = Growth::WouldBegin { from: count(2), to: count(4) };
+    assert_eq!(told.last(), Some(&("EWR".to_owned(), further)));
+    assert_eq!(told.len(), 2);
+}

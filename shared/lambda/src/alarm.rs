@@ -1,0 +1,334 @@
+//! A CloudWatch alarm's change of state, as Lambda gets it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use dynashard_core::HeatWindow;
+use serde::Deserialize;
+use serde_json::Value;
+use thiserror::Error;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+/// The namespace of DynamoDB's metrics.
+const NAMESPACE: &str = "AWS/DynamoDB";
+
+/// The metric that says that a partition took no more writes. It counts no other limit.
+const WRITE_THROTTLES: &str = "WriteKeyRangeThroughputThrottleEvents";
+
+/// The period of an alarm that names none.
+const USUAL_PERIOD: Duration = Duration::from_mins(1);
+
+/// An alarm's change of state. Both of CloudWatch's ways to a function are read: the alarm's own
+/// Lambda action, and `EventBridge`'s "CloudWatch Alarm State Change".
+///
+/// Only what is needed is read, and what CloudWatch adds or leaves out is no reason to miss an
+/// alarm: metric math, composite alarms and periods of a day are all real. (`aws_lambda_events` fails
+/// on the first and the last.)
+#[derive(Debug, Clone, PartialEq)]
+pub struct AlarmEvent {
+    time: Option<String>,
+    alarm: Alarm,
+}
+
+/// Why an event is no reason to look for throttled keys.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum AlarmRefusal {
+    /// What should be an alarm's change of state cannot be read as one.
+    #[error("the event is no change of a CloudWatch alarm's state: {0}")]
+    Malformed(String),
+    /// Another state than ALARM.
+    #[error("the alarm {alarm} went to {state}, and only ALARM is a reason to act")]
+    NotRaised {
+        /// The alarm's name.
+        alarm: String,
+        /// The state.
+        state: String,
+    },
+    /// Another table, metric or namespace.
+    #[error(
+        "the alarm {alarm} watches {watched}, not the write throttles of the partitions of {table}"
+    )]
+    Foreign {
+        /// The alarm's name.
+        alarm: String,
+        /// What it watches instead.
+        watched: String,
+        /// The main table.
+        table: String,
+    },
+}
+
+impl AlarmEvent {
+    /// Reads an event.
+    pub fn parse(event: &Value) -> Result<Self, AlarmRefusal> {
+        let alarm = event.get("alarmData").or_else(|| event.get("detail"));
+        let alarm = alarm.filter(|alarm| alarm.is_object()).ok_or_else(|| {
+            AlarmRefusal::Malformed("it has neither alarmData nor detail".to_owned())
+        })?;
+        let time = event.get("time").and_then(Value::as_str).map(str::to_owned);
+        let alarm =
+            Alarm::deserialize(alarm).map_err(|e| AlarmRefusal::Malformed(e.to_string()))?;
+        Ok(Self { time, alarm })
+    }
+
+    /// The time in which throttles of `table` raised the alarm, or why it is none of ours.
+    pub fn window(&self, table: &str, now_secs: u64) -> Result<HeatWindow, AlarmRefusal> {
+        let Alarm { name: alarm, state, configuration } = &self.alarm;
+        if state.value != "ALARM" {
+            let (alarm, state) = (alarm.clone(), state.value.clone());
+            return Err(AlarmRefusal::NotRaised { alarm, state });
+        }
+        let watched =
+            || configuration.metrics.iter().filter_map(|query| query.metric_stat.as_ref());
+        if !watched().any(|stat| stat.metric.is_write_throttles_of(table)) {
+            let watched = watched().map(|stat| stat.metric.describe()).collect::<Vec<_>>();
+            let watched =
+                if watched.is_empty() { "no metric".to_owned() } else { watched.join(", ") };
+            let (alarm, table) = (alarm.clone(), table.to_owned());
+            return Err(AlarmRefusal::Foreign { alarm, watched, table });
+        }
+        let period = watched().filter_map(|stat| stat.period).max();
+        let period = period.map_or(USUAL_PERIOD, Duration::from_secs);
+        let raised = state.timestamp.as_deref().and_then(epoch_secs);
+        let raised = raised.or_else(|| self.time.as_deref().and_then(epoch_secs));
+        let raised_secs = raised.unwrap_or(now_secs);
+        let evaluated = state.evaluated_since_secs().filter(|since| *since < raised_secs);
+        let evaluated = evaluated.map(|since| Duration::from_secs(raised_secs - since));
+        Ok(HeatWindow::of_alarm(raised_secs, evaluated, period, now_secs))
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+struct Alarm {
+    #[serde(rename = "alarmName")]
+    name: String,
+    state: State,
+    #[serde(default)]
+    configuration: Configuration,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct State {
+    value: String,
+    #[serde(default)]
+    timestamp: Option<String>,
+    /// JSON in a string, of a shape that depends on the kind of alarm.
+    #[serde(default)]
+    reason_data: Option<String>,
+}
+
+impl State {
+    /// Since when the datapoints are from that raised the alarm, in epoch seconds.
+    fn evaluated_since_secs(&self) -> Option<u64> {
+        let data = serde_json::from_str::<Value>(self.reason_data.as_deref()?).ok()?;
+        let time = |value: &Value| value.as_str().and_then(epoch_secs);
+        let evaluated = data.get("evaluatedDatapoints").and_then(Value::as_array);
+        let evaluated = evaluated.into_iter().flatten();
+        let begun = evaluated.filter_map(|datapoint| time(datapoint.get("timestamp")?));
+        begun.chain(data.get("startDate").and_then(time)).min()
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+struct Configuration {
+    /// One for a plain alarm, several for metric math, none for a composite alarm.
+    #[serde(default)]
+    metrics: Vec<MetricQuery>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MetricQuery {
+    /// Absent where the query is an expression over others.
+    #[serde(default)]
+    metric_stat: Option<MetricStat>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+struct MetricStat {
+    metric: Metric,
+    /// In seconds.
+    #[serde(default)]
+    period: Option<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+struct Metric {
+    #[serde(default)]
+    namespace: String,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    dimensions: BTreeMap<String, String>,
+}
+
+impl Metric {
+    /// An index has a dimension more, and its throttles are not counted by key.
+    fn is_write_throttles_of(&self, table: &str) -> bool {
+        self.namespace == NAMESPACE
+            && self.name == WRITE_THROTTLES
+            && self.dimensions.len() == 1
+            && self.dimensions.get("TableName").is_some_and(|name| name == table)
+    }
+
+    fn describe(&self) -> String {
+        let dimensions = self.dimensions.iter().map(|(name, value)| format!("{name}={value}"));
+        let dimensions = dimensions.collect::<Vec<_>>().join(" ");
+        format!("{} {} {{{dimensions}}}", self.namespace, self.name)
+    }
+}
+
+/// A time of CloudWatch in epoch seconds: RFC 3339, but for an offset without a colon.
+fn epoch_secs(time: &str) -> Option<u64> {
+    let time = time.strip_suffix("+0000").map_or_else(|| time.to_owned(), |utc| format!("{utc}Z"));
+    let time = OffsetDateTime::parse(&time, &Rfc3339).ok()?;
+    u64::try_from(time.unix_timestamp()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// 2026-11-20T09:30:00Z.
+    const RAISED_SECS: u64 = 1_795_167_000;
+    const NOW_SECS: u64 = RAISED_SECS + 2;
+
+    fn metric(name: &str, table: &str, period_secs: u64) -> Value {
+        let metric =
+            json!({ "namespace": NAMESPACE, "name": name, "dimensions": { "TableName": table } });
+        json!({
+            "id": "m1",
+            "metricStat": { "metric": metric, "period": period_secs, "stat": "Sum" },
+            "returnData": true,
+        })
+    }
+
+    fn event(metrics: &[Value]) -> Value {
+        json!({
+            "source": "aws.cloudwatch",
+            "alarmArn": "arn:aws:cloudwatch:eu-central-1:123456789012:alarm:hot",
+            "time": "2026-11-20T09:30:00.490+0000",
+            "alarmData": {
+                "alarmName": "hot",
+                "state": { "value": "ALARM", "timestamp": "2026-11-20T09:30:00.490+0000" },
+                "configuration": { "metrics": metrics },
+            },
+        })
+    }
+
+    fn window(event: &Value) -> Result<HeatWindow, AlarmRefusal> {
+        AlarmEvent::parse(event).and_then(|event| event.window("flights", NOW_SECS))
+    }
+
+    /// How long before the alarm the window begins, and its period.
+    fn begins(event: &Value) -> (u64, u32) {
+        let window = window(event).expect("one of ours");
+        assert_eq!(window.to_secs, NOW_SECS, "until now");
+        (RAISED_SECS - window.from_secs, window.period_secs)
+    }
+
+    #[test]
+    fn the_window_is_that_of_the_evaluated_datapoints() {
+        let mut event = event(&[metric(WRITE_THROTTLES, "flights", 60)]);
+        assert_eq!(begins(&event), (360, 60), "without reason data");
+        for (data, since) in [
+            (r#"{"startDate":"2026-11-20T09:28:00.000+0000","period":60}"#, 180),
+            (
+                r#"{"evaluatedDatapoints":[{"timestamp":"2026-11-20T09:29:00.000+0000","value":7.0},
+                   {"timestamp":"2026-11-20T09:27:00.000+0000"},{"sampleCount":1.0}]}"#,
+                240,
+            ),
+            // What cannot be believed or read is as good as nothing.
+            (r#"{"startDate":"2026-11-20T09:40:00.000+0000"}"#, 360),
+            (r#"{"startDate":"yesterday","evaluatedDatapoints":"none"}"#, 360),
+            ("no JSON", 360),
+        ] {
+            event["alarmData"]["state"]["reasonData"] = json!(data);
+            assert_eq!(begins(&event), (since, 60), "{data}");
+        }
+    }
+
+    #[test]
+    fn a_metric_inside_an_expression_is_watched() {
+        let expression = json!({ "id": "e1", "expression": "m1 + m2", "label": "all" });
+        let metrics = [
+            expression,
+            metric("ReadThrottleEvents", "flights", 60),
+            metric(WRITE_THROTTLES, "flights", 120),
+        ];
+        assert_eq!(begins(&event(&metrics)), (660, 60));
+    }
+
+    #[test]
+    fn a_period_of_a_day_is_no_overflow() {
+        assert_eq!(begins(&event(&[metric(WRITE_THROTTLES, "flights", 86_400)])), (86_398, 60));
+        assert_eq!(begins(&event(&[metric(WRITE_THROTTLES, "flights", u64::MAX)])), (86_398, 60));
+    }
+
+    #[test]
+    fn eventbridge_brings_the_same_alarm_in_another_envelope() {
+        let mut event = event(&[metric(WRITE_THROTTLES, "flights", 60)]);
+        event["detail"] = event["alarmData"].take();
+        event["detail-type"] = json!("CloudWatch Alarm State Change");
+        event["time"] = json!("2026-11-20T09:30:00Z");
+        event.as_object_mut().expect("an object").remove("alarmData");
+        assert_eq!(begins(&event), (360, 60));
+    }
+
+    #[test]
+    fn an_alarm_without_a_time_is_of_now() {
+        let mut event = event(&[metric(WRITE_THROTTLES, "flights", 60)]);
+        for time in [json!("20 November"), Value::Null] {
+            event["time"] = time.clone();
+            event["alarmData"]["state"]["timestamp"] = time;
+            assert_eq!(begins(&event), (358, 60));
+        }
+    }
+
+    #[test]
+    fn other_states_and_other_metrics_are_none_of_ours() {
+        let mut ok = event(&[metric(WRITE_THROTTLES, "flights", 60)]);
+        ok["alarmData"]["state"]["value"] = json!("OK");
+        let refusal = window(&ok).expect_err("not raised").to_string();
+        assert_eq!(refusal, "the alarm hot went to OK, and only ALARM is a reason to act");
+
+        let mut other_namespace = metric(WRITE_THROTTLES, "flights", 60);
+        other_namespace["metricStat"]["metric"]["namespace"] = json!("AWS/Logs");
+        let mut index = metric(WRITE_THROTTLES, "flights", 60);
+        index["metricStat"]["metric"]["dimensions"]["GlobalSecondaryIndexName"] = json!("active");
+        for (metrics, watched) in [
+            (vec![metric(WRITE_THROTTLES, "trains", 60)], "{TableName=trains}"),
+            (vec![metric("WriteThrottleEvents", "flights", 60)], "WriteThrottleEvents"),
+            (vec![other_namespace], "AWS/Logs"),
+            (vec![index], "{GlobalSecondaryIndexName=active TableName=flights}"),
+            (vec![], "watches no metric,"),
+        ] {
+            let refusal = window(&event(&metrics)).expect_err(watched);
+            assert!(matches!(refusal, AlarmRefusal::Foreign { .. }), "{refusal}");
+            assert!(refusal.to_string().contains(watched), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_alarm_says_where() {
+        let mut no_state = event(&[]);
+        no_state["alarmData"]["state"] = json!({});
+        let mut metrics = event(&[]);
+        metrics["alarmData"]["configuration"]["metrics"] = json!("m1");
+        for (event, why) in [
+            (json!({ "source": "aws.cloudwatch" }), "neither alarmData nor detail"),
+            (json!({ "alarmData": ["hot"] }), "neither alarmData nor detail"),
+            (json!({ "alarmData": {} }), "missing field `alarmName`"),
+            (no_state, "missing field `value`"),
+            (metrics, "expected a sequence"),
+        ] {
+            let refusal = window(&event).expect_err(why);
+            assert!(matches!(refusal, AlarmRefusal::Malformed(_)), "{refusal}");
+            assert!(refusal.to_string().contains(why), "{refusal}");
+        }
+    }
+}
