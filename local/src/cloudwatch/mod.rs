@@ -1,5 +1,6 @@
 //! `CloudWatch`, as far as the functions and the alarms of a template use it.
 
+pub(crate) mod alarms;
 mod metrics;
 mod registry;
 
