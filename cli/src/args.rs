@@ -21,8 +21,8 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Run the whole application on this machine: no AWS account, no Docker.
     ///
-    /// Reads template.yaml, builds the functions, and serves the HTTP API, a DynamoDB endpoint and
-    /// the Lambda Invoke API on 127.0.0.1. When everything answers, one line of JSON with the
+    /// Reads template.yaml, builds the functions, and serves the HTTP API, a DynamoDB endpoint, the
+    /// Lambda Invoke API and CloudWatch on 127.0.0.1. When everything answers, one line of JSON with the
     /// addresses goes to stdout. Ctrl-C or SIGTERM ends it, and nothing is left behind.
     ///
     /// DynamoDB throttles here as on AWS: by partition, and by what a table is provisioned with.
@@ -56,15 +56,23 @@ pub(crate) struct LocalArgs {
     /// The port of the Lambda Invoke API; 0 takes a free one.
     #[arg(long, value_name = "PORT", default_value_t = 9001)]
     pub(crate) lambda_port: u16,
+    /// The port of the CloudWatch endpoint; 0 takes a free one. By default it is 9002, or a free one
+    /// where another program listens there.
+    #[arg(long, value_name = "PORT")]
+    pub(crate) cloudwatch_port: Option<u16>,
     /// Keep the tables in this directory. Without it they are in memory and end with the stack.
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
     /// How many environments of one function may run side by side.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) max_environments: u16,
+    /// Give every alarm periods of this many seconds, and evaluate it at the end of each. Without
+    /// it alarms have the periods of the template, and are evaluated each minute.
+    #[arg(long, value_name = "SECS", value_parser = clap::value_parser!(NonZeroU32))]
+    pub(crate) alarm_period_secs: Option<NonZeroU32>,
     /// Serve nothing but the DynamoDB endpoint, without tables: a DynamoDB that throttles, for any
     /// program's tests. Needs no project and builds nothing.
-    #[arg(long, conflicts_with_all = ["template", "functions_dir", "settings", "max_environments"])]
+    #[arg(long, conflicts_with_all = ["template", "functions_dir", "settings", "max_environments", "alarm_period_secs"])]
     pub(crate) engine_only: bool,
     #[command(flatten)]
     pub(crate) project: ProjectArgs,

@@ -41,9 +41,11 @@ async fn serve(args: LocalArgs) -> Result<(), LocalError> {
         options.port = args.port;
         options.dynamodb_port = args.dynamodb_port;
         options.lambda_port = args.lambda_port;
+        options.cloudwatch_port = args.cloudwatch_port;
         options.data_dir = args.data_dir;
         options.max_environments = usize::from(args.max_environments);
         options.partitions = args.limits.limits();
+        options.alarm_period_secs = args.alarm_period_secs;
         Ok::<_, LocalError>(Serving::Stack(Stack::start(options).await?))
     };
     let serving = tokio::select! {

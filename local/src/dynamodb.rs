@@ -3,7 +3,7 @@
 use crate::StartError;
 use crate::clock::{SharedClock, SystemClock};
 use crate::engine::Engine;
-use crate::front::{Counters, Front};
+use crate::front::{Counters, Front, Observed};
 use crate::server::{self, Server};
 use crate::template::Table;
 use dynashard_sim::partition::{Limits, Partitions};
@@ -80,6 +80,8 @@ impl DynamoDb {
     pub(crate) async fn serve(listener: TcpListener, setup: Setup) -> Result<Self, StartError> {
         let url = server::url(&listener)?;
         let Setup { tables, data_dir, partitions, request_lifetime, clock } = setup;
+        let insights: Vec<_> =
+            tables.iter().filter_map(|table| Some((table.name.clone(), table.insights?))).collect();
         let started = tokio::task::spawn_blocking(move || {
             let engine = Engine::start(data_dir.as_deref(), &tables)?;
             let front = Front::new(&engine, partitions, request_lifetime, clock);
@@ -88,13 +90,23 @@ impl DynamoDb {
         let (engine, front) =
             started.await.map_err(|error| StartError::Engine(error.to_string()))??;
         let front = match front {
-            Ok(front) => Arc::new(front),
+            Ok(front) => {
+                for (table, mode) in insights {
+                    front.enable_insights(&table, mode);
+                }
+                Arc::new(front)
+            }
             Err(error) => {
                 engine.stop().await;
                 return Err(error);
             }
         };
         Ok(Self { url, engine, server: Server::start(listener, Arc::clone(&front)), front })
+    }
+
+    /// What `CloudWatch` sees of the tables.
+    pub(crate) fn observed(&self) -> Observed {
+        self.front.observed()
     }
 
     /// Where the engine itself is reached, past everything that the endpoint adds.

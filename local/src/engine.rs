@@ -280,6 +280,7 @@ mod tests {
     fn table(sort_key: &str) -> Table {
         Table {
             name: "Items".to_owned(),
+            insights: None,
             create_request: json!({
                 "TableName": "Items",
                 "BillingMode": "PAY_PER_REQUEST",

@@ -12,6 +12,8 @@
 //!                 the real bootstraps, child processes
 //!                          |
 //!  any SDK --- dynamodb --[front]  signature age, clock, throttles, counters
+//!                          |        |
+//!                          |    [cloudwatch]  metrics, insights, alarms --- any SDK
 //!                          |
 //!                       [engine]   SQLite, in memory or in a directory
 //! ```
@@ -22,7 +24,6 @@
 
 mod binaries;
 mod clock;
-#[allow(dead_code, unused_imports, reason = "the service that stands on it comes next")]
 mod cloudwatch;
 mod dynamodb;
 mod engine;
@@ -38,6 +39,7 @@ mod stack;
 mod template;
 
 pub use binaries::{Functions, build_functions};
+pub use cloudwatch::AlarmState;
 pub use dynamodb::{DynamoDb, DynamoDbOptions};
 pub use dynashard_sim::partition::{Limits, Partitions};
 pub use error::StartError;

@@ -45,7 +45,19 @@ pub(crate) async fn bind(port: u16, flag: &'static str) -> Result<TcpListener, S
     })
 }
 
-/// Binds a free loopback port that only the stack itself knows.
+/// Binds the port that was asked for, or else `usual` if nobody else listens there.
+pub(crate) async fn bind_or_usual(
+    port: Option<u16>,
+    usual: u16,
+    flag: &'static str,
+) -> Result<TcpListener, StartError> {
+    match bind(port.unwrap_or(usual), flag).await {
+        Err(StartError::PortInUse { .. }) if port.is_none() => bind_free().await,
+        bound => bound,
+    }
+}
+
+/// Binds a free loopback port.
 pub(crate) async fn bind_free() -> Result<TcpListener, StartError> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(StartError::Loopback)
 }

@@ -3,6 +3,10 @@
 use crate::StartError;
 use crate::binaries::Functions;
 use crate::clock::{SharedClock, SystemClock};
+use crate::cloudwatch::alarms::{Alarms, Evaluator};
+use crate::cloudwatch::{
+    AlarmState, CloudWatchApi, EmbeddedMetrics, MetricSource, MetricStore, Metrics,
+};
 use crate::dynamodb::{DynamoDb, Setup};
 use crate::events::{Events, Queues};
 use crate::front::Counters;
@@ -13,6 +17,7 @@ use crate::server::{self, Server, url};
 use crate::template::{Template, TemplateSource};
 use dynashard_sim::partition::{Limits, Partitions};
 use serde::Serialize;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -29,6 +34,9 @@ pub struct StackOptions {
     pub dynamodb_port: u16,
     /// The port of the `lambda` endpoint.
     pub lambda_port: u16,
+    /// The port of the `cloudwatch` endpoint. Without one it is 9002, or a free
+    /// one where another program listens there.
+    pub cloudwatch_port: Option<u16>,
     /// Where the tables are kept; in memory without it.
     pub data_dir: Option<PathBuf>,
     /// The executables of the functions.
@@ -37,6 +45,9 @@ pub struct StackOptions {
     pub max_environments: usize,
     /// When tables throttle.
     pub partitions: Limits,
+    /// The period of every alarm in seconds, in place of the template's. The alarms are then
+    /// evaluated once each period.
+    pub alarm_period_secs: Option<NonZeroU32>,
 }
 
 impl StackOptions {
@@ -49,13 +60,18 @@ impl StackOptions {
             port: 0,
             dynamodb_port: 0,
             lambda_port: 0,
+            cloudwatch_port: Some(0),
             data_dir: None,
             functions,
             max_environments: 10,
             partitions: Limits::default(),
+            alarm_period_secs: None,
         }
     }
 }
+
+/// Where the `cloudwatch` endpoint is if nothing else is asked for and nobody is there yet.
+const USUAL_CLOUDWATCH_PORT: u16 = 9002;
 
 /// Where a stack is reached, as URLs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -68,6 +84,8 @@ pub struct Endpoints {
     /// The Invoke operation of Lambda, for any SDK. `GET /_dynashard/environments` lists the
     /// environments, and `GET /_dynashard/queues/<logical id>` the messages of a queue.
     pub lambda: String,
+    /// `CloudWatch`, for any SDK: metrics, alarms and Contributor Insights.
+    pub cloudwatch: String,
 }
 
 /// A running stack.
@@ -81,8 +99,11 @@ pub struct Stack {
     runtime: Arc<Runtime>,
     background: Arc<Background>,
     events: Events,
+    alarms: Arc<Alarms>,
+    evaluator: Evaluator,
     gateway: Server,
     lambda_api: Server,
+    cloudwatch: Server,
 }
 
 impl Stack {
@@ -93,8 +114,18 @@ impl Stack {
         let api = server::bind(options.port, "--port").await?;
         let dynamodb = server::bind(options.dynamodb_port, "--dynamodb-port").await?;
         let lambda = server::bind(options.lambda_port, "--lambda-port").await?;
-        let endpoints =
-            Endpoints { api: url(&api)?, dynamodb: url(&dynamodb)?, lambda: url(&lambda)? };
+        let cloudwatch = server::bind_or_usual(
+            options.cloudwatch_port,
+            USUAL_CLOUDWATCH_PORT,
+            "--cloudwatch-port",
+        )
+        .await?;
+        let endpoints = Endpoints {
+            api: url(&api)?,
+            dynamodb: url(&dynamodb)?,
+            lambda: url(&lambda)?,
+            cloudwatch: url(&cloudwatch)?,
+        };
         let clock: SharedClock = Arc::new(SystemClock);
         let setup = Setup {
             tables: template.tables.clone(),
@@ -104,10 +135,14 @@ impl Stack {
             clock: Arc::clone(&clock),
         };
         let data = DynamoDb::serve(dynamodb, setup).await?;
+        let put_metrics = Arc::new(MetricStore::default());
+        let metrics = Arc::new(Metrics::new(Arc::clone(&put_metrics), data.observed()));
         let launcher = |runtime_api| Bootstraps {
             executables,
             runtime_api,
             dynamodb: endpoints.dynamodb.clone(),
+            cloudwatch: endpoints.cloudwatch.clone(),
+            metrics: EmbeddedMetrics::new(Arc::clone(&put_metrics), Arc::clone(&clock)),
         };
         let functions = &template.functions;
         let runtime = Runtime::start(functions, options.max_environments, &clock, launcher).await;
@@ -122,7 +157,24 @@ impl Stack {
         let queues = Arc::new(Queues::new(&template.queues, &clock));
         let engine = data.engine();
         let events = Events::start(functions, engine, &runtime, &background, &queues, &clock);
+        let definitions = template.alarms.iter().cloned();
+        let definitions = definitions.map(|definition| match options.alarm_period_secs {
+            Some(secs) => definition.with_period(secs.get().into()),
+            None => definition,
+        });
+        let permissions = template.permissions.clone();
+        let alarms = Alarms::new(definitions.collect(), permissions, &runtime, &background, &clock);
+        let alarms = Arc::new(alarms);
+        let source: Arc<dyn MetricSource> = metrics.clone();
+        let evaluator = alarms.watch(&source);
         let gateway = Gateway::new(functions, &runtime, Arc::clone(&clock));
+        let cloudwatch_api = CloudWatchApi::new(
+            metrics,
+            put_metrics,
+            data.observed(),
+            alarms.clone(),
+            Arc::clone(&clock),
+        );
         let lambda_api =
             LambdaApi::new(Arc::clone(&runtime), Arc::clone(&background), queues, clock);
         Ok(Self {
@@ -131,8 +183,11 @@ impl Stack {
             runtime,
             background,
             events,
+            alarms,
+            evaluator,
             gateway: Server::start(api, Arc::new(gateway)),
             lambda_api: Server::start(lambda, Arc::new(lambda_api)),
+            cloudwatch: Server::start(cloudwatch, Arc::new(cloudwatch_api)),
         })
     }
 
@@ -152,15 +207,25 @@ impl Stack {
         self.data.partitions(look)
     }
 
+    /// The name and the state of each alarm, in the order of their names.
+    pub fn alarms(&self) -> Vec<(String, AlarmState)> {
+        self.alarms.states()
+    }
+
     /// Ends everything in order, and returns when no process, thread or task of the stack is left.
     ///
     /// Requests that run are given a moment to end; with a data directory, everything acknowledged
     /// is in it.
     pub async fn shutdown(self) {
         // From the outside in: what ends first is what calls the next.
-        tokio::join!(self.gateway.stop(), self.lambda_api.stop(), self.events.stop());
+        tokio::join!(
+            self.gateway.stop(),
+            self.lambda_api.stop(),
+            self.events.stop(),
+            self.evaluator.stop()
+        );
         self.background.shutdown().await;
         self.runtime.shutdown().await;
-        self.data.shutdown().await;
+        tokio::join!(self.cloudwatch.stop(), self.data.shutdown());
     }
 }

@@ -203,7 +203,12 @@ async fn a_killed_stack_leaves_no_process_behind_and_loses_no_acknowledged_item(
         .find_map(|line| serde_json::from_str::<Value>(line.strip_prefix(READY)?).ok())
         .expect("the endpoints");
     let url = |name: &str| endpoints[name].as_str().expect("a URL").to_owned();
-    let endpoints = Endpoints { api: url("api"), dynamodb: url("dynamodb"), lambda: url("lambda") };
+    let endpoints = Endpoints {
+        api: url("api"),
+        dynamodb: url("dynamodb"),
+        lambda: url("lambda"),
+        cloudwatch: url("cloudwatch"),
+    };
     for item in 0..20 {
         let answer = greet(&endpoints, json!({ "put": item.to_string() })).await;
         assert_eq!(answer.status, 200, "{answer:?}");

@@ -375,7 +375,7 @@ fn table_of(name: Option<&str>) -> BTreeSet<String> {
 }
 
 /// A table may be named by its ARN as well.
-fn without_arn(name: &str) -> &str {
+pub(super) fn without_arn(name: &str) -> &str {
     name.rsplit_once(":table/").map_or(name, |(_, name)| name)
 }
 

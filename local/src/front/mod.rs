@@ -31,13 +31,17 @@ mod answer;
 mod call;
 mod cost;
 mod counters;
+mod insights;
 mod job;
 mod meter;
+mod observed;
 mod refusal;
 mod signature;
 mod tables;
 
 pub use counters::{Counters, OperationCount};
+pub(crate) use insights::{InsightRule, InsightsMode, RuleKeys};
+pub(crate) use observed::Observed;
 
 use crate::StartError;
 use crate::clock::SharedClock;
@@ -59,8 +63,10 @@ use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use insights::Insights;
 use job::{Admitted, Job, Settled};
 use meter::Meter;
+use observed::ThrottledRequests;
 use refusal::{CHECKSUM, Refusal};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -76,6 +82,8 @@ pub(crate) struct Front {
     store: Store,
     tables: Arc<Tables>,
     meter: Arc<Meter>,
+    insights: Arc<Insights>,
+    throttled_requests: Arc<ThrottledRequests>,
     request_lifetime: Duration,
     clock: SharedClock,
     counters: CounterStore,
@@ -94,9 +102,13 @@ impl Front {
         connector.set_nodelay(true);
         let (authority, store) = (engine.address().to_string(), engine.store());
         let (tables, meter) = (Tables::of(store.clone()), Meter::new(limits));
+        let insights = Insights::default();
         let now = since_epoch(clock.now());
         tables
-            .learn_all(|name, table| meter.set_table(now, name, table))
+            .learn_all(|name, table| {
+                meter.set_table(now, name, table);
+                insights.set_table(name, table);
+            })
             .map_err(|error| StartError::Engine(error.to_string()))?;
         Ok(Self {
             engine: authority.parse().expect("a socket address is an authority"),
@@ -104,6 +116,8 @@ impl Front {
             store,
             tables: Arc::new(tables),
             meter: Arc::new(meter),
+            insights: Arc::new(insights),
+            throttled_requests: Arc::default(),
             request_lifetime,
             clock,
             counters: CounterStore::default(),
@@ -121,6 +135,20 @@ impl Front {
         self.meter.with(|partitions| look(partitions))
     }
 
+    /// What `CloudWatch` sees of the tables.
+    pub(crate) fn observed(&self) -> Observed {
+        Observed {
+            meter: Arc::clone(&self.meter),
+            requests: Arc::clone(&self.throttled_requests),
+            insights: Arc::clone(&self.insights),
+        }
+    }
+
+    /// Enables Contributor Insights for a table.
+    pub(crate) fn enable_insights(&self, table: &str, mode: InsightsMode) {
+        self.insights.enable(since_epoch(self.clock.now()), table, mode);
+    }
+
     async fn forward(&self, request: Request<Incoming>) -> Result<Response, Refusal> {
         let (mut parts, body) = request.into_parts();
         let body = read_body(body, MAX_BODY).await.map_err(|error| match error {
@@ -128,10 +156,17 @@ impl Front {
             BodyError::Broken => Refusal::BROKEN,
         })?;
         let Call { operation, tables, request } = Call::read(&parts.headers, &body);
+        let now = self.clock.now();
+        if let Some(answer) = self.insights.answer(&operation, &body, since_epoch(now)) {
+            self.check_signature(&parts, now)?;
+            return Ok(refusal::answer(StatusCode::OK, answer?.to_string()));
+        }
         let job = self.look_up(Job::of(request, &self.tables)).await?;
         parts.uri = self.engine_uri(&parts.uri);
         remove_hop_headers(&mut parts.headers);
-        let admitted = self.admit(&parts, job, self.clock.now())?;
+        let now = self.clock.now();
+        self.check_signature(&parts, now)?;
+        let admitted = self.admit(&operation, &tables, job, since_epoch(now))?;
         self.counters.requested(&operation, &tables);
         let (mut parts, answer) = self.exchange(parts, admitted.body(body)).await?;
         let outcome = Outcome::of(parts.status, &answer);
@@ -157,16 +192,24 @@ impl Front {
         .await
     }
 
-    /// Whether a request may execute now, or which part of it. The answer holds for this moment
-    /// only, so nothing waits after it.
-    ///
     /// Requests without a signing date are let through: the engine answers them with the error that
     /// fits, and executes none of them.
-    fn admit(&self, parts: &Parts, job: Job, now: SystemTime) -> Result<Admitted, Refusal> {
-        signature::check(parts, self.request_lifetime, now)
-            .inspect_err(|_| self.counters.refused())?;
-        let admitted = job.admit(since_epoch(now), &self.meter).map_err(|throttled| {
+    fn check_signature(&self, parts: &Parts, now: SystemTime) -> Result<(), Refusal> {
+        signature::check(parts, self.request_lifetime, now).inspect_err(|_| self.counters.refused())
+    }
+
+    /// Whether a request may execute now, or which part of it. The answer holds for this moment
+    /// only, so nothing waits after it.
+    fn admit(
+        &self,
+        operation: &str,
+        tables: &BTreeSet<String>,
+        job: Job,
+        now: Duration,
+    ) -> Result<Admitted, Refusal> {
+        let admitted = job.admit(now, &self.meter).map_err(|throttled| {
             self.counters.throttled(&throttled.hits);
+            self.throttled_requests.count(tables, operation, now.as_secs());
             throttled.refusal
         })?;
         self.counters.throttled(admitted.hits());
@@ -215,9 +258,14 @@ impl Front {
     /// Learns what a table is like by now.
     async fn learn(&self, name: String) -> Result<(), Refusal> {
         let (tables, meter) = (Arc::clone(&self.tables), Arc::clone(&self.meter));
+        let insights = Arc::clone(&self.insights);
         let now = since_epoch(self.clock.now());
-        let learned =
-            blocking(move || tables.learn(&name, |name, table| meter.set_table(now, name, table)));
+        let learned = blocking(move || {
+            tables.learn(&name, |name, table| {
+                meter.set_table(now, name, table);
+                insights.set_table(name, table);
+            })
+        });
         learned.await?.map_err(|error| {
             tracing::error!(%error, "a table that changed cannot be read");
             Refusal::ENGINE_BROKE_OFF

@@ -2,6 +2,7 @@
 
 use super::cost::Charge;
 use crate::server::{Response, json_response};
+use bytes::Bytes;
 use dynashard_sim::partition::{LimitHit, Throughput};
 use http::header::CONTENT_TYPE;
 use http::{HeaderName, HeaderValue, StatusCode};
@@ -108,14 +109,19 @@ impl Refusal {
     }
 
     pub(super) fn response(&self) -> Response {
-        let body = serde_json::to_vec(&Body::of(self)).unwrap_or_default();
-        let checksum = HeaderValue::from(crc32fast::hash(&body));
-        let mut response = json_response(self.status, body);
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-amz-json-1.0"));
-        headers.insert(CHECKSUM, checksum);
-        response
+        answer(self.status, serde_json::to_vec(&Body::of(self)).unwrap_or_default())
     }
+}
+
+/// An answer of the front's own, with the headers that DynamoDB's have.
+pub(super) fn answer(status: StatusCode, body: impl Into<Bytes>) -> Response {
+    let body = body.into();
+    let checksum = HeaderValue::from(crc32fast::hash(&body));
+    let mut response = json_response(status, body);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-amz-json-1.0"));
+    headers.insert(CHECKSUM, checksum);
+    response
 }
 
 /// The checksum of a body, which clients compare.

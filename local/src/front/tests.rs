@@ -134,6 +134,7 @@ const SIGNATURE: &str = "AWS4-HMAC-SHA256 Credential=k/20261120/us-east-1/dynamo
 fn table(name: &str) -> Table {
     Table {
         name: name.to_owned(),
+        insights: None,
         create_request: json!({
             "TableName": name,
             "BillingMode": "PAY_PER_REQUEST",

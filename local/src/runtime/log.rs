@@ -1,6 +1,7 @@
 //! What the processes print: passed on to stderr line by line, with the last of it kept for the
 //! caller who asks.
 
+use crate::cloudwatch::EmbeddedMetrics;
 use std::collections::VecDeque;
 use std::io::Write;
 use std::sync::{Mutex, PoisonError};
@@ -39,15 +40,20 @@ impl Log {
         });
     }
 
-    /// Passes every line of `stream` on, until it ends.
-    pub(super) async fn follow(&self, stream: impl AsyncRead + Unpin) {
+    /// Passes every line of `stream` on, until it ends; the metrics in it go to `metrics`.
+    pub(super) async fn follow(&self, stream: impl AsyncRead + Unpin, metrics: &EmbeddedMetrics) {
         let mut reader = BufReader::new(stream);
         let mut line = Vec::new();
         loop {
             line.clear();
             match reader.read_until(b'\n', &mut line).await {
                 Ok(0) => return,
-                Ok(_) => self.line(String::from_utf8_lossy(&line).trim_end()),
+                Ok(_) => {
+                    let line = String::from_utf8_lossy(&line);
+                    let line = line.trim_end();
+                    metrics.read(&self.function, line);
+                    self.line(line);
+                }
                 Err(error) => {
                     tracing::warn!(function = self.function, %error, "the log was cut off");
                     return;
@@ -77,13 +83,36 @@ const MAX_TAIL: usize = 4 << 10;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::manual::ManualClock;
+    use crate::cloudwatch::MetricStore;
+    use std::sync::Arc;
+    use std::time::SystemTime;
+
+    fn metrics() -> (EmbeddedMetrics, Arc<MetricStore>) {
+        let store = Arc::new(MetricStore::default());
+        let clock = ManualClock::at(SystemTime::UNIX_EPOCH);
+        (EmbeddedMetrics::new(Arc::clone(&store), clock), store)
+    }
+
+    #[tokio::test]
+    async fn a_metric_among_the_lines_is_put_and_stays_a_line() {
+        let log = Log::new("Function");
+        let (metrics, store) = metrics();
+        let metric = r#"{"_aws":{"Timestamp":7,"CloudWatchMetrics":[{"Namespace":"Test","Dimensions":[[]],"Metrics":[{"Name":"Sold"}]}]},"Sold":3}"#;
+        let lines = format!("before\n{metric}\nafter\n");
+        log.follow(lines.as_bytes(), &metrics).await;
+        let listed: Vec<_> = store.list(0).into_iter().map(|metric| metric.name).collect();
+        assert_eq!(listed, ["Sold"]);
+        assert_eq!(log.tail(), lines.as_bytes());
+    }
 
     #[tokio::test]
     async fn the_tail_holds_the_newest_4_kilobytes_of_one_invocation() {
         let log = Log::new("Function");
-        log.follow(&b"before\n"[..]).await;
+        let (metrics, _) = metrics();
+        log.follow(&b"before\n"[..], &metrics).await;
         log.clear_tail();
-        log.follow(&b"first\nnot valid: \xff\nwithout an end"[..]).await;
+        log.follow(&b"first\nnot valid: \xff\nwithout an end"[..], &metrics).await;
         let tail = String::from_utf8(log.tail()).expect("text");
         assert_eq!(tail, "first\nnot valid: \u{fffd}\nwithout an end\n");
         log.note(&"x".repeat(5000));

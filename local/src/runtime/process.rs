@@ -1,6 +1,7 @@
 //! The processes that execution environments are: how one is launched, watched and ended.
 
 use super::log::Log;
+use crate::cloudwatch::EmbeddedMetrics;
 use crate::template::{Function, REGION};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -76,6 +77,10 @@ pub(crate) struct Bootstraps {
     pub(crate) runtime_api: SocketAddr,
     /// The endpoint that the AWS SDK takes for DynamoDB, as a URL.
     pub(crate) dynamodb: String,
+    /// The one that it takes for `CloudWatch`.
+    pub(crate) cloudwatch: String,
+    /// Where the metrics go that the functions log.
+    pub(crate) metrics: EmbeddedMetrics,
 }
 
 impl Launch for Bootstraps {
@@ -102,11 +107,12 @@ impl Launch for Bootstraps {
             .spawn()?;
         let mut logs = JoinSet::new();
         if let Some(stdout) = child.stdout.take() {
-            let log = Arc::clone(&log);
-            logs.spawn(async move { log.follow(stdout).await });
+            let (log, metrics) = (Arc::clone(&log), self.metrics.clone());
+            logs.spawn(async move { log.follow(stdout, &metrics).await });
         }
         if let Some(stderr) = child.stderr.take() {
-            logs.spawn(async move { log.follow(stderr).await });
+            let metrics = self.metrics.clone();
+            logs.spawn(async move { log.follow(stderr, &metrics).await });
         }
         let pid = child.id().unwrap_or_default();
         Ok(Box::new(ChildProcess { pid, child, logs }))
@@ -134,6 +140,7 @@ impl Bootstraps {
             ("AWS_ACCESS_KEY_ID", "local".to_owned()),
             ("AWS_SECRET_ACCESS_KEY", "local".to_owned()),
             ("AWS_EC2_METADATA_DISABLED", "true".to_owned()),
+            ("AWS_ENDPOINT_URL_CLOUDWATCH", self.cloudwatch.clone()),
             ("AWS_ENDPOINT_URL_DYNAMODB", self.dynamodb.clone()),
             ("TZ", ":UTC".to_owned()),
             ("_HANDLER", "bootstrap".to_owned()),

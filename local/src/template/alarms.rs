@@ -3,11 +3,10 @@
 use super::intrinsics::Scope;
 use super::yaml::{Node, Problem};
 use super::{FUNCTION, Resource, function_arn};
-use crate::cloudwatch::MetricId;
 use crate::cloudwatch::alarms::{
     Actions, ArnPattern, Comparison, Definition, MissingData, Permission, Query, Schedule,
-    Statistic,
 };
+use crate::cloudwatch::{MetricId, Statistic};
 use std::collections::BTreeMap;
 
 /// Reads an `AWS::CloudWatch::Alarm`. The ranges are those of `PutMetricAlarm`.

@@ -17,6 +17,7 @@ pub(crate) use events::{RetryPolicy, Route, Schedule, Scheduler, StartingPositio
 
 use crate::StartError;
 use crate::cloudwatch::alarms::{Definition, Permission};
+use crate::front::InsightsMode;
 use events::FunctionEvents;
 use intrinsics::Scope;
 use parameters::Parameter;
@@ -201,11 +202,14 @@ pub(crate) struct Table {
     pub(crate) name: String,
     /// The body of the `CreateTable` request that makes it.
     pub(crate) create_request: serde_json::Value,
+    /// Which keys Contributor Insights report; `None` where they are not enabled.
+    pub(crate) insights: Option<InsightsMode>,
 }
 
 impl Table {
     fn read(resource: &Resource) -> Result<Self, Problem> {
         let mut request = json!({ "TableName": resource.id });
+        let mut insights = None;
         for (name, node) in resource.properties.entries(&resource.what)? {
             match name.as_str() {
                 "AttributeDefinitions"
@@ -221,21 +225,39 @@ impl Table {
                     // CreateTable wants it said, where CloudFormation takes it from the view type.
                     request[name]["StreamEnabled"] = true.into();
                 }
-                "ContributorInsightsSpecification"
-                | "DeletionProtectionEnabled"
+                "ContributorInsightsSpecification" => insights = insights_mode(node)?,
+                "DeletionProtectionEnabled"
                 | "PointInTimeRecoverySpecification"
                 | "SSESpecification"
                 | "Tags" => {}
                 _ => return Err(resource.unknown_property(name, node)),
             }
         }
-        Ok(Self { name: resource.id.clone(), create_request: request })
+        Ok(Self { name: resource.id.clone(), create_request: request, insights })
     }
 
     /// Whether its changes can be read as a stream.
     fn has_stream(&self) -> bool {
         self.create_request.get("StreamSpecification").is_some()
     }
+}
+
+/// CloudFormation enables every key where no mode is named, as DynamoDB does.
+fn insights_mode(specification: &Node) -> Result<Option<InsightsMode>, Problem> {
+    const WHAT: &str = "ContributorInsightsSpecification";
+    specification.only(WHAT, &["Enabled", "Mode"])?;
+    let mode =
+        specification.get("Mode").map_or(Ok(InsightsMode::AccessedAndThrottledKeys), |node| {
+            let name = node.as_text("Mode")?;
+            InsightsMode::parse(name).ok_or_else(|| {
+                let text = format!(
+                    "Mode of {WHAT} is ACCESSED_AND_THROTTLED_KEYS or THROTTLED_KEYS, not {name}"
+                );
+                Problem::at(node.line, text)
+            })
+        })?;
+    let is_enabled = specification.require("Enabled", WHAT)?.as_bool("Enabled")?;
+    Ok(is_enabled.then_some(mode))
 }
 
 /// A function of the template.

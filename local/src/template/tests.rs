@@ -1,3 +1,5 @@
+mod alarms;
+
 use super::*;
 
 /// The template that is deployed.

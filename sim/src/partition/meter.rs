@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use super::bucket::Bucket;
 use super::tally::Tally;
-use super::{Kind, Throughput};
+use super::{Kind, Partitions, Throughput};
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Table {
@@ -22,6 +22,8 @@ impl Table {
 pub(super) struct Meter {
     reads: Side,
     writes: Side,
+    /// What it was set to, by the second since which it holds.
+    throughputs: BTreeMap<u64, Throughput>,
 }
 
 /// Those of one kind.
@@ -55,6 +57,7 @@ impl Meter {
         throughput: Throughput,
         burst_secs: u32,
     ) {
+        self.note_throughput(now.as_secs(), throughput);
         let (rcu, wcu) = match throughput {
             Throughput::OnDemand => (None, None),
             Throughput::Provisioned { rcu, wcu } => (Some(rcu), Some(wcu)),
@@ -65,6 +68,20 @@ impl Meter {
                 Some(bucket) => bucket.at(now).with_rate(units_per_sec, burst_secs),
                 None => Bucket::full(now, units_per_sec, 1).with_rate(units_per_sec, burst_secs),
             });
+        }
+    }
+
+    /// What it was set to at the end of a second; `None` before it was there.
+    pub(super) fn throughput(&self, second: u64) -> Option<Throughput> {
+        self.throughputs.range(..=second).next_back().map(|(_, throughput)| *throughput)
+    }
+
+    /// Keeps what counts can be asked about, which begins with one that is older.
+    fn note_throughput(&mut self, second: u64, throughput: Throughput) {
+        self.throughputs.insert(second, throughput);
+        let first = second.saturating_sub(Partitions::COUNT_HISTORY_SECS);
+        if let Some((since, _)) = self.throughputs.range(..=first).next_back() {
+            self.throughputs = self.throughputs.split_off(&{ *since });
         }
     }
 

@@ -292,6 +292,21 @@ impl Partitions {
         }
     }
 
+    /// Every table, each followed by its global secondary indexes.
+    pub fn resources(&self) -> impl Iterator<Item = Resource<'_>> {
+        self.tables.iter().flat_map(|(name, table)| {
+            let indexes = table.indexes.keys();
+            let indexes = indexes.map(|index| Resource::index(name.as_str(), index.as_str()));
+            std::iter::once(Resource::table(name.as_str())).chain(indexes)
+        })
+    }
+
+    /// The capacity mode at the end of this second, as far back as counts are kept; `None` where the
+    /// table or index was not there yet.
+    pub fn throughput(&self, resource: Resource<'_>, second: u64) -> Option<Throughput> {
+        self.meter(resource)?.throughput(second)
+    }
+
     /// What was consumed and throttled in these whole seconds.
     pub fn counts(&self, resource: Resource<'_>, kind: Kind, seconds: Range<u64>) -> Counts {
         self.per_second(resource, kind, seconds).map(|(_, counts)| counts).sum()

@@ -1,7 +1,7 @@
 //! What an alarm is: its metric, when a value breaches, and whom it calls.
 
 use crate::cloudwatch::{
-    AlarmState, MetricId, MetricQuery, MetricStat, QuerySource, StatisticSet, Watched,
+    AlarmState, MetricId, MetricQuery, MetricStat, QuerySource, Statistic, Watched,
 };
 use crate::template::{ACCOUNT_ID, REGION};
 
@@ -91,42 +91,6 @@ impl Schedule {
 pub(crate) struct Query {
     pub(crate) id: String,
     pub(crate) label: Option<String>,
-}
-
-/// What is made of the values of a period.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Statistic {
-    Average,
-    Maximum,
-    Minimum,
-    SampleCount,
-    Sum,
-}
-
-impl Statistic {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Average, Self::Maximum, Self::Minimum, Self::SampleCount, Self::Sum];
-
-    /// As it stands in templates and events.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Average => "Average",
-            Self::Maximum => "Maximum",
-            Self::Minimum => "Minimum",
-            Self::SampleCount => "SampleCount",
-            Self::Sum => "Sum",
-        }
-    }
-
-    pub(super) fn of(self, values: &StatisticSet) -> f64 {
-        match self {
-            Self::Average => values.sum / values.sample_count,
-            Self::Maximum => values.maximum,
-            Self::Minimum => values.minimum,
-            Self::SampleCount => values.sample_count,
-            Self::Sum => values.sum,
-        }
-    }
 }
 
 /// How a breaching value stands to the threshold.

@@ -12,9 +12,7 @@ mod reason;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use definition::{
-    Actions, Comparison, Definition, MissingData, Query, Schedule, Statistic,
-};
+pub(crate) use definition::{Actions, Comparison, Definition, MissingData, Query, Schedule};
 pub(crate) use permission::{ArnPattern, Permission};
 
 use super::{AlarmDescription, AlarmRegistry, AlarmState, MetricSource, UnknownAlarm};

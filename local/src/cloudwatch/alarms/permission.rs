@@ -20,7 +20,7 @@ pub(super) const ALARMS: &str = "lambda.alarms.cloudwatch.amazonaws.com";
 
 impl Permission {
     /// Whether the alarm of that ARN may invoke the function.
-    pub(super) fn lets(&self, alarm_arn: &str, function: &str) -> bool {
+    pub(crate) fn lets(&self, alarm_arn: &str, function: &str) -> bool {
         self.function == function
             && [ALARMS, "*"].contains(&self.principal.as_str())
             && self.source_account.as_ref().is_none_or(|account| account == ACCOUNT_ID)

@@ -142,8 +142,8 @@ fn a_datapoint_is_the_statistic_of_its_whole_period_and_of_no_other_second() {
     assert_eq!(value(Statistic::Sum).sample_count, 3.0);
     assert_eq!(
         Statistic::ALL.map(|statistic| value(statistic).value),
-        [3.0, 5.0, 1.0, 3.0, 9.0],
-        "the average, maximum, minimum, sample count and sum"
+        [3.0, 3.0, 9.0, 1.0, 5.0],
+        "the sample count, average, sum, minimum and maximum"
     );
 }
 

@@ -5,7 +5,7 @@ mod reasons;
 mod transitions;
 
 use super::*;
-use crate::cloudwatch::{MetricId, StatisticSet};
+use crate::cloudwatch::{MetricId, Statistic, StatisticSet};
 use std::ops::Range;
 
 /// One metric, whose values stand at seconds.
@@ -22,17 +22,8 @@ impl MetricSource for Recorded {
     fn statistics(&self, metric: &MetricId, seconds: Range<u64>) -> Option<StatisticSet> {
         assert_eq!(*metric, throttles());
         let recorded = self.0.lock().expect("no panic");
-        let values: Vec<_> = recorded.range(seconds).flat_map(|(_, values)| values).collect();
-        values.first()?;
-        let fold = |pick: fn(f64, f64) -> f64, start| {
-            values.iter().fold(start, |so_far, value| pick(so_far, **value))
-        };
-        Some(StatisticSet {
-            sample_count: values.iter().map(|_| 1.0).sum(),
-            sum: values.iter().copied().sum(),
-            minimum: fold(f64::min, f64::INFINITY),
-            maximum: fold(f64::max, f64::NEG_INFINITY),
-        })
+        let values = recorded.range(seconds).flat_map(|(_, values)| values);
+        StatisticSet::merge_all(values.map(|value| StatisticSet::of(*value, 1.0)))
     }
 }
 

@@ -1,0 +1,104 @@
+use http::StatusCode;
+
+/// An error that a client is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in super::super) struct ApiError {
+    pub(in super::super) fault: Fault,
+    pub(in super::super) message: String,
+}
+
+/// The kinds of errors (`CloudWatch` API: "Errors" of the operations, and "Common Errors").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Fault {
+    InvalidFormat,
+    InvalidNextToken,
+    InvalidParameterCombination,
+    InvalidParameterValue,
+    LimitExceeded,
+    MissingParameter,
+    RequestTooLarge,
+    /// An alarm.
+    ResourceNotFound,
+    /// An insight rule.
+    RuleNotFound,
+    Serialization,
+    UnknownOperation,
+    Validation,
+}
+
+impl Fault {
+    /// What the query protocol calls it.
+    pub(in super::super) const fn code(self) -> &'static str {
+        match self {
+            Self::InvalidFormat => "InvalidFormat",
+            Self::InvalidNextToken => "InvalidNextToken",
+            Self::InvalidParameterCombination => "InvalidParameterCombination",
+            Self::InvalidParameterValue => "InvalidParameterValue",
+            Self::LimitExceeded => "LimitExceeded",
+            Self::MissingParameter => "MissingParameter",
+            Self::RequestTooLarge => "RequestEntityTooLarge",
+            Self::ResourceNotFound => "ResourceNotFound",
+            Self::RuleNotFound => "ResourceNotFoundException",
+            Self::Serialization => "MalformedInput",
+            Self::UnknownOperation => "InvalidAction",
+            Self::Validation => "ValidationError",
+        }
+    }
+
+    /// What the other protocols call it.
+    pub(in super::super) const fn shape(self) -> &'static str {
+        match self {
+            Self::InvalidFormat => "InvalidFormatFault",
+            Self::InvalidNextToken => "InvalidNextToken",
+            Self::InvalidParameterCombination => "InvalidParameterCombinationException",
+            Self::InvalidParameterValue => "InvalidParameterValueException",
+            Self::LimitExceeded => "LimitExceededFault",
+            Self::MissingParameter => "MissingRequiredParameterException",
+            Self::RequestTooLarge => "RequestEntityTooLargeException",
+            Self::ResourceNotFound => "ResourceNotFound",
+            Self::RuleNotFound => "ResourceNotFoundException",
+            Self::Serialization => "SerializationException",
+            Self::UnknownOperation => "UnknownOperationException",
+            Self::Validation => "ValidationException",
+        }
+    }
+
+    pub(in super::super) const fn status(self) -> StatusCode {
+        match self {
+            Self::RequestTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::ResourceNotFound | Self::RuleNotFound => StatusCode::NOT_FOUND,
+            _ => StatusCode::BAD_REQUEST,
+        }
+    }
+}
+
+impl ApiError {
+    pub(in super::super) fn new(fault: Fault, message: String) -> Self {
+        Self { fault, message }
+    }
+
+    /// A parameter has a value that it may not have.
+    pub(in super::super) fn invalid(parameter: &str, problem: &str) -> Self {
+        Self::new(Fault::InvalidParameterValue, format!("The parameter {parameter} {problem}."))
+    }
+
+    pub(in super::super) fn missing(parameter: &str) -> Self {
+        Self::new(Fault::MissingParameter, format!("The parameter {parameter} is required."))
+    }
+
+    pub(in super::super) fn combination(message: &str) -> Self {
+        Self::new(Fault::InvalidParameterCombination, message.to_owned())
+    }
+
+    pub(in super::super) fn unreadable(problem: &str) -> Self {
+        Self::new(Fault::Serialization, problem.to_owned())
+    }
+
+    pub(in super::super) fn no_operation() -> Self {
+        Self::new(Fault::UnknownOperation, "the request names no operation".to_owned())
+    }
+
+    pub(in super::super) fn too_large() -> Self {
+        Self::new(Fault::RequestTooLarge, "a request has at most 1 MB".to_owned())
+    }
+}

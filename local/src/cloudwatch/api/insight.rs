@@ -1,0 +1,151 @@
+//! `GetInsightRuleReport` and `DescribeInsightRules`.
+
+use super::super::insights::{self, Period, ReportOrder, ReportRequest};
+use super::super::wire::{Document, Members, structure};
+use super::{ApiError, Fault, first_of_page, page, page_size};
+use crate::front::{InsightRule, Observed, RuleKeys};
+use serde_json::json;
+
+/// The most contributors that may be asked for.
+const MAX_CONTRIBUTORS: usize = 100;
+/// As many are answered where nothing is said.
+const DEFAULT_CONTRIBUTORS: u64 = 10;
+/// The most rules of a page.
+const MAX_RULES: usize = 500;
+
+pub(super) fn report(observed: &Observed, input: &Members<'_>) -> Result<Document, ApiError> {
+    let name = input.require("RuleName", Members::text)?;
+    let start = input.require("StartTime", Members::timestamp)?.as_secs();
+    let end = input.require("EndTime", Members::timestamp)?.as_secs();
+    if start >= end {
+        return Err(ApiError::invalid("StartTime", "must be less than EndTime"));
+    }
+    let period_secs = input.require("Period", Members::whole)?;
+    if period_secs == 0 || !period_secs.is_multiple_of(60) {
+        return Err(ApiError::invalid("Period", "must be a multiple of 60"));
+    }
+    let wanted = input.whole("MaxContributorCount")?.unwrap_or(DEFAULT_CONTRIBUTORS);
+    let max_contributors = usize::try_from(wanted).ok();
+    let max_contributors = max_contributors
+        .filter(|count| (1..=MAX_CONTRIBUTORS).contains(count))
+        .ok_or_else(|| {
+            let problem = format!("must be 1 to {MAX_CONTRIBUTORS}");
+            ApiError::invalid("MaxContributorCount", &problem)
+        })?;
+    let order = match input.text("OrderBy")? {
+        None | Some("Sum") => ReportOrder::Sum,
+        Some("Maximum") => ReportOrder::Maximum,
+        Some(_) => return Err(ApiError::invalid("OrderBy", "must be Sum or Maximum")),
+    };
+    let metrics = input.texts("Metrics")?;
+    let metrics: Vec<_> = metrics
+        .into_iter()
+        .map(|name| {
+            METRICS.iter().find(|metric| metric.name == name).ok_or_else(|| {
+                let names: Vec<_> = METRICS.iter().map(|metric| metric.name).collect();
+                ApiError::invalid("Metrics", &format!("must be of {}", names.join(", ")))
+            })
+        })
+        .collect::<Result<_, _>>()?;
+    let rules = observed.insights().rules();
+    let rule = rules.iter().find(|rule| rule.name == name).ok_or_else(|| {
+        ApiError::new(Fault::RuleNotFound, format!("There is no insight rule {name}."))
+    })?;
+    let request = ReportRequest { seconds: start..end, period_secs, max_contributors, order };
+    Ok(report_document(rule, &insights::report(observed, rule, &request), &metrics))
+}
+
+pub(super) fn describe(observed: &Observed, input: &Members<'_>) -> Result<Document, ApiError> {
+    let size = page_size(input, "MaxResults", MAX_RULES)?;
+    let (rules, next) = page(observed.insights().rules(), first_of_page(input)?, size);
+    let rules = rules.iter().map(|rule| {
+        structure([
+            ("Name", (&rule.name).into()),
+            ("State", "ENABLED".into()),
+            ("Schema", r#"{"Name":"CloudWatchLogRule","Version":1}"#.into()),
+            ("Definition", definition(rule).into()),
+            ("ManagedRule", true.into()),
+        ])
+    });
+    Ok(structure([("InsightRules", rules.collect()), ("NextToken", next)]))
+}
+
+/// What a report may tell of each period beside its contributors.
+struct ReportMetric {
+    name: &'static str,
+    of: fn(&Period) -> f64,
+}
+
+#[expect(clippy::cast_precision_loss, reason = "nobody counts to 2^53 within half an hour")]
+const METRICS: [ReportMetric; 7] = [
+    ReportMetric { name: "UniqueContributors", of: |period| period.values.len() as f64 },
+    ReportMetric { name: "MaxContributorValue", of: |period| period.maximum() as f64 },
+    ReportMetric { name: "SampleCount", of: |period| period.sum() as f64 },
+    ReportMetric { name: "Sum", of: |period| period.sum() as f64 },
+    ReportMetric { name: "Minimum", of: |period| period.minimum() as f64 },
+    ReportMetric { name: "Maximum", of: |period| period.maximum() as f64 },
+    ReportMetric {
+        name: "Average",
+        of: |period| period.sum() as f64 / period.values.len().max(1) as f64,
+    },
+];
+
+#[expect(clippy::cast_precision_loss, reason = "nobody counts to 2^53 within half an hour")]
+fn report_document(
+    rule: &InsightRule,
+    report: &insights::Report,
+    metrics: &[&ReportMetric],
+) -> Document {
+    let contributors = report.contributors.iter().map(|contributor| {
+        let datapoints = contributor.datapoints.iter().map(|(start, value)| {
+            structure([
+                ("Timestamp", Document::second(*start)),
+                ("ApproximateValue", (*value as f64).into()),
+            ])
+        });
+        structure([
+            ("Keys", Document::list(&contributor.keys)),
+            ("ApproximateAggregateValue", (contributor.aggregate as f64).into()),
+            ("Datapoints", datapoints.collect()),
+        ])
+    });
+    let datapoints = report.periods.iter().map(|(start, period)| {
+        let mut members = vec![("Timestamp".to_owned(), Document::second(*start))];
+        members.extend(
+            metrics
+                .iter()
+                .map(|metric| (metric.name.to_owned(), Document::Number((metric.of)(period)))),
+        );
+        Document::Structure(members)
+    });
+    let datapoints = if metrics.is_empty() { Vec::new() } else { datapoints.collect() };
+    structure([
+        ("KeyLabels", Document::list(&rule.key_labels)),
+        ("AggregationStatistic", "SUM".into()),
+        ("AggregateValue", (report.aggregate as f64).into()),
+        (
+            "ApproximateUniqueCount",
+            u64::try_from(report.unique_contributors).unwrap_or(u64::MAX).into(),
+        ),
+        ("Contributors", contributors.collect()),
+        ("MetricDatapoints", Document::List(datapoints)),
+    ])
+}
+
+/// The rule in words of its own schema. AWS does not show the one of a managed rule.
+fn definition(rule: &InsightRule) -> String {
+    let resource = match &rule.index {
+        Some(index) => format!("table/{}/index/{index}", rule.table),
+        None => format!("table/{}", rule.table),
+    };
+    let counts = match rule.keys {
+        RuleKeys::PartitionKeys => "the most throttled partition keys",
+        RuleKeys::Items => "the most throttled items",
+    };
+    json!({
+        "Resource": resource,
+        "Contribution": { "Keys": rule.key_labels, "Of": counts },
+        "AggregateOn": "Count",
+    })
+    .to_string()
+}

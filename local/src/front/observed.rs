@@ -1,0 +1,104 @@
+//! What `CloudWatch` sees of DynamoDB.
+
+use super::insights::Insights;
+use super::meter::Meter;
+use dynashard_sim::partition::Partitions;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What is counted and set of the tables. It may outlive the front, since it holds on to nothing
+/// that the engine waits for.
+#[derive(Clone, Debug)]
+pub(crate) struct Observed {
+    pub(super) meter: Arc<Meter>,
+    pub(super) requests: Arc<ThrottledRequests>,
+    pub(super) insights: Arc<Insights>,
+}
+
+impl Observed {
+    /// Lets the partitions be looked at. Requests wait meanwhile.
+    pub(crate) fn partitions<T>(&self, look: impl FnOnce(&Partitions) -> T) -> T {
+        self.meter.with(|partitions| look(partitions))
+    }
+
+    pub(crate) fn throttled_requests(&self) -> &ThrottledRequests {
+        &self.requests
+    }
+
+    pub(crate) fn insights(&self) -> &Insights {
+        &self.insights
+    }
+}
+
+#[cfg(test)]
+impl Observed {
+    /// Of no tables yet.
+    pub(crate) fn of(limits: dynashard_sim::partition::Limits) -> Self {
+        Self {
+            meter: Arc::new(Meter::new(limits)),
+            requests: Arc::default(),
+            insights: Arc::default(),
+        }
+    }
+
+    /// Lets the partitions be changed as requests would.
+    pub(crate) fn change_partitions<T>(&self, change: impl FnOnce(&mut Partitions) -> T) -> T {
+        self.meter.with(change)
+    }
+
+    /// Counts a request that was throttled as a whole.
+    pub(crate) fn throttle_request(&self, tables: &[&str], operation: &str, second: u64) {
+        let tables = tables.iter().map(|table| (*table).to_owned()).collect();
+        self.requests.count(&tables, operation, second);
+    }
+}
+
+/// The requests that were refused as a whole because of a limit, by table, operation and second: of
+/// a batch, only one of which nothing was admitted (Developer Guide: "DynamoDB metrics and
+/// dimensions", `ThrottledRequests`). The partitions count demands, and cannot tell requests.
+///
+/// Counts are kept as long as theirs. Only operations that have a cost can be throttled, and only
+/// for tables that there are, so the number of entries is bounded too.
+#[derive(Debug, Default)]
+pub(crate) struct ThrottledRequests {
+    seconds: Mutex<BTreeMap<(String, String), BTreeMap<u64, u64>>>,
+}
+
+impl ThrottledRequests {
+    /// How many there were in these epoch seconds, in each second that had any.
+    pub(crate) fn per_second(
+        &self,
+        table: &str,
+        operation: &str,
+        seconds: Range<u64>,
+    ) -> Vec<(u64, u64)> {
+        let counts = self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
+        let counts = counts.get(&(table.to_owned(), operation.to_owned()));
+        let range = seconds.start..seconds.end.max(seconds.start);
+        counts
+            .into_iter()
+            .flat_map(|counts| counts.range(range.clone()))
+            .map(|(second, count)| (*second, *count))
+            .collect()
+    }
+
+    /// The tables and operations of which a request was throttled since `second`.
+    pub(crate) fn since(&self, second: u64) -> Vec<(String, String)> {
+        let counts = self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
+        let recent = counts.iter().filter(|(_, counts)| counts.range(second..).next().is_some());
+        recent.map(|(key, _)| key.clone()).collect()
+    }
+
+    pub(super) fn count(&self, tables: &BTreeSet<String>, operation: &str, second: u64) {
+        let mut counts = self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
+        for table in tables {
+            let own = counts.entry((table.clone(), operation.to_owned())).or_default();
+            *own.entry(second).or_default() += 1;
+            let first = second.saturating_sub(Partitions::COUNT_HISTORY_SECS);
+            if own.first_key_value().is_some_and(|(oldest, _)| *oldest < first) {
+                *own = own.split_off(&first);
+            }
+        }
+    }
+}
