@@ -65,6 +65,11 @@ fn an_alarm_has_the_defaults_of_cloudwatch() {
     assert_eq!((alarm.evaluation_periods, alarm.datapoints_to_alarm), (3, None));
     assert_eq!((alarm.comparison, alarm.threshold), (Comparison::Less, -0.5));
     assert_eq!((alarm.missing_data, alarm.actions_enabled), (None, true));
+    let days = format!("{METRIC}\n{REST}").replace("300", "86400");
+    assert_eq!(
+        load(&with_alarm(&days)).expect("a template").alarms[0].schedule.period_secs,
+        86_400
+    );
 }
 
 #[test]
@@ -105,7 +110,6 @@ fn alarms_that_would_not_be_carried_out_are_named_with_their_line() {
         (METRIC.to_owned(), "has no EvaluationPeriods"),
         (format!("{METRIC}\n{REST}").replace("300", "45"), "t.yaml:13: Period of A"),
         (format!("{METRIC}\n{REST}").replace("300", "0"), "10, 20, 30 or a multiple of 60"),
-        (format!("{METRIC}\n{REST}").replace("300", "86400"), "and no error"),
         (format!("{METRIC}\n{REST}").replace("Average", "p99"), "not p99 of A"),
         (format!("{METRIC}\n{REST}").replace("LessThan", "Outside"), "not OutsideThreshold of A"),
         (format!("{METRIC}\n{REST}").replace("-0.5", "much"), "must be a number"),
@@ -124,10 +128,7 @@ fn alarms_that_would_not_be_carried_out_are_named_with_their_line() {
         (query(&format!("{{ Id: a, ReturnData: false, MetricStat: {stat} }}")), "must return data"),
         (query("{ Id: a, MetricStat: { Unit: Count } }"), "does not know the property Unit"),
     ] {
-        let error = match load(&with_alarm(&properties)) {
-            Ok(_) => "and no error".to_owned(),
-            Err(error) => error.to_string(),
-        };
+        let error = problem(&with_alarm(&properties));
         assert!(error.contains(expected), "{properties}: {error}");
     }
 }
