@@ -4,7 +4,8 @@ use super::intrinsics::Scope;
 use super::yaml::{Node, Problem};
 use super::{FUNCTION, Resource, function_arn};
 use crate::cloudwatch::alarms::{
-    Actions, ArnPattern, Comparison, Definition, MissingData, Permission, Query, Schedule,
+    Actions, ArnPattern, Comparison, Definition, Formula, MissingData, Permission, Queries, Query,
+    Schedule, Source, Stat, Subject,
 };
 use crate::cloudwatch::{MetricId, Statistic};
 use std::collections::BTreeMap;
@@ -39,10 +40,8 @@ pub(super) fn alarm(resource: &Resource, scope: &Scope<'_>) -> Result<Definition
     Ok(Definition {
         name: text(properties, "AlarmName", what)?.unwrap_or_else(|| resource.id.clone()),
         description: text(properties, "AlarmDescription", what)?,
-        metric: watched.metric,
-        statistic: watched.statistic,
+        subject: watched.subject,
         schedule: Schedule::of_period(watched.period_secs),
-        query: watched.query,
         evaluation_periods,
         datapoints_to_alarm,
         comparison: choice(
@@ -131,63 +130,82 @@ const PROPERTIES: [&str; 18] = [
 
 const DAY_SECS: u64 = 86_400;
 
-/// What an alarm says of the metric that it watches.
+/// What an alarm says of what it watches.
 struct Watched {
-    metric: MetricId,
-    statistic: Statistic,
+    subject: Subject,
     period_secs: u64,
-    query: Option<Query>,
 }
 
 impl Watched {
     fn read(properties: &Node, what: &str) -> Result<Self, Problem> {
-        let own = ["Dimensions", "MetricName", "Namespace", "Period", "Statistic"];
         let Some(metrics) = properties.get("Metrics") else {
+            let statistic = statistic(properties.require("Statistic", what)?, "Statistic", what)?;
             return Ok(Self {
-                metric: metric(properties, what)?,
-                statistic: statistic(properties.require("Statistic", what)?, "Statistic", what)?,
+                subject: Subject::Metric(Stat { metric: metric(properties, what)?, statistic }),
                 period_secs: period(properties.require("Period", what)?, what)?,
-                query: None,
             });
         };
+        let own = ["Dimensions", "MetricName", "Namespace", "Period", "Statistic"];
         if let Some(name) = own.iter().find(|name| properties.get(name).is_some()) {
             let text = format!("{what} has Metrics, which take the place of its {name}");
             return Err(Problem::at(metrics.line, text));
         }
-        let queries = metrics.items(&format!("Metrics of {what}"))?;
         let what = &format!("Metrics of {what}");
-        if let Some(node) = queries.iter().find_map(|query| query.get("Expression")) {
-            let text = format!(
-                "the local stack evaluates no expressions: {what} must be one query with a \
-                 MetricStat"
-            );
-            return Err(Problem::at(node.line, text));
+        let mut periods = BTreeMap::new();
+        let queries = metrics.items(what)?.iter();
+        let queries = queries.map(|node| query(node, what, &mut periods));
+        let queries = Queries::new(queries.collect::<Result<_, _>>()?)
+            .map_err(|problem| Problem::at(metrics.line, format!("{what}: {problem}")))?;
+        let mut periods = periods.into_iter();
+        match (periods.next(), periods.next()) {
+            (Some((period_secs, _)), None) => {
+                Ok(Self { subject: Subject::Queries(queries), period_secs })
+            }
+            (Some(_), Some((_, line))) => {
+                Err(Problem::at(line, format!("{what} must all have the same Period")))
+            }
+            (None, _) => Err(Problem::at(
+                metrics.line,
+                format!("{what} must have a query with a MetricStat"),
+            )),
         }
-        let [query] = queries else {
-            let text = format!("the local stack evaluates one metric: {what} must be one query");
-            return Err(Problem::at(metrics.line, text));
-        };
-        query.only(what, &["Id", "Label", "MetricStat", "ReturnData"])?;
-        if let Some(node) = query.get("ReturnData")
-            && !node.as_bool(&format!("ReturnData of {what}"))?
-        {
-            let text = format!("one query of {what} must return data");
-            return Err(Problem::at(node.line, text));
-        }
-        let stat = query.require("MetricStat", what)?;
-        stat.only(what, &["Metric", "Period", "Stat"])?;
-        let named = stat.require("Metric", what)?;
-        named.only(what, &["Dimensions", "MetricName", "Namespace"])?;
-        Ok(Self {
-            metric: metric(named, what)?,
-            statistic: statistic(stat.require("Stat", what)?, "Stat", what)?,
-            period_secs: period(stat.require("Period", what)?, what)?,
-            query: Some(Query {
-                id: query.require("Id", what)?.as_text(&format!("Id of {what}"))?.to_owned(),
-                label: text(query, "Label", what)?,
-            }),
-        })
     }
+}
+
+/// A query of an alarm. Its period and the line of that are added to `periods`.
+fn query(node: &Node, what: &str, periods: &mut BTreeMap<u64, usize>) -> Result<Query, Problem> {
+    node.only(what, &["Expression", "Id", "Label", "MetricStat", "ReturnData"])?;
+    let source = match (node.get("MetricStat"), node.get("Expression")) {
+        (Some(stat), None) => {
+            stat.only(what, &["Metric", "Period", "Stat"])?;
+            let named = stat.require("Metric", what)?;
+            named.only(what, &["Dimensions", "MetricName", "Namespace"])?;
+            let length = stat.require("Period", what)?;
+            periods.insert(period(length, what)?, length.line);
+            let statistic = statistic(stat.require("Stat", what)?, "Stat", what)?;
+            Source::Metric(Stat { metric: metric(named, what)?, statistic })
+        }
+        (None, Some(expression)) => {
+            let text = expression.as_text(&format!("Expression of {what}"))?.to_owned();
+            let formula = Formula::parse(&text).map_err(|problem| {
+                Problem::at(expression.line, format!("Expression of {what}: {problem}"))
+            })?;
+            Source::Expression { text, formula }
+        }
+        _ => {
+            let text = format!("each of {what} has either a MetricStat or an Expression");
+            return Err(Problem::at(node.line, text));
+        }
+    };
+    Ok(Query {
+        id: node.require("Id", what)?.as_text(&format!("Id of {what}"))?.to_owned(),
+        label: text(node, "Label", what)?,
+        return_data: match node.get("ReturnData") {
+            Some(node) => node.as_bool(&format!("ReturnData of {what}"))?,
+            None => true,
+        },
+        source,
+    })
 }
 
 fn metric(node: &Node, what: &str) -> Result<MetricId, Problem> {

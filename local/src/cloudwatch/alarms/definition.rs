@@ -1,8 +1,7 @@
-//! What an alarm is: its metric, when a value breaches, and whom it calls.
+//! What an alarm is: what it watches, when a value breaches, and whom it calls.
 
-use crate::cloudwatch::{
-    AlarmState, MetricId, MetricQuery, MetricStat, QuerySource, Statistic, Watched,
-};
+use super::subject::Subject;
+use crate::cloudwatch::AlarmState;
 use crate::template::{ACCOUNT_ID, REGION};
 
 /// An alarm of the template (`CloudWatch` API: `PutMetricAlarm`).
@@ -10,11 +9,8 @@ use crate::template::{ACCOUNT_ID, REGION};
 pub(crate) struct Definition {
     pub(crate) name: String,
     pub(crate) description: Option<String>,
-    pub(crate) metric: MetricId,
-    pub(crate) statistic: Statistic,
+    pub(crate) subject: Subject,
     pub(crate) schedule: Schedule,
-    /// The query that the metric stands in, where the template has it as one.
-    pub(crate) query: Option<Query>,
     /// How many datapoints are evaluated, N of "M out of N"; at least one.
     pub(crate) evaluation_periods: u32,
     /// How many of them must breach, M of "M out of N"; all without it.
@@ -46,26 +42,9 @@ impl Definition {
     /// say otherwise ("Configuring how `CloudWatch` alarms treat missing data" in `CloudWatch`'s
     /// user guide).
     pub(super) fn treatment(&self) -> MissingData {
-        let is_dynamodb = self.metric.namespace == "AWS/DynamoDB";
-        let default = if is_dynamodb { MissingData::Ignore } else { MissingData::Missing };
+        let ignores = self.subject.is_of("AWS/DynamoDB");
+        let default = if ignores { MissingData::Ignore } else { MissingData::Missing };
         self.missing_data.unwrap_or(default)
-    }
-
-    pub(super) fn watched(&self) -> Watched {
-        let metric = MetricStat {
-            metric: self.metric.clone(),
-            period_secs: self.schedule.period_secs,
-            statistic: self.statistic.as_str().to_owned(),
-        };
-        match &self.query {
-            None => Watched::Metric(metric),
-            Some(query) => Watched::Queries(vec![MetricQuery {
-                id: query.id.clone(),
-                label: query.label.clone(),
-                return_data: true,
-                source: QuerySource::Metric(metric),
-            }]),
-        }
     }
 }
 
@@ -84,13 +63,6 @@ impl Schedule {
     pub(crate) const fn of_period(secs: u64) -> Self {
         Self { period_secs: secs, interval_secs: if secs < 60 { 10 } else { 60 } }
     }
-}
-
-/// The name of the query that a metric stands in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Query {
-    pub(crate) id: String,
-    pub(crate) label: Option<String>,
 }
 
 /// How a breaching value stands to the threshold.

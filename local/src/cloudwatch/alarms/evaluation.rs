@@ -4,6 +4,7 @@
 //! data" in `CloudWatch`'s user guide; the tests hold their tables.
 
 use super::definition::{Definition, MissingData};
+use super::subject::Value;
 use crate::cloudwatch::{AlarmState, MetricSource};
 
 /// What one look at the metric found.
@@ -22,13 +23,6 @@ pub(super) struct Datapoint {
     pub(super) start: u64,
     /// What was measured in it; `None` where nothing was.
     pub(super) value: Option<Value>,
-}
-
-/// A statistic of one period.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Value {
-    pub(super) value: f64,
-    pub(super) sample_count: f64,
 }
 
 /// Evaluates an alarm on the periods that end at `end`, in seconds since the Unix epoch.
@@ -50,12 +44,7 @@ fn retrieve(definition: &Definition, source: &dyn MetricSource, end: u64) -> Vec
         .map_while(|age| end.checked_sub(age * period));
     starts
         .map(|start| {
-            let values = source.statistics(&definition.metric, start..start + period);
-            let values = values.filter(|values| values.sample_count > 0.0);
-            let value = values.map(|values| Value {
-                value: definition.statistic.of(&values),
-                sample_count: values.sample_count,
-            });
+            let value = definition.subject.value(source, &(start..start + period));
             Datapoint { start, value }
         })
         .collect()

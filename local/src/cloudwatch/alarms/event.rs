@@ -4,6 +4,7 @@
 use super::Status;
 use super::definition::Definition;
 use super::reason::timestamp;
+use super::subject::{Source, Stat, Subject};
 use crate::cloudwatch::MetricId;
 use crate::template::{ACCOUNT_ID, REGION};
 use serde::Serialize;
@@ -18,8 +19,27 @@ pub(super) fn of_transition(
     previous: &Status,
     state: &Status,
 ) -> String {
-    let MetricId { namespace, name, dimensions } = &definition.metric;
-    let query = definition.query.as_ref();
+    let period = definition.schedule.period_secs;
+    let metrics = match &definition.subject {
+        Subject::Metric(stat) => vec![Metric {
+            id: metric_id,
+            label: None,
+            source: MetricSource::of_stat(stat, period),
+            return_data: true,
+        }],
+        Subject::Queries(queries) => {
+            let metrics = queries.iter().map(|query| Metric {
+                id: &query.id,
+                label: query.label.as_deref(),
+                source: match &query.source {
+                    Source::Metric(stat) => MetricSource::of_stat(stat, period),
+                    Source::Expression { text, .. } => MetricSource::Expression(text),
+                },
+                return_data: query.return_data,
+            });
+            metrics.collect()
+        }
+    };
     let event = Event {
         source: "aws.cloudwatch",
         alarm_arn: definition.arn(),
@@ -32,16 +52,7 @@ pub(super) fn of_transition(
             previous_state: previous.into(),
             configuration: Configuration {
                 description: definition.description.as_deref(),
-                metrics: [Metric {
-                    id: query.map_or(metric_id, |query| query.id.as_str()),
-                    label: query.and_then(|query| query.label.as_deref()),
-                    metric_stat: MetricStat {
-                        metric: MetricName { namespace, name, dimensions },
-                        period: definition.schedule.period_secs,
-                        stat: definition.statistic.as_str(),
-                    },
-                    return_data: true,
-                }],
+                metrics,
             },
         },
     };
@@ -94,7 +105,7 @@ impl<'a> From<&'a Status> for State<'a> {
 struct Configuration<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<&'a str>,
-    metrics: [Metric<'a>; 1],
+    metrics: Vec<Metric<'a>>,
 }
 
 #[derive(Serialize)]
@@ -103,8 +114,27 @@ struct Metric<'a> {
     id: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     label: Option<&'a str>,
-    metric_stat: MetricStat<'a>,
+    #[serde(flatten)]
+    source: MetricSource<'a>,
     return_data: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+enum MetricSource<'a> {
+    MetricStat(MetricStat<'a>),
+    Expression(&'a str),
+}
+
+impl<'a> MetricSource<'a> {
+    fn of_stat(stat: &'a Stat, period: u64) -> Self {
+        let MetricId { namespace, name, dimensions } = &stat.metric;
+        Self::MetricStat(MetricStat {
+            metric: MetricName { namespace, name, dimensions },
+            period,
+            stat: stat.statistic.as_str(),
+        })
+    }
 }
 
 #[derive(Serialize)]

@@ -7,13 +7,17 @@
 mod definition;
 mod evaluation;
 mod event;
+mod formula;
 mod permission;
 mod reason;
+mod subject;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use definition::{Actions, Comparison, Definition, MissingData, Query, Schedule};
+pub(crate) use definition::{Actions, Comparison, Definition, MissingData, Schedule};
+pub(crate) use formula::Formula;
 pub(crate) use permission::{ArnPattern, Permission};
+pub(crate) use subject::{Queries, Query, Source, Stat, Subject};
 
 use super::{AlarmDescription, AlarmRegistry, AlarmState, MetricSource, UnknownAlarm};
 use crate::clock::{SharedClock, epoch_millis};
@@ -254,7 +258,7 @@ impl Alarm {
             alarm_actions: arns(&definition.actions.alarm),
             ok_actions: arns(&definition.actions.ok),
             insufficient_data_actions: arns(&definition.actions.insufficient_data),
-            watched: definition.watched(),
+            watched: definition.subject.describe(definition.schedule.period_secs),
             evaluation_periods: definition.evaluation_periods,
             datapoints_to_alarm: definition.datapoints_to_alarm,
             threshold: definition.threshold,

@@ -1,8 +1,9 @@
 //! Why an alarm is in its state, in the words and in the JSON of `CloudWatch`.
 
 use super::definition::{Definition, MissingData};
-use super::evaluation::{Datapoint, Evaluation, Value};
-use crate::cloudwatch::AlarmState;
+use super::evaluation::{Datapoint, Evaluation};
+use super::subject::Value;
+use crate::cloudwatch::{AlarmState, Statistic};
 use serde::Serialize;
 use std::time::{Duration, SystemTime};
 use time::OffsetDateTime;
@@ -88,7 +89,7 @@ pub(super) fn data(definition: &Definition, evaluation: &Evaluation, now: System
         version: "1.0",
         query_date: timestamp(now),
         start_date: received().next().map(|oldest| timestamp(at(oldest.start))),
-        statistic: definition.statistic.as_str(),
+        statistic: definition.subject.statistic().map(Statistic::as_str),
         period: definition.schedule.period_secs,
         recent_datapoints: received()
             .filter_map(|datapoint| datapoint.value)
@@ -138,7 +139,9 @@ struct ReasonData {
     /// The beginning of the oldest datapoint; absent where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     start_date: Option<String>,
-    statistic: &'static str,
+    /// Expressions have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    statistic: Option<&'static str>,
     period: u64,
     /// The values that were received, the oldest first.
     recent_datapoints: Vec<f64>,
@@ -161,7 +164,7 @@ impl EvaluatedDatapoint {
     fn new(datapoint: &Datapoint) -> Self {
         Self {
             timestamp: timestamp(at(datapoint.start)),
-            sample_count: datapoint.value.map(|measured| measured.sample_count),
+            sample_count: datapoint.value.and_then(|measured| measured.sample_count),
             value: datapoint.value.map(|measured| measured.value),
         }
     }

@@ -1,8 +1,9 @@
 //! Alarms of templates, and the permissions of their actions.
 
 use super::*;
+use crate::cloudwatch::MetricId;
 use crate::cloudwatch::Statistic;
-use crate::cloudwatch::alarms::{Comparison, MissingData};
+use crate::cloudwatch::alarms::{Comparison, MissingData, Source, Stat, Subject};
 
 #[test]
 fn the_shipped_template_lets_its_throttle_alarm_invoke_the_scale_function() {
@@ -11,13 +12,12 @@ fn the_shipped_template_lets_its_throttle_alarm_invoke_the_scale_function() {
     assert_eq!(alarm.name, "dynashard-write-throttles");
     assert_eq!(template.functions[2].name, "ScaleFunction");
     assert_eq!(template.functions[2].environment["ALARM_NAME"], alarm.name);
-    assert_eq!(alarm.metric.namespace, "AWS/DynamoDB");
-    assert_eq!(alarm.metric.name, "WriteKeyRangeThroughputThrottleEvents");
-    assert_eq!(
-        alarm.metric.dimensions,
-        BTreeMap::from([("TableName".to_owned(), "MainTable".to_owned())])
-    );
-    assert_eq!(alarm.statistic, Statistic::Sum);
+    let metric = MetricId {
+        namespace: "AWS/DynamoDB".to_owned(),
+        name: "WriteKeyRangeThroughputThrottleEvents".to_owned(),
+        dimensions: BTreeMap::from([("TableName".to_owned(), "MainTable".to_owned())]),
+    };
+    assert_eq!(alarm.subject, Subject::Metric(Stat { metric, statistic: Statistic::Sum }));
     assert_eq!((alarm.schedule.period_secs, alarm.schedule.interval_secs), (60, 60));
     assert_eq!((alarm.evaluation_periods, alarm.datapoints_to_alarm), (1, Some(1)));
     assert_eq!((alarm.comparison, alarm.threshold), (Comparison::GreaterOrEqual, 1.0));
@@ -60,7 +60,7 @@ fn an_alarm_has_the_defaults_of_cloudwatch() {
     let [alarm] = &template.alarms[..] else { panic!("one alarm") };
     assert_eq!(alarm.name, "A");
     assert_eq!(alarm.description, None);
-    assert!(alarm.metric.dimensions.is_empty());
+    assert_eq!(alarm.subject, Subject::Metric(orders()));
     assert_eq!((alarm.schedule.period_secs, alarm.schedule.interval_secs), (300, 60));
     assert_eq!((alarm.evaluation_periods, alarm.datapoints_to_alarm), (3, None));
     assert_eq!((alarm.comparison, alarm.threshold), (Comparison::Less, -0.5));
@@ -72,17 +72,30 @@ fn an_alarm_has_the_defaults_of_cloudwatch() {
     );
 }
 
-#[test]
-fn a_metric_may_stand_in_a_query_and_means_the_same() {
-    let stat = "{ Metric: { Namespace: App, MetricName: Orders }, Period: 300, Stat: Average }";
-    let query = format!("Metrics: [{{ Id: m, Label: Orders, MetricStat: {stat} }}]\n{REST}");
-    let [queried] = &load(&with_alarm(&query)).expect("a template").alarms[..] else {
-        panic!("one alarm")
+fn orders() -> Stat {
+    let metric = MetricId {
+        namespace: "App".to_owned(),
+        name: "Orders".to_owned(),
+        dimensions: BTreeMap::new(),
     };
-    let plain = load(&with_alarm(&format!("{METRIC}\n{REST}"))).expect("a template");
-    let query = queried.query.as_ref().expect("a query");
-    assert_eq!((query.id.as_str(), query.label.as_deref()), ("m", Some("Orders")));
-    assert_eq!(Definition { query: None, ..queried.clone() }, plain.alarms[0]);
+    Stat { metric, statistic: Statistic::Average }
+}
+
+#[test]
+fn an_alarm_may_watch_a_query_on_other_queries() {
+    let stat = "{ Metric: { Namespace: App, MetricName: Orders }, Period: 300, Stat: Average }";
+    let metric = format!("{{ Id: m, ReturnData: false, MetricStat: {stat} }}");
+    let query = "{ Id: e, Label: Twice, Expression: m * 2 }";
+    let template = load(&with_alarm(&format!("Metrics: [{query}, {metric}]\n{REST}")));
+    let template = template.expect("a template");
+    let [alarm] = &template.alarms[..] else { panic!("one alarm") };
+    assert_eq!(alarm.schedule.period_secs, 300);
+    let Subject::Queries(queries) = &alarm.subject else { panic!("queries") };
+    let [query, metric] = &queries.iter().collect::<Vec<_>>()[..] else { panic!("two") };
+    assert_eq!((query.id.as_str(), query.label.as_deref()), ("e", Some("Twice")));
+    assert_eq!((query.return_data, metric.return_data), (true, false));
+    assert!(matches!(&query.source, Source::Expression { text, .. } if text == "m * 2"));
+    assert_eq!(metric.source, Source::Metric(orders()));
 }
 
 #[test]
@@ -118,14 +131,23 @@ fn alarms_that_would_not_be_carried_out_are_named_with_their_line() {
             "are 90000 s together, and may be 86400 s",
         ),
         (
-            query(&format!("{{ Id: e, Expression: m / 2 }}, {{ Id: m, MetricStat: {stat} }}")),
-            "t.yaml:10: the local stack evaluates no expressions",
+            query("{ Id: e, Expression: SUM(METRICS()) }"),
+            "t.yaml:10: Expression of Metrics of A, a AWS::CloudWatch::Alarm: \"SUM(METRICS())\" \
+             is not known",
         ),
         (
             query(&format!("{{ Id: a, MetricStat: {stat} }}, {{ Id: b, MetricStat: {stat} }}")),
-            "evaluates one metric",
+            "t.yaml:10: Metrics of A, a AWS::CloudWatch::Alarm: one query must return data",
         ),
-        (query(&format!("{{ Id: a, ReturnData: false, MetricStat: {stat} }}")), "must return data"),
+        (
+            query(&format!(
+                "{{ Id: a, ReturnData: false, MetricStat: {stat} }}, {{ Id: b, MetricStat: {} }}",
+                stat.replace("60", "300")
+            )),
+            "must all have the same Period",
+        ),
+        (query("{ Id: e, Expression: 1 + 1 }"), "must have a query with a MetricStat"),
+        (query("{ Id: e }"), "t.yaml:10: each of Metrics of A"),
         (query("{ Id: a, MetricStat: { Unit: Count } }"), "does not know the property Unit"),
     ] {
         let error = problem(&with_alarm(&properties));

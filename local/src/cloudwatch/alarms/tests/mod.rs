@@ -40,10 +40,8 @@ fn alarm(to_alarm: u32, periods: u32, missing_data: MissingData) -> Definition {
     Definition {
         name: "throttles".to_owned(),
         description: None,
-        metric: throttles(),
-        statistic: Statistic::Sum,
+        subject: Subject::Metric(Stat { metric: throttles(), statistic: Statistic::Sum }),
         schedule: Schedule::of_period(60),
-        query: None,
         evaluation_periods: periods,
         datapoints_to_alarm: Some(to_alarm),
         comparison: Comparison::GreaterOrEqual,

@@ -162,6 +162,57 @@ async fn a_transition_invokes_the_function_with_the_event_of_cloudwatch() {
 }
 
 #[tokio::test]
+async fn an_event_has_every_query_of_an_alarm_on_an_expression() {
+    let formula = Formula::parse("m * 2").expect("a formula");
+    let queries = Queries::new(vec![
+        Query {
+            id: "e".to_owned(),
+            label: Some("Twice".to_owned()),
+            return_data: true,
+            source: Source::Expression { text: "m * 2".to_owned(), formula },
+        },
+        Query {
+            id: "m".to_owned(),
+            label: None,
+            return_data: false,
+            source: Source::Metric(Stat { metric: throttles(), statistic: Statistic::Sum }),
+        },
+    ]);
+    let subject = Subject::Queries(queries.expect("queries"));
+    let alarm = Definition { subject, ..alarm(1, 1, MissingData::NotBreaching) };
+    let mut setup = Setup::start(alarm).await;
+    assert_eq!(setup.minute(Some(0.5)), AlarmState::Alarm);
+    let event = setup.event().await;
+    assert_eq!(
+        event["alarmData"]["configuration"]["metrics"],
+        json!([
+            { "id": "e", "label": "Twice", "expression": "m * 2", "returnData": true },
+            {
+                "id": "m",
+                "metricStat": {
+                    "metric": {
+                        "namespace": "Test",
+                        "name": "Throttles",
+                        "dimensions": { "TableName": "MainTable" },
+                    },
+                    "period": 60,
+                    "stat": "Sum",
+                },
+                "returnData": false,
+            },
+        ])
+    );
+    let data = &event["alarmData"]["state"]["reasonData"];
+    let data: Value = serde_json::from_str(data.as_str().expect("a text")).expect("JSON");
+    assert_eq!(data.get("statistic"), None);
+    assert_eq!(
+        data["evaluatedDatapoints"],
+        json!([{ "timestamp": "2026-11-20T10:10:00.000+0000", "value": 1.0 }])
+    );
+    setup.stop().await;
+}
+
+#[tokio::test]
 async fn actions_are_for_transitions_and_not_for_states() {
     let mut setup = Setup::start(alarm(1, 1, MissingData::NotBreaching)).await;
     assert_eq!(setup.minute(Some(7.0)), AlarmState::Alarm);
