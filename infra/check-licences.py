@@ -22,6 +22,8 @@ from pathlib import Path
 # What the tree really needs: permissive licences only. A package is allowed if its expression can be met with these.
 ALLOWED = {
     "Apache-2.0",
+    # Permissive, without a notice in binaries: minicbor, by which the AWS SDK speaks CBOR to CloudWatch.
+    "BlueOak-1.0.0",
     "BSD-3-Clause",
     "ISC",
     "MIT",
@@ -38,6 +40,8 @@ KNOWN_DUPLICATES = {
     "foldhash": "hashbrown of the embedded engine's SQLite binding",
     "getrandom": "ring",
     "hashbrown": "hashlink of the embedded engine's SQLite binding",
+    "http": "aws-smithy-compression of the SDK's CloudWatch client",
+    "http-body": "the same",
     "syn": "derive macros that have not moved to syn 3; built for the host only",
     "windows-sys": "ring; never built on Linux",
 }

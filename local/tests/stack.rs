@@ -246,6 +246,7 @@ async fn a_request_passes_through_gateway_function_front_and_engine() {
     assert_eq!(variables["TABLE"], "Items");
     assert_eq!(variables["AWS_LAMBDA_FUNCTION_NAME"], "Greeter");
     assert_eq!(variables["AWS_ENDPOINT_URL_DYNAMODB"], endpoints.dynamodb);
+    assert_eq!(variables["AWS_ENDPOINT_URL_CLOUDWATCH"], endpoints.cloudwatch);
     assert!(!variables.contains_key("CARGO_MANIFEST_DIR"), "the environment is not inherited");
     stack.shutdown().await;
 }
@@ -265,6 +266,29 @@ async fn a_function_that_dies_is_replaced_and_its_last_words_are_in_the_log() {
     let answer = greet(&endpoints, json!({})).await;
     assert_eq!(answer.status, 200);
     assert_ne!(pids(&endpoints).await, [before]);
+    stack.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::disallowed_methods, reason = "metrics are kept by the real time")]
+async fn a_metric_that_a_function_logs_is_there_when_the_function_has_ended() {
+    let stack = start(options()).await;
+    let endpoints = stack.endpoints().clone();
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a time").as_millis();
+    let directive = json!({
+        "Namespace": "Shop", "Dimensions": [["Place"]], "Metrics": [{ "Name": "Sold" }],
+    });
+    let now = u64::try_from(now).expect("a time");
+    let metric = json!({
+        "_aws": { "Timestamp": now, "CloudWatchMetrics": [directive] }, "Place": "here", "Sold": 3,
+    });
+    let answer = greet(&endpoints, json!({ "log": metric, "exit": 7 })).await;
+    assert_eq!(answer.status, 500);
+    let form = [("content-type", "application/x-www-form-urlencoded")];
+    let listed = post(&endpoints.cloudwatch, &form, "Action=ListMetrics".to_owned()).await;
+    let dimensions = "<MetricName>Sold</MetricName><Dimensions><member><Name>Place</Name>\
+        <Value>here</Value></member></Dimensions>";
+    assert!(listed.body.contains(dimensions), "{}", listed.body);
     stack.shutdown().await;
 }
 
@@ -333,6 +357,7 @@ async fn a_start_that_fails_says_in_one_line_what_to_do_and_leaves_nothing_behin
         (StackOptions { port, ..options() }, format!("port {port} is in use")),
         (StackOptions { dynamodb_port: port, ..options() }, "--dynamodb-port".to_owned()),
         (StackOptions { lambda_port: port, ..options() }, "--lambda-port".to_owned()),
+        (StackOptions { cloudwatch_port: Some(port), ..options() }, "--cloudwatch-port".to_owned()),
         (
             StackOptions { functions: Functions::Prebuilt("nowhere".into()), ..options() },
             "no bootstrap of greet for Greeter: nowhere holds no executable".to_owned(),
@@ -433,6 +458,9 @@ fn bootstraps() -> &'static Path {
 
 fn obey(orders: &Value) -> Value {
     println!("orders: {orders}");
+    if let Some(line) = orders.get("log") {
+        println!("{line}");
+    }
     if let Some(code) = orders["exit"].as_i64() {
         eprintln!("these are my last words");
         std::process::exit(i32::try_from(code).expect("a code"));

@@ -456,3 +456,30 @@ fn a_table_that_is_made_again_remembers_nothing() {
     partitions.set_table(millis(0), "Flights", Throughput::OnDemand, []);
     assert_eq!(admitted(&mut partitions, millis(0), write("a", 1), 99), 10);
 }
+
+#[test]
+fn tables_and_indexes_are_listed_with_the_throughput_that_they_had_at_the_time() {
+    let mut partitions = partitions(Throughput::OnDemand);
+    partitions.set_table(Duration::from_secs(10), "Flights", provisioned(5), []);
+    partitions.set_table(Duration::from_secs(20), "Airports", provisioned(7), []);
+    let resources: Vec<_> = partitions.resources().collect();
+    assert_eq!(resources, [Resource::table("Airports"), TABLE], "the index is gone");
+    let at = |second| partitions.throughput(TABLE, second);
+    assert_eq!((at(0), at(9)), (Some(Throughput::OnDemand), Some(Throughput::OnDemand)));
+    assert_eq!((at(10), at(u64::MAX)), (Some(provisioned(5)), Some(provisioned(5))));
+    assert_eq!(partitions.throughput(Resource::table("Airports"), 19), None);
+    assert_eq!(partitions.throughput(INDEX, 20), None);
+}
+
+#[test]
+fn an_old_throughput_is_kept_while_it_may_be_asked_for() {
+    let mut partitions = partitions(Throughput::OnDemand);
+    let history = Partitions::COUNT_HISTORY_SECS;
+    for (second, units) in [(1, 1), (2, 2), (history + 2, 3)] {
+        partitions.set_table(Duration::from_secs(second), "Flights", provisioned(units), []);
+    }
+    let at = |second| partitions.throughput(TABLE, second);
+    assert_eq!((at(0), at(1)), (None, None), "nobody asks for these any more");
+    assert_eq!((at(2), at(history + 1)), (Some(provisioned(2)), Some(provisioned(2))));
+    assert_eq!(at(history + 2), Some(provisioned(3)));
+}

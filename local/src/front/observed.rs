@@ -47,6 +47,23 @@ impl Observed {
         self.meter.with(change)
     }
 
+    /// Enables Contributor Insights for a table with the key `pk` and `sk`.
+    pub(crate) fn enable_insights(&self, table: &str, now: std::time::Duration) {
+        self.insights.set_table(
+            table,
+            Some(&super::tables::Table {
+                name: table.to_owned(),
+                arn: String::new(),
+                partition_key: "pk".to_owned(),
+                sort_key: Some("sk".to_owned()),
+                throughput: dynashard_sim::partition::Throughput::OnDemand,
+                global_indexes: Vec::new(),
+                local_indexes: Vec::new(),
+            }),
+        );
+        self.insights.enable(now, table, super::InsightsMode::ThrottledKeys);
+    }
+
     /// Counts a request that was throttled as a whole.
     pub(crate) fn throttle_request(&self, tables: &[&str], operation: &str, second: u64) {
         let tables = tables.iter().map(|table| (*table).to_owned()).collect();

@@ -1,4 +1,5 @@
 mod accounting;
+mod insights;
 mod throttling;
 
 use super::*;

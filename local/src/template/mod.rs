@@ -242,7 +242,7 @@ impl Table {
     }
 }
 
-/// CloudFormation enables every key where no mode is named, as DynamoDB does.
+/// `CloudFormation` enables every key where no mode is named, as DynamoDB does.
 fn insights_mode(specification: &Node) -> Result<Option<InsightsMode>, Problem> {
     const WHAT: &str = "ContributorInsightsSpecification";
     specification.only(WHAT, &["Enabled", "Mode"])?;

@@ -1,6 +1,7 @@
 mod alarms;
 
 use super::*;
+use crate::front::InsightsMode;
 
 /// The template that is deployed.
 fn shipped() -> TemplateSource {
@@ -95,6 +96,8 @@ fn the_shipped_template_makes_the_tables_with_the_keys_of_its_parameters() {
             ],
         })
     );
+    assert_eq!(main.insights, Some(InsightsMode::ThrottledKeys));
+    assert_eq!(metadata.insights, None);
     let metadata = &metadata.create_request;
     assert_eq!(
         metadata["StreamSpecification"],
@@ -253,6 +256,33 @@ fn what_the_stack_would_not_carry_out_is_named_with_its_line() {
     ] {
         let error = problem(&with_resources(resources));
         assert!(error.contains(expected), "{resources}: {error}");
+    }
+}
+
+#[test]
+fn contributor_insights_are_read_as_cloudformation_reads_them() {
+    let table = |specification: &str| {
+        with_resources(&format!(
+            "  Table:\n    Type: AWS::DynamoDB::Table\n    Properties:\n      \
+             ContributorInsightsSpecification: {specification}\n"
+        ))
+    };
+    for (specification, expected) in [
+        ("{ Enabled: true, Mode: THROTTLED_KEYS }", Some(InsightsMode::ThrottledKeys)),
+        ("{ Enabled: true }", Some(InsightsMode::AccessedAndThrottledKeys)),
+        ("{ Enabled: false, Mode: THROTTLED_KEYS }", None),
+    ] {
+        let template = load(&table(specification)).expect(specification);
+        assert_eq!(template.tables[0].insights, expected, "{specification}");
+    }
+    for (specification, expected) in [
+        ("{ Mode: THROTTLED_KEYS }", "has no Enabled"),
+        ("{ Enabled: maybe }", "Enabled"),
+        ("{ Enabled: true, Mode: ALL }", "ACCESSED_AND_THROTTLED_KEYS or THROTTLED_KEYS, not ALL"),
+        ("{ Enabled: true, Keys: 2 }", "the property Keys"),
+    ] {
+        let error = problem(&table(specification));
+        assert!(error.contains("t.yaml:6: ") && error.contains(expected), "{error}");
     }
 }
 

@@ -33,8 +33,7 @@ use tokio::task::JoinSet;
 /// The alarms of a stack, each in a state.
 #[derive(Debug)]
 pub(crate) struct Alarms {
-    /// By name.
-    alarms: BTreeMap<String, Alarm>,
+    by_name: BTreeMap<String, Alarm>,
     permissions: Vec<Permission>,
     runtime: Arc<Runtime>,
     background: Arc<Background>,
@@ -53,7 +52,7 @@ impl Alarms {
         let now = clock.now();
         let alarms = definitions.into_iter();
         Self {
-            alarms: alarms.map(|it| (it.name.clone(), Alarm::new(it, now))).collect(),
+            by_name: alarms.map(|it| (it.name.clone(), Alarm::new(it, now))).collect(),
             permissions,
             runtime: Arc::clone(runtime),
             background: Arc::clone(background),
@@ -64,11 +63,11 @@ impl Alarms {
     /// Evaluates each alarm whenever it is due, until the evaluator is stopped.
     pub(crate) fn watch(self: &Arc<Self>, source: &Arc<dyn MetricSource>) -> Evaluator {
         let mut tasks = JoinSet::new();
-        for name in self.alarms.keys() {
+        for name in self.by_name.keys() {
             let (alarms, source) = (Arc::clone(self), Arc::clone(source));
             let name = name.clone();
             tasks.spawn(async move {
-                if let Some(alarm) = alarms.alarms.get(&name) {
+                if let Some(alarm) = alarms.by_name.get(&name) {
                     alarms.keep_evaluating(alarm, source.as_ref()).await;
                 }
             });
@@ -78,7 +77,7 @@ impl Alarms {
 
     /// The state of each alarm, in the order of their names.
     pub(crate) fn states(&self) -> Vec<(String, AlarmState)> {
-        let alarms = self.alarms.iter();
+        let alarms = self.by_name.iter();
         alarms.map(|(name, alarm)| (name.clone(), alarm.status().state)).collect()
     }
 
@@ -172,7 +171,7 @@ impl Alarms {
 
 impl AlarmRegistry for Alarms {
     fn describe(&self) -> Vec<AlarmDescription> {
-        self.alarms.values().map(Alarm::describe).collect()
+        self.by_name.values().map(Alarm::describe).collect()
     }
 
     fn set_state(
@@ -182,7 +181,7 @@ impl AlarmRegistry for Alarms {
         reason: &str,
         reason_data: Option<&str>,
     ) -> Result<(), UnknownAlarm> {
-        let alarm = self.alarms.get(name).ok_or_else(|| UnknownAlarm(name.to_owned()))?;
+        let alarm = self.by_name.get(name).ok_or_else(|| UnknownAlarm(name.to_owned()))?;
         self.transition(alarm, state, |_| (reason.to_owned(), reason_data.map(str::to_owned)));
         Ok(())
     }

@@ -63,7 +63,7 @@ pub(super) fn set_state(
     registry
         .set_state(name, state, reason, data)
         .map_err(|unknown| ApiError::new(Fault::ResourceNotFound, unknown.to_string()))?;
-    Ok(Document::Null)
+    Ok(structure([]))
 }
 
 fn state(name: &str, fault: Fault) -> Result<AlarmState, ApiError> {

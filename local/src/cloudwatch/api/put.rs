@@ -1,7 +1,7 @@
 //! `PutMetricData`.
 
 use super::super::store::{MAX_AHEAD_SECS, MetricStore};
-use super::super::wire::{Document, Members};
+use super::super::wire::{Document, Members, structure};
 use super::super::{MetricId, StatisticSet};
 use super::{ApiError, Fault, metric_id};
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub(super) fn put(
             .put(now.as_secs(), metric, second, values)
             .map_err(|full| ApiError::new(Fault::LimitExceeded, full.to_string()))?;
     }
-    Ok(Document::Null)
+    Ok(structure([]))
 }
 
 /// The most data of a request.

@@ -165,6 +165,3 @@ fn unpacked<'a>(parts: &Parts, body: &'a [u8]) -> Result<Cow<'a, [u8]>, ApiError
     }
     Ok(Cow::Owned(unpacked))
 }
-
-#[cfg(test)]
-mod tests;

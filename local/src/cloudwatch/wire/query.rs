@@ -45,15 +45,13 @@ impl Node {
         if let Some(items) = self.children.remove("member") {
             return items.into_list();
         }
-        match (self.value, self.children.is_empty()) {
-            (Some(value), true) => Document::Untyped(value),
-            _ => {
-                let members = self.children.into_iter();
-                Document::Structure(
-                    members.map(|(name, node)| (name, node.into_document())).collect(),
-                )
-            }
+        if let Some(value) = self.value
+            && self.children.is_empty()
+        {
+            return Document::Untyped(value);
         }
+        let members = self.children.into_iter();
+        Document::Structure(members.map(|(name, node)| (name, node.into_document())).collect())
     }
 
     /// The items of a list in the order of their numbers, which may have gaps.

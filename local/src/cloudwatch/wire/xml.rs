@@ -14,7 +14,7 @@ const NAMESPACE: &str = "http://monitoring.amazonaws.com/doc/2010-08-01/";
 /// The answer to `operation`, in its two wrappers.
 pub(super) fn answer(operation: &str, output: &Document, request_id: &str) -> Vec<u8> {
     document(&format!("{operation}Response"), |writer| {
-        if *output != Document::Null {
+        if *output != super::structure([]) {
             element(writer, &format!("{operation}Result"), output)?;
         }
         writer

@@ -59,7 +59,7 @@ impl Setup {
         if let Some(value) = value {
             self.source.record(end - 1, value);
         }
-        self.alarms.evaluate(&self.alarms.alarms["throttles"], &self.source, end);
+        self.alarms.evaluate(&self.alarms.by_name["throttles"], &self.source, end);
         self.state()
     }
 
@@ -139,7 +139,7 @@ async fn a_transition_invokes_the_function_with_the_event_of_cloudwatch() {
                 "configuration": {
                     "description": "A partition throttles.",
                     "metrics": [{
-                        "id": setup.alarms.alarms["throttles"].metric_id,
+                        "id": setup.alarms.by_name["throttles"].metric_id,
                         "metricStat": {
                             "metric": {
                                 "namespace": "Test",

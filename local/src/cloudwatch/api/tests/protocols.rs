@@ -1,0 +1,195 @@
+//! One operation in three protocols, to the letter.
+
+use super::*;
+use ciborium::Value as Cbor;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use std::io::Write;
+
+const CBOR: &[(&str, &str)] =
+    &[("smithy-protocol", "rpc-v2-cbor"), ("content-type", "application/cbor")];
+const FORM: &[(&str, &str)] =
+    &[("content-type", "application/x-www-form-urlencoded; charset=utf-8")];
+
+fn cbor_path(operation: &str) -> String {
+    format!("/service/GraniteServiceVersion20100801/operation/{operation}")
+}
+
+fn map<const N: usize>(members: [(&str, Cbor); N]) -> Cbor {
+    Cbor::Map(members.into_iter().map(|(name, value)| (name.into(), value)).collect())
+}
+
+fn bytes(value: &Cbor) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    ciborium::into_writer(value, &mut bytes).expect("memory");
+    bytes
+}
+
+fn time(secs: impl Into<Cbor>) -> Cbor {
+    Cbor::Tag(1, Box::new(secs.into()))
+}
+
+fn put_in_cbor() -> Vec<u8> {
+    let datum = map([
+        ("MetricName", "Sold".into()),
+        ("Timestamp", time(NOW)),
+        ("Values", Cbor::Array(vec![1.5.into(), 2.into()])),
+    ]);
+    bytes(&map([("Namespace", "Shop".into()), ("MetricData", Cbor::Array(vec![datum]))]))
+}
+
+fn read_in_cbor() -> Vec<u8> {
+    let metric = map([("Namespace", "Shop".into()), ("MetricName", "Sold".into())]);
+    let stat = map([("Metric", metric), ("Period", 60.into()), ("Stat", "Sum".into())]);
+    let query = map([("Id", "sold".into()), ("MetricStat", stat)]);
+    bytes(&map([
+        ("MetricDataQueries", Cbor::Array(vec![query])),
+        ("StartTime", time(NOW)),
+        ("EndTime", time(NOW as f64 + 59.5)),
+    ]))
+}
+
+#[tokio::test]
+async fn smithy_rpc_v2_cbor() {
+    let served = Served::start().await;
+    let (parts, body) = served.exchange(&cbor_path("PutMetricData"), CBOR, put_in_cbor()).await;
+    assert_eq!(parts.status, StatusCode::OK, "{body:?}");
+    assert_eq!(parts.headers["smithy-protocol"], "rpc-v2-cbor");
+    assert_eq!(parts.headers["content-type"], "application/cbor");
+    assert_eq!(parts.headers["x-amzn-requestid"].len(), 36);
+
+    let (_, body) = served.exchange(&cbor_path("GetMetricData"), CBOR, read_in_cbor()).await;
+    let answer: Cbor = ciborium::from_reader(&*body).expect("CBOR");
+    let result = map([
+        ("Id", "sold".into()),
+        ("Label", "Sold".into()),
+        ("Timestamps", Cbor::Array(vec![time(NOW as f64)])),
+        ("Values", Cbor::Array(vec![3.5.into()])),
+        ("StatusCode", "Complete".into()),
+    ]);
+    assert_eq!(answer, map([("MetricDataResults", Cbor::Array(vec![result]))]));
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn a_compressed_body_is_unpacked_and_one_that_unpacks_to_too_much_is_refused() {
+    let served = Served::start().await;
+    let headers = [CBOR, &[("content-encoding", "gzip")]].concat();
+    let packed = |body: &[u8]| {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(body).expect("memory");
+        encoder.finish().expect("memory")
+    };
+    let path = cbor_path("PutMetricData");
+    let (parts, _) = served.exchange(&path, &headers, packed(&put_in_cbor())).await;
+    assert_eq!(parts.status, StatusCode::OK);
+    let (parts, _) = served.exchange(&path, &headers, put_in_cbor()).await;
+    assert_eq!(parts.status, StatusCode::BAD_REQUEST, "it is not compressed");
+    let bomb = packed(&vec![0; MAX_BODY + 1]);
+    let (parts, _) = served.exchange(&path, &headers, bomb).await;
+    assert_eq!(parts.status, StatusCode::PAYLOAD_TOO_LARGE);
+    let (parts, _) = served.exchange(&path, CBOR, vec![0; MAX_BODY + 1]).await;
+    assert_eq!(parts.status, StatusCode::PAYLOAD_TOO_LARGE);
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn the_query_protocol() {
+    let served = Served::start().await;
+    let put = "Action=PutMetricData&Version=2010-08-01&Namespace=Shop\
+        &MetricData.member.1.MetricName=Sold&MetricData.member.1.Value=1.5\
+        &MetricData.member.1.Timestamp=2026-11-18T11%3A07%3A30Z\
+        &MetricData.member.1.Dimensions.member.1.Name=a%3Cb\
+        &MetricData.member.1.Dimensions.member.1.Value=1+%26+2\
+        &MetricData.member.2.MetricName=Sold&MetricData.member.2.Value=7\
+        &MetricData.member.2.Dimensions=";
+    let (parts, body) = served.exchange("/", FORM, put).await;
+    let text = String::from_utf8_lossy(&body);
+    assert_eq!(parts.status, StatusCode::OK, "{text}");
+    let id = parts.headers["x-amzn-requestid"].to_str().expect("text").to_owned();
+    assert_eq!(
+        text,
+        format!(
+            "<PutMetricDataResponse xmlns=\"http://monitoring.amazonaws.com/doc/2010-08-01/\">\
+             <ResponseMetadata><RequestId>{id}</RequestId></ResponseMetadata>\
+             </PutMetricDataResponse>"
+        )
+    );
+    let list = "Action=ListMetrics&Dimensions.member.1.Name=a%3Cb";
+    let (_, body) = served.exchange("/", FORM, list).await;
+    let text = String::from_utf8_lossy(&body);
+    let metric = "<Metrics><member><Namespace>Shop</Namespace><MetricName>Sold</MetricName>\
+        <Dimensions><member><Name>a&lt;b</Name><Value>1 &amp; 2</Value></member></Dimensions>\
+        </member></Metrics>";
+    assert!(text.contains(metric), "{text}");
+
+    let read = "Action=GetMetricStatistics&Namespace=Shop&MetricName=Sold&Period=60\
+        &StartTime=2026-11-18T11%3A07%3A00Z&EndTime=2026-11-18T11%3A08%3A00.000Z\
+        &Statistics.member.1=Sum";
+    let (parts, body) = served.exchange("/", FORM, read).await;
+    assert_eq!(parts.headers["content-type"], "text/xml");
+    let text = String::from_utf8_lossy(&body);
+    let result = "<GetMetricStatisticsResult><Label>Sold</Label><Datapoints><member>\
+        <Timestamp>2026-11-18T11:07:00.000Z</Timestamp><Sum>7.0</Sum></member></Datapoints>\
+        </GetMetricStatisticsResult>";
+    assert!(text.contains(result), "{text}");
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn an_error_has_the_shape_and_the_name_of_each_protocol() {
+    let served = Served::start().await;
+    let (parts, body) = served.exchange(&cbor_path("PutMetricData"), CBOR, "").await;
+    assert_eq!(parts.status, StatusCode::BAD_REQUEST);
+    assert_eq!(parts.headers["x-amzn-query-error"], "MissingParameter;Sender");
+    assert_eq!(parts.headers["smithy-protocol"], "rpc-v2-cbor");
+    let error: Cbor = ciborium::from_reader(&*body).expect("CBOR");
+    let kind = "com.amazonaws.cloudwatch#MissingRequiredParameterException";
+    let message = "The parameter Namespace is required.";
+    assert_eq!(error, map([("__type", kind.into()), ("message", message.into())]));
+
+    let (_, error) = served.json("PutMetricData", &json!({})).await;
+    assert_eq!(error, json!({ "__type": kind, "message": message }));
+
+    let (parts, body) = served.exchange("/", FORM, "Action=PutMetricData").await;
+    assert_eq!(parts.status, StatusCode::BAD_REQUEST);
+    let text = String::from_utf8_lossy(&body);
+    let expected = "<Error><Type>Sender</Type><Code>MissingParameter</Code>\
+        <Message>The parameter Namespace is required.</Message></Error>";
+    assert!(text.contains(expected), "{text}");
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_no_request_of_any_protocol_is_refused_and_nothing_breaks() {
+    let served = Served::start().await;
+    let bad = StatusCode::BAD_REQUEST;
+    let path = cbor_path("PutMetricData");
+    let whole = put_in_cbor();
+    for length in 1..whole.len() {
+        let (parts, _) = served.exchange(&path, CBOR, whole[..length].to_vec()).await;
+        assert_eq!(parts.status, bad, "cut off after {length}");
+    }
+    let endless = [0x9b, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
+    for body in [&endless[..], &[0x81; 100_000], &[0xff], b"{}", b"\xc1\x60", b"\xa1\x01\x02"] {
+        let (parts, _) = served.exchange(&path, CBOR, body.to_vec()).await;
+        assert_eq!(parts.status, bad, "{:?}", &body[..2.min(body.len())]);
+    }
+    let (parts, _) = served.exchange("/elsewhere", CBOR, whole).await;
+    assert_eq!(parts.status, bad, "no operation");
+    let other = [("smithy-protocol", "rpc-v2-json")];
+    assert_eq!(served.exchange(&path, &other, "{}").await.0.status, bad);
+    for target in ["", "PutMetricData", "DynamoDB_20120810.ListTables"] {
+        let (parts, _) = served.exchange("/", &[("x-amz-target", target)], "{}").await;
+        assert_eq!(parts.status, bad, "{target}");
+    }
+    let target = [("x-amz-target", "GraniteServiceVersion20100801.ListMetrics")];
+    for body in ["{", "[]", "7", &"[".repeat(10_000)] {
+        assert_eq!(served.exchange("/", &target, body.to_owned()).await.0.status, bad);
+    }
+    let deep = format!("Action=ListMetrics&{}=1", ["Dimensions.member.1"; 20].join("."));
+    for form in ["", "Action", "Action=Nothing", "Action=ListMetrics&Dimensions=x", &deep] {
+        assert_eq!(served.exchange("/", FORM, form.to_owned()).await.0.status, bad, "{form}");
+    }
+    served.stop().await;
+}
