@@ -12,9 +12,9 @@
 //!                 the real bootstraps, child processes
 //!                          |
 //!  any SDK --- dynamodb --[front]  signature age, clock, throttles, counters
-//!                          |        |
-//!                          |    [cloudwatch]  metrics, insights, alarms --- any SDK
-//!                          |
+//!                          |   \
+//!                          |    [cloudwatch]--- cloudwatch --- any SDK
+//!                          |      metrics, alarms, Contributor Insights
 //!                       [engine]   SQLite, in memory or in a directory
 //! ```
 //!

@@ -68,7 +68,7 @@ async fn metrics_that_the_sdk_puts_are_read_by_it_again() {
 
     let listed = client.list_metrics().namespace("Shop").send().await.expect("a list");
     let [metric] = listed.metrics() else { panic!("one metric: {listed:?}") };
-    assert_eq!(metric.dimensions(), [dimension.clone()]);
+    assert_eq!(metric.dimensions(), std::slice::from_ref(&dimension));
 
     let metric =
         Metric::builder().namespace("Shop").metric_name("Sold").dimensions(dimension.clone());

@@ -207,7 +207,7 @@ mod tests {
             broken(|line| line["Function"] = json!(1)),
             broken(|line| line["_aws"]["Timestamp"] = json!(-1)),
             broken(|line| {
-                line["_aws"]["CloudWatchMetrics"][0]["Namespace"] = json!("AWS/DynamoDB")
+                line["_aws"]["CloudWatchMetrics"][0]["Namespace"] = json!("AWS/DynamoDB");
             }),
             broken(|line| line["_aws"]["CloudWatchMetrics"][0]["Metrics"][0]["Name"] = json!("x")),
         ] {

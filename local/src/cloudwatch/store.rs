@@ -116,10 +116,10 @@ mod tests {
         }
         let all = |seconds| {
             let set = store.statistics(&metric("m"), seconds).expect("values");
-            Statistic::ALL.map(|statistic| statistic.of(&set))
+            Statistic::ALL.map(|statistic| statistic.of(&set).to_string())
         };
-        assert_eq!(all(NOW..NOW + 60), [3.0, 6.0, 18.0, 2.0, 12.0]);
-        assert_eq!(all(NOW..NOW + 1), [2.0, 3.0, 6.0, 2.0, 4.0]);
+        assert_eq!(all(NOW..NOW + 60), ["3", "6", "18", "2", "12"]);
+        assert_eq!(all(NOW..NOW + 1), ["2", "3", "6", "2", "4"]);
         assert_eq!(store.statistics(&metric("m"), NOW + 2..NOW + 60), None);
         assert_eq!(store.statistics(&metric("other"), NOW..NOW + 60), None);
     }

@@ -19,6 +19,7 @@ pub(crate) use formula::Formula;
 pub(crate) use permission::{ArnPattern, Permission};
 pub(crate) use subject::{Queries, Query, Source, Stat, Subject};
 
+use super::store::HISTORY_SECS;
 use super::{AlarmDescription, AlarmRegistry, AlarmState, MetricSource, UnknownAlarm};
 use crate::clock::{SharedClock, epoch_millis};
 use crate::ids;
@@ -50,6 +51,16 @@ impl Alarms {
         clock: &SharedClock,
     ) -> Self {
         let now = clock.now();
+        for definition in &definitions {
+            let secs = u64::from(definition.evaluation_periods) * definition.schedule.period_secs;
+            if secs > HISTORY_SECS {
+                tracing::warn!(
+                    alarm = definition.name,
+                    "the alarm looks back {secs} s, and metrics are kept for {HISTORY_SECS} s here: \
+                     it will miss data, unless --alarm-period-secs shortens its periods"
+                );
+            }
+        }
         let alarms = definitions.into_iter();
         Self {
             by_name: alarms.map(|it| (it.name.clone(), Alarm::new(it, now))).collect(),

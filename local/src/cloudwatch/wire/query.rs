@@ -45,9 +45,7 @@ impl Node {
         if let Some(items) = self.children.remove("member") {
             return items.into_list();
         }
-        if let Some(value) = self.value
-            && self.children.is_empty()
-        {
+        if let Some(value) = self.value.filter(|_| self.children.is_empty()) {
             return Document::Untyped(value);
         }
         let members = self.children.into_iter();

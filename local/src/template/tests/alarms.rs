@@ -40,9 +40,8 @@ const FUNCTION: &str = "  F:
 /// following.
 fn with_alarm(properties: &str) -> String {
     let alarm = "  A:\n    Type: AWS::CloudWatch::Alarm\n    Properties:\n";
-    let properties: String =
-        properties.lines().map(|line| format!("      {}\n", line.trim())).collect();
-    with_resources(&format!("{FUNCTION}{alarm}{properties}"))
+    let properties: Vec<_> = properties.lines().map(str::trim).collect();
+    with_resources(&format!("{FUNCTION}{alarm}      {}\n", properties.join("\n      ")))
 }
 
 const REST: &str = "EvaluationPeriods: 3

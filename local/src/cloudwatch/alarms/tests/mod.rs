@@ -2,6 +2,7 @@
 
 mod evaluation;
 mod reasons;
+mod timing;
 mod transitions;
 
 use super::*;

@@ -32,54 +32,69 @@ fn report(change: fn(&mut Value)) -> Value {
     request
 }
 
-#[tokio::test]
-async fn what_makes_no_sense_is_refused_and_names_the_parameter() {
+/// An operation with its input, the error that it is refused with, and what the message says.
+type Case = (&'static str, Value, &'static str, &'static str);
+
+const VALUE: &str = "InvalidParameterValueException";
+const MISSING: &str = "MissingRequiredParameterException";
+const COMBINATION: &str = "InvalidParameterCombinationException";
+const MALFORMED: &str = "SerializationException";
+
+async fn assert_refused(cases: impl IntoIterator<Item = Case>) {
     let served = Served::start().await;
+    for (operation, request, shape, says) in cases {
+        let (_, answer) = served.json(operation, &request).await;
+        let kind = format!("com.amazonaws.cloudwatch#{shape}");
+        assert_eq!(answer["__type"], kind, "{operation} {request}: {answer}");
+        let message = answer["message"].as_str().expect("a message");
+        assert!(message.contains(says), "{operation} {request}: {message}");
+    }
+    assert_eq!(served.ok("ListMetrics", json!({})).await["Metrics"], json!([]));
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_put_is_refused_and_names_the_parameter() {
     let put = "PutMetricData";
-    let data = "GetMetricData";
-    let value = "InvalidParameterValueException";
-    let missing = "MissingRequiredParameterException";
-    let combination = "InvalidParameterCombinationException";
-    let malformed = "SerializationException";
-    let cases = [
-        (put, json!({}), missing, "Namespace"),
-        (put, json!({ "Namespace": "" }), value, "Namespace"),
-        (put, json!({ "Namespace": "AWS/DynamoDB" }), value, "Namespace"),
-        (put, json!({ "Namespace": "Shop" }), missing, "MetricData"),
-        (put, json!({ "Namespace": 7 }), malformed, "Namespace"),
-        (put, json!({ "Namespace": "Shop", "MetricData": {} }), malformed, "MetricData"),
-        (put, json!({ "Namespace": "Shop", "MetricData": [7] }), malformed, "MetricData"),
-        (put, json!([]), malformed, "structure"),
-        (put, datum(&json!({})), missing, "MetricData.member.1.Value"),
-        (put, datum(&json!({ "Value": "7" })), malformed, "MetricData.member.1.Value"),
-        (put, datum(&json!({ "Value": "NaN" })), value, "MetricData.member.1.Value"),
-        (put, datum(&json!({ "Value": 1e300 })), value, "MetricData.member.1.Value"),
+    assert_refused([
+        (put, json!({}), MISSING, "Namespace"),
+        (put, json!({ "Namespace": "" }), VALUE, "Namespace"),
+        (put, json!({ "Namespace": "AWS/DynamoDB" }), VALUE, "Namespace"),
+        (put, json!({ "Namespace": "Shop" }), MISSING, "MetricData"),
+        (put, json!({ "Namespace": 7 }), MALFORMED, "Namespace"),
+        (put, json!({ "Namespace": "Shop", "MetricData": {} }), MALFORMED, "MetricData"),
+        (put, json!({ "Namespace": "Shop", "MetricData": [7] }), MALFORMED, "MetricData"),
+        (put, json!([]), MALFORMED, "structure"),
+        (put, datum(&json!({})), MISSING, "MetricData.member.1.Value"),
+        (put, datum(&json!({ "Value": "7" })), MALFORMED, "MetricData.member.1.Value"),
+        (put, datum(&json!({ "Value": "NaN" })), VALUE, "MetricData.member.1.Value"),
+        (put, datum(&json!({ "Value": 1e300 })), VALUE, "MetricData.member.1.Value"),
         (
             put,
             datum(&json!({ "Value": 1, "Values": [1] })),
-            combination,
+            COMBINATION,
             "MetricData.member.1.Value",
         ),
-        (put, datum(&json!({ "Values": [1, 2], "Counts": [1] })), combination, "Counts"),
-        (put, datum(&json!({ "Values": [1], "Counts": [-1] })), value, "Counts"),
-        (put, datum(&json!({ "Values": [1], "Counts": [0] })), value, "Counts"),
-        (put, datum(&json!({ "Values": vec![1; 151] })), value, "Values"),
-        (put, datum(&json!({ "StatisticValues": {} })), missing, "StatisticValues.SampleCount"),
+        (put, datum(&json!({ "Values": [1, 2], "Counts": [1] })), COMBINATION, "Counts"),
+        (put, datum(&json!({ "Values": [1], "Counts": [-1] })), VALUE, "Counts"),
+        (put, datum(&json!({ "Values": [1], "Counts": [0] })), VALUE, "Counts"),
+        (put, datum(&json!({ "Values": vec![1; 151] })), VALUE, "Values"),
+        (put, datum(&json!({ "StatisticValues": {} })), MISSING, "StatisticValues.SampleCount"),
         (
             put,
             datum(
                 &json!({ "StatisticValues": { "SampleCount": 1, "Sum": 1, "Minimum": 2, "Maximum": 1 } }),
             ),
-            value,
+            VALUE,
             "StatisticValues.Minimum",
         ),
-        (put, datum(&json!({ "Value": 1, "Timestamp": NOW + 7_201 })), value, "Timestamp"),
-        (put, datum(&json!({ "Value": 1, "Timestamp": 0 })), value, "Timestamp"),
-        (put, datum(&json!({ "Value": 1, "Timestamp": "yesterday" })), malformed, "Timestamp"),
+        (put, datum(&json!({ "Value": 1, "Timestamp": NOW + 7_201 })), VALUE, "Timestamp"),
+        (put, datum(&json!({ "Value": 1, "Timestamp": 0 })), VALUE, "Timestamp"),
+        (put, datum(&json!({ "Value": 1, "Timestamp": "yesterday" })), MALFORMED, "Timestamp"),
         (
             put,
             datum(&json!({ "Value": 1, "Dimensions": [{ "Name": "a" }] })),
-            missing,
+            MISSING,
             "MetricData.member.1.Dimensions.member.1.Value",
         ),
         (
@@ -87,29 +102,37 @@ async fn what_makes_no_sense_is_refused_and_names_the_parameter() {
             datum(&json!({ "Value": 1, "Dimensions": [
                 { "Name": "a", "Value": "1" }, { "Name": "a", "Value": "2" },
             ] })),
-            value,
+            VALUE,
             "Dimensions.member.2.Name",
         ),
-        (data, json!({}), missing, "MetricDataQueries"),
-        (data, query(|query| query["Id"] = json!("Big")), value, "Id"),
-        (data, query(|query| query["Id"] = Value::Null), missing, "Id"),
-        (data, query(|query| query["Expression"] = json!("SUM(METRICS())")), value, "Expression"),
-        (data, query(|query| query["MetricStat"] = Value::Null), missing, "MetricStat"),
-        (data, query(|query| query["MetricStat"]["Stat"] = json!("p99")), value, "p99"),
-        (data, query(|query| query["MetricStat"]["Period"] = json!(7)), value, "Period"),
-        (data, query(|query| query["MetricStat"]["Period"] = json!(0)), value, "Period"),
-        (data, query(|query| query["MetricStat"]["Period"] = json!(-60)), malformed, "Period"),
-        (data, query(|query| query["ReturnData"] = json!("no")), malformed, "ReturnData"),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_or_set_is_refused_and_names_the_parameter() {
+    let data = "GetMetricData";
+    assert_refused([
+        (data, json!({}), MISSING, "MetricDataQueries"),
+        (data, query(|query| query["Id"] = json!("Big")), VALUE, "Id"),
+        (data, query(|query| query["Id"] = Value::Null), MISSING, "Id"),
+        (data, query(|query| query["Expression"] = json!("SUM(METRICS())")), VALUE, "Expression"),
+        (data, query(|query| query["MetricStat"] = Value::Null), MISSING, "MetricStat"),
+        (data, query(|query| query["MetricStat"]["Stat"] = json!("p99")), VALUE, "p99"),
+        (data, query(|query| query["MetricStat"]["Period"] = json!(7)), VALUE, "Period"),
+        (data, query(|query| query["MetricStat"]["Period"] = json!(0)), VALUE, "Period"),
+        (data, query(|query| query["MetricStat"]["Period"] = json!(-60)), MALFORMED, "Period"),
+        (data, query(|query| query["ReturnData"] = json!("no")), MALFORMED, "ReturnData"),
         (
             "GetMetricStatistics",
             statistics(|it| it["Statistics"] = json!([])),
-            missing,
+            MISSING,
             "Statistics",
         ),
         (
             "GetMetricStatistics",
             statistics(|it| it["ExtendedStatistics"] = json!(["p99"])),
-            value,
+            VALUE,
             "ExtendedStatistics",
         ),
         (
@@ -118,7 +141,7 @@ async fn what_makes_no_sense_is_refused_and_names_the_parameter() {
                 it["Period"] = json!(1);
                 it["StartTime"] = json!(NOW - 1_441);
             }),
-            combination,
+            COMBINATION,
             "1440",
         ),
         (
@@ -128,14 +151,14 @@ async fn what_makes_no_sense_is_refused_and_names_the_parameter() {
             "StartTime",
         ),
         ("GetInsightRuleReport", report(|_| {}), "ResourceNotFoundException", "none"),
-        ("GetInsightRuleReport", report(|it| it["Period"] = json!(61)), value, "Period"),
-        ("GetInsightRuleReport", report(|it| it["EndTime"] = json!(0)), value, "StartTime"),
-        ("GetInsightRuleReport", report(|it| it["MaxContributorCount"] = json!(101)), value, "100"),
-        ("GetInsightRuleReport", report(|it| it["OrderBy"] = json!("Least")), value, "OrderBy"),
-        ("GetInsightRuleReport", report(|it| it["Metrics"] = json!(["p99"])), value, "Metrics"),
-        ("DescribeAlarms", json!({ "StateValue": "BAD" }), value, "StateValue"),
+        ("GetInsightRuleReport", report(|it| it["Period"] = json!(61)), VALUE, "Period"),
+        ("GetInsightRuleReport", report(|it| it["EndTime"] = json!(0)), VALUE, "StartTime"),
+        ("GetInsightRuleReport", report(|it| it["MaxContributorCount"] = json!(101)), VALUE, "100"),
+        ("GetInsightRuleReport", report(|it| it["OrderBy"] = json!("Least")), VALUE, "OrderBy"),
+        ("GetInsightRuleReport", report(|it| it["Metrics"] = json!(["p99"])), VALUE, "Metrics"),
+        ("DescribeAlarms", json!({ "StateValue": "BAD" }), VALUE, "StateValue"),
         ("DescribeAlarms", json!({ "NextToken": "x" }), "InvalidNextToken", "NextToken"),
-        ("DescribeAlarms", json!({ "MaxRecords": 101 }), value, "MaxRecords"),
+        ("DescribeAlarms", json!({ "MaxRecords": 101 }), VALUE, "MaxRecords"),
         (
             "SetAlarmState",
             json!({ "AlarmName": "a", "StateValue": "BAD", "StateReason": "r" }),
@@ -149,16 +172,8 @@ async fn what_makes_no_sense_is_refused_and_names_the_parameter() {
             "StateReasonData",
         ),
         ("DeleteAlarms", json!({}), "UnknownOperationException", "DeleteAlarms"),
-    ];
-    for (operation, request, shape, says) in cases {
-        let (_, answer) = served.json(operation, &request).await;
-        let kind = format!("com.amazonaws.cloudwatch#{shape}");
-        assert_eq!(answer["__type"], kind, "{operation} {request}: {answer}");
-        let message = answer["message"].as_str().expect("a message");
-        assert!(message.contains(says), "{operation} {request}: {message}");
-    }
-    assert_eq!(served.ok("ListMetrics", json!({})).await["Metrics"], json!([]));
-    served.stop().await;
+    ])
+    .await;
 }
 
 #[tokio::test]
