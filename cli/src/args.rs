@@ -66,9 +66,13 @@ pub(crate) struct LocalArgs {
     /// How many environments of one function may run side by side.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) max_environments: u16,
+    /// Give every alarm periods of this many seconds, and evaluate it at the end of each. Without
+    /// it alarms have the periods of the template, and are evaluated each minute.
+    #[arg(long, value_name = "SECS", value_parser = clap::value_parser!(NonZeroU32))]
+    pub(crate) alarm_period_secs: Option<NonZeroU32>,
     /// Serve nothing but the DynamoDB endpoint, without tables: a DynamoDB that throttles, for any
     /// program's tests. Needs no project and builds nothing.
-    #[arg(long, conflicts_with_all = ["template", "functions_dir", "settings", "max_environments"])]
+    #[arg(long, conflicts_with_all = ["template", "functions_dir", "settings", "max_environments", "alarm_period_secs"])]
     pub(crate) engine_only: bool,
     #[command(flatten)]
     pub(crate) project: ProjectArgs,

@@ -45,7 +45,8 @@ async fn serve(args: LocalArgs) -> Result<(), LocalError> {
         options.data_dir = args.data_dir;
         options.max_environments = usize::from(args.max_environments);
         options.partitions = args.limits.limits();
-        Ok::<_, LocalError>(Serving::Stack(Stack::start(options).await?))
+        options.alarm_period_secs = args.alarm_period_secs;
+        Ok::<_, LocalError>(Serving::Stack(Box::new(Stack::start(options).await?)))
     };
     let serving = tokio::select! {
         started = started => started?,
@@ -61,7 +62,7 @@ async fn serve(args: LocalArgs) -> Result<(), LocalError> {
 
 /// What the command runs.
 enum Serving {
-    Stack(Stack),
+    Stack(Box<Stack>),
     DynamoDb(DynamoDb),
 }
 
