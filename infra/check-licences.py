@@ -38,6 +38,8 @@ KNOWN_DUPLICATES = {
     "foldhash": "hashbrown of the embedded engine's SQLite binding",
     "getrandom": "ring",
     "hashbrown": "hashlink of the embedded engine's SQLite binding",
+    "lru": "ratatui holds the older one",
+    "miniz_oxide": "png holds the older one, by way of fdeflate",
     "syn": "derive macros that have not moved to syn 3; built for the host only",
     "windows-sys": "ring; never built on Linux",
 }

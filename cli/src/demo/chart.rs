@@ -220,7 +220,7 @@ fn series(history: &History) -> Vec<Series> {
     let capacity_name = format!("capacity: shards × {} WCU", history.partition_wcu);
     vec![
         line(&capacity_name, CAPACITY, 2, true, steps(history, capacity)),
-        line("throttled by DynamoDB", THROTTLED, 1, false, rates(|rates| rates.throttled)),
+        line("throttled by DynamoDB", THROTTLED, 2, false, rates(|rates| rates.throttled)),
         line("offered", OFFERED, 2, true, rates(|rates| rates.offered)),
         line("absorbed", ABSORBED, 3, false, rates(|rates| rates.absorbed)),
     ]

@@ -240,7 +240,86 @@ fn bar(value: u64, most: u64, chars: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use super::super::history::{Collection, KeySample, Sample};
+    use super::super::offer::Counts;
     use super::*;
+
+    /// Ten seconds of one collection whose two shards absorb 380 of 800 offered writes a second.
+    fn history() -> History {
+        let sample = |secs: u64| Sample {
+            at: Duration::from_secs(secs),
+            keys: vec![KeySample {
+                counts: Counts { offered: 800 * secs, absorbed: 380 * secs, ..Counts::default() },
+                collection: Collection { shards: 2, stable: true },
+            }],
+            throttles: BTreeMap::from([("hot".to_owned(), 500 * secs)]),
+            alarms: BTreeMap::new(),
+        };
+        History {
+            partition_wcu: 200,
+            keys: vec![("EWR".to_owned(), 800)],
+            samples: vec![sample(5), sample(15)],
+        }
+    }
+
+    #[test]
+    fn the_share_is_of_what_the_shards_can_take() {
+        let steady = Steady::of(&history(), Window { from: 0, to: 1 });
+        let collection = SteadyCollection {
+            shards: 2,
+            capacity_per_sec: 400.0,
+            offered_per_sec: 800.0,
+            absorbed_per_sec: 380.0,
+            absorbed_share: 0.95,
+        };
+        let collections = BTreeMap::from([("EWR".to_owned(), collection)]);
+        assert_eq!(steady, Steady { secs: 10.0, throttled_per_sec: 500.0, collections });
+    }
+
+    #[test]
+    fn a_summary_says_what_was_measured_and_what_is_wrong() {
+        let history = history();
+        let summary = Summary {
+            ok: false,
+            scaling: "writers",
+            partition_wcu: 200,
+            items: 1_000,
+            load_secs: 20.0,
+            growth: growth(&history),
+            settled_secs: Some(5.0),
+            steady: Some(Steady::of(&history, Window { from: 0, to: 1 })),
+            throttled: BTreeMap::from([("hot".to_owned(), 7_500)]),
+            put_requests: 1_000,
+            metadata_requests: 10,
+            consumed_wcu: 1_000.0,
+            resent: 3,
+            outcome_unknown: 1,
+            read_secs: 1.0,
+            pages: 1,
+            items_read: 1_100,
+            differences: vec!["EWR: 2013 did not come back".to_owned()],
+            items_per_shard: BTreeMap::from([("EWR".to_owned(), BTreeMap::from([(1, 999)]))]),
+            charts: vec![PathBuf::from("charts/demo.svg")],
+        };
+        let text = summary.to_string();
+        let shown = [
+            "EWR: 2 at 5 s",
+            "at 5 s; then, over 10 s, 500 throttles a second",
+            "EWR: 380 of 800 offered writes a second absorbed by 2 shards for 400: 95.0% of",
+            "7500 hot",
+            "1.0000 PutItem requests, 7.5000 throttled ones, 0.0100 metadata requests and 1.000 WCU",
+            "charts/demo.svg",
+            "WRONG     EWR: 2013 did not come back",
+            "FAILED",
+        ];
+        for shown in shown {
+            assert!(text.contains(shown), "no {shown:?} in\n{text}");
+        }
+        let unsettled = Summary { steady: None, settled_secs: None, ..summary };
+        assert!(unsettled.to_string().contains("not within the time limit"));
+    }
 
     #[test]
     fn bars_fill_their_width_in_eighths() {
