@@ -12,6 +12,7 @@ mod logs;
 mod project;
 mod signals;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use args::{Args, Command};
@@ -48,6 +49,7 @@ fn start_logging(logs: &Logs) {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(logs.clone())
+        .with_ansi(std::io::stderr().is_terminal())
         .with_target(false)
         .compact()
         .init();

@@ -114,42 +114,48 @@ pub(super) async fn load(
     sampling.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let watch = Stopwatch::start();
     loop {
-        tokio::select! {
-            _ = offering.tick() => {
-                for (key, (offers, airport)) in offers.iter_mut().zip(airports).enumerate() {
-                    let batches = match phase {
-                        Phase::Growing | Phase::Measuring { .. } => offers.due(watch.elapsed()),
-                        Phase::Draining { .. } => offers.rest(),
-                    };
-                    let sent = batches.into_iter().map(|batch| send(client, api, airport, key, batch));
-                    in_flight.extend(sent);
-                }
-            }
+        let sample = tokio::select! {
             Some(answer) = in_flight.next(), if !in_flight.is_empty() => {
                 let Answer { key, flights, refused, unknown } = answer?;
                 offers[key].answered(flights, refused, unknown);
+                continue;
             }
-            _ = sampling.tick() => {
-                history.samples.push(Sample {
-                    at: watch.elapsed(),
-                    keys: watched.with(&offers),
-                    throttles: stack.counters().throttles.remove(MAIN_TABLE).unwrap_or_default(),
-                    alarms: BTreeMap::new(),
-                });
-                phase = phase.next(&history, plan);
-                view.load(&history, phase);
-            }
+            _ = sampling.tick() => true,
+            _ = offering.tick() => false,
+        };
+        let at = watch.elapsed();
+        for (key, (offers, airport)) in offers.iter_mut().zip(airports).enumerate() {
+            let batches = match phase {
+                Phase::Growing | Phase::Measuring { .. } => offers.due(at),
+                Phase::Draining { .. } => offers.rest(),
+            };
+            in_flight
+                .extend(batches.into_iter().map(|batch| send(client, api, airport, key, batch)));
+        }
+        if sample {
+            history.samples.push(look(stack, at, &watched, &offers));
+            phase = phase.next(&history, plan);
+            view.load(&history, phase);
         }
         if let Phase::Draining { since, steady } = phase {
             let flights = offers.iter().map(Offers::flights).collect();
             if offers.iter().all(Offers::is_done) {
-                let load_secs = watch.elapsed().as_secs_f64();
-                return Ok(Loaded { history, steady, flights, load_secs });
+                history.samples.push(look(stack, at, &watched, &offers));
+                return Ok(Loaded { history, steady, flights, load_secs: at.as_secs_f64() });
             }
-            if watch.elapsed() > history.samples[since].at + DRAIN_LIMIT {
+            if at > history.samples[since].at + DRAIN_LIMIT {
                 return Err(DemoError::NotWritten(DRAIN_LIMIT));
             }
         }
+    }
+}
+
+fn look(stack: &Stack, at: Duration, watched: &Watched, offers: &[Offers]) -> Sample {
+    Sample {
+        at,
+        keys: watched.with(offers),
+        throttles: stack.counters().throttles.remove(MAIN_TABLE).unwrap_or_default(),
+        alarms: BTreeMap::new(),
     }
 }
 

@@ -15,14 +15,17 @@ const IN_FLIGHT: Duration = Duration::from_millis(500);
 /// The offers to one collection.
 ///
 /// The loop is open: at any time so many offers are due, whatever became of those before. An offer
-/// takes the flight that was refused longest ago, or else the next one. It is held back if the
-/// collection has as many batches under way as it may; then the same flight is offered again later.
-/// So every flight is written in the end, and what waits is bounded by what is under way.
+/// takes the flight that was refused longest ago, or else the next one. While the collection has as
+/// many batches under way as it may, offers wait, but no more of them than may be under way; those
+/// beyond are refused, and their flights are offered later. So every flight is written in the end,
+/// and no work piles up.
 #[derive(Debug)]
 pub(super) struct Offers {
     per_sec: u32,
     most_batches: usize,
     batches: usize,
+    /// Offers that were due and could not be sent yet.
+    waiting: usize,
     /// The flights that were refused and are to be offered again.
     again: VecDeque<usize>,
     /// The flight that was never offered yet.
@@ -56,6 +59,7 @@ impl Offers {
             per_sec,
             most_batches,
             batches: 0,
+            waiting: 0,
             again: VecDeque::new(),
             next: 0,
             counts: Counts::default(),
@@ -82,8 +86,10 @@ impl Offers {
         let in_all = u64::try_from(in_all).unwrap_or(u64::MAX);
         let due = in_all.saturating_sub(self.counts.offered);
         self.counts.offered += due;
+        let waiting = self.waiting.saturating_add(usize::try_from(due).unwrap_or(usize::MAX));
         let fits = (self.most_batches - self.batches) * BATCH;
-        let sent = usize::try_from(due).unwrap_or(usize::MAX).min(fits);
+        let sent = waiting.min(fits);
+        self.waiting = (waiting - sent).min(self.most_batches * BATCH);
         let flights = (0..sent).map(|_| {
             self.again.pop_front().unwrap_or_else(|| {
                 self.next += 1;
@@ -136,9 +142,27 @@ mod tests {
         let sizes = |batches: Vec<Vec<usize>>| batches.iter().map(Vec::len).collect::<Vec<_>>();
         assert_eq!(sizes(offers.due(at(100))), [40]);
         assert_eq!(sizes(offers.due(at(400))), [100], "the second batch is the last that fits");
-        assert_eq!(sizes(offers.due(at(900))), [0; 0], "held back");
+        assert_eq!(sizes(offers.due(at(900))), [0; 0], "they wait");
         assert_eq!(offers.counts().offered, 360);
-        assert_eq!(offers.flights(), 140, "an offer that is held back takes no flight");
+        assert_eq!(offers.flights(), 140, "an offer that is not sent takes no flight");
+        offers.answered(40, Vec::new(), 0);
+        assert_eq!(sizes(offers.due(at(900))), [100], "nothing new is due");
+    }
+
+    #[test]
+    fn no_more_offers_wait_than_may_be_under_way() {
+        let mut offers = Offers::new(200);
+        assert_eq!(offers.due(SECOND).len(), 1, "one batch at a time");
+        for second in 2..100 {
+            assert!(offers.due(second * SECOND).is_empty());
+        }
+        let mut written = 0;
+        while !offers.is_done() {
+            offers.answered(100, Vec::new(), 0);
+            offers.due(99 * SECOND);
+            written += 100;
+        }
+        assert_eq!(written, 200, "one batch was under way, and one waited");
     }
 
     #[test]

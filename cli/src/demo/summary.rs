@@ -144,8 +144,8 @@ impl fmt::Display for Summary {
         )?;
         writeln!(
             f,
-            "Cost      {:.4} PutItem requests, {:.4} throttled ones, {:.4} metadata requests and \
-             {:.3} WCU an item; {} sent again, {} of them of unknown outcome",
+            "Cost      an item: {:.4} PutItem requests, {:.4} throttled, {:.4} of metadata; {:.3} WCU\n          \
+             {} items sent again, {} of them of unknown outcome",
             self.per_item(self.put_requests),
             self.per_item(self.throttled.values().sum()),
             self.per_item(self.metadata_requests),
@@ -155,7 +155,7 @@ impl fmt::Display for Summary {
         )?;
         writeln!(
             f,
-            "Read      {} items in order over {} pages in {:.1} s: {:.0} a second, {:.2} read per item returned",
+            "Read      {} items in order, {} pages, in {:.1} s: {:.0} a second; {:.2} read per item returned",
             self.items,
             self.pages,
             self.read_secs,
@@ -183,18 +183,18 @@ impl Summary {
         };
         writeln!(
             f,
-            "Settled   at {settled_secs:.0} s; then, over {:.0} s, {:.0} throttles a second and",
+            "Settled   at {settled_secs:.0} s; writes a second over the {:.0} s measured, {:.0} throttled:",
             steady.secs, steady.throttled_per_sec
         )?;
         for (name, collection) in &steady.collections {
             let SteadyCollection { shards, capacity_per_sec, .. } = collection;
             writeln!(
                 f,
-                "          {name}: {:.0} of {:.0} offered writes a second absorbed by {shards} shards \
-                 for {capacity_per_sec:.0}: {:.1}% of min(offered, capacity)",
+                "          {name}: {:.1}% of min(offered, capacity) absorbed: {:.0} of min({:.0}, \
+                 {shards} shards for {capacity_per_sec:.0})",
+                collection.absorbed_share * 100.0,
                 collection.absorbed_per_sec,
-                collection.offered_per_sec,
-                collection.absorbed_share * 100.0
+                collection.offered_per_sec
             )?;
         }
         Ok(())
@@ -306,10 +306,10 @@ mod tests {
         let text = summary.to_string();
         let shown = [
             "EWR: 2 at 5 s",
-            "at 5 s; then, over 10 s, 500 throttles a second",
-            "EWR: 380 of 800 offered writes a second absorbed by 2 shards for 400: 95.0% of",
+            "at 5 s; writes a second over the 10 s measured, 500 throttled",
+            "EWR: 95.0% of min(offered, capacity) absorbed: 380 of min(800, 2 shards for 400)",
             "7500 hot",
-            "1.0000 PutItem requests, 7.5000 throttled ones, 0.0100 metadata requests and 1.000 WCU",
+            "1.0000 PutItem requests, 7.5000 throttled, 0.0100 of metadata; 1.000 WCU\n",
             "charts/demo.svg",
             "WRONG     EWR: 2013 did not come back",
             "FAILED",
