@@ -12,9 +12,9 @@ use super::super::history::Rates;
 use super::scene::{KeyLine, Scene, squeezed};
 use crate::logs::Logs;
 
-/// The lines that the view takes of the terminal: a frame, three rates, a header, three keys and
-/// three lines more.
-const HEIGHT: u16 = 16;
+/// The lines that the view takes of the terminal: a frame, three rates of two lines, a header, three
+/// keys and three lines more.
+const HEIGHT: u16 = 15;
 
 const OFFERED: Color = Color::Gray;
 const ABSORBED: Color = Color::Blue;
@@ -42,7 +42,10 @@ impl LiveView {
     }
 
     pub(super) fn end(mut self) {
+        let top = self.terminal.get_frame().area().as_position();
         let _ = self.terminal.clear();
+        // What is printed next begins where the view was.
+        let _ = self.terminal.set_cursor_position(top);
         let _ = self.terminal.show_cursor();
         self.logs.release();
     }
