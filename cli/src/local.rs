@@ -3,10 +3,10 @@ use std::io::{self, Write};
 use dynashard_local::{DynamoDb, DynamoDbOptions, Stack, StartError};
 use serde::Serialize;
 use thiserror::Error;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::args::LocalArgs;
 use crate::project::{ProjectError, stack_options};
+use crate::signals::Ends;
 
 #[derive(Debug, Error)]
 pub(crate) enum LocalError {
@@ -82,28 +82,6 @@ impl Serving {
         match self {
             Self::Stack(stack) => stack.shutdown().await,
             Self::DynamoDb(dynamodb) => dynamodb.shutdown().await,
-        }
-    }
-}
-
-/// The signals that end the command.
-struct Ends {
-    interrupt: Signal,
-    terminate: Signal,
-}
-
-impl Ends {
-    fn watch() -> io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-        })
-    }
-
-    async fn signalled(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
         }
     }
 }
