@@ -42,6 +42,8 @@ KNOWN_DUPLICATES = {
     "hashbrown": "hashlink of the embedded engine's SQLite binding, dashmap of the model checker",
     "http": "aws-smithy-compression of the SDK's CloudWatch client",
     "http-body": "the same",
+    "lru": "ratatui holds the older one",
+    "miniz_oxide": "png holds the older one, by way of fdeflate",
     "r-efi": "getrandom of the model checker; never built on Linux",
     "rand": "the model checker; proptest holds the newer one",
     "rand_core": "the model checker; proptest holds the newer one",

@@ -28,12 +28,15 @@ pub(crate) enum Command {
     /// DynamoDB throttles here as on AWS: by partition, and by what a table is provisioned with.
     #[command(after_help = LOCAL_EXAMPLES)]
     Local(LocalArgs),
-    /// Load real flights into three hot partition keys and read everything back in order.
+    /// Offer real flights to three hot partition keys faster than a partition takes, and watch the
+    /// shards follow.
     ///
-    /// Starts a stack of its own on free ports, pre-shards the collections, loads the 27,004
-    /// flights that left New York in January 2013 through the API, reads every one back in order
-    /// and compares it. The exit status is 0 only if every flight came back once, in order and
-    /// unchanged.
+    /// Starts a stack of its own on free ports, with small partitions. Flights that left New York in
+    /// January 2013 are offered to append-only collections through the API, at a steady rate, until
+    /// the shard counts have followed by themselves; repeated months later where the file is too
+    /// short. Then every one is read back in order and compared. The exit status is 0 only if every
+    /// flight came back once, in order and unchanged.
+    #[command(after_help = DEMO_EXAMPLES)]
     Demo(DemoArgs),
 }
 
@@ -44,6 +47,13 @@ Examples:
   dynashard local --engine-only --partition-wcu 100
   curl -X PUT 'http://127.0.0.1:3000/item?pk=EWR&sk=2013-01-01' -H 'content-type: application/json' -d '{\"flight\": 1545}'
   aws dynamodb scan --table-name MainTable --endpoint-url http://127.0.0.1:8000";
+
+const DEMO_EXAMPLES: &str = "\
+Examples:
+  dynashard demo
+  dynashard demo --scaling alarm
+  dynashard demo --partition-wcu 500 --load 4 --chart-dir charts
+  dynashard demo --json > summary.json";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct LocalArgs {
@@ -66,9 +76,13 @@ pub(crate) struct LocalArgs {
     /// How many environments of one function may run side by side.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) max_environments: u16,
+    /// Give every alarm periods of this many seconds, and evaluate it at the end of each. Without
+    /// it alarms have the periods of the template, and are evaluated each minute.
+    #[arg(long, value_name = "SECS", value_parser = clap::value_parser!(NonZeroU32))]
+    pub(crate) alarm_period_secs: Option<NonZeroU32>,
     /// Serve nothing but the DynamoDB endpoint, without tables: a DynamoDB that throttles, for any
     /// program's tests. Needs no project and builds nothing.
-    #[arg(long, conflicts_with_all = ["template", "functions_dir", "settings", "max_environments"])]
+    #[arg(long, conflicts_with_all = ["template", "functions_dir", "settings", "max_environments", "alarm_period_secs"])]
     pub(crate) engine_only: bool,
     #[command(flatten)]
     pub(crate) project: ProjectArgs,
@@ -108,9 +122,26 @@ impl LimitArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DemoArgs {
-    /// The shards of each collection.
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=256))]
-    pub(crate) shards: u32,
+    /// What one partition writes, in write units a second. AWS's own is 1000, which is more than
+    /// most machines can overload.
+    #[arg(long, value_name = "UNITS", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) partition_wcu: u32,
+    /// How many times what one partition writes is offered to the busiest airport. The next one is
+    /// offered a half of that, the third a quarter.
+    #[arg(long, value_name = "TIMES", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) load: u32,
+    /// What begins a growth: the writer that is throttled, or the alarm alone.
+    #[arg(long, value_enum, default_value_t = Scaling::Writers)]
+    pub(crate) scaling: Scaling,
+    /// For how many seconds the collections are measured once their shard counts have settled.
+    #[arg(long, value_name = "SECS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    pub(crate) steady_secs: u64,
+    /// After how many seconds the demo stops waiting for that.
+    #[arg(long, value_name = "SECS", default_value_t = 180, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) time_limit_secs: u64,
+    /// Where the chart of the run goes, as demo.svg and demo.png.
+    #[arg(long, value_name = "DIR", default_value = "target/demo")]
+    pub(crate) chart_dir: PathBuf,
     /// Print the summary as one line of JSON on stdout.
     #[arg(long)]
     pub(crate) json: bool,
@@ -118,8 +149,17 @@ pub(crate) struct DemoArgs {
     pub(crate) project: ProjectArgs,
 }
 
+/// What begins a growth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Scaling {
+    /// A write that a partition throttles.
+    Writers,
+    /// The throttle alarm, and what it invokes.
+    Alarm,
+}
+
 /// Where the application is.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ProjectArgs {
     /// The SAM template. By default it is looked for here and in the directories above.
     #[arg(long, value_name = "FILE")]

@@ -3,10 +3,10 @@ use std::io::{self, Write};
 use dynashard_local::{DynamoDb, DynamoDbOptions, Stack, StartError};
 use serde::Serialize;
 use thiserror::Error;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::args::LocalArgs;
 use crate::project::{ProjectError, stack_options};
+use crate::signals::Ends;
 
 #[derive(Debug, Error)]
 pub(crate) enum LocalError {
@@ -45,7 +45,8 @@ async fn serve(args: LocalArgs) -> Result<(), LocalError> {
         options.data_dir = args.data_dir;
         options.max_environments = usize::from(args.max_environments);
         options.partitions = args.limits.limits();
-        Ok::<_, LocalError>(Serving::Stack(Stack::start(options).await?))
+        options.alarm_period_secs = args.alarm_period_secs;
+        Ok::<_, LocalError>(Serving::Stack(Box::new(Stack::start(options).await?)))
     };
     let serving = tokio::select! {
         started = started => started?,
@@ -61,7 +62,7 @@ async fn serve(args: LocalArgs) -> Result<(), LocalError> {
 
 /// What the command runs.
 enum Serving {
-    Stack(Stack),
+    Stack(Box<Stack>),
     DynamoDb(DynamoDb),
 }
 
@@ -81,28 +82,6 @@ impl Serving {
         match self {
             Self::Stack(stack) => stack.shutdown().await,
             Self::DynamoDb(dynamodb) => dynamodb.shutdown().await,
-        }
-    }
-}
-
-/// The signals that end the command.
-struct Ends {
-    interrupt: Signal,
-    terminate: Signal,
-}
-
-impl Ends {
-    fn watch() -> io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-        })
-    }
-
-    async fn signalled(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
         }
     }
 }

@@ -8,12 +8,16 @@ mod clock;
 mod demo;
 mod http;
 mod local;
+mod logs;
 mod project;
+mod signals;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use args::{Args, Command};
 use clap::Parser;
+use logs::Logs;
 use tracing_subscriber::EnvFilter;
 
 /// What ends a command early; one line for people.
@@ -22,10 +26,11 @@ type Failure = Box<dyn std::error::Error>;
 #[tokio::main]
 async fn main() -> ExitCode {
     let args = Args::parse();
-    start_logging();
+    let logs = Logs::default();
+    start_logging(&logs);
     let result = match args.command {
         Command::Local(options) => local::run(options).await,
-        Command::Demo(options) => demo::run(options).await,
+        Command::Demo(options) => demo::run(options, &logs).await,
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -37,13 +42,14 @@ async fn main() -> ExitCode {
 }
 
 /// Logs go to stderr: stdout carries what the command was asked for.
-fn start_logging() {
+fn start_logging(logs: &Logs) {
     let filter = EnvFilter::try_from_env("DYNASHARD_LOG").unwrap_or_else(|_| {
         EnvFilter::new("warn,dynashard=info,dynashard_local=info,dynoxide=error")
     });
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(logs.clone())
+        .with_ansi(std::io::stderr().is_terminal())
         .with_target(false)
         .compact()
         .init();

@@ -14,7 +14,7 @@
 //!  any SDK --- dynamodb --[front]  signature age, clock, throttles, counters
 //!                          |   \
 //!                          |    [cloudwatch]--- cloudwatch --- any SDK
-//!                          |      metrics, Contributor Insights
+//!                          |      metrics, alarms, Contributor Insights
 //!                       [engine]   SQLite, in memory or in a directory
 //! ```
 //!
@@ -39,6 +39,7 @@ mod stack;
 mod template;
 
 pub use binaries::{Functions, build_functions};
+pub use cloudwatch::AlarmState;
 pub use dynamodb::{DynamoDb, DynamoDbOptions};
 pub use dynashard_sim::partition::{Limits, Partitions};
 pub use error::StartError;

@@ -3,7 +3,10 @@
 use crate::StartError;
 use crate::binaries::Functions;
 use crate::clock::{SharedClock, SystemClock};
-use crate::cloudwatch::{CloudWatchApi, EmbeddedMetrics, MetricStore, Metrics, NoAlarms};
+use crate::cloudwatch::alarms::{Alarms, Evaluator};
+use crate::cloudwatch::{
+    AlarmState, CloudWatchApi, EmbeddedMetrics, MetricSource, MetricStore, Metrics,
+};
 use crate::dynamodb::{DynamoDb, Setup};
 use crate::events::{Events, Queues};
 use crate::front::Counters;
@@ -14,6 +17,7 @@ use crate::server::{self, Server, url};
 use crate::template::{Template, TemplateSource};
 use dynashard_sim::partition::{Limits, Partitions};
 use serde::Serialize;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -41,6 +45,9 @@ pub struct StackOptions {
     pub max_environments: usize,
     /// When tables throttle.
     pub partitions: Limits,
+    /// The period of every alarm in seconds, in place of the template's. The alarms are then
+    /// evaluated once each period.
+    pub alarm_period_secs: Option<NonZeroU32>,
 }
 
 impl StackOptions {
@@ -58,6 +65,7 @@ impl StackOptions {
             functions,
             max_environments: 10,
             partitions: Limits::default(),
+            alarm_period_secs: None,
         }
     }
 }
@@ -91,6 +99,8 @@ pub struct Stack {
     runtime: Arc<Runtime>,
     background: Arc<Background>,
     events: Events,
+    alarms: Arc<Alarms>,
+    evaluator: Evaluator,
     gateway: Server,
     lambda_api: Server,
     cloudwatch: Server,
@@ -147,12 +157,22 @@ impl Stack {
         let queues = Arc::new(Queues::new(&template.queues, &clock));
         let engine = data.engine();
         let events = Events::start(functions, engine, &runtime, &background, &queues, &clock);
+        let definitions = template.alarms.iter().cloned();
+        let definitions = definitions.map(|definition| match options.alarm_period_secs {
+            Some(secs) => definition.with_period(secs.get().into()),
+            None => definition,
+        });
+        let permissions = template.permissions.clone();
+        let alarms = Alarms::new(definitions.collect(), permissions, &runtime, &background, &clock);
+        let alarms = Arc::new(alarms);
+        let source: Arc<dyn MetricSource> = metrics.clone();
+        let evaluator = alarms.watch(&source);
         let gateway = Gateway::new(functions, &runtime, Arc::clone(&clock));
         let cloudwatch_api = CloudWatchApi::new(
             metrics,
             put_metrics,
             data.observed(),
-            Arc::new(NoAlarms),
+            alarms.clone(),
             Arc::clone(&clock),
         );
         let lambda_api =
@@ -163,6 +183,8 @@ impl Stack {
             runtime,
             background,
             events,
+            alarms,
+            evaluator,
             gateway: Server::start(api, Arc::new(gateway)),
             lambda_api: Server::start(lambda, Arc::new(lambda_api)),
             cloudwatch: Server::start(cloudwatch, Arc::new(cloudwatch_api)),
@@ -185,13 +207,23 @@ impl Stack {
         self.data.partitions(look)
     }
 
+    /// The name and the state of each alarm, in the order of their names.
+    pub fn alarms(&self) -> Vec<(String, AlarmState)> {
+        self.alarms.states()
+    }
+
     /// Ends everything in order, and returns when no process, thread or task of the stack is left.
     ///
     /// Requests that run are given a moment to end; with a data directory, everything acknowledged
     /// is in it.
     pub async fn shutdown(self) {
         // From the outside in: what ends first is what calls the next.
-        tokio::join!(self.gateway.stop(), self.lambda_api.stop(), self.events.stop());
+        tokio::join!(
+            self.gateway.stop(),
+            self.lambda_api.stop(),
+            self.events.stop(),
+            self.evaluator.stop()
+        );
         self.background.shutdown().await;
         self.runtime.shutdown().await;
         tokio::join!(self.cloudwatch.stop(), self.data.shutdown());

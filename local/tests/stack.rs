@@ -3,7 +3,7 @@
 //! This file is three programs. Its tests start stacks whose bootstrap is a script that runs
 //! [`bootstrap`] in this same executable, and one test runs [`stack_to_be_killed`] likewise.
 
-use dynashard_local::{Endpoints, Functions, Stack, StackOptions, TemplateSource};
+use dynashard_local::{AlarmState, Endpoints, Functions, Stack, StackOptions, TemplateSource};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::PidfdFlags;
 use serde_json::{Value, json};
@@ -11,11 +11,13 @@ use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::num::NonZeroU32;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 const TEMPLATE: &str = "
@@ -108,6 +110,100 @@ async fn changes_of_a_table_reach_the_function_and_poison_ends_in_the_queue() {
     assert_eq!(failure["requestContext"]["condition"], "RetryAttemptsExhausted");
     assert_eq!(failure["DDBStreamBatchInfo"]["batchSize"], 1);
     stack.shutdown().await;
+}
+
+/// A function that the throttles of a table invoke. Its bootstrap asks the test for each answer.
+const ALARMED: &str = "
+Transform: AWS::Serverless-2016-10-31
+Parameters:
+  ReportTo: { Type: String }
+Resources:
+  Items:
+    Type: AWS::DynamoDB::Table
+    Properties:
+      BillingMode: PAY_PER_REQUEST
+      AttributeDefinitions: [{ AttributeName: pk, AttributeType: S }]
+      KeySchema: [{ AttributeName: pk, KeyType: HASH }]
+  Watcher:
+    Type: AWS::Serverless::Function
+    Metadata: { BuildMethod: rust-cargolambda, BuildProperties: { Binary: greet } }
+    Properties:
+      Runtime: provided.al2023
+      Timeout: 20
+      Environment: { Variables: { REPORT_TO: !Ref ReportTo } }
+  Throttles:
+    Type: AWS::CloudWatch::Alarm
+    Properties:
+      AlarmName: throttles
+      Namespace: AWS/DynamoDB
+      MetricName: WriteKeyRangeThroughputThrottleEvents
+      Dimensions: [{ Name: TableName, Value: !Ref Items }]
+      Statistic: Sum
+      Period: 60
+      EvaluationPeriods: 1
+      Threshold: 1
+      ComparisonOperator: GreaterThanOrEqualToThreshold
+      TreatMissingData: notBreaching
+      AlarmActions: [!GetAtt Watcher.Arn]
+  Permission:
+    Type: AWS::Lambda::Permission
+    Properties:
+      Action: lambda:InvokeFunction
+      FunctionName: !Ref Watcher
+      Principal: lambda.alarms.cloudwatch.amazonaws.com
+      SourceArn: !Sub arn:aws:cloudwatch:${AWS::Region}:${AWS::AccountId}:alarm:throttles
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn throttles_alarm_and_alarm_again_when_the_state_is_set_back_in_the_heat() {
+    let reports = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let report_to = reports.local_addr().expect("an address").to_string();
+    let template =
+        TemplateSource::Text { name: "template.yaml".to_owned(), text: ALARMED.to_owned() };
+    let mut options = StackOptions::new(template, Functions::Prebuilt(bootstraps().to_owned()));
+    options.overrides = vec![("ReportTo".to_owned(), report_to)];
+    options.partitions.partition_wcu = NonZeroU32::MIN;
+    options.alarm_period_secs = Some(NonZeroU32::MIN);
+    let stack = start(options).await;
+    let cold = Arc::new(AtomicBool::new(false));
+    let heat = {
+        let (url, cold) = (stack.endpoints().dynamodb.clone(), Arc::clone(&cold));
+        let request = json!({ "Item": { "pk": { "S": "hot" } } });
+        tokio::task::spawn_blocking(move || {
+            while !cold.load(Ordering::Relaxed) {
+                dynamodb(&url, "PutItem", &request);
+            }
+        })
+    };
+    let (event, reports) = reported(reports).await;
+    assert_eq!(event["source"], "aws.cloudwatch");
+    assert_eq!(event["alarmData"]["alarmName"], "throttles");
+    assert_eq!(event["alarmData"]["state"]["value"], "ALARM");
+    assert_eq!(stack.alarms(), [("throttles".to_owned(), AlarmState::Alarm)]);
+
+    let target = ("x-amz-target", "GraniteServiceVersion20100801.SetAlarmState");
+    let headers = [target, ("content-type", "application/x-amz-json-1.0")];
+    let back = json!({ "AlarmName": "throttles", "StateValue": "OK", "StateReason": "grown" });
+    let answer = post(&stack.endpoints().cloudwatch, &headers, back.to_string()).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let (event, _) = reported(reports).await;
+    assert_eq!(event["alarmData"]["state"]["value"], "ALARM");
+    assert_eq!(event["alarmData"]["previousState"]["reason"], "grown");
+    cold.store(true, Ordering::Relaxed);
+    heat.await.expect("no panic");
+    stack.shutdown().await;
+}
+
+/// The next event that a bootstrap reports, which then succeeds.
+async fn reported(reports: TcpListener) -> (Value, TcpListener) {
+    let report = tokio::task::spawn_blocking(move || {
+        let (mut stream, _) = reports.accept().expect("a report");
+        let mut event = String::new();
+        BufReader::new(&stream).read_line(&mut event).expect("an event");
+        stream.write_all(b"{}").expect("a connection");
+        (serde_json::from_str(&event).expect("JSON"), reports)
+    });
+    report.await.expect("no panic")
 }
 
 /// Answers the batches that a bootstrap reports: the record of the item `poison` fails, and the

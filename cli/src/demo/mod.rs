@@ -1,67 +1,96 @@
-//! `dynashard demo`: the main job on real input.
+//! `dynashard demo`: hot keys outgrow their partitions, the shards follow, and nothing is lost.
 
+mod chart;
 mod flights;
+mod history;
+mod load;
+mod offer;
+mod read_back;
 mod summary;
+mod view;
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::time::Duration;
 
+use chart::{ChartError, Figure};
 use dynashard_aws::{DynamoItemStore, ServerClock, SystemClock};
 use dynashard_core::TableSchema;
-use dynashard_core::ports::{Consistency, ItemStore, ShardQuery, SortRange, StoreError};
-use dynashard_core::query::MAX_LIMIT;
-use dynashard_keys::{KeyError, PartitionKey, Placement, ShardCount};
-use dynashard_local::{Counters, Endpoints, Stack};
-use flights::{Flight, by_key};
-use futures_util::stream::{self, StreamExt, TryStreamExt};
-use http::Method;
-use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::{Value, json};
-use summary::{Summary, secs};
+use dynashard_core::ports::StoreError;
+use dynashard_keys::KeyError;
+use dynashard_local::{Counters, Endpoints, Limits, Stack, StackOptions};
+use flights::Airport;
+use history::SettledRule;
+use load::{Loaded, Plan};
+use offer::Offers;
+use read_back::{ReadBack, count_shards};
+use summary::{Steady, Summary, growth};
 use thiserror::Error;
+use view::View;
 
-use crate::args::DemoArgs;
+use crate::args::{DemoArgs, Scaling};
 use crate::clock::Stopwatch;
-use crate::http::{Client, HttpError, url};
-use crate::project::stack_options;
+use crate::http::{Client, HttpError};
+use crate::logs::Logs;
+use crate::project::{ProjectError, stack_options};
+use crate::signals::Ends;
 
 const MAIN_TABLE: &str = "MainTable";
 const METADATA_TABLE: &str = "MetadataTable";
 
-/// Operations of one batch write: an answer takes a fraction of a second, so progress shows.
-const BATCH: usize = 250;
+/// Template parameters of the demo: append-only collections, and changes that come within seconds.
+/// Those that the command line sets win.
+const SETTINGS: &[(&str, &str)] =
+    &[("Placement", "random"), ("LeaseSecs", "1"), ("CooldownSecs", "1")];
 
-/// Batches under way at once. The machine that the demo is for has two cores.
-const BATCHES_IN_FLIGHT: usize = 4;
-
-/// How often a flight is sent again before the demo gives up.
-const MAX_ROUNDS: u32 = 20;
-
-/// Differences that are shown of each collection.
-const SHOWN_DIFFERENCES: usize = 5;
+/// The least share of min(offered, capacity) that a settled collection absorbs.
+const SETTLED_SHARE: f64 = 0.9;
 
 #[derive(Debug, Error)]
 pub(crate) enum DemoError {
     #[error(transparent)]
     Data(#[from] flights::BadData),
     #[error(transparent)]
+    Chart(#[from] ChartError),
+    #[error(transparent)]
     Http(#[from] HttpError),
-    #[error("the API left {0} flights unprocessed however often they were sent")]
-    Unprocessed(usize),
-    #[error("the answer to a query has no {0}")]
+    #[error("some flights were not written within {} s after the last offer", .0.as_secs())]
+    NotWritten(Duration),
+    #[error("an answer of the API has no {0}")]
     BadAnswer(&'static str),
     #[error(transparent)]
     Separator(#[from] KeyError),
     #[error("the shards cannot be counted: {0:?}")]
     Store(StoreError),
-    #[error("what came back is not what was loaded")]
+    #[error("what came back is not what was written")]
     Different,
+    #[error("interrupted")]
+    Interrupted,
 }
 
 /// `dynashard demo`: fails unless every flight came back once, in order and unchanged.
-pub(crate) async fn run(args: DemoArgs) -> Result<(), crate::Failure> {
-    let flights = flights::load().map_err(DemoError::from)?;
-    let stack = Stack::start(stack_options(&args.project)?).await?;
-    let result = show(&stack, &args, &flights).await;
+pub(crate) async fn run(args: DemoArgs, logs: &Logs) -> Result<(), crate::Failure> {
+    let airports = flights::load().map_err(DemoError::from)?;
+    chart::prepare(&args.chart_dir).map_err(DemoError::from)?;
+    let plan = plan(&args, airports.len());
+    let options = options(&args, &plan)?;
+    let mut ends = Ends::watch()?;
+    let stack = tokio::select! {
+        stack = Stack::start(options) => stack?,
+        () = ends.signalled() => return Err(DemoError::Interrupted.into()),
+    };
+    let Endpoints { api, dynamodb, .. } = stack.endpoints();
+    eprintln!("The stack is up: API {api}, DynamoDB {dynamodb}");
+    for (airport, rate) in airports.iter().zip(&plan.rates) {
+        let (code, wcu) = (&airport.code, plan.partition_wcu);
+        eprintln!("Offering {rate} writes a second to {code}, whose one partition takes {wcu}");
+    }
+    let mut view = View::start(logs);
+    let result = tokio::select! {
+        result = show(&stack, &args, &plan, &airports, &mut view) => result,
+        () = ends.signalled() => Err(DemoError::Interrupted),
+    };
+    view.end();
     stack.shutdown().await;
     let summary = result?;
     if args.json {
@@ -72,39 +101,71 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), crate::Failure> {
     if summary.ok { Ok(()) } else { Err(DemoError::Different.into()) }
 }
 
-async fn show(stack: &Stack, args: &DemoArgs, flights: &[Flight]) -> Result<Summary, DemoError> {
+/// The period of the alarm on throttles here. CloudWatch's own of a minute would be a long wait
+/// before a screen.
+const ALARM_PERIOD_SECS: Option<NonZeroU32> = NonZeroU32::new(5);
+
+fn plan(args: &DemoArgs, airports: usize) -> Plan {
+    let busiest = args.partition_wcu.saturating_mul(args.load);
+    let halved = |times: usize| busiest.checked_shr(u32::try_from(times).unwrap_or(u32::MAX));
+    // Longer than what passes between two growths: a writer's cooldown and back-off, or an alarm's
+    // period and evaluation.
+    let quiet = match args.scaling {
+        Scaling::Writers => Duration::from_secs(6),
+        Scaling::Alarm => Duration::from_secs(20),
+    };
+    Plan {
+        partition_wcu: args.partition_wcu,
+        rates: (0..airports).map(|place| halved(place).unwrap_or(0).max(1)).collect(),
+        settled: SettledRule { quiet, least_share: SETTLED_SHARE },
+        steady: Duration::from_secs(args.steady_secs),
+        time_limit: Duration::from_secs(args.time_limit_secs),
+    }
+}
+
+fn options(args: &DemoArgs, plan: &Plan) -> Result<StackOptions, ProjectError> {
+    let mut project = args.project.clone();
+    let writers = match args.scaling {
+        Scaling::Writers => "on",
+        Scaling::Alarm => "off",
+    };
+    let settings = SETTINGS.iter().copied().chain([("WriterScaling", writers)]);
+    let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    project.settings.splice(..0, settings);
+    let mut options = stack_options(&project)?;
+    // Lambda starts an environment for each request that finds none free, and so many batches are
+    // under way at once.
+    options.max_environments =
+        plan.rates.iter().map(|rate| Offers::new(*rate).most_batches()).sum();
+    options.alarm_period_secs = ALARM_PERIOD_SECS;
+    options.partitions = Limits {
+        partition_wcu: NonZeroU32::new(plan.partition_wcu).unwrap_or(NonZeroU32::MIN),
+        ..Limits::default()
+    };
+    Ok(options)
+}
+
+async fn show(
+    stack: &Stack,
+    args: &DemoArgs,
+    plan: &Plan,
+    airports: &[Airport],
+    view: &mut View,
+) -> Result<Summary, DemoError> {
     let Endpoints { api, dynamodb, .. } = stack.endpoints();
-    eprintln!("The stack is up: API {api}, DynamoDB {dynamodb}");
     let client = Client::new();
-    let collections = by_key(flights);
-    for pk in collections.keys() {
-        let body =
-            json!({ "placement": Placement::Xxh64.as_str(), "number_of_shards": args.shards });
-        client
-            .json(Method::PUT, &url(api, "/collection", &[("pk", pk)]), JSON, Some(&body))
-            .await?;
-    }
-    eprintln!(
-        "Created {} collections of {} shards: {}",
-        collections.len(),
-        args.shards,
-        collections.keys().copied().collect::<Vec<_>>().join(", ")
-    );
-
     let before = stack.counters();
-    let watch = Stopwatch::start();
-    let resent = load(&client, api, flights).await?;
-    let load_secs = secs(watch.elapsed());
-    let loaded = stack.counters();
+    let Loaded { history, steady, flights, load_secs } =
+        load::load(stack, &client, plan, airports, view).await?;
+    let after = stack.counters();
 
     let watch = Stopwatch::start();
-    let progress = progress("Reading ", flights.len());
     let mut read = ReadBack::default();
-    for (pk, expected) in &collections {
-        read.collection(&client, api, pk, expected, &progress).await?;
+    view.reading(flights.iter().sum());
+    for (airport, flights) in airports.iter().zip(&flights) {
+        read.collection(&client, api, airport, *flights, view).await?;
     }
-    progress.finish_and_clear();
-    let read_secs = secs(watch.elapsed());
+    let read_secs = watch.elapsed().as_secs_f64();
 
     let server_clock = ServerClock::default();
     let clock = SystemClock::new(server_clock.clone());
@@ -112,131 +173,51 @@ async fn show(stack: &Stack, args: &DemoArgs, flights: &[Flight]) -> Result<Summ
     let schema = table_schema(&args.project.settings)?;
     let store = DynamoItemStore::new(dynamodb, clock, MAIN_TABLE.to_owned(), schema.clone());
     let mut items_per_shard = BTreeMap::new();
-    for pk in collections.keys() {
-        let counts = count_shards(&store, &schema, &client, api, pk).await?;
-        items_per_shard.insert((*pk).to_owned(), counts);
+    for airport in airports {
+        let counts = count_shards(&store, &schema, &client, api, &airport.code).await?;
+        items_per_shard.insert(airport.code.clone(), counts);
     }
-    let since = |table: &str, operation: &str| {
-        loaded.requests(table, operation) - before.requests(table, operation)
-    };
+
+    let title = format!(
+        "{} hot keys on partitions of {} WCU: shards follow the load ({})",
+        airports.len(),
+        plan.partition_wcu,
+        match args.scaling {
+            Scaling::Writers => "begun by throttled writers",
+            Scaling::Alarm => "begun by the alarm alone",
+        }
+    );
+    let figure = Figure { history: &history, steady, title };
+    let charts = chart::save(&args.chart_dir, &figure)?;
+    let last = history.samples.last();
+    let counts = last.into_iter().flat_map(|sample| &sample.keys).map(|key| key.counts);
     Ok(Summary {
         ok: read.differences.is_empty(),
-        items: u64::try_from(flights.len()).unwrap_or(u64::MAX),
+        scaling: match args.scaling {
+            Scaling::Writers => "writers",
+            Scaling::Alarm => "alarm",
+        },
+        partition_wcu: plan.partition_wcu,
+        items: u64::try_from(flights.iter().sum::<usize>()).unwrap_or(u64::MAX),
         load_secs,
-        put_requests: since(MAIN_TABLE, "PutItem"),
-        metadata_requests: loaded.table_requests(METADATA_TABLE)
+        growth: growth(&history),
+        settled_secs: steady.and(history.last_step()).map(|at| at.as_secs_f64()),
+        steady: steady.map(|window| Steady::of(&history, window)),
+        throttled: after.throttles.get(MAIN_TABLE).cloned().unwrap_or_default(),
+        put_requests: after.requests(MAIN_TABLE, "PutItem")
+            - before.requests(MAIN_TABLE, "PutItem"),
+        metadata_requests: after.table_requests(METADATA_TABLE)
             - before.table_requests(METADATA_TABLE),
-        consumed_wcu: put_wcu(&loaded) - put_wcu(&before),
-        resent,
+        consumed_wcu: put_wcu(&after) - put_wcu(&before),
+        resent: counts.clone().map(|counts| counts.unprocessed).sum(),
+        outcome_unknown: counts.map(|counts| counts.unknown).sum(),
         read_secs,
         pages: read.pages,
         items_read: read.read_by_dynamodb,
         differences: read.differences,
         items_per_shard,
+        charts: charts.into(),
     })
-}
-
-/// Puts all flights, and returns how many had to be sent again. The same put twice stores the same
-/// item, so whatever the API reports as unprocessed may be repeated.
-async fn load(client: &Client, api: &str, flights: &[Flight]) -> Result<u64, DemoError> {
-    let progress = progress("Loading ", flights.len());
-    let mut pending = flights.iter().collect::<Vec<_>>();
-    let mut resent = 0;
-    for _ in 0..MAX_ROUNDS {
-        let batches = pending.chunks(BATCH).map(|batch| put_batch(client, api, batch, &progress));
-        let left = stream::iter(batches.collect::<Vec<_>>())
-            .buffer_unordered(BATCHES_IN_FLIGHT)
-            .try_collect::<Vec<_>>()
-            .await?;
-        pending = left.into_iter().flatten().collect();
-        resent += u64::try_from(pending.len()).unwrap_or(u64::MAX);
-        if pending.is_empty() {
-            progress.finish_and_clear();
-            return Ok(resent);
-        }
-    }
-    Err(DemoError::Unprocessed(pending.len()))
-}
-
-/// Sends one batch, and returns the flights that it left unprocessed.
-async fn put_batch<'a>(
-    client: &Client,
-    api: &str,
-    batch: &[&'a Flight],
-    progress: &ProgressBar,
-) -> Result<Vec<&'a Flight>, DemoError> {
-    let puts = batch.iter().map(|f| json!({ "pk": f.pk, "sk": f.sk, "item": f.item }));
-    let body = json!({ "puts": puts.collect::<Vec<_>>() });
-    let answer =
-        client.json(Method::POST, &format!("{api}/batch-write"), JSON, Some(&body)).await?;
-    let unprocessed =
-        answer["unprocessed"].as_array().ok_or(DemoError::BadAnswer("unprocessed"))?;
-    let left = batch
-        .iter()
-        .copied()
-        .filter(|f| {
-            unprocessed.iter().any(|u| u["pk"] == f.pk.as_str() && u["sk"] == f.sk.as_str())
-        })
-        .collect::<Vec<_>>();
-    progress.inc(u64::try_from(batch.len() - left.len()).unwrap_or(0));
-    Ok(left)
-}
-
-/// What reading everything back brought.
-#[derive(Debug, Default)]
-struct ReadBack {
-    pages: u64,
-    read_by_dynamodb: u64,
-    differences: Vec<String>,
-}
-
-impl ReadBack {
-    /// Reads one collection page by page, in order, and compares it with what was loaded.
-    async fn collection(
-        &mut self,
-        client: &Client,
-        api: &str,
-        pk: &str,
-        expected: &BTreeMap<&str, &Value>,
-        progress: &ProgressBar,
-    ) -> Result<(), DemoError> {
-        let mut expected = expected.iter();
-        let mut different = Vec::new();
-        let mut cursor = None::<String>;
-        loop {
-            let mut params = vec![("pk", pk), ("limit", "1000"), ("consistent", "true")];
-            params.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
-            let page = client.json(Method::GET, &url(api, "/query", &params), &[], None).await?;
-            let items = page["items"].as_array().ok_or(DemoError::BadAnswer("items"))?;
-            self.pages += 1;
-            self.read_by_dynamodb +=
-                page["items_read"].as_u64().ok_or(DemoError::BadAnswer("items_read"))?;
-            for item in items {
-                match expected.next() {
-                    Some((_, flight)) if *flight == item => {}
-                    Some((sk, _)) => {
-                        different
-                            .push(format!("{pk}: {} came back where {sk} belongs", item["sk"]));
-                    }
-                    None => {
-                        different.push(format!("{pk}: {} came back beyond the end", item["sk"]));
-                    }
-                }
-                progress.inc(1);
-            }
-            cursor = page["cursor"].as_str().map(str::to_owned);
-            if cursor.is_none() {
-                break;
-            }
-        }
-        different.extend(expected.map(|(sk, _)| format!("{pk}: {sk} did not come back")));
-        let hidden = different.len().saturating_sub(SHOWN_DIFFERENCES);
-        self.differences.extend(different.into_iter().take(SHOWN_DIFFERENCES));
-        if hidden > 0 {
-            self.differences.push(format!("{pk}: and {hidden} more"));
-        }
-        Ok(())
-    }
 }
 
 /// How the main table calls and separates its keys under these parameters of the template. The
@@ -252,56 +233,6 @@ fn table_schema(settings: &[(String, String)]) -> Result<TableSchema, KeyError> 
         }
     }
     Ok(schema)
-}
-
-/// Counts what lies in each shard, by asking DynamoDB itself and not the API.
-async fn count_shards(
-    store: &DynamoItemStore,
-    schema: &TableSchema,
-    client: &Client,
-    api: &str,
-    pk: &str,
-) -> Result<BTreeMap<u32, u64>, DemoError> {
-    let collection =
-        client.json(Method::GET, &url(api, "/collection", &[("pk", pk)]), &[], None).await?;
-    let count = collection["number_of_shards"]
-        .as_u64()
-        .and_then(|count| ShardCount::new(u32::try_from(count).ok()?).ok())
-        .ok_or(DemoError::BadAnswer("number_of_shards"))?;
-    let partition = PartitionKey::new(pk).map_err(|_| DemoError::BadAnswer("partition key"))?;
-    let mut items = BTreeMap::new();
-    for shard in Placement::Xxh64.shards(count) {
-        let mut query = ShardQuery {
-            partition: partition.at(shard, schema.separator),
-            range: SortRange::All,
-            ascending: true,
-            after: None,
-            limit: MAX_LIMIT,
-            consistency: Consistency::Strong,
-        };
-        let mut total = 0;
-        loop {
-            let page = store.query(&query).await.map_err(DemoError::Store)?;
-            total += u64::try_from(page.items.len()).unwrap_or(0);
-            query.after = page.next;
-            if query.after.is_none() {
-                break;
-            }
-        }
-        items.insert(shard.get(), total);
-    }
-    Ok(items)
-}
-
-/// The progress of something over `total` items: a bar on a terminal, silent elsewhere.
-fn progress(what: &'static str, total: usize) -> ProgressBar {
-    let bar = ProgressBar::new(u64::try_from(total).unwrap_or(u64::MAX));
-    let style = "{msg} {bar:40} {pos}/{len} items  {per_sec}  {eta} left";
-    if let Ok(style) = ProgressStyle::with_template(style) {
-        bar.set_style(style);
-    }
-    bar.set_message(what);
-    bar
 }
 
 fn put_wcu(counters: &Counters) -> f64 {

@@ -1,19 +1,34 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::time::Duration;
+use std::path::PathBuf;
 
 use serde::Serialize;
+
+use super::history::{History, float};
+use super::load::Window;
 
 /// What the demo measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Summary {
     /// Whether every flight came back once, in order and unchanged.
     pub(super) ok: bool,
-    /// The flights that were loaded.
+    /// What began the growth: `writers` or `alarm`.
+    pub(super) scaling: &'static str,
+    /// Write units a second of one partition.
+    pub(super) partition_wcu: u32,
+    /// The flights that were written.
     pub(super) items: u64,
-    /// How long loading took.
+    /// From the first offer until the last flight was written.
     pub(super) load_secs: f64,
-    /// `PutItem` requests to the main table.
+    /// By collection, the shard counts and when each came into force.
+    pub(super) growth: BTreeMap<String, Vec<Grown>>,
+    /// When the last of them came into force, if the counts then stayed.
+    pub(super) settled_secs: Option<f64>,
+    /// What was measured after that.
+    pub(super) steady: Option<Steady>,
+    /// Writes that DynamoDB throttled while loading, by reason. The functions tried them again.
+    pub(super) throttled: BTreeMap<String, u64>,
+    /// `PutItem` requests that reached the engine of the main table; throttled ones do not.
     pub(super) put_requests: u64,
     /// All requests to the metadata table while loading.
     pub(super) metadata_requests: u64,
@@ -21,6 +36,8 @@ pub(super) struct Summary {
     pub(super) consumed_wcu: f64,
     /// Operations that were sent to the API again, because it reported them as unprocessed.
     pub(super) resent: u64,
+    /// Those of them whose outcome was unknown, so that some may lie in two shards.
+    pub(super) outcome_unknown: u64,
     /// How long reading everything back took.
     pub(super) read_secs: f64,
     /// Pages that were read.
@@ -31,58 +48,157 @@ pub(super) struct Summary {
     pub(super) differences: Vec<String>,
     /// Items by collection and shard.
     pub(super) items_per_shard: BTreeMap<String, BTreeMap<u32, u64>>,
+    /// The files with the chart.
+    pub(super) charts: Vec<PathBuf>,
+}
+
+/// A shard count that came into force.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Grown {
+    at_secs: f64,
+    shards: u32,
+}
+
+/// Means of the time in which no shard count changed any more.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Steady {
+    secs: f64,
+    throttled_per_sec: f64,
+    collections: BTreeMap<String, SteadyCollection>,
+}
+
+/// One collection in that time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct SteadyCollection {
+    shards: u32,
+    capacity_per_sec: f64,
+    offered_per_sec: f64,
+    absorbed_per_sec: f64,
+    /// What was absorbed of min(offered, capacity).
+    absorbed_share: f64,
+}
+
+impl Steady {
+    /// The means of the measured part of a run.
+    pub(super) fn of(history: &History, Window { from, to }: Window) -> Self {
+        let collections = history.keys.iter().enumerate().map(|(key, (name, _))| {
+            let rates = history.rates(from, to, Some(key));
+            let collection = SteadyCollection {
+                shards: history.samples[to].keys[key].collection.shards,
+                capacity_per_sec: history.capacity(to, key),
+                offered_per_sec: rates.offered,
+                absorbed_per_sec: rates.absorbed,
+                absorbed_share: history.share(from, to, key),
+            };
+            (name.clone(), collection)
+        });
+        Self {
+            secs: history.samples[to].at.saturating_sub(history.samples[from].at).as_secs_f64(),
+            throttled_per_sec: history.rates(from, to, None).throttled,
+            collections: collections.collect(),
+        }
+    }
+}
+
+/// The shard counts of every collection.
+pub(super) fn growth(history: &History) -> BTreeMap<String, Vec<Grown>> {
+    let collections = history.keys.iter().enumerate().map(|(key, (name, _))| {
+        let steps = history.steps(key).into_iter();
+        let grown = steps.map(|step| Grown { at_secs: step.at.as_secs_f64(), shards: step.shards });
+        (name.clone(), grown.collect())
+    });
+    collections.collect()
 }
 
 impl Summary {
     fn per_item(&self, count: u64) -> f64 {
-        ratio(count, self.items)
+        float(count) / float(self.items.max(1))
     }
 }
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rate = |secs: f64| ratio(self.items, 1) / secs.max(f64::MIN_POSITIVE);
+        let rate = |secs: f64| float(self.items) / secs.max(f64::MIN_POSITIVE);
         writeln!(f, "Balance (items per shard)")?;
         balance(f, &self.items_per_shard)?;
         writeln!(f)?;
+        for (name, steps) in &self.growth {
+            let steps =
+                steps.iter().map(|step| format!("{} at {:.0} s", step.shards, step.at_secs));
+            writeln!(f, "Shards    {name}: {}", steps.collect::<Vec<_>>().join(", "))?;
+        }
+        self.fmt_steady(f)?;
         writeln!(
             f,
-            "Loaded    {} flights in {:.1} s: {:.0} a second",
+            "Written   {} flights in {:.1} s: {:.0} a second",
             self.items,
             self.load_secs,
             rate(self.load_secs)
         )?;
+        let throttled = self.throttled.iter().map(|(reason, count)| format!("{count} {reason}"));
+        let throttled = throttled.collect::<Vec<_>>().join(", ");
         writeln!(
             f,
-            "Cost      {:.4} PutItem requests, {:.4} metadata requests and {:.3} WCU an item; {} sent again",
-            self.per_item(self.put_requests),
-            self.per_item(self.metadata_requests),
-            self.consumed_wcu / ratio(self.items, 1).max(1.0),
-            self.resent
+            "Throttled {}",
+            if throttled.is_empty() { "nothing" } else { throttled.as_str() }
         )?;
         writeln!(
             f,
-            "Read      {} items in order over {} pages in {:.1} s: {:.0} a second, {:.2} read per item returned",
+            "Cost      an item: {:.4} PutItem requests, {:.4} throttled, {:.4} of metadata; {:.3} WCU\n          \
+             {} items sent again, {} of them of unknown outcome",
+            self.per_item(self.put_requests),
+            self.per_item(self.throttled.values().sum()),
+            self.per_item(self.metadata_requests),
+            self.consumed_wcu / float(self.items.max(1)),
+            self.resent,
+            self.outcome_unknown
+        )?;
+        writeln!(
+            f,
+            "Read      {} items in order, {} pages, in {:.1} s: {:.0} a second; {:.2} read per item returned",
             self.items,
             self.pages,
             self.read_secs,
             rate(self.read_secs),
             self.per_item(self.items_read)
         )?;
+        for chart in &self.charts {
+            writeln!(f, "Chart     {}", chart.display())?;
+        }
         for difference in &self.differences {
             writeln!(f, "WRONG     {difference}")?;
         }
         if self.ok {
             write!(f, "Result    every flight came back once, in order and unchanged")
         } else {
-            write!(f, "Result    FAILED: what came back is not what was loaded")
+            write!(f, "Result    FAILED: what came back is not what was written")
         }
     }
 }
 
-/// Seconds with a fraction, for rates.
-pub(super) fn secs(duration: Duration) -> f64 {
-    duration.as_secs_f64()
+impl Summary {
+    fn fmt_steady(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some((steady, settled_secs)) = self.steady.as_ref().zip(self.settled_secs) else {
+            return writeln!(f, "Settled   not within the time limit");
+        };
+        writeln!(
+            f,
+            "Settled   at {settled_secs:.0} s; writes a second over the {:.0} s measured, {:.0} throttled:",
+            steady.secs, steady.throttled_per_sec
+        )?;
+        for (name, collection) in &steady.collections {
+            let SteadyCollection { shards, capacity_per_sec, .. } = collection;
+            writeln!(
+                f,
+                "          {name}: {:.1}% of min(offered, capacity) absorbed: {:.0} of min({:.0}, \
+                 {shards} shards for {capacity_per_sec:.0})",
+                collection.absorbed_share * 100.0,
+                collection.absorbed_per_sec,
+                collection.offered_per_sec
+            )?;
+        }
+        Ok(())
+    }
 }
 
 /// A row for each shard with a bar for each collection, all to one scale.
@@ -96,20 +212,19 @@ fn balance(
     write!(f, "  shard")?;
     for (collection, shards) in items_per_shard {
         let total: u64 = shards.values().sum();
-        let fullest = shards.values().copied().max().unwrap_or(0);
-        let mean = ratio(total, u64::try_from(shards.len()).unwrap_or(1));
-        let above = (ratio(fullest, 1) / mean.max(1.0) - 1.0) * 100.0;
-        write!(f, "  {:<26}", format!("{collection}: {total}, max +{above:.0}%"))?;
+        write!(f, "  {:<26}", format!("{collection}: {total} in {}", shards.len()))?;
     }
     writeln!(f)?;
     let rows = items_per_shard.values().flat_map(BTreeMap::keys).copied();
-    for shard in rows.collect::<std::collections::BTreeSet<_>>() {
-        write!(f, "  {shard:>5}")?;
+    for shard in rows.collect::<BTreeSet<_>>() {
+        let mut row = format!("  {shard:>5}");
         for shards in items_per_shard.values() {
-            let items = shards.get(&shard).copied().unwrap_or(0);
-            write!(f, "  {:<18} {items:<7}", bar(items, most, BAR_CHARS))?;
+            let cell = shards
+                .get(&shard)
+                .map(|items| format!("  {:<18} {items:<7}", bar(*items, most, BAR_CHARS)));
+            row += &cell.unwrap_or_else(|| " ".repeat(28));
         }
-        writeln!(f)?;
+        writeln!(f, "{}", row.trim_end())?;
     }
     Ok(())
 }
@@ -123,14 +238,88 @@ fn bar(value: u64, most: u64, chars: u64) -> String {
     format!("{}{}", "█".repeat(whole), EIGHTHS[part])
 }
 
-#[expect(clippy::cast_precision_loss, reason = "figures for people, far below 2^53")]
-fn ratio(a: u64, b: u64) -> f64 {
-    a as f64 / b.max(1) as f64
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use super::super::history::{Collection, KeySample, Sample};
+    use super::super::offer::Counts;
     use super::*;
+
+    /// Ten seconds of one collection whose two shards absorb 380 of 800 offered writes a second.
+    fn history() -> History {
+        let sample = |secs: u64| Sample {
+            at: Duration::from_secs(secs),
+            keys: vec![KeySample {
+                counts: Counts { offered: 800 * secs, absorbed: 380 * secs, ..Counts::default() },
+                collection: Collection { shards: 2, stable: true },
+            }],
+            throttles: BTreeMap::from([("hot".to_owned(), 500 * secs)]),
+            alarms: BTreeMap::new(),
+        };
+        History {
+            partition_wcu: 200,
+            keys: vec![("EWR".to_owned(), 800)],
+            samples: vec![sample(5), sample(15)],
+        }
+    }
+
+    #[test]
+    fn the_share_is_of_what_the_shards_can_take() {
+        let steady = Steady::of(&history(), Window { from: 0, to: 1 });
+        let collection = SteadyCollection {
+            shards: 2,
+            capacity_per_sec: 400.0,
+            offered_per_sec: 800.0,
+            absorbed_per_sec: 380.0,
+            absorbed_share: 0.95,
+        };
+        let collections = BTreeMap::from([("EWR".to_owned(), collection)]);
+        assert_eq!(steady, Steady { secs: 10.0, throttled_per_sec: 500.0, collections });
+    }
+
+    #[test]
+    fn a_summary_says_what_was_measured_and_what_is_wrong() {
+        let history = history();
+        let summary = Summary {
+            ok: false,
+            scaling: "writers",
+            partition_wcu: 200,
+            items: 1_000,
+            load_secs: 20.0,
+            growth: growth(&history),
+            settled_secs: Some(5.0),
+            steady: Some(Steady::of(&history, Window { from: 0, to: 1 })),
+            throttled: BTreeMap::from([("hot".to_owned(), 7_500)]),
+            put_requests: 1_000,
+            metadata_requests: 10,
+            consumed_wcu: 1_000.0,
+            resent: 3,
+            outcome_unknown: 1,
+            read_secs: 1.0,
+            pages: 1,
+            items_read: 1_100,
+            differences: vec!["EWR: 2013 did not come back".to_owned()],
+            items_per_shard: BTreeMap::from([("EWR".to_owned(), BTreeMap::from([(1, 999)]))]),
+            charts: vec![PathBuf::from("charts/demo.svg")],
+        };
+        let text = summary.to_string();
+        let shown = [
+            "EWR: 2 at 5 s",
+            "at 5 s; writes a second over the 10 s measured, 500 throttled",
+            "EWR: 95.0% of min(offered, capacity) absorbed: 380 of min(800, 2 shards for 400)",
+            "7500 hot",
+            "1.0000 PutItem requests, 7.5000 throttled, 0.0100 of metadata; 1.000 WCU\n",
+            "charts/demo.svg",
+            "WRONG     EWR: 2013 did not come back",
+            "FAILED",
+        ];
+        for shown in shown {
+            assert!(text.contains(shown), "no {shown:?} in\n{text}");
+        }
+        let unsettled = Summary { steady: None, settled_secs: None, ..summary };
+        assert!(unsettled.to_string().contains("not within the time limit"));
+    }
 
     #[test]
     fn bars_fill_their_width_in_eighths() {

@@ -5,7 +5,7 @@
 //!                             |
 //!                           [api]  operations
 //!                  +----------+-----------+------------+
-//!              [Metrics]            [insights]   [AlarmRegistry]
+//!              [Metrics]            [insights]   [AlarmRegistry], which is [alarms]
 //!        +---------+--------+           |
 //!     [store]           [dynamodb]      |
 //!  put, or logged by     what the front counts and throttles
@@ -18,6 +18,7 @@
 //! - Units are read over, in requests and in answers.
 //! - There are no percentiles, no metric math and no searches in `GetMetricData`; they are refused.
 
+pub(crate) mod alarms;
 mod api;
 mod dynamodb;
 mod emf;
@@ -30,11 +31,10 @@ mod wire;
 pub(crate) use api::CloudWatchApi;
 pub(crate) use emf::EmbeddedMetrics;
 pub(crate) use metrics::{MetricId, MetricSource, Statistic, StatisticSet};
+pub use registry::AlarmState;
 pub(crate) use registry::{
-    AlarmDescription, AlarmRegistry, AlarmState, MetricStat, NoAlarms, QuerySource, Watched,
+    AlarmDescription, AlarmRegistry, MetricQuery, MetricStat, QuerySource, UnknownAlarm, Watched,
 };
-#[cfg(test)]
-use registry::{MetricQuery, UnknownAlarm};
 pub(crate) use store::MetricStore;
 
 use dynamodb::DynamoDbMetrics;

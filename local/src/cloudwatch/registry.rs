@@ -29,15 +29,18 @@ pub(crate) struct UnknownAlarm(pub(crate) String);
 
 /// What an alarm says of its metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AlarmState {
+pub enum AlarmState {
+    /// The metric is within the threshold.
     Ok,
+    /// It is outside.
     Alarm,
+    /// The alarm has just been made, or there are no values to say it of.
     InsufficientData,
 }
 
 impl AlarmState {
-    /// As it stands in answers and events.
-    pub(crate) const fn as_str(self) -> &'static str {
+    /// As it stands in answers and events, such as `INSUFFICIENT_DATA`.
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "OK",
             Self::Alarm => "ALARM",
@@ -82,7 +85,6 @@ pub(crate) struct AlarmDescription {
 
 /// What an alarm compares with its threshold.
 #[derive(Clone, Debug)]
-#[cfg_attr(not(test), expect(dead_code, reason = "the alarms of a template make them"))]
 pub(crate) enum Watched {
     Metric(MetricStat),
     /// Queries, one of which returns data.
@@ -109,7 +111,6 @@ pub(crate) struct MetricQuery {
 
 /// Where the values of a query come from.
 #[derive(Clone, Debug)]
-#[cfg_attr(not(test), expect(dead_code, reason = "the alarms of a template make them"))]
 pub(crate) enum QuerySource {
     Metric(MetricStat),
     /// Metric math over the ids of other queries.
@@ -117,24 +118,4 @@ pub(crate) enum QuerySource {
         expression: String,
         period_secs: Option<u64>,
     },
-}
-
-/// No alarms: those of a stack whose template has none.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct NoAlarms;
-
-impl AlarmRegistry for NoAlarms {
-    fn describe(&self) -> Vec<AlarmDescription> {
-        Vec::new()
-    }
-
-    fn set_state(
-        &self,
-        name: &str,
-        _state: AlarmState,
-        _reason: &str,
-        _reason_data: Option<&str>,
-    ) -> Result<(), UnknownAlarm> {
-        Err(UnknownAlarm(name.to_owned()))
-    }
 }

@@ -1,9 +1,8 @@
-//! What the processes print: passed on to stderr line by line, with the last of it kept for the
-//! caller who asks.
+//! What the processes print: passed on to the log of this process line by line, with the last of it
+//! kept for the caller who asks.
 
 use crate::cloudwatch::EmbeddedMetrics;
 use std::collections::VecDeque;
-use std::io::Write;
 use std::sync::{Mutex, PoisonError};
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
@@ -64,10 +63,9 @@ impl Log {
 
     fn line(&self, line: &str) {
         self.note(line);
-        // One call writes the whole line, so that lines of several processes do not mix. There is
-        // nowhere to report a stderr that is gone.
-        let line = format!("[{}] {line}\n", self.function);
-        let _ = std::io::stderr().lock().write_all(line.as_bytes());
+        // One log for all, so that lines of several processes do not mix and whoever has the
+        // terminal can hold all of them back.
+        tracing::info!("[{}] {line}", self.function);
     }
 
     fn with_tail<T>(&self, change: impl FnOnce(&mut VecDeque<u8>) -> T) -> T {

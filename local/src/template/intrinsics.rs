@@ -1,7 +1,7 @@
 //! Intrinsic functions and conditions, evaluated as AWS would for one stack on this machine.
 
 use super::yaml::{Node, Problem, Value};
-use super::{ACCOUNT_ID, REGION};
+use super::{ACCOUNT_ID, ALARM, FUNCTION, REGION};
 use std::collections::BTreeMap;
 
 /// What the intrinsics of one template refer to.
@@ -72,7 +72,14 @@ impl Scope<'_> {
             "AWS::URLSuffix" => Some("amazonaws.com".to_owned()),
             _ => None,
         };
-        // Every resource that the stack knows is named by its logical id.
+        if self.resources.get(name).is_some_and(|kind| kind == ALARM) {
+            let text = format!(
+                "the local stack does not know the !Ref of an alarm: write the AlarmName of \
+                 {name} out"
+            );
+            return Err(Problem::at(line, text));
+        }
+        // Every other resource that the stack knows is named by its logical id.
         let resource = || {
             let kind = self.resources.get(name)?;
             Some(if kind == QUEUE { queue_url(name) } else { name.to_owned() })
@@ -269,7 +276,7 @@ fn arn(kind: &str, id: &str) -> Option<String> {
         "AWS::IAM::Role" => Some(format!("arn:aws:iam::{ACCOUNT_ID}:role/{id}")),
         "AWS::Logs::LogGroup" => Some(format!("arn:aws:logs:{place}:log-group:{id}:*")),
         QUEUE => Some(format!("arn:aws:sqs:{place}:{id}")),
-        "AWS::Serverless::Function" => Some(super::function_arn(id)),
+        FUNCTION => Some(super::function_arn(id)),
         _ => None,
     }
 }

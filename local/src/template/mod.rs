@@ -5,6 +5,7 @@
 //! event or intrinsic that the stack neither acts on nor lists below as without effect on one
 //! machine is an error that names it.
 
+mod alarms;
 mod events;
 mod intrinsics;
 mod parameters;
@@ -15,6 +16,7 @@ mod yaml;
 pub(crate) use events::{RetryPolicy, Route, Schedule, Scheduler, StartingPosition, StreamMapping};
 
 use crate::StartError;
+use crate::cloudwatch::alarms::{Definition, Permission};
 use crate::front::InsightsMode;
 use events::FunctionEvents;
 use intrinsics::Scope;
@@ -56,7 +58,7 @@ pub enum TemplateSource {
     },
 }
 
-/// What the stack runs: the tables, queues, functions and API of a SAM template, with the
+/// What the stack runs: the tables, queues, functions, alarms and API of a SAM template, with the
 /// parameters of this run put in.
 #[derive(Clone, Debug)]
 pub struct Template {
@@ -65,6 +67,9 @@ pub struct Template {
     /// The logical ids of the queues, which are also their names.
     pub(crate) queues: Vec<String>,
     pub(crate) functions: Vec<Function>,
+    pub(crate) alarms: Vec<Definition>,
+    /// Who may invoke the functions.
+    pub(crate) permissions: Vec<Permission>,
 }
 
 impl Template {
@@ -142,6 +147,8 @@ impl Template {
         let mut queues = Vec::new();
         let mut functions = Vec::new();
         let mut apis = Vec::new();
+        let mut alarms: Vec<Definition> = Vec::new();
+        let mut permissions = Vec::new();
         for (id, node) in resources.entries("Resources")? {
             if let Some(condition) = node.get("Condition") {
                 let name = condition.as_text(&format!("Condition of {id}"))?;
@@ -153,12 +160,23 @@ impl Template {
             match types[id].as_str() {
                 "AWS::DynamoDB::Table" => tables.push(Table::read(&resource)?),
                 "AWS::SQS::Queue" => queues.push(queue(resource)?),
-                "AWS::Serverless::Function" => {
+                FUNCTION => {
                     functions.push(Function::read(resource.with_defaults(&globals.function))?);
                 }
                 "AWS::Serverless::HttpApi" => {
                     check_api(&resource.with_defaults(&globals.api))?;
                     apis.push(id.as_str());
+                }
+                ALARM => {
+                    let alarm = alarms::alarm(&resource, &scope)?;
+                    if alarms.iter().any(|other| other.name == alarm.name) {
+                        let text = format!("two alarms have the name {}", alarm.name);
+                        return Err(Problem::at(node.line, text));
+                    }
+                    alarms.push(alarm);
+                }
+                "AWS::Lambda::Permission" => {
+                    permissions.push(alarms::permission(&resource, &scope)?);
                 }
                 kind if WITHOUT_EFFECT.contains(&kind) => {}
                 kind => {
@@ -173,7 +191,7 @@ impl Template {
         if let Some(outputs) = root.get("Outputs") {
             scope.resolve(outputs)?;
         }
-        Ok(Self { parameters, tables, queues, functions })
+        Ok(Self { parameters, tables, queues, functions, alarms, permissions })
     }
 }
 
@@ -325,6 +343,9 @@ impl Function {
 const TRANSFORM: &str = "AWS::Serverless-2016-10-31";
 const RUNTIME: &str = "provided.al2023";
 
+const ALARM: &str = "AWS::CloudWatch::Alarm";
+const FUNCTION: &str = "AWS::Serverless::Function";
+
 const SECTIONS: [&str; 9] = [
     "AWSTemplateFormatVersion",
     "Conditions",
@@ -337,10 +358,9 @@ const SECTIONS: [&str; 9] = [
     "Transform",
 ];
 
-/// Resources that mean nothing on one machine: nobody is refused access there, and logs go to
+/// Resources that mean nothing on one machine: no function is refused access there, and logs go to
 /// stderr.
-const WITHOUT_EFFECT: [&str; 3] =
-    ["AWS::IAM::Role", "AWS::Lambda::Permission", "AWS::Logs::LogGroup"];
+const WITHOUT_EFFECT: [&str; 2] = ["AWS::IAM::Role", "AWS::Logs::LogGroup"];
 
 /// A resource with its intrinsics evaluated.
 struct Resource {

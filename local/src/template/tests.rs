@@ -1,3 +1,5 @@
+mod alarms;
+
 use super::*;
 use crate::front::InsightsMode;
 

@@ -1,0 +1,241 @@
+//! What the demo has seen, moment by moment, and what follows from it. Pure.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::offer::Counts;
+
+/// Everything that was seen of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct History {
+    /// Write units a second of one partition.
+    pub(super) partition_wcu: u32,
+    /// The hot keys, and the writes a second that are offered to each.
+    pub(super) keys: Vec<(String, u32)>,
+    /// In order of time.
+    pub(super) samples: Vec<Sample>,
+}
+
+/// What was seen at one moment. Counts are since the start.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Sample {
+    /// Since the first offer.
+    pub(super) at: Duration,
+    /// Of each key, in the order of [`History::keys`].
+    pub(super) keys: Vec<KeySample>,
+    /// Writes that DynamoDB throttled, by reason. One that is tried again and again counts each
+    /// time.
+    pub(super) throttles: BTreeMap<String, u64>,
+    /// The alarms of the stack by name, and the state of each.
+    pub(super) alarms: BTreeMap<String, String>,
+}
+
+/// What was seen of one hot key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct KeySample {
+    pub(super) counts: Counts,
+    pub(super) collection: Collection,
+}
+
+/// A collection as `GET /collection` told it; no shards before its first write.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Collection {
+    pub(super) shards: u32,
+    /// Whether no change of the count is running.
+    pub(super) stable: bool,
+}
+
+/// When the growth counts as over.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct SettledRule {
+    /// For how long no count may have changed.
+    pub(super) quiet: Duration,
+    /// The least share of min(offered, capacity) that must have been absorbed in that time.
+    pub(super) least_share: f64,
+}
+
+/// A new shard count came into force.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Step {
+    pub(super) at: Duration,
+    pub(super) shards: u32,
+}
+
+/// Means over a stretch of the run, a second.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Rates {
+    pub(super) offered: f64,
+    pub(super) absorbed: f64,
+    pub(super) throttled: f64,
+}
+
+impl Sample {
+    pub(super) fn shards(&self) -> u32 {
+        self.keys.iter().map(|key| key.collection.shards).sum()
+    }
+
+    pub(super) fn throttled(&self) -> u64 {
+        self.throttles.values().sum()
+    }
+
+    fn counts(&self, key: Option<usize>) -> (u64, u64) {
+        let keys = self.keys.iter().enumerate();
+        let keys = keys.filter(|(index, _)| key.is_none_or(|key| key == *index));
+        keys.fold((0, 0), |(offered, absorbed), (_, key)| {
+            (offered + key.counts.offered, absorbed + key.counts.absorbed)
+        })
+    }
+}
+
+impl History {
+    /// The means between two samples, of one key or of all. Throttles are not told apart by key.
+    pub(super) fn rates(&self, from: usize, to: usize, key: Option<usize>) -> Rates {
+        let (Some(a), Some(b)) = (self.samples.get(from), self.samples.get(to)) else {
+            return Rates::default();
+        };
+        let secs = b.at.saturating_sub(a.at).as_secs_f64();
+        if secs <= 0.0 {
+            return Rates::default();
+        }
+        let (a_counts, b_counts) = (a.counts(key), b.counts(key));
+        let per_sec = |from: u64, to: u64| float(to.saturating_sub(from)) / secs;
+        Rates {
+            offered: per_sec(a_counts.0, b_counts.0),
+            absorbed: per_sec(a_counts.1, b_counts.1),
+            throttled: per_sec(a.throttled(), b.throttled()),
+        }
+    }
+
+    /// The rates of the second that ended with a sample.
+    pub(super) fn rates_at(&self, at: usize, key: Option<usize>) -> Rates {
+        self.rates(self.before(at, Duration::from_secs(1)), at, key)
+    }
+
+    /// The latest sample that is at least this much older than another, or else the first.
+    fn before(&self, at: usize, by: Duration) -> usize {
+        let Some(end) = self.samples.get(at).and_then(|sample| sample.at.checked_sub(by)) else {
+            return 0;
+        };
+        self.samples[..at].iter().rposition(|sample| sample.at <= end).unwrap_or(0)
+    }
+
+    /// What the present shards of a key take, in write units a second.
+    pub(super) fn capacity(&self, at: usize, key: usize) -> f64 {
+        let shards = self.samples.get(at).map_or(0, |sample| sample.keys[key].collection.shards);
+        f64::from(shards) * f64::from(self.partition_wcu)
+    }
+
+    /// Between two samples, what was absorbed of a key's min(offered, capacity).
+    pub(super) fn share(&self, from: usize, to: usize, key: usize) -> f64 {
+        let rates = self.rates(from, to, Some(key));
+        rates.absorbed / rates.offered.min(self.capacity(to, key)).max(f64::MIN_POSITIVE)
+    }
+
+    /// Whether no shard count changed, or was about to, between two samples.
+    pub(super) fn is_unchanged(&self, from: usize, to: usize) -> bool {
+        let Some(samples) = self.samples.get(from..=to) else { return false };
+        let shards =
+            |sample: &Sample| sample.keys.iter().map(|key| key.collection).collect::<Vec<_>>();
+        samples.iter().all(|sample| {
+            shards(sample) == shards(&samples[0])
+                && sample.keys.iter().all(|key| key.collection.stable)
+        })
+    }
+
+    /// Whether the growth was over when the last sample was taken.
+    pub(super) fn has_settled(&self, rule: SettledRule) -> bool {
+        let Some(last) = self.samples.len().checked_sub(1) else { return false };
+        let first = self.before(last, rule.quiet);
+        let seen = self.samples[last].at.saturating_sub(self.samples[first].at);
+        seen >= rule.quiet
+            && self.is_unchanged(first, last)
+            && (0..self.keys.len()).all(|key| self.share(first, last, key) >= rule.least_share)
+    }
+
+    /// The shard counts of a key, in the order in which they came into force.
+    pub(super) fn steps(&self, key: usize) -> Vec<Step> {
+        let mut steps = Vec::<Step>::new();
+        for sample in &self.samples {
+            let shards = sample.keys[key].collection.shards;
+            if shards > 0 && steps.last().is_none_or(|step| step.shards != shards) {
+                steps.push(Step { at: sample.at, shards });
+            }
+        }
+        steps
+    }
+
+    /// When the last shard count came into force.
+    pub(super) fn last_step(&self) -> Option<Duration> {
+        (0..self.keys.len()).filter_map(|key| Some(self.steps(key).last()?.at)).max()
+    }
+}
+
+/// A count as a number to calculate with.
+#[expect(clippy::cast_precision_loss, reason = "figures for people, far below 2^53")]
+pub(super) fn float(count: u64) -> f64 {
+    count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RULE: SettledRule = SettledRule { quiet: Duration::from_secs(4), least_share: 0.9 };
+
+    /// One key that is offered 800 writes a second, with these absorbed and these shards second by
+    /// second.
+    fn history(seconds: &[(u64, u32)]) -> History {
+        let mut counts = Counts::default();
+        let mut samples = Vec::new();
+        for (second, (absorbed, shards)) in (0..).zip(seconds) {
+            counts.absorbed += absorbed;
+            counts.offered = 800 * second;
+            samples.push(Sample {
+                at: Duration::from_secs(second),
+                keys: vec![KeySample {
+                    counts,
+                    collection: Collection { shards: *shards, stable: true },
+                }],
+                throttles: BTreeMap::from([("hot".to_owned(), 100 * second)]),
+                alarms: BTreeMap::new(),
+            });
+        }
+        History { partition_wcu: 200, keys: vec![("EWR".to_owned(), 800)], samples }
+    }
+
+    #[test]
+    fn rates_are_means_over_the_time_between_two_samples() {
+        let history = history(&[(0, 1), (200, 1), (400, 2), (600, 4)]);
+        let rates = history.rates(1, 3, Some(0));
+        assert_eq!(rates, Rates { offered: 800.0, absorbed: 500.0, throttled: 100.0 });
+        assert_eq!(history.rates_at(3, None), history.rates(2, 3, None));
+        assert_eq!(history.rates(3, 3, None), Rates::default());
+    }
+
+    #[test]
+    fn a_collection_that_takes_its_capacity_or_all_that_is_offered_has_settled() {
+        assert!(history(&[(0, 1), (195, 1), (195, 1), (195, 1), (195, 1)]).has_settled(RULE));
+        assert!(history(&[(0, 8), (780, 8), (780, 8), (780, 8), (780, 8)]).has_settled(RULE));
+        assert!(!history(&[(0, 8), (700, 8), (700, 8), (700, 8), (700, 8)]).has_settled(RULE));
+    }
+
+    #[test]
+    fn what_changed_or_is_about_to_has_not_settled() {
+        let settled = [(0, 1), (200, 2), (400, 2), (400, 2), (400, 2), (400, 2)];
+        assert!(history(&settled).has_settled(RULE));
+        assert!(!history(&settled[..5]).has_settled(RULE), "a change four seconds ago");
+        assert!(!history(&settled[1..5]).has_settled(RULE), "not seen for long enough");
+        let mut forward = history(&settled);
+        forward.samples[5].keys[0].collection.stable = false;
+        assert!(!forward.has_settled(RULE));
+        assert!(!history(&[]).has_settled(RULE));
+    }
+
+    #[test]
+    fn steps_are_the_changes_of_the_count() {
+        let history = history(&[(0, 0), (0, 1), (0, 1), (0, 2), (0, 4), (0, 4)]);
+        let step = |secs, shards| Step { at: Duration::from_secs(secs), shards };
+        assert_eq!(history.steps(0), [step(1, 1), step(3, 2), step(4, 4)]);
+        assert_eq!(history.last_step(), Some(Duration::from_secs(4)));
+    }
+}

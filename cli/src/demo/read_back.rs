@@ -1,0 +1,180 @@
+//! Reads everything back, and compares it with what was offered.
+
+use std::collections::BTreeMap;
+
+use dynashard_aws::DynamoItemStore;
+use dynashard_core::TableSchema;
+use dynashard_core::ports::{Consistency, ItemStore, ShardQuery, SortRange};
+use dynashard_core::query::MAX_LIMIT;
+use dynashard_keys::{PartitionKey, Placement, ShardCount};
+use http::Method;
+use serde_json::{Value, json};
+
+use super::flights::{Airport, Flight};
+use super::view::View;
+use super::{DemoError, JSON};
+use crate::http::{Client, url};
+
+/// Differences that are shown of each collection.
+const SHOWN_DIFFERENCES: usize = 5;
+
+/// What reading everything back brought.
+#[derive(Debug, Default)]
+pub(super) struct ReadBack {
+    /// Pages that were read.
+    pub(super) pages: u64,
+    /// Items that DynamoDB read for them.
+    pub(super) read_by_dynamodb: u64,
+    /// What is not as it was offered, the first few of each collection.
+    pub(super) differences: Vec<String>,
+}
+
+impl ReadBack {
+    /// Reads a collection page by page, in order, and compares it with an airport's first flights.
+    pub(super) async fn collection(
+        &mut self,
+        client: &Client,
+        api: &str,
+        airport: &Airport,
+        flights: usize,
+        view: &mut View,
+    ) -> Result<(), DemoError> {
+        let mut comparison = Comparison::new((0..flights).map(|number| airport.flight(number)));
+        let mut query = json!({ "pk": airport.code, "limit": MAX_LIMIT, "consistent": true });
+        loop {
+            let page =
+                client.json(Method::POST, &format!("{api}/query"), JSON, Some(&query)).await?;
+            let items = page["items"].as_array().ok_or(DemoError::BadAnswer("items"))?;
+            self.pages += 1;
+            self.read_by_dynamodb +=
+                page["items_read"].as_u64().ok_or(DemoError::BadAnswer("items_read"))?;
+            for item in items {
+                comparison.came_back(item);
+            }
+            view.read(items.len());
+            query["cursor"] = page["cursor"].clone();
+            if query["cursor"].is_null() {
+                break;
+            }
+        }
+        let differences = comparison.end();
+        let hidden = differences.len().saturating_sub(SHOWN_DIFFERENCES);
+        let code = &airport.code;
+        let shown = differences.into_iter().take(SHOWN_DIFFERENCES);
+        self.differences.extend(shown.map(|difference| format!("{code}: {difference}")));
+        if hidden > 0 {
+            self.differences.push(format!("{code}: and {hidden} more"));
+        }
+        Ok(())
+    }
+}
+
+/// Compares items as they come back with the flights that are expected, both by sort key.
+struct Comparison<I: Iterator<Item = Flight>> {
+    expected: std::iter::Peekable<I>,
+    differences: Vec<String>,
+}
+
+impl<I: Iterator<Item = Flight>> Comparison<I> {
+    fn new(expected: I) -> Self {
+        Self { expected: expected.peekable(), differences: Vec::new() }
+    }
+
+    fn came_back(&mut self, item: &Value) {
+        let sk = item["sk"].as_str().unwrap_or_default();
+        while let Some(missing) = self.expected.next_if(|flight| flight.sk.as_str() < sk) {
+            self.differences.push(format!("{} did not come back", missing.sk));
+        }
+        match self.expected.next_if(|flight| flight.sk == sk) {
+            Some(flight) if item.as_object() == Some(&flight.item) => {}
+            Some(_) => self.differences.push(format!("{sk} came back changed")),
+            None => {
+                self.differences.push(format!("{sk} came back twice, out of order or uninvited"));
+            }
+        }
+    }
+
+    fn end(mut self) -> Vec<String> {
+        let missing = self.expected.map(|flight| format!("{} did not come back", flight.sk));
+        self.differences.extend(missing);
+        self.differences
+    }
+}
+
+/// Counts what lies in each shard, by asking DynamoDB itself and not the API.
+pub(super) async fn count_shards(
+    store: &DynamoItemStore,
+    schema: &TableSchema,
+    client: &Client,
+    api: &str,
+    pk: &str,
+) -> Result<BTreeMap<u32, u64>, DemoError> {
+    let collection =
+        client.json(Method::GET, &url(api, "/collection", &[("pk", pk)]), &[], None).await?;
+    let count = collection["number_of_shards"]
+        .as_u64()
+        .and_then(|count| ShardCount::new(u32::try_from(count).ok()?).ok())
+        .ok_or(DemoError::BadAnswer("number_of_shards"))?;
+    let placement = collection["placement"]
+        .as_str()
+        .and_then(|name| name.parse::<Placement>().ok())
+        .ok_or(DemoError::BadAnswer("placement"))?;
+    let partition = PartitionKey::new(pk).map_err(|_| DemoError::BadAnswer("partition key"))?;
+    let mut items = BTreeMap::new();
+    for shard in placement.shards(count) {
+        let mut query = ShardQuery {
+            partition: partition.at(shard, schema.separator),
+            range: SortRange::All,
+            ascending: true,
+            after: None,
+            limit: MAX_LIMIT,
+            consistency: Consistency::Strong,
+        };
+        let mut total = 0;
+        loop {
+            let page = store.query(&query).await.map_err(DemoError::Store)?;
+            total += u64::try_from(page.items.len()).unwrap_or(0);
+            query.after = page.next;
+            if query.after.is_none() {
+                break;
+            }
+        }
+        items.insert(shard.get(), total);
+    }
+    Ok(items)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flight(sk: &str) -> Flight {
+        let item = json!({ "sk": sk, "dest": "ORD" }).as_object().cloned().unwrap_or_default();
+        Flight { sk: sk.to_owned(), item }
+    }
+
+    fn differences(came_back: &[Value]) -> Vec<String> {
+        let mut comparison = Comparison::new(["a", "b", "c"].into_iter().map(flight));
+        for item in came_back {
+            comparison.came_back(item);
+        }
+        comparison.end()
+    }
+
+    #[test]
+    fn every_kind_of_difference_is_found_and_spoils_no_other() {
+        let item = |sk: &str| json!({ "sk": sk, "dest": "ORD" });
+        assert_eq!(differences(&[item("a"), item("b"), item("c")]), [""; 0]);
+        assert_eq!(differences(&[item("a"), item("c")]), ["b did not come back"]);
+        assert_eq!(differences(&[item("a"), item("b")]), ["c did not come back"]);
+        let twice = differences(&[item("a"), item("a"), item("b"), item("c")]);
+        assert_eq!(twice, ["a came back twice, out of order or uninvited"]);
+        let changed = differences(&[item("a"), json!({ "sk": "b", "dest": "MIA" }), item("c")]);
+        assert_eq!(changed, ["b came back changed"]);
+        let swapped = differences(&[item("b"), item("a"), item("c")]);
+        assert_eq!(
+            swapped,
+            ["a did not come back", "a came back twice, out of order or uninvited"]
+        );
+    }
+}

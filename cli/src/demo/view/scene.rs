@@ -1,0 +1,148 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::super::history::{History, Rates, float};
+use super::super::load::Phase;
+
+/// What a moment of a run looks like, on whatever it is shown.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Scene {
+    pub(super) at: Duration,
+    /// What the run is doing, in words.
+    pub(super) doing: &'static str,
+    pub(super) rates: Rates,
+    /// The rates of every sample so far.
+    pub(super) past: Vec<Rates>,
+    pub(super) written: u64,
+    pub(super) keys: Vec<KeyLine>,
+    /// Throttled writes so far, by reason.
+    pub(super) throttles: BTreeMap<String, u64>,
+    /// Alarms by name, and the state of each.
+    pub(super) alarms: BTreeMap<String, String>,
+    /// How many items were read back, and of how many.
+    pub(super) reading: Option<(usize, usize)>,
+}
+
+/// One hot key of a scene.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct KeyLine {
+    pub(super) name: String,
+    pub(super) shards: u32,
+    /// Whether a change of the count is running.
+    pub(super) changing: bool,
+    pub(super) rates: Rates,
+    /// Write units a second of all shards.
+    pub(super) capacity: f64,
+    /// Every count that the collection had.
+    pub(super) counts: Vec<u32>,
+}
+
+impl Scene {
+    /// The latest sample of a run.
+    pub(super) fn of(history: &History, phase: Phase) -> Self {
+        let Some(latest) = history.samples.len().checked_sub(1) else { return Self::default() };
+        let sample = &history.samples[latest];
+        let keys = history.keys.iter().enumerate().map(|(key, (name, _))| {
+            let collection = sample.keys[key].collection;
+            KeyLine {
+                name: name.clone(),
+                shards: collection.shards,
+                changing: collection.shards > 0 && !collection.stable,
+                rates: history.rates_at(latest, Some(key)),
+                capacity: history.capacity(latest, key),
+                counts: history.steps(key).iter().map(|step| step.shards).collect(),
+            }
+        });
+        Self {
+            at: sample.at,
+            doing: match phase {
+                Phase::Growing => "growing",
+                Phase::Measuring { .. } => "settled, measuring",
+                Phase::Draining { .. } => "writing the rest",
+            },
+            rates: history.rates_at(latest, None),
+            past: (1..=latest).map(|at| history.rates_at(at, None)).collect(),
+            written: sample.keys.iter().map(|key| key.counts.absorbed).sum(),
+            keys: keys.collect(),
+            throttles: sample.throttles.clone(),
+            alarms: sample.alarms.clone(),
+            reading: None,
+        }
+    }
+
+    /// The scene as a line of text.
+    pub(super) fn line(&self) -> String {
+        let Rates { offered, absorbed, throttled } = self.rates;
+        let shards = self.keys.iter().map(|key| {
+            format!(" {} {}{}", key.name, key.shards, if key.changing { "+" } else { "" })
+        });
+        let alarms = self.alarms.iter().map(|(name, state)| format!("  {name} {state}"));
+        format!(
+            "{:>4} s  offered {offered:>5.0}/s  absorbed {absorbed:>5.0}/s  throttled \
+             {throttled:>5.0}/s  shards{}{}  {}",
+            self.at.as_secs(),
+            shards.collect::<String>(),
+            alarms.collect::<String>(),
+            self.doing
+        )
+    }
+}
+
+/// As many values as there is room for, each the mean of its part of `values`; fewer if there are
+/// fewer.
+pub(super) fn squeezed(values: &[f64], room: usize) -> Vec<f64> {
+    if values.len() <= room {
+        return values.to_vec();
+    }
+    let parts = (0..room).map(|part| {
+        let part = &values[part * values.len() / room..(part + 1) * values.len() / room];
+        part.iter().sum::<f64>() / float(u64::try_from(part.len()).unwrap_or(1))
+    });
+    parts.collect()
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A scene with everything in it.
+    pub(in super::super) fn scene() -> Scene {
+        let rates = Rates { offered: 2_800.0, absorbed: 1_733.4, throttled: 912.0 };
+        let key = |name: &str, counts: &[u32], changing| KeyLine {
+            name: name.to_owned(),
+            shards: counts[counts.len() - 1],
+            changing,
+            rates: Rates { offered: 1_600.0, absorbed: 790.0, throttled: 0.0 },
+            capacity: 800.0,
+            counts: counts.to_vec(),
+        };
+        Scene {
+            at: Duration::from_millis(17_500),
+            doing: "growing",
+            rates,
+            past: vec![rates; 34],
+            written: 23_456,
+            keys: vec![key("EWR", &[1, 2, 4], true), key("LGA", &[1, 2], false)],
+            throttles: BTreeMap::from([("TableWriteKeyRangeThroughputExceeded".to_owned(), 4_321)]),
+            alarms: BTreeMap::from([("WriteThrottles".to_owned(), "ALARM".to_owned())]),
+            reading: None,
+        }
+    }
+
+    #[test]
+    fn a_line_says_everything_once() {
+        assert_eq!(
+            scene().line(),
+            "  17 s  offered  2800/s  absorbed  1733/s  throttled   912/s  shards EWR 4+ LGA 2  \
+             WriteThrottles ALARM  growing"
+        );
+    }
+
+    #[test]
+    fn values_are_squeezed_into_means_and_never_stretched() {
+        assert_eq!(squeezed(&[1.0, 3.0, 5.0, 7.0], 2), [2.0, 6.0]);
+        assert_eq!(squeezed(&[1.0, 3.0, 5.0], 2), [1.0, 4.0]);
+        assert_eq!(squeezed(&[1.0, 3.0], 9), [1.0, 3.0]);
+        assert_eq!(squeezed(&[], 0), [0.0; 0]);
+    }
+}

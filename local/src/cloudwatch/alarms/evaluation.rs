@@ -1,0 +1,92 @@
+//! What the datapoints of a metric say of an alarm's state.
+//!
+//! The rules are those of "Alarm evaluation" and "Configuring how `CloudWatch` alarms treat missing
+//! data" in `CloudWatch`'s user guide; the tests hold their tables.
+
+use super::definition::{Definition, MissingData};
+use super::subject::Value;
+use crate::cloudwatch::{AlarmState, MetricSource};
+
+/// What one look at the metric found.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Evaluation {
+    /// What the state should be; `None` keeps the one that there is.
+    pub(super) state: Option<AlarmState>,
+    /// The datapoints that decided, the newest first.
+    pub(super) datapoints: Vec<Datapoint>,
+}
+
+/// One period of the metric.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Datapoint {
+    /// When the period began, in seconds since the Unix epoch.
+    pub(super) start: u64,
+    /// What was measured in it; `None` where nothing was.
+    pub(super) value: Option<Value>,
+}
+
+/// Evaluates an alarm on the periods that end at `end`, in seconds since the Unix epoch.
+pub(super) fn evaluate(definition: &Definition, source: &dyn MetricSource, end: u64) -> Evaluation {
+    let range = retrieve(definition, source, end);
+    let datapoints = decisive(&range, definition.evaluation_periods);
+    let state = judge(definition, &datapoints, end);
+    Evaluation { state, datapoints }
+}
+
+/// How many datapoints more than its evaluation periods an alarm looks at, in case some are
+/// missing. The user guide gives the number in its examples only: 5 for 3 evaluation periods.
+const SPARE_DATAPOINTS: u32 = 2;
+
+/// The datapoints of the evaluation range, the newest first.
+fn retrieve(definition: &Definition, source: &dyn MetricSource, end: u64) -> Vec<Datapoint> {
+    let period = definition.schedule.period_secs;
+    let starts = (1..=u64::from(definition.evaluation_periods + SPARE_DATAPOINTS))
+        .map_while(|age| end.checked_sub(age * period));
+    starts
+        .map(|start| {
+            let value = definition.subject.value(source, &(start..start + period));
+            Datapoint { start, value }
+        })
+        .collect()
+}
+
+/// The newest datapoints that there are, as many as are evaluated, and where these are too few the
+/// newest of the missing ones too.
+fn decisive(range: &[Datapoint], evaluation_periods: u32) -> Vec<Datapoint> {
+    let wanted = evaluation_periods as usize;
+    let real = range.iter().filter(|datapoint| datapoint.value.is_some()).count();
+    let mut to_fill = wanted.saturating_sub(real);
+    let chosen = range.iter().copied().filter(|datapoint| {
+        let fills = datapoint.value.is_none() && to_fill > 0;
+        to_fill -= usize::from(fills);
+        fills || datapoint.value.is_some()
+    });
+    chosen.take(wanted).collect()
+}
+
+fn judge(definition: &Definition, datapoints: &[Datapoint], end: u64) -> Option<AlarmState> {
+    let breaches = |value: f64| definition.comparison.breaches(value, definition.threshold);
+    let is_breaching =
+        |datapoint: &&Datapoint| datapoint.value.is_some_and(|measured| breaches(measured.value));
+    let missing = datapoints.iter().filter(|datapoint| datapoint.value.is_none()).count();
+    let breaching = datapoints.iter().filter(is_breaching).count();
+    let not_breaching = datapoints.len() - missing - breaching;
+    let least = definition.least_breaching() as usize;
+    let counted = |breaching| if breaching >= least { AlarmState::Alarm } else { AlarmState::Ok };
+    let treatment = definition.treatment();
+    match treatment {
+        MissingData::Breaching => Some(counted(breaching + missing)),
+        MissingData::NotBreaching => Some(counted(breaching)),
+        _ if breaching >= least || not_breaching > 0 => Some(counted(breaching)),
+        // There is nothing but too few datapoints that breach, and gaps.
+        MissingData::Ignore => None,
+        MissingData::Missing if breaching == 0 => Some(AlarmState::InsufficientData),
+        MissingData::Missing => {
+            // "Avoiding premature transitions to alarm state": the gaps could still be filled by
+            // datapoints that do not breach, until the oldest one that does is old enough.
+            let oldest = datapoints.iter().rfind(is_breaching)?;
+            let age = (end - oldest.start) / definition.schedule.period_secs;
+            (age >= least as u64).then_some(AlarmState::Alarm)
+        }
+    }
+}

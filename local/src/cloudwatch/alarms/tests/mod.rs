@@ -1,0 +1,54 @@
+//! Alarms on a metric that the tests write and a clock that they move.
+
+mod evaluation;
+mod reasons;
+mod timing;
+mod transitions;
+
+use super::*;
+use crate::cloudwatch::{MetricId, Statistic, StatisticSet};
+use std::ops::Range;
+
+/// One metric, whose values stand at seconds.
+#[derive(Debug, Default)]
+struct Recorded(Mutex<BTreeMap<u64, Vec<f64>>>);
+
+impl Recorded {
+    fn record(&self, secs: u64, value: f64) {
+        self.0.lock().expect("no panic").entry(secs).or_default().push(value);
+    }
+}
+
+impl MetricSource for Recorded {
+    fn statistics(&self, metric: &MetricId, seconds: Range<u64>) -> Option<StatisticSet> {
+        assert_eq!(*metric, throttles());
+        let recorded = self.0.lock().expect("no panic");
+        let values = recorded.range(seconds).flat_map(|(_, values)| values);
+        StatisticSet::merge_all(values.map(|value| StatisticSet::of(*value, 1.0)))
+    }
+}
+
+fn throttles() -> MetricId {
+    MetricId {
+        namespace: "Test".to_owned(),
+        name: "Throttles".to_owned(),
+        dimensions: BTreeMap::from([("TableName".to_owned(), "MainTable".to_owned())]),
+    }
+}
+
+/// An alarm on the sum of a minute, which breaches from 1.
+fn alarm(to_alarm: u32, periods: u32, missing_data: MissingData) -> Definition {
+    Definition {
+        name: "throttles".to_owned(),
+        description: None,
+        subject: Subject::Metric(Stat { metric: throttles(), statistic: Statistic::Sum }),
+        schedule: Schedule::of_period(60),
+        evaluation_periods: periods,
+        datapoints_to_alarm: Some(to_alarm),
+        comparison: Comparison::GreaterOrEqual,
+        threshold: 1.0,
+        missing_data: Some(missing_data),
+        actions_enabled: true,
+        actions: Actions::default(),
+    }
+}

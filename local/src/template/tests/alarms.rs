@@ -1,0 +1,193 @@
+//! Alarms of templates, and the permissions of their actions.
+
+use super::*;
+use crate::cloudwatch::MetricId;
+use crate::cloudwatch::Statistic;
+use crate::cloudwatch::alarms::{Comparison, MissingData, Source, Stat, Subject};
+
+#[test]
+fn the_shipped_template_lets_its_throttle_alarm_invoke_the_scale_function() {
+    let template = Template::load(&shipped(), &[]).expect("the shipped template");
+    let [alarm] = &template.alarms[..] else { panic!("one alarm") };
+    assert_eq!(alarm.name, "dynashard-write-throttles");
+    assert_eq!(template.functions[2].name, "ScaleFunction");
+    assert_eq!(template.functions[2].environment["ALARM_NAME"], alarm.name);
+    let metric = MetricId {
+        namespace: "AWS/DynamoDB".to_owned(),
+        name: "WriteKeyRangeThroughputThrottleEvents".to_owned(),
+        dimensions: BTreeMap::from([("TableName".to_owned(), "MainTable".to_owned())]),
+    };
+    assert_eq!(alarm.subject, Subject::Metric(Stat { metric, statistic: Statistic::Sum }));
+    assert_eq!((alarm.schedule.period_secs, alarm.schedule.interval_secs), (60, 60));
+    assert_eq!((alarm.evaluation_periods, alarm.datapoints_to_alarm), (1, Some(1)));
+    assert_eq!((alarm.comparison, alarm.threshold), (Comparison::GreaterOrEqual, 1.0));
+    assert_eq!(alarm.missing_data, Some(MissingData::NotBreaching));
+    assert!(alarm.actions_enabled);
+    assert_eq!(alarm.actions.alarm, ["ScaleFunction"]);
+    assert!(alarm.actions.ok.is_empty() && alarm.actions.insufficient_data.is_empty());
+    let [permission] = &template.permissions[..] else { panic!("one permission") };
+    assert!(permission.lets(&alarm.arn(), "ScaleFunction"));
+    assert!(!permission.lets(&format!("{}-2", alarm.arn()), "ScaleFunction"));
+}
+
+const FUNCTION: &str = "  F:
+    Type: AWS::Serverless::Function
+    Metadata: { BuildMethod: rust-cargolambda, BuildProperties: { Binary: f } }
+    Properties: { Runtime: provided.al2023 }
+";
+
+/// A template with a function `F` and an alarm `A`, whose `properties` stand on lines 10 and
+/// following.
+fn with_alarm(properties: &str) -> String {
+    let alarm = "  A:\n    Type: AWS::CloudWatch::Alarm\n    Properties:\n";
+    let properties: Vec<_> = properties.lines().map(str::trim).collect();
+    with_resources(&format!("{FUNCTION}{alarm}      {}\n", properties.join("\n      ")))
+}
+
+const REST: &str = "EvaluationPeriods: 3
+    ComparisonOperator: LessThanThreshold
+    Threshold: -0.5";
+
+const METRIC: &str = "Namespace: App
+    MetricName: Orders
+    Statistic: Average
+    Period: 300";
+
+#[test]
+fn an_alarm_has_the_defaults_of_cloudwatch() {
+    let template = load(&with_alarm(&format!("{METRIC}\n{REST}"))).expect("a template");
+    let [alarm] = &template.alarms[..] else { panic!("one alarm") };
+    assert_eq!(alarm.name, "A");
+    assert_eq!(alarm.description, None);
+    assert_eq!(alarm.subject, Subject::Metric(orders()));
+    assert_eq!((alarm.schedule.period_secs, alarm.schedule.interval_secs), (300, 60));
+    assert_eq!((alarm.evaluation_periods, alarm.datapoints_to_alarm), (3, None));
+    assert_eq!((alarm.comparison, alarm.threshold), (Comparison::Less, -0.5));
+    assert_eq!((alarm.missing_data, alarm.actions_enabled), (None, true));
+    let days = format!("{METRIC}\n{REST}").replace("300", "86400");
+    assert_eq!(
+        load(&with_alarm(&days)).expect("a template").alarms[0].schedule.period_secs,
+        86_400
+    );
+}
+
+fn orders() -> Stat {
+    let metric = MetricId {
+        namespace: "App".to_owned(),
+        name: "Orders".to_owned(),
+        dimensions: BTreeMap::new(),
+    };
+    Stat { metric, statistic: Statistic::Average }
+}
+
+#[test]
+fn an_alarm_may_watch_a_query_on_other_queries() {
+    let stat = "{ Metric: { Namespace: App, MetricName: Orders }, Period: 300, Stat: Average }";
+    let metric = format!("{{ Id: m, ReturnData: false, MetricStat: {stat} }}");
+    let query = "{ Id: e, Label: Twice, Expression: m * 2 }";
+    let template = load(&with_alarm(&format!("Metrics: [{query}, {metric}]\n{REST}")));
+    let template = template.expect("a template");
+    let [alarm] = &template.alarms[..] else { panic!("one alarm") };
+    assert_eq!(alarm.schedule.period_secs, 300);
+    let Subject::Queries(queries) = &alarm.subject else { panic!("queries") };
+    let [query, metric] = &queries.iter().collect::<Vec<_>>()[..] else { panic!("two") };
+    assert_eq!((query.id.as_str(), query.label.as_deref()), ("e", Some("Twice")));
+    assert_eq!((query.return_data, metric.return_data), (true, false));
+    assert!(matches!(&query.source, Source::Expression { text, .. } if text == "m * 2"));
+    assert_eq!(metric.source, Source::Metric(orders()));
+}
+
+#[test]
+fn alarms_that_would_not_be_carried_out_are_named_with_their_line() {
+    let stat = "{ Metric: { Namespace: App, MetricName: Orders }, Period: 60, Stat: Sum }";
+    let query = |text: &str| format!("Metrics: [{text}]\n{REST}");
+    let plain = |line: &str| format!("{METRIC}\n{REST}\n{line}");
+    for (properties, expected) in [
+        (plain("Unit: Count"), "t.yaml:17: the local stack does not know the property Unit of A"),
+        (
+            plain("AlarmActions: [\"arn:aws:sns:us-east-1:123456789012:topic\"]"),
+            "t.yaml:17: the local stack knows actions that are functions of this template only: \
+             AlarmActions of A",
+        ),
+        (plain("OKActions: [\"F\"]"), "OKActions of A, a AWS::CloudWatch::Alarm must be !GetAtt"),
+        (
+            plain("InsufficientDataActions: [!Sub \"${F.Arn}:prod\"]"),
+            "not arn:aws:lambda:us-east-1:123456789012:function:F:prod",
+        ),
+        (plain("AlarmActions: [a, b, c, d, e, f]"), "may be 5 at most"),
+        (plain("DatapointsToAlarm: 4"), "t.yaml:17: DatapointsToAlarm of A"),
+        (plain("TreatMissingData: notbreaching"), "not notbreaching of A"),
+        (plain("Dimensions: [{ Name: a, Value: 1 }, { Name: a, Value: 2 }]"), "have a twice"),
+        (plain("Metrics: []"), "t.yaml:17: A, a AWS::CloudWatch::Alarm has Metrics, which take"),
+        (METRIC.to_owned(), "has no EvaluationPeriods"),
+        (format!("{METRIC}\n{REST}").replace("300", "45"), "t.yaml:13: Period of A"),
+        (format!("{METRIC}\n{REST}").replace("300", "0"), "10, 20, 30 or a multiple of 60"),
+        (format!("{METRIC}\n{REST}").replace("Average", "p99"), "not p99 of A"),
+        (format!("{METRIC}\n{REST}").replace("LessThan", "Outside"), "not OutsideThreshold of A"),
+        (format!("{METRIC}\n{REST}").replace("-0.5", "much"), "must be a number"),
+        (
+            format!("{METRIC}\n{REST}").replace("Periods: 3", "Periods: 300"),
+            "are 90000 s together, and may be 86400 s",
+        ),
+        (
+            query("{ Id: e, Expression: SUM(METRICS()) }"),
+            "t.yaml:10: Expression of Metrics of A, a AWS::CloudWatch::Alarm: \"SUM(METRICS())\" \
+             is not known",
+        ),
+        (
+            query(&format!("{{ Id: a, MetricStat: {stat} }}, {{ Id: b, MetricStat: {stat} }}")),
+            "t.yaml:10: Metrics of A, a AWS::CloudWatch::Alarm: one query must return data",
+        ),
+        (
+            query(&format!(
+                "{{ Id: a, ReturnData: false, MetricStat: {stat} }}, {{ Id: b, MetricStat: {} }}",
+                stat.replace("60", "300")
+            )),
+            "must all have the same Period",
+        ),
+        (query("{ Id: e, Expression: 1 + 1 }"), "must have a query with a MetricStat"),
+        (query("{ Id: e }"), "t.yaml:10: each of Metrics of A"),
+        (query("{ Id: a, MetricStat: { Unit: Count } }"), "does not know the property Unit"),
+    ] {
+        let error = problem(&with_alarm(&properties));
+        assert!(error.contains(expected), "{properties}: {error}");
+    }
+}
+
+#[test]
+fn two_alarms_of_one_name_and_the_ref_of_an_alarm_are_refused() {
+    let properties = format!("AlarmName: hot\n{METRIC}\n{REST}");
+    let one = with_alarm(&properties);
+    let other = with_alarm(&properties).replace("  A:", "  B:");
+    let other = other.split_once("  B:").expect("the alarm").1;
+    assert!(problem(&format!("{one}  B:{other}")).contains("two alarms have the name hot"));
+    let outputs = "Outputs:\n  Name: { Value: !Ref A }\n";
+    let error = problem(&format!("{one}{outputs}"));
+    assert!(error.contains("does not know the !Ref of an alarm"), "{error}");
+}
+
+#[test]
+fn permissions_that_would_not_be_carried_out_are_named_with_their_line() {
+    let good = "FunctionName: !Ref F
+      Principal: lambda.alarms.cloudwatch.amazonaws.com
+      Action: lambda:InvokeFunction";
+    let with = |properties: &str| {
+        let permission = "  P:\n    Type: AWS::Lambda::Permission\n    Properties:\n      ";
+        with_resources(&format!("{FUNCTION}{permission}{properties}\n"))
+    };
+    let arn = "arn:aws:cloudwatch:us-east-1:123456789012:alarm:any";
+    let template = load(&with(good)).expect("a template");
+    assert!(template.permissions[0].lets(arn, "F"));
+    let by_arn = good.replace("!Ref F", "!GetAtt F.Arn");
+    assert!(load(&with(&by_arn)).expect("a template").permissions[0].lets(arn, "F"));
+    for (properties, expected) in [
+        (good.replace("!Ref F", "G"), "t.yaml:10: FunctionName of P"),
+        (good.replace("InvokeFunction", "GetFunction"), "t.yaml:12: the local stack knows"),
+        (format!("{good}\n      SourceArn: any"), "t.yaml:13: SourceArn of P"),
+        (format!("{good}\n      PrincipalOrgID: o-1"), "does not know the property PrincipalOrgID"),
+        ("FunctionName: !Ref F\n      Action: lambda:InvokeFunction".to_owned(), "no Principal"),
+    ] {
+        let error = problem(&with(&properties));
+        assert!(error.contains(expected), "{properties}: {error}");
+    }
+}
