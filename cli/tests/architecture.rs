@@ -13,6 +13,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("dynashard-aws", &["dynashard-core", "dynashard-keys"]),
     ("dynashard-testing", &["dynashard-core", "dynashard-keys"]),
     ("dynashard-sim", &["dynashard-core", "dynashard-keys"]),
+    ("dynashard-simulation", &["dynashard-core", "dynashard-keys", "dynashard-testing"]),
     ("dynashard-model", &[]),
     ("dynashard-lambda", &["dynashard-aws", "dynashard-core", "dynashard-keys"]),
     ("dynashard-write", &["dynashard-core", "dynashard-keys", "dynashard-lambda"]),

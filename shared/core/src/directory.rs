@@ -1,4 +1,3 @@
-use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -6,6 +5,7 @@ use std::time::Duration;
 use dynashard_keys::{PartitionKey, ShardCount};
 use futures_util::lock::Mutex as AsyncMutex;
 use lru::LruCache;
+use twox_hash::XxHash64;
 
 use crate::growth::{Growth, NoGrowth, decide_growth};
 use crate::lease::settle_time;
@@ -33,7 +33,8 @@ pub struct Directory<M, C, E> {
     /// Whoever reads a collection's metadata holds its stripe, so that concurrent operations of one
     /// batch share one read when a lease runs out.
     reading: [AsyncMutex<()>; STRIPES],
-    stripe_hasher: RandomState,
+    /// Drawn, so that nobody can choose partition keys that share a stripe.
+    stripe_seed: u64,
     writer_growths: WriterGrowths,
 }
 
@@ -53,6 +54,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
     /// An empty directory.
     pub fn new(store: M, clock: C, entropy: E, settings: Settings) -> Self {
         let cache = Mutex::new(LruCache::new(CACHED_COLLECTIONS));
+        let stripe_seed = entropy.next_u64();
         Self {
             store,
             clock,
@@ -60,7 +62,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
             settings,
             cache,
             reading: std::array::from_fn(|_| AsyncMutex::new(())),
-            stripe_hasher: RandomState::new(),
+            stripe_seed,
             writer_growths: WriterGrowths::new(None),
         }
     }
@@ -372,7 +374,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
     }
 
     fn stripe(&self, partition: &PartitionKey) -> &AsyncMutex<()> {
-        let hash = self.stripe_hasher.hash_one(partition);
+        let hash = XxHash64::oneshot(self.stripe_seed, partition.as_str().as_bytes());
         let stripes = u64::try_from(STRIPES).unwrap_or(1);
         &self.reading[usize::try_from(hash % stripes).unwrap_or(0)]
     }

@@ -76,13 +76,16 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             }
             let (job, now) = self.directory.job(partition, deadline).await?;
             let Some(job) = job else {
-                return match seen.metadata.needs_rebalancing() {
-                    true => Err(damaged("a reshard runs, or has left markers, and has no job")),
-                    false if advanced => {
-                        Ok(Advance::Finished(CollectionMetadata::clone(&seen.metadata)))
-                    }
-                    false => Ok(Advance::Nothing),
-                };
+                if seen.metadata.needs_rebalancing() {
+                    let what = "a reshard runs, or has left markers, and has no job";
+                    self.unless_changed(&seen, damaged(what), deadline).await?;
+                    continue;
+                }
+                return Ok(if advanced {
+                    Advance::Finished(CollectionMetadata::clone(&seen.metadata))
+                } else {
+                    Advance::Nothing
+                });
             };
             let step = plan(&seen.metadata, &job, now, Waits::of(self.directory.settings()));
             if let NextStep::WaitUntil(until) = step {
@@ -171,11 +174,28 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             },
             NextStep::TurnRound => self.turn_round(metadata, job, deadline).await,
             NextStep::WaitUntil(ServerTime(_)) => Ok(Carried::Again),
-            NextStep::Mismatch => Err(damaged(&format!(
-                "the job is of generation {} and the metadata of generation {}",
-                job.generation, metadata.generation
-            ))),
+            NextStep::Mismatch => {
+                let phase = metadata.phase.as_str();
+                let damage = damaged(&format!(
+                    "a job of generation {} does not belong to metadata of generation {} in {phase}",
+                    job.generation, metadata.generation
+                ));
+                self.unless_changed(seen, damage, deadline).await?;
+                Ok(Carried::Again)
+            }
         }
+    }
+
+    /// Metadata and job are read one after the other, and another rebalancer may have gone on between:
+    /// they only contradict each other if the metadata still is as seen.
+    async fn unless_changed(
+        &self,
+        seen: &Known,
+        damage: Error,
+        deadline: Deadline,
+    ) -> Result<(), Error> {
+        let now = self.directory.read_now(&seen.metadata.partition, deadline).await?;
+        if now.is_some_and(|now| now.metadata == seen.metadata) { Err(damage) } else { Ok(()) }
     }
 
     /// Begins the reshard that an operator has asked for while the last one ran.

@@ -66,15 +66,16 @@ impl<'a, C: Clock, E: Entropy> Attempts<'a, C, E> {
     /// at once, but not for ever.
     pub(crate) async fn refresh(&mut self) -> Result<(), Error> {
         self.refreshes += 1;
-        let behind = Error::new(
-            Code::MetadataBehind,
-            "items carry a generation above their collection's metadata; \
-             was the metadata table restored or deleted alone?",
-        );
         if self.refreshes > MAX_REFRESHES {
-            return Err(behind);
+            return Err(Error::new(
+                Code::MetadataBehind,
+                "items carry a generation above their collection's metadata; \
+                 was the metadata table restored or deleted alone?",
+            ));
         }
-        self.pause(behind).await
+        // Metadata that was not read again is not known to be behind.
+        let why = "the collection was resharded, and no time is left to begin again";
+        self.pause(Error::new(Code::DeadlineExceeded, why)).await
     }
 }
 

@@ -1,9 +1,11 @@
+use std::future::Future;
 use std::hash::Hasher;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_lock::{Semaphore, SemaphoreGuard};
 use dynashard_keys::{ItemKey, PartitionKey, PhysicalKey, Placement, ShardId};
-use futures_util::stream::{self, StreamExt, TryStreamExt};
+use futures_util::stream::{self, StreamExt};
 use twox_hash::XxHash64;
 
 use crate::directory::{Directory, Known, refusal};
@@ -16,7 +18,7 @@ use crate::query::FAN_OUT;
 use crate::reshard::{Absent, Homes, Unsettled, settle};
 use crate::retry::{Attempts, within};
 use crate::{
-    Attributes, Code, Deadline, Error, NewItem, ScalingMode, StoredItem, Throttle, Version,
+    Attributes, Code, Deadline, Error, Kind, NewItem, ScalingMode, StoredItem, Throttle, Version,
     merge_patch,
 };
 
@@ -182,10 +184,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
                 if precondition != Precondition::None {
                     refuse_random(known.metadata.placement, "If-Match needs")?;
                 }
-                match self.delete_everywhere(key, &known, deadline).await? {
-                    Everywhere::Deleted => return Ok(()),
-                    Everywhere::LayoutChanged => continue,
-                }
+                return self.delete_wherever_it_is(key, known, deadline).await;
             }
             let absent = absent_rule(precondition, &known);
             let Some(shard) =
@@ -223,9 +222,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
             else {
                 continue;
             };
-            let physical = key.at(shard, self.directory.settings().schema.separator);
             let Some(existing) =
-                self.read_home(&physical, &known, key, deadline, &mut attempts).await?
+                self.read_settled(key, shard, &known, deadline, &mut attempts).await?
             else {
                 continue;
             };
@@ -267,6 +265,34 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
         }
     }
 
+    /// A strong read of an item where [`Self::settled_shard`] says it is, or `None` to begin again.
+    ///
+    /// The transaction that brought it may be visible at its old home alone: that it is missing is
+    /// only believed of a read that no transaction is under way for.
+    async fn read_settled(
+        &self,
+        key: &ItemKey,
+        shard: ShardId,
+        known: &Known,
+        deadline: Deadline,
+        attempts: &mut Attempts<'_, C, E>,
+    ) -> Result<Option<Option<StoredItem>>, Error> {
+        let at = |shard| key.at(shard, self.directory.settings().schema.separator);
+        let home = at(shard);
+        let read = self.items.get(&home, Consistency::Strong);
+        let read = self.read(read, known, key, deadline, attempts).await?;
+        let moved = known.metadata.reshard().and_then(|reshard| reshard.homes(key));
+        let is_live = |found: &Option<StoredItem>| found.as_ref().is_some_and(StoredItem::is_live);
+        match (read, moved) {
+            (Some(found), Some((old, new))) if !is_live(&found) => {
+                let (old, new) = (at(old), at(new));
+                let read = async { Ok(self.items.get_both([&new, &old]).await?[0].take()) };
+                self.read(read, known, key, deadline, attempts).await
+            }
+            (read, _) => Ok(read),
+        }
+    }
+
     /// A strong read of an item's home, or `None` to begin again.
     async fn read_home(
         &self,
@@ -277,6 +303,18 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
         attempts: &mut Attempts<'_, C, E>,
     ) -> Result<Option<Option<StoredItem>>, Error> {
         let read = self.items.get(physical, Consistency::Strong);
+        self.read(read, known, key, deadline, attempts).await
+    }
+
+    /// What a strong read found, or `None` to begin again.
+    async fn read(
+        &self,
+        read: impl Future<Output = Result<Option<StoredItem>, StoreError>>,
+        known: &Known,
+        key: &ItemKey,
+        deadline: Deadline,
+        attempts: &mut Attempts<'_, C, E>,
+    ) -> Result<Option<Option<StoredItem>>, Error> {
         match within(self.clock(), deadline, read).await {
             Some(Ok(item)) => {
                 if item.as_ref().is_some_and(|i| i.generation > known.metadata.generation) {
@@ -347,29 +385,64 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
 
     /// Removes an item of a random collection from wherever it is: only its write knew the shard.
     ///
+    /// Once a part of it is done, or may be, no refusal of the rest means that nothing happened.
+    async fn delete_wherever_it_is(
+        &self,
+        key: &ItemKey,
+        mut known: Known,
+        deadline: Deadline,
+    ) -> Result<(), Error> {
+        let removed = AtomicBool::new(false);
+        let unless_removed = |error: Error| match error.kind() {
+            Kind::Throttled | Kind::Unavailable if removed.load(Ordering::Relaxed) => {
+                Error::new(Code::OutcomeUnknown, error.message())
+            }
+            _ => error,
+        };
+        loop {
+            let deleted = self.delete_everywhere(key, &known, &removed, deadline).await;
+            if let Everywhere::Deleted = deleted.map_err(unless_removed)? {
+                return Ok(());
+            }
+            let found = self.directory.find(&key.partition, deadline).await;
+            let Some(changed) = found.map_err(unless_removed)? else {
+                return Ok(());
+            };
+            known = changed;
+        }
+    }
+
+    /// The same under one layout.
+    ///
     /// While a shrinking collection is drained an item may change its shard, but only from those
     /// that are drained, so these are visited first (protocol: "Random shrinking").
     async fn delete_everywhere(
         &self,
         key: &ItemKey,
         known: &Known,
+        removed: &AtomicBool,
         deadline: Deadline,
     ) -> Result<Everywhere, Error> {
         let metadata = &known.metadata;
         let Some(reshard) = metadata.reshard() else {
             let shards = metadata.placement.shards(metadata.layout().readable);
-            return Ok(match self.delete_from(key, shards, None, known, deadline).await? {
-                Some(_) => Everywhere::Deleted,
-                None => Everywhere::LayoutChanged,
-            });
+            return Ok(
+                match self.delete_from(key, shards, None, known, removed, deadline).await? {
+                    Some(_) => Everywhere::Deleted,
+                    None => Everywhere::LayoutChanged,
+                },
+            );
         };
-        let drained = self.delete_from(key, reshard.sources(), None, known, deadline).await?;
+        let drained =
+            self.delete_from(key, reshard.sources(), None, known, removed, deadline).await?;
         let Some(found_marker) = drained else {
             return Ok(Everywhere::LayoutChanged);
         };
         // The other half of the transaction that left the marker may not be visible yet.
         let arrived = found_marker.then(|| reshard.new_home(key));
-        let kept = self.delete_from(key, reshard.destinations(), arrived, known, deadline).await?;
+        let kept = self
+            .delete_from(key, reshard.destinations(), arrived, known, removed, deadline)
+            .await?;
         Ok(if kept.is_some() { Everywhere::Deleted } else { Everywhere::LayoutChanged })
     }
 
@@ -382,12 +455,17 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
         shards: impl Iterator<Item = ShardId>,
         certain: Option<ShardId>,
         known: &Known,
+        removed: &AtomicBool,
         deadline: Deadline,
     ) -> Result<Option<bool>, Error> {
         let deletes = shards
-            .map(|shard| self.delete_in(key, shard, certain == Some(shard), known, deadline))
+            .map(|shard| async move {
+                self.delete_in(key, shard, certain == Some(shard), known, removed, deadline).await
+            })
             .collect::<Vec<_>>();
-        let found = stream::iter(deletes).buffer_unordered(FAN_OUT).try_collect::<Vec<_>>().await?;
+        // A failure ends none of the others: whether it did something is to be known of each.
+        let found = stream::iter(deletes).buffer_unordered(FAN_OUT).collect::<Vec<_>>().await;
+        let found = found.into_iter().collect::<Result<Vec<_>, _>>()?;
         if found.contains(&InShard::LayoutChanged) {
             return Ok(None);
         }
@@ -400,6 +478,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
         shard: ShardId,
         certain: bool,
         began_with: &Known,
+        removed: &AtomicBool,
         deadline: Deadline,
     ) -> Result<InShard, Error> {
         let mut attempts = self.attempts(deadline);
@@ -424,8 +503,15 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
             }
             let expected = if certain { Expected::Any } else { Expected::Live };
             let write = self.guarded(key, shard, Action::Delete, expected, &known);
-            match self.send(&write, key, deadline, &mut attempts).await? {
-                Step::Done => return Ok(InShard::Nothing),
+            let sent = self.send(&write, key, deadline, &mut attempts).await;
+            if matches!(&sent, Err(error) if error.kind() == Kind::OutcomeUnknown) {
+                removed.store(true, Ordering::Relaxed);
+            }
+            match sent? {
+                Step::Done => {
+                    removed.store(true, Ordering::Relaxed);
+                    return Ok(InShard::Nothing);
+                }
                 Step::Unexpected | Step::Again => {}
             }
         }

@@ -57,7 +57,8 @@ pub enum NextStep {
     WaitUntil(ServerTime),
     /// Begin the reshard that the operator asked for meanwhile.
     TurnRound,
-    /// The job is not one of this collection's reshard, and nothing can be concluded from it.
+    /// The job is not one of this collection's reshard, or is ahead of the metadata, and nothing can
+    /// be concluded from it.
     Mismatch,
 }
 
@@ -70,7 +71,10 @@ pub fn plan(metadata: &CollectionMetadata, job: &Job, now: ServerTime, waits: Wa
     // Markers may be left when a random collection has grown since, which takes no job.
     let belongs = match metadata.phase {
         Phase::Stable => job.generation <= metadata.generation,
-        Phase::Forward { .. } | Phase::Move { .. } => job.generation == metadata.generation,
+        // A job that is further than the phase shows that the phase is over: the metadata was read
+        // first. What a scan of `move` notes must not count for the removal of markers.
+        Phase::Forward { .. } => job.generation == metadata.generation && job.move_seen.is_none(),
+        Phase::Move { .. } => job.generation == metadata.generation && job.closed_seen.is_none(),
     };
     if !belongs {
         return NextStep::Mismatch;
@@ -125,5 +129,36 @@ fn in_move(metadata: &CollectionMetadata, job: &Job, now: ServerTime, waits: Wai
         None => NextStep::NoteScanned(now),
         Some(scanned) if now.certainly_since(scanned) >= waits.settle => NextStep::Close,
         Some(scanned) => NextStep::WaitUntil(scanned.plus(waits.settle)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dynashard_keys::{PartitionKey, Placement, ShardCount};
+
+    use super::*;
+
+    const WAITS: Waits =
+        Waits { settle: Duration::from_secs(6), request_lifetime: Duration::from_secs(20) };
+
+    /// A rebalancer read the metadata before the close and the job after it. Its empty scan was
+    /// noted as the removal of the markers, and they stayed.
+    #[test]
+    fn regression_a_scan_of_move_counted_as_the_removal_of_markers() {
+        let partition = PartitionKey::new("EWR").expect("pk");
+        let two = ShardCount::new(2).expect("count");
+        let begun = CollectionMetadata::first_write(partition.clone(), Placement::Xxh64, 1_000)
+            .with_forward(two, 2_000);
+        let moving = begun.with_move(2_010).expect("it is in forward");
+        let reshard = moving.reshard().expect("items move");
+        let job = Job {
+            move_seen: Some(ServerTime(2_010)),
+            ..Job::new(partition, moving.generation, &reshard, None, 2_000)
+        };
+        let now = ServerTime(2_100);
+        assert_eq!(plan(&moving, &job, now, WAITS), NextStep::Scan);
+        let closed = Job { closed_seen: Some(ServerTime(2_050)), ..job.clone() };
+        assert_eq!(plan(&moving, &closed, now, WAITS), NextStep::Mismatch);
+        assert_eq!(plan(&begun, &job, now, WAITS), NextStep::Mismatch, "move was seen");
     }
 }

@@ -2,6 +2,7 @@
 //! shrinks.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use dynashard_core::ports::{Clock, Consistency};
@@ -503,4 +504,59 @@ fn regression_a_delete_missed_an_item_whose_arrival_was_not_visible_yet() {
     let writer = world.writer();
     block_on(writer.delete(&key("a"), Precondition::None, world.deadline())).expect("done");
     assert_eq!(code(get(&world, "a")), Code::ItemNotFound);
+}
+
+/// The transaction that brought the item is visible at its old home and not at its new one, where
+/// there is nothing yet, or what an earlier reshard has left.
+#[test]
+fn regression_a_patch_did_not_find_an_item_whose_arrival_was_not_visible_yet() {
+    for before in [None, Some(marker(1))] {
+        let world = in_forward(Some("before"));
+        let new = home(MOVES, 2);
+        let arrived = StoredItem { generation: Generation::new(2), ..stored("before", 1) };
+        let hide = {
+            let (memory, new) = (world.memory.clone(), new.clone());
+            move || match before {
+                Some(marker) => memory.place(&new, marker),
+                None => memory.remove(&new),
+            }
+        };
+        let show = {
+            let (memory, new) = (world.memory.clone(), new.clone());
+            move || memory.place(&new, arrived)
+        };
+        world.store.script(Operation::Get, [Fault::after(|| {}), Fault::before(hide)]);
+        world.store.script(Operation::GetBoth, [Fault::before(show)]);
+        let (writer, key) = (world.writer(), key(MOVES));
+        let patch = writer.patch(&key, attributes("after"), Precondition::Exists, world.deadline());
+        block_on(patch).expect("the item is found");
+        assert_eq!(world.stored(&new), Some("after".to_owned()));
+    }
+}
+
+/// Metadata and job are read one after the other, and what happens between them is no damage.
+#[test]
+fn regression_a_reshard_that_went_on_between_two_reads_was_called_damaged() {
+    type Change = fn(&World);
+    let finished: Change = |world| {
+        let stable = CollectionMetadata { phase: Phase::Stable, rev: 9, ..metadata(world) };
+        world.memory.place_metadata(stable);
+        world.memory.place_job(&partition(), None);
+    };
+    let begun_again: Change = |world| {
+        let generation = Generation::new(7);
+        let next = Job { generation, ..job(world) };
+        world.memory.place_metadata(CollectionMetadata { generation, rev: 9, ..metadata(world) });
+        world.memory.place_job(&partition(), Some(next));
+    };
+    for change in [finished, begun_again] {
+        let world = Arc::new(in_forward(Some("before")));
+        let meanwhile = {
+            let world = Arc::clone(&world);
+            move || change(&world)
+        };
+        world.store.script(Operation::JobGet, [Fault::before(meanwhile)]);
+        advance(&world, LONG).expect("nothing is damaged");
+        assert_eq!(metadata(&world).phase, Phase::Stable);
+    }
 }

@@ -538,6 +538,36 @@ fn a_random_collection_takes_puts_in_any_shard_and_deletes_from_each() {
     assert_eq!(world.memory.requests().writes, 200, "nothing is deleted where nothing is");
 }
 
+/// The item was gone, and the client was told that nothing had happened.
+#[test]
+fn regression_a_delete_of_which_a_part_was_done_was_reported_as_not_done() {
+    let answers = [Fault::after(|| {}), Fault::ExecuteUnanswered];
+    for answer in answers {
+        let world = World::random();
+        world.lay_out(1, 2, Placement::Random);
+        world.memory.place(&in_shard("a", 1), stored("old", 1));
+        let refusals = (0..1_000).map(|_| Fault::Refuse(StoreError::Unavailable("down".into())));
+        let first = [Fault::after(|| {})];
+        world.store.script(Operation::Get, first.into_iter().chain(refusals));
+        world.store.script(Operation::Write, [answer]);
+        let writer = world.writer();
+        let deleted = block_on(writer.delete(&key("a"), NONE, world.deadline()));
+        assert_eq!(code(deleted), Code::OutcomeUnknown);
+        assert_eq!(world.memory.contents(), []);
+    }
+}
+
+/// It was answered with the words of a metadata table that was restored alone, which raise an alarm.
+#[test]
+fn regression_a_reshard_noticed_at_the_deadline_was_reported_as_damage() {
+    let world = World::new();
+    world.lay_out(1, 1, Placement::Xxh64);
+    world.place("a", 2, 1);
+    let late = world.passing(TIMEOUT - Duration::from_millis(500));
+    world.store.script(Operation::Write, [Fault::after(late)]);
+    assert_eq!(put_code(&world, &world.writer(), NONE), Code::DeadlineExceeded);
+}
+
 /// The collection was left behind with one shard, and could not be pre-sharded any more.
 #[test]
 fn regression_a_refused_put_created_its_collection() {

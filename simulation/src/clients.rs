@@ -1,0 +1,395 @@
+//! Clients: each runs a random program of operations and writes down what it saw.
+
+use std::time::Duration;
+
+use dynashard_core::ports::Consistency;
+use dynashard_core::{BatchOperation, Error, NewItem, Precondition, StoredItem, Written};
+use dynashard_keys::{ItemKey, SortKey};
+
+use crate::environment::Role;
+use crate::history::{Meaning, attributes, patch};
+use crate::linearizability::{Call, Content, Expect, Step};
+use crate::queries::query;
+use crate::scenario::Collection;
+use crate::world::{Process, Reader, Reply, World, Writer};
+
+/// One client, and the two functions that serve it.
+pub(crate) struct Client {
+    pub(crate) world: World,
+    writer: Process<Writer>,
+    pub(crate) reader: Process<Reader>,
+}
+
+/// What a client is to do next.
+#[derive(Debug, Clone, Copy)]
+enum Operation {
+    Put(Expect),
+    Patch(Expect),
+    Delete(Expect),
+    Get,
+    BatchGet,
+    BatchWrite,
+    Query,
+}
+
+/// The program of one client.
+pub(crate) async fn run(world: World) {
+    let mut client =
+        Client { writer: start_writer(&world), reader: start_reader(&world), world: world.clone() };
+    for _ in 0..world.scenario.operations {
+        let thought = world.kernel.draw(|random| random.any_scale(world.scenario.longest_thought));
+        world.rest(thought).await;
+        client.replace_processes();
+        world.history().calls += 1;
+        client.next().await;
+    }
+}
+
+fn start_writer(world: &World) -> Process<Writer> {
+    world.start(Role::Function, Writer::new)
+}
+
+fn start_reader(world: &World) -> Process<Reader> {
+    world.start(Role::Function, Reader::new)
+}
+
+impl Client {
+    /// Another environment serves the client when the last one was killed, and now and then.
+    fn replace_processes(&mut self) {
+        let [writer, reader] =
+            self.world.kernel.draw(|random| [random.chance(50_000), random.chance(50_000)]);
+        if writer || self.world.is_killed(&self.writer) {
+            self.writer = start_writer(&self.world);
+        }
+        if reader || self.world.is_killed(&self.reader) {
+            self.reader = start_reader(&self.world);
+        }
+    }
+
+    async fn next(&self) {
+        let collections = &self.world.scenario.collections;
+        let collection = &collections[self.world.kernel.draw(|r| r.index(collections.len()))];
+        let is_calculated = collection.placement.is_calculated();
+        let operation = self.draw_operation(is_calculated);
+        match operation {
+            Operation::Put(expect) => {
+                // The items of a random collection are written once: two puts of one key would
+                // leave it in two shards.
+                let key = if is_calculated {
+                    self.any_key(collection)
+                } else {
+                    Some(self.unused_key(collection))
+                };
+                if let Some(key) = key {
+                    self.put(&key, expect).await;
+                }
+            }
+            Operation::Patch(expect) => {
+                if let Some(key) = self.any_key(collection) {
+                    self.patch(&key, expect).await;
+                }
+            }
+            Operation::Delete(expect) => {
+                if let Some(key) = self.any_key(collection) {
+                    self.delete(&key, expect).await;
+                }
+            }
+            Operation::Get => {
+                if let Some(key) = self.any_key(collection) {
+                    self.get(&key).await;
+                }
+            }
+            Operation::BatchGet => self.batch_get().await,
+            Operation::BatchWrite => self.batch_write(collection).await,
+            Operation::Query => query(self, collection).await,
+        }
+    }
+
+    fn draw_operation(&self, is_calculated: bool) -> Operation {
+        self.world.kernel.draw(|random| {
+            // A version is looked up when the key is known.
+            let expects = [Expect::Anything, Expect::Absent, Expect::Exists, Expect::LeftBy(0)];
+            let calculated = |from: &[Expect]| {
+                if is_calculated { random.pick(from) } else { Expect::Anything }
+            };
+            match random.below(100) {
+                0..32 => Operation::Put(calculated(&expects)),
+                32..44 if is_calculated => {
+                    Operation::Patch(random.pick(&[expects[0], expects[2], expects[3]]))
+                }
+                32..44 => Operation::Put(Expect::Anything),
+                44..60 => Operation::Delete(calculated(&[expects[0], expects[2], expects[3]])),
+                60..76 => Operation::Get,
+                76..80 => Operation::BatchGet,
+                80..86 => Operation::BatchWrite,
+                _ => Operation::Query,
+            }
+        })
+    }
+
+    /// A key of the collection: of those that were written, in a random one.
+    fn any_key(&self, collection: &Collection) -> Option<ItemKey> {
+        let key = if collection.placement.is_calculated() {
+            let number = self.world.kernel.draw(|random| random.below(collection.sort_keys));
+            key(collection, &format!("k{number}"))
+        } else {
+            let history = self.world.history();
+            let keys = history.keys().filter(|key| key.partition == collection.partition);
+            let keys = keys.collect::<Vec<_>>();
+            if keys.is_empty() {
+                return None;
+            }
+            keys[self.world.kernel.draw(|random| random.index(keys.len()))].clone()
+        };
+        Some(key)
+    }
+
+    fn unused_key(&self, collection: &Collection) -> ItemKey {
+        let number = self.world.history().number_write();
+        let prefix = self.world.kernel.draw(|random| random.below(10));
+        key(collection, &format!("k{prefix}-{number}"))
+    }
+
+    /// What is asked of the item, and how the API says it. One that was never seen has no version to
+    /// ask for.
+    fn precondition(&self, key: &ItemKey, expect: Expect) -> (Expect, Precondition) {
+        match expect {
+            Expect::Anything => (expect, Precondition::None),
+            Expect::Absent => (expect, Precondition::Absent),
+            Expect::Exists => (expect, Precondition::Exists),
+            Expect::LeftBy(_) => {
+                let history = self.world.history();
+                let known = history
+                    .last_seen(key)
+                    .and_then(|writer| Some((writer, history.version(writer)?)));
+                known.map_or((Expect::Anything, Precondition::None), |(writer, version)| {
+                    (Expect::LeftBy(writer), Precondition::Version(version))
+                })
+            }
+        }
+    }
+
+    fn new_content(&self) -> Content {
+        let writer = self.world.history().number_write();
+        Content { writer, fields: [Some(writer), None] }
+    }
+
+    fn new_item(&self, key: &ItemKey, content: Content) -> Option<NewItem> {
+        let schema = &self.world.settings().schema;
+        let item = NewItem::new(key.clone(), attributes(content), schema);
+        item.map_err(|error| self.world.history().violations.push(error.to_string())).ok()
+    }
+
+    async fn put(&self, key: &ItemKey, expect: Expect) {
+        let (expect, precondition) = self.precondition(key, expect);
+        let content = self.new_content();
+        let Some(item) = self.new_item(key, content) else {
+            return;
+        };
+        let begun = self.world.kernel.moment();
+        let put = move |writer: std::sync::Arc<Writer>, deadline| async move {
+            writer.put(&item, precondition, deadline).await
+        };
+        let reply = self.world.call(&self.writer, self.time(), put).await;
+        let step = Step::Put(expect, content);
+        self.wrote(key, begun, step, Step::Refused(expect), Some(content.writer), reply);
+    }
+
+    async fn patch(&self, key: &ItemKey, expect: Expect) {
+        let (expect, precondition) = self.precondition(key, expect);
+        // A patch needs an item, whatever else is asked.
+        let expect = if expect == Expect::Anything { Expect::Exists } else { expect };
+        let writer = self.world.history().number_write();
+        let (field, remove) =
+            self.world.kernel.draw(|random| (random.index(2), random.chance(300_000)));
+        let value = (!remove).then_some(writer);
+        let changes = patch(writer, field, value);
+        let begun = self.world.kernel.moment();
+        let (key_of_it, step) = (key.clone(), Step::Patch(expect, writer, field, value));
+        let patch = move |writer: std::sync::Arc<Writer>, deadline| async move {
+            writer.patch(&key_of_it, changes, precondition, deadline).await
+        };
+        let reply = self.world.call(&self.writer, self.time(), patch).await;
+        self.wrote(key, begun, step, Step::Refused(expect), Some(writer), reply);
+    }
+
+    async fn delete(&self, key: &ItemKey, expect: Expect) {
+        let (expect, precondition) = self.precondition(key, expect);
+        let begun = self.world.kernel.moment();
+        let key_of_it = key.clone();
+        let delete = move |writer: std::sync::Arc<Writer>, deadline| async move {
+            writer.delete(&key_of_it, precondition, deadline).await
+        };
+        let reply = self.world.call(&self.writer, self.time(), delete).await;
+        self.wrote(key, begun, Step::Delete(expect), Step::Refused(expect), None, reply);
+    }
+
+    async fn get(&self, key: &ItemKey) {
+        let begun = self.world.kernel.moment();
+        let key_of_it = key.clone();
+        let get = move |reader: std::sync::Arc<Reader>, deadline| async move {
+            reader.get(&key_of_it, Consistency::Strong, deadline).await
+        };
+        let reply = self.world.call(&self.reader, self.time(), get).await;
+        let ended = self.world.kernel.moment();
+        self.world.kernel.trace(|| format!("get {key:?}: {reply:?}"));
+        let mut history = self.world.history();
+        match reply {
+            Reply::Answer(Ok(item)) => history.saw(key, Some(&item), begun, ended),
+            Reply::Answer(Err(error)) if history.meaning("get", &error) == Meaning::Refused => {
+                history.saw(key, None, begun, ended);
+            }
+            _ => {}
+        }
+    }
+
+    /// A batch read of keys of all collections.
+    async fn batch_get(&self) {
+        let keys = self
+            .world
+            .scenario
+            .collections
+            .iter()
+            .flat_map(|collection| [0, 1].map(|_| self.any_key(collection)));
+        let keys = keys.flatten().collect::<std::collections::BTreeSet<_>>();
+        if keys.is_empty() {
+            return;
+        }
+        let begun = self.world.kernel.moment();
+        let asked = keys.iter().cloned().collect::<Vec<_>>();
+        let get = move |reader: std::sync::Arc<Reader>, deadline| async move {
+            reader.batch_get(asked, Consistency::Strong, deadline).await
+        };
+        let reply = self.world.call(&self.reader, self.time(), get).await;
+        let ended = self.world.kernel.moment();
+        self.world.kernel.trace(|| format!("batch get: {reply:?}"));
+        let mut history = self.world.history();
+        match reply {
+            Reply::Answer(Ok(got)) => {
+                let found = |key: &ItemKey| {
+                    got.items.iter().find(|(found, _)| found == key).map(|(_, item)| item)
+                };
+                for key in keys {
+                    if !got.unprocessed.iter().any(|(left, _)| *left == key) {
+                        history.saw(&key, found(&key), begun, ended);
+                    }
+                }
+                for (_, code) in &got.unprocessed {
+                    history.meaning("batch get", &Error::new(*code, "left over"));
+                }
+            }
+            Reply::Answer(Err(error)) => {
+                history.meaning("batch get", &error);
+            }
+            Reply::Killed | Reply::GivenUp => {}
+        }
+    }
+
+    /// A batch of writes to one collection.
+    async fn batch_write(&self, collection: &Collection) {
+        let mut steps = std::collections::BTreeMap::new();
+        let mut operations = Vec::new();
+        for _ in 0..self.world.kernel.draw(|random| random.between(1, 4)) {
+            let is_put = self.world.kernel.draw(|random| random.chance(600_000));
+            let key = if is_put && !collection.placement.is_calculated() {
+                Some(self.unused_key(collection))
+            } else {
+                self.any_key(collection)
+            };
+            let Some(key) = key.filter(|key| !steps.contains_key(key)) else {
+                continue;
+            };
+            if is_put {
+                let content = self.new_content();
+                operations.extend(self.new_item(&key, content).map(BatchOperation::Put));
+                steps.insert(key, Step::Put(Expect::Anything, content));
+            } else {
+                operations.push(BatchOperation::Delete(key.clone()));
+                steps.insert(key, Step::Delete(Expect::Anything));
+            }
+        }
+        let begun = self.world.kernel.moment();
+        let batch = move |writer: std::sync::Arc<Writer>, deadline| async move {
+            writer.batch(operations, deadline).await
+        };
+        let reply = self.world.call(&self.writer, self.time(), batch).await;
+        for (key, step) in steps {
+            let reply = match &reply {
+                Reply::Killed => Reply::Killed,
+                Reply::GivenUp => Reply::GivenUp,
+                Reply::Answer(Err(error)) => Reply::Answer(Err(error.clone())),
+                Reply::Answer(Ok(written)) => {
+                    let left = written.unprocessed.iter().find(|(left, _)| *left == key);
+                    let error = left.map(|(_, code)| Error::new(*code, "left over"));
+                    Reply::Answer(error.map_or(Ok(()), Err))
+                }
+            };
+            self.wrote(&key, begun, step, Step::Refused(Expect::Anything), None, reply);
+        }
+    }
+
+    /// Writes down what became of a write.
+    fn wrote<R: MayHaveVersion + std::fmt::Debug>(
+        &self,
+        key: &ItemKey,
+        begun: Duration,
+        step: Step,
+        refused: Step,
+        writer: Option<u64>,
+        reply: Reply<Result<R, Error>>,
+    ) {
+        let ended = self.world.kernel.moment();
+        self.world.kernel.trace(|| format!("{step:?} of {key:?}: {reply:?}"));
+        let mut history = self.world.history();
+        let certain = Call { begun, ended, is_certain: true, step };
+        // What was sent before now is executed by then, or never.
+        let until = ended + self.world.scenario.executed_within;
+        let unknown = Call { is_certain: false, ended: until, ..certain };
+        let call = match reply {
+            Reply::Answer(Ok(written)) => {
+                if let (Some(writer), Some(version)) = (writer, written.version()) {
+                    history.note_version(writer, version);
+                }
+                certain
+            }
+            Reply::Answer(Err(error)) => match history.meaning("write", &error) {
+                Meaning::Refused => Call { step: refused, ..certain },
+                Meaning::NothingHappened => return,
+                Meaning::Unknown => unknown,
+            },
+            Reply::Killed => unknown,
+            Reply::GivenUp => Call { ended: Duration::MAX, ..unknown },
+        };
+        history.add(key, call);
+    }
+
+    /// How much time a call is given.
+    pub(crate) fn time(&self) -> Duration {
+        Duration::from_millis(self.world.kernel.draw(|random| random.between(1_500, 20_000)))
+    }
+}
+
+/// What a successful write may tell.
+trait MayHaveVersion {
+    fn version(&self) -> Option<dynashard_core::Version>;
+}
+
+impl MayHaveVersion for Written {
+    fn version(&self) -> Option<dynashard_core::Version> {
+        Some(self.version)
+    }
+}
+
+impl MayHaveVersion for () {
+    fn version(&self) -> Option<dynashard_core::Version> {
+        None
+    }
+}
+
+/// An item that a query returned.
+pub(crate) type Row = (SortKey, StoredItem);
+
+fn key(collection: &Collection, sort: &str) -> ItemKey {
+    let sort = SortKey::string(sort).expect("a sort key of a few letters");
+    ItemKey::new(collection.partition.clone(), sort)
+}

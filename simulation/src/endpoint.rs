@@ -1,0 +1,216 @@
+//! The ports of the use cases, as requests that travel over the simulated network.
+
+use std::time::Duration;
+
+use dynashard_core::ports::{
+    BatchPage, Consistency, Dated, ItemStore, MetadataStore, ReshardingPage, ShardPage, ShardQuery,
+    StoreError, Transfer, Transferred, Write,
+};
+use dynashard_core::{CollectionMetadata, Job, StoredItem};
+use dynashard_keys::{PartitionKey, PhysicalKey};
+
+use crate::kernel::Kernel;
+use crate::network::{Endpoint, Execute, Kind};
+use crate::tables::Tables;
+
+/// An executed-at-once request.
+fn at_once<T>(
+    mut execute: impl FnMut(&mut Tables, &Kernel, Duration) -> Result<T, StoreError> + Send,
+) -> impl Execute<T> {
+    move |tables: &mut Tables, kernel: &Kernel, now: Duration| Some(execute(tables, kernel, now))
+}
+
+impl ItemStore for Endpoint {
+    async fn get(
+        &self,
+        key: &PhysicalKey,
+        _: Consistency,
+    ) -> Result<Option<StoredItem>, StoreError> {
+        let name = || format!("get {key:?}");
+        let key = key.clone();
+        let get = at_once(move |tables, _, now| Ok(tables.get(&key, now)));
+        Ok(self.call(name, Kind::Read, get).await?.value)
+    }
+
+    async fn write(&self, write: &Write) -> Result<(), StoreError> {
+        let name = || format!("write {:?} {:?} {:?}", write.key, write.action, write.condition);
+        let lease = Some(write.lease);
+        let write = write.clone();
+        let retries = self.terms().store_retries;
+        let execute = at_once(move |tables, kernel, now| {
+            let first = tables.write(&write, now);
+            let again = retries && kernel.draw(|random| random.chance(200_000));
+            if again { tables.write(&write, now) } else { first }
+        });
+        self.call(name, Kind::Write(lease), execute).await.map(|answer| answer.value)
+    }
+
+    async fn get_both(
+        &self,
+        keys: [&PhysicalKey; 2],
+    ) -> Result<[Option<StoredItem>; 2], StoreError> {
+        let name = || format!("get both {keys:?}");
+        let keys = keys.map(PhysicalKey::clone);
+        let get = at_once(move |tables, _, now| tables.get_both(&keys, now));
+        Ok(self.call(name, Kind::TransactRead, get).await?.value)
+    }
+
+    async fn transfer(&self, transfer: &Transfer) -> Result<Transferred, StoreError> {
+        let name = || format!("transfer {transfer:?}");
+        let lease = Some(transfer.lease);
+        let within = self.terms().visible_within;
+        let transfer = transfer.clone();
+        let execute = at_once(move |tables, kernel, now| {
+            let visible = Self::visibility(kernel, now, within);
+            tables.transfer(&transfer, visible, now)
+        });
+        Ok(self.call(name, Kind::Write(lease), execute).await?.value)
+    }
+
+    async fn batch_get(
+        &self,
+        keys: &[PhysicalKey],
+        _: Consistency,
+    ) -> Result<BatchPage, StoreError> {
+        let name = || format!("batch get {keys:?}");
+        let keys = keys.to_vec();
+        let execute = at_once(move |tables, kernel, now| {
+            let processed = kernel.draw(|random| {
+                if random.chance(200_000) { random.index(keys.len()) + 1 } else { keys.len() }
+            });
+            tables.batch_get(&keys, processed, now)
+        });
+        Ok(self.call(name, Kind::Read, execute).await?.value)
+    }
+
+    /// A page is no snapshot: it may be read in two parts, at two moments.
+    async fn query(&self, query: &ShardQuery) -> Result<ShardPage, StoreError> {
+        let name = || format!("query {query:?}");
+        let query = query.clone();
+        let mut read: Option<ShardPage> = None;
+        let execute =
+            move |tables: &mut Tables, kernel: &Kernel, now: Duration| {
+                let most = kernel.draw(|random| {
+                    if random.chance(500_000) { random.index(4) + 1 } else { usize::MAX }
+                });
+                let (query, first) = match read.take() {
+                    None => (query.clone(), None),
+                    Some(first) => {
+                        let rest = query
+                            .limit
+                            .saturating_sub(u32::try_from(first.items.len()).unwrap_or(0));
+                        if rest == 0 || first.next.is_none() {
+                            return Some(Ok(first));
+                        }
+                        (
+                            ShardQuery { after: first.next.clone(), limit: rest, ..query.clone() },
+                            Some(first),
+                        )
+                    }
+                };
+                let page = match tables.query(&query, most, now) {
+                    Ok(page) => page,
+                    Err(error) => return Some(Err(error)),
+                };
+                match first {
+                    None if kernel.draw(|random| random.chance(300_000)) => {
+                        read = Some(page);
+                        None
+                    }
+                    None => Some(Ok(page)),
+                    Some(mut whole) => {
+                        whole.items.extend(page.items);
+                        whole.items_read += page.items_read;
+                        whole.next = page.next;
+                        Some(Ok(whole))
+                    }
+                }
+            };
+        Ok(self.call(name, Kind::Read, execute).await?.value)
+    }
+}
+
+impl MetadataStore for Endpoint {
+    async fn get(
+        &self,
+        partition: &PartitionKey,
+    ) -> Result<Dated<Option<CollectionMetadata>>, StoreError> {
+        let name = || format!("get metadata {partition}");
+        let partition = partition.clone();
+        let get = at_once(move |tables, _, _| Ok(tables.metadata.get(&partition).cloned()));
+        self.call(name, Kind::Read, get).await
+    }
+
+    async fn create(&self, metadata: &CollectionMetadata) -> Result<Dated<()>, StoreError> {
+        let name = || format!("create metadata {metadata:?}");
+        let metadata = metadata.clone();
+        let create = at_once(move |tables, _, _| tables.create(&metadata));
+        self.call(name, Kind::Write(None), create).await
+    }
+
+    async fn update(
+        &self,
+        seen: &CollectionMetadata,
+        next: &CollectionMetadata,
+    ) -> Result<Dated<()>, StoreError> {
+        let name = || format!("update metadata to {next:?}");
+        let (seen, next) = (seen.clone(), next.clone());
+        let update = at_once(move |tables, kernel, now| {
+            tables.update(&seen, &next, now + index_lag(kernel), now)
+        });
+        self.call(name, Kind::Write(None), update).await
+    }
+
+    async fn job(&self, partition: &PartitionKey) -> Result<Dated<Option<Job>>, StoreError> {
+        let name = || format!("get job {partition}");
+        let partition = partition.clone();
+        let get = at_once(move |tables, _, _| Ok(tables.jobs.get(&partition).cloned()));
+        self.call(name, Kind::Read, get).await
+    }
+
+    async fn begin(
+        &self,
+        seen: &CollectionMetadata,
+        next: &CollectionMetadata,
+        seen_job: Option<&Job>,
+        job: &Job,
+    ) -> Result<Dated<()>, StoreError> {
+        let name = || format!("begin {next:?}");
+        let (seen, next) = (seen.clone(), next.clone());
+        let (seen_job, job) = (seen_job.cloned(), job.clone());
+        let begin = at_once(move |tables, kernel, now| {
+            let indexed_at = now + index_lag(kernel);
+            tables.begin(&seen, &next, seen_job.as_ref(), &job, indexed_at, now)
+        });
+        self.call(name, Kind::Write(None), begin).await
+    }
+
+    async fn save_job(&self, seen: &Job, next: &Job) -> Result<Dated<()>, StoreError> {
+        let name = || format!("save job {next:?}");
+        let (seen, next) = (seen.clone(), next.clone());
+        let save = at_once(move |tables, _, _| tables.save_job(&seen, &next));
+        self.call(name, Kind::Write(None), save).await
+    }
+
+    async fn remove_job(&self, seen: &Job) -> Result<(), StoreError> {
+        let name = || format!("remove job {}", seen.partition);
+        let seen = seen.clone();
+        let remove = at_once(move |tables, _, _| tables.remove_job(&seen));
+        self.call(name, Kind::Write(None), remove).await.map(|answer| answer.value)
+    }
+
+    async fn resharding(&self, after: Option<&PartitionKey>) -> Result<ReshardingPage, StoreError> {
+        let name = || format!("query the index after {after:?}");
+        let after = after.cloned();
+        let query = at_once(move |tables, kernel, now| {
+            let most = kernel.draw(|random| random.index(3)) + 1;
+            Ok(tables.resharding(after.as_ref(), most, now))
+        });
+        Ok(self.call(name, Kind::Read, query).await?.value)
+    }
+}
+
+/// How long the index takes to show a change.
+fn index_lag(kernel: &Kernel) -> Duration {
+    kernel.draw(|random| random.any_scale(Duration::from_secs(2)))
+}

@@ -1,0 +1,158 @@
+//! What clients did and saw.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use dynashard_core::{AttributeValue, Attributes, Code, Error, Kind, StoredItem, Version};
+use dynashard_keys::{ItemKey, Number};
+
+use crate::linearizability::{Call, Content, Step, Verdict, check};
+
+/// Everything that clients did and saw, and what of it was wrong at first sight.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    items: BTreeMap<ItemKey, Vec<Call>>,
+    /// The version that each write gave its item, as far as anybody has heard of it.
+    versions: BTreeMap<u64, Version>,
+    writes: u64,
+    pub(crate) calls: u64,
+    pub(crate) violations: Vec<String>,
+}
+
+/// The attribute that holds the number of the write, and those of the fields.
+const WRITER: &str = "writer";
+pub(crate) const FIELDS: [&str; 2] = ["a", "b"];
+
+/// What an error says about the item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    Refused,
+    NothingHappened,
+    Unknown,
+}
+
+impl History {
+    /// The number of a write that is about to begin.
+    pub(crate) fn number_write(&mut self) -> u64 {
+        self.writes += 1;
+        self.writes
+    }
+
+    pub(crate) fn add(&mut self, item: &ItemKey, call: Call) {
+        self.items.entry(item.clone()).or_default().push(call);
+    }
+
+    /// What an item was seen to hold, at some moment between these.
+    pub(crate) fn saw(
+        &mut self,
+        key: &ItemKey,
+        item: Option<&StoredItem>,
+        begun: Duration,
+        ended: Duration,
+    ) {
+        let content = match item.map(|item| (content_of(item), item)) {
+            None => None,
+            Some((Some(content), item)) => {
+                self.note_version(content.writer, item.version);
+                Some(content)
+            }
+            Some((None, item)) => {
+                self.violations.push(format!("{key:?} holds what nobody wrote: {item:?}"));
+                return;
+            }
+        };
+        self.add(key, Call { begun, ended, is_certain: true, step: Step::Saw(content) });
+    }
+
+    /// An item's version belongs to one write.
+    pub(crate) fn note_version(&mut self, writer: u64, version: Version) {
+        let known = *self.versions.entry(writer).or_insert(version);
+        if known != version {
+            let what = format!("write {writer} has left two versions, {known:?} and {version:?}");
+            self.violations.push(what);
+        }
+    }
+
+    pub(crate) fn version(&self, writer: u64) -> Option<Version> {
+        self.versions.get(&writer).copied()
+    }
+
+    /// The last write that this item was seen to be left by.
+    pub(crate) fn last_seen(&self, key: &ItemKey) -> Option<u64> {
+        self.items.get(key)?.iter().rev().find_map(|call| match call.step {
+            Step::Saw(Some(content)) | Step::Put(_, content) => Some(content.writer),
+            Step::Patch(_, writer, ..) => Some(writer),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &ItemKey> {
+        self.items.keys()
+    }
+
+    /// Sorts an error of an operation, and takes note of one that must not occur.
+    pub(crate) fn meaning(&mut self, what: &str, error: &Error) -> Meaning {
+        match (error.code(), error.kind()) {
+            (Code::PreconditionFailed | Code::ItemNotFound, _) => Meaning::Refused,
+            (Code::MetadataBehind, _) => {
+                self.violations.push(format!("{what}: {error}"));
+                Meaning::NothingHappened
+            }
+            (_, Kind::Throttled | Kind::Unavailable) => Meaning::NothingHappened,
+            (_, Kind::OutcomeUnknown) => Meaning::Unknown,
+            _ => {
+                self.violations.push(format!("{what}: {error}"));
+                Meaning::NothingHappened
+            }
+        }
+    }
+
+    /// Checks every item, and adds what cannot have happened to the violations.
+    pub(crate) fn check(&mut self) {
+        for (key, calls) in &self.items {
+            let name = format!("pk={} sk={}", key.partition, key.sort);
+            match check(calls) {
+                Verdict::Linearizable => {}
+                Verdict::Impossible => {
+                    let mut calls = calls.clone();
+                    calls.sort_by_key(|call| call.begun);
+                    let lines = calls.iter().map(|call| {
+                        let (begun, ended) = (call.begun.as_secs_f64(), call.ended.as_secs_f64());
+                        let certain = if call.is_certain { "" } else { " perhaps" };
+                        format!("\n    {begun:>12.6} to {ended:>12.6}{certain} {:?}", call.step)
+                    });
+                    let lines = lines.collect::<String>();
+                    self.violations.push(format!("{name} is not linearizable:{lines}"));
+                }
+                Verdict::Undecided => {
+                    self.violations.push(format!("{name} has a history too long to be checked"));
+                }
+            }
+        }
+    }
+}
+
+pub(crate) fn attributes(content: Content) -> Attributes {
+    let number = |number: u64| AttributeValue::Number(Number::from(number));
+    let fields = FIELDS.iter().zip(content.fields);
+    let fields = fields.filter_map(|(name, value)| Some(((*name).to_owned(), number(value?))));
+    fields.chain([(WRITER.to_owned(), number(content.writer))]).collect()
+}
+
+/// A patch of one field.
+pub(crate) fn patch(writer: u64, field: usize, value: Option<u64>) -> Attributes {
+    let number = |number: u64| AttributeValue::Number(Number::from(number));
+    let value = value.map_or(AttributeValue::Null, number);
+    Attributes::from([(WRITER.to_owned(), number(writer)), (FIELDS[field].to_owned(), value)])
+}
+
+fn content_of(item: &StoredItem) -> Option<Content> {
+    let number = |name: &str| match item.attributes.get(name) {
+        Some(AttributeValue::Number(number)) => number.to_string().parse().ok(),
+        _ => None,
+    };
+    let known = |name: &String| name == WRITER || FIELDS.contains(&name.as_str());
+    let is_whole = item.attributes.keys().all(known);
+    let writer = number(WRITER).filter(|_| is_whole)?;
+    Some(Content { writer, fields: FIELDS.map(number) })
+}

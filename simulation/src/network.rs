@@ -1,0 +1,303 @@
+//! Requests as messages: signed and sent at one moment, executed at another or never, answered at a
+//! third or never. Whoever sent one may be dead by then.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use dynashard_core::ports::{Clock, Dated, StoreError};
+use dynashard_core::{Lease, Throttle};
+use dynashard_keys::PartitionKey;
+
+use crate::environment::{EnvironmentId, LocalClock, START_SECS};
+use crate::kernel::{Kernel, Slot};
+use crate::scenario::{Rates, Scenario};
+use crate::tables::Tables;
+
+/// The server, and the way to it. Clones are the same server.
+#[derive(Clone)]
+pub(crate) struct Network {
+    kernel: Kernel,
+    tables: Arc<Mutex<Tables>>,
+    hints: Arc<Mutex<Hints>>,
+    terms: Terms,
+}
+
+/// What holds of requests and transactions.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms {
+    executed_within: Duration,
+    pub(crate) visible_within: Duration,
+    leases_are_checked: bool,
+    pub(crate) store_retries: bool,
+}
+
+/// What the stream has said, and whoever waits for it.
+#[derive(Default)]
+struct Hints {
+    due: Vec<PartitionKey>,
+    waiting: Option<Slot<()>>,
+}
+
+impl Network {
+    pub(crate) fn new(kernel: Kernel, scenario: &Scenario) -> Self {
+        let terms = Terms {
+            executed_within: scenario.executed_within,
+            visible_within: scenario.visible_within,
+            leases_are_checked: scenario.leases_are_checked,
+            store_retries: scenario.store_retries,
+        };
+        Self { kernel, tables: Arc::default(), hints: Arc::default(), terms }
+    }
+
+    pub(crate) fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The tables as a process in this environment reaches them.
+    pub(crate) fn endpoint(&self, environment: EnvironmentId) -> Endpoint {
+        Endpoint { network: self.clone(), environment }
+    }
+
+    /// The next collections that the stream names.
+    pub(crate) async fn hints(&self) -> Vec<PartitionKey> {
+        loop {
+            let slot = {
+                let mut hints = self.hints.lock().unwrap_or_else(PoisonError::into_inner);
+                if !hints.due.is_empty() {
+                    return std::mem::take(&mut hints.due);
+                }
+                let slot = Slot::new();
+                hints.waiting = Some(slot.clone());
+                slot
+            };
+            slot.await;
+        }
+    }
+
+    /// A record of the stream comes after a while, never, or twice.
+    fn pass_on_changes(&self, tables: &mut Tables) {
+        for partition in std::mem::take(&mut tables.changed) {
+            let delays = self.kernel.draw_fault(|random, rates| {
+                let delay = || random.any_scale(Duration::from_secs(4));
+                match random.below(1_000_000) {
+                    drawn if drawn < rates.hint_lost => Vec::new(),
+                    drawn if drawn > 900_000 => vec![delay(), delay()],
+                    _ => vec![delay()],
+                }
+            });
+            for delay in delays {
+                let (hints, partition) = (Arc::clone(&self.hints), partition.clone());
+                self.kernel.at(self.kernel.now() + delay, move || {
+                    let mut hints = hints.lock().unwrap_or_else(PoisonError::into_inner);
+                    hints.due.push(partition);
+                    let waiting = hints.waiting.take();
+                    drop(hints);
+                    if let Some(waiting) = waiting {
+                        waiting.fill(());
+                    }
+                });
+            }
+        }
+    }
+}
+
+/// The way to the tables from one environment.
+#[derive(Clone)]
+pub(crate) struct Endpoint {
+    network: Network,
+    environment: EnvironmentId,
+}
+
+/// What is drawn for a request before it is sent.
+struct Fate {
+    /// When it arrives, if ever.
+    arrives: Option<Duration>,
+    /// How long its answer takes, if it ever comes.
+    answered_after: Option<Duration>,
+    /// When the client gives up on the connection, if it does.
+    given_up: Option<Duration>,
+}
+
+impl Fate {
+    fn draw(kernel: &Kernel, now: Duration, executed_within: Duration) -> Self {
+        kernel.draw_fault(|random, rates: &Rates| {
+            let travel = || random.any_scale(rates.travel) + Duration::from_micros(100);
+            let given_up = || {
+                // Or the client hears nothing at all, and its own deadline ends it.
+                random.chance(700_000).then(|| now + random.any_scale(Duration::from_secs(2)))
+            };
+            if random.chance(rates.lost) {
+                return Self { arrives: None, answered_after: None, given_up: given_up() };
+            }
+            let late = random.chance(rates.late);
+            let way = if late { random.any_scale(executed_within) } else { travel() };
+            let lost = random.chance(rates.answer_lost);
+            Self {
+                arrives: Some(now + way),
+                answered_after: (!lost).then(travel),
+                given_up: if lost || late { given_up() } else { None },
+            }
+        })
+    }
+}
+
+/// What the client hears: the answer, and the `Date` of it.
+type Answer<T> = (Result<T, StoreError>, Option<u64>);
+
+/// Executes a request. `None` for one that takes another moment: a page is not read at once.
+pub(crate) trait Execute<T>:
+    FnMut(&mut Tables, &Kernel, Duration) -> Option<Result<T, StoreError>> + Send
+{
+}
+
+impl<T, F> Execute<T> for F where
+    F: FnMut(&mut Tables, &Kernel, Duration) -> Option<Result<T, StoreError>> + Send
+{
+}
+
+/// A request on its way.
+struct Message<T> {
+    network: Network,
+    name: String,
+    signed: Duration,
+    is_conditional: bool,
+    answered_after: Option<Duration>,
+    answer: Slot<Answer<T>>,
+    execute: Box<dyn Execute<T>>,
+}
+
+impl<T: Send + 'static> Message<T> {
+    fn send(mut self, arrives: Duration) {
+        let kernel = self.network.kernel.clone();
+        kernel.at(arrives, move || {
+            let (kernel, network) = (self.network.kernel.clone(), self.network.clone());
+            let mut tables = network.tables();
+            let now = kernel.now();
+            let refusal = self.refusal(now).map(Err);
+            let result = refusal.or_else(|| (self.execute)(&mut tables, &kernel, now));
+            let Some(result) = result else {
+                let pause = kernel.draw_fault(|random, rates| random.any_scale(rates.travel));
+                drop(tables);
+                return self.send(now + pause);
+            };
+            let outcome = match &result {
+                Ok(_) => "done".to_owned(),
+                Err(error) => format!("{error:?}"),
+            };
+            kernel.trace(|| format!("  {}: {outcome}", self.name));
+            network.pass_on_changes(&mut tables);
+            drop(tables);
+            if let Some(after) = self.answered_after {
+                let date = START_SECS + now.as_secs();
+                kernel.at(now + after, move || self.answer.fill((result, Some(date))));
+            }
+        });
+    }
+
+    /// Why the server refuses to look at it, if it does.
+    fn refusal(&self, now: Duration) -> Option<StoreError> {
+        if now > self.signed + self.network.terms.executed_within {
+            return Some(StoreError::Unavailable("Signature expired".to_owned()));
+        }
+        self.network.kernel.draw_fault(|random, rates| {
+            if random.chance(rates.throttled) {
+                let reason = "TableWriteKeyRangeThroughputExceeded";
+                return Some(StoreError::Throttled(Throttle::from_reason(reason, None)));
+            }
+            let conflicts = self.is_conditional && random.chance(rates.conflict);
+            conflicts.then_some(StoreError::Conflict)
+        })
+    }
+}
+
+/// What sort of request it is.
+pub(crate) enum Kind {
+    Read,
+    /// It conflicts with transactions.
+    TransactRead,
+    Write(Option<Lease>),
+}
+
+impl Endpoint {
+    fn kernel(&self) -> &Kernel {
+        &self.network.kernel
+    }
+
+    pub(crate) fn terms(&self) -> Terms {
+        self.network.terms
+    }
+
+    /// Sends a request, and waits for its answer.
+    pub(crate) async fn call<T: Send + Clone + 'static>(
+        &self,
+        name: impl FnOnce() -> String,
+        kind: Kind,
+        execute: impl Execute<T> + 'static,
+    ) -> Result<Dated<T>, StoreError> {
+        let kernel = self.kernel();
+        let clock = LocalClock::new(kernel.clone(), self.environment);
+        // Serialising and signing take their time.
+        clock.sleep(Duration::from_micros(50)).await;
+        let terms = self.network.terms;
+        if let Kind::Write(Some(lease)) = &kind
+            && terms.leases_are_checked
+            && !lease.is_live(clock.now())
+        {
+            return Err(StoreError::LeaseExpired);
+        }
+        let signed = kernel.now();
+        let fate = Fate::draw(kernel, signed, terms.executed_within);
+        let answer = Slot::new();
+        let is_write = matches!(kind, Kind::Write(_));
+        if let Some(given_up) = fate.given_up {
+            let answer = answer.clone();
+            let why = "the connection was lost".to_owned();
+            let error = if is_write {
+                StoreError::OutcomeUnknown(why)
+            } else {
+                StoreError::Unavailable(why)
+            };
+            kernel.at(given_up, move || answer.fill((Err(error), None)));
+        }
+        let is_conditional = !matches!(kind, Kind::Read);
+        let execute = Box::new(execute);
+        let name = format!("{} of environment {}", name(), self.environment.0);
+        let network = self.network.clone();
+        let (answered_after, answering) = (fate.answered_after, answer.clone());
+        let message = Message {
+            network,
+            name,
+            signed,
+            is_conditional,
+            answered_after,
+            answer: answering,
+            execute,
+        };
+        match fate.arrives {
+            Some(arrives) => message.send(arrives),
+            None => kernel.trace(|| format!("  {}: lost", message.name)),
+        }
+        // The slot is kept, so that one that is never filled is waited for.
+        let answered = answer.clone().await;
+        let (result, date) = answered.unwrap_or_else(|| {
+            (Err(StoreError::Unavailable("the connection was closed".to_owned())), None)
+        });
+        if let Some(date) = date {
+            kernel.environment(self.environment, |environment, _| environment.saw_date(date));
+        }
+        result.map(|value| Dated { value, server_secs: date })
+    }
+
+    /// When the halves of a transaction become visible, of which one does at once.
+    pub(crate) fn visibility(kernel: &Kernel, now: Duration, within: Duration) -> [Duration; 2] {
+        kernel.draw_fault(|random, rates| {
+            let is_long = random.chance(rates.long_half_visible);
+            let most = if is_long { within } else { Duration::from_millis(20).min(within) };
+            let mut halves = [now + random.any_scale(most), now];
+            if random.chance(500_000) {
+                halves.swap(0, 1);
+            }
+            halves
+        })
+    }
+}

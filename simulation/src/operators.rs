@@ -1,0 +1,155 @@
+//! Who changes shard counts: operators that ask for it, and the rebalancer that carries it out, as
+//! the stream and the schedule start it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dynashard_core::{Code, Error, Kind};
+use dynashard_keys::PartitionKey;
+
+use crate::environment::Role;
+use crate::scenario::any_count;
+use crate::world::{Process, Rebalancer, Reply, Scaler, World};
+
+/// What an operator may be given, whatever he asks for.
+const CREATION_TIME: Duration = Duration::from_secs(10);
+
+/// Creates the collections that are created ahead, and then asks for other counts again and again.
+pub(crate) async fn run(world: World) {
+    let mut scaler = world.start(Role::Function, |_, directory| Scaler::new(directory));
+    for collection in &world.scenario.collections {
+        let Some(count) = collection.pre_sharded else {
+            continue;
+        };
+        let (partition, placement) = (collection.partition.clone(), collection.placement);
+        let create = move |scaler: Arc<Scaler>, deadline| async move {
+            scaler.create_collection(&partition, Some(placement), count, deadline).await.map(|_| ())
+        };
+        let created = world.call(&scaler, CREATION_TIME, create).await;
+        note(&world, "create", created);
+        scaler = replaced(&world, scaler);
+    }
+    for _ in 0..world.scenario.scale_requests {
+        let rest = world.kernel.draw(|random| random.any_scale(world.scenario.longest_rest));
+        world.rest(rest).await;
+        scaler = replaced(&world, scaler);
+        let collections = &world.scenario.collections;
+        let (at, count) =
+            world.kernel.draw(|random| (random.index(collections.len()), any_count(random)));
+        let partition = collections[at].partition.clone();
+        world.kernel.trace(|| format!("asks for {count} shards of {partition}"));
+        let ask = move |scaler: Arc<Scaler>, deadline| async move {
+            scaler.request_count(&partition, count, deadline).await.map(|_| ())
+        };
+        let asked = world.call(&scaler, CREATION_TIME, ask).await;
+        note(&world, "request a count", asked);
+    }
+}
+
+fn replaced(world: &World, scaler: Process<Scaler>) -> Process<Scaler> {
+    if world.is_killed(&scaler) {
+        return world.start(Role::Function, |_, directory| Scaler::new(directory));
+    }
+    scaler
+}
+
+fn note(world: &World, what: &str, reply: Reply<Result<(), Error>>) {
+    world.kernel.trace(|| format!("{what}: {reply:?}"));
+    let Reply::Answer(Err(error)) = reply else {
+        return;
+    };
+    let is_expected = matches!(
+        error.code(),
+        Code::ReshardRunning
+            | Code::ReshardTooSoon
+            | Code::CollectionNotFound
+            | Code::CollectionExists
+    );
+    if !is_expected {
+        world.history().meaning(what, &error);
+    }
+}
+
+/// Starts the rebalancer for whatever the stream says.
+pub(crate) async fn follow_stream(world: World) {
+    let mut fleet = Fleet::new(world.clone());
+    loop {
+        for partition in world.network.hints().await {
+            fleet.start(Some(partition));
+        }
+    }
+}
+
+/// Starts a sweep now and then, whether the last one has ended or not.
+pub(crate) async fn follow_schedule(world: World) {
+    let mut fleet = Fleet::new(world.clone());
+    loop {
+        let pause =
+            world.kernel.draw(|r| r.duration(Duration::from_secs(2), Duration::from_secs(12)));
+        world.rest(pause).await;
+        fleet.start(None);
+    }
+}
+
+/// The environments that rebalancers run in. Where one was killed or is not free, another is begun,
+/// so there may be several at work on one collection.
+struct Fleet {
+    world: World,
+    warm: Vec<Process<Rebalancer>>,
+}
+
+/// How many environments a fleet keeps.
+const KEPT: usize = 2;
+
+impl Fleet {
+    fn new(world: World) -> Self {
+        Self { world, warm: Vec::new() }
+    }
+
+    /// Starts a slice of work on one collection, or a sweep over all.
+    fn start(&mut self, partition: Option<PartitionKey>) {
+        let world = &self.world;
+        self.warm.retain(|process| !world.is_killed(process));
+        let at = world.kernel.draw(|random| random.index(KEPT));
+        if at >= self.warm.len() {
+            self.warm.push(world.start(Role::Rebalancer, Rebalancer::new));
+        }
+        let process = &self.warm[at.min(self.warm.len() - 1)];
+        let task = slice(world.clone(), process.clone(), partition);
+        world.kernel.spawn(world.outside, task);
+    }
+}
+
+async fn slice(world: World, process: Process<Rebalancer>, partition: Option<PartitionKey>) {
+    let time = world.scenario.longest_slice;
+    let work = move |rebalancer: Arc<Rebalancer>, deadline| async move {
+        match partition {
+            Some(partition) => vec![rebalancer.advance(&partition, deadline).await.map(|_| ())],
+            None => match rebalancer.sweep(deadline).await {
+                Ok(advances) => {
+                    advances.into_iter().map(|(_, advance)| advance.map(|_| ())).collect()
+                }
+                Err(error) => vec![Err(error)],
+            },
+        }
+    };
+    let reply = world.call(&process, time, work).await;
+    world.kernel.trace(|| format!("slice in environment {}: {reply:?}", process.environment.0));
+    let Reply::Answer(results) = reply else {
+        return;
+    };
+    for error in results.into_iter().filter_map(Result::err) {
+        // A change of unknown outcome is looked at again by the next slice.
+        let passes =
+            matches!(error.kind(), Kind::Throttled | Kind::Unavailable | Kind::OutcomeUnknown);
+        if !passes || error.code() == Code::MetadataBehind {
+            world.history().violations.push(format!("rebalancer: {error}"));
+        }
+    }
+}
+
+/// One sweep when nothing goes wrong any more.
+pub(crate) fn sweep_in_peace(world: &World) {
+    let process = world.start(Role::Rebalancer, Rebalancer::new);
+    world.kernel.spawn(world.outside, slice(world.clone(), process, None));
+}

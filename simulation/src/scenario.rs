@@ -1,0 +1,195 @@
+//! What a seed draws before anything runs: the settings of the stack, the collections, the programs,
+//! and how much goes wrong.
+
+use std::time::Duration;
+
+use dynashard_core::{ScalingMode, ScalingPolicy, Settings, settle_time};
+use dynashard_keys::{PartitionKey, Placement, ShardCount};
+
+use crate::random::Random;
+
+/// A way to break what the protocol stands on. Each must be found out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mutation {
+    /// Requests are executed long after H (against A2).
+    LateRequests,
+    /// A transaction becomes visible long after V (against A3).
+    SlowVisibility,
+    /// Writes are sent however old their lease is (against A1).
+    UncheckedLeases,
+    /// An answer that refuses a condition is lost, and the request is sent again by the store, as
+    /// the SDK would.
+    StoreRetries,
+}
+
+/// Accidents per million turns of a process.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Accidents {
+    pub(crate) crash: u64,
+    pub(crate) freeze: u64,
+    pub(crate) longest_freeze: Duration,
+}
+
+/// How often things go wrong, per million.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rates {
+    pub(crate) functions: Accidents,
+    pub(crate) rebalancers: Accidents,
+    /// A request never arrives, and the client hears so or hears nothing.
+    pub(crate) lost: u64,
+    /// It is executed, and its answer never arrives.
+    pub(crate) answer_lost: u64,
+    /// It arrives up to H after its signing.
+    pub(crate) late: u64,
+    pub(crate) throttled: u64,
+    pub(crate) conflict: u64,
+    /// A transaction takes up to V to become visible, and not milliseconds.
+    pub(crate) long_half_visible: u64,
+    /// The usual longest time that a message travels.
+    pub(crate) travel: Duration,
+    /// A hint to the rebalancer gets lost.
+    pub(crate) hint_lost: u64,
+}
+
+impl Rates {
+    /// Nothing goes wrong, and everything is quick.
+    pub(crate) const KIND: Self = {
+        let none = Accidents { crash: 0, freeze: 0, longest_freeze: Duration::ZERO };
+        Self {
+            functions: none,
+            rebalancers: none,
+            lost: 0,
+            answer_lost: 0,
+            late: 0,
+            throttled: 0,
+            conflict: 0,
+            long_half_visible: 0,
+            travel: Duration::from_millis(5),
+            hint_lost: 0,
+        }
+    };
+
+    fn draw(random: &Random, term: Duration, lifetime: Duration) -> Self {
+        // Half of the runs have none of a thing, so that others come into their own.
+        let rate = |most: u64| {
+            if random.chance(400_000) { 0 } else { most >> random.below(6) }
+        };
+        let longest_freeze = random.pick(&[term, term * 3, lifetime + term * 3]);
+        Self {
+            functions: Accidents { crash: rate(10_000), freeze: rate(30_000), longest_freeze },
+            rebalancers: Accidents { crash: rate(20_000), freeze: rate(20_000), longest_freeze },
+            lost: rate(60_000),
+            answer_lost: rate(60_000),
+            late: rate(100_000),
+            throttled: rate(150_000),
+            conflict: rate(100_000),
+            long_half_visible: rate(300_000),
+            travel: Duration::from_millis(random.pick(&[4, 20, 100, 300])),
+            hint_lost: rate(500_000),
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Collection {
+    pub(crate) partition: PartitionKey,
+    pub(crate) placement: Placement,
+    /// Created ahead with so many shards, or else by its first write.
+    pub(crate) pre_sharded: Option<ShardCount>,
+    /// The sort keys of a calculated collection. Those of a random one are used once each.
+    pub(crate) sort_keys: u64,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Scenario {
+    pub(crate) settings: Settings,
+    pub(crate) rates: Rates,
+    pub(crate) collections: Vec<Collection>,
+    pub(crate) clients: u64,
+    pub(crate) operations: u64,
+    pub(crate) scale_requests: u64,
+    pub(crate) longest_thought: Duration,
+    pub(crate) longest_rest: Duration,
+    pub(crate) longest_slice: Duration,
+    pub(crate) wall_skew: Duration,
+    /// How late a request may be executed after it was signed.
+    pub(crate) executed_within: Duration,
+    /// How late after a transaction both its halves are visible.
+    pub(crate) visible_within: Duration,
+    pub(crate) leases_are_checked: bool,
+    pub(crate) store_retries: bool,
+}
+
+impl Scenario {
+    pub(crate) fn draw(random: &Random, mutation: Option<Mutation>) -> Self {
+        let term = Duration::from_millis(random.between(1_000, 5_000));
+        let mut lifetime = Duration::from_millis(random.between(2_000, 20_000));
+        let mut rates = Rates::draw(random, term, lifetime);
+        // What is broken is to matter: it happens often, and long enough for a reshard to close.
+        match mutation {
+            None | Some(Mutation::StoreRetries) => {}
+            Some(Mutation::LateRequests) => rates.late = 100_000,
+            Some(Mutation::SlowVisibility) => rates.long_half_visible = 700_000,
+            Some(Mutation::UncheckedLeases) => {
+                rates.functions.freeze = 20_000;
+                rates.functions.longest_freeze = Duration::from_mins(2);
+            }
+        }
+        if mutation.is_some() {
+            lifetime = Duration::from_secs(2);
+        }
+        let placements = [Placement::Xxh64, Placement::Jump, Placement::Random];
+        let growth = random.chance(200_000);
+        let settings = Settings {
+            // What a first write creates is calculated: random collections are created ahead.
+            placement: random.pick(&placements[..2]),
+            lease_term: term,
+            request_lifetime: lifetime,
+            max_shards: ShardCount::new(8).unwrap_or(ShardCount::ONE),
+            mover_wcu: u32::try_from(random.between(20, 400)).unwrap_or(400),
+            scaling: ScalingPolicy {
+                mode: if growth { ScalingMode::On } else { ScalingMode::Off },
+                writers: true,
+                cooldown: Duration::from_secs(random.between(1, 20)),
+            },
+            ..Settings::default()
+        };
+        let collections = (0..random.between(1, 3)).filter_map(|number| {
+            let placement = random.pick(&placements);
+            let ahead = placement != settings.placement || random.chance(300_000);
+            Some(Collection {
+                partition: PartitionKey::new(format!("c{number}")).ok()?,
+                placement,
+                pre_sharded: ahead.then(|| any_count(random)),
+                sort_keys: random.between(1, 5),
+            })
+        });
+        let collections = collections.collect();
+        let settle = settle_time(term);
+        let beyond = |held: Duration, by: Mutation| {
+            if mutation == Some(by) { held * 20 } else { held }
+        };
+        Self {
+            collections,
+            clients: random.between(2, 6),
+            operations: random.between(8, 40),
+            scale_requests: random.between(2, 16),
+            longest_thought: Duration::from_millis(random.pick(&[300, 3_000, 8_000])),
+            longest_rest: Duration::from_secs(random.pick(&[4, 15, 40])),
+            // The wait of a random growth is one slice's.
+            longest_slice: settle + Duration::from_secs(random.pick(&[4, 20, 60])),
+            wall_skew: Duration::from_millis(random.pick(&[0, 100, 2_000])),
+            executed_within: beyond(lifetime, Mutation::LateRequests),
+            visible_within: beyond(settle, Mutation::SlowVisibility),
+            leases_are_checked: mutation != Some(Mutation::UncheckedLeases),
+            store_retries: mutation == Some(Mutation::StoreRetries),
+            settings,
+            rates,
+        }
+    }
+}
+
+pub(crate) fn any_count(random: &Random) -> ShardCount {
+    let count = random.pick(&[1, 1, 2, 2, 3, 4, 4, 6, 8]);
+    ShardCount::new(count).unwrap_or(ShardCount::ONE)
+}

@@ -1,0 +1,322 @@
+//! What lies at the server: both tables, and what one request does to them at one moment.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::time::Duration;
+
+use dynashard_core::ports::{
+    Action, Arrival, BatchPage, Condition, MAX_KEYS_PER_BATCH_GET, ReshardingPage, ShardPage,
+    ShardQuery, StoreError, Transfer, Transferred, Write,
+};
+use dynashard_core::{CollectionMetadata, Generation, Job, Phase, StoredItem};
+use dynashard_keys::{PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey};
+
+/// Both tables.
+#[derive(Debug, Default)]
+pub(crate) struct Tables {
+    shards: BTreeMap<PhysicalPartitionKey, BTreeMap<SortKey, Cell>>,
+    pub(crate) metadata: BTreeMap<PartitionKey, CollectionMetadata>,
+    pub(crate) jobs: BTreeMap<PartitionKey, Job>,
+    index: BTreeMap<PartitionKey, bool>,
+    /// Changes of the index that are not visible yet.
+    index_lag: VecDeque<(Duration, PartitionKey, bool)>,
+    /// When each reshard was closed.
+    pub(crate) closed: BTreeMap<(PartitionKey, Generation), Duration>,
+    /// Collections whose metadata or job changed since the last look.
+    pub(crate) changed: Vec<PartitionKey>,
+    /// Requests that DynamoDB would have refused as wrong.
+    pub(crate) wrong_requests: Vec<String>,
+}
+
+/// What lies under one key.
+#[derive(Debug, Clone, Default)]
+struct Cell {
+    committed: Option<StoredItem>,
+    written_at: Duration,
+    /// What plain reads still see of a transaction that is half visible, and until when.
+    before: Option<(Option<StoredItem>, Duration)>,
+    /// A transaction is not over for this item before this moment.
+    in_flight_until: Duration,
+}
+
+impl Cell {
+    fn visible(&self, now: Duration) -> Option<&StoredItem> {
+        match &self.before {
+            Some((before, until)) if now < *until => before.as_ref(),
+            _ => self.committed.as_ref(),
+        }
+    }
+
+    fn is_in_flight(&self, now: Duration) -> bool {
+        now < self.in_flight_until
+    }
+}
+
+impl Tables {
+    fn cell(&self, key: &PhysicalKey) -> Option<&Cell> {
+        self.shards.get(&key.partition)?.get(&key.sort)
+    }
+
+    fn cell_mut(&mut self, key: &PhysicalKey) -> &mut Cell {
+        let shard = self.shards.entry(key.partition.clone()).or_default();
+        shard.entry(key.sort.clone()).or_default()
+    }
+
+    fn committed(&self, key: &PhysicalKey) -> Option<&StoredItem> {
+        self.cell(key)?.committed.as_ref()
+    }
+
+    fn is_in_flight(&self, key: &PhysicalKey, now: Duration) -> bool {
+        self.cell(key).is_some_and(|cell| cell.is_in_flight(now))
+    }
+
+    /// Everything in the main table, and when it was written.
+    pub(crate) fn contents(&self) -> Vec<(PhysicalKey, StoredItem, Duration)> {
+        let cells = self.shards.iter().flat_map(|(partition, shard)| {
+            shard.iter().filter_map(|(sort, cell)| {
+                let key = PhysicalKey { partition: partition.clone(), sort: sort.clone() };
+                Some((key, cell.committed.clone()?, cell.written_at))
+            })
+        });
+        cells.collect()
+    }
+
+    pub(crate) fn get(&self, key: &PhysicalKey, now: Duration) -> Option<StoredItem> {
+        self.cell(key)?.visible(now).cloned()
+    }
+
+    pub(crate) fn write(&mut self, write: &Write, now: Duration) -> Result<(), StoreError> {
+        let key = &write.key;
+        if self.is_in_flight(key, now) {
+            return Err(StoreError::Conflict);
+        }
+        let existing = self.committed(key);
+        if !write.condition.holds(existing) {
+            let existing = existing.cloned().map(Box::new);
+            return Err(StoreError::ConditionFailed { existing });
+        }
+        let cell = self.cell_mut(key);
+        cell.written_at = now;
+        cell.before = None;
+        cell.committed = match &write.action {
+            Action::Put(item) => Some(item.clone()),
+            Action::Delete => None,
+        };
+        Ok(())
+    }
+
+    pub(crate) fn get_both(
+        &self,
+        keys: &[PhysicalKey; 2],
+        now: Duration,
+    ) -> Result<[Option<StoredItem>; 2], StoreError> {
+        if keys.iter().any(|key| self.is_in_flight(key, now)) {
+            return Err(StoreError::Conflict);
+        }
+        Ok([0, 1].map(|at| self.committed(&keys[at]).cloned()))
+    }
+
+    /// `visible` says when plain reads see the old and the new home change.
+    pub(crate) fn transfer(
+        &mut self,
+        transfer: &Transfer,
+        visible: [Duration; 2],
+        now: Duration,
+    ) -> Result<Transferred, StoreError> {
+        let Transfer { old, new, arrival, .. } = transfer;
+        if old == new {
+            return self.refuse("an item twice in one transaction");
+        }
+        if self.is_in_flight(old, now) || self.is_in_flight(new, now) {
+            return Err(StoreError::Conflict);
+        }
+        let holds = |condition: Condition, at: Option<&StoredItem>| condition.holds(at);
+        let at_new = self.committed(new);
+        if !holds(transfer.new_condition(), at_new) {
+            return Ok(Transferred::Refused { at_new: at_new.cloned().map(Box::new) });
+        }
+        if !holds(transfer.old_condition(), self.committed(old)) {
+            return Ok(Transferred::Refused { at_new: None });
+        }
+        let [old_visible, new_visible] = visible;
+        let over = old_visible.max(new_visible);
+        let mut change = |key: &PhysicalKey, to: Option<StoredItem>, visible: Duration| {
+            let cell = self.cell_mut(key);
+            cell.before = Some((cell.committed.take(), visible));
+            cell.committed = to;
+            cell.written_at = now;
+            cell.in_flight_until = over;
+        };
+        change(old, Some(transfer.marker()), old_visible);
+        match arrival {
+            Arrival::Copy(item) => change(new, Some(item.clone()), new_visible),
+            // A condition check changes nothing, but the transaction holds the item.
+            Arrival::Present => self.cell_mut(new).in_flight_until = over,
+        }
+        Ok(Transferred::Done)
+    }
+
+    pub(crate) fn batch_get(
+        &mut self,
+        keys: &[PhysicalKey],
+        processed: usize,
+        now: Duration,
+    ) -> Result<BatchPage, StoreError> {
+        if keys.is_empty() || keys.len() > MAX_KEYS_PER_BATCH_GET {
+            return self.refuse("a batch of no keys or of more than 100");
+        }
+        if keys.iter().collect::<HashSet<_>>().len() < keys.len() {
+            return self.refuse("a key twice in one batch");
+        }
+        let (processed, unprocessed) = keys.split_at(processed.min(keys.len()));
+        let items = processed.iter().filter_map(|key| Some((key.clone(), self.get(key, now)?)));
+        Ok(BatchPage { items: items.collect(), unprocessed: unprocessed.to_vec() })
+    }
+
+    /// A page that ends after `most` items, if not before.
+    pub(crate) fn query(
+        &mut self,
+        query: &ShardQuery,
+        most: usize,
+        now: Duration,
+    ) -> Result<ShardPage, StoreError> {
+        if query.limit == 0 {
+            return self.refuse("a limit of 0");
+        }
+        if query.after.as_ref().is_some_and(|after| !query.range.contains(after)) {
+            return self.refuse("a starting key outside the boundaries of the query");
+        }
+        let passed = |sort: &SortKey| match &query.after {
+            None => false,
+            Some(after) if query.ascending => sort <= after,
+            Some(after) => sort >= after,
+        };
+        let mut matching = self.shards.get(&query.partition).map_or_else(Vec::new, |shard| {
+            let matching = shard
+                .iter()
+                .filter(|(sort, _)| query.range.contains(sort) && !passed(sort))
+                .filter_map(|(sort, cell)| Some((sort.clone(), cell.visible(now)?.clone())));
+            matching.collect::<Vec<_>>()
+        });
+        if !query.ascending {
+            matching.reverse();
+        }
+        let most = usize::try_from(query.limit).unwrap_or(usize::MAX).min(most);
+        // Where it ends for the limit, DynamoDB does not look whether anything follows.
+        let next = matching.get(most - 1).map(|(sort, _)| sort.clone());
+        matching.truncate(most);
+        Ok(ShardPage {
+            items_read: u64::try_from(matching.len()).unwrap_or(u64::MAX),
+            items: matching,
+            next,
+            consumed_rcu: 1.0,
+        })
+    }
+
+    pub(crate) fn create(&mut self, metadata: &CollectionMetadata) -> Result<(), StoreError> {
+        if self.metadata.contains_key(&metadata.partition) {
+            return Err(StoreError::ConditionFailed { existing: None });
+        }
+        self.metadata.insert(metadata.partition.clone(), metadata.clone());
+        Ok(())
+    }
+
+    /// Seed 000's lock, as every store has to keep it.
+    fn is_as_seen(&self, seen: &CollectionMetadata) -> bool {
+        let lock = |metadata: &CollectionMetadata| (metadata.rev, metadata.last_updated_secs);
+        self.metadata.get(&seen.partition).map(lock) == Some(lock(seen))
+    }
+
+    fn job_is_as_seen(&self, partition: &PartitionKey, seen: Option<&Job>) -> bool {
+        let lock = |job: &Job| (job.generation, job.rev);
+        self.jobs.get(partition).map(lock) == seen.map(lock)
+    }
+
+    pub(crate) fn update(
+        &mut self,
+        seen: &CollectionMetadata,
+        next: &CollectionMetadata,
+        indexed_at: Duration,
+        now: Duration,
+    ) -> Result<(), StoreError> {
+        if !self.is_as_seen(seen) {
+            return Err(StoreError::ConditionFailed { existing: None });
+        }
+        if matches!(seen.phase, Phase::Move { .. }) && next.phase == Phase::Stable {
+            self.closed.insert((next.partition.clone(), next.generation), now);
+        }
+        self.metadata.insert(next.partition.clone(), next.clone());
+        self.changed.push(next.partition.clone());
+        let indexed_at =
+            self.index_lag.back().map_or(indexed_at, |(last, ..)| indexed_at.max(*last));
+        self.index_lag.push_back((indexed_at, next.partition.clone(), next.needs_rebalancing()));
+        Ok(())
+    }
+
+    pub(crate) fn begin(
+        &mut self,
+        seen: &CollectionMetadata,
+        next: &CollectionMetadata,
+        seen_job: Option<&Job>,
+        job: &Job,
+        indexed_at: Duration,
+        now: Duration,
+    ) -> Result<(), StoreError> {
+        if !self.job_is_as_seen(&seen.partition, seen_job) {
+            return Err(StoreError::ConditionFailed { existing: None });
+        }
+        self.update(seen, next, indexed_at, now)?;
+        self.jobs.insert(job.partition.clone(), job.clone());
+        Ok(())
+    }
+
+    pub(crate) fn save_job(&mut self, seen: &Job, next: &Job) -> Result<(), StoreError> {
+        if !self.job_is_as_seen(&seen.partition, Some(seen)) {
+            return Err(StoreError::ConditionFailed { existing: None });
+        }
+        if next.yielded {
+            self.changed.push(next.partition.clone());
+        }
+        self.jobs.insert(next.partition.clone(), next.clone());
+        Ok(())
+    }
+
+    pub(crate) fn remove_job(&mut self, seen: &Job) -> Result<(), StoreError> {
+        if !self.job_is_as_seen(&seen.partition, Some(seen)) {
+            return Err(StoreError::ConditionFailed { existing: None });
+        }
+        self.jobs.remove(&seen.partition);
+        Ok(())
+    }
+
+    /// The sparse index as it is visible now, in pages of `most`.
+    pub(crate) fn resharding(
+        &mut self,
+        after: Option<&PartitionKey>,
+        most: usize,
+        now: Duration,
+    ) -> ReshardingPage {
+        while let Some((_, partition, needs)) = self.index_lag.pop_front_if(|(at, ..)| *at <= now) {
+            self.index.insert(partition, needs);
+        }
+        let needing =
+            self.index.iter().filter(|(_, needs)| **needs).map(|(partition, _)| partition);
+        let mut rest = needing.filter(|partition| after.is_none_or(|after| *partition > after));
+        let partitions = rest.by_ref().take(most).cloned().collect::<Vec<_>>();
+        let next = partitions.last().filter(|_| rest.next().is_some()).cloned();
+        ReshardingPage { partitions, next }
+    }
+
+    /// Whether nothing is left for the rebalancer to do. The job of a rebalancer that was killed
+    /// between its last two steps stays until the next reshard takes its place: the index does not
+    /// name it any more.
+    pub(crate) fn is_settled(&self) -> bool {
+        let is_over = |job: &Job| job.closed_seen.is_some() && job.then.is_none();
+        let at_rest = |metadata: &CollectionMetadata| !metadata.needs_rebalancing();
+        self.jobs.values().all(is_over) && self.metadata.values().all(at_rest)
+    }
+
+    fn refuse<T>(&mut self, what: &str) -> Result<T, StoreError> {
+        self.wrong_requests.push(what.to_owned());
+        Err(StoreError::Rejected(what.to_owned()))
+    }
+}

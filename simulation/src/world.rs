@@ -1,0 +1,128 @@
+//! The processes of one simulated stack, and what they share.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use dynashard_core::ports::Clock;
+use dynashard_core::{Deadline, Directory, Settings};
+use dynashard_testing::SeededEntropy;
+use futures_util::future::{Either, select};
+
+use crate::environment::{Environment, EnvironmentId, LocalClock, Role};
+use crate::history::History;
+use crate::kernel::Kernel;
+use crate::network::{Endpoint, Network};
+use crate::random::Random;
+use crate::scenario::Scenario;
+
+pub(crate) type Knowledge = Directory<Endpoint, LocalClock, SeededEntropy>;
+pub(crate) type Writer = dynashard_core::Writer<Endpoint, Endpoint, LocalClock, SeededEntropy>;
+pub(crate) type Reader = dynashard_core::Reader<Endpoint, Endpoint, LocalClock, SeededEntropy>;
+pub(crate) type Scaler = dynashard_core::Scaler<Endpoint, LocalClock, SeededEntropy>;
+pub(crate) type Rebalancer =
+    dynashard_core::Rebalancer<Endpoint, Endpoint, LocalClock, SeededEntropy>;
+
+/// Everything that tasks of a run share. Clones are the same world.
+#[derive(Clone)]
+pub(crate) struct World {
+    pub(crate) kernel: Kernel,
+    pub(crate) network: Network,
+    pub(crate) scenario: Arc<Scenario>,
+    history: Arc<Mutex<History>>,
+    /// Where clients and schedules are: nothing befalls them.
+    pub(crate) outside: EnvironmentId,
+}
+
+/// A process that runs one of the use cases.
+pub(crate) struct Process<T> {
+    pub(crate) environment: EnvironmentId,
+    use_case: Arc<T>,
+}
+
+impl<T> Clone for Process<T> {
+    fn clone(&self) -> Self {
+        Self { environment: self.environment, use_case: Arc::clone(&self.use_case) }
+    }
+}
+
+/// What a client gets for a call.
+#[derive(Debug)]
+pub(crate) enum Reply<R> {
+    Answer(R),
+    /// The process was killed at it, at the latest now.
+    Killed,
+    /// The client has given up waiting; the process may go on with it.
+    GivenUp,
+}
+
+impl World {
+    pub(crate) fn new(kernel: Kernel, scenario: Scenario) -> Self {
+        let network = Network::new(kernel.clone(), &scenario);
+        let outside = kernel.add_environment(|random| {
+            Environment::start(Role::World, random, Duration::ZERO, Duration::ZERO)
+        });
+        let scenario = Arc::new(scenario);
+        Self { kernel, network, scenario, history: Arc::default(), outside }
+    }
+
+    pub(crate) fn history(&self) -> MutexGuard<'_, History> {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.scenario.settings
+    }
+
+    /// Starts a process in an environment of its own.
+    pub(crate) fn start<T>(
+        &self,
+        role: Role,
+        use_case: impl FnOnce(Endpoint, Knowledge) -> T,
+    ) -> Process<T> {
+        let now = self.kernel.now();
+        let skew = self.scenario.wall_skew;
+        let environment =
+            self.kernel.add_environment(|random| Environment::start(role, random, now, skew));
+        let entropy = SeededEntropy::new(self.kernel.draw(Random::next_u64));
+        let endpoint = self.network.endpoint(environment);
+        let clock = LocalClock::new(self.kernel.clone(), environment);
+        let directory = Directory::new(endpoint.clone(), clock, entropy, self.settings().clone());
+        Process { environment, use_case: Arc::new(use_case(endpoint, directory)) }
+    }
+
+    /// Whether a process will not answer any more.
+    pub(crate) fn is_killed<T>(&self, process: &Process<T>) -> bool {
+        self.kernel.environment(process.environment, |environment, _| environment.is_killed())
+    }
+
+    /// Has a process do something with so much time for it, and waits for what comes of it.
+    pub(crate) async fn call<T, F>(
+        &self,
+        process: &Process<T>,
+        time: Duration,
+        call: impl FnOnce(Arc<T>, Deadline) -> F + Send + 'static,
+    ) -> Reply<F::Output>
+    where
+        T: Send + Sync + 'static,
+        F: Future<Output: Send + 'static> + Send,
+    {
+        let use_case = Arc::clone(&process.use_case);
+        let clock = LocalClock::new(self.kernel.clone(), process.environment);
+        let result = self.kernel.spawn(process.environment, async move {
+            let deadline = Deadline::after(clock.now(), time);
+            call(use_case, deadline).await
+        });
+        let patience = time + self.kernel.draw(|random| random.any_scale(Duration::from_secs(20)));
+        match select(result, pin!(self.rest(patience))).await {
+            Either::Left((Some(result), _)) => Reply::Answer(result),
+            Either::Left((None, _)) => Reply::Killed,
+            Either::Right(_) => Reply::GivenUp,
+        }
+    }
+
+    pub(crate) async fn rest(&self, time: Duration) {
+        LocalClock::new(self.kernel.clone(), self.outside).sleep(time).await;
+    }
+}

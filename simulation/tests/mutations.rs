@@ -1,0 +1,37 @@
+//! That the simulation can fail: what the protocol stands on is broken, and must be found out.
+
+use dynashard_simulation::{Mutation, run};
+
+/// A mutation that breaks something is found out within so many seeds.
+const ENOUGH: u64 = 400;
+
+#[track_caller]
+fn is_found_out(mutation: Mutation, by: &str) {
+    let violations = (0..ENOUGH).flat_map(|seed| run(seed, Some(mutation), false).violations);
+    let found = violations.into_iter().find(|violation| violation.contains(by));
+    assert!(found.is_some(), "no {by:?} in {ENOUGH} seeds of {mutation:?}");
+}
+
+/// Against A2: a write under the old layout arrives when the reshard has closed.
+#[test]
+fn requests_that_are_executed_after_h_are_found_out() {
+    is_found_out(Mutation::LateRequests, "is not at home");
+}
+
+/// Against A3: a reshard closes while an item is to be seen at neither of its homes.
+#[test]
+fn transactions_that_stay_half_visible_after_v_are_found_out() {
+    is_found_out(Mutation::SlowVisibility, "is not linearizable");
+}
+
+/// Against A1: a frozen writer goes on when the reshard has closed.
+#[test]
+fn writes_that_are_sent_after_their_lease_are_found_out() {
+    is_found_out(Mutation::UncheckedLeases, "is not at home");
+}
+
+/// The SDK's own retries turn a success into a failed precondition.
+#[test]
+fn a_store_that_sends_writes_twice_is_found_out() {
+    is_found_out(Mutation::StoreRetries, "is not linearizable");
+}
