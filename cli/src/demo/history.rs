@@ -50,7 +50,8 @@ pub(super) struct Collection {
 pub(super) struct SettledRule {
     /// For how long no count may have changed.
     pub(super) quiet: Duration,
-    /// The least share of min(offered, capacity) that must have been absorbed in that time.
+    /// The least share of what was offered that must have been absorbed in that time: what takes
+    /// less has further to grow.
     pub(super) least_share: f64,
 }
 
@@ -149,7 +150,10 @@ impl History {
         let seen = self.samples[last].at.saturating_sub(self.samples[first].at);
         seen >= rule.quiet
             && self.is_unchanged(first, last)
-            && (0..self.keys.len()).all(|key| self.share(first, last, key) >= rule.least_share)
+            && (0..self.keys.len()).all(|key| {
+                let Rates { offered, absorbed, .. } = self.rates(first, last, Some(key));
+                absorbed >= rule.least_share * offered
+            })
     }
 
     /// The shard counts of a key, in the order in which they came into force.
@@ -213,15 +217,15 @@ mod tests {
     }
 
     #[test]
-    fn a_collection_that_takes_its_capacity_or_all_that_is_offered_has_settled() {
-        assert!(history(&[(0, 1), (195, 1), (195, 1), (195, 1), (195, 1)]).has_settled(RULE));
+    fn a_collection_that_takes_what_is_offered_has_settled_and_one_at_its_limit_has_not() {
+        assert!(!history(&[(0, 1), (200, 1), (200, 1), (200, 1), (200, 1)]).has_settled(RULE));
         assert!(history(&[(0, 8), (780, 8), (780, 8), (780, 8), (780, 8)]).has_settled(RULE));
         assert!(!history(&[(0, 8), (700, 8), (700, 8), (700, 8), (700, 8)]).has_settled(RULE));
     }
 
     #[test]
     fn what_changed_or_is_about_to_has_not_settled() {
-        let settled = [(0, 1), (200, 2), (400, 2), (400, 2), (400, 2), (400, 2)];
+        let settled = [(0, 2), (400, 4), (800, 4), (800, 4), (800, 4), (800, 4)];
         assert!(history(&settled).has_settled(RULE));
         assert!(!history(&settled[..5]).has_settled(RULE), "a change four seconds ago");
         assert!(!history(&settled[1..5]).has_settled(RULE), "not seen for long enough");

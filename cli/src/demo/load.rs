@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn a_growth_while_measuring_begins_the_wait_again() {
-        let phases = phases(&[1, 1, 1, 2, 2, 2]);
+        let phases = phases(&[2, 2, 2, 4, 4, 4]);
         assert_eq!(phases[2], Phase::Measuring { from: 2 });
         assert_eq!(phases[3..], [Phase::Growing, Phase::Growing, Phase::Measuring { from: 5 }]);
     }

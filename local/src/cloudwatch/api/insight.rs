@@ -21,8 +21,9 @@ pub(super) fn report(observed: &Observed, input: &Members<'_>) -> Result<Documen
         return Err(ApiError::invalid("StartTime", "must be less than EndTime"));
     }
     let period_secs = input.require("Period", Members::whole)?;
-    if period_secs == 0 || !period_secs.is_multiple_of(60) {
-        return Err(ApiError::invalid("Period", "must be a multiple of 60"));
+    // As documented, any number of seconds: an alarm whose period was shortened asks for its own.
+    if period_secs == 0 {
+        return Err(ApiError::invalid("Period", "must be at least 1"));
     }
     let wanted = input.whole("MaxContributorCount")?.unwrap_or(DEFAULT_CONTRIBUTORS);
     let max_contributors = usize::try_from(wanted).ok();

@@ -151,7 +151,7 @@ async fn what_cannot_be_read_or_set_is_refused_and_names_the_parameter() {
             "StartTime",
         ),
         ("GetInsightRuleReport", report(|_| {}), "ResourceNotFoundException", "none"),
-        ("GetInsightRuleReport", report(|it| it["Period"] = json!(61)), VALUE, "Period"),
+        ("GetInsightRuleReport", report(|it| it["Period"] = json!(0)), VALUE, "Period"),
         ("GetInsightRuleReport", report(|it| it["EndTime"] = json!(0)), VALUE, "StartTime"),
         ("GetInsightRuleReport", report(|it| it["MaxContributorCount"] = json!(101)), VALUE, "100"),
         ("GetInsightRuleReport", report(|it| it["OrderBy"] = json!("Least")), VALUE, "OrderBy"),
