@@ -117,7 +117,7 @@ impl ItemStore for DynamoItemStore {
                 .table_name(&self.table)
                 .set_key(Some(attributes::key(key, &self.schema)))
                 .build()
-                .map_err(rejected)?;
+                .map_err(|e| rejected(&e))?;
             Ok::<_, StoreError>(TransactGetItem::builder().get(get).build())
         });
         let [one, other] = gets;
@@ -153,7 +153,7 @@ impl ItemStore for DynamoItemStore {
                     .set_expression_attribute_values(Some(condition.values))
                     .return_values_on_condition_check_failure(all_old)
                     .build()
-                    .map_err(rejected)?,
+                    .map_err(|e| rejected(&e))?,
             ),
             Arrival::Present => TransactWriteItem::builder().condition_check(
                 ConditionCheck::builder()
@@ -164,7 +164,7 @@ impl ItemStore for DynamoItemStore {
                     .set_expression_attribute_values(Some(condition.values))
                     .return_values_on_condition_check_failure(all_old)
                     .build()
-                    .map_err(rejected)?,
+                    .map_err(|e| rejected(&e))?,
             ),
         };
         let condition = Expression::of_condition(transfer.old_condition(), &self.schema);
@@ -176,7 +176,7 @@ impl ItemStore for DynamoItemStore {
                 .set_expression_attribute_names(Some(condition.names))
                 .set_expression_attribute_values(Some(condition.values))
                 .build()
-                .map_err(rejected)?,
+                .map_err(|e| rejected(&e))?,
         );
         let answer = self
             .client
@@ -212,7 +212,7 @@ impl ItemStore for DynamoItemStore {
             .set_keys(Some(by_name))
             .consistent_read(consistency == Consistency::Strong)
             .build()
-            .map_err(rejected)?;
+            .map_err(|e| rejected(&e))?;
         let answer = self
             .client
             .batch_get_item()
@@ -312,7 +312,7 @@ fn push_version(
 }
 
 /// A request that cannot even be put together.
-fn rejected(error: BuildError) -> StoreError {
+fn rejected(error: &BuildError) -> StoreError {
     StoreError::Rejected(error.to_string())
 }
 

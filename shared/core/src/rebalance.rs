@@ -123,9 +123,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                 let advance = self.advance(&partition, deadline).await;
                 (partition, advance)
             });
-            let advances = advances.collect::<Vec<_>>();
-            let advanced = stream::iter(advances).buffer_unordered(COLLECTIONS_AT_ONCE);
-            outcomes.extend(advanced.collect::<Vec<_>>().await);
+            let side_by_side =
+                stream::iter(advances.collect::<Vec<_>>()).buffer_unordered(COLLECTIONS_AT_ONCE);
+            outcomes.extend(side_by_side.collect::<Vec<_>>().await);
             after = page.next;
             if after.is_none() {
                 return Ok(outcomes);

@@ -96,8 +96,8 @@ impl ShardRange {
     }
 
     /// Each of the shards.
-    pub fn shards(self) -> impl ExactSizeIterator<Item = ShardId> + Clone {
-        (self.first.get()..self.last.get() + 1).map(ShardId::new)
+    pub fn shards(self) -> impl Iterator<Item = ShardId> + Clone {
+        (self.first.get()..=self.last.get()).map(ShardId::new)
     }
 }
 
@@ -187,14 +187,11 @@ impl Job {
 
     /// Notes how far the scan has come in one shard: behind this sort key, or to its end.
     pub(crate) fn note(&mut self, shard: ShardId, last: Option<SortKey>) {
-        match last {
-            Some(last) => {
-                self.under_way.insert(shard, last);
-            }
-            None => {
-                self.under_way.remove(&shard);
-                self.done.insert(shard);
-            }
+        if let Some(last) = last {
+            self.under_way.insert(shard, last);
+        } else {
+            self.under_way.remove(&shard);
+            self.done.insert(shard);
         }
     }
 }

@@ -167,9 +167,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         let moves = leaving
             .map(|(homes, item)| self.move_item(seen, homes, item, deadline))
             .collect::<Vec<_>>();
-        let moved = stream::iter(moves).buffer_unordered(ITEMS_AT_ONCE);
-        let moved = moved.try_collect::<Vec<_>>().await?;
-        Ok(u64::try_from(moved.len()).unwrap_or(u64::MAX))
+        let side_by_side = stream::iter(moves).buffer_unordered(ITEMS_AT_ONCE);
+        let arrivals = side_by_side.try_collect::<Vec<_>>().await?;
+        Ok(u64::try_from(arrivals.len()).unwrap_or(u64::MAX))
     }
 
     async fn move_item(

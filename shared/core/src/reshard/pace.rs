@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn a_throttle_halves_the_rate_and_a_burst_of_them_halves_it_once() {
         let mut pace = Pace::new(100, START);
-        let now = START + Duration::from_secs(60);
+        let now = START + Duration::from_mins(1);
         pace.spend(0.0, now);
         for _ in 0..50 {
             pace.throttled(now);

@@ -563,7 +563,7 @@ fn regression_a_reshard_noticed_at_the_deadline_was_reported_as_damage() {
     let world = World::new();
     world.lay_out(1, 1, Placement::Xxh64);
     world.place("a", 2, 1);
-    let late = world.passing(TIMEOUT - Duration::from_millis(500));
+    let late = world.passing(TIMEOUT.saturating_sub(Duration::from_millis(500)));
     world.store.script(Operation::Write, [Fault::after(late)]);
     assert_eq!(put_code(&world, &world.writer(), NONE), Code::DeadlineExceeded);
 }
