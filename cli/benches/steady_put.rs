@@ -54,9 +54,9 @@ async fn main() -> Result<(), Failure> {
 
     println!("A put of 1 KB, {PUTS} puts, {IN_FLIGHT} in flight, to one pre-warmed collection");
     println!("{:<34} {:>12} {:>12} {:>12}", "", "requests/put", "WCU/put", "µs/put");
-    let steady = writer_puts(&stack, "steady", false).await?;
+    let steady = Box::pin(writer_puts(&stack, "steady", false)).await?;
     steady.print("this writer");
-    let baseline = writer_puts(&stack, "baseline", true).await?;
+    let baseline = Box::pin(writer_puts(&stack, "baseline", true)).await?;
     baseline.print("seed 000: metadata read each time");
     println!(
         "{:<34} {:>12.2} {:>12.2} {:>12.2}",
