@@ -134,15 +134,20 @@ fn the_shipped_template_leads_reshards_and_the_time_to_the_rebalance_function() 
         assert_eq!(passes(json!({ "NewImage": image })), expected, "{phase}");
         assert!(!passes(json!({ "OldImage": image })), "the collection is gone");
     }
+    for (slice, expected) in [("yielded", true), ("running", false)] {
+        assert_eq!(passes(json!({ "NewImage": { "slice": { "S": slice } } })), expected, "{slice}");
+    }
 
     let [sweep] = &rebalance.schedules[..] else { panic!("one schedule") };
     assert_eq!(sweep.id, "RebalanceFunctionSweep");
     assert_eq!(sweep.scheduler, Scheduler::Rule);
     assert_eq!(sweep.expression, crate::events::Expression::Rate(Duration::from_mins(1)));
     assert_eq!(sweep.input, None);
-    let others = template.functions[..3].iter();
-    assert!(others.clone().all(|function| function.streams.is_empty()));
-    assert!(others.clone().all(|function| function.schedules.is_empty()));
+    let others = &template.functions[..3];
+    assert!(others.iter().all(|function| function.streams.is_empty()));
+    let scheduled = others.iter().filter(|function| !function.schedules.is_empty());
+    let scheduled = scheduled.map(|function| function.name.as_str()).collect::<Vec<_>>();
+    assert_eq!(scheduled, ["ScaleFunction"], "it looks whether its alarm is raised");
 }
 
 #[test]

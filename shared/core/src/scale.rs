@@ -140,13 +140,19 @@ fn refused(metadata: &CollectionMetadata, reason: NoGrowth) -> Error {
             Code::ReshardTooSoon,
             format!("the collection changed a moment ago; ask again at epoch second {until_secs}"),
         ),
-        (_, Phase::Forward { from, to } | Phase::Move { from, to }) => Error::new(
-            Code::ReshardRunning,
-            format!(
-                "the collection is being changed from {from} to {to} shards; until that has closed \
-                 only {from} may be asked for, which turns it round"
-            ),
-        ),
+        (_, Phase::Forward { from, to } | Phase::Move { from, to }) => {
+            let change = format!("the collection is being changed from {from} to {to} shards");
+            Error::new(
+                Code::ReshardRunning,
+                match metadata.reshard() {
+                    Some(_) => format!(
+                        "{change}; until that has closed only {from} may be asked for, which \
+                         turns it round"
+                    ),
+                    None => format!("{change}; ask again when it has them"),
+                },
+            )
+        }
         _ => changed_meanwhile(),
     }
 }
