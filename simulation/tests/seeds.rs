@@ -1,4 +1,4 @@
-//! A few hundred seeds, each twice. The nightly command runs many more of them.
+//! A few hundred seeds, each twice. The command of this crate runs as many more as it is asked for.
 
 use std::num::NonZeroUsize;
 use std::thread;

@@ -78,8 +78,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         known: &Known,
         deadline: Deadline,
     ) -> Result<Vec<StoredItem>, Error> {
-        let separator = self.directory.settings().schema.separator;
-        let at = |shard: ShardId| key.at(shard, separator);
+        let at = |shard| self.at(key, shard);
         if !known.metadata.placement.is_calculated() {
             return self.get_drained(key, reshard, known, deadline).await;
         }
@@ -103,8 +102,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         known: &Known,
         deadline: Deadline,
     ) -> Result<Vec<StoredItem>, Error> {
-        let separator = self.directory.settings().schema.separator;
-        let at = |shard: ShardId| key.at(shard, separator);
+        let at = |shard| self.at(key, shard);
         let mut marked_at = None;
         let mut found = Vec::new();
         for shards in
@@ -190,6 +188,11 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
             .shards(count)
             .filter(move |shard| home.is_none_or(|home| *shard == home))
             .map(move |shard| key.at(shard, separator))
+    }
+
+    /// Where an item lies in a shard.
+    pub(crate) fn at(&self, key: &ItemKey, shard: ShardId) -> PhysicalKey {
+        key.at(shard, self.directory.settings().schema.separator)
     }
 
     async fn get_at_each(

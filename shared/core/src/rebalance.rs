@@ -88,19 +88,13 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                 });
             };
             let step = plan(&seen.metadata, &job, now, Waits::of(self.directory.settings()));
-            if let NextStep::WaitUntil(until) = step {
-                let wait = Duration::from_secs(until.0.saturating_sub(now.0));
-                let clock = self.directory.clock();
-                if wait + RESERVE >= deadline.remaining(clock.now()) {
-                    return Ok(Advance::Waiting { until_secs: until.0 });
-                }
-                clock.sleep(wait).await;
-                continue;
-            }
-            match self.carry_out(step, &seen, &job, deadline).await? {
+            match self.carry_out(step, &seen, &job, now, deadline).await? {
                 Carried::Out => advanced = true,
                 Carried::Again => {}
                 Carried::Elsewhere => return Ok(Advance::Elsewhere),
+                Carried::WaitsUntil(until) => {
+                    return Ok(Advance::Waiting { until_secs: until.0 });
+                }
                 Carried::OutOfTime => {
                     self.ask_for_another_slice(partition, deadline).await?;
                     return Ok(Advance::Yielded);
@@ -138,6 +132,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         step: NextStep,
         seen: &Known,
         job: &Job,
+        now: ServerTime,
         deadline: Deadline,
     ) -> Result<Carried, Error> {
         let metadata = &seen.metadata;
@@ -173,7 +168,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                 Err(error) => of_conditional(error),
             },
             NextStep::TurnRound => self.turn_round(metadata, job, deadline).await,
-            NextStep::WaitUntil(ServerTime(_)) => Ok(Carried::Again),
+            NextStep::WaitUntil(until) => Ok(self.wait_until(until, now, deadline).await),
             NextStep::Mismatch => {
                 let phase = metadata.phase.as_str();
                 let damage = damaged(&format!(
@@ -184,6 +179,17 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                 Ok(Carried::Again)
             }
         }
+    }
+
+    /// Waits in this slice, if it leaves the time for that.
+    async fn wait_until(&self, until: ServerTime, now: ServerTime, deadline: Deadline) -> Carried {
+        let wait = Duration::from_secs(until.0.saturating_sub(now.0));
+        let clock = self.directory.clock();
+        if wait + RESERVE >= deadline.remaining(clock.now()) {
+            return Carried::WaitsUntil(until);
+        }
+        clock.sleep(wait).await;
+        Carried::Again
     }
 
     /// Metadata and job are read one after the other, and another rebalancer may have gone on between:
@@ -318,6 +324,8 @@ pub(crate) enum Carried {
     Elsewhere,
     /// The time did not suffice.
     OutOfTime,
+    /// Nothing may happen before this time, and the slice does not last that long.
+    WaitsUntil(ServerTime),
 }
 
 /// What the failure of a conditional change of metadata or job means.

@@ -148,10 +148,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         // An item whose marker is visible and whose copy is not: the transaction is half visible, or
         // the item was deleted at its new home.
         moved.retain(|sort, _| !items.contains_key(sort));
-        let separator = self.directory().settings().schema.separator;
         let lookups = moved.into_iter().map(|(sort, (shard, key))| async move {
-            let new = key.at(reshard.new_home(&key), separator);
-            let found = self.get_both(new, key.at(shard, separator), deadline).await?;
+            let new = self.at(&key, reshard.new_home(&key));
+            let found = self.get_both(new, self.at(&key, shard), deadline).await?;
             Ok::<_, Error>((sort, found))
         });
         let lookups = lookups.collect::<Vec<_>>();

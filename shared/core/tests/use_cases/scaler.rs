@@ -1,4 +1,4 @@
-//! Pre-sharding, and what this version says to a request for another count.
+//! Pre-sharding, and requests for another count that cannot be met.
 
 use std::collections::BTreeSet;
 
