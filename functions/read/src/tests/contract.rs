@@ -1,20 +1,21 @@
 use std::iter;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use dynashard_core::ports::{
     BatchPage, Consistency, ItemStore, ShardPage, ShardQuery, StoreError, Transfer, Transferred,
     Write,
 };
 use dynashard_core::{
-    AttributeValue, Attributes, Generation, MAX_ITEM_BYTES, NewItem, Phase, Reader, StoredItem,
-    TableSchema,
+    AttributeValue, Attributes, Deadline, Generation, MAX_ITEM_BYTES, NewItem, Reader, Scaler,
+    StoredItem, TableSchema,
 };
 use dynashard_keys::{
     ItemKey, PartitionKey, PhysicalKey, Placement, Separator, ShardCount, ShardId, SortKey,
 };
 use dynashard_lambda::Format;
 use dynashard_lambda::json::{self, ItemJson};
-use dynashard_testing::{Fault, Operation};
+use dynashard_testing::{Fault, Operation, block_on};
 use serde_json::{Value, json};
 
 use super::handler;
@@ -391,10 +392,11 @@ fn a_collection_is_read_while_it_is_resharded_and_says_how_far_it_is() {
     let world = World::of_flights();
     let partition = PartitionKey::new(PK).expect("pk");
     let resting: Vec<_> = calls().iter().map(|call| Answer::of(&handler(&world), call)).collect();
-    let mut metadata = world.memory.stored_metadata(&partition).expect("metadata");
+    world.clock.advance(Duration::from_mins(1));
+    let scaler = Scaler::new(world.directory());
     let [from, to] = [8, 16].map(|count| ShardCount::new(count).expect("a count"));
-    metadata.phase = Phase::Forward { from, to };
-    world.memory.place_metadata(metadata);
+    let deadline = Deadline::after(scaler.directory().now(), Duration::from_secs(20));
+    block_on(scaler.request_count(&partition, to, deadline)).expect("it begins");
     for (call, before) in calls()[..2].iter().zip(&resting) {
         let answer = Answer::of(&handler(&world), call);
         assert_eq!((answer.status, &answer.body), (200, &before.body), "{call:?}");
@@ -404,7 +406,13 @@ fn a_collection_is_read_while_it_is_resharded_and_says_how_far_it_is() {
     let [.., collection] = calls();
     let answer = Answer::of(&handler(&world), &collection);
     assert_eq!((answer.status, &answer.body["state"]), (200, &json!("forward")));
-    assert_eq!(answer.body["reshard"], Value::Null, "the job is not there yet");
+    let reshard = &answer.body["reshard"];
+    assert_eq!((&reshard["from"], &reshard["to"]), (&json!(from.get()), &json!(to.get())));
+    assert_eq!((&reshard["source_shards"], &reshard["source_shards_done"]), (&json!(8), &json!(0)));
+    assert_eq!((&reshard["items_moved"], &reshard["eta_secs"]), (&json!(0), &Value::Null));
+    block_on(scaler.request_count(&partition, from, deadline)).expect("it is turned round");
+    let answer = Answer::of(&handler(&world), &collection);
+    assert_eq!(answer.body["reshard"]["then"], json!(8));
 }
 
 #[test]
