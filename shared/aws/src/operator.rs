@@ -9,7 +9,9 @@ use aws_config::meta::region::RegionProviderChain;
 use aws_config::profile::{ProfileFileCredentialsProvider, ProfileFileRegionProvider};
 use aws_config::{BehaviorVersion, SdkConfig};
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::config::{Credentials, ProvideCredentials, Region, SharedCredentialsProvider};
+use aws_sdk_dynamodb::config::{
+    Credentials, ProvideCredentials, Region, SharedCredentialsProvider,
+};
 use aws_sdk_dynamodb::types::{KeyType, ScalarAttributeType, TableDescription};
 use dynashard_core::TableSchema;
 use dynashard_core::ports::StoreError;
@@ -121,8 +123,8 @@ impl Operator {
         let main = self.describe(main_table).await?;
         let metadata = self.describe(metadata_table).await?;
         let wrong = |table: &str, what: &str| ConnectError(format!("table {table} {what}"));
-        let (partition_key_name, partition_type) = key(&main, &KeyType::Hash)
-            .ok_or_else(|| wrong(main_table, "has no partition key"))?;
+        let (partition_key_name, partition_type) =
+            key(&main, &KeyType::Hash).ok_or_else(|| wrong(main_table, "has no partition key"))?;
         let (sort_key_name, sort_type) = key(&main, &KeyType::Range)
             .ok_or_else(|| wrong(main_table, "has no sort key, so it is no main table"))?;
         if partition_type != ScalarAttributeType::S {
@@ -141,7 +143,9 @@ impl Operator {
             _ => return Err(wrong(main_table, "has a sort key that is no string and no number")),
         };
         let schema = TableSchema { partition_key_name, sort_key_name, sort_key_type, separator };
-        schema.check().map_err(|e| wrong(main_table, &format!("cannot be one: {}", e.message())))?;
+        schema
+            .check()
+            .map_err(|e| wrong(main_table, &format!("cannot be one: {}", e.message())))?;
         Ok(schema)
     }
 
@@ -158,9 +162,8 @@ impl Operator {
     }
 
     pub(crate) async fn credentials(&self) -> Result<Credentials, ConnectError> {
-        let none = |why: &dyn fmt::Display| {
-            ConnectError(format!("there are no AWS credentials: {why}"))
-        };
+        let none =
+            |why: &dyn fmt::Display| ConnectError(format!("there are no AWS credentials: {why}"));
         let provider = self.config.credentials_provider();
         let provider = provider.ok_or_else(|| none(&"no way to find any"))?;
         provider.provide_credentials().await.map_err(|error| none(&causes(&error)))
@@ -168,8 +171,7 @@ impl Operator {
 }
 
 async fn remote(caller: &Caller) -> SdkConfig {
-    let mut loader =
-        aws_config::defaults(BehaviorVersion::latest()).http_client(http_client());
+    let mut loader = aws_config::defaults(BehaviorVersion::latest()).http_client(http_client());
     if let Some(profile) = &caller.profile {
         loader = loader.profile_name(profile);
     }
@@ -242,7 +244,12 @@ mod tests {
         let is_local = |url: &str| {
             Caller { endpoint_url: Some(url.to_owned()), ..Caller::default() }.is_local()
         };
-        for url in ["http://127.0.0.1:8000", "http://127.1.2.3", "http://localhost:8000/", "http://[::1]:8000"] {
+        for url in [
+            "http://127.0.0.1:8000",
+            "http://127.1.2.3",
+            "http://localhost:8000/",
+            "http://[::1]:8000",
+        ] {
             assert!(is_local(url), "{url}");
         }
         for url in [

@@ -125,11 +125,7 @@ impl Operator {
 }
 
 /// The values of one element by those of another that stands beside it, wherever in the document.
-fn pairs(
-    text: &str,
-    name: &str,
-    value: &str,
-) -> Result<BTreeMap<String, String>, XmlDecodeError> {
+fn pairs(text: &str, name: &str, value: &str) -> Result<BTreeMap<String, String>, XmlDecodeError> {
     let mut document = Document::new(text);
     let mut root = document.root_element()?;
     let mut pairs = BTreeMap::new();

@@ -51,7 +51,7 @@ pub use rebalance::{Advance, Rebalancer};
 pub use reshard::{Job, NextStep, Pace, Progress, ServerTime, ShardRange, Waits, plan};
 pub use responder::{CollectionHeat, HeatOutcome, HeatReport, HeatResponder, Rearm};
 pub use retry::Backoff;
-pub use scale::Scaler;
+pub use scale::{Scaler, Stage, Standing};
 pub use settings::{Settings, TableSchema};
 pub use telemetry::Telemetry;
 pub use throttle::{Throttle, ThrottleLimit};
