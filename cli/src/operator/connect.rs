@@ -6,7 +6,7 @@ use std::time::Duration;
 use dynashard_aws::{
     Caller, DynamoItemStore, DynamoMetadataStore, Operator, OsEntropy, Stack, SystemClock,
 };
-use dynashard_core::{Deadline, Settings};
+use dynashard_core::{Deadline, Reader, Settings, TableSchema};
 use dynashard_keys::{Separator, ShardCount};
 use dynashard_lambda::settings_from_variables;
 
@@ -14,6 +14,9 @@ use super::Failure;
 
 /// What is known about collections, by way of the tables.
 pub(super) type Directory = dynashard_core::Directory<DynamoMetadataStore, SystemClock, OsEntropy>;
+
+/// Reads items and collections of the tables.
+pub(super) type TableReader = Reader<DynamoItemStore, DynamoMetadataStore, SystemClock, OsEntropy>;
 
 /// Where the tables are.
 #[derive(Debug, clap::Args)]
@@ -120,6 +123,15 @@ impl ConnectArgs {
 impl Connection {
     pub(super) fn items(&self) -> DynamoItemStore {
         self.operator.items(&self.main_table, &self.settings.schema)
+    }
+
+    pub(super) fn reader(&self) -> TableReader {
+        Reader::new(self.items(), self.directory())
+    }
+
+    /// How the tables call and type their keys.
+    pub(super) fn schema(&self) -> &TableSchema {
+        &self.settings.schema
     }
 
     pub(super) fn directory(&self) -> Directory {

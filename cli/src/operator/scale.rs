@@ -28,8 +28,8 @@ pub(crate) struct ScaleArgs {
     #[arg(long, value_name = "KEY", value_parser = partition_key)]
     pk: PartitionKey,
     /// How many shards it is to have. Under xxh64 the number is rounded up to a power of two.
-    #[arg(long, value_name = "N", value_parser = shard_count)]
-    shards: ShardCount,
+    #[arg(long, value_name = "N")]
+    shards: u32,
     /// Ask only, and do not wait for the end.
     #[arg(long)]
     no_wait: bool,
@@ -69,11 +69,12 @@ type TableScaler = Scaler<DynamoMetadataStore, SystemClock, OsEntropy>;
 
 async fn scale(args: &ScaleArgs, output: &mut Output) -> Result<ExitCode, Failure> {
     let no_signals = |e| Failure::connection(format!("signals cannot be waited for: {e}"));
+    let shards = ShardCount::new(args.shards).map_err(dynashard_core::Error::from)?;
     let connection = args.connect.connect().await?;
     let scaler = Scaler::new(connection.directory());
     let directory = scaler.directory();
-    let metadata = scaler.request_count(&args.pk, args.shards, deadline(directory)).await?;
-    let target = metadata.placement.round(args.shards);
+    let metadata = scaler.request_count(&args.pk, shards, deadline(directory)).await?;
+    let target = metadata.placement.round(shards);
     let mut ends = Ends::watch().map_err(no_signals)?;
     if args.no_wait {
         output.json(&CollectionView::from(&metadata));
@@ -202,11 +203,4 @@ fn describe(standing: &Standing, waits: Option<Waits>) -> String {
         text += &format!(", waiting for {} s", until.saturating_sub(now.0));
     }
     text
-}
-
-fn shard_count(text: &str) -> Result<ShardCount, String> {
-    let count = text
-        .parse::<u32>()
-        .map_err(|_| format!("it must be a whole number from 1 to {}", ShardCount::MAX))?;
-    ShardCount::new(count).map_err(|e| e.to_string())
 }

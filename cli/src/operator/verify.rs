@@ -346,6 +346,9 @@ impl Summary {
     fn print(&self, output: &mut Output) {
         output.json(self);
         let Self { collections, items, found, repaired, failed, .. } = self;
+        if *collections == 0 && *failed > 0 {
+            return;
+        }
         let failed =
             if *failed > 0 { format!("; {failed} could not be verified") } else { String::new() };
         let verdict = match (*found, *found - *repaired) {

@@ -85,20 +85,28 @@ impl Text {
             AttributeValue::Null => self.0.push(b'0'),
             AttributeValue::List(values) => {
                 self.members(b'L', values.len());
-                values.iter().for_each(|value| self.value(value));
+                for value in values {
+                    self.value(value);
+                }
             }
             AttributeValue::Map(entries) => self.attributes(entries),
             AttributeValue::StringSet(set) => {
                 self.members(b's', set.len());
-                set.iter().for_each(|text| self.part(b'S', text.as_bytes()));
+                for text in set {
+                    self.part(b'S', text.as_bytes());
+                }
             }
             AttributeValue::NumberSet(set) => {
                 self.members(b'm', set.len());
-                set.iter().for_each(|number| self.part(b'N', number.to_string().as_bytes()));
+                for number in set {
+                    self.part(b'N', number.to_string().as_bytes());
+                }
             }
             AttributeValue::BinarySet(set) => {
                 self.members(b'x', set.len());
-                set.iter().for_each(|bytes| self.part(b'B', bytes));
+                for bytes in set {
+                    self.part(b'B', bytes);
+                }
             }
         }
     }
@@ -169,7 +177,9 @@ mod tests {
         let (one, other) = (of("s", &item([])), of("t", &item([])));
         let sum = |parts: &[Digest]| {
             let mut sum = Digest::default();
-            parts.iter().for_each(|part| sum += *part);
+            for part in parts {
+                sum += *part;
+            }
             sum
         };
         assert_eq!(sum(&[one, other]), sum(&[other, one]));

@@ -32,9 +32,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
             return Ok(None);
         };
         let metadata = known.metadata;
-        let job = match metadata.needs_rebalancing() {
-            true => self.directory().job(partition, deadline).await?.0,
-            false => None,
+        let job = if metadata.needs_rebalancing() {
+            self.directory().job(partition, deadline).await?.0
+        } else {
+            None
         };
         Ok(Some(View { metadata, job }))
     }
