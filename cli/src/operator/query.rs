@@ -3,8 +3,8 @@
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
 
+use dynashard_core::StoredItem;
 use dynashard_core::query::{MAX_LIMIT, PageBudget, Query, QueryPage};
-use dynashard_core::{Reader, StoredItem};
 use dynashard_keys::{PartitionKey, SortKey};
 use dynashard_lambda::json::ItemJson;
 use dynashard_lambda::params::Params;

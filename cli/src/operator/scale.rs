@@ -19,7 +19,7 @@ use crate::signals::Ends;
 /// How often the collection is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// What wakes RebalanceFunction at the latest comes once a minute.
+/// The sweep, which wakes the rebalancer at the latest, comes once a minute.
 const STALLED_AFTER: Duration = Duration::from_mins(2);
 
 #[derive(Debug, clap::Args)]
@@ -183,24 +183,17 @@ fn describe(standing: &Standing, waits: Option<Waits>) -> String {
         Phase::Stable => return format!("stable with {} shards", metadata.number_of_shards),
         Phase::Forward { from, to } | Phase::Move { from, to } => (from, to),
     };
-    let mut text = format!("{} from {from} to {to} shards", metadata.phase.as_str());
+    let mut parts = vec![format!("{} from {from} to {to} shards", metadata.phase.as_str())];
     let job = job.as_ref().filter(|job| job.generation == metadata.generation);
     if let (Some(job), Some(reshard), Some(waits)) = (job, metadata.reshard(), waits) {
         let Progress { source_shards, source_shards_done, eta_secs, .. } =
             job.progress(&reshard, waits, *now);
-        text += &format!(
-            ", {} items moved, {source_shards_done} of {source_shards} shards done",
-            job.items_moved
-        );
-        if let Some(eta_secs) = eta_secs {
-            text += &format!(", about {eta_secs} s left");
-        }
-        if let Some(then) = job.then {
-            text += &format!(", then back to {then}");
-        }
+        parts.push(format!("{} items moved", job.items_moved));
+        parts.push(format!("{source_shards_done} of {source_shards} shards done"));
+        parts.extend(eta_secs.map(|secs| format!("about {secs} s left")));
+        parts.extend(job.then.map(|then| format!("then back to {then}")));
     }
-    if let Some(ServerTime(until)) = waits_until {
-        text += &format!(", waiting for {} s", until.saturating_sub(now.0));
-    }
-    text
+    let wait = waits_until.map(|ServerTime(until)| until.saturating_sub(now.0));
+    parts.extend(wait.map(|secs| format!("waiting for {secs} s")));
+    parts.join(", ")
 }

@@ -122,10 +122,10 @@ async fn collection(
         VerifyOptions { repair: args.repair, read_units: args.read_units, patience: PATIENCE };
     let activity = Activity::begin(!args.json);
     let mut report = Report { partition, output, activity, shown: BTreeMap::new() };
-    let verified = Box::pin(verifier.verify(partition, options, &mut report)).await;
+    let outcome = Box::pin(verifier.verify(partition, options, &mut report)).await;
     let Report { output, activity, shown, .. } = report;
     drop(activity);
-    match verified {
+    match outcome {
         Ok(verification) => {
             summary.add(&verification);
             output.json(&CollectionLine::of(partition, &verification));

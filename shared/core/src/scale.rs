@@ -1,10 +1,12 @@
+use std::time::Duration;
+
 use dynashard_keys::{PartitionKey, Placement, ShardCount};
 
 use crate::directory::{Directory, NotBegun, refusal};
 use crate::growth::{NoGrowth, check_change};
 use crate::lease::settle_time;
 use crate::ports::{Clock, Entropy, MetadataStore, StoreError};
-use crate::reshard::{NextStep, ServerTime, Waits, plan};
+use crate::reshard::{NextStep, ServerTime, Sight, Waits, plan};
 use crate::retry::Attempts;
 use crate::{Code, CollectionMetadata, Deadline, Error, Job, Phase};
 
@@ -13,7 +15,7 @@ use crate::{Code, CollectionMetadata, Deadline, Error, Job, Phase};
 pub struct Standing {
     /// The collection.
     pub metadata: CollectionMetadata,
-    /// The job of its last reshard, if that moves items and has not been cleared away.
+    /// The job of its last change, if that has not been cleared up.
     pub job: Option<Job>,
     /// How far it is.
     pub stage: Stage,
@@ -128,13 +130,15 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
         };
         let (job, now) = self.directory.job(partition, deadline).await?;
         let waits = Waits::of(self.directory.settings());
-        let step = job.as_ref().map(|job| plan(&known.metadata, job, now, waits));
+        // An operator's command sees as much as a rebalancer that has just begun.
+        let sight = Sight { now, unchanged_for: Duration::ZERO };
+        let step = job.as_ref().map(|job| plan(&known.metadata, job, sight, waits));
         Ok(Standing {
             stage: stage(&known.metadata, job.as_ref(), target),
             metadata: CollectionMetadata::clone(&known.metadata),
             job,
             waits_until: match step {
-                Some(NextStep::WaitUntil(until)) => Some(until),
+                Some(NextStep::Wait { until, .. }) => Some(until),
                 _ => None,
             },
             now,

@@ -150,7 +150,9 @@ mod tests {
 
     #[test]
     fn values_that_look_alike_are_told_apart() {
-        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned());
+        let texts = |texts: &[&str]| {
+            AttributeValue::StringSet(texts.iter().map(|text| (*text).to_owned()).collect())
+        };
         let number = || "1".parse().expect("a number");
         let alike = [
             text("1"),
@@ -162,9 +164,9 @@ mod tests {
             AttributeValue::List(vec![text("1"), AttributeValue::List(Vec::new())]),
             AttributeValue::List(vec![AttributeValue::List(vec![text("1")])]),
             AttributeValue::Map(Attributes::from([("1".to_owned(), AttributeValue::Null)])),
-            AttributeValue::StringSet(texts(&["1"]).collect()),
-            AttributeValue::StringSet(texts(&["1", "2"]).collect()),
-            AttributeValue::StringSet(texts(&["12"]).collect()),
+            texts(&["1"]),
+            texts(&["1", "2"]),
+            texts(&["12"]),
             AttributeValue::NumberSet(BTreeSet::from([number()])),
             AttributeValue::BinarySet(BTreeSet::from([b"1".to_vec()])),
         ];

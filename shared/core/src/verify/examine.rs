@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use dynashard_keys::{ItemKey, PartitionKey, ShardId};
 
 use super::Verifier;
-use super::judge::{Sight, Verdict, View};
+use super::judge::{Entry, Verdict, View};
 use crate::directory::Known;
 use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore};
 use crate::retry::Attempts;
@@ -60,9 +60,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
                 view = self.view(partition, deadline).await?.ok_or_else(gone)?;
             }
             let found = self.look(key, shards, &view, deadline).await?;
-            let sights =
-                found.iter().map(|(shard, item)| Sight::of(key, *shard, item)).collect::<Vec<_>>();
-            let verdict = view.judge(key, &sights);
+            let entries =
+                found.iter().map(|(shard, item)| Entry::of(key, *shard, item)).collect::<Vec<_>>();
+            let verdict = view.judge(key, &entries);
             let known = if verdict.wrong.is_empty() {
                 directory.find(partition, deadline).await?
             } else {
