@@ -41,8 +41,9 @@ pub enum Advance {
 /// How many collections one sweep works on at a time.
 const COLLECTIONS_AT_ONCE: usize = 8;
 
-/// What a slice keeps of its time for its last requests.
-const RESERVE: Duration = Duration::from_secs(2);
+/// What a slice keeps of its time for its last requests: without the note that it is over, the next
+/// one would not come.
+pub(crate) const RESERVE: Duration = Duration::from_secs(2);
 
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E> {
     /// A rebalancer over these stores.
