@@ -66,7 +66,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         job: &Job,
         deadline: Deadline,
     ) -> Result<Carried, Error> {
-        let shards = job.next_sources(job.marked.shards(), SOURCES_AT_ONCE);
+        let shards = job.next_sources(job.marked_shards(), SOURCES_AT_ONCE);
         let limit = self.page_limit(shards.len(), 1.0);
         let until = deadline.earlier_by(RESERVE);
         let rounds = shards.into_iter().map(|(shard, after)| async move {
