@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dynashard_core::ports::Clock;
-use dynashard_core::{Advance, Settings};
+use dynashard_core::{Advance, Error, Settings};
 use dynashard_keys::Placement;
 use dynashard_testing::{Fault, Operation, block_on};
 
-use crate::world::{World, count, home, partition, stored};
+use crate::world::{Rebalances, World, count, home, partition, stored};
 
 /// Write units a second that the mover may take.
 const BUDGET_WCU: u32 = 400;
@@ -21,6 +21,9 @@ const MOVES_PER_SEC: u32 = BUDGET_WCU / MOVE_WCU;
 
 /// What a slice has of the minute of an invocation.
 const SLICE: Duration = Duration::from_secs(59);
+
+/// Long enough for a whole reshard in one slice.
+const LONG: Duration = Duration::from_mins(5);
 
 /// A request and its answer, much slower than DynamoDB's usual.
 const ROUND_TRIP: Duration = Duration::from_millis(20);
@@ -71,7 +74,7 @@ fn finish(world: &World, environments: usize) {
     let rebalancers = (0..environments).map(|_| world.rebalancer()).collect::<Vec<_>>();
     for slice in 0..100 {
         let rebalancer = &rebalancers[slice % environments];
-        match block_on(rebalancer.advance(&partition(), world.deadline_in(SLICE))) {
+        match advance(world, rebalancer, SLICE) {
             Ok(Advance::Finished(_)) => return,
             Ok(Advance::Yielded) => {}
             Ok(Advance::Waiting { .. }) => world.clock.advance(Duration::from_secs(1)),
@@ -79,6 +82,11 @@ fn finish(world: &World, environments: usize) {
         }
     }
     panic!("it never closed");
+}
+
+fn advance(world: &World, rebalancer: &Rebalances, time: Duration) -> Result<Advance, Error> {
+    let slice = block_on(rebalancer.advance(&partition(), world.deadline_in(time)));
+    slice.map(|slice| slice.advance)
 }
 
 /// How many moves there were in each second from the first of them on.
@@ -144,9 +152,58 @@ fn regression_a_slice_that_ended_within_a_request_asked_for_no_other() {
     for millis in (12_000..12_400).step_by(13) {
         let world = world(2_000, 1, 2);
         let slice = Duration::from_millis(millis);
-        let advanced = block_on(world.rebalancer().advance(&partition(), world.deadline_in(slice)));
+        let advanced = advance(&world, &world.rebalancer(), slice);
         assert_eq!(advanced, Ok(Advance::Yielded), "{millis} ms");
         let job = world.memory.stored_job(&partition()).expect("a job");
         assert!(job.yielded && job.items_moved > 0, "{millis} ms: {job:?}");
     }
+}
+
+/// The sweep, or a second record, started another rebalancer in the middle of a scan: both moved the
+/// same items, and every transaction of one of them was cancelled, and paid for.
+#[test]
+fn regression_two_rebalancers_moved_each_item_twice() {
+    let items = 5_000;
+    let moves = u64::from(leaving(items, 1, 2));
+    // In the middle of a round, after a slice that is over, and in the removal of the markers.
+    for second_after in [12_500, 30_000, 85_000] {
+        let world = world(items, 1, 2);
+        let (one, other) = (world.rebalancer(), world.rebalancer());
+        let partition = partition();
+        let mut ended = Vec::new();
+        let first_slice = Duration::from_secs(30);
+        block_on(async {
+            let first = async {
+                let slice = one.advance(&partition, world.deadline_in(first_slice)).await;
+                let next = one.advance(&partition, world.deadline_in(LONG)).await;
+                [slice, next].map(|slice| slice.expect("a slice").advance)
+            };
+            let second = async {
+                world.clock.sleep(Duration::from_millis(second_after)).await;
+                other.advance(&partition, world.deadline_in(LONG)).await.expect("a slice").advance
+            };
+            let (first, second) = futures_util::future::join(first, second).await;
+            ended.extend(first);
+            ended.push(second);
+        });
+        assert_eq!(world.store.attempts(Operation::Transfer), moves, "{second_after}: {ended:?}");
+        assert_eq!(world.store.attempts(Operation::Write), moves, "one removal for each marker");
+        assert_eq!(world.memory.stored_job(&partition), None, "{second_after}: {ended:?}");
+    }
+}
+
+#[test]
+fn a_rebalancer_that_vanishes_is_replaced_by_the_next() {
+    let world = world(3_000, 1, 2);
+    let partition = partition();
+    block_on(async {
+        let rebalancer = world.rebalancer();
+        let working = std::pin::pin!(rebalancer.advance(&partition, world.deadline_in(LONG)));
+        let killed = std::pin::pin!(world.clock.sleep(Duration::from_secs(15)));
+        futures_util::future::select(working, killed).await;
+    });
+    let job = world.memory.stored_job(&partition).expect("a job");
+    assert!(!job.yielded && job.items_moved > 0, "it was in the middle of it: {job:?}");
+    let finished = advance(&world, &world.rebalancer(), LONG);
+    assert!(matches!(finished, Ok(Advance::Finished(_))), "{finished:?}");
 }
