@@ -6,6 +6,9 @@
 //! nothing moves alternate with windows in which items do, up and down, under one load that never
 //! stops; so what else the machine is doing meets both.
 //!
+//! What else the machine does is not the same in two windows, and a hundredth of the operations is
+//! few, so the figure that counts is the median over the reshards.
+//!
 //! A window of the second kind is the first scan of a `move`: the mover has items to move all the
 //! time. Operations hit all items alike, so that many meet one that has not moved yet; those are
 //! more requests each (protocol: "Costs").
@@ -30,7 +33,7 @@ pub(crate) const SETTINGS: &[(&str, &str)] = &[
     ("MoverWriteUnits", "400"),
 ];
 
-const ITEMS: u32 = 5_000;
+const ITEMS: u32 = 4_000;
 
 const PER_SEC: u32 = 200;
 
@@ -41,10 +44,10 @@ const COUNTS: [u32; 2] = [4, 1];
 const ROUNDS: usize = 2;
 
 /// A window in which nothing moves.
-const QUIET: Duration = Duration::from_secs(20);
+const QUIET: Duration = Duration::from_secs(15);
 
 /// How long the load is on before anything is measured, and between a change and the next window.
-const SETTLE: Duration = Duration::from_secs(5);
+const SETTLE: Duration = Duration::from_secs(4);
 
 /// The most by which a move may lengthen the latency of the slowest hundredth.
 const MOST_RATIO: f64 = 1.25;
@@ -85,7 +88,7 @@ pub(crate) async fn measure(stack: &Stack) -> Result<(), Failure> {
         over: AtomicBool::new(false),
     });
     let offered = tokio::spawn(Arc::clone(&load).offer());
-    let mut windows = 0;
+    let (mut windows, mut ratios) = (0, Vec::new());
     for to in std::iter::repeat_n(COUNTS, ROUNDS).flatten() {
         sleep(SETTLE).await;
         load.measure(windows + 1, sleep(QUIET)).await;
@@ -93,14 +96,16 @@ pub(crate) async fn measure(stack: &Stack) -> Result<(), Failure> {
         let what_moves = collection.moving().await?;
         let (before, began) = (stack.counters(), Instant::now());
         load.measure(windows + 2, collection.moved(&what_moves)).await?;
-        let moved = operation(&stack.counters(), MAIN_TABLE, "TransactWriteItems").requests
-            - operation(&before, MAIN_TABLE, "TransactWriteItems").requests;
-        let secs = began.elapsed().as_secs_f64();
+        let (after, secs) = (stack.counters(), began.elapsed().as_secs_f64());
+        let moved = operation(&after, MAIN_TABLE, MOVES).requests
+            - operation(&before, MAIN_TABLE, MOVES).requests;
+        let throttles = after.table_throttles(MAIN_TABLE) - before.table_throttles(MAIN_TABLE);
         println!(
-            "\n  To {to} shards: {:.0} items a second moved, for {secs:.0} s",
+            "\n  To {to} shards: mover and writers moved {:.0} items a second for {secs:.0} s, and \
+             met {throttles} throttles",
             float(moved) / secs
         );
-        load.print(&[windows + 1], &[windows + 2]);
+        ratios.push(load.print(&[windows + 1], &[windows + 2]));
         windows += 2;
         collection.rests().await?;
     }
@@ -108,11 +113,21 @@ pub(crate) async fn measure(stack: &Stack) -> Result<(), Failure> {
     offered.await?;
     println!("\n  All together");
     let (quiet, moving) = (1..=windows).partition::<Vec<_>, _>(|window| window % 2 == 1);
-    let ratio = load.print(&quiet, &moving);
-    report("p99 in a move to p99 at rest", ratio, Some(Required::AtMost(MOST_RATIO)));
+    let of_all = load.print(&quiet, &moving);
+    report("p99 in a move to p99 at rest, of all windows together", of_all, None);
+    let required = Some(Required::AtMost(MOST_RATIO));
+    report("the same, median of the reshards", median(ratios), required);
     report("operations that failed", float(load.failed.load(Ordering::Relaxed)), None);
-    report("throttles met", float(stack.counters().table_throttles(MAIN_TABLE)), None);
     Ok(())
+}
+
+/// How items move, whoever moves them.
+const MOVES: &str = "TransactWriteItems";
+
+fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    let middle = figures.len() / 2;
+    f64::midpoint(figures[middle], figures[(figures.len() - 1) / 2])
 }
 
 impl Load {

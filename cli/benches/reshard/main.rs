@@ -8,6 +8,8 @@
 //! 3. the latency of puts and gets through the API while items move, beside the same while they
 //!    rest ([`foreground`]).
 //!
+//! `-- mover`, `-- landing` and `-- foreground` choose among them.
+//!
 //! Units come from the `dynamodb` endpoint's own counters and are the same on every machine: the
 //! benchmark fails if they are more than allowed. Times are the machine's, and are only reported.
 
@@ -61,18 +63,26 @@ pub(crate) fn report(what: &str, figure: f64, required: Option<Required>) -> boo
 
 #[tokio::main]
 async fn main() -> Result<ExitCode, Failure> {
+    // Cargo passes options of its own.
+    let chosen = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect::<Vec<_>>();
+    let is_chosen = |part: &str| chosen.is_empty() || chosen.iter().any(|name| name == part);
     let options = stack_options()?;
-    let stack = Stack::start(with(&options, mover::SETTINGS)).await?;
-    let costs_hold = Box::pin(mover::measure(&stack)).await?;
-    stack.shutdown().await;
-
-    let stack = Stack::start(with(&options, landing::SETTINGS)).await?;
-    Box::pin(landing::measure(&stack)).await?;
-    stack.shutdown().await;
-
-    let stack = Stack::start(with(&options, foreground::SETTINGS)).await?;
-    Box::pin(foreground::measure(&stack)).await?;
-    stack.shutdown().await;
+    let mut costs_hold = true;
+    if is_chosen("mover") {
+        let stack = Stack::start(with(&options, mover::SETTINGS)).await?;
+        costs_hold = Box::pin(mover::measure(&stack)).await?;
+        stack.shutdown().await;
+    }
+    if is_chosen("landing") {
+        let stack = Stack::start(with(&options, landing::SETTINGS)).await?;
+        Box::pin(landing::measure(&stack)).await?;
+        stack.shutdown().await;
+    }
+    if is_chosen("foreground") {
+        let stack = Stack::start(with(&options, foreground::SETTINGS)).await?;
+        Box::pin(foreground::measure(&stack)).await?;
+        stack.shutdown().await;
+    }
     Ok(if costs_hold { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
