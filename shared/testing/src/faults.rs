@@ -2,13 +2,16 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::future::{Future, pending};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use dynashard_core::ports::{
-    BatchPage, CatalogPage, CollectionCatalog, Consistency, Dated, ItemStore, MetadataStore,
+    BatchPage, CatalogPage, Clock, CollectionCatalog, Consistency, Dated, ItemStore, MetadataStore,
     ReshardingPage, ShardPage, ShardQuery, StoreError, Transfer, Transferred, Write,
 };
 use dynashard_core::{CollectionMetadata, Job, StoredItem, Throttle};
 use dynashard_keys::{PartitionKey, PhysicalKey, PhysicalPartitionKey};
+
+use crate::ManualClock;
 
 /// A store that fails as it is told. Clones follow the same script.
 #[derive(Debug, Clone)]
@@ -73,6 +76,7 @@ struct State {
     script: BTreeMap<Operation, VecDeque<Fault>>,
     throttled: BTreeSet<PhysicalPartitionKey>,
     attempts: BTreeMap<Operation, u64>,
+    way: Option<(ManualClock, Duration)>,
 }
 
 impl Fault {
@@ -128,6 +132,11 @@ impl<S> Faulty<S> {
         self.lock().throttled.remove(partition);
     }
 
+    /// Every request takes so long to arrive, and those that are sent together arrive together.
+    pub fn delay(&self, clock: &ManualClock, time: Duration) {
+        self.lock().way = Some((clock.clone(), time));
+    }
+
     /// How many requests of a kind arrived here, whatever became of them.
     pub fn attempts(&self, operation: Operation) -> u64 {
         self.lock().attempts.get(&operation).copied().unwrap_or_default()
@@ -152,6 +161,10 @@ impl<S> Faulty<S> {
         operation: Operation,
         request: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
+        let way = self.lock().way.clone();
+        if let Some((clock, time)) = way {
+            clock.sleep(time).await;
+        }
         match self.arrive(operation) {
             None => request.await,
             Some(Fault::Refuse(error)) => Err(error),

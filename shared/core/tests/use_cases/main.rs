@@ -6,6 +6,7 @@ mod directory;
 mod growth;
 mod heat;
 mod model;
+mod mover;
 mod query;
 mod reader;
 mod reshard;
