@@ -4,10 +4,10 @@ use dynashard_keys::{ItemKey, PartitionKey, PhysicalKey, ShardCount};
 use futures_util::stream::{self, FuturesUnordered, StreamExt};
 
 use crate::directory::{Known, refusal};
+use crate::fan_out::FAN_OUT;
 use crate::ports::{
     BatchPage, Clock, Consistency, Entropy, ItemStore, MAX_KEYS_PER_BATCH_GET, MetadataStore,
 };
-use crate::query::FAN_OUT;
 use crate::retry::{Attempts, within};
 use crate::{Code, Deadline, Error, Generation, NewItem, Precondition, Reader, StoredItem, Writer};
 

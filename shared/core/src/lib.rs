@@ -11,8 +11,10 @@
 //! - [`query`] reads a sharded collection back, in order.
 
 mod batch;
+mod cost;
 mod directory;
 mod error;
+mod fan_out;
 mod growth;
 mod heat;
 mod item;

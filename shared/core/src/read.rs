@@ -3,7 +3,7 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use crate::directory::{Directory, Known, refusal};
 use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore};
-use crate::query::FAN_OUT;
+use crate::fan_out::FAN_OUT;
 use crate::retry::{Attempts, within};
 use crate::{Code, CollectionMetadata, Deadline, Error, Job, Reshard, StoredItem};
 

@@ -14,7 +14,7 @@ use crate::ports::{
     Action, Clock, Condition, Consistency, Entropy, Expected, ItemStore, MetadataStore, StoreError,
     Write,
 };
-use crate::query::FAN_OUT;
+use crate::fan_out::FAN_OUT;
 use crate::reshard::{Absent, Homes, Unsettled, settle};
 use crate::retry::{Attempts, within};
 use crate::{
