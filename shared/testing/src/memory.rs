@@ -3,10 +3,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dynashard_core::ports::{
     Action, Arrival, BatchPage, Clock, Consistency, Dated, ItemStore, MAX_KEYS_PER_BATCH_GET,
-    MetadataStore, ReshardingPage, ShardPage, ShardQuery, SortRange, StoreError, Transfer,
+    MetadataStore, Metered, ReshardingPage, ShardPage, ShardQuery, SortRange, StoreError, Transfer,
     Transferred, Write,
 };
-use dynashard_core::{CollectionMetadata, Generation, Job, StoredItem, TableSchema, Throttle};
+use dynashard_core::{CollectionMetadata, Fields, Generation, Job, StoredItem, TableSchema, Throttle};
 use dynashard_keys::{
     Number, PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey, SortKeyType,
 };
@@ -223,6 +223,11 @@ impl MemoryStore {
         Ok(())
     }
 
+    /// What a strong read of a key takes, of whatever is there.
+    fn price_of(&self, key: &PhysicalKey, item: Option<&StoredItem>) -> f64 {
+        read_units(item.map_or(0, |item| self.stored_bytes(&key.partition, &key.sort, item)))
+    }
+
     /// AWS, "DynamoDB item sizes and formats".
     fn stored_bytes(
         &self,
@@ -260,12 +265,15 @@ impl ItemStore for MemoryStore {
     async fn get(
         &self,
         key: &PhysicalKey,
-        _: Consistency,
-    ) -> Result<Option<StoredItem>, StoreError> {
+        fields: Option<&Fields>,
+        consistency: Consistency,
+    ) -> Result<Metered<Option<StoredItem>>, StoreError> {
         let mut state = self.lock();
         state.requests.gets += 1;
         self.check_sort_key(&key.sort)?;
-        Ok(state.stored(key).cloned())
+        let stored = state.stored(key);
+        let consumed_rcu = self.price_of(key, stored) * price(consistency);
+        Ok(Metered { value: stored.cloned().map(|item| projected(item, fields)), consumed_rcu })
     }
 
     async fn write(&self, write: &Write) -> Result<(), StoreError> {
@@ -301,13 +309,19 @@ impl ItemStore for MemoryStore {
     async fn get_both(
         &self,
         keys: [&PhysicalKey; 2],
-    ) -> Result<[Option<StoredItem>; 2], StoreError> {
+        fields: Option<&Fields>,
+    ) -> Result<Metered<[Option<StoredItem>; 2]>, StoreError> {
         let mut state = self.lock();
         state.requests.gets_of_both += 1;
         for key in keys {
             self.check_sort_key(&key.sort)?;
         }
-        Ok(keys.map(|key| state.stored(key).cloned()))
+        let found = keys.map(|key| state.stored(key));
+        let prices = keys.iter().zip(found).map(|(key, item)| self.price_of(key, item));
+        // A transaction takes twice what a strong read takes.
+        let consumed_rcu = 2.0 * prices.sum::<f64>();
+        let value = found.map(|item| item.cloned().map(|item| projected(item, fields)));
+        Ok(Metered { value, consumed_rcu })
     }
 
     async fn transfer(&self, transfer: &Transfer) -> Result<Transferred, StoreError> {
@@ -344,7 +358,8 @@ impl ItemStore for MemoryStore {
     async fn batch_get(
         &self,
         keys: &[PhysicalKey],
-        _: Consistency,
+        fields: Option<&Fields>,
+        consistency: Consistency,
     ) -> Result<BatchPage, StoreError> {
         let mut state = self.lock();
         state.requests.batch_gets += 1;
@@ -361,9 +376,11 @@ impl ItemStore for MemoryStore {
         }
         let (processed, unprocessed) = keys.split_at(processed);
         let found = processed.iter().filter_map(|key| Some((key.clone(), state.stored(key)?)));
+        let prices = processed.iter().map(|key| self.price_of(key, state.stored(key)));
         Ok(BatchPage {
-            items: found.map(|(key, item)| (key, item.clone())).collect(),
+            items: found.map(|(key, item)| (key, projected(item.clone(), fields))).collect(),
             unprocessed: unprocessed.to_vec(),
+            consumed_rcu: prices.sum::<f64>() * price(consistency),
         })
     }
 
@@ -397,23 +414,18 @@ impl ItemStore for MemoryStore {
                 break;
             }
             bytes += item_bytes;
-            items.push((sort.clone(), item.clone()));
+            items.push((sort.clone(), projected(item.clone(), query.fields.as_ref())));
             if items.len() == most {
                 // DynamoDB does not look whether anything follows.
                 ended_early = true;
                 break;
             }
         }
-        let units = u32::try_from(bytes.div_ceil(READ_UNIT_BYTES).max(1)).unwrap_or(u32::MAX);
-        let price = match query.consistency {
-            Consistency::Strong => 1.0,
-            Consistency::Eventual => 0.5,
-        };
         Ok(ShardPage {
             next: items.last().filter(|_| ended_early).map(|(sort, _)| sort.clone()),
             items_read: u64::try_from(items.len()).unwrap_or(u64::MAX),
             items,
-            consumed_rcu: price * f64::from(units),
+            consumed_rcu: read_units(bytes) * price(query.consistency),
         })
     }
 }
@@ -521,6 +533,27 @@ impl MetadataStore for MemoryStore {
                 .map(|metadata| metadata.partition.clone())
                 .collect(),
         })
+    }
+}
+
+/// What a read returns of an item.
+fn projected(item: StoredItem, fields: Option<&Fields>) -> StoredItem {
+    match fields {
+        None => item,
+        Some(fields) => fields.project(item),
+    }
+}
+
+/// The units of a strong read of so many bytes. One that finds nothing takes one.
+fn read_units(bytes: usize) -> f64 {
+    f64::from(u32::try_from(bytes.div_ceil(READ_UNIT_BYTES).max(1)).unwrap_or(u32::MAX))
+}
+
+/// What a unit of reading takes, by consistency.
+fn price(consistency: Consistency) -> f64 {
+    match consistency {
+        Consistency::Strong => 1.0,
+        Consistency::Eventual => 0.5,
     }
 }
 

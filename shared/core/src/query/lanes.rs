@@ -5,6 +5,7 @@ use dynashard_keys::{ItemKey, ShardId, SortKey};
 use super::cursor::Position;
 use super::page::Page;
 use super::{Abandon, MAX_LIMIT, Query};
+use crate::cost::Cost;
 use crate::directory::{Known, refusal};
 use crate::fan_out::{Answers, fan_out};
 use crate::ports::{Clock, Entropy, ItemStore, MetadataStore, ShardPage, ShardQuery};
@@ -121,11 +122,11 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         let Answers { answers, missing } = fan_out(requests).await?;
         let mut overdue = false;
         for (at, limit, shard_page, answered) in answers {
+            page.pay(Cost::of_page(&shard_page));
             if !known.lease.is_live(answered) {
                 overdue = true;
                 continue;
             }
-            page.pay(&shard_page);
             lanes[at].take(shard_page, query, known)?;
             lanes[at].asked = Some(limit);
         }
@@ -154,6 +155,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
                 Position::Start | Position::End => None,
             },
             limit,
+            fields: query.fields.clone(),
             consistency: query.consistency,
         };
         let mut attempts = Attempts::new(self.clock(), self.directory().entropy(), deadline)
