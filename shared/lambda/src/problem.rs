@@ -106,14 +106,14 @@ impl From<Error> for Problem {
             ),
             _ => (error.message(), false),
         };
-        let detail = match error.shard_list() {
-            Some(shards) => format!("{detail} ({shards})"),
-            None => detail.to_owned(),
+        let of_shards = |text: &str| match error.shard_list() {
+            Some(shards) => format!("{text} ({shards})"),
+            None => text.to_owned(),
         };
         Self {
-            internal: internal.then(|| error.message().to_owned()),
+            internal: internal.then(|| of_shards(error.message())),
             shards: error.shards().iter().map(|shard| shard.get()).collect(),
-            ..Self::of(status, code, detail)
+            ..Self::of(status, code, of_shards(detail))
         }
     }
 }

@@ -173,7 +173,7 @@ fn batches_that_are_not_of_the_contracts_shape_are_refused() {
         ("a key without its sk", "bad_body", r#"{"keys":[{"pk":"EWR"}]}"#),
         ("a key of numbers", "bad_body", r#"{"keys":[{"pk":1,"sk":1}]}"#),
         ("a key with an item", "bad_body", r#"{"keys":[{"pk":"EWR","sk":"1","item":{}}]}"#),
-        ("an unknown member", "bad_body", r#"{"keys":[],"fields":["dest"]}"#),
+        ("an unknown member", "bad_body", r#"{"keys":[],"field":["dest"]}"#),
         ("a consistency in quotes", "bad_body", r#"{"keys":[],"consistent":"true"}"#),
         ("an empty pk", "bad_key", r#"{"keys":[{"pk":"","sk":"1"}]}"#),
         ("an empty sk", "bad_key", r#"{"keys":[{"pk":"EWR","sk":""}]}"#),
@@ -265,7 +265,7 @@ fn cursors_of_other_queries_are_refused() {
     });
     assert_refused(&world, &handler, wrong);
     // What may change between two pages.
-    let next = query(&format!("pk=EWR&from=2013&limit=7&consistent=true&cursor={cursor}"));
+    let next = query(&format!("pk=EWR&from=2013&limit=7&consistent=true&fields=dest&cursor={cursor}"));
     assert_eq!(Answer::of(&handler, &next).status, 200);
 }
 
