@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use dynashard_core::ports::{
-    BatchPage, Consistency, Dated, ItemStore, MetadataStore, Metered, ReshardingPage, ShardPage, ShardQuery,
-    StoreError, Transfer, Transferred, Write,
+    BatchPage, Consistency, Dated, ItemStore, MetadataStore, Metered, ReshardingPage, ShardPage,
+    ShardQuery, StoreError, Transfer, Transferred, Write,
 };
 use dynashard_core::{CollectionMetadata, Fields, Job, StoredItem};
 use dynashard_keys::{PartitionKey, PhysicalKey};

@@ -3,12 +3,13 @@ use std::collections::{BTreeSet, HashMap};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::BuildError;
 use aws_sdk_dynamodb::types::{
-    AttributeValue, ConditionCheck, ConsumedCapacity, Get, KeysAndAttributes, Put, ReturnConsumedCapacity,
-    ReturnValuesOnConditionCheckFailure, TransactGetItem, TransactWriteItem,
+    AttributeValue, ConditionCheck, ConsumedCapacity, Get, KeysAndAttributes, Put,
+    ReturnConsumedCapacity, ReturnValuesOnConditionCheckFailure, TransactGetItem,
+    TransactWriteItem,
 };
 use dynashard_core::ports::{
-    Action, Arrival, BatchPage, Condition, Consistency, Expected, ItemStore, Metered, ShardPage, ShardQuery,
-    SortRange, StoreError, Transfer, Transferred, Write,
+    Action, Arrival, BatchPage, Condition, Consistency, Expected, ItemStore, Metered, ShardPage,
+    ShardQuery, SortRange, StoreError, Transfer, Transferred, Write,
 };
 use dynashard_core::{Fields, Generation, StoredItem, TableSchema, Version};
 use dynashard_keys::PhysicalKey;
@@ -353,7 +354,8 @@ struct Projection {
 impl Projection {
     fn of(fields: Option<&Fields>, schema: &TableSchema) -> Self {
         let Some(fields) = fields else { return Self::default() };
-        let own = [&schema.partition_key_name, &schema.sort_key_name, GENERATION, VERSION, FORWARDED];
+        let own =
+            [&schema.partition_key_name, &schema.sort_key_name, GENERATION, VERSION, FORWARDED];
         // A name that stands twice in a projection is refused.
         let names = own.into_iter().chain(fields.names()).collect::<BTreeSet<_>>();
         let names = names.into_iter().enumerate();

@@ -9,12 +9,12 @@ use futures_util::stream::{self, StreamExt};
 use twox_hash::XxHash64;
 
 use crate::directory::{Directory, Known, refusal};
+use crate::fan_out::FAN_OUT;
 use crate::item::take_key;
 use crate::ports::{
     Action, Clock, Condition, Consistency, Entropy, Expected, ItemStore, MetadataStore, StoreError,
     Write,
 };
-use crate::fan_out::FAN_OUT;
 use crate::reshard::{Absent, Homes, Unsettled, settle};
 use crate::retry::{Attempts, within};
 use crate::{

@@ -4,8 +4,8 @@ use std::future::{Future, pending};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dynashard_core::ports::{
-    BatchPage, Consistency, Dated, ItemStore, MetadataStore, Metered, ReshardingPage, ShardPage, ShardQuery,
-    StoreError, Transfer, Transferred, Write,
+    BatchPage, Consistency, Dated, ItemStore, MetadataStore, Metered, ReshardingPage, ShardPage,
+    ShardQuery, StoreError, Transfer, Transferred, Write,
 };
 use dynashard_core::{CollectionMetadata, Fields, Job, StoredItem, Throttle};
 use dynashard_keys::{PartitionKey, PhysicalKey, PhysicalPartitionKey};

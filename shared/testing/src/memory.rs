@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dynashard_core::ports::{
@@ -6,7 +6,9 @@ use dynashard_core::ports::{
     MetadataStore, Metered, ReshardingPage, ShardPage, ShardQuery, SortRange, StoreError, Transfer,
     Transferred, Write,
 };
-use dynashard_core::{CollectionMetadata, Fields, Generation, Job, StoredItem, TableSchema, Throttle};
+use dynashard_core::{
+    CollectionMetadata, Fields, Generation, Job, StoredItem, TableSchema, Throttle,
+};
 use dynashard_keys::{
     Number, PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey, SortKeyType,
 };
@@ -41,6 +43,7 @@ struct State {
     jobs: BTreeMap<PartitionKey, Job>,
     page_items: usize,
     page_bytes: usize,
+    page_ends: VecDeque<usize>,
     unprocessed_keys: usize,
     requests: Requests,
 }
@@ -107,6 +110,7 @@ impl MemoryStore {
             jobs: BTreeMap::new(),
             page_items: usize::MAX,
             page_bytes: PAGE_BYTES,
+            page_ends: VecDeque::new(),
             unprocessed_keys: 0,
             requests: Requests::default(),
         };
@@ -119,6 +123,11 @@ impl MemoryStore {
         let mut state = self.lock();
         state.page_items = items.max(1);
         state.page_bytes = bytes;
+    }
+
+    /// Ends each of the coming pages by itself after so many items, as pages of unequal items do.
+    pub fn end_pages_after(&self, items: impl IntoIterator<Item = usize>) {
+        self.lock().page_ends.extend(items);
     }
 
     /// Every batch read leaves so many of its keys unprocessed, the last ones. Where that is all of
@@ -388,6 +397,7 @@ impl ItemStore for MemoryStore {
         let mut state = self.lock();
         state.requests.queries += 1;
         self.check_query(query)?;
+        let end = state.page_ends.pop_front().unwrap_or(usize::MAX).max(1);
         let passed = |sort: &SortKey| match &query.after {
             None => false,
             Some(after) if query.ascending => sort <= after,
@@ -403,7 +413,8 @@ impl ItemStore for MemoryStore {
             matching.reverse();
         }
 
-        let most = usize::try_from(query.limit).unwrap_or(usize::MAX).min(state.page_items);
+        let most = usize::try_from(query.limit).unwrap_or(usize::MAX);
+        let most = most.min(state.page_items).min(end);
         let mut items = Vec::new();
         let mut bytes = 0;
         let mut ended_early = false;

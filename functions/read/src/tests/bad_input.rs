@@ -265,7 +265,8 @@ fn cursors_of_other_queries_are_refused() {
     });
     assert_refused(&world, &handler, wrong);
     // What may change between two pages.
-    let next = query(&format!("pk=EWR&from=2013&limit=7&consistent=true&fields=dest&cursor={cursor}"));
+    let next =
+        query(&format!("pk=EWR&from=2013&limit=7&consistent=true&fields=dest&cursor={cursor}"));
     assert_eq!(Answer::of(&handler, &next).status, 200);
 }
 

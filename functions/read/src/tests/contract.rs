@@ -3,12 +3,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dynashard_core::ports::{
-    BatchPage, Consistency, ItemStore, Metered, ShardPage, ShardQuery, StoreError, Transfer, Transferred,
-    Write,
+    BatchPage, Consistency, ItemStore, Metered, ShardPage, ShardQuery, StoreError, Transfer,
+    Transferred, Write,
 };
 use dynashard_core::{
-    AttributeValue, Attributes, Deadline, Fields, Generation, MAX_ITEM_BYTES, NewItem, Reader, Scaler,
-    StoredItem, TableSchema,
+    AttributeValue, Attributes, Deadline, Fields, Generation, MAX_ITEM_BYTES, NewItem, Reader,
+    Scaler, StoredItem, TableSchema,
 };
 use dynashard_keys::{
     ItemKey, PartitionKey, PhysicalKey, Placement, Separator, ShardCount, ShardId, SortKey,
@@ -410,7 +410,11 @@ fn a_collection_is_read_while_it_is_resharded_and_says_how_far_it_is() {
     assert_eq!((answer.status, &answer.body), (200, &resting[0].body));
     for (call, before) in calls()[1..3].iter().zip(&resting[1..]) {
         let answer = Answer::of(&handler(&world), call);
-        assert_eq!((answer.status, &answer.body["items"]), (200, &before.body["items"]), "{call:?}");
+        assert_eq!(
+            (answer.status, &answer.body["items"]),
+            (200, &before.body["items"]),
+            "{call:?}"
+        );
     }
     let [.., collection] = calls();
     let answer = Answer::of(&handler(&world), &collection);

@@ -125,7 +125,10 @@ fn single_reads_say_what_they_cost() {
     assert_eq!(cost(&get("")), of("1", "0.5"));
     assert_eq!(cost(&get("&consistent=true&fields=dest")), of("1", "1"));
     let answer = Answer::of(&handler(&world), &batch(&Value::Null));
-    assert_eq!((&answer.body["items_read"], &answer.body["consumed_rcu"]), (&json!(1), &json!(0.5)));
+    assert_eq!(
+        (&answer.body["items_read"], &answer.body["consumed_rcu"]),
+        (&json!(1), &json!(0.5))
+    );
 
     // A random collection is asked in every shard.
     let random = World::of_random_placement();

@@ -24,7 +24,7 @@ pub(super) struct Lane {
     pub(super) buffer: VecDeque<(SortKey, StoredItem)>,
     pub(super) next: Position,
     /// How many items it was asked for last, if it was.
-    asked: Option<u32>,
+    pub(super) asked: Option<u32>,
     /// The items that were read of it for this page, and those of them that a query may return.
     read: u64,
     kept: u64,
@@ -158,8 +158,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
             fields: query.fields.clone(),
             consistency: query.consistency,
         };
-        let mut attempts = Attempts::new(self.clock(), self.directory().entropy(), deadline)
-            .at_most(MAX_ATTEMPTS);
+        let mut attempts =
+            Attempts::new(self.clock(), self.directory().entropy(), deadline).at_most(MAX_ATTEMPTS);
         loop {
             let failed = match within(self.clock(), deadline, self.items().query(&request)).await {
                 Some(Ok(page)) => return Ok(page),

@@ -276,7 +276,8 @@ async fn batch_get(
     let mut found = BTreeMap::new();
     let mut left = keys.to_vec();
     while !left.is_empty() {
-        let page = fixture.items().batch_get(&left, None, Consistency::Strong).await.expect("a batch");
+        let page =
+            fixture.items().batch_get(&left, None, Consistency::Strong).await.expect("a batch");
         assert!(page.unprocessed.len() < left.len(), "a batch processes one key at least");
         for (key, item) in page.items {
             assert!(left.contains(&key) && !page.unprocessed.contains(&key), "{key:?}");
