@@ -77,7 +77,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> ReadHandler<I, M, C, 
             items_read: got.items_read,
             consumed_rcu: got.consumed_rcu,
         };
-        Ok(of_items(&answer, format))
+        let codes = got.unprocessed.iter().map(|(_, code)| *code);
+        Ok(of_items(&answer, format).because_of(codes))
     }
 
     async fn query(

@@ -18,6 +18,8 @@ pub struct Problem {
     internal: Option<String>,
     /// The shards that could not be read.
     shards: Vec<u32>,
+    /// Why, if it was the core that refused.
+    reason: Option<Code>,
 }
 
 impl Problem {
@@ -76,7 +78,7 @@ impl Problem {
             detail.truncate(detail.floor_char_boundary(MAX_DETAIL_BYTES));
             detail.push('…');
         }
-        Self { status, code, detail, internal: None, shards: Vec::new() }
+        Self { status, code, detail, internal: None, shards: Vec::new(), reason: None }
     }
 }
 
@@ -113,6 +115,7 @@ impl From<Error> for Problem {
         Self {
             internal: internal.then(|| of_shards(error.message())),
             shards: error.shards().iter().map(|shard| shard.get()).collect(),
+            reason: Some(error.code()),
             ..Self::of(status, code, of_shards(detail))
         }
     }
@@ -163,7 +166,8 @@ impl From<Problem> for Response {
             shards: &problem.shards,
         };
         let mut response = Self::json(problem.status, &body)
-            .with_header("content-type", "application/problem+json");
+            .with_header("content-type", "application/problem+json")
+            .because_of(problem.reason);
         if matches!(problem.status, 429 | 503) {
             response = response.with_header("retry-after", "1");
         }
@@ -174,6 +178,7 @@ impl From<Problem> for Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::Counter;
 
     #[test]
     fn each_code_has_a_status_and_internals_stay_inside() {
@@ -199,6 +204,24 @@ mod tests {
         assert_eq!(retry_after(Code::Unavailable), (503, true));
         assert_eq!(retry_after(Code::OutcomeUnknown), (504, false));
         assert_eq!(retry_after(Code::Internal), (500, false));
+    }
+
+    #[test]
+    fn what_an_operator_has_to_look_at_is_counted() {
+        for code in Code::ALL {
+            let response = Response::from(Problem::from(Error::new(*code, "")));
+            let counted = response.counted().collect::<Vec<_>>();
+            let expected = match code {
+                Code::CorruptData => vec![(Counter::DamagedData, 1)],
+                Code::MetadataBehind => vec![(Counter::MetadataBehind, 1)],
+                _ => Vec::new(),
+            };
+            assert_eq!(counted, expected, "{code:?}");
+        }
+        let codes = [Code::Throttled, Code::MetadataBehind, Code::CorruptData, Code::CorruptData];
+        let batch = Response::empty(200).because_of(codes);
+        let counted = batch.counted().collect::<Vec<_>>();
+        assert_eq!(counted, [(Counter::DamagedData, 2), (Counter::MetadataBehind, 1)]);
     }
 
     #[test]

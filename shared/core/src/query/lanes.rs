@@ -150,10 +150,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
             partition: query.partition.at(shard, self.directory().settings().schema.separator),
             range: query.range.clone(),
             ascending: query.ascending,
-            after: match next {
-                Position::After(key) => Some(key.clone()),
-                Position::Start | Position::End => None,
-            },
+            after: next.key().cloned(),
             limit,
             fields: query.fields.clone(),
             consistency: query.consistency,

@@ -138,11 +138,7 @@ fn no_forged_cursor_makes_it_panic_or_reaches_beyond_its_query() {
                             *turn < positions.len() && query.strategy.has_positions(),
                             "{text}"
                         );
-                        let key = |position| match position {
-                            &Position::After(ref key) => Some(key),
-                            Position::Start | Position::End => None,
-                        };
-                        positions.iter().filter_map(key).collect()
+                        positions.iter().filter_map(Position::key).collect()
                     }
                 };
                 let reachable = |key: &&SortKey| key.is(*sort_keys) && query.range.contains(key);

@@ -64,6 +64,16 @@ pub enum Position {
     End,
 }
 
+impl Position {
+    /// The sort key that the shard goes on behind.
+    pub fn key(&self) -> Option<&SortKey> {
+        match self {
+            Self::After(key) => Some(key),
+            Self::Start | Self::End => None,
+        }
+    }
+}
+
 impl Cursor {
     /// The cursor's text, bound to `query`.
     pub fn encode(&self, query: &Query) -> String {
@@ -105,10 +115,7 @@ impl Cursor {
             Self::Positions { turn, positions, .. } => {
                 query.strategy.has_positions()
                     && *turn < positions.len()
-                    && positions.iter().all(|position| match position {
-                        Position::After(key) => reachable(key),
-                        Position::Start | Position::End => true,
-                    })
+                    && positions.iter().filter_map(Position::key).all(reachable)
             }
         };
         if fits { Ok(cursor) } else { Err(damaged()) }
