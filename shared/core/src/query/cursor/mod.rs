@@ -10,7 +10,7 @@
 //! | 1 | kind: 0 a watermark, 1 positions |
 //! | ... | the watermark; or generation, turn, and a position for each shard |
 //!
-//! How positions are written is told in [`positions`]. The partition key itself is not in it, so a
+//! How positions are written is told in `positions.rs`. The partition key itself is not in it, so a
 //! forged cursor cannot read another collection.
 
 mod positions;
