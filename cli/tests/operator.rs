@@ -320,6 +320,8 @@ fn the_items_of_a_collection_come_as_lines_and_go_on_behind_a_cursor() {
 
     let some = query(&["--from", "0100", "--to", "0104", "--order", "desc", "--consistent"]);
     assert_eq!(keys(&some.lines()), ["0104", "0103", "0102", "0101", "0100"]);
+    let one = query(&["--from", "0007", "--limit", "1", "--fields", "number"]);
+    assert_eq!(one.lines(), [json!({ "pk": "EWR", "sk": "0007", "number": 7 })]);
     let some = query(&["--begins-with", "02", "--all", "--limit", "7", "--strategy", "parallel"]);
     let mut found = keys(&some.lines());
     found.sort();

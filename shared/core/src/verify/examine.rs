@@ -6,6 +6,7 @@ use super::Verifier;
 use super::judge::{Entry, Verdict, View};
 use crate::directory::Known;
 use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore};
+use crate::read::Lookup;
 use crate::retry::Attempts;
 use crate::{Code, Deadline, Error, StoredItem};
 
@@ -89,18 +90,18 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
         let (home, old) = view.homes(key);
         let others = old.into_iter().chain(shards.iter().copied().filter(|s| Some(*s) != old));
         let others = others.filter(|shard| *shard != home).collect::<Vec<_>>();
-        let at = |shard| self.reader.at(key, shard);
+        let consistency = Consistency::Strong;
+        let lookup = Lookup { key, fields: None, consistency, deadline };
         let mut found = BTreeMap::new();
         let mut note = |shard, item: Option<StoredItem>| match item {
             Some(item) => found.insert(shard, item),
             None => found.remove(&shard),
         };
         if others.is_empty() {
-            let item = self.reader.get_at(at(home), Consistency::Strong, deadline).await?;
-            note(home, item);
+            note(home, self.reader.get_at(lookup, home).await?.value);
         }
         for other in others {
-            let [at_home, at_other] = self.reader.get_pair(at(home), at(other), deadline).await?;
+            let [at_home, at_other] = self.reader.get_pair(lookup, [home, other]).await?.value;
             note(home, at_home);
             note(other, at_other);
         }

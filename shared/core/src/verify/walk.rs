@@ -7,9 +7,10 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use super::examine::Examined;
 use super::judge::{Entry, Verdict, View, Wrong};
 use super::{Finding, Verification, Verifier, VerifyObserver, VerifyOptions};
+use crate::fan_out::fan_out;
 use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore, ShardPage};
 use crate::query::cursor::Position;
-use crate::query::{FAN_OUT, MAX_LIMIT, Query};
+use crate::query::{MAX_LIMIT, Query};
 use crate::reshard::Pace;
 use crate::{Code, CollectionMetadata, Error};
 
@@ -187,14 +188,21 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
             let Lane { shard, next, .. } = &walk.lanes[at];
             let deadline = self.deadline(options);
             async move {
-                let page = self.reader.lane_page(query, *shard, next, limit, deadline).await?;
-                Ok::<_, Error>((at, page))
+                loop {
+                    let page = self.reader.lane_page(query, *shard, next, limit, deadline).await;
+                    let in_time = !deadline.remaining(self.directory().now()).is_zero();
+                    match page {
+                        Ok(page) => return Ok::<_, Error>((at, page)),
+                        // Nobody waits for a page of it, so there is the time to try on.
+                        Err(error) if error.is_passing() && in_time => {}
+                        Err(error) => return Err(error),
+                    }
+                }
             }
         });
         let requests = requests.collect::<Vec<_>>();
-        let pages = stream::iter(requests).buffer_unordered(FAN_OUT).try_collect::<Vec<_>>();
         let mut read_units = 0.0;
-        for (at, page) in pages.await? {
+        for (at, page) in fan_out(requests).await?.all()? {
             report.items_read += page.items_read;
             read_units += page.consumed_rcu;
             walk.lanes[at].take(&query.partition, page);
