@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use dynashard_keys::{ItemKey, PartitionKey, ShardId};
 
 use super::Verifier;
-use super::judge::{Sight, Verdict, View};
+use super::judge::{Entry, Verdict, View};
 use crate::directory::Known;
 use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore};
 use crate::read::Lookup;
@@ -33,9 +33,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
             return Ok(None);
         };
         let metadata = known.metadata;
-        let job = match metadata.needs_rebalancing() {
-            true => self.directory().job(partition, deadline).await?.0,
-            false => None,
+        let job = if metadata.needs_rebalancing() {
+            self.directory().job(partition, deadline).await?.0
+        } else {
+            None
         };
         Ok(Some(View { metadata, job }))
     }
@@ -60,9 +61,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
                 view = self.view(partition, deadline).await?.ok_or_else(gone)?;
             }
             let found = self.look(key, shards, &view, deadline).await?;
-            let sights =
-                found.iter().map(|(shard, item)| Sight::of(key, *shard, item)).collect::<Vec<_>>();
-            let verdict = view.judge(key, &sights);
+            let entries =
+                found.iter().map(|(shard, item)| Entry::of(key, *shard, item)).collect::<Vec<_>>();
+            let verdict = view.judge(key, &entries);
             let known = if verdict.wrong.is_empty() {
                 directory.find(partition, deadline).await?
             } else {
