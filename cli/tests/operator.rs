@@ -172,7 +172,7 @@ async fn damage_made_by_hand_is_found_and_repaired() {
     let after = on(&stack, &["verify", "--pk", "EWR"]);
     assert_eq!(after.status, 0, "{after:?}");
     assert!(after.stdout.starts_with("EWR: 101 items in 4 shards, xxh64, stable"), "{after:?}");
-    assert!(after.stdout.ends_with("1 collections, 101 items: nothing is wrong\n"), "{after:?}");
+    assert!(after.stdout.ends_with("1 collection, 101 items: nothing is wrong\n"), "{after:?}");
     let left = on(&stack, &["verify", "--pk", "JFK"]);
     assert!(left.stdout.contains("shard 0, sort key \"0003\", generation 9"), "{left:?}");
     assert_eq!(left.status, 1);
