@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use dynashard_local::Limits;
 
+use crate::operator::{self, QueryArgs, ScaleArgs, VerifyArgs};
+
 /// Spreads a hot DynamoDB partition key over shards, and reads it back in order.
 #[derive(Debug, Parser)]
 #[command(
@@ -38,6 +40,21 @@ pub(crate) enum Command {
     /// flight came back once, in order and unchanged.
     #[command(after_help = DEMO_EXAMPLES)]
     Demo(DemoArgs),
+    /// Look collections over: whether each item lies in its shard, once, and what they hold.
+    ///
+    /// Walks every shard that a collection may ever have had, side by side and with strong reads, and
+    /// looks twice at whatever seems wrong. It keeps no more than a page of each shard in memory.
+    #[command(after_help = operator::verify::EXAMPLES)]
+    Verify(VerifyArgs),
+    /// Ask for another shard count, and wait until the collection has it.
+    #[command(after_help = operator::scale::EXAMPLES)]
+    Scale(ScaleArgs),
+    /// Print the items of a collection as lines of JSON, in order, from all of its shards.
+    ///
+    /// It keeps no more than a page in memory, however large the collection is, and can go on where it
+    /// was interrupted.
+    #[command(after_help = operator::query::EXAMPLES)]
+    Query(QueryArgs),
 }
 
 const LOCAL_EXAMPLES: &str = "\

@@ -9,6 +9,7 @@ mod demo;
 mod http;
 mod local;
 mod logs;
+mod operator;
 mod project;
 mod signals;
 
@@ -31,6 +32,9 @@ async fn main() -> ExitCode {
     let result = match args.command {
         Command::Local(options) => local::run(options).await,
         Command::Demo(options) => demo::run(options, &logs).await,
+        Command::Verify(options) => return Box::pin(operator::verify(options)).await,
+        Command::Query(options) => return Box::pin(operator::query(options)).await,
+        Command::Scale(options) => return Box::pin(operator::scale(options)).await,
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -44,7 +48,7 @@ async fn main() -> ExitCode {
 /// Logs go to stderr: stdout carries what the command was asked for.
 fn start_logging(logs: &Logs) {
     let filter = EnvFilter::try_from_env("DYNASHARD_LOG").unwrap_or_else(|_| {
-        EnvFilter::new("warn,dynashard=info,dynashard_local=info,dynoxide=error")
+        EnvFilter::new("warn,aws_config=error,dynashard=info,dynashard_local=info,dynoxide=error")
     });
     tracing_subscriber::fmt()
         .with_env_filter(filter)

@@ -9,10 +9,14 @@
 //! - [`HeatResponder`] is what an alarm on throttles leads to.
 //! - [`CollectionMetadata`] is the state of one item collection.
 //! - [`query`] reads a sharded collection back, in order.
+//! - [`Verifier`] looks a whole collection over, for operators, and repairs it.
 
 mod batch;
+mod cost;
 mod directory;
 mod error;
+mod fan_out;
+mod fields;
 mod growth;
 mod heat;
 mod item;
@@ -30,11 +34,13 @@ mod scale;
 mod settings;
 mod telemetry;
 mod throttle;
+mod verify;
 mod write;
 
 pub use batch::{BatchGot, BatchOperation, BatchWritten, MAX_BATCH_GETS, MAX_BATCH_OPERATIONS};
 pub use directory::{Directory, Known};
 pub use error::{Code, Error, Kind};
+pub use fields::{Fields, MAX_FIELDS};
 pub use growth::{Growth, NoGrowth, ScalingMode, ScalingPolicy, decide_growth};
 pub use heat::{AlarmStatus, HeatWindow, HotKey, Throttles};
 pub use item::{
@@ -44,13 +50,16 @@ pub use item::{
 pub use lease::{Deadline, Lease, Reading, settle_time};
 pub use merge_patch::merge_patch;
 pub use metadata::{CollectionMetadata, HistoryEntry, Layout, MAX_HISTORY_ENTRIES, Phase, Reshard};
-pub use read::Reader;
+pub use read::{Got, Reader};
 pub use rebalance::{Advance, Rebalancer, ReshardSlice, Slice};
 pub use reshard::{Job, NextStep, Pace, Progress, ServerTime, ShardRange, Sight, Waits, plan};
 pub use responder::{CollectionHeat, HeatOutcome, HeatReport, HeatResponder, Rearm};
 pub use retry::Backoff;
-pub use scale::Scaler;
+pub use scale::{Scaler, Stage, Standing};
 pub use settings::{Settings, TableSchema};
 pub use telemetry::Telemetry;
 pub use throttle::{Throttle, ThrottleLimit};
+pub use verify::{
+    Digest, Finding, FindingKind, Tally, Verification, Verifier, VerifyObserver, VerifyOptions,
+};
 pub use write::{Precondition, Writer, Written};

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dynashard_core::ports::{
-    BatchPage, Clock, Consistency, Dated, ItemStore, MetadataStore, ReshardingPage, ShardPage,
-    ShardQuery, StoreError, Transfer, Transferred, Write,
+    BatchPage, CatalogPage, Clock, CollectionCatalog, Consistency, Dated, ItemStore, MetadataStore,
+    Metered, ReshardingPage, ShardPage, ShardQuery, StoreError, Transfer, Transferred, Write,
 };
-use dynashard_core::{CollectionMetadata, Job, StoredItem, Throttle};
+use dynashard_core::{CollectionMetadata, Fields, Job, StoredItem, Throttle};
 use dynashard_keys::{PartitionKey, PhysicalKey, PhysicalPartitionKey};
 
 use crate::ManualClock;
@@ -51,6 +51,8 @@ pub enum Operation {
     Finish,
     /// [`MetadataStore::resharding`]
     MetadataQuery,
+    /// [`CollectionCatalog::collections`]
+    MetadataScan,
 }
 
 /// What happens to one request.
@@ -222,9 +224,10 @@ impl<S: ItemStore> ItemStore for Faulty<S> {
     async fn get(
         &self,
         key: &PhysicalKey,
+        fields: Option<&Fields>,
         consistency: Consistency,
-    ) -> Result<Option<StoredItem>, StoreError> {
-        let request = self.store.get(key, consistency);
+    ) -> Result<Metered<Option<StoredItem>>, StoreError> {
+        let request = self.store.get(key, fields, consistency);
         self.perform_at(Operation::Get, &key.partition, request).await
     }
 
@@ -235,8 +238,10 @@ impl<S: ItemStore> ItemStore for Faulty<S> {
     async fn get_both(
         &self,
         keys: [&PhysicalKey; 2],
-    ) -> Result<[Option<StoredItem>; 2], StoreError> {
-        self.perform_at_both(Operation::GetBoth, keys, self.store.get_both(keys)).await
+        fields: Option<&Fields>,
+    ) -> Result<Metered<[Option<StoredItem>; 2]>, StoreError> {
+        let request = self.store.get_both(keys, fields);
+        self.perform_at_both(Operation::GetBoth, keys, request).await
     }
 
     async fn transfer(&self, transfer: &Transfer) -> Result<Transferred, StoreError> {
@@ -247,6 +252,7 @@ impl<S: ItemStore> ItemStore for Faulty<S> {
     async fn batch_get(
         &self,
         keys: &[PhysicalKey],
+        fields: Option<&Fields>,
         consistency: Consistency,
     ) -> Result<BatchPage, StoreError> {
         let request = async {
@@ -255,7 +261,7 @@ impl<S: ItemStore> ItemStore for Faulty<S> {
             if served.is_empty() {
                 return Err(StoreError::Throttled(Throttle::unknown()));
             }
-            let mut page = self.store.batch_get(&served, consistency).await?;
+            let mut page = self.store.batch_get(&served, fields, consistency).await?;
             page.unprocessed.extend(throttled);
             Ok(page)
         };
@@ -316,5 +322,11 @@ impl<S: MetadataStore> MetadataStore for Faulty<S> {
 
     async fn resharding(&self, after: Option<&PartitionKey>) -> Result<ReshardingPage, StoreError> {
         self.perform(Operation::MetadataQuery, self.store.resharding(after)).await
+    }
+}
+
+impl<S: CollectionCatalog> CollectionCatalog for Faulty<S> {
+    async fn collections(&self, after: Option<&str>) -> Result<CatalogPage, StoreError> {
+        self.perform(Operation::MetadataScan, self.store.collections(after)).await
     }
 }

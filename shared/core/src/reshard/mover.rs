@@ -134,6 +134,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             ascending: true,
             after,
             limit,
+            fields: None,
             consistency: Consistency::Strong,
         };
         let mut attempts = self.attempts(deadline);
@@ -220,9 +221,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         deadline: Deadline,
     ) -> Result<Option<StoredItem>, Stopped> {
         loop {
-            let read = self.items.get(&homes.old, Consistency::Strong);
+            let read = self.items.get(&homes.old, None, Consistency::Strong);
             match within(self.directory.clock(), deadline, read).await {
-                Some(Ok(item)) => return Ok(item),
+                Some(Ok(read)) => return Ok(read.value),
                 Some(Err(error)) => self.pause(attempts, error).await?,
                 None => return Err(Stopped::OutOfTime),
             }

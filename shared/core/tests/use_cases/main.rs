@@ -3,6 +3,7 @@
 mod batch;
 mod cursors;
 mod directory;
+mod fuzz;
 mod growth;
 mod heat;
 mod model;
@@ -11,5 +12,6 @@ mod query;
 mod reader;
 mod reshard;
 mod scaler;
+mod verify;
 mod world;
 mod writer;

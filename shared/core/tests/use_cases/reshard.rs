@@ -51,7 +51,9 @@ fn put(world: &World, sk: &str, text: &str) -> Result<ShardId, Error> {
 }
 
 fn get(world: &World, sk: &str) -> Result<StoredItem, Error> {
-    block_on(world.reader().get(&key(sk), Consistency::Strong, world.deadline()))
+    let reader = world.reader();
+    let got = block_on(reader.get(&key(sk), None, Consistency::Strong, world.deadline()));
+    got.map(|got| got.item)
 }
 
 fn scale(world: &World, shards: u32) -> Result<CollectionMetadata, Error> {

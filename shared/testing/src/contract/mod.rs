@@ -9,7 +9,9 @@
 
 use std::time::Duration;
 
-use dynashard_core::ports::{Action, Clock, Condition, Expected, ItemStore, MetadataStore, Write};
+use dynashard_core::ports::{
+    Action, Clock, CollectionCatalog, Condition, Expected, ItemStore, MetadataStore, Write,
+};
 use dynashard_core::{
     AttributeValue, Attributes, Generation, Lease, StoredItem, TableSchema, Version,
 };
@@ -19,6 +21,7 @@ use dynashard_keys::{
 
 pub mod items;
 pub mod metadata;
+pub mod projections;
 pub mod queries;
 pub mod reshard;
 
@@ -27,7 +30,7 @@ pub trait Fixture: Sync {
     /// The main table.
     type Items: ItemStore;
     /// The metadata table.
-    type Metadata: MetadataStore;
+    type Metadata: MetadataStore + CollectionCatalog;
     /// The clock that the stores check leases with.
     type Clock: Clock;
 
@@ -81,11 +84,15 @@ macro_rules! contract_suite {
             queries::a_page_says_what_it_read_and_paid,
             queries::a_shard_holds_its_own_items_only,
             queries::an_empty_shard_is_an_empty_page,
+            projections::only_the_fields_that_were_named_are_returned,
+            projections::names_are_taken_as_they_are,
+            projections::a_part_of_an_item_costs_as_much_as_all_of_it,
             metadata::a_collection_that_was_not_created_is_none,
             metadata::every_state_is_read_back,
             metadata::a_collection_is_created_once,
             metadata::a_change_is_made_where_the_metadata_is_as_seen,
             metadata::the_index_lists_what_is_being_resharded,
+            metadata::the_catalog_lists_each_collection_once_and_nothing_else,
             metadata::answers_carry_the_servers_time,
             reshard::an_item_changes_its_home_in_one_step,
             reshard::what_is_not_as_seen_is_not_moved,
