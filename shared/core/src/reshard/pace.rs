@@ -25,6 +25,10 @@ const RISE_PER_SEC: f64 = 0.1;
 /// The share of the most below which no throttle brings the rate.
 const LEAST_SHARE: f64 = 0.01;
 
+/// For how long what was left unused may be spent later. Enough that a late wake-up, or the end of a
+/// round, costs nothing; and so little that nobody else notices when it is spent at once.
+const BURST_SECS: f64 = 0.2;
+
 /// How long a burst of throttles counts as one.
 const ONE_BURST: Duration = Duration::from_secs(1);
 
@@ -65,8 +69,7 @@ impl Pace {
         let secs = now.saturating_sub(self.as_of).as_secs_f64();
         self.as_of = self.as_of.max(now);
         self.rate = (self.rate + secs * RISE_PER_SEC * self.most).min(self.most);
-        // What was left unused is good for a second, so that a late wake-up costs nothing.
-        self.tokens = (self.tokens + secs * self.rate).min(self.rate);
+        self.tokens = (self.tokens + secs * self.rate).min(self.rate * BURST_SECS);
     }
 }
 
@@ -102,6 +105,19 @@ mod tests {
         let later = now + Duration::from_secs(1);
         pace.throttled(later);
         assert!((pace.rate() - 30.0).abs() < 0.001, "rose to 60, and was halved");
+    }
+
+    /// It had waited for leases to end, and then spent a second's worth in one go: the slowest
+    /// hundredth of the foreground waited for that.
+    #[test]
+    fn regression_a_mover_that_had_waited_began_with_a_burst() {
+        let mut pace = Pace::new(400, START);
+        let now = START + Duration::from_mins(1);
+        let mut at_once = 0;
+        while pace.spend(4.0, now).is_zero() {
+            at_once += 1;
+        }
+        assert_eq!(at_once, 20, "a fifth of a second's");
     }
 
     #[test]
