@@ -1,8 +1,8 @@
 use dynashard_core::ports::{Clock, Entropy, ItemStore, MetadataStore};
-use dynashard_core::{Advance, Deadline, Job, Reading, Rebalancer};
+use dynashard_core::{Advance, Deadline, Job, Progress, Reading, Rebalancer, ReshardSlice, Slice};
 use dynashard_keys::{PartitionKey, RESERVED_PREFIX};
 use dynashard_lambda::EventHandler;
-use dynashard_lambda::metrics::{Counter, Metrics};
+use dynashard_lambda::metrics::{Counter, Gauge, Metrics};
 use dynashard_lambda::stream::{BatchOutcome, StreamEvent, StreamRecord};
 use futures_util::future::join_all;
 use lambda_runtime::Error;
@@ -76,21 +76,59 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<I, M
         Ok(BatchOutcome::default())
     }
 
-    fn report(&self, key: &str, advanced: &Result<Advance, dynashard_core::Error>) {
-        match advanced {
-            Ok(Advance::Finished(metadata)) => {
+    fn report(&self, key: &str, advanced: &Result<Slice, dynashard_core::Error>) {
+        let slice = match advanced {
+            Ok(slice) => slice,
+            Err(error) => {
+                let counter = Counter::of_code(error.code());
+                self.metrics.count(self.now(), counter.map(|counter| (counter, 1)));
+                return;
+            }
+        };
+        match &slice.advance {
+            Advance::Finished(metadata) => {
                 let shards = metadata.number_of_shards.get();
-                tracing::info!(partition_key = key, shards, "the shard count is in force");
+                tracing::info!(
+                    partition_key = key,
+                    shards,
+                    "the change of the shard count is over"
+                );
                 self.metrics.count(self.now(), [(Counter::ReshardsFinished, 1)]);
             }
-            Ok(Advance::Waiting { until_secs }) => {
+            Advance::Waiting { until_secs } => {
                 tracing::info!(partition_key = key, until_secs, "the reshard waits");
             }
-            Ok(Advance::Yielded) => {
+            Advance::Yielded => {
                 tracing::info!(partition_key = key, "the slice is over, and asks for the next");
             }
-            Ok(Advance::Nothing | Advance::Elsewhere) | Err(_) => {}
+            Advance::Nothing | Advance::Elsewhere => {}
         }
+        if let Some(reshard) = &slice.reshard {
+            self.measure(key, reshard);
+        }
+    }
+
+    fn measure(&self, key: &str, reshard: &ReshardSlice) {
+        let ReshardSlice { items_moved, age_secs, progress } = *reshard;
+        let Progress { source_shards, source_shards_done, eta_secs, .. } = progress;
+        tracing::info!(
+            partition_key = key,
+            items_moved,
+            source_shards,
+            source_shards_done,
+            age_secs,
+            eta_secs,
+            "how far the reshard is"
+        );
+        let moved = usize::try_from(items_moved).unwrap_or(usize::MAX);
+        self.metrics.count(self.now(), [(Counter::ItemsMoved, moved)]);
+        let percent = source_shards_done * 100 / source_shards.max(1);
+        let measured = [
+            (Gauge::ReshardAge, age_secs),
+            (Gauge::ReshardProgress, u64::try_from(percent).unwrap_or(u64::MAX)),
+        ];
+        let eta = eta_secs.map(|secs| (Gauge::ReshardEta, secs));
+        self.metrics.measure(self.now(), measured.into_iter().chain(eta));
     }
 }
 
@@ -125,7 +163,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> EventHandler
 mod tests {
     use std::time::Duration;
 
-    use dynashard_core::{CollectionMetadata, Directory, Phase, Settings};
+    use dynashard_core::{CollectionMetadata, Directory, Scaler, Settings};
     use dynashard_keys::{Placement, ShardCount};
     use dynashard_testing::{ManualClock, MemoryStore, Output, SeededEntropy, block_on};
     use serde_json::json;
@@ -136,11 +174,21 @@ mod tests {
         PartitionKey::new(name).expect("pk")
     }
 
-    /// A collection that grows from one shard to two.
-    fn growing(name: &str) -> CollectionMetadata {
-        let (from, to) = (ShardCount::ONE, ShardCount::new(2).expect("count"));
-        let created = CollectionMetadata::first_write(partition(name), Placement::Random, 1_000);
-        CollectionMetadata { phase: Phase::Forward { from, to }, rev: 2, ..created }
+    /// Makes a collection of one shard that begins to grow to two.
+    fn begin_growth(memory: &MemoryStore, clock: &ManualClock, name: &str) {
+        begin(memory, clock, name, Placement::Random);
+    }
+
+    fn begin(memory: &MemoryStore, clock: &ManualClock, name: &str, placement: Placement) {
+        let partition = partition(name);
+        let created = CollectionMetadata::first_write(partition.clone(), placement, 1_000);
+        memory.place_metadata(created);
+        let entropy = SeededEntropy::new(2);
+        let directory = Directory::new(memory.clone(), clock.clone(), entropy, Settings::default());
+        let scaler = Scaler::new(directory);
+        let deadline = Deadline::after(scaler.directory().now(), Duration::from_secs(10));
+        let two = ShardCount::new(2).expect("count");
+        block_on(scaler.request_count(&partition, two, deadline)).expect("it begins");
     }
 
     fn run(
@@ -183,8 +231,8 @@ mod tests {
     #[test]
     fn a_batch_advances_what_it_names_and_reports_what_it_cannot_read() {
         let (memory, clock) = world();
-        memory.place_metadata(growing("a"));
-        memory.place_metadata(growing("b"));
+        begin_growth(&memory, &clock, "a");
+        begin_growth(&memory, &clock, "b");
         let event = json!({ "Records": [
             record(&json!({ "pk": { "S": "a" } }), "1"),
             record(&json!({ "other": { "S": "a" } }), "2"),
@@ -216,7 +264,7 @@ mod tests {
             (&schedule, &[]),
         ] {
             if !counted.is_empty() {
-                memory.place_metadata(growing("a"));
+                begin_growth(&memory, &clock, "a");
             }
             let output = Output::default();
             run_printing(&memory, &clock, event, output.clone()).expect("an outcome");
@@ -228,9 +276,42 @@ mod tests {
     }
 
     #[test]
+    fn a_slice_measures_how_far_the_reshard_is() {
+        let (memory, clock) = world();
+        begin(&memory, &clock, "a", Placement::Xxh64);
+        let event = json!({ "Records": [record(&json!({ "pk": { "S": "a" } }), "1")] });
+        let output = Output::default();
+        run_printing(&memory, &clock, &event, output.clone()).expect("an outcome");
+        let line = serde_json::from_str::<Value>(&output.text()).expect("one line of JSON");
+        assert!(line["ReshardAge"].as_u64().is_some_and(|age| age >= 6), "{line}");
+        assert_eq!(line["ReshardProgress"], 100, "the one source was scanned: {line}");
+        assert!(line["ReshardEta"].as_u64().is_some_and(|eta| eta >= 960), "{line}");
+    }
+
+    #[test]
+    fn a_damaged_reshard_is_counted_and_nothing_is_done() {
+        let (memory, clock) = world();
+        for (name, event) in [
+            ("a", json!({ "Records": [record(&json!({ "pk": { "S": "a" } }), "1")] })),
+            ("b", json!({ "source": "aws.events" })),
+        ] {
+            begin(&memory, &clock, name, Placement::Xxh64);
+            memory.place_job(&partition(name), None);
+            let before = memory.stored_metadata(&partition(name));
+            let output = Output::default();
+            let outcome = run_printing(&memory, &clock, &event, output.clone());
+            assert_ne!(outcome, Ok(BatchOutcome::default()), "Lambda tries again");
+            assert!(output.text().contains("\"DamagedData\":1"), "{}", output.text());
+            assert_eq!(memory.stored_metadata(&partition(name)), before);
+            let at_rest = CollectionMetadata::first_write(partition(name), Placement::Xxh64, 1);
+            memory.place_metadata(at_rest);
+        }
+    }
+
+    #[test]
     fn a_schedule_sweeps_all_collections() {
         let (memory, clock) = world();
-        memory.place_metadata(growing("a"));
+        begin_growth(&memory, &clock, "a");
         let schedule = json!({ "source": "aws.events", "detail-type": "Scheduled Event" });
         assert_eq!(run(&memory, &clock, &schedule), Ok(BatchOutcome::default()));
         assert_eq!(shards(&memory, "a"), 2);
@@ -239,7 +320,8 @@ mod tests {
     #[test]
     fn other_events_fail_and_change_nothing() {
         let (memory, clock) = world();
-        memory.place_metadata(growing("a"));
+        begin_growth(&memory, &clock, "a");
+        let before = memory.requests();
         for event in [
             json!({}),
             json!([]),
@@ -250,6 +332,6 @@ mod tests {
             assert!(run(&memory, &clock, &event).is_err(), "{event}");
         }
         assert_eq!(shards(&memory, "a"), 1);
-        assert_eq!(memory.requests().total(), 0);
+        assert_eq!(memory.requests(), before);
     }
 }

@@ -53,6 +53,18 @@ impl Error {
         &self.shards
     }
 
+    /// The same as words: `shard 2`, `shards 2, 7`.
+    pub fn shard_list(&self) -> Option<String> {
+        match self.shards.as_slice() {
+            [] => None,
+            [shard] => Some(format!("shard {shard}")),
+            shards => {
+                let names = shards.iter().map(ToString::to_string).collect::<Vec<_>>();
+                Some(format!("shards {}", names.join(", ")))
+            }
+        }
+    }
+
     /// Whether it is about the moment, and not about the request or the data: a refusal, or time
     /// that ran out.
     pub(crate) fn is_passing(&self) -> bool {
@@ -63,14 +75,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.code.as_str(), self.message)?;
-        match self.shards.as_slice() {
-            [] => Ok(()),
-            [shard] => write!(f, " (shard {shard})"),
-            shards => {
-                let names = shards.iter().map(ToString::to_string).collect::<Vec<_>>();
-                write!(f, " (shards {})", names.join(", "))
-            }
-        }
+        self.shard_list().map_or(Ok(()), |shards| write!(f, " ({shards})"))
     }
 }
 

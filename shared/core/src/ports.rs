@@ -9,7 +9,7 @@ use std::time::Duration;
 use dynashard_keys::{PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey};
 
 use crate::{
-    AlarmStatus, CollectionMetadata, Generation, HeatWindow, HotKey, Job, Lease, Reading,
+    AlarmStatus, CollectionMetadata, Fields, Generation, HeatWindow, HotKey, Job, Lease, Reading,
     StoredItem, Throttle, Version,
 };
 
@@ -31,12 +31,14 @@ pub trait Entropy: Send + Sync {
 
 /// The main table.
 pub trait ItemStore: Send + Sync {
-    /// `GetItem`.
+    /// `GetItem`. Of what is there, these fields are returned, or all where none are named; the
+    /// system's own attributes always are.
     fn get(
         &self,
         key: &PhysicalKey,
+        fields: Option<&Fields>,
         consistency: Consistency,
-    ) -> impl Future<Output = Result<Option<StoredItem>, StoreError>> + Send;
+    ) -> impl Future<Output = Result<Metered<Option<StoredItem>>, StoreError>> + Send;
 
     /// `PutItem` or `DeleteItem` under a condition and a lease.
     fn write(&self, write: &Write) -> impl Future<Output = Result<(), StoreError>> + Send;
@@ -45,7 +47,8 @@ pub trait ItemStore: Send + Sync {
     fn get_both(
         &self,
         keys: [&PhysicalKey; 2],
-    ) -> impl Future<Output = Result<[Option<StoredItem>; 2], StoreError>> + Send;
+        fields: Option<&Fields>,
+    ) -> impl Future<Output = Result<Metered<[Option<StoredItem>; 2]>, StoreError>> + Send;
 
     /// `TransactWriteItems`: what a reshard does to both homes of an item at once.
     fn transfer(
@@ -57,6 +60,7 @@ pub trait ItemStore: Send + Sync {
     fn batch_get(
         &self,
         keys: &[PhysicalKey],
+        fields: Option<&Fields>,
         consistency: Consistency,
     ) -> impl Future<Output = Result<BatchPage, StoreError>> + Send;
 
@@ -89,7 +93,7 @@ pub trait MetadataStore: Send + Sync {
         next: &CollectionMetadata,
     ) -> impl Future<Output = Result<Dated<()>, StoreError>> + Send;
 
-    /// A strongly consistent `GetItem` of the job that belongs to a collection's reshard.
+    /// A strongly consistent `GetItem` of the job that belongs to a change of a collection's count.
     fn job(
         &self,
         partition: &PartitionKey,
@@ -114,12 +118,19 @@ pub trait MetadataStore: Send + Sync {
         next: &Job,
     ) -> impl Future<Output = Result<Dated<()>, StoreError>> + Send;
 
-    /// `DeleteItem` of a job, on the same condition.
-    fn remove_job(&self, seen: &Job) -> impl Future<Output = Result<(), StoreError>> + Send;
+    /// `TransactWriteItems` that ends a change: an update from `seen` to `next` as
+    /// [`MetadataStore::update`] does it, and the removal of its job, on the condition of
+    /// [`MetadataStore::save_job`]. [`StoreError::ConditionFailed`] where either is not as seen.
+    fn finish(
+        &self,
+        seen: &CollectionMetadata,
+        next: &CollectionMetadata,
+        seen_job: &Job,
+    ) -> impl Future<Output = Result<Dated<()>, StoreError>> + Send;
 
-    /// `Query` of the sparse index: one page of the collections that a reshard was running in, not
-    /// long ago, or that it left markers in. The index lags behind, so each of them must be read
-    /// again.
+    /// `Query` of the sparse index: one page of the collections whose count was changing, not long
+    /// ago, or whose last change was to be cleared up. The index lags behind, so each of them must be
+    /// read again.
     fn resharding(
         &self,
         after: Option<&PartitionKey>,
@@ -163,6 +174,15 @@ pub struct Dated<T> {
     pub value: T,
     /// When, by the server's clock; `None` where the answer had no such header.
     pub server_secs: Option<u64>,
+}
+
+/// What was read, and what it cost.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Metered<T> {
+    /// What was read.
+    pub value: T,
+    /// The read units that DynamoDB reported.
+    pub consumed_rcu: f64,
 }
 
 /// The most keys of one `BatchGetItem`.
@@ -340,6 +360,8 @@ pub struct ShardQuery {
     pub after: Option<SortKey>,
     /// At most so many items are read.
     pub limit: u32,
+    /// What to return of each item; everything where nothing is named.
+    pub fields: Option<Fields>,
     /// How current.
     pub consistency: Consistency,
 }
@@ -396,6 +418,8 @@ pub struct BatchPage {
     pub items: Vec<(PhysicalKey, StoredItem)>,
     /// The keys that DynamoDB left for another request.
     pub unprocessed: Vec<PhysicalKey>,
+    /// The read units that DynamoDB reported.
+    pub consumed_rcu: f64,
 }
 
 /// What can go wrong with one request.

@@ -16,6 +16,10 @@ pub struct Problem {
     detail: String,
     /// What only the log may say.
     internal: Option<String>,
+    /// The shards that could not be read.
+    shards: Vec<u32>,
+    /// Why, if it was the core that refused.
+    reason: Option<Code>,
 }
 
 impl Problem {
@@ -74,7 +78,7 @@ impl Problem {
             detail.truncate(detail.floor_char_boundary(MAX_DETAIL_BYTES));
             detail.push('…');
         }
-        Self { status, code, detail, internal: None }
+        Self { status, code, detail, internal: None, shards: Vec::new(), reason: None }
     }
 }
 
@@ -93,28 +97,26 @@ impl From<Error> for Problem {
             (Kind::Data | Kind::Internal, _) => 500,
         };
         let code = error.code().as_str();
-        let message = error.message().to_owned();
-        match error.kind() {
-            Kind::Data | Kind::Internal => Self {
-                internal: Some(message),
-                ..Self::of(status, code, "the log of the function says what happened".to_owned())
-            },
+        let (detail, internal) = match error.kind() {
+            Kind::Data | Kind::Internal => ("the log of the function says what happened", true),
             // What DynamoDB and the network said is for the log.
-            Kind::Unavailable => Self {
-                internal: Some(message),
-                ..Self::of(status, code, unavailable(error.code()).to_owned())
-            },
-            Kind::OutcomeUnknown => Self {
-                internal: Some(message),
-                ..Self::of(
-                    status,
-                    code,
-                    "the write may have taken effect, now or later; read the item, or repeat the \
-                     write under If-Match or If-None-Match"
-                        .to_owned(),
-                )
-            },
-            _ => Self::of(status, code, message),
+            Kind::Unavailable => (unavailable(error.code()), true),
+            Kind::OutcomeUnknown => (
+                "the write may have taken effect, now or later; read the item, or repeat the \
+                 write under If-Match or If-None-Match",
+                true,
+            ),
+            _ => (error.message(), false),
+        };
+        let of_shards = |text: &str| match error.shard_list() {
+            Some(shards) => format!("{text} ({shards})"),
+            None => text.to_owned(),
+        };
+        Self {
+            internal: internal.then(|| of_shards(error.message())),
+            shards: error.shards().iter().map(|shard| shard.get()).collect(),
+            reason: Some(error.code()),
+            ..Self::of(status, code, of_shards(detail))
         }
     }
 }
@@ -148,6 +150,8 @@ impl From<Problem> for Response {
             status: u16,
             code: &'a str,
             detail: &'a str,
+            #[serde(skip_serializing_if = "<[_]>::is_empty")]
+            shards: &'a [u32],
         }
         let title = http::StatusCode::from_u16(problem.status)
             .ok()
@@ -159,9 +163,11 @@ impl From<Problem> for Response {
             status: problem.status,
             code: problem.code,
             detail: &problem.detail,
+            shards: &problem.shards,
         };
         let mut response = Self::json(problem.status, &body)
-            .with_header("content-type", "application/problem+json");
+            .with_header("content-type", "application/problem+json")
+            .because_of(problem.reason);
         if matches!(problem.status, 429 | 503) {
             response = response.with_header("retry-after", "1");
         }
@@ -172,6 +178,7 @@ impl From<Problem> for Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::Counter;
 
     #[test]
     fn each_code_has_a_status_and_internals_stay_inside() {
@@ -197,6 +204,24 @@ mod tests {
         assert_eq!(retry_after(Code::Unavailable), (503, true));
         assert_eq!(retry_after(Code::OutcomeUnknown), (504, false));
         assert_eq!(retry_after(Code::Internal), (500, false));
+    }
+
+    #[test]
+    fn what_an_operator_has_to_look_at_is_counted() {
+        for code in Code::ALL {
+            let response = Response::from(Problem::from(Error::new(*code, "")));
+            let counted = response.counted().collect::<Vec<_>>();
+            let expected = match code {
+                Code::CorruptData => vec![(Counter::DamagedData, 1)],
+                Code::MetadataBehind => vec![(Counter::MetadataBehind, 1)],
+                _ => Vec::new(),
+            };
+            assert_eq!(counted, expected, "{code:?}");
+        }
+        let codes = [Code::Throttled, Code::MetadataBehind, Code::CorruptData, Code::CorruptData];
+        let batch = Response::empty(200).because_of(codes);
+        let counted = batch.counted().collect::<Vec<_>>();
+        assert_eq!(counted, [(Counter::DamagedData, 2), (Counter::MetadataBehind, 1)]);
     }
 
     #[test]

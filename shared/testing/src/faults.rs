@@ -4,10 +4,10 @@ use std::future::{Future, pending};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dynashard_core::ports::{
-    BatchPage, Consistency, Dated, ItemStore, MetadataStore, ReshardingPage, ShardPage, ShardQuery,
-    StoreError, Transfer, Transferred, Write,
+    BatchPage, Consistency, Dated, ItemStore, MetadataStore, Metered, ReshardingPage, ShardPage,
+    ShardQuery, StoreError, Transfer, Transferred, Write,
 };
-use dynashard_core::{CollectionMetadata, Job, StoredItem, Throttle};
+use dynashard_core::{CollectionMetadata, Fields, Job, StoredItem, Throttle};
 use dynashard_keys::{PartitionKey, PhysicalKey, PhysicalPartitionKey};
 
 /// A store that fails as it is told. Clones follow the same script.
@@ -44,8 +44,8 @@ pub enum Operation {
     JobGet,
     /// [`MetadataStore::save_job`]
     JobSave,
-    /// [`MetadataStore::remove_job`]
-    JobRemove,
+    /// [`MetadataStore::finish`]
+    Finish,
     /// [`MetadataStore::resharding`]
     MetadataQuery,
 }
@@ -209,9 +209,10 @@ impl<S: ItemStore> ItemStore for Faulty<S> {
     async fn get(
         &self,
         key: &PhysicalKey,
+        fields: Option<&Fields>,
         consistency: Consistency,
-    ) -> Result<Option<StoredItem>, StoreError> {
-        let request = self.store.get(key, consistency);
+    ) -> Result<Metered<Option<StoredItem>>, StoreError> {
+        let request = self.store.get(key, fields, consistency);
         self.perform_at(Operation::Get, &key.partition, request).await
     }
 
@@ -222,8 +223,10 @@ impl<S: ItemStore> ItemStore for Faulty<S> {
     async fn get_both(
         &self,
         keys: [&PhysicalKey; 2],
-    ) -> Result<[Option<StoredItem>; 2], StoreError> {
-        self.perform_at_both(Operation::GetBoth, keys, self.store.get_both(keys)).await
+        fields: Option<&Fields>,
+    ) -> Result<Metered<[Option<StoredItem>; 2]>, StoreError> {
+        let request = self.store.get_both(keys, fields);
+        self.perform_at_both(Operation::GetBoth, keys, request).await
     }
 
     async fn transfer(&self, transfer: &Transfer) -> Result<Transferred, StoreError> {
@@ -234,6 +237,7 @@ impl<S: ItemStore> ItemStore for Faulty<S> {
     async fn batch_get(
         &self,
         keys: &[PhysicalKey],
+        fields: Option<&Fields>,
         consistency: Consistency,
     ) -> Result<BatchPage, StoreError> {
         let request = async {
@@ -242,7 +246,7 @@ impl<S: ItemStore> ItemStore for Faulty<S> {
             if served.is_empty() {
                 return Err(StoreError::Throttled(Throttle::unknown()));
             }
-            let mut page = self.store.batch_get(&served, consistency).await?;
+            let mut page = self.store.batch_get(&served, fields, consistency).await?;
             page.unprocessed.extend(throttled);
             Ok(page)
         };
@@ -292,8 +296,13 @@ impl<S: MetadataStore> MetadataStore for Faulty<S> {
         self.perform(Operation::JobSave, self.store.save_job(seen, next)).await
     }
 
-    async fn remove_job(&self, seen: &Job) -> Result<(), StoreError> {
-        self.perform(Operation::JobRemove, self.store.remove_job(seen)).await
+    async fn finish(
+        &self,
+        seen: &CollectionMetadata,
+        next: &CollectionMetadata,
+        seen_job: &Job,
+    ) -> Result<Dated<()>, StoreError> {
+        self.perform(Operation::Finish, self.store.finish(seen, next, seen_job)).await
     }
 
     async fn resharding(&self, after: Option<&PartitionKey>) -> Result<ReshardingPage, StoreError> {

@@ -1,12 +1,14 @@
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dynashard_core::ports::{
     Action, Arrival, BatchPage, Clock, Consistency, Dated, ItemStore, MAX_KEYS_PER_BATCH_GET,
-    MetadataStore, ReshardingPage, ShardPage, ShardQuery, SortRange, StoreError, Transfer,
+    MetadataStore, Metered, ReshardingPage, ShardPage, ShardQuery, SortRange, StoreError, Transfer,
     Transferred, Write,
 };
-use dynashard_core::{CollectionMetadata, Generation, Job, StoredItem, TableSchema, Throttle};
+use dynashard_core::{
+    CollectionMetadata, Fields, Generation, Job, StoredItem, TableSchema, Throttle,
+};
 use dynashard_keys::{
     Number, PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey, SortKeyType,
 };
@@ -41,6 +43,7 @@ struct State {
     jobs: BTreeMap<PartitionKey, Job>,
     page_items: usize,
     page_bytes: usize,
+    page_ends: VecDeque<usize>,
     unprocessed_keys: usize,
     requests: Requests,
 }
@@ -68,8 +71,8 @@ pub struct Requests {
     /// `UpdateItem` on the metadata table, those whose condition failed included.
     pub metadata_updates: u64,
     /// `TransactWriteItems` on the metadata table, cancelled ones included.
-    pub begins: u64,
-    /// `GetItem`, `PutItem` and `DeleteItem` on jobs.
+    pub metadata_transactions: u64,
+    /// `GetItem` and `PutItem` on jobs.
     pub jobs: u64,
     /// `Query` on the index of the metadata table.
     pub metadata_queries: u64,
@@ -88,13 +91,13 @@ impl Requests {
             metadata_gets,
             metadata_creates,
             metadata_updates,
-            begins,
+            metadata_transactions,
             jobs,
             metadata_queries,
         } = self;
         let items = gets + writes + gets_of_both + transfers + batch_gets + queries;
         let metadata = metadata_gets + metadata_creates + metadata_updates + metadata_queries;
-        items + metadata + begins + jobs
+        items + metadata + metadata_transactions + jobs
     }
 }
 
@@ -107,6 +110,7 @@ impl MemoryStore {
             jobs: BTreeMap::new(),
             page_items: usize::MAX,
             page_bytes: PAGE_BYTES,
+            page_ends: VecDeque::new(),
             unprocessed_keys: 0,
             requests: Requests::default(),
         };
@@ -119,6 +123,11 @@ impl MemoryStore {
         let mut state = self.lock();
         state.page_items = items.max(1);
         state.page_bytes = bytes;
+    }
+
+    /// Ends each of the coming pages by itself after so many items, as pages of unequal items do.
+    pub fn end_pages_after(&self, items: impl IntoIterator<Item = usize>) {
+        self.lock().page_ends.extend(items);
     }
 
     /// Every batch read leaves so many of its keys unprocessed, the last ones. Where that is all of
@@ -223,6 +232,11 @@ impl MemoryStore {
         Ok(())
     }
 
+    /// What a strong read of a key takes, of whatever is there.
+    fn price_of(&self, key: &PhysicalKey, item: Option<&StoredItem>) -> f64 {
+        read_units(item.map_or(0, |item| self.stored_bytes(&key.partition, &key.sort, item)))
+    }
+
     /// AWS, "DynamoDB item sizes and formats".
     fn stored_bytes(
         &self,
@@ -260,12 +274,15 @@ impl ItemStore for MemoryStore {
     async fn get(
         &self,
         key: &PhysicalKey,
-        _: Consistency,
-    ) -> Result<Option<StoredItem>, StoreError> {
+        fields: Option<&Fields>,
+        consistency: Consistency,
+    ) -> Result<Metered<Option<StoredItem>>, StoreError> {
         let mut state = self.lock();
         state.requests.gets += 1;
         self.check_sort_key(&key.sort)?;
-        Ok(state.stored(key).cloned())
+        let stored = state.stored(key);
+        let consumed_rcu = self.price_of(key, stored) * price(consistency);
+        Ok(Metered { value: stored.cloned().map(|item| projected(item, fields)), consumed_rcu })
     }
 
     async fn write(&self, write: &Write) -> Result<(), StoreError> {
@@ -301,13 +318,19 @@ impl ItemStore for MemoryStore {
     async fn get_both(
         &self,
         keys: [&PhysicalKey; 2],
-    ) -> Result<[Option<StoredItem>; 2], StoreError> {
+        fields: Option<&Fields>,
+    ) -> Result<Metered<[Option<StoredItem>; 2]>, StoreError> {
         let mut state = self.lock();
         state.requests.gets_of_both += 1;
         for key in keys {
             self.check_sort_key(&key.sort)?;
         }
-        Ok(keys.map(|key| state.stored(key).cloned()))
+        let found = keys.map(|key| state.stored(key));
+        let prices = keys.iter().zip(found).map(|(key, item)| self.price_of(key, item));
+        // A transaction takes twice what a strong read takes.
+        let consumed_rcu = 2.0 * prices.sum::<f64>();
+        let value = found.map(|item| item.cloned().map(|item| projected(item, fields)));
+        Ok(Metered { value, consumed_rcu })
     }
 
     async fn transfer(&self, transfer: &Transfer) -> Result<Transferred, StoreError> {
@@ -344,7 +367,8 @@ impl ItemStore for MemoryStore {
     async fn batch_get(
         &self,
         keys: &[PhysicalKey],
-        _: Consistency,
+        fields: Option<&Fields>,
+        consistency: Consistency,
     ) -> Result<BatchPage, StoreError> {
         let mut state = self.lock();
         state.requests.batch_gets += 1;
@@ -361,9 +385,11 @@ impl ItemStore for MemoryStore {
         }
         let (processed, unprocessed) = keys.split_at(processed);
         let found = processed.iter().filter_map(|key| Some((key.clone(), state.stored(key)?)));
+        let prices = processed.iter().map(|key| self.price_of(key, state.stored(key)));
         Ok(BatchPage {
-            items: found.map(|(key, item)| (key, item.clone())).collect(),
+            items: found.map(|(key, item)| (key, projected(item.clone(), fields))).collect(),
             unprocessed: unprocessed.to_vec(),
+            consumed_rcu: prices.sum::<f64>() * price(consistency),
         })
     }
 
@@ -371,6 +397,7 @@ impl ItemStore for MemoryStore {
         let mut state = self.lock();
         state.requests.queries += 1;
         self.check_query(query)?;
+        let end = state.page_ends.pop_front().unwrap_or(usize::MAX).max(1);
         let passed = |sort: &SortKey| match &query.after {
             None => false,
             Some(after) if query.ascending => sort <= after,
@@ -386,7 +413,8 @@ impl ItemStore for MemoryStore {
             matching.reverse();
         }
 
-        let most = usize::try_from(query.limit).unwrap_or(usize::MAX).min(state.page_items);
+        let most = usize::try_from(query.limit).unwrap_or(usize::MAX);
+        let most = most.min(state.page_items).min(end);
         let mut items = Vec::new();
         let mut bytes = 0;
         let mut ended_early = false;
@@ -397,23 +425,18 @@ impl ItemStore for MemoryStore {
                 break;
             }
             bytes += item_bytes;
-            items.push((sort.clone(), item.clone()));
+            items.push((sort.clone(), projected(item.clone(), query.fields.as_ref())));
             if items.len() == most {
                 // DynamoDB does not look whether anything follows.
                 ended_early = true;
                 break;
             }
         }
-        let units = u32::try_from(bytes.div_ceil(READ_UNIT_BYTES).max(1)).unwrap_or(u32::MAX);
-        let price = match query.consistency {
-            Consistency::Strong => 1.0,
-            Consistency::Eventual => 0.5,
-        };
         Ok(ShardPage {
             next: items.last().filter(|_| ended_early).map(|(sort, _)| sort.clone()),
             items_read: u64::try_from(items.len()).unwrap_or(u64::MAX),
             items,
-            consumed_rcu: price * f64::from(units),
+            consumed_rcu: read_units(bytes) * price(query.consistency),
         })
     }
 }
@@ -469,7 +492,7 @@ impl MetadataStore for MemoryStore {
         job: &Job,
     ) -> Result<Dated<()>, StoreError> {
         let mut state = self.lock();
-        state.requests.begins += 1;
+        state.requests.metadata_transactions += 1;
         let partition = &seen.partition;
         let job_is_as_seen =
             state.jobs.get(partition).map(lock_of_job) == seen_job.map(lock_of_job);
@@ -494,14 +517,25 @@ impl MetadataStore for MemoryStore {
         Ok(Dated { value: (), server_secs: self.clock.now().server_secs })
     }
 
-    async fn remove_job(&self, seen: &Job) -> Result<(), StoreError> {
+    async fn finish(
+        &self,
+        seen: &CollectionMetadata,
+        next: &CollectionMetadata,
+        seen_job: &Job,
+    ) -> Result<Dated<()>, StoreError> {
         let mut state = self.lock();
-        state.requests.jobs += 1;
-        if state.jobs.get(&seen.partition).map(lock_of_job) != Some(lock_of_job(seen)) {
+        state.requests.metadata_transactions += 1;
+        let partition = &seen.partition;
+        let job_is_as_seen =
+            state.jobs.get(partition).map(lock_of_job) == Some(lock_of_job(seen_job));
+        let existing = state.metadata.get_mut(partition);
+        let existing = existing.filter(|existing| lock_of(existing) == lock_of(seen));
+        let Some(existing) = existing.filter(|_| job_is_as_seen) else {
             return Err(StoreError::ConditionFailed { existing: None });
-        }
-        state.jobs.remove(&seen.partition);
-        Ok(())
+        };
+        existing.clone_from(next);
+        state.jobs.remove(partition);
+        Ok(Dated { value: (), server_secs: self.clock.now().server_secs })
     }
 
     async fn resharding(&self, after: Option<&PartitionKey>) -> Result<ReshardingPage, StoreError> {
@@ -521,6 +555,27 @@ impl MetadataStore for MemoryStore {
                 .map(|metadata| metadata.partition.clone())
                 .collect(),
         })
+    }
+}
+
+/// What a read returns of an item.
+fn projected(item: StoredItem, fields: Option<&Fields>) -> StoredItem {
+    match fields {
+        None => item,
+        Some(fields) => fields.project(item),
+    }
+}
+
+/// The units of a strong read of so many bytes. One that finds nothing takes one.
+fn read_units(bytes: usize) -> f64 {
+    f64::from(u32::try_from(bytes.div_ceil(READ_UNIT_BYTES).max(1)).unwrap_or(u32::MAX))
+}
+
+/// What a unit of reading takes, by consistency.
+fn price(consistency: Consistency) -> f64 {
+    match consistency {
+        Consistency::Strong => 1.0,
+        Consistency::Eventual => 0.5,
     }
 }
 

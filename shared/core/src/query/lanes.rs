@@ -5,6 +5,7 @@ use dynashard_keys::{ItemKey, ShardId, SortKey};
 use super::cursor::Position;
 use super::page::Page;
 use super::{Abandon, MAX_LIMIT, Query};
+use crate::cost::Cost;
 use crate::directory::{Known, refusal};
 use crate::fan_out::{Answers, fan_out};
 use crate::ports::{Clock, Entropy, ItemStore, MetadataStore, ShardPage, ShardQuery};
@@ -23,7 +24,7 @@ pub(super) struct Lane {
     pub(super) buffer: VecDeque<(SortKey, StoredItem)>,
     pub(super) next: Position,
     /// How many items it was asked for last, if it was.
-    asked: Option<u32>,
+    pub(super) asked: Option<u32>,
     /// The items that were read of it for this page, and those of them that a query may return.
     read: u64,
     kept: u64,
@@ -121,11 +122,11 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         let Answers { answers, missing } = fan_out(requests).await?;
         let mut overdue = false;
         for (at, limit, shard_page, answered) in answers {
+            page.pay(Cost::of_page(&shard_page));
             if !known.lease.is_live(answered) {
                 overdue = true;
                 continue;
             }
-            page.pay(&shard_page);
             lanes[at].take(shard_page, query, known)?;
             lanes[at].asked = Some(limit);
         }
@@ -149,15 +150,13 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
             partition: query.partition.at(shard, self.directory().settings().schema.separator),
             range: query.range.clone(),
             ascending: query.ascending,
-            after: match next {
-                Position::After(key) => Some(key.clone()),
-                Position::Start | Position::End => None,
-            },
+            after: next.key().cloned(),
             limit,
+            fields: query.fields.clone(),
             consistency: query.consistency,
         };
-        let mut attempts = Attempts::new(self.clock(), self.directory().entropy(), deadline)
-            .at_most(MAX_ATTEMPTS);
+        let mut attempts =
+            Attempts::new(self.clock(), self.directory().entropy(), deadline).at_most(MAX_ATTEMPTS);
         loop {
             let failed = match within(self.clock(), deadline, self.items().query(&request)).await {
                 Some(Ok(page)) => return Ok(page),

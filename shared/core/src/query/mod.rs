@@ -17,7 +17,7 @@ use dynashard_keys::{PartitionKey, ShardCount, SortKey, SortKeyType};
 use crate::directory::Known;
 use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore, SortRange};
 use crate::retry::Attempts;
-use crate::{Code, Deadline, Error, Reader, Reshard};
+use crate::{Code, Deadline, Error, Fields, Reader, Reshard};
 use cursor::Cursor;
 pub use page::{PageBudget, QueryPage};
 pub use strategy::Strategy;
@@ -45,6 +45,8 @@ pub struct Query {
     pub limit: u32,
     /// How the shards are read.
     pub strategy: Strategy,
+    /// What to return of each item; everything where nothing is named.
+    pub fields: Option<Fields>,
     /// How current.
     pub consistency: Consistency,
     /// The cursor of the page before.
@@ -60,6 +62,7 @@ impl Query {
             ascending: true,
             limit: DEFAULT_LIMIT,
             strategy: Strategy::Ordered,
+            fields: None,
             consistency: Consistency::Eventual,
             cursor: None,
         }

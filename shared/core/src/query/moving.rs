@@ -6,11 +6,12 @@ use super::cursor::{Cursor, Position};
 use super::ordered::lane_limit;
 use super::page::{Page, PageBudget, QueryPage};
 use super::{Abandon, MAX_LIMIT, Query};
+use crate::cost::Cost;
 use crate::directory::Known;
 use crate::fan_out::fan_out;
 use crate::metadata::Reshard;
 use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore, ShardPage};
-use crate::read::is_marker_of;
+use crate::read::{Lookup, is_marker_of};
 use crate::{Deadline, Error, Reader, StoredItem};
 
 /// What one window of the sort keys holds: everything behind the watermark of the last one, up to
@@ -109,7 +110,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         let destinations = self.wave(query, reshard.destinations(), start, limit, deadline).await?;
         let waves = || sources.iter().chain(&destinations);
         for (_, page) in waves() {
-            answer.pay(page);
+            answer.pay(Cost::of_page(page));
             let generation = known.metadata.generation;
             if page.items.iter().any(|(_, item)| item.generation > generation) {
                 return Err(Abandon::Redo);
@@ -148,12 +149,14 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         // the item was deleted at its new home.
         moved.retain(|sort, _| !items.contains_key(sort));
         let lookups = moved.into_iter().map(|(sort, (shard, key))| async move {
-            let new = self.at(&key, reshard.new_home(&key));
-            let found = self.get_both(new, self.at(&key, shard), deadline).await?;
-            Ok::<_, Error>((sort, found))
+            let consistency = query.consistency;
+            let lookup = Lookup { key: &key, fields: query.fields.as_ref(), consistency, deadline };
+            let (found, cost) = self.get_both(lookup, reshard.new_home(&key), shard).await?;
+            Ok::<_, Error>((sort, found, cost))
         });
         let lookups = lookups.collect::<Vec<_>>();
-        for (sort, found) in fan_out(lookups).await?.all()? {
+        for (sort, found, cost) in fan_out(lookups).await?.all()? {
+            answer.pay(cost);
             if found.iter().any(|item| item.generation > known.metadata.generation) {
                 return Err(Abandon::Redo);
             }

@@ -85,7 +85,8 @@ impl Merge {
     ///
     /// At first each lane is asked for its share of the page. One that runs dry is asked for the part
     /// of the rest that it was of the page so far: much if the others have ended or lie elsewhere,
-    /// little if it ran dry by chance.
+    /// little if it ran dry by chance. But it is asked for no more than twice as many as before, so
+    /// that where a run of neighbours ends, little was read in vain.
     fn plan(&self, page: &Page<'_>) -> Vec<Ask> {
         let room = page.room();
         let dry = (0..self.lanes.len()).filter(|at| self.lanes[*at].is_dry());
@@ -93,7 +94,9 @@ impl Merge {
             let wanted = match self.brought[at] {
                 0 => lane_limit(room, self.lanes.len()),
                 brought => {
-                    with_spread(integral(room) * integral(brought) / integral(page.len()), room)
+                    let share = integral(room) * integral(brought) / integral(page.len());
+                    let asked = usize::try_from(self.lanes[at].asked.unwrap_or(0)).unwrap_or(room);
+                    with_spread(share, room).min(2 * asked.max(1))
                 }
             };
             Ask { lane: at, limit: self.lanes[at].limit(wanted) }
@@ -107,9 +110,8 @@ impl Merge {
     /// A dry lane was read up to its position, so whatever lies before that of every dry lane is
     /// next. What has no position yet holds everything up.
     fn merge(&mut self, page: &mut Page<'_>) -> bool {
-        let mut heads = (0..self.lanes.len())
-            .filter_map(|lane| self.head(lane))
-            .collect::<BinaryHeap<_>>();
+        let mut heads =
+            (0..self.lanes.len()).filter_map(|lane| self.head(lane)).collect::<BinaryHeap<_>>();
         let mut frontier = Frontier::All;
         for lane in &self.lanes {
             frontier.include(lane, self.ascending);
@@ -223,8 +225,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
             }
             let asks = merge.plan(&page);
             let lanes = &mut merge.lanes;
-            let read =
-                self.read_lanes(lanes, &asks, query, &mut known, &mut page, deadline).await;
+            let read = self.read_lanes(lanes, &asks, query, &mut known, &mut page, deadline).await;
             missing = match read {
                 Ok(missing) => missing,
                 Err(Abandon::Failed(error)) if error.is_passing() => Some(error),

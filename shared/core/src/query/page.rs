@@ -4,7 +4,6 @@ use dynashard_keys::{ShardCount, SortKey};
 
 use super::Query;
 use super::cursor::Cursor;
-use crate::ports::ShardPage;
 use crate::StoredItem;
 use crate::cost::Cost;
 
@@ -98,9 +97,9 @@ impl<'a> Page<'a> {
         self.items.push((key, item));
     }
 
-    /// Counts what a page of a shard cost.
-    pub(super) fn pay(&mut self, read: &ShardPage) {
-        self.cost += Cost { items_read: read.items_read, consumed_rcu: read.consumed_rcu };
+    /// Counts what was read for it.
+    pub(super) fn pay(&mut self, cost: Cost) {
+        self.cost += cost;
     }
 
     pub(super) fn finish(

@@ -38,8 +38,7 @@ pub enum Strategy {
 
 impl Strategy {
     /// Every strategy.
-    pub const ALL: [Self; 4] =
-        [Self::Ordered, Self::Parallel, Self::RoundRobin, Self::Sequential];
+    pub const ALL: [Self; 4] = [Self::Ordered, Self::Parallel, Self::RoundRobin, Self::Sequential];
 
     /// The name in requests.
     pub const fn as_str(self) -> &'static str {

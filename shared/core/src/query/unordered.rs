@@ -141,8 +141,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
             let before = asks.iter().map(|ask| stand.lanes[ask.lane].next.clone());
             let before = before.collect::<Vec<_>>();
             let lanes = &mut stand.lanes;
-            let read =
-                self.read_lanes(lanes, &asks, query, &mut known, &mut page, deadline).await;
+            let read = self.read_lanes(lanes, &asks, query, &mut known, &mut page, deadline).await;
             let missing = match read {
                 Ok(missing) => missing,
                 Err(Abandon::Failed(error)) if error.is_passing() => Some(error),

@@ -65,7 +65,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         job: &Job,
         deadline: Deadline,
     ) -> Result<Carried, Error> {
-        let shards = job.next_sources(job.marked.shards(), SOURCES_AT_ONCE);
+        let shards = job.next_sources(job.marked_shards(), SOURCES_AT_ONCE);
         let limit = self.page_limit(shards.len(), 1.0);
         let rounds = shards.into_iter().map(|(shard, after)| async move {
             let page = self.page(seen, shard, after, limit, deadline).await?;
@@ -132,6 +132,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             ascending: true,
             after,
             limit,
+            fields: None,
             consistency: Consistency::Strong,
         };
         let mut attempts = self.attempts(deadline);
@@ -218,9 +219,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         deadline: Deadline,
     ) -> Result<Option<StoredItem>, Stopped> {
         loop {
-            let read = self.items.get(&homes.old, Consistency::Strong);
+            let read = self.items.get(&homes.old, None, Consistency::Strong);
             match within(self.directory.clock(), deadline, read).await {
-                Some(Ok(item)) => return Ok(item),
+                Some(Ok(read)) => return Ok(read.value),
                 Some(Err(error)) => self.pause(attempts, error).await?,
                 None => return Err(Stopped::OutOfTime),
             }

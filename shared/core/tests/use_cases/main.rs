@@ -3,6 +3,7 @@
 mod batch;
 mod cursors;
 mod directory;
+mod fuzz;
 mod growth;
 mod heat;
 mod model;

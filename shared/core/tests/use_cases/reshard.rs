@@ -51,7 +51,9 @@ fn put(world: &World, sk: &str, text: &str) -> Result<ShardId, Error> {
 }
 
 fn get(world: &World, sk: &str) -> Result<StoredItem, Error> {
-    block_on(world.reader().get(&key(sk), Consistency::Strong, world.deadline()))
+    let reader = world.reader();
+    let got = block_on(reader.get(&key(sk), None, Consistency::Strong, world.deadline()));
+    got.map(|got| got.item)
 }
 
 fn scale(world: &World, shards: u32) -> Result<CollectionMetadata, Error> {
@@ -60,7 +62,8 @@ fn scale(world: &World, shards: u32) -> Result<CollectionMetadata, Error> {
 
 fn advance(world: &World, time: Duration) -> Result<Advance, Error> {
     let rebalancer = world.rebalancer();
-    block_on(rebalancer.advance(&partition(), world.deadline_in(time)))
+    let slice = block_on(rebalancer.advance(&partition(), world.deadline_in(time)));
+    slice.map(|slice| slice.advance)
 }
 
 fn metadata(world: &World) -> CollectionMetadata {
@@ -327,7 +330,7 @@ fn trouble_with_any_request_of_the_rebalancer_delays_it_and_no_more() {
         Operation::Write,
         Operation::MetadataUpdate,
         Operation::JobSave,
-        Operation::JobRemove,
+        Operation::Finish,
         Operation::MetadataGet,
         Operation::JobGet,
     ] {
@@ -378,6 +381,23 @@ fn two_rebalancers_do_each_others_work_and_no_harm() {
 }
 
 #[test]
+fn a_slice_says_how_many_items_it_has_moved() {
+    let world = world(Placement::Xxh64, 1);
+    for name in names() {
+        put(&world, &name, &name).expect("a put");
+    }
+    scale(&world, 2).expect("it begins");
+    let leaving = names().filter(|name| home(name, 2) != home(name, 1)).count();
+    let slice = block_on(world.rebalancer().advance(&partition(), world.deadline_in(LONG)));
+    let reshard = slice.expect("to its end").reshard.expect("items were moved");
+    assert_eq!(usize::try_from(reshard.items_moved), Ok(leaving));
+    assert!(Duration::from_secs(reshard.age_secs) >= settle_time(LEASE) * 3, "forward, H, V");
+    assert_eq!(reshard.progress.source_shards_done, 1);
+    let again = block_on(world.rebalancer().advance(&partition(), world.deadline_in(LONG)));
+    assert_eq!(again.map(|slice| slice.reshard), Ok(None));
+}
+
+#[test]
 fn a_running_reshard_can_be_turned_round_and_nothing_else() {
     let world = world(Placement::Xxh64, 2);
     for name in names() {
@@ -416,7 +436,7 @@ fn a_reshard_waits_until_leases_on_the_last_one_have_ended() {
     assert_eq!(code(scale(&world, 4)), Code::ReshardTooSoon);
     world.clock.advance(settle_time(LEASE) + Duration::from_secs(1));
     // The markers may still be there: the next job removes them with its own.
-    assert!(metadata(&world).has_markers);
+    assert!(metadata(&world).cleanup_pending);
     let mut tries = 0;
     while scale(&world, 4).is_err() {
         tries += 1;

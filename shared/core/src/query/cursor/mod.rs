@@ -10,7 +10,7 @@
 //! | 1 | kind: 0 a watermark, 1 positions |
 //! | ... | the watermark; or generation, turn, and a position for each shard |
 //!
-//! How positions are written is told in [`positions`]. The partition key itself is not in it, so a
+//! How positions are written is told in `positions.rs`. The partition key itself is not in it, so a
 //! forged cursor cannot read another collection.
 
 mod positions;
@@ -64,6 +64,16 @@ pub enum Position {
     End,
 }
 
+impl Position {
+    /// The sort key that the shard goes on behind.
+    pub fn key(&self) -> Option<&SortKey> {
+        match self {
+            Self::After(key) => Some(key),
+            Self::Start | Self::End => None,
+        }
+    }
+}
+
 impl Cursor {
     /// The cursor's text, bound to `query`.
     pub fn encode(&self, query: &Query) -> String {
@@ -105,10 +115,7 @@ impl Cursor {
             Self::Positions { turn, positions, .. } => {
                 query.strategy.has_positions()
                     && *turn < positions.len()
-                    && positions.iter().all(|position| match position {
-                        Position::After(key) => reachable(key),
-                        Position::Start | Position::End => true,
-                    })
+                    && positions.iter().filter_map(Position::key).all(reachable)
             }
         };
         if fits { Ok(cursor) } else { Err(damaged()) }
