@@ -16,6 +16,7 @@
 #![recursion_limit = "256"]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
+use std::collections::HashMap;
 use std::error::Error;
 use std::fmt;
 use std::io::Read;
@@ -27,15 +28,17 @@ use std::time::{Duration, Instant};
 
 use dynashard_aws::{DynamoItemStore, DynamoMetadataStore, OsEntropy, ServerClock, SystemClock};
 use dynashard_core::ports::{
-    BatchPage, Consistency, ItemStore, MetadataStore, ShardPage, ShardQuery, SortRange, StoreError,
-    Transfer, Transferred, Write,
+    BatchPage, Consistency, ItemStore, MetadataStore, Metered, ShardPage, ShardQuery, SortRange,
+    StoreError, Transfer, Transferred, Write,
 };
 use dynashard_core::query::{PageBudget, Query, QueryPage, Strategy};
 use dynashard_core::{
-    AttributeValue, Attributes, CollectionMetadata, Deadline, Directory, Generation, NewItem,
-    Precondition, Reader, Settings, StoredItem, Version, Writer,
+    AttributeValue, Attributes, CollectionMetadata, Deadline, Directory, Fields, Generation,
+    NewItem, Precondition, Reader, Settings, StoredItem, Version, Writer,
 };
-use dynashard_keys::{ItemKey, PartitionKey, PhysicalKey, Placement, ShardCount, SortKey};
+use dynashard_keys::{
+    ItemKey, PartitionKey, PhysicalKey, PhysicalPartitionKey, Placement, ShardCount, SortKey,
+};
 use dynashard_local::{Functions, Stack, StackOptions, Template, TemplateSource, build_functions};
 use dynashard_testing::{ManualClock, MemoryStore, SeededEntropy, block_on};
 use flate2::read::GzDecoder;
@@ -155,7 +158,8 @@ impl Tables {
         let server = ServerClock::default();
         let clock = SystemClock::new(server.clone());
         let client = dynashard_aws::connect_local(&stack.endpoints().dynamodb, server).await;
-        let metadata = DynamoMetadataStore::new(client.clone(), "MetadataTable".into(), "pk".into());
+        let metadata =
+            DynamoMetadataStore::new(client.clone(), "MetadataTable".into(), "pk".into());
         let schema = settings.schema.clone();
         let items = DynamoItemStore::new(client, clock.clone(), "MainTable".into(), schema);
         Self { items, metadata, clock, settings }
@@ -245,6 +249,7 @@ async fn pages(
             ascending: true,
             after: None,
             limit: PAGE,
+            fields: None,
             consistency: Consistency::Eventual,
         };
         let page = slow.query(&query).await;
@@ -343,6 +348,7 @@ async fn high_watermark_page(
         ascending: true,
         after: None,
         limit: PAGE,
+        fields: None,
         consistency: Consistency::Eventual,
     });
     let requests = queries.map(|query| async move { slow.query(&query).await });
@@ -379,6 +385,7 @@ fn merging() -> Result<Merged, Failure> {
         count,
         1_000,
     ));
+    let mut shards = InOrder::default();
     for n in 0..MANY_ITEMS {
         // As long as a flight's.
         let sort = SortKey::string(format!("2013-01-01T{n:09}Z#UA1545"))?;
@@ -391,11 +398,11 @@ fn merging() -> Result<Merged, Failure> {
             generation: Generation::new(1),
             forwarded: false,
         };
-        memory.place(&key.at(home, settings.schema.separator), item);
+        let PhysicalKey { partition, sort } = key.at(home, settings.schema.separator);
+        shards.0.entry(partition).or_default().push((sort, item));
     }
-    let timed = Timed { store: memory.clone(), nanos: Arc::default() };
-    let directory =
-        Directory::new(memory, clock.clone(), SeededEntropy::new(1), settings.clone());
+    let timed = Timed { store: Arc::new(shards), nanos: Arc::default() };
+    let directory = Directory::new(memory, clock.clone(), SeededEntropy::new(1), settings.clone());
     let reader = Reader::new(timed.clone(), directory);
 
     let mut by_page = Vec::new();
@@ -432,6 +439,7 @@ fn merging() -> Result<Merged, Failure> {
             ascending: true,
             after: None,
             limit: 1_000,
+            fields: None,
             consistency: Consistency::Eventual,
         };
         loop {
@@ -494,14 +502,18 @@ fn ratio(read: u64, returned: usize) -> f64 {
 /// A store each request of which takes [`LATENCY`] longer.
 struct Slow<S>(S);
 
+/// Shards in memory, each in ascending order.
+#[derive(Default)]
+struct InOrder(HashMap<PhysicalPartitionKey, Vec<(SortKey, StoredItem)>>);
+
 /// A store that adds up the time that its queries take.
 #[derive(Clone)]
-struct Timed<S> {
-    store: S,
+struct Timed {
+    store: Arc<InOrder>,
     nanos: Arc<AtomicU64>,
 }
 
-impl<S> Timed<S> {
+impl Timed {
     fn time(&self) -> Duration {
         Duration::from_nanos(self.nanos.load(Ordering::Relaxed))
     }
@@ -513,8 +525,9 @@ macro_rules! only_queries {
         async fn get(
             &self,
             _: &PhysicalKey,
+            _: Option<&Fields>,
             _: Consistency,
-        ) -> Result<Option<StoredItem>, StoreError> {
+        ) -> Result<Metered<Option<StoredItem>>, StoreError> {
             Err(not_wanted())
         }
 
@@ -525,7 +538,8 @@ macro_rules! only_queries {
         async fn get_both(
             &self,
             _: [&PhysicalKey; 2],
-        ) -> Result<[Option<StoredItem>; 2], StoreError> {
+            _: Option<&Fields>,
+        ) -> Result<Metered<[Option<StoredItem>; 2]>, StoreError> {
             Err(not_wanted())
         }
 
@@ -536,6 +550,7 @@ macro_rules! only_queries {
         async fn batch_get(
             &self,
             _: &[PhysicalKey],
+            _: Option<&Fields>,
             _: Consistency,
         ) -> Result<BatchPage, StoreError> {
             Err(not_wanted())
@@ -556,7 +571,29 @@ impl<S: ItemStore> ItemStore for Slow<S> {
     }
 }
 
-impl<S: ItemStore> ItemStore for Timed<S> {
+impl ItemStore for InOrder {
+    only_queries!();
+
+    /// An ascending query of everything, as the third part sends them.
+    async fn query(&self, query: &ShardQuery) -> Result<ShardPage, StoreError> {
+        let shard = self.0.get(&query.partition).map_or(&[][..], Vec::as_slice);
+        let begin = query
+            .after
+            .as_ref()
+            .map_or(0, |after| shard.partition_point(|(sort, _)| sort <= after));
+        let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
+        let end = shard.len().min(begin.saturating_add(limit));
+        let items = shard[begin..end].to_vec();
+        Ok(ShardPage {
+            next: items.last().filter(|_| end < shard.len()).map(|(sort, _)| sort.clone()),
+            items_read: u64::try_from(items.len()).unwrap_or(u64::MAX),
+            items,
+            consumed_rcu: 0.0,
+        })
+    }
+}
+
+impl ItemStore for Timed {
     only_queries!();
 
     async fn query(&self, query: &ShardQuery) -> Result<ShardPage, StoreError> {
