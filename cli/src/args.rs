@@ -2,6 +2,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
+use dynashard_keys::Placement;
 use dynashard_local::Limits;
 
 /// Spreads a hot DynamoDB partition key over shards, and reads it back in order.
@@ -133,6 +134,9 @@ pub(crate) struct DemoArgs {
     /// What begins a growth: the writer that is throttled, or the alarm alone.
     #[arg(long, value_enum, default_value_t = Scaling::Writers)]
     pub(crate) scaling: Scaling,
+    /// How items find their shards: xxh64, jump or random. By default what the template says, xxh64.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) placement: Option<Placement>,
     /// For how many seconds the collections are measured once their shard counts have settled.
     #[arg(long, value_name = "SECS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     pub(crate) steady_secs: u64,

@@ -3,7 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use dynashard_core::Phase;
+use dynashard_local::OperationCount;
+
 use super::offer::Counts;
+
+/// The operation that moves an item.
+pub(super) const MOVE: &str = "TransactWriteItems";
 
 /// Everything that was seen of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +32,8 @@ pub(super) struct Sample {
     /// Writes that DynamoDB throttled, by reason. One that is tried again and again counts each
     /// time.
     pub(super) throttles: BTreeMap<String, u64>,
+    /// What the main table carried out, by operation.
+    pub(super) operations: BTreeMap<String, OperationCount>,
     /// The alarms of the stack by name, and the state of each.
     pub(super) alarms: BTreeMap<String, String>,
 }
@@ -37,12 +45,27 @@ pub(super) struct KeySample {
     pub(super) collection: Collection,
 }
 
-/// A collection as `GET /collection` told it; no shards before its first write.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// A collection as its metadata and the job of its reshard tell it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Collection {
+    /// The count in force; none before the first write.
     pub(super) shards: u32,
-    /// Whether no change of the count is running.
-    pub(super) stable: bool,
+    pub(super) phase: Phase,
+    /// The items that were moved so far, by all reshards.
+    pub(super) moved: u64,
+}
+
+impl Collection {
+    /// Before the first write.
+    pub(super) const ABSENT: Self = Self { shards: 0, phase: Phase::Stable, moved: 0 };
+
+    /// The counts that a running change leads from and to.
+    pub(super) const fn change(&self) -> Option<(u32, u32)> {
+        match self.phase {
+            Phase::Stable => None,
+            Phase::Forward { from, to } | Phase::Move { from, to } => Some((from.get(), to.get())),
+        }
+    }
 }
 
 /// When the growth counts as over.
@@ -62,12 +85,29 @@ pub(super) struct Step {
     pub(super) shards: u32,
 }
 
+/// A change of a shard count, with the moments at which it was first seen so far.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Reshard {
+    pub(super) from: u32,
+    pub(super) to: u32,
+    /// It was decided on: both counts are published.
+    pub(super) begun: Duration,
+    /// Writers use the new shards.
+    pub(super) in_force: Option<Duration>,
+    /// Nothing is left at old homes.
+    pub(super) closed: Option<Duration>,
+    /// The items that it has moved.
+    pub(super) moved: u64,
+}
+
 /// Means over a stretch of the run, a second.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Rates {
     pub(super) offered: f64,
     pub(super) absorbed: f64,
     pub(super) throttled: f64,
+    /// Transactions on the main table: each of them moves an item, or tries to.
+    pub(super) moves: f64,
 }
 
 impl Sample {
@@ -89,7 +129,8 @@ impl Sample {
 }
 
 impl History {
-    /// The means between two samples, of one key or of all. Throttles are not told apart by key.
+    /// The means between two samples, of one key or of all. Throttles and moves are not told apart by
+    /// key.
     pub(super) fn rates(&self, from: usize, to: usize, key: Option<usize>) -> Rates {
         let (Some(a), Some(b)) = (self.samples.get(from), self.samples.get(to)) else {
             return Rates::default();
@@ -104,6 +145,7 @@ impl History {
             offered: per_sec(a_counts.0, b_counts.0),
             absorbed: per_sec(a_counts.1, b_counts.1),
             throttled: per_sec(a.throttled(), b.throttled()),
+            moves: float(self.carried_out(from, to, MOVE).requests) / secs,
         }
     }
 
@@ -139,7 +181,7 @@ impl History {
             |sample: &Sample| sample.keys.iter().map(|key| key.collection).collect::<Vec<_>>();
         samples.iter().all(|sample| {
             shards(sample) == shards(&samples[0])
-                && sample.keys.iter().all(|key| key.collection.stable)
+                && sample.keys.iter().all(|key| key.collection.phase == Phase::Stable)
         })
     }
 
@@ -171,6 +213,51 @@ impl History {
     /// When the last shard count came into force.
     pub(super) fn last_step(&self) -> Option<Duration> {
         (0..self.keys.len()).filter_map(|key| Some(self.steps(key).last()?.at)).max()
+    }
+
+    /// The changes of a key's count, in order.
+    pub(super) fn reshards(&self, key: usize) -> Vec<Reshard> {
+        let mut reshards = Vec::<Reshard>::new();
+        let mut moved_before = 0;
+        for sample in &self.samples {
+            let (at, collection) = (sample.at, sample.keys[key].collection);
+            if let Some((from, to)) = collection.change()
+                && reshards.last().is_none_or(|last| last.closed.is_some())
+            {
+                let (in_force, closed) = (None, None);
+                reshards.push(Reshard { from, to, begun: at, in_force, closed, moved: 0 });
+                moved_before = collection.moved;
+            }
+            let Some(last) = reshards.last_mut().filter(|last| last.closed.is_none()) else {
+                continue;
+            };
+            last.moved = collection.moved - moved_before;
+            if collection.shards == last.to {
+                last.in_force.get_or_insert(at);
+            }
+            if collection.phase == Phase::Stable {
+                last.closed = Some(at);
+            }
+        }
+        reshards
+    }
+
+    /// What the main table carried out of one operation between two samples.
+    pub(super) fn carried_out(&self, from: usize, to: usize, operation: &str) -> OperationCount {
+        let count = |sample: usize| {
+            let counts = self.samples.get(sample).map(|sample| &sample.operations);
+            counts.and_then(|counts| counts.get(operation)).copied().unwrap_or_default()
+        };
+        less(count(to), count(from))
+    }
+}
+
+/// What was counted of an operation after an earlier count.
+pub(super) fn less(count: OperationCount, earlier: OperationCount) -> OperationCount {
+    OperationCount {
+        requests: count.requests.saturating_sub(earlier.requests),
+        consumed_rcu: count.consumed_rcu - earlier.consumed_rcu,
+        consumed_wcu: count.consumed_wcu - earlier.consumed_wcu,
     }
 }
 

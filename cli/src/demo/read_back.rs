@@ -2,29 +2,34 @@
 
 use std::collections::BTreeMap;
 
-use dynashard_aws::DynamoItemStore;
+use dynashard_aws::{DynamoItemStore, DynamoMetadataStore};
 use dynashard_core::TableSchema;
-use dynashard_core::ports::{Consistency, ItemStore, ShardQuery, SortRange};
+use dynashard_core::ports::{Consistency, ItemStore, MetadataStore, ShardQuery, SortRange};
 use dynashard_core::query::MAX_LIMIT;
-use dynashard_keys::{PartitionKey, Placement, ShardCount};
+use dynashard_keys::PartitionKey;
 use http::Method;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::flights::{Airport, Flight};
 use super::view::View;
 use super::{DemoError, JSON};
-use crate::http::{Client, url};
+use crate::http::Client;
 
 /// Differences that are shown of each collection.
 const SHOWN_DIFFERENCES: usize = 5;
 
 /// What reading everything back brought.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(super) struct ReadBack {
+    /// Whether items of a collection were being moved when it began.
+    pub(super) while_moving: bool,
+    /// How long it took.
+    pub(super) secs: f64,
     /// Pages that were read.
     pub(super) pages: u64,
-    /// Items that DynamoDB read for them.
-    pub(super) read_by_dynamodb: u64,
+    /// Items that DynamoDB read for them, as the API reports them.
+    pub(super) items_read: u64,
     /// What is not as it was offered, the first few of each collection.
     pub(super) differences: Vec<String>,
 }
@@ -46,7 +51,7 @@ impl ReadBack {
                 client.json(Method::POST, &format!("{api}/query"), JSON, Some(&query)).await?;
             let items = page["items"].as_array().ok_or(DemoError::BadAnswer("items"))?;
             self.pages += 1;
-            self.read_by_dynamodb +=
+            self.items_read +=
                 page["items_read"].as_u64().ok_or(DemoError::BadAnswer("items_read"))?;
             for item in items {
                 comparison.came_back(item);
@@ -101,27 +106,18 @@ impl<I: Iterator<Item = Flight>> Comparison<I> {
     }
 }
 
-/// Counts what lies in each shard, by asking DynamoDB itself and not the API.
+/// Counts the live items of each shard, by asking DynamoDB itself and not the API. The markers that
+/// moved items leave are none.
 pub(super) async fn count_shards(
-    store: &DynamoItemStore,
+    items: &DynamoItemStore,
+    metadata: &DynamoMetadataStore,
     schema: &TableSchema,
-    client: &Client,
-    api: &str,
-    pk: &str,
+    partition: &PartitionKey,
 ) -> Result<BTreeMap<u32, u64>, DemoError> {
-    let collection =
-        client.json(Method::GET, &url(api, "/collection", &[("pk", pk)]), &[], None).await?;
-    let count = collection["number_of_shards"]
-        .as_u64()
-        .and_then(|count| ShardCount::new(u32::try_from(count).ok()?).ok())
-        .ok_or(DemoError::BadAnswer("number_of_shards"))?;
-    let placement = collection["placement"]
-        .as_str()
-        .and_then(|name| name.parse::<Placement>().ok())
-        .ok_or(DemoError::BadAnswer("placement"))?;
-    let partition = PartitionKey::new(pk).map_err(|_| DemoError::BadAnswer("partition key"))?;
-    let mut items = BTreeMap::new();
-    for shard in placement.shards(count) {
+    let collection = metadata.get(partition).await.map_err(DemoError::Store)?.value;
+    let collection = collection.ok_or(DemoError::NoMetadata)?;
+    let mut counts = BTreeMap::new();
+    for shard in collection.placement.shards(collection.layout().readable) {
         let mut query = ShardQuery {
             partition: partition.at(shard, schema.separator),
             range: SortRange::All,
@@ -130,18 +126,19 @@ pub(super) async fn count_shards(
             limit: MAX_LIMIT,
             consistency: Consistency::Strong,
         };
-        let mut total = 0;
+        let mut live = 0;
         loop {
-            let page = store.query(&query).await.map_err(DemoError::Store)?;
-            total += u64::try_from(page.items.len()).unwrap_or(0);
+            let page = items.query(&query).await.map_err(DemoError::Store)?;
+            let found = page.items.iter().filter(|(_, item)| item.is_live()).count();
+            live += u64::try_from(found).unwrap_or(0);
             query.after = page.next;
             if query.after.is_none() {
                 break;
             }
         }
-        items.insert(shard.get(), total);
+        counts.insert(shard.get(), live);
     }
-    Ok(items)
+    Ok(counts)
 }
 
 #[cfg(test)]
