@@ -192,11 +192,19 @@ impl MetadataStore for Endpoint {
         self.call(name, Kind::Write(None), save).await
     }
 
-    async fn remove_job(&self, seen: &Job) -> Result<(), StoreError> {
-        let name = || format!("remove job {}", seen.partition);
-        let seen = seen.clone();
-        let remove = at_once(move |tables, _, _| tables.remove_job(&seen));
-        self.call(name, Kind::Write(None), remove).await.map(|answer| answer.value)
+    async fn finish(
+        &self,
+        seen: &CollectionMetadata,
+        next: &CollectionMetadata,
+        seen_job: &Job,
+    ) -> Result<Dated<()>, StoreError> {
+        let name = || format!("finish {next:?}");
+        let (seen, next, seen_job) = (seen.clone(), next.clone(), seen_job.clone());
+        let finish = at_once(move |tables, kernel, now| {
+            let indexed_at = now + index_lag(kernel);
+            tables.finish(&seen, &next, &seen_job, indexed_at, now)
+        });
+        self.call(name, Kind::Write(None), finish).await
     }
 
     async fn resharding(&self, after: Option<&PartitionKey>) -> Result<ReshardingPage, StoreError> {

@@ -280,10 +280,18 @@ impl Tables {
         Ok(())
     }
 
-    pub(crate) fn remove_job(&mut self, seen: &Job) -> Result<(), StoreError> {
-        if !self.job_is_as_seen(&seen.partition, Some(seen)) {
+    pub(crate) fn finish(
+        &mut self,
+        seen: &CollectionMetadata,
+        next: &CollectionMetadata,
+        seen_job: &Job,
+        indexed_at: Duration,
+        now: Duration,
+    ) -> Result<(), StoreError> {
+        if !self.job_is_as_seen(&seen.partition, Some(seen_job)) {
             return Err(StoreError::ConditionFailed { existing: None });
         }
+        self.update(seen, next, indexed_at, now)?;
         self.jobs.remove(&seen.partition);
         Ok(())
     }
@@ -306,13 +314,10 @@ impl Tables {
         ReshardingPage { partitions, next }
     }
 
-    /// Whether nothing is left for the rebalancer to do. The job of a rebalancer that was killed
-    /// between its last two steps stays until the next reshard takes its place: the index does not
-    /// name it any more.
+    /// Whether nothing is left for the rebalancer to do.
     pub(crate) fn is_settled(&self) -> bool {
-        let is_over = |job: &Job| job.closed_seen.is_some() && job.then.is_none();
         let at_rest = |metadata: &CollectionMetadata| !metadata.needs_rebalancing();
-        self.jobs.values().all(is_over) && self.metadata.values().all(at_rest)
+        self.jobs.is_empty() && self.metadata.values().all(at_rest)
     }
 
     fn refuse<T>(&mut self, what: &str) -> Result<T, StoreError> {

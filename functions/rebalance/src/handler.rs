@@ -80,7 +80,11 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<I, M
         match advanced {
             Ok(Advance::Finished(metadata)) => {
                 let shards = metadata.number_of_shards.get();
-                tracing::info!(partition_key = key, shards, "the shard count is in force");
+                tracing::info!(
+                    partition_key = key,
+                    shards,
+                    "the change of the shard count is over"
+                );
                 self.metrics.count(self.now(), [(Counter::ReshardsFinished, 1)]);
             }
             Ok(Advance::Waiting { until_secs }) => {
@@ -125,7 +129,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> EventHandler
 mod tests {
     use std::time::Duration;
 
-    use dynashard_core::{CollectionMetadata, Directory, Phase, Settings};
+    use dynashard_core::{CollectionMetadata, Directory, Scaler, Settings};
     use dynashard_keys::{Placement, ShardCount};
     use dynashard_testing::{ManualClock, MemoryStore, Output, SeededEntropy, block_on};
     use serde_json::json;
@@ -136,11 +140,17 @@ mod tests {
         PartitionKey::new(name).expect("pk")
     }
 
-    /// A collection that grows from one shard to two.
-    fn growing(name: &str) -> CollectionMetadata {
-        let (from, to) = (ShardCount::ONE, ShardCount::new(2).expect("count"));
-        let created = CollectionMetadata::first_write(partition(name), Placement::Random, 1_000);
-        CollectionMetadata { phase: Phase::Forward { from, to }, rev: 2, ..created }
+    /// Makes a collection of one shard that begins to grow to two.
+    fn begin_growth(memory: &MemoryStore, clock: &ManualClock, name: &str) {
+        let partition = partition(name);
+        let created = CollectionMetadata::first_write(partition.clone(), Placement::Random, 1_000);
+        memory.place_metadata(created);
+        let entropy = SeededEntropy::new(2);
+        let directory = Directory::new(memory.clone(), clock.clone(), entropy, Settings::default());
+        let scaler = Scaler::new(directory);
+        let deadline = Deadline::after(scaler.directory().now(), Duration::from_secs(10));
+        let two = ShardCount::new(2).expect("count");
+        block_on(scaler.request_count(&partition, two, deadline)).expect("it begins");
     }
 
     fn run(
@@ -183,8 +193,8 @@ mod tests {
     #[test]
     fn a_batch_advances_what_it_names_and_reports_what_it_cannot_read() {
         let (memory, clock) = world();
-        memory.place_metadata(growing("a"));
-        memory.place_metadata(growing("b"));
+        begin_growth(&memory, &clock, "a");
+        begin_growth(&memory, &clock, "b");
         let event = json!({ "Records": [
             record(&json!({ "pk": { "S": "a" } }), "1"),
             record(&json!({ "other": { "S": "a" } }), "2"),
@@ -216,7 +226,7 @@ mod tests {
             (&schedule, &[]),
         ] {
             if !counted.is_empty() {
-                memory.place_metadata(growing("a"));
+                begin_growth(&memory, &clock, "a");
             }
             let output = Output::default();
             run_printing(&memory, &clock, event, output.clone()).expect("an outcome");
@@ -230,7 +240,7 @@ mod tests {
     #[test]
     fn a_schedule_sweeps_all_collections() {
         let (memory, clock) = world();
-        memory.place_metadata(growing("a"));
+        begin_growth(&memory, &clock, "a");
         let schedule = json!({ "source": "aws.events", "detail-type": "Scheduled Event" });
         assert_eq!(run(&memory, &clock, &schedule), Ok(BatchOutcome::default()));
         assert_eq!(shards(&memory, "a"), 2);
@@ -239,7 +249,8 @@ mod tests {
     #[test]
     fn other_events_fail_and_change_nothing() {
         let (memory, clock) = world();
-        memory.place_metadata(growing("a"));
+        begin_growth(&memory, &clock, "a");
+        let before = memory.requests();
         for event in [
             json!({}),
             json!([]),
@@ -250,6 +261,6 @@ mod tests {
             assert!(run(&memory, &clock, &event).is_err(), "{event}");
         }
         assert_eq!(shards(&memory, "a"), 1);
-        assert_eq!(memory.requests().total(), 0);
+        assert_eq!(memory.requests(), before);
     }
 }

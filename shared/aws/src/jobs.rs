@@ -31,8 +31,6 @@ pub(crate) fn encode(job: &Job) -> HashMap<String, AttributeValue> {
         ("started".to_owned(), number(job.started_secs)),
         ("closing".to_owned(), AttributeValue::Bool(job.closing)),
         ("scan".to_owned(), number(u64::from(job.scan))),
-        ("marked_first".to_owned(), shard(job.marked.first)),
-        ("marked_last".to_owned(), shard(job.marked.last)),
         ("items_moved".to_owned(), number(job.items_moved)),
     ]);
     let times = [
@@ -44,6 +42,10 @@ pub(crate) fn encode(job: &Job) -> HashMap<String, AttributeValue> {
     let known = times.into_iter().filter_map(|(name, at)| Some((name.to_owned(), number(at?.0))));
     fields.extend(known);
     fields.extend(job.then.map(|then| ("then".to_owned(), count(then))));
+    if let Some(ShardRange { first, last }) = job.marked {
+        fields.insert("marked_first".to_owned(), shard(first));
+        fields.insert("marked_last".to_owned(), shard(last));
+    }
     if !job.done.is_empty() {
         let done = job.done.iter().map(ShardId::to_string).collect();
         fields.insert("done".to_owned(), AttributeValue::Ns(done));
@@ -114,9 +116,12 @@ pub(crate) fn decode(
         under_way,
         scanned: time("scanned")?,
         closed_seen: time("closed_seen")?,
-        marked: ShardRange {
-            first: ShardId::new(fields.small("marked_first")?),
-            last: ShardId::new(fields.small("marked_last")?),
+        marked: match fields.optional("marked_first")? {
+            None => None,
+            Some(_) => Some(ShardRange {
+                first: ShardId::new(fields.small("marked_first")?),
+                last: ShardId::new(fields.small("marked_last")?),
+            }),
         },
         items_moved: fields.required("items_moved")?,
         yielded: match item.get(SLICE) {

@@ -2,7 +2,7 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::BuildError;
-use aws_sdk_dynamodb::types::{AttributeValue, Put, TransactWriteItem, Update};
+use aws_sdk_dynamodb::types::{AttributeValue, Delete, Put, TransactWriteItem, Update};
 use dynashard_core::ports::{Dated, MetadataStore, ReshardingPage, StoreError};
 use dynashard_core::{CollectionMetadata, Generation, HistoryEntry, Job, Phase};
 use dynashard_keys::{PartitionKey, ShardCount};
@@ -118,20 +118,6 @@ impl MetadataStore for DynamoMetadataStore {
         seen_job: Option<&Job>,
         job: &Job,
     ) -> Result<Dated<()>, StoreError> {
-        let rejected = |e: BuildError| StoreError::Rejected(e.to_string());
-        let date = DateProbe::default();
-        let change = Change::to(next);
-        let update = Update::builder()
-            .table_name(&self.table)
-            .key(&self.partition_key_name, AttributeValue::S(next.partition.to_string()))
-            .update_expression(change.text)
-            .condition_expression(AS_SEEN)
-            .set_expression_attribute_names(Some(change.names))
-            .set_expression_attribute_values(Some(change.values))
-            .expression_attribute_values(":seen_rev", number(seen.rev))
-            .expression_attribute_values(":seen_last_updated", number(seen.last_updated_secs))
-            .build()
-            .map_err(rejected)?;
         let put = Put::builder()
             .table_name(&self.table)
             .set_item(Some(jobs::encode(job)))
@@ -145,17 +131,25 @@ impl MetadataStore for DynamoMetadataStore {
                 .set_expression_attribute_names(Some(job_lock_names()))
                 .set_expression_attribute_values(Some(job_lock_values(seen))),
         };
-        let put = put.build().map_err(rejected)?;
-        self.client
-            .transact_write_items()
-            .transact_items(TransactWriteItem::builder().update(update).build())
-            .transact_items(TransactWriteItem::builder().put(put).build())
-            .customize()
-            .interceptor(date.clone())
-            .send()
-            .await
-            .map_err(|e| not_as_seen(of_write(&e)))?;
-        Ok(Dated { value: (), server_secs: date.secs() })
+        let put = put.build().map_err(|e| rejected(&e))?;
+        self.update_with(seen, next, TransactWriteItem::builder().put(put).build()).await
+    }
+
+    async fn finish(
+        &self,
+        seen: &CollectionMetadata,
+        next: &CollectionMetadata,
+        seen_job: &Job,
+    ) -> Result<Dated<()>, StoreError> {
+        let delete = Delete::builder()
+            .table_name(&self.table)
+            .key(&self.partition_key_name, AttributeValue::S(job_key(&seen_job.partition)))
+            .condition_expression(JOB_AS_SEEN)
+            .set_expression_attribute_names(Some(job_lock_names()))
+            .set_expression_attribute_values(Some(job_lock_values(seen_job)))
+            .build()
+            .map_err(|e| rejected(&e))?;
+        self.update_with(seen, next, TransactWriteItem::builder().delete(delete).build()).await
     }
 
     async fn save_job(&self, seen: &Job, next: &Job) -> Result<Dated<()>, StoreError> {
@@ -176,20 +170,6 @@ impl MetadataStore for DynamoMetadataStore {
         Ok(Dated { value: (), server_secs: date.secs() })
     }
 
-    async fn remove_job(&self, seen: &Job) -> Result<(), StoreError> {
-        self.client
-            .delete_item()
-            .table_name(&self.table)
-            .key(&self.partition_key_name, AttributeValue::S(job_key(&seen.partition)))
-            .condition_expression(JOB_AS_SEEN)
-            .set_expression_attribute_names(Some(job_lock_names()))
-            .set_expression_attribute_values(Some(job_lock_values(seen)))
-            .send()
-            .await
-            .map_err(|e| not_as_seen(of_write(&e)))?;
-        Ok(())
-    }
-
     async fn resharding(&self, after: Option<&PartitionKey>) -> Result<ReshardingPage, StoreError> {
         let start = after.map(|partition| {
             HashMap::from([
@@ -206,10 +186,10 @@ impl MetadataStore for DynamoMetadataStore {
             .table_name(&self.table)
             .index_name(ACTIVE_INDEX)
             .key_condition_expression("#active = :active")
-            .filter_expression("#phase <> :stable OR attribute_exists(#markers)")
+            .filter_expression("#phase <> :stable OR attribute_exists(#cleanup)")
             .expression_attribute_names("#active", ACTIVE_INDEX_PARTITION)
             .expression_attribute_names("#phase", "phase")
-            .expression_attribute_names("#markers", HAS_MARKERS)
+            .expression_attribute_names("#cleanup", CLEANUP_PENDING)
             .expression_attribute_values(
                 ":active",
                 AttributeValue::S(ACTIVE_INDEX_PARTITION.to_owned()),
@@ -232,6 +212,40 @@ impl MetadataStore for DynamoMetadataStore {
             partitions: answer.items().iter().map(partition).collect::<Result<_, _>>()?,
             next: answer.last_evaluated_key().map(partition).transpose()?,
         })
+    }
+}
+
+impl DynamoMetadataStore {
+    /// The change of a metadata item together with one of its job.
+    async fn update_with(
+        &self,
+        seen: &CollectionMetadata,
+        next: &CollectionMetadata,
+        of_job: TransactWriteItem,
+    ) -> Result<Dated<()>, StoreError> {
+        let date = DateProbe::default();
+        let change = Change::to(next);
+        let update = Update::builder()
+            .table_name(&self.table)
+            .key(&self.partition_key_name, AttributeValue::S(next.partition.to_string()))
+            .update_expression(change.text)
+            .condition_expression(AS_SEEN)
+            .set_expression_attribute_names(Some(change.names))
+            .set_expression_attribute_values(Some(change.values))
+            .expression_attribute_values(":seen_rev", number(seen.rev))
+            .expression_attribute_values(":seen_last_updated", number(seen.last_updated_secs))
+            .build()
+            .map_err(|e| rejected(&e))?;
+        self.client
+            .transact_write_items()
+            .transact_items(TransactWriteItem::builder().update(update).build())
+            .transact_items(of_job)
+            .customize()
+            .interceptor(date.clone())
+            .send()
+            .await
+            .map_err(|e| not_as_seen(of_write(&e)))?;
+        Ok(Dated { value: (), server_secs: date.secs() })
     }
 }
 
@@ -291,6 +305,11 @@ fn job_lock_values(seen: &Job) -> HashMap<String, AttributeValue> {
         .into()
 }
 
+/// A request that cannot even be put together.
+fn rejected(error: &BuildError) -> StoreError {
+    StoreError::Rejected(error.to_string())
+}
+
 /// What a change that was not made says of the item it was to change.
 fn not_as_seen(refused: Refused) -> StoreError {
     match refused {
@@ -301,11 +320,11 @@ fn not_as_seen(refused: Refused) -> StoreError {
     }
 }
 
-/// Present, and true, where markers of the last reshard may be left. Must be kept stable.
-const HAS_MARKERS: &str = "has_markers";
+/// Present, and true, from the close of a change until its job is removed. Must be kept stable.
+const CLEANUP_PENDING: &str = "cleanup_pending";
 
 /// The attributes that a metadata item does not always have.
-const OPTIONAL: [&str; 4] = ["from", "to", HAS_MARKERS, ACTIVE_INDEX_PARTITION];
+const OPTIONAL: [&str; 4] = ["from", "to", CLEANUP_PENDING, ACTIVE_INDEX_PARTITION];
 
 /// The sparse index. Must be kept as the template has it.
 const ACTIVE_INDEX: &str = "active";
@@ -329,8 +348,8 @@ fn encode(metadata: &CollectionMetadata) -> HashMap<String, AttributeValue> {
         item.insert("from".to_owned(), count(from));
         item.insert("to".to_owned(), count(to));
     }
-    if metadata.has_markers {
-        item.insert(HAS_MARKERS.to_owned(), AttributeValue::Bool(true));
+    if metadata.cleanup_pending {
+        item.insert(CLEANUP_PENDING.to_owned(), AttributeValue::Bool(true));
     }
     if metadata.is_active() {
         item.insert(ACTIVE_INDEX_PARTITION.to_owned(), text(ACTIVE_INDEX_PARTITION));
@@ -362,10 +381,10 @@ fn decode(
         placement,
         rev: fields.number("rev")?,
         min_shards: fields.count("min_shards")?,
-        has_markers: match item.get(HAS_MARKERS) {
+        cleanup_pending: match item.get(CLEANUP_PENDING) {
             None => false,
-            Some(AttributeValue::Bool(has_markers)) => *has_markers,
-            Some(_) => return Err(fields.wrong(HAS_MARKERS, "is no boolean")),
+            Some(AttributeValue::Bool(cleanup_pending)) => *cleanup_pending,
+            Some(_) => return Err(fields.wrong(CLEANUP_PENDING, "is no boolean")),
         },
     };
     metadata.placement.check(number_of_shards).map_err(|e| fields.wrong("number_of_shards", e))?;

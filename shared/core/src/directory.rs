@@ -184,11 +184,11 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         }
     }
 
-    /// Publishes `forward` to `target`, with the job of a reshard that moves items. Whether the
-    /// collection may change at all was decided before.
+    /// Publishes `forward` to `target`, with the job of the change. Whether the collection may change
+    /// at all was decided before.
     ///
-    /// Beginning waits until the last reshard was seen closed T' ago, by DynamoDB's clock: its job
-    /// tells (protocol: "Phases").
+    /// Beginning waits until the last change was seen closed T' ago: by DynamoDB's clock, as its job
+    /// tells, or by that of the controller that has removed the job (protocol: "Phases").
     pub(crate) async fn begin(
         &self,
         seen: &CollectionMetadata,
@@ -197,9 +197,6 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
     ) -> Result<Result<Known, NotBegun>, Error> {
         let now_secs = self.clock.now().epoch_secs();
         let next = seen.with_forward(target, now_secs);
-        let Some(reshard) = next.reshard() else {
-            return Ok(self.update(seen, next, deadline).await.map_err(NotBegun::from));
-        };
         let (before, now) = self.job(&seen.partition, deadline).await?;
         if let Some(before) = before.as_ref().filter(|job| job.generation == seen.generation) {
             let settle = settle_time(self.settings.lease_term);
@@ -208,11 +205,8 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
                 return Ok(Err(NotBegun::No(NoGrowth::TooSoon { until_secs: until.0 })));
             }
         }
-        let marked = before.as_ref().filter(|_| seen.has_markers);
-        let rev = before.as_ref().map_or(1, |before| before.rev + 1);
-        let job = Job {
-            rev,
-            ..Job::new(seen.partition.clone(), next.generation, &reshard, marked, now_secs)
+        let Some(job) = Job::new(&next, before.as_ref(), now_secs) else {
+            return Ok(Err(NotBegun::Changed));
         };
         let sent = self.clock.now();
         let request = self.store.begin(seen, &next, before.as_ref(), &job);
@@ -258,17 +252,17 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         answer.map(|_| next)
     }
 
-    /// Removes a job, if it is as seen.
-    pub(crate) async fn remove_job(
+    /// Removes a job, and the note of it from the metadata, if both are as seen.
+    pub(crate) async fn finish(
         &self,
-        seen: &Job,
+        seen: &CollectionMetadata,
+        job: &Job,
         deadline: Deadline,
-    ) -> Result<(), StoreError> {
-        let answer = within(&self.clock, deadline, self.store.remove_job(seen)).await;
-        answer.unwrap_or_else(|| {
-            let why = "the removal of the job was not answered in time";
-            Err(StoreError::OutcomeUnknown(why.to_owned()))
-        })
+    ) -> Result<Known, StoreError> {
+        let next = seen.without_cleanup();
+        let sent = self.clock.now();
+        let answer = within(&self.clock, deadline, self.store.finish(seen, &next, job)).await;
+        self.published(seen, next, sent, answer)
     }
 
     /// Metadata as it is now, whatever is cached.

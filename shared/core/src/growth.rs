@@ -178,7 +178,7 @@ mod tests {
 
     fn grown(shards: u32) -> CollectionMetadata {
         let begun = collection(shards / 2).with_forward(count(shards), 990);
-        begun.with_growth_finished(1_000).expect("a growth runs")
+        begun.with_close(1_000).expect("a growth runs")
     }
 
     fn decide(metadata: &CollectionMetadata, now_secs: u64) -> Result<ShardCount, NoGrowth> {

@@ -46,7 +46,7 @@ pub use merge_patch::merge_patch;
 pub use metadata::{CollectionMetadata, HistoryEntry, Layout, MAX_HISTORY_ENTRIES, Phase, Reshard};
 pub use read::Reader;
 pub use rebalance::{Advance, Rebalancer};
-pub use reshard::{Job, NextStep, Pace, Progress, ServerTime, ShardRange, Waits, plan};
+pub use reshard::{Job, NextStep, Pace, Progress, ServerTime, ShardRange, Sight, Waits, plan};
 pub use responder::{CollectionHeat, HeatOutcome, HeatReport, HeatResponder, Rearm};
 pub use retry::Backoff;
 pub use scale::Scaler;

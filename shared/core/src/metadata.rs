@@ -30,8 +30,9 @@ pub struct CollectionMetadata {
     pub rev: u64,
     /// Automatic shrinking stops here: the count of a pre-sharded collection, otherwise one.
     pub min_shards: ShardCount,
-    /// Whether markers of the last reshard may be left, for the rebalancer to remove.
-    pub has_markers: bool,
+    /// Whether the job of the last change is still there: leases on what was before may be, too, and
+    /// markers that the rebalancer is to remove.
+    pub cleanup_pending: bool,
 }
 
 impl CollectionMetadata {
@@ -57,7 +58,7 @@ impl CollectionMetadata {
             placement,
             rev: 1,
             min_shards: count,
-            has_markers: false,
+            cleanup_pending: false,
         }
     }
 
@@ -111,17 +112,6 @@ impl CollectionMetadata {
         }
     }
 
-    /// The metadata with its running growth finished: the new count is in force. `None` where no
-    /// growth runs that needs no moving.
-    pub(crate) fn with_growth_finished(&self, now_secs: u64) -> Option<Self> {
-        match self.phase {
-            Phase::Forward { to, .. } if self.reshard().is_none() => {
-                Some(Self { phase: Phase::Stable, ..self.with_count_in_force(to, now_secs) })
-            }
-            _ => None,
-        }
-    }
-
     /// The metadata with `move` in place of `forward`: the new count is in force. `None` where no
     /// reshard is in `forward` that moves items.
     pub(crate) fn with_move(&self, now_secs: u64) -> Option<Self> {
@@ -134,20 +124,24 @@ impl CollectionMetadata {
         }
     }
 
-    /// The metadata with its reshard closed. `None` where none is in `move`.
+    /// The metadata with its change closed: a reshard in `move`, or a growth that moves nothing,
+    /// whose new count is in force from here on. `None` where there is neither.
     pub(crate) fn with_close(&self, now_secs: u64) -> Option<Self> {
-        matches!(self.phase, Phase::Move { .. }).then(|| Self {
-            phase: Phase::Stable,
-            last_updated_secs: now_secs,
-            rev: self.rev + 1,
-            has_markers: true,
-            ..self.clone()
-        })
+        let closed = match self.phase {
+            Phase::Move { .. } => {
+                Self { last_updated_secs: now_secs, rev: self.rev + 1, ..self.clone() }
+            }
+            Phase::Forward { to, .. } if self.reshard().is_none() => {
+                self.with_count_in_force(to, now_secs)
+            }
+            Phase::Forward { .. } | Phase::Stable => return None,
+        };
+        Some(Self { phase: Phase::Stable, cleanup_pending: true, ..closed })
     }
 
-    /// The metadata without the note that markers may be left.
-    pub(crate) fn without_markers(&self) -> Self {
-        Self { has_markers: false, rev: self.rev + 1, ..self.clone() }
+    /// The metadata when nothing is left of the last change.
+    pub(crate) fn without_cleanup(&self) -> Self {
+        Self { cleanup_pending: false, rev: self.rev + 1, ..self.clone() }
     }
 
     fn with_count_in_force(&self, count: ShardCount, now_secs: u64) -> Self {
@@ -164,15 +158,15 @@ impl CollectionMetadata {
         }
     }
 
-    /// Whether the sparse index lists the collection: it has several shards, a reshard runs, or the
-    /// markers of one are left.
+    /// Whether the sparse index lists the collection: it has several shards, a change of its count
+    /// runs, or one is to be cleared up.
     pub fn is_active(&self) -> bool {
         self.number_of_shards > ShardCount::ONE || self.needs_rebalancing()
     }
 
     /// Whether there is something for the rebalancer to do.
     pub fn needs_rebalancing(&self) -> bool {
-        self.phase != Phase::Stable || self.has_markers
+        self.phase != Phase::Stable || self.cleanup_pending
     }
 }
 

@@ -89,7 +89,7 @@ pub trait MetadataStore: Send + Sync {
         next: &CollectionMetadata,
     ) -> impl Future<Output = Result<Dated<()>, StoreError>> + Send;
 
-    /// A strongly consistent `GetItem` of the job that belongs to a collection's reshard.
+    /// A strongly consistent `GetItem` of the job that belongs to a change of a collection's count.
     fn job(
         &self,
         partition: &PartitionKey,
@@ -114,12 +114,19 @@ pub trait MetadataStore: Send + Sync {
         next: &Job,
     ) -> impl Future<Output = Result<Dated<()>, StoreError>> + Send;
 
-    /// `DeleteItem` of a job, on the same condition.
-    fn remove_job(&self, seen: &Job) -> impl Future<Output = Result<(), StoreError>> + Send;
+    /// `TransactWriteItems` that ends a change: an update from `seen` to `next` as
+    /// [`MetadataStore::update`] does it, and the removal of its job, on the condition of
+    /// [`MetadataStore::save_job`]. [`StoreError::ConditionFailed`] where either is not as seen.
+    fn finish(
+        &self,
+        seen: &CollectionMetadata,
+        next: &CollectionMetadata,
+        seen_job: &Job,
+    ) -> impl Future<Output = Result<Dated<()>, StoreError>> + Send;
 
-    /// `Query` of the sparse index: one page of the collections that a reshard was running in, not
-    /// long ago, or that it left markers in. The index lags behind, so each of them must be read
-    /// again.
+    /// `Query` of the sparse index: one page of the collections whose count was changing, not long
+    /// ago, or whose last change was to be cleared up. The index lags behind, so each of them must be
+    /// read again.
     fn resharding(
         &self,
         after: Option<&PartitionKey>,

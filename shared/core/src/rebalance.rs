@@ -1,14 +1,13 @@
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use dynashard_keys::PartitionKey;
 use futures_util::stream::{self, StreamExt};
 
 use crate::directory::{Directory, Known, NotBegun, refusal};
-use crate::lease::settle_time;
 use crate::ports::{Clock, Entropy, ItemStore, MetadataStore, StoreError};
-use crate::reshard::{Job, NextStep, Pace, ServerTime, Waits, plan};
-use crate::{Code, CollectionMetadata, Deadline, Error};
+use crate::reshard::{Job, NextStep, Pace, ServerTime, Sight, Waits, plan};
+use crate::{Code, CollectionMetadata, Deadline, Error, Reading};
 
 /// Carries running changes of shard counts to their end, and moves items for them.
 ///
@@ -25,7 +24,8 @@ pub struct Rebalancer<I, M, C, E> {
 pub enum Advance {
     /// There is nothing to do, or nothing more.
     Nothing,
-    /// The new count is in force, and nothing is left to do.
+    /// This rebalancer made the last step of a change: nothing is left to do. Of all that work on
+    /// one, a single one is told so at most.
     Finished(CollectionMetadata),
     /// The time of this slice is over, and a note in the job asks for the next one.
     Yielded,
@@ -62,35 +62,28 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         partition: &PartitionKey,
         deadline: Deadline,
     ) -> Result<Advance, Error> {
-        let mut advanced = false;
+        let mut sighting = Sighting::default();
         loop {
             let Some(seen) = self.directory.read_now(partition, deadline).await? else {
                 return Ok(Advance::Nothing);
             };
-            if seen.metadata.with_growth_finished(0).is_some() {
-                self.outlast_leases(deadline).await?;
-                if let Some(finished) = self.finish_growth(&seen, deadline).await? {
-                    return Ok(Advance::Finished(finished));
-                }
-                continue;
+            if !seen.metadata.needs_rebalancing() {
+                return Ok(Advance::Nothing);
             }
+            let unchanged_for = sighting.lasts(&seen, self.directory.now());
             let (job, now) = self.directory.job(partition, deadline).await?;
             let Some(job) = job else {
-                if seen.metadata.needs_rebalancing() {
-                    let what = "a reshard runs, or has left markers, and has no job";
-                    self.unless_changed(&seen, damaged(what), deadline).await?;
-                    continue;
-                }
-                return Ok(if advanced {
-                    Advance::Finished(CollectionMetadata::clone(&seen.metadata))
-                } else {
-                    Advance::Nothing
-                });
+                let what = "a change of the shard count runs, or is to be cleared up, without one";
+                self.unless_changed(&seen, damaged(what), deadline).await?;
+                continue;
             };
-            let step = plan(&seen.metadata, &job, now, Waits::of(self.directory.settings()));
+            let sight = Sight { now, unchanged_for };
+            let step = plan(&seen.metadata, &job, sight, Waits::of(self.directory.settings()));
             match self.carry_out(step, &seen, &job, now, deadline).await? {
-                Carried::Out => advanced = true,
-                Carried::Again => {}
+                Carried::Out | Carried::Again => {}
+                Carried::Finished => {
+                    return Ok(Advance::Finished(seen.metadata.without_cleanup()));
+                }
                 Carried::Elsewhere => return Ok(Advance::Elsewhere),
                 Carried::WaitsUntil(until) => {
                     return Ok(Advance::Waiting { until_secs: until.0 });
@@ -160,15 +153,16 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                 self.save(job, next, deadline).await
             }
             NextStep::RemoveMarkers => self.remove_markers(seen, job, deadline).await,
-            NextStep::Clear => {
-                self.publish(metadata, Some(metadata.without_markers()), deadline).await
-            }
-            NextStep::Finish => match self.directory.remove_job(job, deadline).await {
-                Ok(()) => Ok(Carried::Out),
+            NextStep::Finish => match self.directory.finish(metadata, job, deadline).await {
+                Ok(_) => Ok(Carried::Finished),
                 Err(error) => of_conditional(error),
             },
             NextStep::TurnRound => self.turn_round(metadata, job, deadline).await,
-            NextStep::WaitUntil(until) => Ok(self.wait_until(until, now, deadline).await),
+            NextStep::Wait { until, at_most } => {
+                let by_date = Duration::from_secs(until.0.saturating_sub(now.0));
+                let wait = at_most.map_or(by_date, |at_most| at_most.min(by_date));
+                Ok(self.wait(wait, until, deadline).await)
+            }
             NextStep::Mismatch => {
                 let phase = metadata.phase.as_str();
                 let damage = damaged(&format!(
@@ -181,9 +175,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         }
     }
 
-    /// Waits in this slice, if it leaves the time for that.
-    async fn wait_until(&self, until: ServerTime, now: ServerTime, deadline: Deadline) -> Carried {
-        let wait = Duration::from_secs(until.0.saturating_sub(now.0));
+    /// Waits in this slice, if it leaves the time for that; otherwise another goes on at `until`.
+    async fn wait(&self, wait: Duration, until: ServerTime, deadline: Deadline) -> Carried {
         let clock = self.directory.clock();
         if wait + RESERVE >= deadline.remaining(clock.now()) {
             return Carried::WaitsUntil(until);
@@ -274,41 +267,24 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         // Nothing panics while the lock is held, and a pace is sound in any case.
         self.pace.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    /// Waits until what was just read has been in force for T', by the clock that advanced least.
-    async fn outlast_leases(&self, deadline: Deadline) -> Result<(), Error> {
-        let clock = self.directory.clock();
-        let wait = settle_time(self.directory.settings().lease_term);
-        let since = clock.now();
-        loop {
-            let left = wait.saturating_sub(clock.now().certainly_since(since));
-            if left.is_zero() {
-                return Ok(());
-            }
-            if left >= deadline.remaining(clock.now()) {
-                let why = "leases on the old shard count outlast the time of this invocation";
-                return Err(Error::new(Code::DeadlineExceeded, why));
-            }
-            clock.sleep(left).await;
-        }
-    }
+/// The metadata as a controller saw it last, and since when it has.
+///
+/// A strong read that returned it proves that it was published by then, so every lease on what was
+/// before began earlier.
+#[derive(Default)]
+struct Sighting(Option<(Arc<CollectionMetadata>, Reading)>);
 
-    /// Puts the new count of a random collection in force for writers, unless the metadata is not as
-    /// seen any more (protocol: "Random growth").
-    async fn finish_growth(
-        &self,
-        seen: &Known,
-        deadline: Deadline,
-    ) -> Result<Option<CollectionMetadata>, Error> {
-        let now_secs = self.directory.clock().now().epoch_secs();
-        let Some(next) = seen.metadata.with_growth_finished(now_secs) else {
-            return Ok(None);
-        };
-        match self.directory.update(&seen.metadata, next, deadline).await {
-            Ok(known) => Ok(Some(CollectionMetadata::clone(&known.metadata))),
-            // Another rebalancer was first, or this one was and did not hear of it: read again.
-            Err(StoreError::ConditionFailed { .. } | StoreError::OutcomeUnknown(_)) => Ok(None),
-            Err(error) => Err(refusal(error).unwrap_or_else(|error| error)),
+impl Sighting {
+    /// For how long the metadata certainly has been as it was just read.
+    fn lasts(&mut self, seen: &Known, now: Reading) -> Duration {
+        match &self.0 {
+            Some((metadata, since)) if *metadata == seen.metadata => now.certainly_since(*since),
+            _ => {
+                self.0 = Some((Arc::clone(&seen.metadata), now));
+                Duration::ZERO
+            }
         }
     }
 }
@@ -318,6 +294,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
 pub(crate) enum Carried {
     /// It was done.
     Out,
+    /// It was done, and it was the last one.
+    Finished,
     /// Nothing is known of it, or something has changed: look again.
     Again,
     /// Another rebalancer was faster.

@@ -30,7 +30,7 @@ impl TableSchema {
         "placement",
         "rev",
         "min_shards",
-        "has_markers",
+        "cleanup_pending",
         "slice",
         "job",
     ];

@@ -44,8 +44,8 @@ pub enum Operation {
     JobGet,
     /// [`MetadataStore::save_job`]
     JobSave,
-    /// [`MetadataStore::remove_job`]
-    JobRemove,
+    /// [`MetadataStore::finish`]
+    Finish,
     /// [`MetadataStore::resharding`]
     MetadataQuery,
 }
@@ -292,8 +292,13 @@ impl<S: MetadataStore> MetadataStore for Faulty<S> {
         self.perform(Operation::JobSave, self.store.save_job(seen, next)).await
     }
 
-    async fn remove_job(&self, seen: &Job) -> Result<(), StoreError> {
-        self.perform(Operation::JobRemove, self.store.remove_job(seen)).await
+    async fn finish(
+        &self,
+        seen: &CollectionMetadata,
+        next: &CollectionMetadata,
+        seen_job: &Job,
+    ) -> Result<Dated<()>, StoreError> {
+        self.perform(Operation::Finish, self.store.finish(seen, next, seen_job)).await
     }
 
     async fn resharding(&self, after: Option<&PartitionKey>) -> Result<ReshardingPage, StoreError> {

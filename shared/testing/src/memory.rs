@@ -68,8 +68,8 @@ pub struct Requests {
     /// `UpdateItem` on the metadata table, those whose condition failed included.
     pub metadata_updates: u64,
     /// `TransactWriteItems` on the metadata table, cancelled ones included.
-    pub begins: u64,
-    /// `GetItem`, `PutItem` and `DeleteItem` on jobs.
+    pub metadata_transactions: u64,
+    /// `GetItem` and `PutItem` on jobs.
     pub jobs: u64,
     /// `Query` on the index of the metadata table.
     pub metadata_queries: u64,
@@ -88,13 +88,13 @@ impl Requests {
             metadata_gets,
             metadata_creates,
             metadata_updates,
-            begins,
+            metadata_transactions,
             jobs,
             metadata_queries,
         } = self;
         let items = gets + writes + gets_of_both + transfers + batch_gets + queries;
         let metadata = metadata_gets + metadata_creates + metadata_updates + metadata_queries;
-        items + metadata + begins + jobs
+        items + metadata + metadata_transactions + jobs
     }
 }
 
@@ -469,7 +469,7 @@ impl MetadataStore for MemoryStore {
         job: &Job,
     ) -> Result<Dated<()>, StoreError> {
         let mut state = self.lock();
-        state.requests.begins += 1;
+        state.requests.metadata_transactions += 1;
         let partition = &seen.partition;
         let job_is_as_seen =
             state.jobs.get(partition).map(lock_of_job) == seen_job.map(lock_of_job);
@@ -494,14 +494,25 @@ impl MetadataStore for MemoryStore {
         Ok(Dated { value: (), server_secs: self.clock.now().server_secs })
     }
 
-    async fn remove_job(&self, seen: &Job) -> Result<(), StoreError> {
+    async fn finish(
+        &self,
+        seen: &CollectionMetadata,
+        next: &CollectionMetadata,
+        seen_job: &Job,
+    ) -> Result<Dated<()>, StoreError> {
         let mut state = self.lock();
-        state.requests.jobs += 1;
-        if state.jobs.get(&seen.partition).map(lock_of_job) != Some(lock_of_job(seen)) {
+        state.requests.metadata_transactions += 1;
+        let partition = &seen.partition;
+        let job_is_as_seen =
+            state.jobs.get(partition).map(lock_of_job) == Some(lock_of_job(seen_job));
+        let existing = state.metadata.get_mut(partition);
+        let existing = existing.filter(|existing| lock_of(existing) == lock_of(seen));
+        let Some(existing) = existing.filter(|_| job_is_as_seen) else {
             return Err(StoreError::ConditionFailed { existing: None });
-        }
-        state.jobs.remove(&seen.partition);
-        Ok(())
+        };
+        existing.clone_from(next);
+        state.jobs.remove(partition);
+        Ok(Dated { value: (), server_secs: self.clock.now().server_secs })
     }
 
     async fn resharding(&self, after: Option<&PartitionKey>) -> Result<ReshardingPage, StoreError> {

@@ -88,7 +88,7 @@ fn what_must_not_grow_by_guess_is_counted() {
         assert_eq!(found, counted, "{what}");
         assert_eq!(phase(&world), Phase::Stable, "{what}");
         assert!(world.heat.is_raised(), "{what}");
-        assert_eq!(world.store.attempts(Operation::MetadataUpdate), 0, "{what}");
+        assert_eq!(world.store.attempts(Operation::Begin), 0, "{what}");
     }
 }
 
@@ -140,7 +140,7 @@ fn dry_run_says_what_it_would_do_and_writes_nothing() {
     }
     assert_eq!(phase(&world), Phase::Stable);
     assert!(world.heat.is_raised());
-    assert_eq!(world.store.attempts(Operation::MetadataUpdate), 0);
+    assert_eq!(world.store.attempts(Operation::Begin), 0);
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn what_passes_makes_lambda_send_the_event_again() {
     assert_eq!(counted, json!({ "AlarmsFailed": 1 }));
 
     let unknown = StoreError::OutcomeUnknown("the connection was lost".to_owned());
-    world.store.script(Operation::MetadataUpdate, [Fault::Refuse(unknown)]);
+    world.store.script(Operation::Begin, [Fault::Refuse(unknown)]);
     let (outcome, counted) = handle(&world, &alarm());
     assert_eq!(outcome, Err("outcome_unknown: the connection was lost".to_owned()));
     assert_eq!(counted, json!({ "AlarmsHandled": 1, "GrowthsFailed": 1 }));

@@ -39,7 +39,7 @@ proptest! {
         world.collection("log", Placement::Random, 4);
         let (outcome, counted) = handle(&world, &event);
         let outcome = outcome.expect("whatever is wrong stays wrong");
-        let grown = world.store.attempts(Operation::MetadataUpdate);
+        let grown = world.store.attempts(Operation::Begin);
         if outcome.get("statusCode").is_some() {
             assert_eq!((outcome["statusCode"].as_u64(), grown), (Some(400), 0), "{event}");
         } else if outcome.get("nothing_done").is_some() {

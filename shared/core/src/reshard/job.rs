@@ -4,11 +4,11 @@ use std::time::Duration;
 use dynashard_keys::{PartitionKey, ShardCount, ShardId, SortKey};
 
 use crate::Generation;
-use crate::metadata::Reshard;
+use crate::metadata::{CollectionMetadata, Phase, Reshard};
 use crate::reshard::Waits;
 
-/// What a reshard waits for and how far it has come, in an item of its own beside the metadata, so
-/// that readers never pay for it (protocol: "Job item").
+/// What a change of the shard count waits for and how far it has come, in an item of its own beside
+/// the metadata, so that readers never pay for it (protocol: "Job item").
 ///
 /// Nothing that a controller waits for is held in its memory only: one that is killed every few
 /// seconds still closes.
@@ -45,8 +45,8 @@ pub struct Job {
     /// When a strong read first saw the reshard closed.
     pub closed_seen: Option<ServerTime>,
     /// The shards that may hold markers: those that items left, and what the removal of an earlier
-    /// reshard's had not come to.
-    pub marked: ShardRange,
+    /// reshard's had not come to. None where nothing moves.
+    pub marked: Option<ShardRange>,
     /// Items moved so far, by all scans.
     pub items_moved: u64,
     /// Whether the controller that wrote this has stopped, so that the next slice may begin. The
@@ -83,10 +83,9 @@ pub struct ShardRange {
 }
 
 impl ShardRange {
-    /// The range from the first of these shards to the last, of which there is one at least.
-    fn spanning(shards: impl Iterator<Item = ShardId> + Clone) -> Self {
-        let zero = ShardId::new(0);
-        Self { first: shards.clone().min().unwrap_or(zero), last: shards.max().unwrap_or(zero) }
+    /// The range from the first of these shards to the last.
+    fn spanning(shards: impl Iterator<Item = ShardId> + Clone) -> Option<Self> {
+        Some(Self { first: shards.clone().min()?, last: shards.max()? })
     }
 
     /// The smallest range that holds both.
@@ -106,22 +105,24 @@ impl Job {
     /// keys that begin so are refused, so it is nobody's collection. Must be kept stable.
     pub const KEY_PREFIX: &str = "_ds_job#";
 
-    /// The job of a reshard that begins. `before` is the job of the one before, if the markers of
-    /// that are not removed yet.
+    /// The job of a change of the shard count that begins with `begun`, or `None` where that is in
+    /// another phase. `before` is the job that it takes the place of.
     pub(crate) fn new(
-        partition: PartitionKey,
-        generation: Generation,
-        reshard: &Reshard,
+        begun: &CollectionMetadata,
         before: Option<&Self>,
         now_secs: u64,
-    ) -> Self {
-        let sources = ShardRange::spanning(reshard.sources());
-        Self {
-            partition,
-            generation,
+    ) -> Option<Self> {
+        let Phase::Forward { from, to } = begun.phase else {
+            return None;
+        };
+        let sources = begun.reshard().and_then(|reshard| ShardRange::spanning(reshard.sources()));
+        let left = before.and_then(|before| before.marked);
+        Some(Self {
+            partition: begun.partition.clone(),
+            generation: begun.generation,
             rev: before.map_or(1, |before| before.rev + 1),
-            from: reshard.from,
-            to: reshard.to,
+            from,
+            to,
             then: None,
             started_secs: now_secs,
             forward_seen: None,
@@ -132,10 +133,18 @@ impl Job {
             under_way: BTreeMap::new(),
             scanned: None,
             closed_seen: None,
-            marked: before.map_or(sources, |before| sources.with(before.marked)),
+            marked: match (sources, left) {
+                (Some(sources), Some(left)) => Some(sources.with(left)),
+                (sources, left) => sources.or(left),
+            },
             items_moved: 0,
             yielded: false,
-        }
+        })
+    }
+
+    /// The shards that may hold markers.
+    pub(crate) fn marked_shards(&self) -> impl Iterator<Item = ShardId> + Clone {
+        self.marked.into_iter().flat_map(ShardRange::shards)
     }
 
     /// The job with a new scan begun.

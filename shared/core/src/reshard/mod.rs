@@ -13,5 +13,5 @@ mod settle;
 
 pub use job::{Job, Progress, ServerTime, ShardRange};
 pub use pace::Pace;
-pub use plan::{NextStep, Waits, plan};
+pub use plan::{NextStep, Sight, Waits, plan};
 pub(crate) use settle::{Absent, Homes, Unsettled, relocate, settle};

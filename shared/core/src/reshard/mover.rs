@@ -65,7 +65,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         job: &Job,
         deadline: Deadline,
     ) -> Result<Carried, Error> {
-        let shards = job.next_sources(job.marked.shards(), SOURCES_AT_ONCE);
+        let shards = job.next_sources(job.marked_shards(), SOURCES_AT_ONCE);
         let limit = self.page_limit(shards.len(), 1.0);
         let rounds = shards.into_iter().map(|(shard, after)| async move {
             let page = self.page(seen, shard, after, limit, deadline).await?;

@@ -25,6 +25,16 @@ impl Waits {
     }
 }
 
+/// What a controller knows of time when it has read metadata and job strongly, in that order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sight {
+    /// DynamoDB's time, from the later answer.
+    pub now: ServerTime,
+    /// For how long this controller certainly has seen the metadata as it is, by the local clock that
+    /// advanced least. Nothing for one that has just begun.
+    pub unchanged_for: Duration,
+}
+
 /// What a controller is to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NextStep {
@@ -49,12 +59,16 @@ pub enum NextStep {
     NoteClosed(ServerTime),
     /// Go on with the removal of markers.
     RemoveMarkers,
-    /// Take the note off the metadata that markers may be left.
-    Clear,
-    /// Remove the job: nothing is left to do.
+    /// Remove the job, and the note of it from the metadata: nothing is left to do.
     Finish,
-    /// Nothing may happen before DynamoDB's clock shows this time.
-    WaitUntil(ServerTime),
+    /// Nothing may happen yet.
+    Wait {
+        /// Another controller may go on when DynamoDB's clock shows this time.
+        until: ServerTime,
+        /// This one may go on after so long, if that is sooner: it saw with its own eyes what is
+        /// waited for.
+        at_most: Option<Duration>,
+    },
     /// Begin the reshard that the operator asked for meanwhile.
     TurnRound,
     /// The job is not one of this collection's reshard, or is ahead of the metadata, and nothing can
@@ -62,32 +76,38 @@ pub enum NextStep {
     Mismatch,
 }
 
-/// Decides what is to be done next (protocol: "Phases"). `now` is DynamoDB's time as of the strong
-/// reads of `metadata` and `job`, in that order.
+/// Decides what is to be done next (protocol: "Phases").
 ///
-/// Every wait counts from a strong read that saw what is waited for, by `Date` headers alone: the
-/// controller that waits need not be the one that began to.
-pub fn plan(metadata: &CollectionMetadata, job: &Job, now: ServerTime, waits: Waits) -> NextStep {
-    // Markers may be left when a random collection has grown since, which takes no job.
-    let belongs = match metadata.phase {
-        Phase::Stable => job.generation <= metadata.generation,
-        // A job that is further than the phase shows that the phase is over: the metadata was read
-        // first. What a scan of `move` notes must not count for the removal of markers.
-        Phase::Forward { .. } => job.generation == metadata.generation && job.move_seen.is_none(),
-        Phase::Move { .. } => job.generation == metadata.generation && job.closed_seen.is_none(),
+/// Every wait counts from a strong read that saw what is waited for, and is written into the job as
+/// `Date` headers tell it: the controller that waits need not be the one that began to. One that has
+/// waited itself knows sooner, since two `Date`s prove up to two seconds less than a clock does.
+pub fn plan(metadata: &CollectionMetadata, job: &Job, sight: Sight, waits: Waits) -> NextStep {
+    let Sight { now, unchanged_for } = sight;
+    // A job that is further than the phase shows that the phase is over: the metadata was read
+    // first. What a scan of `move` notes must not count for the removal of markers.
+    let fits_the_phase = match metadata.phase {
+        Phase::Forward { .. } => job.move_seen.is_none(),
+        Phase::Move { .. } => job.closed_seen.is_none(),
+        Phase::Stable => metadata.cleanup_pending,
     };
-    if !belongs {
+    if job.generation != metadata.generation || !fits_the_phase {
         return NextStep::Mismatch;
     }
-    let waited = |since: ServerTime, wait: Duration| {
-        if now.certainly_since(since) >= wait { Ok(()) } else { Err(since.plus(wait)) }
+    // T' since what the metadata says was seen.
+    let settled = |seen: ServerTime| {
+        if now.certainly_since(seen) >= waits.settle || unchanged_for >= waits.settle {
+            return Ok(());
+        }
+        let at_most = waits.settle.checked_sub(unchanged_for);
+        Err(NextStep::Wait { until: seen.plus(waits.settle), at_most })
     };
     match metadata.phase {
         Phase::Forward { .. } => match job.forward_seen {
             None => NextStep::NoteForward(now),
-            Some(seen) => match waited(seen, waits.settle) {
+            Some(seen) => match settled(seen) {
+                Err(wait) => wait,
+                Ok(()) if metadata.reshard().is_none() => NextStep::Close,
                 Ok(()) => NextStep::Move,
-                Err(until) => NextStep::WaitUntil(until),
             },
         },
         Phase::Move { .. } => in_move(metadata, job, now, waits),
@@ -95,15 +115,20 @@ pub fn plan(metadata: &CollectionMetadata, job: &Job, now: ServerTime, waits: Wa
             None => NextStep::NoteClosed(now),
             // V: a marker must not go while the transaction that made it is half visible, or a
             // query could miss the item. And T', before anything else begins.
-            Some(seen) => match waited(seen, waits.settle) {
-                Err(until) => NextStep::WaitUntil(until),
-                Ok(()) if job.then.is_some() => NextStep::TurnRound,
-                Ok(()) if !metadata.has_markers => NextStep::Finish,
-                Ok(()) if job.next_sources(job.marked.shards(), 1).is_empty() => NextStep::Clear,
+            Some(seen) => match settled(seen) {
+                Err(wait) => wait,
+                Ok(()) if job.then.is_some() => turn_round(seen, now, waits),
+                Ok(()) if job.next_sources(job.marked_shards(), 1).is_empty() => NextStep::Finish,
                 Ok(()) => NextStep::RemoveMarkers,
             },
         },
     }
+}
+
+/// Another change begins on the evidence of the job alone, whoever begins it.
+fn turn_round(closed_seen: ServerTime, now: ServerTime, waits: Waits) -> NextStep {
+    let until = closed_seen.plus(waits.settle);
+    if now < until { NextStep::Wait { until, at_most: None } } else { NextStep::TurnRound }
 }
 
 fn in_move(metadata: &CollectionMetadata, job: &Job, now: ServerTime, waits: Waits) -> NextStep {
@@ -122,13 +147,13 @@ fn in_move(metadata: &CollectionMetadata, job: &Job, now: ServerTime, waits: Wai
         return if now >= late_requests_are_over {
             NextStep::BeginScan { closing: true }
         } else {
-            NextStep::WaitUntil(late_requests_are_over)
+            NextStep::Wait { until: late_requests_are_over, at_most: None }
         };
     }
     match job.scanned {
         None => NextStep::NoteScanned(now),
         Some(scanned) if now.certainly_since(scanned) >= waits.settle => NextStep::Close,
-        Some(scanned) => NextStep::WaitUntil(scanned.plus(waits.settle)),
+        Some(scanned) => NextStep::Wait { until: scanned.plus(waits.settle), at_most: None },
     }
 }
 
@@ -141,21 +166,44 @@ mod tests {
     const WAITS: Waits =
         Waits { settle: Duration::from_secs(6), request_lifetime: Duration::from_secs(20) };
 
+    #[test]
+    fn who_waited_without_a_break_goes_on_when_the_time_has_passed_and_others_when_dates_prove_it()
+    {
+        let partition = PartitionKey::new("EWR").expect("pk");
+        let two = ShardCount::new(2).expect("count");
+        for (placement, next) in
+            [(Placement::Xxh64, NextStep::Move), (Placement::Random, NextStep::Close)]
+        {
+            let begun = CollectionMetadata::first_write(partition.clone(), placement, 1_000)
+                .with_forward(two, 2_000);
+            let first = Job::new(&begun, None, 2_000).expect("a change begins");
+            let job = Job { forward_seen: Some(ServerTime(2_000)), ..first };
+            let at = |now: u64, unchanged_for: u64| {
+                let unchanged_for = Duration::from_secs(unchanged_for);
+                plan(&begun, &job, Sight { now: ServerTime(now), unchanged_for }, WAITS)
+            };
+            let until = ServerTime(2_007);
+            let wait = |secs| NextStep::Wait { until, at_most: Some(Duration::from_secs(secs)) };
+            assert_eq!(at(2_000, 0), wait(6));
+            assert_eq!(at(2_005, 5), wait(1));
+            assert_eq!(at(2_006, 6), next, "it saw so itself");
+            assert_eq!(at(2_006, 0), wait(6), "a second less is certain");
+            assert_eq!(at(2_007, 0), next);
+        }
+    }
+
     /// A rebalancer read the metadata before the close and the job after it. Its empty scan was
     /// noted as the removal of the markers, and they stayed.
     #[test]
     fn regression_a_scan_of_move_counted_as_the_removal_of_markers() {
         let partition = PartitionKey::new("EWR").expect("pk");
         let two = ShardCount::new(2).expect("count");
-        let begun = CollectionMetadata::first_write(partition.clone(), Placement::Xxh64, 1_000)
+        let begun = CollectionMetadata::first_write(partition, Placement::Xxh64, 1_000)
             .with_forward(two, 2_000);
         let moving = begun.with_move(2_010).expect("it is in forward");
-        let reshard = moving.reshard().expect("items move");
-        let job = Job {
-            move_seen: Some(ServerTime(2_010)),
-            ..Job::new(partition, moving.generation, &reshard, None, 2_000)
-        };
-        let now = ServerTime(2_100);
+        let first = Job::new(&begun, None, 2_000).expect("a change begins");
+        let job = Job { move_seen: Some(ServerTime(2_010)), ..first };
+        let now = Sight { now: ServerTime(2_100), unchanged_for: Duration::ZERO };
         assert_eq!(plan(&moving, &job, now, WAITS), NextStep::Scan);
         let closed = Job { closed_seen: Some(ServerTime(2_050)), ..job.clone() };
         assert_eq!(plan(&moving, &closed, now, WAITS), NextStep::Mismatch);

@@ -64,8 +64,13 @@ impl MetadataStore for Slow {
         self.memory.save_job(seen, next).await
     }
 
-    async fn remove_job(&self, seen: &Job) -> Result<(), StoreError> {
-        self.memory.remove_job(seen).await
+    async fn finish(
+        &self,
+        seen: &CollectionMetadata,
+        next: &CollectionMetadata,
+        seen_job: &Job,
+    ) -> Result<Dated<()>, StoreError> {
+        self.memory.finish(seen, next, seen_job).await
     }
 
     async fn resharding(&self, after: Option<&PartitionKey>) -> Result<ReshardingPage, StoreError> {

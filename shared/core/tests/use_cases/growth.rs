@@ -199,21 +199,40 @@ fn a_growth_that_cannot_be_recorded_does_not_fail_the_write() {
         [Fault::throttle(), Fault::Refuse(outcome_unknown()), Fault::ExecuteThen(outcome_unknown())]
     {
         let world = world(1);
-        world.store.script(Operation::MetadataUpdate, [fault]);
+        world.store.script(Operation::Begin, [fault]);
         throttled_put(&world, &world.writer(), "a");
         assert_eq!(world.memory.contents().len(), 1);
     }
 }
 
+/// Each rebalancer has less time than T', and remembers nothing of the one before.
 #[test]
-fn a_rebalancer_that_has_no_time_to_wait_changes_nothing() {
+fn a_growth_ends_however_often_its_rebalancer_is_killed() {
     let world = world(1);
     throttled_put(&world, &world.writer(), "a");
     let before = metadata(&world);
-    let deadline = world.deadline_in(Duration::from_secs(3));
-    let early = block_on(world.rebalancer().advance(&partition(), deadline));
-    assert_eq!(code(early), Code::DeadlineExceeded);
-    assert_eq!(metadata(&world), before);
+    let begun = world.clock.now();
+    let mut in_force_after = None;
+    for slice in 0.. {
+        assert!(slice < 100, "it never ended");
+        let deadline = world.deadline_in(Duration::from_secs(3));
+        let advance = block_on(world.rebalancer().advance(&partition(), deadline));
+        let passed = world.clock.now().certainly_since(begun);
+        if metadata(&world).phase == Phase::Stable {
+            in_force_after.get_or_insert(passed);
+        } else {
+            assert_eq!(metadata(&world), before, "nothing changes before T' has passed");
+        }
+        match advance.expect("a slice") {
+            Advance::Finished(_) => break,
+            Advance::Waiting { .. } => world.clock.advance(Duration::from_secs(1)),
+            other => panic!("{other:?}"),
+        }
+    }
+    let settle = settle_time(LEASE);
+    assert!(in_force_after.expect("the new count") >= settle);
+    assert!(world.clock.now().certainly_since(begun) >= settle * 2, "leases on forward, too");
+    assert_eq!(world.memory.stored_job(&partition()), None);
 }
 
 #[test]
@@ -225,17 +244,23 @@ fn two_rebalancers_finish_one_growth_once() {
     let both = [one.advance(&partition, deadline), other.advance(&partition, deadline)];
     let finished =
         block_on(join_all(both)).into_iter().map(|advance| advance.expect("it advances"));
-    assert_eq!(finished.filter(|advance| *advance != Advance::Nothing).count(), 1);
-    assert_eq!((metadata(&world).rev, metadata(&world).number_of_shards), (3, count(2)));
+    let is_finished = |advance: &Advance| matches!(advance, Advance::Finished(_));
+    assert_eq!(finished.filter(is_finished).count(), 1);
+    assert_eq!((metadata(&world).rev, metadata(&world).number_of_shards), (4, count(2)));
 }
 
 #[test]
 fn a_rebalancer_that_does_not_hear_of_its_success_reads_again() {
-    let world = world(1);
-    throttled_put(&world, &world.writer(), "a");
-    world.store.script(Operation::MetadataUpdate, [Fault::ExecuteThen(outcome_unknown())]);
-    assert_eq!(advance(&world), Advance::Nothing, "it is finished already");
-    assert_eq!(metadata(&world).number_of_shards, count(2));
+    for operation in [Operation::JobSave, Operation::MetadataUpdate, Operation::Finish] {
+        let world = world(1);
+        throttled_put(&world, &world.writer(), "a");
+        world.store.script(operation, [Fault::ExecuteThen(outcome_unknown())]);
+        let advance = advance(&world);
+        let finished = matches!(advance, Advance::Finished(_));
+        assert_eq!(finished, operation != Operation::Finish, "{operation:?}: {advance:?}");
+        assert_eq!((metadata(&world).rev, metadata(&world).number_of_shards), (4, count(2)));
+        assert_eq!(world.memory.stored_job(&partition()), None);
+    }
 }
 
 #[test]
@@ -260,6 +285,6 @@ fn an_operator_asks_for_a_count_without_waiting_for_a_cooldown() {
     advance(&world);
     assert_eq!(code(scale(6)), Code::ReshardTooSoon);
     world.clock.advance(settle_time(LEASE) + Duration::from_secs(1));
-    assert_eq!(scale(5).expect("nothing to do").rev, 3);
+    assert_eq!(scale(5).expect("nothing to do").rev, 4);
     assert_eq!(code(scale(257)), Code::BadShardCount);
 }

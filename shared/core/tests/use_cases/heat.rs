@@ -209,8 +209,13 @@ impl MetadataStore for Slow {
         self.0.save_job(seen, next).await
     }
 
-    async fn remove_job(&self, seen: &Job) -> Result<(), StoreError> {
-        self.0.remove_job(seen).await
+    async fn finish(
+        &self,
+        seen: &CollectionMetadata,
+        next: &CollectionMetadata,
+        seen_job: &Job,
+    ) -> Result<Dated<()>, StoreError> {
+        self.0.finish(seen, next, seen_job).await
     }
 
     async fn resharding(&self, after: Option<&PartitionKey>) -> Result<ReshardingPage, StoreError> {
@@ -250,7 +255,7 @@ fn a_responder_that_another_overtakes_leaves_it_at_that() {
     let others = CollectionMetadata { rev: 2, ..before };
     let theirs = others.clone();
     let overtake = Fault::before(move || memory.place_metadata(theirs));
-    hot.world.store.script(Operation::MetadataUpdate, [overtake]);
+    hot.world.store.script(Operation::Begin, [overtake]);
     assert_eq!(*outcome(&hot.respond()), HeatOutcome::Decided(Growth::Overtaken));
     assert_eq!(hot.metadata(), others);
 }
@@ -277,7 +282,7 @@ fn the_same_event_twice_causes_one_growth() {
         assert_eq!(*outcome(&report), HeatOutcome::Relieved { perhaps_not: false });
         assert_eq!(report.rearm, Rearm::NotNeeded, "nothing is left to do");
     }
-    assert_eq!((hot.metadata().rev, hot.metadata().number_of_shards), (3, count(2)));
+    assert_eq!((hot.metadata().rev, hot.metadata().number_of_shards), (4, count(2)));
 }
 
 #[test]
@@ -355,7 +360,7 @@ fn what_cannot_be_attributed_to_a_shard_makes_nothing_grow() {
         );
         assert_eq!(report.rearm, Rearm::NotNeeded, "{what}");
         assert_eq!(hot.metadata().rev, 1, "{what}");
-        assert_eq!(hot.world.store.attempts(Operation::MetadataUpdate), 0, "{what}");
+        assert_eq!(hot.world.store.attempts(Operation::Begin), 0, "{what}");
         assert_eq!(hot.world.store.attempts(Operation::MetadataCreate), 0, "{what}");
     }
 }
@@ -394,7 +399,7 @@ fn a_collection_that_cannot_grow_leaves_the_alarm_raised_for_people() {
 fn a_change_whose_fate_is_unknown_is_looked_at_again() {
     let hot = Hot::new(1);
     hot.throttle("EWR#1");
-    hot.world.store.script(Operation::MetadataUpdate, [Fault::ExecuteThen(outcome_unknown())]);
+    hot.world.store.script(Operation::Begin, [Fault::ExecuteThen(outcome_unknown())]);
     let report = hot.respond();
     let HeatOutcome::Failed(error) = outcome(&report) else { panic!("{report:?}") };
     assert_eq!((error.code(), report.rearm.clone()), (Code::OutcomeUnknown, Rearm::Done));
@@ -454,7 +459,7 @@ fn dry_run_decides_and_writes_nothing() {
     assert_eq!((report.mode, report.rearm), (ScalingMode::DryRun, Rearm::NotNeeded));
     assert!(hot.heat.is_raised());
     assert_eq!(hot.metadata().rev, 1);
-    assert_eq!(hot.world.store.attempts(Operation::MetadataUpdate), 0);
+    assert_eq!(hot.world.store.attempts(Operation::Begin), 0);
 }
 
 #[test]
@@ -517,7 +522,7 @@ fn a_writer_in_dry_run_tells_once_what_it_would_do_and_requests_nothing() {
     let told = Told::default();
     let growth = Growth::WouldBegin { from: count(1), to: count(2) };
     assert_eq!(told.by_throttled_puts(&hot, 20), [("EWR".to_owned(), growth)]);
-    assert_eq!(hot.world.store.attempts(Operation::MetadataUpdate), 0);
+    assert_eq!(hot.world.store.attempts(Operation::Begin), 0);
     // An operator grows it, and it is throttled again.
     let grown = CollectionMetadata { rev: 3, ..new_metadata(2, 2, Placement::Random) };
     let seen = hot.metadata();

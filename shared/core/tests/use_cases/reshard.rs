@@ -327,7 +327,7 @@ fn trouble_with_any_request_of_the_rebalancer_delays_it_and_no_more() {
         Operation::Write,
         Operation::MetadataUpdate,
         Operation::JobSave,
-        Operation::JobRemove,
+        Operation::Finish,
         Operation::MetadataGet,
         Operation::JobGet,
     ] {
@@ -416,7 +416,7 @@ fn a_reshard_waits_until_leases_on_the_last_one_have_ended() {
     assert_eq!(code(scale(&world, 4)), Code::ReshardTooSoon);
     world.clock.advance(settle_time(LEASE) + Duration::from_secs(1));
     // The markers may still be there: the next job removes them with its own.
-    assert!(metadata(&world).has_markers);
+    assert!(metadata(&world).cleanup_pending);
     let mut tries = 0;
     while scale(&world, 4).is_err() {
         tries += 1;

@@ -40,7 +40,7 @@ fn a_collection_is_created_with_the_count_that_its_placement_needs() {
             placement: placement.unwrap_or_default(),
             rev: 1,
             min_shards: count(gets),
-            has_markers: false,
+            cleanup_pending: false,
         };
         assert_eq!(created, expected);
         assert_eq!(world.memory.stored_metadata(&partition()), Some(expected));

@@ -35,7 +35,7 @@ pub async fn every_state_is_read_back(fixture: &impl Fixture) {
                     placement,
                     rev: u64::MAX - 1,
                     min_shards: count(4),
-                    has_markers: number_of_shards > ShardCount::ONE,
+                    cleanup_pending: number_of_shards > ShardCount::ONE,
                 };
                 create(&metadata, fixture).await.expect("created");
                 assert_eq!(get(&partition, fixture).await, Some(metadata));
@@ -106,7 +106,7 @@ pub async fn the_index_lists_what_is_being_resharded(fixture: &impl Fixture) {
         create(&CollectionMetadata { phase, ..created }, fixture).await.expect("created");
     }
     let left = CollectionMetadata::first_write(partition("index markers"), Placement::Jump, 1);
-    let left = CollectionMetadata { has_markers: true, ..left };
+    let left = CollectionMetadata { cleanup_pending: true, ..left };
     create(&left, fixture).await.expect("created");
     let mut found = Vec::new();
     let mut after = None;

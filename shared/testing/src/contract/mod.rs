@@ -93,7 +93,8 @@ macro_rules! contract_suite {
             reshard::nothing_is_moved_after_the_lease,
             reshard::two_items_are_read_at_one_moment,
             reshard::a_reshard_begins_with_its_job,
-            reshard::a_job_is_changed_where_it_is_as_seen
+            reshard::a_job_is_changed_where_it_is_as_seen,
+            reshard::a_change_ends_with_its_job
         }
     };
 }

@@ -151,6 +151,7 @@ pub async fn a_job_is_changed_where_it_is_as_seen(fixture: &impl Fixture) {
         under_way: BTreeMap::new(),
         scanned: None,
         closed_seen: None,
+        marked: None,
         yielded: false,
         ..first.clone()
     };
@@ -161,11 +162,33 @@ pub async fn a_job_is_changed_where_it_is_as_seen(fixture: &impl Fixture) {
     assert_eq!(save(&first, &next).await, Ok(()));
     assert_eq!(stored_job(&partition, fixture).await, Some(next.clone()));
     assert_eq!(save(&first, &next).await, Err(refused.clone()));
-    assert_eq!(fixture.metadata().remove_job(&first).await, Err(refused.clone()));
-    assert_eq!(fixture.metadata().remove_job(&next).await, Ok(()));
+}
+
+/// The note in the metadata and the job, or neither.
+pub async fn a_change_ends_with_its_job(fixture: &impl Fixture) {
+    let partition = partition("ended");
+    let created = CollectionMetadata::first_write(partition.clone(), Placement::Jump, 10);
+    fixture.metadata().create(&created).await.expect("created");
+    let seen = CollectionMetadata { cleanup_pending: true, rev: 2, ..created.clone() };
+    let first = job(&partition, fixture);
+    fixture.metadata().begin(&created, &seen, None, &first).await.expect("begun");
+    let next = CollectionMetadata { cleanup_pending: false, rev: 3, ..seen.clone() };
+    let finish = |seen, next, job| async move {
+        fixture.metadata().finish(seen, next, job).await.map(|dated| dated.value)
+    };
+    let refused = Err(StoreError::ConditionFailed { existing: None });
+    let other = Job { rev: 8, ..first.clone() };
+    assert_eq!(finish(&seen, &next, &other).await, refused, "the job changed");
+    assert_eq!(finish(&created, &next, &first).await, refused, "metadata changed");
+    assert_eq!(stored_job(&partition, fixture).await, Some(first.clone()));
+    assert_eq!(finish(&seen, &next, &first).await, Ok(()));
+    let read = || async { fixture.metadata().get(&partition).await.expect("a strong read").value };
+    assert_eq!(read().await.as_ref(), Some(&next));
     assert_eq!(stored_job(&partition, fixture).await, None);
-    assert_eq!(save(&next, &first).await, Err(refused.clone()), "a job that is gone stays gone");
-    assert_eq!(fixture.metadata().remove_job(&next).await, Err(refused));
+    let saved = fixture.metadata().save_job(&first, &other).await;
+    assert_eq!(saved.map(|dated| dated.value), refused, "a job that is gone stays gone");
+    assert_eq!(finish(&next, &seen, &first).await, refused, "there is no job");
+    assert_eq!(read().await, Some(next));
 }
 
 struct Homes {
@@ -223,7 +246,7 @@ fn job(partition: &PartitionKey, fixture: &impl Fixture) -> Job {
         under_way: (300..308).map(|n| (ShardId::new(n), sort_key(n, fixture))).collect(),
         scanned: Some(ServerTime(3)),
         closed_seen: Some(ServerTime(u64::MAX)),
-        marked: ShardRange { first: ShardId::new(0), last: ShardId::new(65_535) },
+        marked: Some(ShardRange { first: ShardId::new(0), last: ShardId::new(65_535) }),
         items_moved: u64::MAX,
         yielded: true,
     }
