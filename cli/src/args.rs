@@ -33,10 +33,14 @@ pub(crate) enum Command {
     /// shards follow.
     ///
     /// Starts a stack of its own on free ports, with small partitions. Flights that left New York in
-    /// January 2013 are offered to append-only collections through the API, at a steady rate, until
-    /// the shard counts have followed by themselves; repeated months later where the file is too
-    /// short. Then every one is read back in order and compared. The exit status is 0 only if every
-    /// flight came back once, in order and unchanged.
+    /// January 2013 are offered to the API at a steady rate, repeated months later where the file is
+    /// too short, until the shard counts have followed by themselves: under the default placement by
+    /// online resharding, which moves the items while more are written. Then every flight is read back
+    /// in order and compared, and once more when the reshards have closed. The exit status is 0 only
+    /// if every flight came back once, in order and unchanged, each time.
+    ///
+    /// A reshard closes within seconds here, since RequestLifetimeSecs is 5: this machine's DynamoDB
+    /// refuses requests whose signature is older. On AWS that takes 16 minutes (960).
     #[command(after_help = DEMO_EXAMPLES)]
     Demo(DemoArgs),
 }
@@ -53,6 +57,7 @@ const DEMO_EXAMPLES: &str = "\
 Examples:
   dynashard demo
   dynashard demo --scaling alarm
+  dynashard demo --placement random
   dynashard demo --partition-wcu 500 --load 4 --chart-dir charts
   dynashard demo --json > summary.json";
 
@@ -125,7 +130,7 @@ impl LimitArgs {
 pub(crate) struct DemoArgs {
     /// What one partition writes, in write units a second. AWS's own is 1000, which is more than
     /// most machines can overload.
-    #[arg(long, value_name = "UNITS", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "UNITS", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) partition_wcu: u32,
     /// How many times what one partition writes is offered to the busiest airport. The next one is
     /// offered a half of that, the third a quarter.
@@ -140,8 +145,8 @@ pub(crate) struct DemoArgs {
     /// For how many seconds the collections are measured once their shard counts have settled.
     #[arg(long, value_name = "SECS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     pub(crate) steady_secs: u64,
-    /// After how many seconds the demo stops waiting for that.
-    #[arg(long, value_name = "SECS", default_value_t = 180, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    /// After how many seconds the demo stops waiting for that, and for its reshards to close.
+    #[arg(long, value_name = "SECS", default_value_t = 150, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) time_limit_secs: u64,
     /// Where the chart of the run goes, as demo.svg and demo.png.
     #[arg(long, value_name = "DIR", default_value = "target/demo")]

@@ -174,14 +174,17 @@ impl History {
         rates.absorbed / rates.offered.min(self.capacity(to, key)).max(f64::MIN_POSITIVE)
     }
 
-    /// Whether no shard count changed, or was about to, between two samples.
+    /// Whether no shard count changed, or was about to, between two samples. Items may be moving
+    /// still: the count is in force from the beginning of that.
     pub(super) fn is_unchanged(&self, from: usize, to: usize) -> bool {
         let Some(samples) = self.samples.get(from..=to) else { return false };
-        let shards =
-            |sample: &Sample| sample.keys.iter().map(|key| key.collection).collect::<Vec<_>>();
+        let shards = |sample: &Sample| {
+            sample.keys.iter().map(|key| key.collection.shards).collect::<Vec<_>>()
+        };
         samples.iter().all(|sample| {
+            let mut phases = sample.keys.iter().map(|key| key.collection.phase);
             shards(sample) == shards(&samples[0])
-                && sample.keys.iter().all(|key| key.collection.phase == Phase::Stable)
+                && phases.all(|phase| !matches!(phase, Phase::Forward { .. }))
         })
     }
 
@@ -269,36 +272,61 @@ pub(super) fn float(count: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use dynashard_keys::ShardCount;
+
     use super::*;
 
     const RULE: SettledRule = SettledRule { quiet: Duration::from_secs(4), least_share: 0.9 };
 
-    /// One key that is offered 800 writes a second, with these absorbed and these shards second by
-    /// second.
-    fn history(seconds: &[(u64, u32)]) -> History {
+    fn count(shards: u32) -> ShardCount {
+        ShardCount::new(shards).expect("a count")
+    }
+
+    fn forward(from: u32, to: u32) -> Collection {
+        let phase = Phase::Forward { from: count(from), to: count(to) };
+        Collection { shards: from, phase, moved: 0 }
+    }
+
+    fn moving(from: u32, to: u32, moved: u64) -> Collection {
+        Collection { shards: to, phase: Phase::Move { from: count(from), to: count(to) }, moved }
+    }
+
+    fn stable(shards: u32, moved: u64) -> Collection {
+        Collection { shards, phase: Phase::Stable, moved }
+    }
+
+    /// One key that is offered 800 writes a second, with these absorbed and the collection as it was,
+    /// second by second.
+    fn seen(seconds: &[(u64, Collection)]) -> History {
         let mut counts = Counts::default();
         let mut samples = Vec::new();
-        for (second, (absorbed, shards)) in (0..).zip(seconds) {
+        for (second, (absorbed, collection)) in (0..).zip(seconds) {
             counts.absorbed += absorbed;
             counts.offered = 800 * second;
+            let moves = OperationCount { requests: 30 * second, ..OperationCount::default() };
             samples.push(Sample {
                 at: Duration::from_secs(second),
-                keys: vec![KeySample {
-                    counts,
-                    collection: Collection { shards: *shards, stable: true },
-                }],
+                keys: vec![KeySample { counts, collection: *collection }],
                 throttles: BTreeMap::from([("hot".to_owned(), 100 * second)]),
+                operations: BTreeMap::from([(MOVE.to_owned(), moves)]),
                 alarms: BTreeMap::new(),
             });
         }
         History { partition_wcu: 200, keys: vec![("EWR".to_owned(), 800)], samples }
     }
 
+    /// The same of a collection with these shards, in which nothing moves.
+    fn history(seconds: &[(u64, u32)]) -> History {
+        let seconds = seconds.iter().map(|(absorbed, shards)| (*absorbed, stable(*shards, 0)));
+        seen(&seconds.collect::<Vec<_>>())
+    }
+
     #[test]
     fn rates_are_means_over_the_time_between_two_samples() {
         let history = history(&[(0, 1), (200, 1), (400, 2), (600, 4)]);
         let rates = history.rates(1, 3, Some(0));
-        assert_eq!(rates, Rates { offered: 800.0, absorbed: 500.0, throttled: 100.0 });
+        let means = Rates { offered: 800.0, absorbed: 500.0, throttled: 100.0, moves: 30.0 };
+        assert_eq!(rates, means);
         assert_eq!(history.rates_at(3, None), history.rates(2, 3, None));
         assert_eq!(history.rates(3, 3, None), Rates::default());
     }
@@ -316,10 +344,57 @@ mod tests {
         assert!(history(&settled).has_settled(RULE));
         assert!(!history(&settled[..5]).has_settled(RULE), "a change four seconds ago");
         assert!(!history(&settled[1..5]).has_settled(RULE), "not seen for long enough");
-        let mut forward = history(&settled);
-        forward.samples[5].keys[0].collection.stable = false;
-        assert!(!forward.has_settled(RULE));
+        let mut about_to = history(&settled);
+        about_to.samples[5].keys[0].collection = forward(4, 16);
+        assert!(!about_to.has_settled(RULE));
+        let mut still_moving = history(&settled);
+        still_moving.samples[5].keys[0].collection = moving(2, 4, 90);
+        assert!(still_moving.has_settled(RULE), "the count is in force");
         assert!(!history(&[]).has_settled(RULE));
+    }
+
+    #[test]
+    fn a_reshard_has_begun_come_into_force_and_closed() {
+        let mut history = seen(&[
+            (0, Collection::ABSENT),
+            (0, stable(1, 0)),
+            (0, forward(1, 4)),
+            (0, moving(1, 4, 0)),
+            (0, moving(1, 4, 50)),
+            (0, stable(4, 60)),
+            (0, Collection { moved: 60, ..forward(4, 16) }),
+            (0, moving(4, 16, 75)),
+        ]);
+        let secs = Duration::from_secs;
+        let first = Reshard {
+            from: 1,
+            to: 4,
+            begun: secs(2),
+            in_force: Some(secs(3)),
+            closed: Some(secs(5)),
+            moved: 60,
+        };
+        let second = Reshard {
+            from: 4,
+            to: 16,
+            begun: secs(6),
+            in_force: Some(secs(7)),
+            closed: None,
+            moved: 15,
+        };
+        assert_eq!(history.reshards(0), [first, second]);
+        history.samples.truncate(3);
+        let begun = Reshard { in_force: None, closed: None, moved: 0, ..first };
+        assert_eq!(history.reshards(0), [begun]);
+    }
+
+    #[test]
+    fn a_growth_that_moves_nothing_comes_into_force_as_it_closes() {
+        let history = seen(&[(0, stable(1, 0)), (0, forward(1, 2)), (0, stable(2, 0))]);
+        let closed = Some(Duration::from_secs(2));
+        let begun = Duration::from_secs(1);
+        let grown = Reshard { from: 1, to: 2, begun, in_force: closed, closed, moved: 0 };
+        assert_eq!(history.reshards(0), [grown]);
     }
 
     #[test]

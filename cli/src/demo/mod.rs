@@ -166,7 +166,8 @@ async fn show(
 ) -> Result<Summary, DemoError> {
     let Endpoints { api, dynamodb, .. } = stack.endpoints();
     let client = Client::new();
-    let Tables { schema, items, metadata } = Tables::connect(dynamodb, &args.project.settings).await?;
+    let Tables { schema, items, metadata } =
+        Tables::connect(dynamodb, &args.project.settings).await?;
     let partitions = airports.iter().map(|airport| PartitionKey::new(&airport.code));
     let partitions = partitions.collect::<Result<Vec<_>, _>>()?;
     let watched = Watched::start(metadata.clone(), partitions.clone());

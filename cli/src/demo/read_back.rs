@@ -1,23 +1,29 @@
 //! Reads everything back, and compares it with what was offered.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use dynashard_aws::{DynamoItemStore, DynamoMetadataStore};
 use dynashard_core::TableSchema;
 use dynashard_core::ports::{Consistency, ItemStore, MetadataStore, ShardQuery, SortRange};
 use dynashard_core::query::MAX_LIMIT;
 use dynashard_keys::PartitionKey;
-use http::Method;
+use http::{Method, StatusCode};
 use serde::Serialize;
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use super::flights::{Airport, Flight};
 use super::view::View;
 use super::{DemoError, JSON};
-use crate::http::Client;
+use crate::http::{Client, HttpError};
 
 /// Differences that are shown of each collection.
 const SHOWN_DIFFERENCES: usize = 5;
+
+/// How often a page is asked for, and how long the pause between is: the API's `Retry-After`.
+const MOST_ATTEMPTS: u32 = 20;
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// What reading everything back brought.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -30,6 +36,8 @@ pub(super) struct ReadBack {
     pub(super) pages: u64,
     /// Items that DynamoDB read for them, as the API reports them.
     pub(super) items_read: u64,
+    /// Pages that were asked for again, because the API said that it could not answer now.
+    pub(super) retried: u64,
     /// What is not as it was offered, the first few of each collection.
     pub(super) differences: Vec<String>,
 }
@@ -47,8 +55,7 @@ impl ReadBack {
         let mut comparison = Comparison::new((0..flights).map(|number| airport.flight(number)));
         let mut query = json!({ "pk": airport.code, "limit": MAX_LIMIT, "consistent": true });
         loop {
-            let page =
-                client.json(Method::POST, &format!("{api}/query"), JSON, Some(&query)).await?;
+            let page = self.page(client, api, &query).await?;
             let items = page["items"].as_array().ok_or(DemoError::BadAnswer("items"))?;
             self.pages += 1;
             self.items_read +=
@@ -62,15 +69,40 @@ impl ReadBack {
                 break;
             }
         }
-        let differences = comparison.end();
+        self.note(&airport.code, comparison.end());
+        Ok(())
+    }
+
+    /// One page. A machine at its limit may not answer in time, and the API asks to be asked again.
+    async fn page(
+        &mut self,
+        client: &Client,
+        api: &str,
+        query: &Value,
+    ) -> Result<Value, DemoError> {
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            match client.json(Method::POST, &format!("{api}/query"), JSON, Some(query)).await {
+                Err(HttpError::Refused {
+                    status: StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE,
+                    ..
+                }) if attempts < MOST_ATTEMPTS => {
+                    self.retried += 1;
+                    sleep(PAUSE).await;
+                }
+                answer => return Ok(answer?),
+            }
+        }
+    }
+
+    fn note(&mut self, code: &str, differences: Vec<String>) {
         let hidden = differences.len().saturating_sub(SHOWN_DIFFERENCES);
-        let code = &airport.code;
         let shown = differences.into_iter().take(SHOWN_DIFFERENCES);
         self.differences.extend(shown.map(|difference| format!("{code}: {difference}")));
         if hidden > 0 {
             self.differences.push(format!("{code}: and {hidden} more"));
         }
-        Ok(())
     }
 }
 

@@ -119,10 +119,8 @@ impl Steady {
         let all = history.rates(from, to, None);
         let secs = history.samples[to].at.saturating_sub(history.samples[from].at).as_secs_f64();
         let absorbed = (all.absorbed * secs).max(f64::MIN_POSITIVE);
-        let (puts, looks) = (
-            history.carried_out(from, to, "PutItem"),
-            history.carried_out(from, to, "GetItem"),
-        );
+        let (puts, looks) =
+            (history.carried_out(from, to, "PutItem"), history.carried_out(from, to, "GetItem"));
         Self {
             secs,
             throttled_per_sec: all.throttled,
@@ -310,7 +308,10 @@ impl Summary {
             f,
             "          an item: {:.3} PutItem requests, {:.3} WCU, {:.3} looks at an old home; {:.0} items \
              moved a second",
-            steady.puts_per_item, steady.put_wcu_per_item, steady.looks_per_item, steady.moves_per_sec
+            steady.puts_per_item,
+            steady.put_wcu_per_item,
+            steady.looks_per_item,
+            steady.moves_per_sec
         )
     }
 }
@@ -356,9 +357,26 @@ fn bar(value: u64, most: u64, chars: u64) -> String {
 mod tests {
     use std::time::Duration;
 
+    use dynashard_local::OperationCount;
+
     use super::super::history::{Collection, KeySample, Sample};
     use super::super::offer::Counts;
     use super::*;
+
+    fn operations(secs: u64) -> BTreeMap<String, OperationCount> {
+        let count = |per_sec: u64, wcu: u64| OperationCount {
+            requests: per_sec * secs,
+            consumed_wcu: float(wcu * secs),
+            ..OperationCount::default()
+        };
+        [
+            ("PutItem", count(380, 380)),
+            ("GetItem", count(95, 0)),
+            ("TransactWriteItems", count(7, 28)),
+        ]
+        .map(|(name, count)| (name.to_owned(), count))
+        .into()
+    }
 
     /// Ten seconds of one collection whose two shards absorb 380 of 800 offered writes a second.
     fn history() -> History {
@@ -390,31 +408,70 @@ mod tests {
             absorbed_share: 0.95,
         };
         let collections = BTreeMap::from([("EWR".to_owned(), collection)]);
-        assert_eq!(steady, Steady { secs: 10.0, throttled_per_sec: 500.0, collections });
+        let expected = Steady {
+            secs: 10.0,
+            throttled_per_sec: 500.0,
+            puts_per_item: 1.0,
+            put_wcu_per_item: 1.0,
+            looks_per_item: 0.25,
+            moves_per_sec: 7.0,
+            collections,
+        };
+        assert_eq!(steady, expected);
     }
 
     #[test]
     fn a_summary_says_what_was_measured_and_what_is_wrong() {
         let history = history();
+        let first = Resharded {
+            from: 1,
+            to: 4,
+            decided_secs: 3.0,
+            relief_secs: Some(4.5),
+            closed_secs: Some(20.0),
+            items_moved: 75,
+        };
+        let second = Resharded { closed_secs: None, items_moved: 0, ..first.clone() };
+        let reshards = vec![first, Resharded { from: 4, to: 16, ..second }];
+        let read = ReadBack {
+            while_moving: true,
+            secs: 1.0,
+            pages: 1,
+            items_read: 1_100,
+            retried: 0,
+            differences: vec!["EWR: 2013 did not come back".to_owned()],
+        };
+        let again = ReadBack { while_moving: false, differences: Vec::new(), ..read.clone() };
         let summary = Summary {
             ok: false,
+            placement: "xxh64",
             scaling: "writers",
             partition_wcu: 200,
             items: 1_000,
             load_secs: 20.0,
             growth: growth(&history),
+            reshards: BTreeMap::from([("EWR".to_owned(), reshards)]),
             settled_secs: Some(5.0),
             steady: Some(Steady::of(&history, Window { from: 0, to: 1 })),
             throttled: BTreeMap::from([("hot".to_owned(), 7_500)]),
             put_requests: 1_000,
             metadata_requests: 10,
-            consumed_wcu: 1_000.0,
+            put_wcu: 1_000.0,
+            moving: Moving {
+                items: 75,
+                transactions: 76,
+                transactions_wcu: 302.0,
+                markers_removed: 74,
+                markers_removed_wcu: 74.0,
+                pages: 9,
+                pages_rcu: 40.0,
+                looks: 600,
+                looks_rcu: 600.0,
+                markers_put: 12,
+            },
             resent: 3,
             outcome_unknown: 1,
-            read_secs: 1.0,
-            pages: 1,
-            items_read: 1_100,
-            differences: vec!["EWR: 2013 did not come back".to_owned()],
+            reads: vec![read, again],
             items_per_shard: BTreeMap::from([("EWR".to_owned(), BTreeMap::from([(1, 999)]))]),
             charts: vec![PathBuf::from("charts/demo.svg")],
         };
@@ -423,6 +480,13 @@ mod tests {
             "EWR: 2 at 5 s",
             "at 5 s; writes a second over the 10 s measured, 500 throttled",
             "EWR: 95.0% of min(offered, capacity) absorbed: 380 of min(800, 2 shards for 400)",
+            "EWR: 1 to 4 decided at 3.0 s, in force 4.5 s later, 75 items moved, closed at 20.0 s",
+            "EWR: 4 to 16 decided at 3.0 s, in force 4.5 s later, not closed within the time limit",
+            "an item: 1.000 PutItem requests, 1.000 WCU, 0.250 looks at an old home; 7 items moved",
+            "75 items by 76 transactions, 4.03 WCU each item; 9 pages, 40 RCU; 74 markers removed",
+            "600 looks at old homes, 600 RCU; 12 markers",
+            "1000 items in order, while items moved, 1 pages, in 1.0 s: 1000 a second; 1.10 read",
+            "1000 items in order, while nothing moved,",
             "7500 hot",
             "1.0000 PutItem requests, 7.5000 throttled, 0.0100 of metadata; 1.000 WCU\n",
             "charts/demo.svg",

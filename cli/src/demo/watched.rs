@@ -117,7 +117,8 @@ mod tests {
     fn what_each_reshard_has_moved_is_added_up() {
         let mut moved = Moved::default();
         assert_eq!(moved.in_all(), 0);
-        for (generation, items, in_all) in [(2, 0, 0), (2, 40, 40), (2, 90, 90), (4, 0, 90), (4, 7, 97)]
+        for (generation, items, in_all) in
+            [(2, 0, 0), (2, 40, 40), (2, 90, 90), (4, 0, 90), (4, 7, 97)]
         {
             moved.note(Generation::new(generation), items);
             assert_eq!(moved.in_all(), in_all);

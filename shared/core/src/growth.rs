@@ -46,6 +46,9 @@ pub enum NoGrowth {
     },
     /// The target, or the most that the stack allows, is not above the present count.
     NotLarger,
+    /// Only shards are throttled in which the markers of the last reshard are being removed, which may
+    /// be what throttles them.
+    ClearingUp,
 }
 
 impl fmt::Display for NoGrowth {
@@ -56,6 +59,9 @@ impl fmt::Display for NoGrowth {
                 write!(f, "it may change again from epoch second {until_secs} on")
             }
             Self::NotLarger => f.write_str("it has as many shards as the stack allows"),
+            Self::ClearingUp => f.write_str(
+                "the markers of its last change are being removed from what is throttled",
+            ),
         }
     }
 }
@@ -196,7 +202,10 @@ mod tests {
     fn a_collection_whose_growth_is_long_quadruples_up_to_the_maximum() {
         for placement in [Placement::Xxh64, Placement::Jump] {
             let decide = |shards| decide(&placed(placement, shards), 2_000);
-            assert_eq!((decide(1), decide(4), decide(64)), (Ok(count(4)), Ok(count(16)), Ok(count(256))));
+            assert_eq!(
+                (decide(1), decide(4), decide(64)),
+                (Ok(count(4)), Ok(count(16)), Ok(count(256)))
+            );
             assert_eq!(decide(128), Ok(count(256)), "no more than the stack allows");
             assert_eq!(decide(256), Err(NoGrowth::NotLarger));
         }

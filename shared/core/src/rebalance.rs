@@ -41,6 +41,11 @@ pub enum Advance {
 /// How many collections one sweep works on at a time.
 const COLLECTIONS_AT_ONCE: usize = 8;
 
+/// For how long a slice goes through items, whatever time it has. Meanwhile the collections whose
+/// records are behind it in the stream wait, and one that is to get its new shards should not for
+/// long.
+const SCAN_SLICE: Duration = Duration::from_secs(10);
+
 /// What a slice keeps of its time for its last requests.
 const RESERVE: Duration = Duration::from_secs(2);
 
@@ -63,7 +68,13 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         deadline: Deadline,
     ) -> Result<Advance, Error> {
         let mut sighting = Sighting::default();
+        let steps_end = deadline.earlier_by(RESERVE);
+        let scans_end = Deadline::after(self.directory.now(), SCAN_SLICE);
         loop {
+            if steps_end.remaining(self.directory.now()).is_zero() {
+                self.ask_for_another_slice(partition, deadline).await?;
+                return Ok(Advance::Yielded);
+            }
             let Some(seen) = self.directory.read_now(partition, deadline).await? else {
                 return Ok(Advance::Nothing);
             };
@@ -79,10 +90,15 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             };
             let sight = Sight { now, unchanged_for };
             let step = plan(&seen.metadata, &job, sight, Waits::of(self.directory.settings()));
-            match self.carry_out(step, &seen, &job, now, deadline).await? {
+            let scans = matches!(step, NextStep::Scan | NextStep::RemoveMarkers);
+            if scans && scans_end.remaining(self.directory.now()).is_zero() {
+                self.ask_for_another_slice(partition, deadline).await?;
+                return Ok(Advance::Yielded);
+            }
+            match self.carry_out(step, &seen, &job, now, steps_end).await? {
                 Carried::Out | Carried::Again => {}
-                Carried::Finished => {
-                    return Ok(Advance::Finished(seen.metadata.without_cleanup()));
+                Carried::Finished(metadata) => {
+                    return Ok(Advance::Finished(CollectionMetadata::clone(&metadata)));
                 }
                 Carried::Elsewhere => return Ok(Advance::Elsewhere),
                 Carried::WaitsUntil(until) => {
@@ -154,7 +170,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             }
             NextStep::RemoveMarkers => self.remove_markers(seen, job, deadline).await,
             NextStep::Finish => match self.directory.finish(metadata, job, deadline).await {
-                Ok(_) => Ok(Carried::Finished),
+                Ok(known) => Ok(Carried::Finished(known.metadata)),
                 Err(error) => of_conditional(error),
             },
             NextStep::TurnRound => self.turn_round(metadata, job, deadline).await,
@@ -178,7 +194,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
     /// Waits in this slice, if it leaves the time for that; otherwise another goes on at `until`.
     async fn wait(&self, wait: Duration, until: ServerTime, deadline: Deadline) -> Carried {
         let clock = self.directory.clock();
-        if wait + RESERVE >= deadline.remaining(clock.now()) {
+        if wait >= deadline.remaining(clock.now()) {
             return Carried::WaitsUntil(until);
         }
         clock.sleep(wait).await;
@@ -290,12 +306,12 @@ impl Sighting {
 }
 
 /// What became of one step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Carried {
     /// It was done.
     Out,
-    /// It was done, and it was the last one.
-    Finished,
+    /// It was done, and it was the last one: this is what the change has left.
+    Finished(Arc<CollectionMetadata>),
     /// Nothing is known of it, or something has changed: look again.
     Again,
     /// Another rebalancer was faster.

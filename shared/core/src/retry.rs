@@ -38,6 +38,7 @@ pub(crate) struct Attempts<'a, C, E> {
     clock: &'a C,
     entropy: &'a E,
     deadline: Deadline,
+    backoff: Backoff,
     made: u32,
     refreshes: u32,
 }
@@ -48,12 +49,17 @@ const MAX_REFRESHES: u32 = 5;
 
 impl<'a, C: Clock, E: Entropy> Attempts<'a, C, E> {
     pub(crate) fn new(clock: &'a C, entropy: &'a E, deadline: Deadline) -> Self {
-        Self { clock, entropy, deadline, made: 0, refreshes: 0 }
+        Self { clock, entropy, deadline, backoff: Backoff::STANDARD, made: 0, refreshes: 0 }
+    }
+
+    /// The same with other pauses than the standard ones.
+    pub(crate) fn pausing(self, backoff: Backoff) -> Self {
+        Self { backoff, ..self }
     }
 
     /// Waits before the next attempt, or returns `refusal` if the deadline leaves no time for one.
     pub(crate) async fn pause(&mut self, refusal: Error) -> Result<(), Error> {
-        let delay = Backoff::STANDARD.delay(self.made, self.entropy.next_u64());
+        let delay = self.backoff.delay(self.made, self.entropy.next_u64());
         self.made = self.made.saturating_add(1);
         if delay >= self.deadline.remaining(self.clock.now()) {
             return Err(refusal);

@@ -90,8 +90,13 @@ fn draw(frame: &mut Frame<'_>, scene: &Scene) {
     match scene.reading {
         Some((read, of)) => frame.render_widget(reading(read, of), progress),
         None => {
-            frame
-                .render_widget(list("written", vec![format!("{} items, {} of them moved since", scene.written, scene.moved)]), progress);
+            frame.render_widget(
+                list(
+                    "written",
+                    vec![format!("{} items, {} of them moved since", scene.written, scene.moved)],
+                ),
+                progress,
+            );
         }
     }
 }
@@ -122,7 +127,14 @@ fn draw_rate(
 
 fn draw_keys(frame: &mut Frame<'_>, area: Rect, keys: &[KeyLine]) {
     let header = [
-        "key", "shards", "offered/s", "absorbed/s", "capacity/s", "phase", "moved", "counts so far",
+        "key",
+        "shards",
+        "offered/s",
+        "absorbed/s",
+        "capacity/s",
+        "phase",
+        "moved",
+        "counts so far",
     ];
     let rows = keys.iter().map(|key| {
         let counts = key.counts.iter().map(u32::to_string).collect::<Vec<_>>().join(" > ");

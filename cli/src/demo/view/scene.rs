@@ -120,14 +120,14 @@ pub(super) mod tests {
 
     /// A scene with everything in it.
     pub(in super::super) fn scene() -> Scene {
-        let rates = Rates { offered: 2_800.0, absorbed: 1_733.4, throttled: 912.0 };
+        let rates = Rates { offered: 2_800.0, absorbed: 1_733.4, throttled: 912.0, moves: 31.0 };
         let key = |name: &str, counts: &[u32], phase, to| KeyLine {
             name: name.to_owned(),
             shards: counts[counts.len() - 1],
             phase,
             to,
             moved: 250,
-            rates: Rates { offered: 1_600.0, absorbed: 790.0, throttled: 0.0 },
+            rates: Rates { offered: 1_600.0, absorbed: 790.0, ..Rates::default() },
             capacity: 800.0,
             counts: counts.to_vec(),
         };

@@ -559,3 +559,22 @@ fn regression_a_reshard_that_went_on_between_two_reads_was_called_damaged() {
         assert_eq!(metadata(&world).phase, Phase::Stable);
     }
 }
+
+/// A slice that was over between two steps failed: nothing asked for the next one, and after three
+/// of those its stream record was given up.
+#[test]
+fn regression_a_slice_that_was_over_between_two_steps_failed() {
+    const SLICE: Duration = Duration::from_secs(50);
+    let world = in_move(Some("before"));
+    world.clock.advance(2 * LIFETIME);
+    let passes = |time| {
+        let clock = world.clock.clone();
+        Fault::before(move || clock.advance(time))
+    };
+    world.store.script(Operation::JobSave, [passes(SLICE - Duration::from_secs(1))]);
+    world
+        .store
+        .script(Operation::MetadataGet, [Fault::before(|| {}), passes(Duration::from_secs(1))]);
+    assert_eq!(advance(&world, SLICE), Ok(Advance::Yielded));
+    assert!(job(&world).yielded, "the next slice is asked for");
+}
