@@ -5,6 +5,8 @@ use clap::{Parser, Subcommand};
 use dynashard_keys::Placement;
 use dynashard_local::Limits;
 
+use crate::operator::{self, ScaleArgs, VerifyArgs};
+
 /// Spreads a hot DynamoDB partition key over shards, and reads it back in order.
 #[derive(Debug, Parser)]
 #[command(
@@ -43,6 +45,15 @@ pub(crate) enum Command {
     /// refuses requests whose signature is older. On AWS that takes 16 minutes (960).
     #[command(after_help = DEMO_EXAMPLES)]
     Demo(DemoArgs),
+    /// Look collections over: whether each item lies in its shard, once, and what they hold.
+    ///
+    /// Walks every shard that a collection may ever have had, side by side and with strong reads, and
+    /// looks twice at whatever seems wrong. It keeps no more than a page of each shard in memory.
+    #[command(after_help = operator::verify::EXAMPLES)]
+    Verify(VerifyArgs),
+    /// Ask for another shard count, and wait until the collection has it.
+    #[command(after_help = operator::scale::EXAMPLES)]
+    Scale(ScaleArgs),
 }
 
 const LOCAL_EXAMPLES: &str = "\

@@ -9,6 +9,7 @@ mod demo;
 mod http;
 mod local;
 mod logs;
+mod operator;
 mod project;
 mod signals;
 
@@ -31,6 +32,8 @@ async fn main() -> ExitCode {
     let result = match args.command {
         Command::Local(options) => local::run(options).await,
         Command::Demo(options) => demo::run(options, &logs).await,
+        Command::Verify(options) => return Box::pin(operator::verify(options)).await,
+        Command::Scale(options) => return Box::pin(operator::scale(options)).await,
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

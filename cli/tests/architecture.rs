@@ -23,7 +23,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("dynashard-local", &["dynashard-core", "dynashard-keys", "dynashard-sim"]),
     (
         "dynashard-cli",
-        &["dynashard-aws", "dynashard-core", "dynashard-keys", "dynashard-local", "dynashard-sim"],
+        // Of `lambda` what the operators' commands share with the API: items, collections and the
+        // parameters of a query as clients see them, and the settings of a stack.
+        &[
+            "dynashard-aws",
+            "dynashard-core",
+            "dynashard-keys",
+            "dynashard-lambda",
+            "dynashard-local",
+            "dynashard-sim",
+        ],
     ),
 ];
 

@@ -66,7 +66,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> ReadHandler<I, M, C, 
             format,
         });
         let answer = BatchAnswer { items: items.collect(), unprocessed: unprocessed.collect() };
-        Ok(of_items(&answer, format))
+        let codes = got.unprocessed.iter().map(|(_, code)| *code);
+        Ok(of_items(&answer, format).because_of(codes))
     }
 
     async fn query(

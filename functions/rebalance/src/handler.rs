@@ -1,8 +1,8 @@
 use dynashard_core::ports::{Clock, Entropy, ItemStore, MetadataStore};
-use dynashard_core::{Advance, Deadline, Job, Reading, Rebalancer};
+use dynashard_core::{Advance, Deadline, Job, Progress, Reading, Rebalancer, ReshardSlice, Slice};
 use dynashard_keys::{PartitionKey, RESERVED_PREFIX};
 use dynashard_lambda::EventHandler;
-use dynashard_lambda::metrics::{Counter, Metrics};
+use dynashard_lambda::metrics::{Counter, Gauge, Metrics};
 use dynashard_lambda::stream::{BatchOutcome, StreamEvent, StreamRecord};
 use futures_util::future::join_all;
 use lambda_runtime::Error;
@@ -76,9 +76,17 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<I, M
         Ok(BatchOutcome::default())
     }
 
-    fn report(&self, key: &str, advanced: &Result<Advance, dynashard_core::Error>) {
-        match advanced {
-            Ok(Advance::Finished(metadata)) => {
+    fn report(&self, key: &str, advanced: &Result<Slice, dynashard_core::Error>) {
+        let slice = match advanced {
+            Ok(slice) => slice,
+            Err(error) => {
+                let counter = Counter::of_code(error.code());
+                self.metrics.count(self.now(), counter.map(|counter| (counter, 1)));
+                return;
+            }
+        };
+        match &slice.advance {
+            Advance::Finished(metadata) => {
                 let shards = metadata.number_of_shards.get();
                 tracing::info!(
                     partition_key = key,
@@ -87,14 +95,40 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<I, M
                 );
                 self.metrics.count(self.now(), [(Counter::ReshardsFinished, 1)]);
             }
-            Ok(Advance::Waiting { until_secs }) => {
+            Advance::Waiting { until_secs } => {
                 tracing::info!(partition_key = key, until_secs, "the reshard waits");
             }
-            Ok(Advance::Yielded) => {
+            Advance::Yielded => {
                 tracing::info!(partition_key = key, "the slice is over, and asks for the next");
             }
-            Ok(Advance::Nothing | Advance::Elsewhere) | Err(_) => {}
+            Advance::Nothing | Advance::Elsewhere => {}
         }
+        if let Some(reshard) = &slice.reshard {
+            self.measure(key, reshard);
+        }
+    }
+
+    fn measure(&self, key: &str, reshard: &ReshardSlice) {
+        let ReshardSlice { items_moved, age_secs, progress } = *reshard;
+        let Progress { source_shards, source_shards_done, eta_secs, .. } = progress;
+        tracing::info!(
+            partition_key = key,
+            items_moved,
+            source_shards,
+            source_shards_done,
+            age_secs,
+            eta_secs,
+            "how far the reshard is"
+        );
+        let moved = usize::try_from(items_moved).unwrap_or(usize::MAX);
+        self.metrics.count(self.now(), [(Counter::ItemsMoved, moved)]);
+        let percent = source_shards_done * 100 / source_shards.max(1);
+        let measured = [
+            (Gauge::ReshardAge, age_secs),
+            (Gauge::ReshardProgress, u64::try_from(percent).unwrap_or(u64::MAX)),
+        ];
+        let eta = eta_secs.map(|secs| (Gauge::ReshardEta, secs));
+        self.metrics.measure(self.now(), measured.into_iter().chain(eta));
     }
 }
 
@@ -142,8 +176,12 @@ mod tests {
 
     /// Makes a collection of one shard that begins to grow to two.
     fn begin_growth(memory: &MemoryStore, clock: &ManualClock, name: &str) {
+        begin(memory, clock, name, Placement::Random);
+    }
+
+    fn begin(memory: &MemoryStore, clock: &ManualClock, name: &str, placement: Placement) {
         let partition = partition(name);
-        let created = CollectionMetadata::first_write(partition.clone(), Placement::Random, 1_000);
+        let created = CollectionMetadata::first_write(partition.clone(), placement, 1_000);
         memory.place_metadata(created);
         let entropy = SeededEntropy::new(2);
         let directory = Directory::new(memory.clone(), clock.clone(), entropy, Settings::default());
@@ -234,6 +272,39 @@ mod tests {
             for count in counted {
                 assert!(output.text().contains(count), "{}", output.text());
             }
+        }
+    }
+
+    #[test]
+    fn a_slice_measures_how_far_the_reshard_is() {
+        let (memory, clock) = world();
+        begin(&memory, &clock, "a", Placement::Xxh64);
+        let event = json!({ "Records": [record(&json!({ "pk": { "S": "a" } }), "1")] });
+        let output = Output::default();
+        run_printing(&memory, &clock, &event, output.clone()).expect("an outcome");
+        let line = serde_json::from_str::<Value>(&output.text()).expect("one line of JSON");
+        assert!(line["ReshardAge"].as_u64().is_some_and(|age| age >= 6), "{line}");
+        assert_eq!(line["ReshardProgress"], 100, "the one source was scanned: {line}");
+        assert!(line["ReshardEta"].as_u64().is_some_and(|eta| eta >= 960), "{line}");
+    }
+
+    #[test]
+    fn a_damaged_reshard_is_counted_and_nothing_is_done() {
+        let (memory, clock) = world();
+        for (name, event) in [
+            ("a", json!({ "Records": [record(&json!({ "pk": { "S": "a" } }), "1")] })),
+            ("b", json!({ "source": "aws.events" })),
+        ] {
+            begin(&memory, &clock, name, Placement::Xxh64);
+            memory.place_job(&partition(name), None);
+            let before = memory.stored_metadata(&partition(name));
+            let output = Output::default();
+            let outcome = run_printing(&memory, &clock, &event, output.clone());
+            assert_ne!(outcome, Ok(BatchOutcome::default()), "Lambda tries again");
+            assert!(output.text().contains("\"DamagedData\":1"), "{}", output.text());
+            assert_eq!(memory.stored_metadata(&partition(name)), before);
+            let at_rest = CollectionMetadata::first_write(partition(name), Placement::Xxh64, 1);
+            memory.place_metadata(at_rest);
         }
     }
 

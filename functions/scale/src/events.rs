@@ -137,7 +137,9 @@ where
         if shape.is_object() && shape.get("requestContext").is_none() {
             return self.alarm(&shape, deadline).await;
         }
-        Ok(Outcome::Answered(answer(&self.requests, event, request_id, deadline).await))
+        let response = answer(&self.requests, event, request_id, deadline).await;
+        self.count(response.counted());
+        Ok(Outcome::Answered(response))
     }
 
     fn now(&self) -> Reading {

@@ -53,7 +53,7 @@ pub(crate) fn counts(report: &HeatReport) -> Vec<(Counter, usize)> {
         Counter::GrowthsFailed,
         Counter::UnknownCollections,
         Counter::UnknownShards,
-        Counter::DamagedMetadata,
+        Counter::DamagedData,
     ] {
         let times = collections.iter().filter(|c| counter_of(&c.outcome) == counter).count();
         counted.push((counter, times));
@@ -69,7 +69,7 @@ fn counter_of(outcome: &HeatOutcome) -> Counter {
         | HeatOutcome::Relieved { .. } => Counter::GrowthsRefused,
         HeatOutcome::UnknownCollection => Counter::UnknownCollections,
         HeatOutcome::UnknownShards(_) => Counter::UnknownShards,
-        HeatOutcome::Damaged(_) => Counter::DamagedMetadata,
+        HeatOutcome::Damaged(_) => Counter::DamagedData,
         HeatOutcome::Failed(_) => Counter::GrowthsFailed,
     }
 }

@@ -47,10 +47,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> WriteHandler<I, M, C,
         let outcome = self.writer.batch(operations, deadline).await?;
         let unprocessed =
             outcome.unprocessed.iter().map(|(key, code)| Unprocessed::new(key, code.as_str()));
-        Ok(Response::json(
-            200,
-            &BatchAnswer { written: outcome.written, unprocessed: unprocessed.collect() },
-        ))
+        let answer = BatchAnswer { written: outcome.written, unprocessed: unprocessed.collect() };
+        let codes = outcome.unprocessed.iter().map(|(_, code)| *code);
+        Ok(Response::json(200, &answer).because_of(codes))
     }
 
     fn item_key(&self, request: &Request) -> Result<ItemKey, Problem> {

@@ -15,8 +15,9 @@ use handler::WriteHandler;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     dynashard_lambda::start(async |config| {
+        let metrics = config.metrics();
         let (items, directory) = config.connect().await;
-        dynashard_lambda::run(WriteHandler::new(Writer::new(items, directory))).await
+        dynashard_lambda::run(WriteHandler::new(Writer::new(items, directory)), metrics).await
     })
     .await
 }

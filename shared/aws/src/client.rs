@@ -9,12 +9,17 @@ use aws_sdk_dynamodb::config::{
 };
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_http_client::tls::{Provider, TlsContext};
+use aws_smithy_http_client::{Builder as HttpClientBuilder, Connector};
+use aws_smithy_runtime_api::client::http::HttpConnectorSettings;
 
 use crate::clock::ServerClock;
 use crate::interceptors::DateWatch;
 
 /// A connection is established within a region, in a few milliseconds.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// An operator may be far from the region.
+const CONNECT_TIMEOUT_OF_OPERATORS: Duration = Duration::from_secs(5);
 
 /// DynamoDB answers in milliseconds, CloudWatch within a second. A request without an answer for so long has lost its
 /// connection, and its fate is unknown.
@@ -65,17 +70,43 @@ async fn local(endpoint: &str) -> SdkConfig {
         .await
 }
 
-fn http_client() -> SharedHttpClient {
-    aws_smithy_http_client::Builder::new()
+pub(crate) fn http_client() -> SharedHttpClient {
+    HttpClientBuilder::new()
         .tls_provider(Provider::Rustls(CryptoMode::Ring))
         .tls_context(TlsContext::default())
         .build_https()
 }
 
+/// One connection after the other, for requests that the SDK knows nothing of.
+pub(crate) fn connector() -> Connector {
+    let settings = HttpConnectorSettings::builder()
+        .connect_timeout(CONNECT_TIMEOUT_OF_OPERATORS)
+        .read_timeout(ATTEMPT_TIMEOUT)
+        .build();
+    Connector::builder()
+        .connector_settings(settings)
+        .tls_provider(Provider::Rustls(CryptoMode::Ring))
+        .tls_context(TlsContext::default())
+        .build()
+}
+
 fn client(config: &SdkConfig, server_clock: ServerClock) -> Client {
+    client_within(config, server_clock, CONNECT_TIMEOUT)
+}
+
+/// A client of DynamoDB for an operator's command.
+pub(crate) fn client_of_operator(config: &SdkConfig, server_clock: ServerClock) -> Client {
+    client_within(config, server_clock, CONNECT_TIMEOUT_OF_OPERATORS)
+}
+
+fn client_within(
+    config: &SdkConfig,
+    server_clock: ServerClock,
+    connect_timeout: Duration,
+) -> Client {
     let config = Builder::from(config)
         .retry_config(RetryConfig::disabled())
-        .timeout_config(timeouts())
+        .timeout_config(timeouts(connect_timeout))
         // Bodies are small and the attempt timeout bounds them.
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
         .interceptor(DateWatch::new(server_clock))
@@ -86,15 +117,15 @@ fn client(config: &SdkConfig, server_clock: ServerClock) -> Client {
 fn cloudwatch(config: &SdkConfig) -> aws_sdk_cloudwatch::Client {
     let config = aws_sdk_cloudwatch::config::Builder::from(config)
         .retry_config(RetryConfig::standard())
-        .timeout_config(timeouts())
+        .timeout_config(timeouts(CONNECT_TIMEOUT))
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
         .build();
     aws_sdk_cloudwatch::Client::from_conf(config)
 }
 
-fn timeouts() -> TimeoutConfig {
+fn timeouts(connect_timeout: Duration) -> TimeoutConfig {
     TimeoutConfig::builder()
-        .connect_timeout(CONNECT_TIMEOUT)
+        .connect_timeout(connect_timeout)
         .operation_attempt_timeout(ATTEMPT_TIMEOUT)
         .build()
 }

@@ -10,6 +10,7 @@ use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::operation::get_item::GetItemError;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::query::QueryError;
+use aws_sdk_dynamodb::operation::scan::ScanError;
 use aws_sdk_dynamodb::operation::transact_get_items::TransactGetItemsError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
@@ -219,6 +220,7 @@ details! {
     UpdateItemError ConditionalCheckFailedException;
     GetItemError;
     QueryError;
+    ScanError;
     BatchGetItemError;
     TransactGetItemsError [TransactionCanceledException];
     TransactWriteItemsError [TransactionCanceledException];

@@ -13,6 +13,8 @@ mod interceptors;
 mod items;
 mod jobs;
 mod metadata;
+mod operator;
+mod stack;
 
 pub use aws_sdk_dynamodb::Client;
 pub use client::{connect, connect_local, connect_local_with_cloudwatch, connect_with_cloudwatch};
@@ -20,3 +22,5 @@ pub use clock::{OsEntropy, ServerClock, SystemClock};
 pub use heat::CloudWatchHeat;
 pub use items::DynamoItemStore;
 pub use metadata::{ACTIVE_INDEX_PARTITION, DynamoMetadataStore};
+pub use operator::{Caller, ConnectError, Operator};
+pub use stack::Stack;

@@ -3,9 +3,11 @@ use std::collections::HashMap;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::BuildError;
 use aws_sdk_dynamodb::types::{AttributeValue, Delete, Put, TransactWriteItem, Update};
-use dynashard_core::ports::{Dated, MetadataStore, ReshardingPage, StoreError};
+use dynashard_core::ports::{
+    CatalogPage, CollectionCatalog, Dated, MetadataStore, ReshardingPage, StoreError,
+};
 use dynashard_core::{CollectionMetadata, Generation, HistoryEntry, Job, Phase};
-use dynashard_keys::{PartitionKey, ShardCount};
+use dynashard_keys::{PartitionKey, RESERVED_PREFIX, ShardCount};
 
 use crate::attributes::number;
 use crate::error::{Refused, of_read, of_write};
@@ -212,6 +214,42 @@ impl MetadataStore for DynamoMetadataStore {
             partitions: answer.items().iter().map(partition).collect::<Result<_, _>>()?,
             next: answer.last_evaluated_key().map(partition).transpose()?,
         })
+    }
+}
+
+impl CollectionCatalog for DynamoMetadataStore {
+    async fn collections(&self, after: Option<&str>) -> Result<CatalogPage, StoreError> {
+        let start = after.map(|key| {
+            let key = AttributeValue::S(key.to_owned());
+            HashMap::from([(self.partition_key_name.clone(), key)])
+        });
+        let answer = self
+            .client
+            .scan()
+            .table_name(&self.table)
+            .projection_expression("#pk")
+            .expression_attribute_names("#pk", &self.partition_key_name)
+            .consistent_read(true)
+            .set_exclusive_start_key(start)
+            .send()
+            .await
+            .map_err(|e| of_read(&e))?;
+        let key = |item: &HashMap<String, AttributeValue>| {
+            let key = item.get(&self.partition_key_name).and_then(|key| key.as_s().ok());
+            let corrupt = || StoreError::Corrupt("a metadata item without its key".to_owned());
+            key.cloned().ok_or_else(corrupt)
+        };
+        let next = answer.last_evaluated_key().map(key).transpose()?;
+        let mut partitions = Vec::new();
+        for item in answer.items() {
+            let key = key(item)?;
+            // Jobs, and whatever else is the system's own.
+            if !key.starts_with(RESERVED_PREFIX) {
+                let corrupt = |e| StoreError::Corrupt(format!("the key of a metadata item: {e}"));
+                partitions.push(PartitionKey::new(&key).map_err(corrupt)?);
+            }
+        }
+        Ok(CatalogPage { partitions, next })
     }
 }
 

@@ -9,7 +9,10 @@ use twox_hash::XxHash64;
 
 use crate::growth::{Growth, NoGrowth, decide_growth};
 use crate::lease::settle_time;
-use crate::ports::{Clock, Dated, Entropy, MetadataStore, ReshardingPage, StoreError};
+use crate::ports::{
+    CatalogPage, Clock, CollectionCatalog, Dated, Entropy, MetadataStore, ReshardingPage,
+    StoreError,
+};
 use crate::reshard::{Job, ServerTime};
 use crate::retry::{Attempts, within};
 use crate::telemetry::{Telemetry, WriterGrowths};
@@ -331,6 +334,28 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
                 Some(Err(error)) => attempts.pause(refusal(error)?).await?,
                 None => {
                     let why = "the index of running reshards could not be read in time";
+                    return Err(Error::new(Code::Unavailable, why));
+                }
+            }
+        }
+    }
+
+    /// One page of all collections.
+    pub(crate) async fn collections(
+        &self,
+        after: Option<&str>,
+        deadline: Deadline,
+    ) -> Result<CatalogPage, Error>
+    where
+        M: CollectionCatalog,
+    {
+        let mut attempts = Attempts::new(&self.clock, &self.entropy, deadline);
+        loop {
+            match within(&self.clock, deadline, self.store.collections(after)).await {
+                Some(Ok(page)) => return Ok(page),
+                Some(Err(error)) => attempts.pause(refusal(error)?).await?,
+                None => {
+                    let why = "the metadata table could not be read in time";
                     return Err(Error::new(Code::Unavailable, why));
                 }
             }

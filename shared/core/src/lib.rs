@@ -9,6 +9,7 @@
 //! - [`HeatResponder`] is what an alarm on throttles leads to.
 //! - [`CollectionMetadata`] is the state of one item collection.
 //! - [`query`] reads a sharded collection back, in order.
+//! - [`Verifier`] looks a whole collection over, for operators, and repairs it.
 
 mod batch;
 mod directory;
@@ -30,6 +31,7 @@ mod scale;
 mod settings;
 mod telemetry;
 mod throttle;
+mod verify;
 mod write;
 
 pub use batch::{BatchGot, BatchOperation, BatchWritten, MAX_BATCH_GETS, MAX_BATCH_OPERATIONS};
@@ -45,12 +47,15 @@ pub use lease::{Deadline, Lease, Reading, settle_time};
 pub use merge_patch::merge_patch;
 pub use metadata::{CollectionMetadata, HistoryEntry, Layout, MAX_HISTORY_ENTRIES, Phase, Reshard};
 pub use read::Reader;
-pub use rebalance::{Advance, Rebalancer};
+pub use rebalance::{Advance, Rebalancer, ReshardSlice, Slice};
 pub use reshard::{Job, NextStep, Pace, Progress, ServerTime, ShardRange, Sight, Waits, plan};
 pub use responder::{CollectionHeat, HeatOutcome, HeatReport, HeatResponder, Rearm};
 pub use retry::Backoff;
-pub use scale::Scaler;
+pub use scale::{Scaler, Stage, Standing};
 pub use settings::{Settings, TableSchema};
 pub use telemetry::Telemetry;
 pub use throttle::{Throttle, ThrottleLimit};
+pub use verify::{
+    Digest, Finding, FindingKind, Tally, Verification, Verifier, VerifyObserver, VerifyOptions,
+};
 pub use write::{Precondition, Writer, Written};

@@ -95,6 +95,17 @@ impl CollectionMetadata {
         })
     }
 
+    /// The most shards that the collection is known to have ever had. The history is bounded, so
+    /// one of long ago may have been larger.
+    pub fn most_shards(&self) -> ShardCount {
+        let running = match self.phase {
+            Phase::Stable => self.number_of_shards,
+            Phase::Forward { from, to } | Phase::Move { from, to } => from.max(to),
+        };
+        let history = self.shard_history.iter().map(|entry| entry.count);
+        history.fold(running.max(self.number_of_shards).max(self.min_shards), ShardCount::max)
+    }
+
     /// Whether the shard count was ever changed.
     pub(crate) fn has_changed(&self) -> bool {
         self.rev > 1
@@ -228,10 +239,7 @@ impl Reshard {
     /// particular; where it goes to must all the same be known to two movers alike, so that it cannot
     /// arrive twice.
     pub fn new_home(&self, key: &ItemKey) -> ShardId {
-        self.placement.home(key, self.to).unwrap_or_else(|| {
-            let spread = Placement::Jump.home(key, self.to).unwrap_or(ShardId::new(0));
-            ShardId::new(spread.get() + 1)
-        })
+        home_or_spread(self.placement, key, self.to)
     }
 
     /// Whether an item in this shard counts: it is at its home under the old or under the new count,
@@ -248,6 +256,15 @@ impl Reshard {
             None => self.sources().any(|source| source == shard),
         }
     }
+}
+
+/// Where an item belongs among `count` shards, or where an item of a random collection goes to if it
+/// has to leave its shard: whoever moves it, it goes to the same one.
+pub(crate) fn home_or_spread(placement: Placement, key: &ItemKey, count: ShardCount) -> ShardId {
+    placement.home(key, count).unwrap_or_else(|| {
+        let spread = Placement::Jump.home(key, count).unwrap_or(ShardId::new(0));
+        ShardId::new(spread.get() + 1)
+    })
 }
 
 /// Which shards are in use.

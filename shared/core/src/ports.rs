@@ -133,6 +133,17 @@ pub trait MetadataStore: Send + Sync {
     ) -> impl Future<Output = Result<ReshardingPage, StoreError>> + Send;
 }
 
+/// All collections there are. Only operators' commands ask for them: no function may scan the metadata
+/// table, so this is no part of [`MetadataStore`].
+pub trait CollectionCatalog: Send + Sync {
+    /// A strongly consistent `Scan` of the metadata table: one page of its collections, in no order,
+    /// from behind the key where the page before has ended.
+    fn collections(
+        &self,
+        after: Option<&str>,
+    ) -> impl Future<Output = Result<CatalogPage, StoreError>> + Send;
+}
+
 /// Where it is known which keys of the main table were throttled. It only reads, so unlike a store
 /// it may send several requests for one call, and send them again.
 pub trait HeatSource: Send + Sync {
@@ -161,6 +172,16 @@ pub struct ReshardingPage {
     pub partitions: Vec<PartitionKey>,
     /// Where the next page begins, or `None` at the end.
     pub next: Option<PartitionKey>,
+}
+
+/// A page of all collections.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CatalogPage {
+    /// The collections on this page. What else lies in the table is passed over.
+    pub partitions: Vec<PartitionKey>,
+    /// The key in the table behind which the next page begins, a collection's or another, or `None`
+    /// at the end.
+    pub next: Option<String>,
 }
 
 /// An answer, and the epoch second that the server put into its `Date` header.

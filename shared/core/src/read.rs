@@ -137,10 +137,21 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         old: PhysicalKey,
         deadline: Deadline,
     ) -> Result<Vec<StoredItem>, Error> {
+        let found = self.get_pair(new, old, deadline).await?;
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    /// The same, each in its place.
+    pub(crate) async fn get_pair(
+        &self,
+        one: PhysicalKey,
+        other: PhysicalKey,
+        deadline: Deadline,
+    ) -> Result<[Option<StoredItem>; 2], Error> {
         let mut attempts = Attempts::new(self.clock(), self.directory.entropy(), deadline);
         loop {
-            match within(self.clock(), deadline, self.items.get_both([&new, &old])).await {
-                Some(Ok(found)) => return Ok(found.into_iter().flatten().collect()),
+            match within(self.clock(), deadline, self.items.get_both([&one, &other])).await {
+                Some(Ok(found)) => return Ok(found),
                 Some(Err(error)) => attempts.pause(refusal(error)?).await?,
                 None => return Err(not_in_time()),
             }
@@ -207,7 +218,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         Ok(found.into_iter().flatten().collect())
     }
 
-    async fn get_at(
+    pub(crate) async fn get_at(
         &self,
         key: PhysicalKey,
         consistency: Consistency,

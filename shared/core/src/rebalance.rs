@@ -6,8 +6,8 @@ use futures_util::stream::{self, StreamExt};
 
 use crate::directory::{Directory, Known, NotBegun, refusal};
 use crate::ports::{Clock, Entropy, ItemStore, MetadataStore, StoreError};
-use crate::reshard::{Job, NextStep, Pace, ServerTime, Sight, Waits, plan};
-use crate::{Code, CollectionMetadata, Deadline, Error, Reading};
+use crate::reshard::{Job, NextStep, Pace, Progress, ServerTime, Sight, Waits, plan};
+use crate::{Code, CollectionMetadata, Deadline, Error, Generation, Reading};
 
 /// Carries running changes of shard counts to their end, and moves items for them.
 ///
@@ -17,6 +17,26 @@ pub struct Rebalancer<I, M, C, E> {
     pub(crate) items: I,
     pub(crate) directory: Directory<M, C, E>,
     pub(crate) pace: Mutex<Pace>,
+}
+
+/// What one call did for a collection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Slice {
+    /// How it ended.
+    pub advance: Advance,
+    /// How far it has brought the reshard that it found, if items are moved in that.
+    pub reshard: Option<ReshardSlice>,
+}
+
+/// How far a reshard is after one call, as it saw it last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReshardSlice {
+    /// Items moved since the call began, by other rebalancers too.
+    pub items_moved: u64,
+    /// For how many seconds the reshard has been running.
+    pub age_secs: u64,
+    /// How far it is.
+    pub progress: Progress,
 }
 
 /// What became of one collection.
@@ -66,7 +86,19 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         &self,
         partition: &PartitionKey,
         deadline: Deadline,
+    ) -> Result<Slice, Error> {
+        let mut account = Account::default();
+        let advance = self.steps(partition, &mut account, deadline).await?;
+        Ok(Slice { advance, reshard: account.reshard })
+    }
+
+    async fn steps(
+        &self,
+        partition: &PartitionKey,
+        account: &mut Account,
+        deadline: Deadline,
     ) -> Result<Advance, Error> {
+        let waits = Waits::of(self.directory.settings());
         let mut sighting = Sighting::default();
         let steps_end = deadline.earlier_by(RESERVE);
         let scans_end = Deadline::after(self.directory.now(), SCAN_SLICE);
@@ -88,8 +120,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                 self.unless_changed(&seen, damaged(what), deadline).await?;
                 continue;
             };
-            let sight = Sight { now, unchanged_for };
-            let step = plan(&seen.metadata, &job, sight, Waits::of(self.directory.settings()));
+            account.enter(&seen.metadata, &job, now, waits);
+            let step = plan(&seen.metadata, &job, Sight { now, unchanged_for }, waits);
             let scans = matches!(step, NextStep::Scan | NextStep::RemoveMarkers);
             if scans && scans_end.remaining(self.directory.now()).is_zero() {
                 self.ask_for_another_slice(partition, deadline).await?;
@@ -117,14 +149,14 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
     pub async fn sweep(
         &self,
         deadline: Deadline,
-    ) -> Result<Vec<(PartitionKey, Result<Advance, Error>)>, Error> {
+    ) -> Result<Vec<(PartitionKey, Result<Slice, Error>)>, Error> {
         let mut outcomes = Vec::new();
         let mut after = None;
         loop {
             let page = self.directory.resharding(after.as_ref(), deadline).await?;
             let advances = page.partitions.into_iter().map(|partition| async move {
-                let advance = self.advance(&partition, deadline).await;
-                (partition, advance)
+                let slice = self.advance(&partition, deadline).await;
+                (partition, slice)
             });
             let side_by_side =
                 stream::iter(advances.collect::<Vec<_>>()).buffer_unordered(COLLECTIONS_AT_ONCE);
@@ -302,6 +334,35 @@ impl Sighting {
                 Duration::ZERO
             }
         }
+    }
+}
+
+/// What a call has seen of a reshard.
+#[derive(Default)]
+struct Account {
+    /// The reshard that was seen last, and how many items it had moved by then.
+    last: Option<(Generation, u64)>,
+    reshard: Option<ReshardSlice>,
+}
+
+impl Account {
+    fn enter(&mut self, metadata: &CollectionMetadata, job: &Job, now: ServerTime, waits: Waits) {
+        let Some(reshard) = metadata.reshard() else {
+            return;
+        };
+        let moved_since = match self.last.replace((job.generation, job.items_moved)) {
+            None => 0,
+            Some((generation, moved)) if generation == job.generation => {
+                job.items_moved.saturating_sub(moved)
+            }
+            // It was turned round meanwhile.
+            Some(_) => job.items_moved,
+        };
+        self.reshard = Some(ReshardSlice {
+            items_moved: self.reshard.map_or(0, |before| before.items_moved) + moved_since,
+            age_secs: now.0.saturating_sub(job.started_secs),
+            progress: job.progress(&reshard, waits, now),
+        });
     }
 }
 

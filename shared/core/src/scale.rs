@@ -1,11 +1,40 @@
+use std::time::Duration;
+
 use dynashard_keys::{PartitionKey, Placement, ShardCount};
 
 use crate::directory::{Directory, NotBegun, refusal};
 use crate::growth::{NoGrowth, check_change};
 use crate::lease::settle_time;
 use crate::ports::{Clock, Entropy, MetadataStore, StoreError};
+use crate::reshard::{NextStep, ServerTime, Sight, Waits, plan};
 use crate::retry::Attempts;
 use crate::{Code, CollectionMetadata, Deadline, Error, Job, Phase};
+
+/// Where a collection stands on the way to a count that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// The collection.
+    pub metadata: CollectionMetadata,
+    /// The job of its last change, if that has not been cleared away.
+    pub job: Option<Job>,
+    /// How far it is.
+    pub stage: Stage,
+    /// Until when nothing may happen, by DynamoDB's clock, if that is what it waits for.
+    pub waits_until: Option<ServerTime>,
+    /// DynamoDB's time of the reading.
+    pub now: ServerTime,
+}
+
+/// How far a collection is on the way to a count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// It has the count, and no reshard runs.
+    Reached,
+    /// It is on the way, perhaps by way of another count.
+    UnderWay,
+    /// It goes elsewhere: somebody has asked for another count since.
+    Overtaken,
+}
 
 /// Creates collections ahead of their first item, and changes their shard counts.
 pub struct Scaler<M, C, E> {
@@ -88,6 +117,33 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
         }
     }
 
+    /// Where a collection stands on the way to `target`, whatever is cached.
+    pub async fn standing(
+        &self,
+        partition: &PartitionKey,
+        target: ShardCount,
+        deadline: Deadline,
+    ) -> Result<Standing, Error> {
+        let Some(known) = self.directory.read_now(partition, deadline).await? else {
+            let why = "the collection's metadata has gone";
+            return Err(Error::new(Code::CollectionNotFound, why));
+        };
+        let (job, now) = self.directory.job(partition, deadline).await?;
+        let waits = Waits::of(self.directory.settings());
+        let sight = Sight { now, unchanged_for: Duration::ZERO };
+        let step = job.as_ref().map(|job| plan(&known.metadata, job, sight, waits));
+        Ok(Standing {
+            stage: stage(&known.metadata, job.as_ref(), target),
+            metadata: CollectionMetadata::clone(&known.metadata),
+            job,
+            waits_until: match step {
+                Some(NextStep::Wait { until, .. }) => Some(until),
+                _ => None,
+            },
+            now,
+        })
+    }
+
     /// Writes into the job of a running reshard what is to follow it.
     async fn turn_round(
         &self,
@@ -131,6 +187,21 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
         }
         Ok(count)
     }
+}
+
+/// How far a collection is on the way to `target`. Metadata and job were read one after the other.
+fn stage(metadata: &CollectionMetadata, job: Option<&Job>, target: ShardCount) -> Stage {
+    let destination = match metadata.phase {
+        Phase::Stable if metadata.number_of_shards == target => return Stage::Reached,
+        // The reshard back begins when the one before it was seen closed T' ago.
+        Phase::Stable => job.and_then(|job| job.then),
+        Phase::Forward { to, .. } | Phase::Move { to, .. } => {
+            let job = job.filter(|job| job.generation == metadata.generation);
+            Some(job.and_then(|job| job.then).unwrap_or(to))
+        }
+    };
+    let has_changed = job.is_some_and(|job| job.generation > metadata.generation);
+    if has_changed || destination == Some(target) { Stage::UnderWay } else { Stage::Overtaken }
 }
 
 /// Why a count is not changed, for the operator who asked for it.

@@ -37,62 +37,29 @@ pub struct ConfigError {
     problem: String,
 }
 
+impl ConfigError {
+    /// The variable.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// What is the matter with it, as in "is missing".
+    pub fn problem(&self) -> &str {
+        &self.problem
+    }
+}
+
 impl Config {
     /// Reads the variables that `lookup` finds.
     pub fn from_variables(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+        let settings = settings_from_variables(&lookup)?;
         let variables = Variables { lookup };
-        let schema = TableSchema {
-            partition_key_name: variables.required("PARTITION_KEY_NAME")?,
-            sort_key_name: variables.required("SORT_KEY_NAME")?,
-            sort_key_type: variables.parsed::<SortKeyType>("SORT_KEY_TYPE")?,
-            separator: variables.parsed::<Separator>("SEPARATOR")?,
-        };
-        schema.check().map_err(|e| ConfigError {
-            name: "PARTITION_KEY_NAME or SORT_KEY_NAME",
-            problem: format!("is wrong: {}", e.message()),
-        })?;
-        let max_shards = variables.parsed::<u32>("MAX_SHARDS")?;
-        let lease_secs = variables.parsed::<u64>("LEASE_SECS")?;
-        if !(1..=60).contains(&lease_secs) {
-            let problem = format!("is {lease_secs}, not between 1 and 60");
-            return Err(ConfigError { name: "LEASE_SECS", problem });
-        }
-        let request_lifetime_secs = variables.parsed::<u64>("REQUEST_LIFETIME_SECS")?;
-        if !(1..=1_800).contains(&request_lifetime_secs) {
-            let problem = format!("is {request_lifetime_secs}, not between 1 and 1800");
-            return Err(ConfigError { name: "REQUEST_LIFETIME_SECS", problem });
-        }
-        let scaling = ScalingPolicy {
-            mode: match variables.required("SCALING_MODE")?.as_str() {
-                "off" => ScalingMode::Off,
-                "dry-run" => ScalingMode::DryRun,
-                "on" => ScalingMode::On,
-                other => return Err(unknown("SCALING_MODE", other, "off, dry-run or on")),
-            },
-            writers: match variables.required("WRITER_SCALING")?.as_str() {
-                "off" => false,
-                "on" => true,
-                other => return Err(unknown("WRITER_SCALING", other, "off or on")),
-            },
-            cooldown: Duration::from_secs(variables.parsed("COOLDOWN_SECS")?),
-        };
         Ok(Self {
             main_table: variables.required("MAIN_TABLE")?,
             metadata_table: variables.required("METADATA_TABLE")?,
             function_name: variables.required("AWS_LAMBDA_FUNCTION_NAME")?,
             alarm_name: (variables.lookup)("ALARM_NAME").filter(|name| !name.is_empty()),
-            settings: Settings {
-                schema,
-                placement: variables.parsed::<Placement>("PLACEMENT")?,
-                lease_term: Duration::from_secs(lease_secs),
-                request_lifetime: Duration::from_secs(request_lifetime_secs),
-                max_shards: ShardCount::new(max_shards).map_err(|e| ConfigError {
-                    name: "MAX_SHARDS",
-                    problem: format!("is wrong: {e}"),
-                })?,
-                mover_wcu: variables.parsed("MOVER_WRITE_UNITS")?,
-                scaling,
-            },
+            settings,
         })
     }
 
@@ -133,6 +100,59 @@ impl Config {
         Directory::new(metadata, clock, OsEntropy, self.settings)
             .with_telemetry(Arc::new(telemetry))
     }
+}
+
+/// Reads the settings of the stack from the variables that `lookup` finds: one for each parameter of
+/// the template, under the parameter's name in capitals.
+pub fn settings_from_variables(
+    lookup: impl Fn(&str) -> Option<String>,
+) -> Result<Settings, ConfigError> {
+    let variables = Variables { lookup };
+    let schema = TableSchema {
+        partition_key_name: variables.required("PARTITION_KEY_NAME")?,
+        sort_key_name: variables.required("SORT_KEY_NAME")?,
+        sort_key_type: variables.parsed::<SortKeyType>("SORT_KEY_TYPE")?,
+        separator: variables.parsed::<Separator>("SEPARATOR")?,
+    };
+    schema.check().map_err(|e| ConfigError {
+        name: "PARTITION_KEY_NAME or SORT_KEY_NAME",
+        problem: format!("is wrong: {}", e.message()),
+    })?;
+    let max_shards = variables.parsed::<u32>("MAX_SHARDS")?;
+    let lease_secs = variables.parsed::<u64>("LEASE_SECS")?;
+    if !(1..=60).contains(&lease_secs) {
+        let problem = format!("is {lease_secs}, not between 1 and 60");
+        return Err(ConfigError { name: "LEASE_SECS", problem });
+    }
+    let request_lifetime_secs = variables.parsed::<u64>("REQUEST_LIFETIME_SECS")?;
+    if !(1..=1_800).contains(&request_lifetime_secs) {
+        let problem = format!("is {request_lifetime_secs}, not between 1 and 1800");
+        return Err(ConfigError { name: "REQUEST_LIFETIME_SECS", problem });
+    }
+    let scaling = ScalingPolicy {
+        mode: match variables.required("SCALING_MODE")?.as_str() {
+            "off" => ScalingMode::Off,
+            "dry-run" => ScalingMode::DryRun,
+            "on" => ScalingMode::On,
+            other => return Err(unknown("SCALING_MODE", other, "off, dry-run or on")),
+        },
+        writers: match variables.required("WRITER_SCALING")?.as_str() {
+            "off" => false,
+            "on" => true,
+            other => return Err(unknown("WRITER_SCALING", other, "off or on")),
+        },
+        cooldown: Duration::from_secs(variables.parsed("COOLDOWN_SECS")?),
+    };
+    Ok(Settings {
+        schema,
+        placement: variables.parsed::<Placement>("PLACEMENT")?,
+        lease_term: Duration::from_secs(lease_secs),
+        request_lifetime: Duration::from_secs(request_lifetime_secs),
+        max_shards: ShardCount::new(max_shards)
+            .map_err(|e| ConfigError { name: "MAX_SHARDS", problem: format!("is wrong: {e}") })?,
+        mover_wcu: variables.parsed("MOVER_WRITE_UNITS")?,
+        scaling,
+    })
 }
 
 fn unknown(name: &'static str, value: &str, known: &str) -> ConfigError {

@@ -18,7 +18,7 @@ mod runtime;
 pub mod stream;
 pub mod view;
 
-pub use config::{Config, ConfigError};
+pub use config::{Config, ConfigError, settings_from_variables};
 pub use event::Request;
 pub use problem::Problem;
 pub use response::{Format, Response};

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dynashard_core::ports::Clock;
-use dynashard_core::{Growth, Reading, Telemetry};
+use dynashard_core::{Code, Growth, Reading, Telemetry};
 use dynashard_keys::PartitionKey;
 use serde_json::{Map, Value, json};
 
@@ -15,16 +15,18 @@ const NAMESPACE: &str = "dynashard";
 /// dimensions, since each value would be a metric of its own, and the data of others besides.
 const DIMENSION: &str = "FunctionName";
 
-macro_rules! counters {
-    ($($(#[doc = $doc:literal])+ $name:ident;)+) => {
-        /// What is counted. The names are those of the metrics: add, but never rename.
+macro_rules! names {
+    ($(#[doc = $about:literal])+ $kind:ident: $($(#[doc = $doc:literal])+ $name:ident;)+) => {
+        $(#[doc = $about])+
+        ///
+        /// The names are those of the metrics: add, but never rename.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Counter {
+        pub enum $kind {
             $($(#[doc = $doc])+ $name,)+
         }
 
-        impl Counter {
-            /// Every counter.
+        impl $kind {
+            /// All of them.
             pub const ALL: &[Self] = &[$(Self::$name,)+];
 
             /// The name of the metric.
@@ -35,7 +37,9 @@ macro_rules! counters {
     };
 }
 
-counters! {
+names! {
+    /// What is counted.
+    Counter:
     /// Events and schedules that found the alarm raised and were acted on.
     AlarmsHandled;
     /// Alarm events of another table, metric, state or shape.
@@ -50,8 +54,10 @@ counters! {
     UnknownCollections;
     /// Throttled collections of which only shards were named that they do not have.
     UnknownShards;
-    /// Throttled collections whose metadata breaks a rule.
-    DamagedMetadata;
+    /// Metadata, jobs and items that break a rule, each time that one is met.
+    DamagedData;
+    /// Requests that found items of a later layout than the metadata's, read again and again.
+    MetadataBehind;
     /// Growths that an alarm began.
     GrowthsBegun;
     /// Growths that an alarm or a writer would have begun, were it not for dry-run mode.
@@ -66,6 +72,41 @@ counters! {
     StreamRecordsRefused;
     /// Changes of shard counts that were carried to their end.
     ReshardsFinished;
+    /// Items that left their shard for another.
+    ItemsMoved;
+}
+
+names! {
+    /// What is measured.
+    Gauge:
+    /// For how many seconds a reshard has been running.
+    ReshardAge;
+    /// In how many seconds a reshard closes, as far as can be told.
+    ReshardEta;
+    /// The share of the source shards that the present scan of a reshard has come to the end of.
+    ReshardProgress;
+}
+
+impl Counter {
+    /// What is counted when something could not be done for this reason, if that needs the eye of
+    /// an operator.
+    pub const fn of_code(code: Code) -> Option<Self> {
+        match code {
+            Code::CorruptData => Some(Self::DamagedData),
+            Code::MetadataBehind => Some(Self::MetadataBehind),
+            _ => None,
+        }
+    }
+}
+
+impl Gauge {
+    /// The unit, as CloudWatch calls it.
+    pub const fn unit(self) -> &'static str {
+        match self {
+            Self::ReshardAge | Self::ReshardEta => "Seconds",
+            Self::ReshardProgress => "Percent",
+        }
+    }
 }
 
 /// Writes metrics in CloudWatch's Embedded Metric Format, a line of JSON each time, which Lambda's
@@ -90,12 +131,31 @@ impl Metrics {
     /// Counts what happened by `now`. What happened no times is left out, so that a metric has data
     /// only where there was something.
     pub fn count(&self, now: Reading, counted: impl IntoIterator<Item = (Counter, usize)>) {
-        let counted = counted.into_iter().filter(|(_, times)| *times > 0).collect::<Vec<_>>();
-        if counted.is_empty() {
+        let happened = counted.into_iter().filter(|(_, times)| *times > 0);
+        let metrics = happened.map(|(counter, times)| Metric {
+            name: counter.as_str(),
+            unit: "Count",
+            value: json!(times),
+        });
+        self.write(now, &metrics.collect::<Vec<_>>());
+    }
+
+    /// Notes what was measured at `now`.
+    pub fn measure(&self, now: Reading, measured: impl IntoIterator<Item = (Gauge, u64)>) {
+        let metrics = measured.into_iter().map(|(gauge, value)| Metric {
+            name: gauge.as_str(),
+            unit: gauge.unit(),
+            value: json!(value),
+        });
+        self.write(now, &metrics.collect::<Vec<_>>());
+    }
+
+    fn write(&self, now: Reading, metrics: &[Metric]) {
+        if metrics.is_empty() {
             return;
         }
-        let names =
-            counted.iter().map(|(counter, _)| json!({ "Name": counter.as_str(), "Unit": "Count" }));
+        let units =
+            metrics.iter().map(|metric| json!({ "Name": metric.name, "Unit": metric.unit }));
         let mut line = Map::new();
         line.insert(
             "_aws".to_owned(),
@@ -104,19 +164,26 @@ impl Metrics {
                 "CloudWatchMetrics": [{
                     "Namespace": NAMESPACE,
                     "Dimensions": [[DIMENSION]],
-                    "Metrics": names.collect::<Vec<_>>(),
+                    "Metrics": units.collect::<Vec<_>>(),
                 }],
             }),
         );
         line.insert(DIMENSION.to_owned(), json!(self.function));
-        for (counter, times) in &counted {
-            line.insert(counter.as_str().to_owned(), json!(times));
+        for metric in metrics {
+            line.insert(metric.name.to_owned(), metric.value.clone());
         }
         let line = format!("{}\n", Value::Object(line));
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
         // A log that takes nothing more is no reason to fail a request.
         let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
     }
+}
+
+/// One value of a line.
+struct Metric {
+    name: &'static str,
+    unit: &'static str,
+    value: Value,
 }
 
 /// Logs and counts what writers do about throttles.
@@ -162,7 +229,8 @@ mod tests {
         let counted =
             [(Counter::AlarmsHandled, 1), (Counter::UnshardedKeys, 0), (Counter::GrowthsBegun, 3)];
         metrics.count(now, counted);
-        metrics.count(now, [(Counter::DamagedMetadata, 0)]);
+        metrics.count(now, [(Counter::DamagedData, 0)]);
+        metrics.measure(now, []);
         let text = output.text();
         assert_eq!(text.lines().count(), 1, "{text}");
         assert!(text.ends_with('\n'));
@@ -186,15 +254,32 @@ mod tests {
     }
 
     #[test]
+    fn a_measurement_has_the_unit_that_cloudwatch_knows() {
+        let output = Output::default();
+        let metrics = Metrics::to("f".to_owned(), output.clone());
+        let measured = [(Gauge::ReshardEta, 960), (Gauge::ReshardProgress, 0)];
+        metrics.measure(Reading::default(), measured);
+        let line = serde_json::from_str::<Value>(&output.text()).expect("JSON");
+        let units = json!([
+            { "Name": "ReshardEta", "Unit": "Seconds" },
+            { "Name": "ReshardProgress", "Unit": "Percent" },
+        ]);
+        assert_eq!(line["_aws"]["CloudWatchMetrics"][0]["Metrics"], units);
+        assert_eq!((&line["ReshardEta"], &line["ReshardProgress"]), (&json!(960), &json!(0)));
+    }
+
+    #[test]
     fn every_metric_has_its_line_in_the_documentation() {
         let page = include_str!("../../../docs/METRICS.md");
         let documented = page.lines().filter_map(|line| {
             let cells = line.split('|').map(str::trim).collect::<Vec<_>>();
             let name = cells.get(1)?.strip_prefix('`')?.strip_suffix('`')?;
             let is_whole = cells.len() == 7 && cells.iter().skip(1).take(5).all(|c| !c.is_empty());
-            is_whole.then(|| name.to_owned())
+            is_whole.then(|| (name, cells[2]))
         });
-        let counted = Counter::ALL.iter().map(|counter| counter.as_str().to_owned());
-        assert_eq!(documented.collect::<BTreeSet<_>>(), counted.collect::<BTreeSet<_>>());
+        let counted = Counter::ALL.iter().map(|counter| (counter.as_str(), "Count"));
+        let measured = Gauge::ALL.iter().map(|gauge| (gauge.as_str(), gauge.unit()));
+        let all = counted.chain(measured).collect::<BTreeSet<_>>();
+        assert_eq!(documented.collect::<BTreeSet<_>>(), all);
     }
 }

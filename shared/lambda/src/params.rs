@@ -50,6 +50,12 @@ impl Params {
         Ok(params)
     }
 
+    /// Parameters that were given by other means than a request, each at most once.
+    pub fn from_pairs(pairs: impl IntoIterator<Item = (&'static str, Option<String>)>) -> Self {
+        let given = pairs.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        Self(given.collect())
+    }
+
     fn insert(&mut self, name: String, value: String) -> Result<(), Problem> {
         if self.0.contains_key(&name) {
             return Err(Problem::bad_parameter(format!("the parameter {name:?} is repeated")));

@@ -16,6 +16,8 @@ pub struct Problem {
     detail: String,
     /// What only the log may say.
     internal: Option<String>,
+    /// Why, if it was the core that refused.
+    reason: Option<Code>,
 }
 
 impl Problem {
@@ -74,7 +76,7 @@ impl Problem {
             detail.truncate(detail.floor_char_boundary(MAX_DETAIL_BYTES));
             detail.push('…');
         }
-        Self { status, code, detail, internal: None }
+        Self { status, code, detail, internal: None, reason: None }
     }
 }
 
@@ -94,7 +96,7 @@ impl From<Error> for Problem {
         };
         let code = error.code().as_str();
         let message = error.message().to_owned();
-        match error.kind() {
+        let problem = match error.kind() {
             Kind::Data | Kind::Internal => Self {
                 internal: Some(message),
                 ..Self::of(status, code, "the log of the function says what happened".to_owned())
@@ -115,7 +117,8 @@ impl From<Error> for Problem {
                 )
             },
             _ => Self::of(status, code, message),
-        }
+        };
+        Self { reason: Some(error.code()), ..problem }
     }
 }
 
@@ -161,7 +164,8 @@ impl From<Problem> for Response {
             detail: &problem.detail,
         };
         let mut response = Self::json(problem.status, &body)
-            .with_header("content-type", "application/problem+json");
+            .with_header("content-type", "application/problem+json")
+            .because_of(problem.reason);
         if matches!(problem.status, 429 | 503) {
             response = response.with_header("retry-after", "1");
         }
@@ -172,6 +176,7 @@ impl From<Problem> for Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::Counter;
 
     #[test]
     fn each_code_has_a_status_and_internals_stay_inside() {
@@ -197,6 +202,24 @@ mod tests {
         assert_eq!(retry_after(Code::Unavailable), (503, true));
         assert_eq!(retry_after(Code::OutcomeUnknown), (504, false));
         assert_eq!(retry_after(Code::Internal), (500, false));
+    }
+
+    #[test]
+    fn what_an_operator_has_to_look_at_is_counted() {
+        for code in Code::ALL {
+            let response = Response::from(Problem::from(Error::new(*code, "")));
+            let counted = response.counted().collect::<Vec<_>>();
+            let expected = match code {
+                Code::CorruptData => vec![(Counter::DamagedData, 1)],
+                Code::MetadataBehind => vec![(Counter::MetadataBehind, 1)],
+                _ => Vec::new(),
+            };
+            assert_eq!(counted, expected, "{code:?}");
+        }
+        let codes = [Code::Throttled, Code::MetadataBehind, Code::CorruptData, Code::CorruptData];
+        let batch = Response::empty(200).because_of(codes);
+        let counted = batch.counted().collect::<Vec<_>>();
+        assert_eq!(counted, [(Counter::DamagedData, 2), (Counter::MetadataBehind, 1)]);
     }
 
     #[test]

@@ -1,6 +1,9 @@
 use std::collections::BTreeMap;
 
+use dynashard_core::Code;
 use serde::Serialize;
+
+use crate::metrics::Counter;
 
 /// An HTTP answer in API Gateway's payload format 2.0.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -10,6 +13,8 @@ pub struct Response {
     headers: BTreeMap<&'static str, String>,
     body: String,
     is_base64_encoded: bool,
+    #[serde(skip)]
+    counted: BTreeMap<Counter, usize>,
 }
 
 /// The JSON that attributes are written in.
@@ -25,8 +30,13 @@ pub enum Format {
 impl Response {
     /// An answer without a body.
     pub fn empty(status: u16) -> Self {
-        let (headers, body) = (BTreeMap::new(), String::new());
-        Self { status_code: status, headers, body, is_base64_encoded: false }
+        Self {
+            status_code: status,
+            headers: BTreeMap::new(),
+            body: String::new(),
+            is_base64_encoded: false,
+            counted: BTreeMap::new(),
+        }
     }
 
     /// An answer with a JSON body.
@@ -36,7 +46,21 @@ impl Response {
             return Self::empty(500);
         };
         let headers = BTreeMap::from([("content-type", "application/json".to_owned())]);
-        Self { status_code: status, headers, body, is_base64_encoded: false }
+        Self { headers, body, ..Self::empty(status) }
+    }
+
+    /// The answer, which is to be counted as one for these reasons, where they call for an operator.
+    #[must_use]
+    pub fn because_of(mut self, codes: impl IntoIterator<Item = Code>) -> Self {
+        for counter in codes.into_iter().filter_map(Counter::of_code) {
+            *self.counted.entry(counter).or_default() += 1;
+        }
+        self
+    }
+
+    /// What is to be counted about the answer.
+    pub fn counted(&self) -> impl Iterator<Item = (Counter, usize)> {
+        self.counted.iter().map(|(counter, times)| (*counter, *times))
     }
 
     /// The answer with a header set.

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use tracing_subscriber::EnvFilter;
 
+use crate::metrics::Metrics;
 use crate::{Config, Problem, Request, Response};
 
 /// The longest that any request may take: `/batch-write` promises an answer by 25 s, gateway and a
@@ -64,8 +65,8 @@ pub async fn start(serve: impl AsyncFnOnce(Config) -> Result<(), Error>) -> Exit
 }
 
 /// Serves HTTP events until the environment ends.
-pub async fn run(handler: impl Handler) -> Result<(), Error> {
-    run_events(Http(handler)).await
+pub async fn run(handler: impl Handler, metrics: Metrics) -> Result<(), Error> {
+    run_events(Http { handler, metrics }).await
 }
 
 /// Serves events until the environment ends.
@@ -89,7 +90,10 @@ pub async fn run_events<H: EventHandler>(handler: H) -> Result<(), Error> {
 }
 
 /// Requests, as events.
-struct Http<H>(H);
+struct Http<H> {
+    handler: H,
+    metrics: Metrics,
+}
 
 impl<H: Handler> EventHandler for Http<H> {
     type Outcome = Response;
@@ -100,15 +104,17 @@ impl<H: Handler> EventHandler for Http<H> {
         request_id: &str,
         deadline: Deadline,
     ) -> Result<Response, Error> {
-        Ok(answer(&self.0, event, request_id, deadline).await)
+        let response = answer(&self.handler, event, request_id, deadline).await;
+        self.metrics.count(self.now(), response.counted());
+        Ok(response)
     }
 
     fn now(&self) -> Reading {
-        self.0.now()
+        self.handler.now()
     }
 }
 
-/// Answers one event. Whatever it is, the answer is an HTTP response.
+/// Answers one event. Whatever it is, the answer is an HTTP response, which is to be counted.
 pub async fn answer(
     handler: &impl Handler,
     event: &str,

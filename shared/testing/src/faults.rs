@@ -4,8 +4,8 @@ use std::future::{Future, pending};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dynashard_core::ports::{
-    BatchPage, Consistency, Dated, ItemStore, MetadataStore, ReshardingPage, ShardPage, ShardQuery,
-    StoreError, Transfer, Transferred, Write,
+    BatchPage, CatalogPage, CollectionCatalog, Consistency, Dated, ItemStore, MetadataStore,
+    ReshardingPage, ShardPage, ShardQuery, StoreError, Transfer, Transferred, Write,
 };
 use dynashard_core::{CollectionMetadata, Job, StoredItem, Throttle};
 use dynashard_keys::{PartitionKey, PhysicalKey, PhysicalPartitionKey};
@@ -48,6 +48,8 @@ pub enum Operation {
     Finish,
     /// [`MetadataStore::resharding`]
     MetadataQuery,
+    /// [`CollectionCatalog::collections`]
+    MetadataScan,
 }
 
 /// What happens to one request.
@@ -303,5 +305,11 @@ impl<S: MetadataStore> MetadataStore for Faulty<S> {
 
     async fn resharding(&self, after: Option<&PartitionKey>) -> Result<ReshardingPage, StoreError> {
         self.perform(Operation::MetadataQuery, self.store.resharding(after)).await
+    }
+}
+
+impl<S: CollectionCatalog> CollectionCatalog for Faulty<S> {
+    async fn collections(&self, after: Option<&str>) -> Result<CatalogPage, StoreError> {
+        self.perform(Operation::MetadataScan, self.store.collections(after)).await
     }
 }

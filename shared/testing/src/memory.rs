@@ -2,9 +2,9 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dynashard_core::ports::{
-    Action, Arrival, BatchPage, Clock, Consistency, Dated, ItemStore, MAX_KEYS_PER_BATCH_GET,
-    MetadataStore, ReshardingPage, ShardPage, ShardQuery, SortRange, StoreError, Transfer,
-    Transferred, Write,
+    Action, Arrival, BatchPage, CatalogPage, Clock, CollectionCatalog, Consistency, Dated,
+    ItemStore, MAX_KEYS_PER_BATCH_GET, MetadataStore, ReshardingPage, ShardPage, ShardQuery,
+    SortRange, StoreError, Transfer, Transferred, Write,
 };
 use dynashard_core::{CollectionMetadata, Generation, Job, StoredItem, TableSchema, Throttle};
 use dynashard_keys::{
@@ -73,6 +73,8 @@ pub struct Requests {
     pub jobs: u64,
     /// `Query` on the index of the metadata table.
     pub metadata_queries: u64,
+    /// `Scan` of the metadata table.
+    pub metadata_scans: u64,
 }
 
 impl Requests {
@@ -91,10 +93,11 @@ impl Requests {
             metadata_transactions,
             jobs,
             metadata_queries,
+            metadata_scans,
         } = self;
         let items = gets + writes + gets_of_both + transfers + batch_gets + queries;
         let metadata = metadata_gets + metadata_creates + metadata_updates + metadata_queries;
-        items + metadata + metadata_transactions + jobs
+        items + metadata + metadata_transactions + jobs + metadata_scans
     }
 }
 
@@ -531,6 +534,27 @@ impl MetadataStore for MemoryStore {
                 .filter(|metadata| metadata.needs_rebalancing())
                 .map(|metadata| metadata.partition.clone())
                 .collect(),
+        })
+    }
+}
+
+impl CollectionCatalog for MemoryStore {
+    async fn collections(&self, after: Option<&str>) -> Result<CatalogPage, StoreError> {
+        let mut state = self.lock();
+        state.requests.metadata_scans += 1;
+        // Jobs lie in the same table, and a page may hold or end with one.
+        let collections = state
+            .metadata
+            .keys()
+            .map(|partition| (partition.as_str().to_owned(), Some(partition.clone())));
+        let jobs = state.jobs.keys().map(|of| (format!("{}{of}", Job::KEY_PREFIX), None));
+        let mut keys = collections.chain(jobs).collect::<BTreeMap<_, _>>().into_iter();
+        let mut rest = keys.by_ref().filter(|(key, _)| after.is_none_or(|after| **key > *after));
+        let page = rest.by_ref().take(state.page_items).collect::<Vec<_>>();
+        let next = page.last().filter(|_| rest.next().is_some()).map(|(key, _)| key.clone());
+        Ok(CatalogPage {
+            partitions: page.into_iter().filter_map(|(_, partition)| partition).collect(),
+            next,
         })
     }
 }

@@ -100,7 +100,7 @@ fn damaged_metadata_is_counted_and_no_reason_to_come_again() {
     let (outcome, counted) = handle(&world, &alarm());
     let decision = outcome.expect("an outcome")["collections"][0]["decision"].clone();
     assert_eq!(decision, "corrupt_data: rev is missing");
-    assert_eq!(counted, json!({ "AlarmsHandled": 1, "DamagedMetadata": 1 }));
+    assert_eq!(counted, json!({ "AlarmsHandled": 1, "DamagedData": 1 }));
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn ahead(item: &StoredItem, generation: Generation) -> bool {
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
     /// The next page of a lane. Refusals are retried until the deadline; then the error names the
     /// shard, for an answer without it would look whole.
-    pub(super) async fn lane_page(
+    pub(crate) async fn lane_page(
         &self,
         query: &Query,
         shard: ShardId,

@@ -7,7 +7,7 @@
 //! A page ends with a [`cursor`] that only the same query can resume.
 
 pub mod cursor;
-mod lanes;
+pub(crate) mod lanes;
 mod moving;
 mod ordered;
 mod parallel;

@@ -52,7 +52,8 @@ fn read(world: &World, reader: &Reads) -> Vec<String> {
 }
 
 fn advance(world: &World) -> Advance {
-    block_on(world.rebalancer().advance(&partition(), world.deadline())).expect("it advances")
+    let slice = block_on(world.rebalancer().advance(&partition(), world.deadline()));
+    slice.expect("it advances").advance
 }
 
 #[test]
@@ -248,14 +249,14 @@ fn a_growth_ends_however_often_its_rebalancer_is_killed() {
     for slice in 0.. {
         assert!(slice < 100, "it never ended");
         let deadline = world.deadline_in(Duration::from_secs(3));
-        let advance = block_on(world.rebalancer().advance(&partition(), deadline));
+        let slice = block_on(world.rebalancer().advance(&partition(), deadline));
         let passed = world.clock.now().certainly_since(begun);
         if metadata(&world).phase == Phase::Stable {
             in_force_after.get_or_insert(passed);
         } else {
             assert_eq!(metadata(&world), before, "nothing changes before T' has passed");
         }
-        match advance.expect("a slice") {
+        match slice.expect("a slice").advance {
             Advance::Finished(_) => break,
             Advance::Waiting { .. } => world.clock.advance(Duration::from_secs(1)),
             other => panic!("{other:?}"),
@@ -274,10 +275,9 @@ fn two_rebalancers_finish_one_growth_once() {
     let (one, other) = (world.rebalancer(), world.rebalancer());
     let (partition, deadline) = (partition(), world.deadline());
     let both = [one.advance(&partition, deadline), other.advance(&partition, deadline)];
-    let finished =
-        block_on(join_all(both)).into_iter().map(|advance| advance.expect("it advances"));
-    let is_finished = |advance: &Advance| matches!(advance, Advance::Finished(_));
-    assert_eq!(finished.filter(is_finished).count(), 1);
+    let slices = block_on(join_all(both)).into_iter().map(|slice| slice.expect("it advances"));
+    let finished = slices.filter(|slice| matches!(slice.advance, Advance::Finished(_)));
+    assert_eq!(finished.count(), 1);
     assert_eq!((metadata(&world).rev, metadata(&world).number_of_shards), (4, count(2)));
 }
 
@@ -301,7 +301,9 @@ fn the_sweep_finds_what_the_stream_did_not_bring() {
     throttled_put(&world, &world.writer(), "a");
     let sweep = || block_on(world.rebalancer().sweep(world.deadline())).expect("a sweep");
     let swept = sweep();
-    assert!(matches!(&swept[..], [(found, Ok(Advance::Finished(_)))] if *found == partition()));
+    let [(found, Ok(slice))] = &swept[..] else { panic!("{swept:?}") };
+    assert_eq!(*found, partition());
+    assert!(matches!(slice.advance, Advance::Finished(_)));
     assert_eq!(sweep(), []);
     assert_eq!(metadata(&world).number_of_shards, count(4));
 }

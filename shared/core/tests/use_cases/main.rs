@@ -10,5 +10,6 @@ mod query;
 mod reader;
 mod reshard;
 mod scaler;
+mod verify;
 mod world;
 mod writer;

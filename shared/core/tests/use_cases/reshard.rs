@@ -60,7 +60,8 @@ fn scale(world: &World, shards: u32) -> Result<CollectionMetadata, Error> {
 
 fn advance(world: &World, time: Duration) -> Result<Advance, Error> {
     let rebalancer = world.rebalancer();
-    block_on(rebalancer.advance(&partition(), world.deadline_in(time)))
+    let slice = block_on(rebalancer.advance(&partition(), world.deadline_in(time)));
+    slice.map(|slice| slice.advance)
 }
 
 fn metadata(world: &World) -> CollectionMetadata {
@@ -375,6 +376,23 @@ fn two_rebalancers_do_each_others_work_and_no_harm() {
         }
     }
     assert_at_home(&world, Placement::Jump, 5);
+}
+
+#[test]
+fn a_slice_says_how_many_items_it_has_moved() {
+    let world = world(Placement::Xxh64, 1);
+    for name in names() {
+        put(&world, &name, &name).expect("a put");
+    }
+    scale(&world, 2).expect("it begins");
+    let leaving = names().filter(|name| home(name, 2) != home(name, 1)).count();
+    let slice = block_on(world.rebalancer().advance(&partition(), world.deadline_in(LONG)));
+    let reshard = slice.expect("to its end").reshard.expect("items were moved");
+    assert_eq!(usize::try_from(reshard.items_moved), Ok(leaving));
+    assert!(Duration::from_secs(reshard.age_secs) >= settle_time(LEASE) * 3, "forward, H, V");
+    assert_eq!(reshard.progress.source_shards_done, 1);
+    let again = block_on(world.rebalancer().advance(&partition(), world.deadline_in(LONG)));
+    assert_eq!(again.map(|slice| slice.reshard), Ok(None));
 }
 
 #[test]

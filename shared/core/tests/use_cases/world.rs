@@ -6,7 +6,7 @@ use std::time::Duration;
 use dynashard_core::ports::{Clock, StoreError};
 use dynashard_core::{
     AttributeValue, Attributes, Code, CollectionMetadata, Deadline, Directory, Error, Generation,
-    NewItem, Phase, Reader, Rebalancer, Scaler, Settings, StoredItem, Version, Writer,
+    NewItem, Phase, Reader, Rebalancer, Scaler, Settings, StoredItem, Verifier, Version, Writer,
 };
 use dynashard_keys::{
     ItemKey, PartitionKey, PhysicalKey, PhysicalPartitionKey, Placement, ShardCount, ShardId,
@@ -76,6 +76,10 @@ impl World {
 
     pub(crate) fn rebalancer(&self) -> Rebalancer<Store, Store, ManualClock, SeededEntropy> {
         Rebalancer::new(self.store.clone(), self.directory())
+    }
+
+    pub(crate) fn verifier(&self) -> Verifier<Store, Store, ManualClock, SeededEntropy> {
+        Verifier::new(self.store.clone(), self.directory())
     }
 
     pub(crate) fn directory(&self) -> Directory<Store, ManualClock, SeededEntropy> {

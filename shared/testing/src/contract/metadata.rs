@@ -1,6 +1,6 @@
 //! Metadata items.
 
-use dynashard_core::ports::{Clock, MetadataStore, StoreError};
+use dynashard_core::ports::{Clock, CollectionCatalog, MetadataStore, StoreError};
 use dynashard_core::{CollectionMetadata, Generation, HistoryEntry, MAX_HISTORY_ENTRIES, Phase};
 use dynashard_keys::{PartitionKey, Placement, ShardCount};
 
@@ -124,6 +124,31 @@ pub async fn the_index_lists_what_is_being_resharded(fixture: &impl Fixture) {
         found,
         [partition("index forward"), partition("index markers"), partition("index move")]
     );
+}
+
+/// Those of one shard, too, and no job, whatever the pages.
+pub async fn the_catalog_lists_each_collection_once_and_nothing_else(fixture: &impl Fixture) {
+    let names = (0..25).map(|n| partition(&format!("catalog {n:02}"))).collect::<Vec<_>>();
+    for name in &names {
+        let created = CollectionMetadata::first_write(name.clone(), Placement::Jump, 1);
+        create(&created, fixture).await.expect("created");
+        let next = CollectionMetadata { rev: 2, ..created.clone() };
+        let job = super::reshard::job(name, fixture);
+        fixture.metadata().begin(&created, &next, None, &job).await.expect("begun");
+    }
+    let mut found = Vec::new();
+    let mut after = None;
+    loop {
+        let page = fixture.metadata().collections(after.as_deref()).await.expect("a page");
+        found.extend(page.partitions);
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    found.retain(|partition| partition.as_str().contains("catalog "));
+    found.sort();
+    assert_eq!(found, names);
 }
 
 /// A store whose server tells the time passes it on: leases are counted by it.

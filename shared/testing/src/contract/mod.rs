@@ -9,7 +9,9 @@
 
 use std::time::Duration;
 
-use dynashard_core::ports::{Action, Clock, Condition, Expected, ItemStore, MetadataStore, Write};
+use dynashard_core::ports::{
+    Action, Clock, CollectionCatalog, Condition, Expected, ItemStore, MetadataStore, Write,
+};
 use dynashard_core::{
     AttributeValue, Attributes, Generation, Lease, StoredItem, TableSchema, Version,
 };
@@ -27,7 +29,7 @@ pub trait Fixture: Sync {
     /// The main table.
     type Items: ItemStore;
     /// The metadata table.
-    type Metadata: MetadataStore;
+    type Metadata: MetadataStore + CollectionCatalog;
     /// The clock that the stores check leases with.
     type Clock: Clock;
 
@@ -86,6 +88,7 @@ macro_rules! contract_suite {
             metadata::a_collection_is_created_once,
             metadata::a_change_is_made_where_the_metadata_is_as_seen,
             metadata::the_index_lists_what_is_being_resharded,
+            metadata::the_catalog_lists_each_collection_once_and_nothing_else,
             metadata::answers_carry_the_servers_time,
             reshard::an_item_changes_its_home_in_one_step,
             reshard::what_is_not_as_seen_is_not_moved,

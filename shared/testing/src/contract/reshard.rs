@@ -229,7 +229,7 @@ impl Homes {
 }
 
 /// A job in which every field has a value.
-fn job(partition: &PartitionKey, fixture: &impl Fixture) -> Job {
+pub(super) fn job(partition: &PartitionKey, fixture: &impl Fixture) -> Job {
     Job {
         partition: partition.clone(),
         generation: Generation::new(2),

@@ -1,0 +1,200 @@
+//! How a command comes to the tables and to the settings of their stack.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use dynashard_aws::{
+    Caller, DynamoItemStore, DynamoMetadataStore, Operator, OsEntropy, Stack, SystemClock,
+};
+use dynashard_core::{Deadline, Settings};
+use dynashard_keys::{Separator, ShardCount};
+use dynashard_lambda::settings_from_variables;
+
+use super::Failure;
+
+/// What is known about collections, by way of the tables.
+pub(super) type Directory = dynashard_core::Directory<DynamoMetadataStore, SystemClock, OsEntropy>;
+
+/// Where the tables are.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct ConnectArgs {
+    /// The CloudFormation stack: its tables and the values of its parameters are looked up.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["main_table", "metadata_table"])]
+    stack_name: Option<String>,
+    /// The table of the items, in place of --stack-name. Under `dynashard local` it is MainTable.
+    #[arg(long, value_name = "NAME", required_unless_present = "stack_name")]
+    main_table: Option<String>,
+    /// The table of the collections, in place of --stack-name. Under `dynashard local` it is
+    /// MetadataTable.
+    #[arg(long, value_name = "NAME", required_unless_present = "stack_name")]
+    metadata_table: Option<String>,
+    /// A profile of the AWS configuration files. One that signs in by SSO needs a
+    /// `credential_process`, as in `aws configure export-credentials --profile NAME`.
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
+    /// The AWS region.
+    #[arg(long, value_name = "REGION")]
+    region: Option<String>,
+    /// A server that stands in for AWS, as in http://127.0.0.1:8000. For an address of this machine
+    /// neither an account nor a region is needed: where the environment and the configuration files
+    /// name no credentials, made-up ones are used.
+    #[arg(long, value_name = "URL")]
+    endpoint_url: Option<String>,
+    #[command(flatten)]
+    parameters: ParameterArgs,
+}
+
+/// What the tables do not tell. With `--stack-name` it is read from the stack.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Parameters of the stack, where --main-table is given")]
+struct ParameterArgs {
+    /// Separator
+    #[arg(long, value_name = "CHAR", default_value = "#", conflicts_with = "stack_name")]
+    separator: Separator,
+    /// LeaseSecs. It must be the stack's own: changes of metadata wait for it.
+    #[arg(long, value_name = "SECS", default_value_t = 5, conflicts_with = "stack_name", value_parser = clap::value_parser!(u64).range(1..=60))]
+    lease_secs: u64,
+    /// RequestLifetimeSecs
+    #[arg(long, value_name = "SECS", default_value_t = 960, conflicts_with = "stack_name", value_parser = clap::value_parser!(u64).range(1..=1_800))]
+    request_lifetime_secs: u64,
+    /// MaxShards
+    #[arg(long, value_name = "N", default_value = "256", conflicts_with = "stack_name")]
+    max_shards: NonZeroU32,
+}
+
+/// The way to the tables.
+pub(super) struct Connection {
+    operator: Operator,
+    main_table: String,
+    metadata_table: String,
+    settings: Settings,
+}
+
+impl ConnectArgs {
+    pub(super) async fn connect(&self) -> Result<Connection, Failure> {
+        let caller = Caller {
+            profile: self.profile.clone(),
+            region: self.region.clone(),
+            endpoint_url: self.endpoint_url.clone(),
+        };
+        let operator = Operator::connect(&caller).await?;
+        let Some(stack_name) = &self.stack_name else {
+            return self.connect_to_tables(operator).await;
+        };
+        let stack = operator.stack(stack_name).await?;
+        let table = |logical_id: &str| {
+            let no_table = || {
+                let why = format!("stack {stack_name} has no {logical_id}; is it dynashard's?");
+                Failure::connection(why)
+            };
+            stack.resources.get(logical_id).cloned().ok_or_else(no_table)
+        };
+        Ok(Connection {
+            main_table: table("MainTable")?,
+            metadata_table: table("MetadataTable")?,
+            settings: settings_of(&stack)
+                .map_err(|why| Failure::connection(format!("stack {stack_name}: {why}")))?,
+            operator,
+        })
+    }
+
+    async fn connect_to_tables(&self, operator: Operator) -> Result<Connection, Failure> {
+        // The parser sees to it that both are given.
+        let main_table = self.main_table.clone().unwrap_or_default();
+        let metadata_table = self.metadata_table.clone().unwrap_or_default();
+        let ParameterArgs { separator, lease_secs, request_lifetime_secs, max_shards } =
+            &self.parameters;
+        let schema = operator.schema(&main_table, &metadata_table, *separator).await?;
+        let settings = Settings {
+            schema,
+            lease_term: Duration::from_secs(*lease_secs),
+            request_lifetime: Duration::from_secs(*request_lifetime_secs),
+            max_shards: ShardCount::new(max_shards.get()).map_err(dynashard_core::Error::from)?,
+            ..Settings::default()
+        };
+        Ok(Connection { operator, main_table, metadata_table, settings })
+    }
+}
+
+impl Connection {
+    pub(super) fn items(&self) -> DynamoItemStore {
+        self.operator.items(&self.main_table, &self.settings.schema)
+    }
+
+    pub(super) fn directory(&self) -> Directory {
+        let metadata = self.operator.metadata(&self.metadata_table, &self.settings.schema);
+        Directory::new(metadata, self.operator.clock(), OsEntropy, self.settings.clone())
+    }
+}
+
+/// The moment by which the next step must have been done. Refusals are tried again until then.
+pub(super) fn deadline(directory: &Directory) -> Deadline {
+    Deadline::after(directory.now(), super::PATIENCE)
+}
+
+/// The template hands each parameter to the functions as a variable of the same name.
+fn settings_of(stack: &Stack) -> Result<Settings, String> {
+    settings_from_variables(|variable| stack.parameters.get(&parameter(variable)).cloned())
+        .map_err(|error| format!("its parameter {} {}", parameter(error.name()), error.problem()))
+}
+
+/// The parameter that a variable holds: `LeaseSecs` of `LEASE_SECS`.
+fn parameter(variable: &str) -> String {
+    let words = variable.split('_').map(|word| {
+        let (first, rest) = word.split_at(word.len().min(1));
+        first.to_owned() + &rest.to_ascii_lowercase()
+    });
+    words.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    const TEMPLATE: &str = include_str!("../../../template.yaml");
+
+    /// The defaults of the template's parameters, as CloudFormation would answer them.
+    fn parameters() -> BTreeMap<String, String> {
+        let mut parameters = BTreeMap::new();
+        let mut name = None;
+        let sections = TEMPLATE.lines().skip_while(|line| *line != "Parameters:");
+        for line in sections.take_while(|line| *line != "Globals:") {
+            if let Some(value) = line.trim().strip_prefix("Default: ") {
+                parameters.extend(name.take().zip(Some(value.trim_matches('"').to_owned())));
+            } else if line.starts_with("  ") && !line.starts_with("   ") {
+                name = line.trim().strip_suffix(':').map(str::to_owned);
+            }
+        }
+        parameters
+    }
+
+    #[test]
+    fn the_settings_of_a_stack_are_those_of_its_functions() {
+        let mut stack = Stack { parameters: parameters(), ..Stack::default() };
+        assert_eq!(settings_of(&stack), Ok(Settings::default()));
+        stack.parameters.insert("LeaseSecs".to_owned(), "2".to_owned());
+        stack.parameters.insert("SortKeyType".to_owned(), "N".to_owned());
+        let settings = settings_of(&stack).expect("settings");
+        assert_eq!(settings.lease_term, Duration::from_secs(2));
+        stack.parameters.remove("Separator");
+        assert_eq!(settings_of(&stack), Err("its parameter Separator is missing".to_owned()));
+    }
+
+    /// That the variables of the functions are called so is the template's affair.
+    #[test]
+    fn each_variable_is_named_like_its_parameter() {
+        let mut variables = 0;
+        for line in TEMPLATE.lines() {
+            let Some((variable, name)) = line.trim().split_once(": !Ref ") else { continue };
+            let is_variable = variable.bytes().all(|b| b.is_ascii_uppercase() || b == b'_');
+            if is_variable && parameters().contains_key(name) {
+                assert_eq!(parameter(variable), name);
+                variables += 1;
+            }
+        }
+        assert!(variables >= 10, "{variables}");
+    }
+}

@@ -1,0 +1,66 @@
+//! The commands of operators. They work on the tables through the same core as the functions, with
+//! the caller's own AWS credentials.
+
+mod connect;
+mod output;
+pub(crate) mod scale;
+pub(crate) mod verify;
+
+use std::fmt;
+use std::time::Duration;
+
+use dynashard_aws::ConnectError;
+use dynashard_core::{Code, Error};
+use dynashard_keys::PartitionKey;
+use serde::Serialize;
+
+pub(crate) use scale::{ScaleArgs, run as scale};
+pub(crate) use verify::{VerifyArgs, run as verify};
+
+/// How long a request that is throttled or not answered is tried again.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// The exit status of a command that SIGINT ended, as shells give it.
+const INTERRUPTED: u8 = 130;
+
+/// Why a command could not do what was asked, in one line: with the code of the API, where it has
+/// one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Failure {
+    code: &'static str,
+    detail: String,
+}
+
+impl Failure {
+    /// It did not come to the tables.
+    fn connection(detail: String) -> Self {
+        Self { code: "connection_failed", detail }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.code, self.detail)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let mut detail = error.message().to_owned();
+        if error.code() == Code::Internal {
+            detail.push_str("; check the names of the tables, and what the credentials allow");
+        }
+        Self { code: error.code().as_str(), detail }
+    }
+}
+
+impl From<ConnectError> for Failure {
+    fn from(error: ConnectError) -> Self {
+        Self::connection(error.to_string())
+    }
+}
+
+/// Reads `--pk`.
+fn partition_key(text: &str) -> Result<PartitionKey, String> {
+    PartitionKey::new(text).map_err(|e| e.to_string())
+}

@@ -1,0 +1,110 @@
+//! What the commands print: reports to stdout, one line of JSON or several for people, and while they
+//! are at work a line on the terminal.
+
+use std::fmt::Display;
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use super::Failure;
+
+/// Where the report of a command goes.
+#[derive(Debug)]
+pub(super) struct Output {
+    json: bool,
+    /// Nobody reads any more. What the command does it does all the same.
+    broken: bool,
+}
+
+impl Output {
+    pub(super) fn new(json: bool) -> Self {
+        Self { json, broken: false }
+    }
+
+    pub(super) fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// Prints a line of JSON, if that was asked for.
+    pub(super) fn json(&mut self, value: &impl Serialize) {
+        if self.json {
+            // What is serialized here are numbers and texts, which cannot fail.
+            let line = serde_json::to_string(value).unwrap_or_default();
+            self.line(&line);
+        }
+    }
+
+    /// Prints a line for people, unless JSON was asked for.
+    pub(super) fn text(&mut self, line: impl Display) {
+        if !self.json {
+            self.line(&line.to_string());
+        }
+    }
+
+    /// Says on stderr what went wrong, and in JSON on stdout, if that was asked for.
+    pub(super) fn failure(&mut self, pk: Option<&str>, failure: &Failure) {
+        #[derive(Serialize)]
+        struct Failed<'a> {
+            event: &'static str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pk: Option<&'a str>,
+            #[serde(flatten)]
+            failure: &'a Failure,
+        }
+        self.json(&Failed { event: "error", pk, failure });
+        match pk {
+            Some(pk) => eprintln!("dynashard: {pk:?}: {failure}"),
+            None => eprintln!("dynashard: {failure}"),
+        }
+    }
+
+    fn line(&mut self, line: &str) {
+        if self.broken {
+            return;
+        }
+        let mut stdout = io::stdout().lock();
+        self.broken = writeln!(stdout, "{line}").and_then(|()| stdout.flush()).is_err();
+    }
+}
+
+/// A line on the terminal that says what goes on; nothing where stderr is none.
+#[derive(Debug)]
+pub(super) struct Activity(Option<ProgressBar>);
+
+impl Activity {
+    pub(super) fn begin(wanted: bool) -> Self {
+        if !wanted || !io::stderr().is_terminal() {
+            return Self(None);
+        }
+        let style = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed}");
+        let bar = ProgressBar::new_spinner();
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+        bar.enable_steady_tick(Duration::from_millis(120));
+        Self(Some(bar))
+    }
+
+    /// Says what goes on now.
+    pub(super) fn says(&self, text: impl FnOnce() -> String) {
+        if let Some(bar) = &self.0 {
+            bar.set_message(text());
+        }
+    }
+
+    /// Prints something that is to stay, above the line.
+    pub(super) fn notes(&self, text: &str) {
+        match &self.0 {
+            Some(bar) => bar.suspend(|| eprintln!("{text}")),
+            None => eprintln!("{text}"),
+        }
+    }
+}
+
+impl Drop for Activity {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
+    }
+}

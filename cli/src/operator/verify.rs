@@ -1,0 +1,358 @@
+//! `dynashard verify`: looks whole collections over, and repairs them.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::process::ExitCode;
+
+use dynashard_aws::{DynamoItemStore, DynamoMetadataStore, OsEntropy, SystemClock};
+use dynashard_core::{
+    Finding, FindingKind, Tally, Verification, Verifier, VerifyObserver, VerifyOptions,
+};
+use dynashard_keys::PartitionKey;
+use dynashard_lambda::json::SortKeyJson;
+use serde::Serialize;
+
+use super::connect::{ConnectArgs, deadline};
+use super::output::{Activity, Output};
+use super::{Failure, PATIENCE, partition_key};
+
+/// Findings of each kind that are shown to people.
+const SHOWN: usize = 10;
+
+/// Something is wrong, and was not repaired.
+const FINDINGS_LEFT: u8 = 1;
+
+/// It is not known whether anything is wrong.
+const NOT_VERIFIED: u8 = 2;
+
+#[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("which").required(true).args(["pk", "all"]))]
+pub(crate) struct VerifyArgs {
+    /// The collection.
+    #[arg(long, value_name = "KEY", value_parser = partition_key)]
+    pk: Option<PartitionKey>,
+    /// Every collection. The metadata table is scanned for them.
+    #[arg(long)]
+    all: bool,
+    /// Put right what the system would put right by itself if it came by: an item away from home goes
+    /// home, a copy yields to the item that clients see, a stray marker goes.
+    #[arg(long)]
+    repair: bool,
+    /// Take no more read units a second than this. Reading begins with a quarter of them.
+    #[arg(long, value_name = "UNITS")]
+    read_units: Option<NonZeroU32>,
+    /// Print JSON on stdout, one object a line: each finding, each collection, and the summary.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// What follows the arguments in `--help`.
+pub(crate) const EXAMPLES: &str = "\
+Exit status: 0 nothing is wrong, or nothing any more; 1 something is; 2 that could not be found out.
+
+What is found:
+  misplaced     a live item that is not in its shard, and lies nowhere else; no client sees it
+  duplicate     an item whose sort key is live in another shard, too, where clients see it
+  stray_marker  a marker that no reshard, and no removal of markers, accounts for
+  ahead         an item of a generation above its collection's metadata; it is never touched
+Each was found again when it was read once more, so clients may write and reshards may run meanwhile.
+
+The digest says what a collection holds, whatever its shards: it is the same before and after a reshard if
+nothing was written in between.
+
+Examples:
+  dynashard verify --stack-name dynashard --pk EWR
+  dynashard verify --stack-name dynashard --all --repair --read-units 500
+  dynashard verify --stack-name dynashard --all --json | jq 'select(.event == \"finding\")'
+  dynashard verify --endpoint-url http://127.0.0.1:8000 --main-table MainTable --metadata-table MetadataTable --all";
+
+pub(crate) async fn run(args: VerifyArgs) -> ExitCode {
+    let mut output = Output::new(args.json);
+    let mut summary = Summary::default();
+    if let Err(failure) = Box::pin(check(&args, &mut output, &mut summary)).await {
+        output.failure(None, &failure);
+        summary.failed += 1;
+    }
+    summary.print(&mut output);
+    match summary {
+        Summary { failed: 1.., .. } => ExitCode::from(NOT_VERIFIED),
+        Summary { clean: false, .. } => ExitCode::from(FINDINGS_LEFT),
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+type TableVerifier = Verifier<DynamoItemStore, DynamoMetadataStore, SystemClock, OsEntropy>;
+
+async fn check(
+    args: &VerifyArgs,
+    output: &mut Output,
+    summary: &mut Summary,
+) -> Result<(), Failure> {
+    let connection = args.connect.connect().await?;
+    let verifier = Verifier::new(connection.items(), connection.directory());
+    if let Some(partition) = &args.pk {
+        collection(args, &verifier, partition, output, summary).await;
+        return Ok(());
+    }
+    let mut after = None;
+    loop {
+        let deadline = deadline(verifier.directory());
+        let page = verifier.collections(after.as_deref(), deadline).await?;
+        for partition in &page.partitions {
+            collection(args, &verifier, partition, output, summary).await;
+        }
+        after = page.next;
+        if after.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+/// Verifies one collection. That it could not be done is no reason to leave the others out.
+async fn collection(
+    args: &VerifyArgs,
+    verifier: &TableVerifier,
+    partition: &PartitionKey,
+    output: &mut Output,
+    summary: &mut Summary,
+) {
+    let options =
+        VerifyOptions { repair: args.repair, read_units: args.read_units, patience: PATIENCE };
+    let activity = Activity::begin(!args.json);
+    let mut report = Report { partition, output, activity, shown: BTreeMap::new() };
+    let verified = Box::pin(verifier.verify(partition, options, &mut report)).await;
+    let Report { output, activity, shown, .. } = report;
+    drop(activity);
+    match verified {
+        Ok(verification) => {
+            summary.add(&verification);
+            output.json(&CollectionLine::of(partition, &verification));
+            print(partition, &verification, &shown, output);
+        }
+        Err(error) => {
+            summary.failed += 1;
+            output.failure(Some(partition.as_str()), &error.into());
+        }
+    }
+}
+
+/// Follows the verification of one collection.
+struct Report<'a> {
+    partition: &'a PartitionKey,
+    output: &'a mut Output,
+    activity: Activity,
+    /// The first findings of each kind.
+    shown: BTreeMap<FindingKind, Vec<Finding>>,
+}
+
+impl VerifyObserver for Report<'_> {
+    fn found(&mut self, finding: &Finding) {
+        self.output.json(&FindingLine::of(self.partition, finding));
+        let shown = self.shown.entry(finding.kind).or_default();
+        if shown.len() < SHOWN {
+            shown.push(finding.clone());
+        }
+    }
+
+    fn progress(&mut self, so_far: &Verification) {
+        self.activity.says(|| {
+            format!(
+                "{}: {} items in {} shards, {} findings, {:.0} read units",
+                self.partition,
+                so_far.items,
+                so_far.metadata.number_of_shards,
+                so_far.total().found,
+                so_far.consumed_rcu,
+            )
+        });
+    }
+}
+
+/// What was found in a collection, for people.
+fn print(
+    partition: &PartitionKey,
+    verification: &Verification,
+    shown: &BTreeMap<FindingKind, Vec<Finding>>,
+    output: &mut Output,
+) {
+    let metadata = &verification.metadata;
+    output.text(format_args!(
+        "{partition}: {} items in {} shards, {}, {}, generation {}, digest {}",
+        verification.items,
+        metadata.number_of_shards,
+        metadata.placement,
+        metadata.phase.as_str(),
+        metadata.generation,
+        verification.digest,
+    ));
+    let shards = verification.live_items.iter().map(|(shard, items)| format!("{shard}: {items}"));
+    output.text(format_args!("  items by shard  {}", shards.collect::<Vec<_>>().join("  ")));
+    if verification.waiting_to_move > 0 {
+        output.text(format_args!("  waiting to move {}", verification.waiting_to_move));
+    }
+    if verification.markers > 0 {
+        output.text(format_args!("  markers to go   {}", verification.markers));
+    }
+    if verification.layout_changed {
+        output.text("  its layout changed while it was verified");
+    }
+    for (kind, Tally { found, repaired }) in &verification.findings {
+        let repaired = if *repaired > 0 { format!(", {repaired} repaired") } else { String::new() };
+        output.text(format_args!("  {}: {found}{repaired}", kind.as_str()));
+        let examples = shown.get(kind).map(Vec::as_slice).unwrap_or_default();
+        for Finding { sort, shard, home, generation, repaired, .. } in examples {
+            let home = home.filter(|home| home != shard);
+            let home = home.map_or_else(String::new, |home| format!(", belongs in {home}"));
+            let repaired = if *repaired { ", repaired" } else { "" };
+            output.text(format_args!(
+                "    shard {shard}, sort key {sort:?}, generation {generation}{home}{repaired}"
+            ));
+        }
+        let more = found.saturating_sub(u64::try_from(examples.len()).unwrap_or(u64::MAX));
+        if more > 0 {
+            output.text(format_args!("    and {more} more; --json prints all"));
+        }
+    }
+}
+
+/// `{"event":"finding", ...}`
+#[derive(Serialize)]
+struct FindingLine<'a> {
+    event: &'static str,
+    pk: &'a str,
+    sk: SortKeyJson<'a>,
+    kind: &'static str,
+    shard: u32,
+    /// Where it belongs; null in a random collection.
+    home: Option<u32>,
+    generation: u64,
+    repaired: bool,
+}
+
+impl<'a> FindingLine<'a> {
+    fn of(partition: &'a PartitionKey, finding: &'a Finding) -> Self {
+        Self {
+            event: "finding",
+            pk: partition.as_str(),
+            sk: SortKeyJson(&finding.sort),
+            kind: finding.kind.as_str(),
+            shard: finding.shard.get(),
+            home: finding.home.map(dynashard_keys::ShardId::get),
+            generation: finding.generation.get(),
+            repaired: finding.repaired,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct TallyJson {
+    found: u64,
+    repaired: u64,
+}
+
+impl From<Tally> for TallyJson {
+    fn from(Tally { found, repaired }: Tally) -> Self {
+        Self { found, repaired }
+    }
+}
+
+/// `{"event":"collection", ...}`
+#[derive(Serialize)]
+struct CollectionLine<'a> {
+    event: &'static str,
+    pk: &'a str,
+    number_of_shards: u32,
+    generation: u64,
+    state: &'static str,
+    placement: &'static str,
+    items: u64,
+    items_by_shard: BTreeMap<u32, u64>,
+    digest: String,
+    waiting_to_move: u64,
+    markers_to_remove: u64,
+    layout_changed: bool,
+    findings: BTreeMap<&'static str, TallyJson>,
+    clean: bool,
+    items_read: u64,
+    consumed_rcu: f64,
+}
+
+impl<'a> CollectionLine<'a> {
+    fn of(partition: &'a PartitionKey, verification: &Verification) -> Self {
+        let metadata = &verification.metadata;
+        let tally = |kind| verification.findings.get(&kind).copied().unwrap_or_default();
+        let findings = FindingKind::ALL.map(|kind| (kind.as_str(), tally(kind).into()));
+        let by_shard = verification.live_items.iter();
+        Self {
+            event: "collection",
+            pk: partition.as_str(),
+            number_of_shards: metadata.number_of_shards.get(),
+            generation: metadata.generation.get(),
+            state: metadata.phase.as_str(),
+            placement: metadata.placement.as_str(),
+            items: verification.items,
+            items_by_shard: by_shard.map(|(shard, items)| (shard.get(), *items)).collect(),
+            digest: verification.digest.to_string(),
+            waiting_to_move: verification.waiting_to_move,
+            markers_to_remove: verification.markers,
+            layout_changed: verification.layout_changed,
+            findings: findings.into(),
+            clean: verification.is_clean(),
+            items_read: verification.items_read,
+            consumed_rcu: verification.consumed_rcu,
+        }
+    }
+}
+
+/// `{"event":"summary", ...}`
+#[derive(Serialize)]
+struct Summary {
+    event: &'static str,
+    collections: u64,
+    items: u64,
+    found: u64,
+    repaired: u64,
+    /// Collections that could not be verified.
+    failed: u64,
+    clean: bool,
+}
+
+impl Default for Summary {
+    fn default() -> Self {
+        Self {
+            event: "summary",
+            collections: 0,
+            items: 0,
+            found: 0,
+            repaired: 0,
+            failed: 0,
+            clean: true,
+        }
+    }
+}
+
+impl Summary {
+    fn add(&mut self, verification: &Verification) {
+        let Tally { found, repaired } = verification.total();
+        self.collections += 1;
+        self.items += verification.items;
+        self.found += found;
+        self.repaired += repaired;
+        self.clean &= verification.is_clean();
+    }
+
+    fn print(&self, output: &mut Output) {
+        output.json(self);
+        let Self { collections, items, found, repaired, failed, .. } = self;
+        let failed =
+            if *failed > 0 { format!("; {failed} could not be verified") } else { String::new() };
+        let verdict = match (*found, *found - *repaired) {
+            (0, _) => "nothing is wrong".to_owned(),
+            (_, 0) => format!("{found} findings, all repaired"),
+            (_, left) => format!("{found} findings, {left} of them left"),
+        };
+        output.text(format_args!("{collections} collections, {items} items: {verdict}{failed}"));
+    }
+}

@@ -1,0 +1,267 @@
+use std::fmt;
+use std::net::IpAddr;
+
+use aws_config::environment::{
+    EnvironmentVariableCredentialsProvider, EnvironmentVariableRegionProvider,
+};
+use aws_config::meta::credentials::CredentialsProviderChain;
+use aws_config::meta::region::RegionProviderChain;
+use aws_config::profile::{ProfileFileCredentialsProvider, ProfileFileRegionProvider};
+use aws_config::{BehaviorVersion, SdkConfig};
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::{
+    Credentials, ProvideCredentials, Region, SharedCredentialsProvider,
+};
+use aws_sdk_dynamodb::types::{KeyType, ScalarAttributeType, TableDescription};
+use dynashard_core::TableSchema;
+use dynashard_core::ports::StoreError;
+use dynashard_keys::{Separator, SortKeyType};
+
+use crate::client::{client_of_operator, http_client};
+use crate::clock::{ServerClock, SystemClock};
+use crate::error::of_watch;
+use crate::items::DynamoItemStore;
+use crate::metadata::DynamoMetadataStore;
+
+/// Who calls, and where, as the aws CLI is told it. What is left out comes from the environment and
+/// the configuration files.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Caller {
+    /// A profile of the configuration files.
+    pub profile: Option<String>,
+    /// The region.
+    pub region: Option<String>,
+    /// The URL of a server that stands in for AWS.
+    pub endpoint_url: Option<String>,
+}
+
+impl Caller {
+    /// Whether the server is on this machine, by a loopback address.
+    fn is_local(&self) -> bool {
+        let uri = self.endpoint_url.as_deref().and_then(|url| url.parse::<http::Uri>().ok());
+        let host = uri.as_ref().and_then(|uri| uri.host());
+        host.is_some_and(|host| {
+            let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+            host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+        })
+    }
+}
+
+/// The way of an operator's command to the tables, with the caller's own credentials.
+#[derive(Debug, Clone)]
+pub struct Operator {
+    pub(crate) config: SdkConfig,
+    client: Client,
+    clock: SystemClock,
+}
+
+/// Why an operator's command did not come to the tables: one line for people, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConnectError(pub(crate) String);
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ConnectError {}
+
+impl Operator {
+    /// Finds region and credentials as the aws CLI does. A server on this machine takes any: if there
+    /// are none in the environment and the configuration files, made-up ones are used there, and
+    /// nobody else is asked.
+    pub async fn connect(caller: &Caller) -> Result<Self, ConnectError> {
+        if let Some(url) = &caller.endpoint_url {
+            let uri = url.parse::<http::Uri>().ok().filter(|uri| uri.host().is_some());
+            if uri.is_none_or(|uri| uri.scheme().is_none()) {
+                let why = format!("the endpoint {url:?} is no URL, as in http://127.0.0.1:8000");
+                return Err(ConnectError(why));
+            }
+        }
+        let config = if caller.is_local() { local(caller).await } else { remote(caller).await };
+        if config.region().is_none() {
+            let why = "there is no AWS region: give --region, or set AWS_REGION";
+            return Err(ConnectError(why.to_owned()));
+        }
+        let server_clock = ServerClock::default();
+        let operator = Self {
+            client: client_of_operator(&config, server_clock.clone()),
+            clock: SystemClock::new(server_clock),
+            config,
+        };
+        // Before anything is sent, so that it is said in one line.
+        operator.credentials().await?;
+        Ok(operator)
+    }
+
+    /// The items of a table.
+    pub fn items(&self, main_table: &str, schema: &TableSchema) -> DynamoItemStore {
+        let (client, clock) = (self.client.clone(), self.clock.clone());
+        DynamoItemStore::new(client, clock, main_table.to_owned(), schema.clone())
+    }
+
+    /// The collections of a table.
+    pub fn metadata(&self, metadata_table: &str, schema: &TableSchema) -> DynamoMetadataStore {
+        let key_name = schema.partition_key_name.clone();
+        DynamoMetadataStore::new(self.client.clone(), metadata_table.to_owned(), key_name)
+    }
+
+    /// The clock that the stores check leases with.
+    pub fn clock(&self) -> SystemClock {
+        self.clock.clone()
+    }
+
+    /// How the tables call and type their keys, as DynamoDB describes them. The separator is known
+    /// to nobody but the caller.
+    pub async fn schema(
+        &self,
+        main_table: &str,
+        metadata_table: &str,
+        separator: Separator,
+    ) -> Result<TableSchema, ConnectError> {
+        let main = self.describe(main_table).await?;
+        let metadata = self.describe(metadata_table).await?;
+        let wrong = |table: &str, what: &str| ConnectError(format!("table {table} {what}"));
+        let (partition_key_name, partition_type) =
+            key(&main, &KeyType::Hash).ok_or_else(|| wrong(main_table, "has no partition key"))?;
+        let (sort_key_name, sort_type) = key(&main, &KeyType::Range)
+            .ok_or_else(|| wrong(main_table, "has no sort key, so it is no main table"))?;
+        if partition_type != ScalarAttributeType::S {
+            return Err(wrong(main_table, "has a partition key that is no string"));
+        }
+        if key(&metadata, &KeyType::Range).is_some() {
+            return Err(wrong(metadata_table, "has a sort key, so it is no metadata table"));
+        }
+        if key(&metadata, &KeyType::Hash).is_none_or(|(name, _)| name != partition_key_name) {
+            let what = format!("has not the partition key {partition_key_name:?} of {main_table}");
+            return Err(wrong(metadata_table, &what));
+        }
+        let sort_key_type = match sort_type {
+            ScalarAttributeType::S => SortKeyType::String,
+            ScalarAttributeType::N => SortKeyType::Number,
+            _ => return Err(wrong(main_table, "has a sort key that is no string and no number")),
+        };
+        let schema = TableSchema { partition_key_name, sort_key_name, sort_key_type, separator };
+        schema
+            .check()
+            .map_err(|e| wrong(main_table, &format!("cannot be one: {}", e.message())))?;
+        Ok(schema)
+    }
+
+    async fn describe(&self, table: &str) -> Result<TableDescription, ConnectError> {
+        let answer = self.client.describe_table().table_name(table).send().await;
+        let answer = answer.map_err(|error| {
+            let why = match of_watch("DescribeTable", &error) {
+                StoreError::Misconfigured(why) | StoreError::Unavailable(why) => why,
+                other => format!("{other:?}"),
+            };
+            ConnectError(format!("table {table}: {why}"))
+        })?;
+        answer.table.ok_or_else(|| ConnectError(format!("table {table} was not described")))
+    }
+
+    pub(crate) async fn credentials(&self) -> Result<Credentials, ConnectError> {
+        let none =
+            |why: &dyn fmt::Display| ConnectError(format!("there are no AWS credentials: {why}"));
+        let provider = self.config.credentials_provider();
+        let provider = provider.ok_or_else(|| none(&"no way to find any"))?;
+        provider.provide_credentials().await.map_err(|error| none(&causes(&error)))
+    }
+}
+
+async fn remote(caller: &Caller) -> SdkConfig {
+    let mut loader = aws_config::defaults(BehaviorVersion::latest()).http_client(http_client());
+    if let Some(profile) = &caller.profile {
+        loader = loader.profile_name(profile);
+    }
+    if let Some(region) = &caller.region {
+        loader = loader.region(Region::new(region.clone()));
+    }
+    if let Some(url) = &caller.endpoint_url {
+        loader = loader.endpoint_url(url);
+    }
+    loader.load().await
+}
+
+async fn local(caller: &Caller) -> SdkConfig {
+    let mut profile_credentials = ProfileFileCredentialsProvider::builder();
+    let mut profile_region = ProfileFileRegionProvider::builder();
+    if let Some(profile) = &caller.profile {
+        profile_credentials = profile_credentials.profile_name(profile);
+        profile_region = profile_region.profile_name(profile);
+    }
+    let region = RegionProviderChain::first_try(caller.region.clone().map(Region::new))
+        .or_else(EnvironmentVariableRegionProvider::new())
+        .or_else(profile_region.build())
+        .or_else(Region::from_static("local"));
+    let profile_credentials = profile_credentials.build();
+    let credentials = if caller.profile.is_some() {
+        // Whoever names one wants no other.
+        SharedCredentialsProvider::new(profile_credentials)
+    } else {
+        let made_up = Credentials::new("local", "local", None, None, "local");
+        let environment = EnvironmentVariableCredentialsProvider::new();
+        SharedCredentialsProvider::new(
+            CredentialsProviderChain::first_try("environment", environment)
+                .or_else("profile", profile_credentials)
+                .or_else("made up", made_up),
+        )
+    };
+    let loader = aws_config::defaults(BehaviorVersion::latest())
+        .http_client(http_client())
+        .region(region)
+        .credentials_provider(credentials);
+    match &caller.endpoint_url {
+        Some(url) => loader.endpoint_url(url).load().await,
+        None => loader.load().await,
+    }
+}
+
+/// The key of this kind, and its type.
+fn key(table: &TableDescription, kind: &KeyType) -> Option<(String, ScalarAttributeType)> {
+    let element = table.key_schema().iter().find(|element| element.key_type() == kind)?;
+    let name = element.attribute_name();
+    let mut definitions = table.attribute_definitions().iter();
+    let definition = definitions.find(|definition| definition.attribute_name() == name)?;
+    Some((name.to_owned(), definition.attribute_type().clone()))
+}
+
+/// An error and what led to it, in one line.
+pub(crate) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let mut texts = causes.map(ToString::to_string).collect::<Vec<_>>();
+    texts.dedup();
+    texts.join(": ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_made_up_for_this_machine_alone() {
+        let is_local = |url: &str| {
+            Caller { endpoint_url: Some(url.to_owned()), ..Caller::default() }.is_local()
+        };
+        for url in [
+            "http://127.0.0.1:8000",
+            "http://127.1.2.3",
+            "http://localhost:8000/",
+            "http://[::1]:8000",
+        ] {
+            assert!(is_local(url), "{url}");
+        }
+        for url in [
+            "https://dynamodb.eu-west-1.amazonaws.com",
+            "http://10.0.0.1:8000",
+            "http://localhost.example.com",
+            "http://127.0.0.1.example.com",
+            "127.0.0.1:8000/",
+            "",
+        ] {
+            assert!(!is_local(url), "{url}");
+        }
+        assert!(!Caller::default().is_local());
+    }
+}

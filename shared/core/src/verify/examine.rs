@@ -1,0 +1,108 @@
+use std::collections::BTreeMap;
+
+use dynashard_keys::{ItemKey, PartitionKey, ShardId};
+
+use super::Verifier;
+use super::judge::{Sight, Verdict, View};
+use crate::directory::Known;
+use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore};
+use crate::retry::Attempts;
+use crate::{Code, Deadline, Error, StoredItem};
+
+/// What a second look at a key has shown.
+#[derive(Debug, Clone)]
+pub(super) struct Examined {
+    pub(super) verdict: Verdict,
+    /// What it was judged by.
+    pub(super) view: View,
+    /// The right to act on it.
+    pub(super) known: Known,
+    /// What lies in each shard that was looked at.
+    pub(super) found: BTreeMap<ShardId, StoredItem>,
+}
+
+impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> {
+    /// What the items of a collection are to be judged by, or `None` where there is none.
+    pub(super) async fn view(
+        &self,
+        partition: &PartitionKey,
+        deadline: Deadline,
+    ) -> Result<Option<View>, Error> {
+        let Some(known) = self.directory().read_now(partition, deadline).await? else {
+            return Ok(None);
+        };
+        let metadata = known.metadata;
+        let job = match metadata.needs_rebalancing() {
+            true => self.directory().job(partition, deadline).await?.0,
+            false => None,
+        };
+        Ok(Some(View { metadata, job }))
+    }
+
+    /// Looks again at a key of which something was seen in these shards. `view` is what it was
+    /// judged by. What is found wrong was read under metadata that was the same before and after.
+    pub(super) async fn examine(
+        &self,
+        key: &ItemKey,
+        shards: &[ShardId],
+        view: &View,
+        deadline: Deadline,
+    ) -> Result<Examined, Error> {
+        let partition = &key.partition;
+        let gone = || Error::new(Code::CollectionNotFound, "the collection's metadata has gone");
+        let directory = self.directory();
+        let mut view = view.clone();
+        let mut attempts = Attempts::new(directory.clock(), directory.entropy(), deadline);
+        loop {
+            let known = directory.find(partition, deadline).await?.ok_or_else(gone)?;
+            if known.metadata != view.metadata {
+                view = self.view(partition, deadline).await?.ok_or_else(gone)?;
+            }
+            let found = self.look(key, shards, &view, deadline).await?;
+            let sights =
+                found.iter().map(|(shard, item)| Sight::of(key, *shard, item)).collect::<Vec<_>>();
+            let verdict = view.judge(key, &sights);
+            let known = if verdict.wrong.is_empty() {
+                directory.find(partition, deadline).await?
+            } else {
+                directory.read_now(partition, deadline).await?
+            };
+            let known = known.ok_or_else(gone)?;
+            if known.metadata == view.metadata {
+                return Ok(Examined { verdict, view, known, found });
+            }
+            let why = "the collection's metadata kept changing while it was verified";
+            attempts.pause(Error::new(Code::Contended, why)).await?;
+        }
+    }
+
+    /// What lies under a key in these shards and in those where it belongs: its home and each other
+    /// as they were at one moment.
+    async fn look(
+        &self,
+        key: &ItemKey,
+        shards: &[ShardId],
+        view: &View,
+        deadline: Deadline,
+    ) -> Result<BTreeMap<ShardId, StoredItem>, Error> {
+        let (home, old) = view.homes(key);
+        let others = old.into_iter().chain(shards.iter().copied().filter(|s| Some(*s) != old));
+        let others = others.filter(|shard| *shard != home).collect::<Vec<_>>();
+        let at = |shard| self.reader.at(key, shard);
+        let mut found = BTreeMap::new();
+        let mut note = |shard, item: Option<StoredItem>| match item {
+            Some(item) => found.insert(shard, item),
+            None => found.remove(&shard),
+        };
+        if others.is_empty() {
+            let item = self.reader.get_at(at(home), Consistency::Strong, deadline).await?;
+            note(home, item);
+        }
+        for other in others {
+            let [at_home, at_other] = self.reader.get_pair(at(home), at(other), deadline).await?;
+            note(home, at_home);
+            note(other, at_other);
+        }
+        Ok(found)
+    }
+}

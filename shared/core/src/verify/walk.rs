@@ -1,0 +1,321 @@
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use dynashard_keys::{ItemKey, PartitionKey, ShardId, SortKey};
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+
+use super::examine::Examined;
+use super::judge::{Sight, Verdict, View, Wrong};
+use super::{Finding, Verification, Verifier, VerifyObserver, VerifyOptions};
+use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore, ShardPage};
+use crate::query::cursor::Position;
+use crate::query::{FAN_OUT, MAX_LIMIT, Query};
+use crate::reshard::Pace;
+use crate::{Code, CollectionMetadata, Error};
+
+/// How many items all shards together are read ahead. They are kept without their attributes, so
+/// that the walk takes the memory of their sort keys, whatever the items hold.
+const READ_AHEAD: usize = 50_000;
+
+/// The least that is asked of a shard at once.
+const LEAST_PAGE: u32 = 16;
+
+/// How many keys are looked at again at once.
+const EXAMINED_AT_ONCE: usize = 16;
+
+/// All shards of a collection, from a sort key on.
+struct Walk {
+    view: View,
+    lanes: Vec<Lane>,
+    limit: u32,
+}
+
+/// One shard: what was read of it and not yet judged, and where it goes on.
+struct Lane {
+    shard: ShardId,
+    buffer: VecDeque<(SortKey, Sight)>,
+    next: Position,
+}
+
+impl Lane {
+    fn is_dry(&self) -> bool {
+        self.buffer.is_empty() && self.next != Position::End
+    }
+
+    fn take(&mut self, partition: &PartitionKey, page: ShardPage) {
+        let shard = self.shard;
+        self.buffer.extend(page.items.into_iter().map(|(sort, item)| {
+            let key = ItemKey::new(partition.clone(), sort);
+            let sight = Sight::of(&key, shard, &item);
+            (key.sort, sight)
+        }));
+        self.next = page.next.map_or(Position::End, Position::After);
+    }
+}
+
+impl Walk {
+    /// Every shard that the collection may ever have had, from behind `watermark`.
+    fn begin(view: View, watermark: Option<&SortKey>) -> Self {
+        let start = watermark.map_or(Position::Start, |key| Position::After(key.clone()));
+        let shards = view.metadata.placement.shards(view.metadata.most_shards());
+        let lanes = shards.map(|shard| {
+            let next = start.clone();
+            Lane { shard, buffer: VecDeque::new(), next }
+        });
+        let lanes = lanes.collect::<Vec<_>>();
+        let share = u32::try_from(READ_AHEAD / lanes.len().max(1)).unwrap_or(MAX_LIMIT);
+        Self { view, lanes, limit: share.clamp(LEAST_PAGE, MAX_LIMIT) }
+    }
+
+    /// The shards to read on in, once one of them has run dry: those that are about to, too, so that
+    /// they do not run dry one after the other.
+    fn thirsty(&self) -> Vec<usize> {
+        if !self.lanes.iter().any(Lane::is_dry) {
+            return Vec::new();
+        }
+        let low = usize::try_from(self.limit / 2).unwrap_or(0);
+        let lanes = self.lanes.iter().enumerate();
+        lanes
+            .filter(|(_, lane)| lane.next != Position::End && lane.buffer.len() <= low)
+            .map(|(at, _)| at)
+            .collect()
+    }
+
+    fn is_done(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.buffer.is_empty() && lane.next == Position::End)
+    }
+
+    /// Takes key after key out of the shards, with what lies under it in each of them, until one runs
+    /// dry.
+    fn merge(&mut self, mut each: impl FnMut(SortKey, Vec<Sight>)) {
+        let head = |lanes: &[Lane], at: usize| {
+            lanes[at].buffer.front().map(|(sort, _)| Reverse((sort.clone(), at)))
+        };
+        let lanes = &mut self.lanes;
+        if lanes.iter().any(Lane::is_dry) {
+            return;
+        }
+        let mut heads =
+            (0..lanes.len()).filter_map(|at| head(lanes, at)).collect::<BinaryHeap<_>>();
+        let mut dry = false;
+        while let Some(Reverse((sort, first))) = heads.pop().filter(|_| !dry) {
+            let mut sights = Vec::new();
+            let mut next = Some(first);
+            while let Some(at) = next {
+                sights.extend(lanes[at].buffer.pop_front().map(|(_, sight)| sight));
+                heads.extend(head(lanes, at));
+                dry |= lanes[at].is_dry();
+                let same = heads.peek().is_some_and(|Reverse((other, _))| *other == sort);
+                next = if same { heads.pop().map(|Reverse((_, at))| at) } else { None };
+            }
+            each(sort, sights);
+        }
+    }
+}
+
+impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> {
+    pub(super) async fn walk(
+        &self,
+        partition: &PartitionKey,
+        options: VerifyOptions,
+        observer: &mut dyn VerifyObserver,
+    ) -> Result<Verification, Error> {
+        let not_found = || {
+            let why = "no item was ever written under this partition key";
+            Error::new(Code::CollectionNotFound, why)
+        };
+        let view = self.view(partition, self.deadline(options)).await?.ok_or_else(not_found)?;
+        let mut report = Verification::begun(CollectionMetadata::clone(&view.metadata));
+        let mut walk = Walk::begin(view, None);
+        let mut watermark = None;
+        let mut pace =
+            options.read_units.map(|units| Pace::new(units.get(), self.directory().now().boot));
+        let query = Query { consistency: Consistency::Strong, ..Query::all(partition.clone()) };
+        while !walk.is_done() {
+            let deadline = self.deadline(options);
+            let known = self.directory().find(partition, deadline).await?.ok_or_else(not_found)?;
+            if known.metadata != walk.view.metadata {
+                // What was read of the shards under another layout says nothing about this one.
+                let view = self.view(partition, deadline).await?.ok_or_else(not_found)?;
+                walk = Walk::begin(view, watermark.as_ref());
+                report.layout_changed = true;
+                continue;
+            }
+            let read_units = self.read_on(&mut walk, &query, &mut report, options).await?;
+            if let Some(pace) = &mut pace {
+                let wait = pace.spend(read_units, self.directory().now().boot);
+                if !wait.is_zero() {
+                    self.directory().clock().sleep(wait).await;
+                }
+            }
+            if !known.lease.is_live(self.directory().now()) {
+                // Under the same metadata what was read stands.
+                continue;
+            }
+            let mut doubtful = Vec::new();
+            let view = &walk.view.clone();
+            walk.merge(|sort, sights| {
+                watermark = Some(sort.clone());
+                let key = ItemKey::new(partition.clone(), sort);
+                let verdict = view.judge(&key, &sights);
+                if verdict.is_plain() {
+                    report.count(&verdict);
+                } else {
+                    doubtful.push((key, sights));
+                }
+            });
+            self.settle_doubts(doubtful, view, options, &mut report, observer).await?;
+            observer.progress(&report);
+        }
+        let known = self.directory().find(partition, self.deadline(options)).await?;
+        let metadata = known.ok_or_else(not_found)?.metadata;
+        report.layout_changed |= metadata != walk.view.metadata;
+        report.metadata = CollectionMetadata::clone(&metadata);
+        Ok(report)
+    }
+
+    /// Reads a page of each shard that needs one. Returns what it cost.
+    async fn read_on(
+        &self,
+        walk: &mut Walk,
+        query: &Query,
+        report: &mut Verification,
+        options: VerifyOptions,
+    ) -> Result<f64, Error> {
+        let limit = walk.limit;
+        let requests = walk.thirsty().into_iter().map(|at| {
+            let Lane { shard, next, .. } = &walk.lanes[at];
+            let deadline = self.deadline(options);
+            async move {
+                let page = self.reader.lane_page(query, *shard, next, limit, deadline).await?;
+                Ok::<_, Error>((at, page))
+            }
+        });
+        let requests = requests.collect::<Vec<_>>();
+        let pages = stream::iter(requests).buffer_unordered(FAN_OUT).try_collect::<Vec<_>>();
+        let mut read_units = 0.0;
+        for (at, page) in pages.await? {
+            report.items_read += page.items_read;
+            read_units += page.consumed_rcu;
+            walk.lanes[at].take(&query.partition, page);
+        }
+        report.consumed_rcu += read_units;
+        Ok(read_units)
+    }
+
+    /// Looks again at what is not plainly right, and repairs what is wrong.
+    async fn settle_doubts(
+        &self,
+        doubtful: Vec<(ItemKey, Vec<Sight>)>,
+        view: &View,
+        options: VerifyOptions,
+        report: &mut Verification,
+        observer: &mut dyn VerifyObserver,
+    ) -> Result<(), Error> {
+        let looks = doubtful.into_iter().map(|(key, sights)| async move {
+            let shards = sights.iter().map(|sight| sight.shard).collect::<Vec<_>>();
+            let (examined, repaired) = if options.repair {
+                self.mend(&key, &shards, view, options).await?
+            } else {
+                let examined = self.examine(&key, &shards, view, self.deadline(options)).await?;
+                (examined, Vec::new())
+            };
+            Ok::<_, Error>((key, examined, repaired))
+        });
+        let looks = looks.map(Box::pin).collect::<Vec<_>>();
+        let mut looks = stream::iter(looks).buffered(EXAMINED_AT_ONCE);
+        while let Some((key, Examined { verdict, .. }, repaired)) = looks.try_next().await? {
+            report.count(&verdict);
+            for wrong in &verdict.wrong {
+                let repaired = repaired.contains(&wrong.sight.shard);
+                let finding = finding(&key, wrong, repaired);
+                let tally = report.findings.entry(finding.kind).or_default();
+                tally.found += 1;
+                tally.repaired += u64::from(repaired);
+                observer.found(&finding);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn finding(key: &ItemKey, wrong: &Wrong, repaired: bool) -> Finding {
+    Finding {
+        kind: wrong.kind,
+        sort: key.sort.clone(),
+        shard: wrong.sight.shard,
+        home: wrong.home,
+        generation: wrong.sight.generation,
+        repaired,
+    }
+}
+
+impl Verification {
+    fn count(&mut self, verdict: &Verdict) {
+        for sight in &verdict.live {
+            self.items += 1;
+            *self.live_items.entry(sight.shard).or_default() += 1;
+            self.digest += sight.digest;
+        }
+        self.waiting_to_move += u64::from(verdict.waits_to_move);
+        self.markers += verdict.markers;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dynashard_keys::Placement;
+
+    use super::*;
+    use crate::{Generation, StoredItem, Version};
+
+    fn walk(shards: &[&[&str]], ended: bool) -> Walk {
+        let partition = PartitionKey::new("p").expect("pk");
+        let metadata = CollectionMetadata::first_write(partition.clone(), Placement::Random, 1);
+        let view = View { metadata: metadata.into(), job: None };
+        let item = StoredItem {
+            version: Version::new(1),
+            forwarded: false,
+            ..StoredItem::marker(Generation::new(1))
+        };
+        let lanes = shards.iter().zip(1..).map(|(names, shard)| {
+            let shard = ShardId::new(shard);
+            let sights = names.iter().map(|name| {
+                let key = ItemKey::new(partition.clone(), SortKey::string(name).expect("sk"));
+                let sight = Sight::of(&key, shard, &item);
+                (key.sort, sight)
+            });
+            let next = if ended { Position::End } else { Position::Start };
+            Lane { shard, buffer: sights.collect(), next }
+        });
+        Walk { view, lanes: lanes.collect(), limit: 4 }
+    }
+
+    fn merged(walk: &mut Walk) -> Vec<(String, Vec<u32>)> {
+        let mut merged = Vec::new();
+        walk.merge(|sort, sights| {
+            let shards = sights.iter().map(|sight| sight.shard.get()).collect();
+            merged.push((sort.to_string(), shards));
+        });
+        merged
+    }
+
+    #[test]
+    fn what_lies_under_one_key_comes_together_lowest_shard_first() {
+        let mut walk = walk(&[&["b", "c", "e"], &["a", "c"], &[], &["c", "d"]], true);
+        let expected = [("a", vec![2]), ("b", vec![1]), ("c", vec![1, 2, 4]), ("d", vec![4])];
+        let expected = expected.map(|(sort, shards)| (sort.to_owned(), shards));
+        let mut merged = merged(&mut walk);
+        assert_eq!(merged.pop(), Some(("e".to_owned(), vec![1])));
+        assert_eq!(merged, expected);
+        assert!(walk.is_done());
+    }
+
+    #[test]
+    fn nothing_is_taken_beyond_the_end_of_what_is_known_of_a_shard() {
+        let mut walk = walk(&[&["a", "c"], &["b", "d"]], false);
+        let merged = merged(&mut walk);
+        assert_eq!(merged.last().map(|(sort, _)| sort.as_str()), Some("c"), "{merged:?}");
+        assert_eq!(walk.thirsty(), [0, 1], "one is dry, the other nearly");
+    }
+}
