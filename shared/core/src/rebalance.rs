@@ -100,8 +100,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
     ) -> Result<Advance, Error> {
         let waits = Waits::of(self.directory.settings());
         let mut sighting = Sighting::default();
-        let steps_end = deadline.earlier_by(RESERVE);
-        let scans_end = Deadline::after(self.directory.now(), SCAN_SLICE);
+        let time = deadline.remaining(self.directory.now());
+        let steps_end = deadline.earlier_by(RESERVE.min(time / 2));
+        let mut scanned = Duration::ZERO;
         loop {
             if steps_end.remaining(self.directory.now()).is_zero() {
                 self.ask_for_another_slice(partition, deadline).await?;
@@ -123,11 +124,16 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             account.enter(&seen.metadata, &job, now, waits);
             let step = plan(&seen.metadata, &job, Sight { now, unchanged_for }, waits);
             let scans = matches!(step, NextStep::Scan | NextStep::RemoveMarkers);
-            if scans && scans_end.remaining(self.directory.now()).is_zero() {
+            if scans && scanned >= SCAN_SLICE {
                 self.ask_for_another_slice(partition, deadline).await?;
                 return Ok(Advance::Yielded);
             }
-            match self.carry_out(step, &seen, &job, now, steps_end).await? {
+            let began = self.directory.now().boot;
+            let carried = self.carry_out(step, &seen, &job, now, steps_end).await?;
+            if scans {
+                scanned += self.directory.now().boot.saturating_sub(began);
+            }
+            match carried {
                 Carried::Out | Carried::Again => {}
                 Carried::Finished(metadata) => {
                     return Ok(Advance::Finished(CollectionMetadata::clone(&metadata)));
