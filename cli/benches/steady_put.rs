@@ -13,41 +13,32 @@
 #![recursion_limit = "256"]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
-use std::error::Error;
+mod common;
+
 use std::io::{BufRead, BufReader};
 use std::num::NonZeroU32;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use dynashard_aws::{DynamoItemStore, DynamoMetadataStore, OsEntropy, ServerClock, SystemClock};
+use common::{
+    Api, Failure, MAIN_TABLE, METADATA_TABLE, PAYLOAD_BYTES, Tables, float, operation,
+    stack_options, workspace,
+};
+use dynashard_aws::OsEntropy;
 use dynashard_core::ports::MetadataStore;
 use dynashard_core::{
     AttributeValue, Attributes, Deadline, Directory, NewItem, Precondition, Settings, Writer,
 };
 use dynashard_keys::{ItemKey, PartitionKey, SortKey};
-use dynashard_local::{Functions, Stack, StackOptions, Template, TemplateSource, build_functions};
+use dynashard_local::{Counters, Stack};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use http_body_util::{BodyExt, Full};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
 
 const PUTS: u32 = 10_000;
 const IN_FLIGHT: usize = 16;
-/// With its keys and the system's attributes, an item of just under one kilobyte.
-const PAYLOAD_BYTES: usize = 900;
-
-type Failure = Box<dyn Error + Send + Sync>;
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace")?;
-    let source = TemplateSource::Path(workspace.join("template.yaml"));
-    let template = Template::load(&source, &[])?;
-    let functions = Functions::Built(build_functions(&template, workspace, true)?);
-    let mut options = StackOptions::new(source, functions);
+    let mut options = stack_options()?;
     // What is measured is the machine, so nothing may throttle.
     options.partitions.partition_wcu = NonZeroU32::MAX;
     let stack = Stack::start(options).await?;
@@ -72,7 +63,7 @@ async fn main() -> Result<(), Failure> {
 
     let mut ready = Vec::new();
     for _ in 0..5 {
-        ready.push(time_to_ready(workspace)?);
+        ready.push(time_to_ready()?);
     }
     ready.sort();
     println!(
@@ -102,11 +93,7 @@ impl Cost {
 async fn writer_puts(stack: &Stack, pk: &str, read_each_time: bool) -> Result<Cost, Failure> {
     let settings = Settings::default();
     let schema = settings.schema.clone();
-    let server = ServerClock::default();
-    let clock = SystemClock::new(server.clone());
-    let client = dynashard_aws::connect_local(&stack.endpoints().dynamodb, server).await;
-    let metadata = DynamoMetadataStore::new(client.clone(), "MetadataTable".into(), "pk".into());
-    let items = DynamoItemStore::new(client, clock.clone(), "MainTable".into(), schema.clone());
+    let Tables { items, metadata, clock } = Tables::of(stack).await;
     let writer = Writer::new(items, Directory::new(metadata.clone(), clock, OsEntropy, settings));
     let partition = PartitionKey::new(pk)?;
 
@@ -132,17 +119,11 @@ async fn writer_puts(stack: &Stack, pk: &str, read_each_time: bool) -> Result<Co
     let elapsed = started.elapsed();
     let after = stack.counters();
 
-    let requests = ["MainTable", "MetadataTable"]
+    let requests = [MAIN_TABLE, METADATA_TABLE]
         .map(|table| after.table_requests(table) - before.table_requests(table));
-    let wcu = |counters: &dynashard_local::Counters| {
-        counters
-            .tables
-            .get("MainTable")
-            .and_then(|t| t.get("PutItem"))
-            .map_or(0.0, |c| c.consumed_wcu)
-    };
+    let wcu = |counters: &Counters| operation(counters, MAIN_TABLE, "PutItem").consumed_wcu;
     Ok(Cost {
-        requests: per_put(requests.iter().sum()),
+        requests: float(requests.iter().sum()) / f64::from(PUTS),
         wcu: (wcu(&after) - wcu(&before)) / f64::from(PUTS),
         micros: elapsed.as_secs_f64() * 1e6 / f64::from(PUTS),
     })
@@ -150,23 +131,8 @@ async fn writer_puts(stack: &Stack, pk: &str, read_each_time: bool) -> Result<Co
 
 /// Puts a second through the API, with the load made by this process on the same cores.
 async fn http_puts(stack: &Stack) -> Result<f64, Failure> {
-    let mut connector = HttpConnector::new();
-    connector.set_nodelay(true);
-    let client = Client::builder(TokioExecutor::new()).build::<_, Full<Bytes>>(connector);
-    let body = Bytes::from(format!("{{\"payload\":\"{}\"}}", "x".repeat(PAYLOAD_BYTES)));
-    let put = async |n: u32| -> Result<(), Failure> {
-        let request =
-            http::Request::put(format!("{}/item?pk=http&sk={n:08}", stack.endpoints().api))
-                .header("content-type", "application/json")
-                .body(Full::new(body.clone()))?;
-        let answer = client.request(request).await?;
-        let status = answer.status();
-        let body = answer.into_body().collect().await?.to_bytes();
-        if status.is_success() {
-            return Ok(());
-        }
-        Err(format!("{status}: {}", String::from_utf8_lossy(&body)).into())
-    };
+    let api = Api::of(stack);
+    let put = async |n: u32| api.put("http", &format!("{n:08}")).await.map(drop);
     put(0).await?;
     let started = Instant::now();
     let puts = (1..=PUTS).map(&put).collect::<Vec<_>>();
@@ -176,11 +142,11 @@ async fn http_puts(stack: &Stack) -> Result<f64, Failure> {
 
 /// From the start of the process to its ready line. It looks whether the functions are built, as it
 /// does for a user, but has nothing to build.
-fn time_to_ready(workspace: &Path) -> Result<Duration, Failure> {
+fn time_to_ready() -> Result<Duration, Failure> {
     let started = Instant::now();
     let mut child = Command::new(env!("CARGO_BIN_EXE_dynashard"))
         .args(["local", "--port", "0", "--dynamodb-port", "0", "--lambda-port", "0"])
-        .current_dir(workspace)
+        .current_dir(workspace()?)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -200,8 +166,4 @@ fn time_to_ready(workspace: &Path) -> Result<Duration, Failure> {
     } else {
         Err("the stack did not start".into())
     }
-}
-
-fn per_put(count: u64) -> f64 {
-    u32::try_from(count).map_or(f64::INFINITY, f64::from) / f64::from(PUTS)
 }

@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use dynashard_keys::Placement;
 use dynashard_local::Limits;
 
-use crate::operator::{self, ScaleArgs, VerifyArgs};
+use crate::operator::{self, QueryArgs, ScaleArgs, VerifyArgs};
 
 /// Spreads a hot DynamoDB partition key over shards, and reads it back in order.
 #[derive(Debug, Parser)]
@@ -54,6 +54,12 @@ pub(crate) enum Command {
     /// Ask for another shard count, and wait until the collection has it.
     #[command(after_help = operator::scale::EXAMPLES)]
     Scale(ScaleArgs),
+    /// Print the items of a collection as lines of JSON, in order, from all of its shards.
+    ///
+    /// It keeps no more than a page in memory, however large the collection is, and can go on where it
+    /// was interrupted.
+    #[command(after_help = operator::query::EXAMPLES)]
+    Query(QueryArgs),
 }
 
 const LOCAL_EXAMPLES: &str = "\

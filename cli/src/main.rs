@@ -33,6 +33,7 @@ async fn main() -> ExitCode {
         Command::Local(options) => local::run(options).await,
         Command::Demo(options) => demo::run(options, &logs).await,
         Command::Verify(options) => return Box::pin(operator::verify(options)).await,
+        Command::Query(options) => return Box::pin(operator::query(options)).await,
         Command::Scale(options) => return Box::pin(operator::scale(options)).await,
     };
     match result {
@@ -47,7 +48,7 @@ async fn main() -> ExitCode {
 /// Logs go to stderr: stdout carries what the command was asked for.
 fn start_logging(logs: &Logs) {
     let filter = EnvFilter::try_from_env("DYNASHARD_LOG").unwrap_or_else(|_| {
-        EnvFilter::new("warn,dynashard=info,dynashard_local=info,dynoxide=error")
+        EnvFilter::new("warn,aws_config=error,dynashard=info,dynashard_local=info,dynoxide=error")
     });
     tracing_subscriber::fmt()
         .with_env_filter(filter)

@@ -64,7 +64,13 @@ fn a_pre_sharded_collection_comes_back_in_order() {
     let written = stack.json("POST", "/batch-write", &json!({ "puts": puts.collect::<Vec<_>>() }));
     assert_eq!(written.json(), json!({ "written": 300, "unprocessed": [] }));
 
-    for (order, strategy) in [("asc", "ordered"), ("desc", "ordered"), ("asc", "parallel")] {
+    for (order, strategy) in [
+        ("asc", "ordered"),
+        ("desc", "ordered"),
+        ("asc", "parallel"),
+        ("desc", "round-robin"),
+        ("asc", "sequential"),
+    ] {
         let mut read = Vec::new();
         let mut cursor = Value::Null;
         loop {
@@ -85,15 +91,20 @@ fn a_pre_sharded_collection_comes_back_in_order() {
         }
         let mut expected = numbers.iter().filter_map(Value::as_f64).collect::<Vec<_>>();
         match (order, strategy) {
-            ("desc", _) => expected.reverse(),
-            (_, "parallel") => read.sort_by(f64::total_cmp),
-            _ => {}
+            ("desc", "ordered") => expected.reverse(),
+            (_, "ordered") => {}
+            _ => read.sort_by(f64::total_cmp),
         }
         assert_eq!(read, expected, "{strategy} {order}");
     }
     let keys = json!({ "keys": [{ "pk": "hot", "sk": 1 }, { "pk": "hot", "sk": 1000 }] });
     let got = stack.json("POST", "/batch-get", &keys).json();
-    assert_eq!(got, json!({ "items": [{ "pk": "hot", "sk": 1, "n": 1 }], "unprocessed": [] }));
+    let items = json!([{ "pk": "hot", "sk": 1, "n": 1 }]);
+    let expected =
+        json!({ "items": items, "unprocessed": [], "items_read": 1, "consumed_rcu": 1.0 });
+    assert_eq!(got, expected);
+    let part = stack.json("GET", "/item?pk=hot&sk=1&fields=absent", &Value::Null);
+    assert_eq!((part.status, part.json()), (200, json!({ "pk": "hot", "sk": 1 })));
 }
 
 #[test]

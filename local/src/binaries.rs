@@ -34,24 +34,10 @@ pub fn build_functions(
     release: bool,
 ) -> Result<BTreeMap<String, PathBuf>, StartError> {
     let failed = |problem: String| StartError::Build(problem);
-    // `cargo run` and `cargo test` say which cargo they are.
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
-    let mut command = Command::new(&cargo);
-    command
-        .arg("build")
-        .arg("--message-format=json-render-diagnostics")
-        .arg("--manifest-path")
-        .arg(workspace.join("Cargo.toml"))
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped());
-    if release {
-        command.arg("--release");
-    }
-    for binary in template.binaries() {
-        command.args(["--bin", binary]);
-    }
-    let mut child =
-        command.spawn().map_err(|error| failed(format!("{}: {error}", cargo.display())))?;
+    let mut command = build_command(template, workspace, release);
+    let mut child = command
+        .spawn()
+        .map_err(|error| failed(format!("{}: {error}", command.get_program().display())))?;
     let messages = child.stdout.take().map(BufReader::new);
     let mut built: BTreeMap<String, PathBuf> = messages
         .into_iter()
@@ -70,6 +56,37 @@ pub fn build_functions(
     built.retain(|binary, _| wanted.contains(binary.as_str()));
     Ok(built)
 }
+
+fn build_command(template: &Template, workspace: &Path, release: bool) -> Command {
+    // `cargo run` and `cargo test` say which cargo they are.
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let mut command = Command::new(cargo);
+    command
+        .arg("build")
+        .arg("--message-format=json-render-diagnostics")
+        .arg("--manifest-path")
+        .arg(workspace.join("Cargo.toml"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped());
+    // They also describe the package that they run. A build script that asks for the description of
+    // its own package would be run again for that, and all that stands on its crate compiled again.
+    for (name, _) in std::env::vars_os() {
+        let name_bytes = name.as_encoded_bytes();
+        if DESCRIBES_A_PACKAGE.iter().any(|prefix| name_bytes.starts_with(prefix)) {
+            command.env_remove(name);
+        }
+    }
+    if release {
+        command.arg("--release");
+    }
+    for binary in template.binaries() {
+        command.args(["--bin", binary]);
+    }
+    command
+}
+
+/// How the environment variables begin by which cargo describes a package to what it runs.
+const DESCRIBES_A_PACKAGE: [&[u8]; 2] = [b"CARGO_MANIFEST_", b"CARGO_PKG_"];
 
 impl Functions {
     /// The executable of each function, by logical id.
@@ -188,6 +205,18 @@ mod tests {
         fs::write(&manifest_path, manifest.replace("NAME", "part")).expect("a manifest");
         let error = build_functions(&template(), workspace.path(), false).expect_err("no binary");
         assert!(error.to_string().starts_with("building the functions failed: "), "{error}");
+    }
+
+    /// `ring` was compiled again, with the TLS library and the clients that stand on it.
+    #[test]
+    fn regression_a_build_under_cargo_run_compiled_crates_that_were_there_already() {
+        let command = build_command(&template(), Path::new("."), true);
+        let removed = command.get_envs().filter(|(_, value)| value.is_none());
+        let removed = removed.map(|(name, _)| name).collect::<Vec<_>>();
+        for name in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME", "CARGO_PKG_VERSION_MAJOR"] {
+            assert!(std::env::var_os(name).is_some(), "cargo tells a test its {name}");
+            assert!(removed.contains(&name.as_ref()), "{name}");
+        }
     }
 
     #[test]

@@ -228,14 +228,14 @@ impl Client {
         let begun = self.world.kernel.moment();
         let key_of_it = key.clone();
         let get = move |reader: std::sync::Arc<Reader>, deadline| async move {
-            reader.get(&key_of_it, Consistency::Strong, deadline).await
+            reader.get(&key_of_it, None, Consistency::Strong, deadline).await
         };
         let reply = self.world.call(&self.reader, self.time(), get).await;
         let ended = self.world.kernel.moment();
         self.world.kernel.trace(|| format!("get {key:?}: {reply:?}"));
         let mut history = self.world.history();
         match reply {
-            Reply::Answer(Ok(item)) => history.saw(key, Some(&item), begun, ended),
+            Reply::Answer(Ok(got)) => history.saw(key, Some(&got.item), begun, ended),
             Reply::Answer(Err(error)) if history.meaning("get", &error) == Meaning::Refused => {
                 history.saw(key, None, begun, ended);
             }
@@ -258,7 +258,7 @@ impl Client {
         let begun = self.world.kernel.moment();
         let asked = keys.iter().cloned().collect::<Vec<_>>();
         let get = move |reader: std::sync::Arc<Reader>, deadline| async move {
-            reader.batch_get(asked, Consistency::Strong, deadline).await
+            reader.batch_get(asked, None, Consistency::Strong, deadline).await
         };
         let reply = self.world.call(&self.reader, self.time(), get).await;
         let ended = self.world.kernel.moment();

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use dynashard_core::ports::{
-    BatchPage, Consistency, Dated, ItemStore, MetadataStore, ReshardingPage, ShardPage, ShardQuery,
-    StoreError, Transfer, Transferred, Write,
+    BatchPage, Consistency, Dated, ItemStore, MetadataStore, Metered, ReshardingPage, ShardPage,
+    ShardQuery, StoreError, Transfer, Transferred, Write,
 };
-use dynashard_core::{CollectionMetadata, Job, StoredItem};
+use dynashard_core::{CollectionMetadata, Fields, Job, StoredItem};
 use dynashard_keys::{PartitionKey, PhysicalKey};
 
 use crate::kernel::Kernel;
@@ -24,12 +24,14 @@ impl ItemStore for Endpoint {
     async fn get(
         &self,
         key: &PhysicalKey,
+        _: Option<&Fields>,
         _: Consistency,
-    ) -> Result<Option<StoredItem>, StoreError> {
+    ) -> Result<Metered<Option<StoredItem>>, StoreError> {
         let name = || format!("get {key:?}");
         let key = key.clone();
         let get = at_once(move |tables, _, now| Ok(tables.get(&key, now)));
-        Ok(self.call(name, Kind::Read, get).await?.value)
+        let value = self.call(name, Kind::Read, get).await?.value;
+        Ok(Metered { value, consumed_rcu: 1.0 })
     }
 
     async fn write(&self, write: &Write) -> Result<(), StoreError> {
@@ -48,11 +50,13 @@ impl ItemStore for Endpoint {
     async fn get_both(
         &self,
         keys: [&PhysicalKey; 2],
-    ) -> Result<[Option<StoredItem>; 2], StoreError> {
+        _: Option<&Fields>,
+    ) -> Result<Metered<[Option<StoredItem>; 2]>, StoreError> {
         let name = || format!("get both {keys:?}");
         let keys = keys.map(PhysicalKey::clone);
         let get = at_once(move |tables, _, now| tables.get_both(&keys, now));
-        Ok(self.call(name, Kind::TransactRead, get).await?.value)
+        let value = self.call(name, Kind::TransactRead, get).await?.value;
+        Ok(Metered { value, consumed_rcu: 4.0 })
     }
 
     async fn transfer(&self, transfer: &Transfer) -> Result<Transferred, StoreError> {
@@ -70,6 +74,7 @@ impl ItemStore for Endpoint {
     async fn batch_get(
         &self,
         keys: &[PhysicalKey],
+        _: Option<&Fields>,
         _: Consistency,
     ) -> Result<BatchPage, StoreError> {
         let name = || format!("batch get {keys:?}");

@@ -169,7 +169,8 @@ impl Tables {
         }
         let (processed, unprocessed) = keys.split_at(processed.min(keys.len()));
         let items = processed.iter().filter_map(|key| Some((key.clone(), self.get(key, now)?)));
-        Ok(BatchPage { items: items.collect(), unprocessed: unprocessed.to_vec() })
+        let items = items.collect();
+        Ok(BatchPage { items, unprocessed: unprocessed.to_vec(), consumed_rcu: 1.0 })
     }
 
     /// A page that ends after `most` items, if not before.

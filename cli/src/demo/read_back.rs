@@ -156,6 +156,7 @@ pub(super) async fn count_shards(
             ascending: true,
             after: None,
             limit: MAX_LIMIT,
+            fields: None,
             consistency: Consistency::Strong,
         };
         let mut live = 0;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use dynashard_aws::{
     Caller, DynamoItemStore, DynamoMetadataStore, Operator, OsEntropy, Stack, SystemClock,
 };
-use dynashard_core::{Deadline, Settings};
+use dynashard_core::{Deadline, Reader, Settings, TableSchema};
 use dynashard_keys::{Separator, ShardCount};
 use dynashard_lambda::settings_from_variables;
 
@@ -15,6 +15,9 @@ use super::Failure;
 /// What is known about collections, by way of the tables.
 pub(super) type Directory = dynashard_core::Directory<DynamoMetadataStore, SystemClock, OsEntropy>;
 
+/// Reads items and collections of the tables.
+pub(super) type TableReader = Reader<DynamoItemStore, DynamoMetadataStore, SystemClock, OsEntropy>;
+
 /// Where the tables are.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Connection")]
@@ -22,11 +25,11 @@ pub(crate) struct ConnectArgs {
     /// The CloudFormation stack: its tables and the values of its parameters are looked up.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["main_table", "metadata_table"])]
     stack_name: Option<String>,
-    /// The table of the items, in place of --stack-name. Under `dynashard local` it is MainTable.
+    /// The table of the items, in place of --stack-name. Under `dynashard local` it is `MainTable`.
     #[arg(long, value_name = "NAME", required_unless_present = "stack_name")]
     main_table: Option<String>,
     /// The table of the collections, in place of --stack-name. Under `dynashard local` it is
-    /// MetadataTable.
+    /// `MetadataTable`.
     #[arg(long, value_name = "NAME", required_unless_present = "stack_name")]
     metadata_table: Option<String>,
     /// A profile of the AWS configuration files. One that signs in by SSO needs a
@@ -36,7 +39,7 @@ pub(crate) struct ConnectArgs {
     /// The AWS region.
     #[arg(long, value_name = "REGION")]
     region: Option<String>,
-    /// A server that stands in for AWS, as in http://127.0.0.1:8000. For an address of this machine
+    /// A server that stands in for AWS, as in `http://127.0.0.1:8000`. For an address of this machine
     /// neither an account nor a region is needed: where the environment and the configuration files
     /// name no credentials, made-up ones are used.
     #[arg(long, value_name = "URL")]
@@ -49,16 +52,16 @@ pub(crate) struct ConnectArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Parameters of the stack, where --main-table is given")]
 struct ParameterArgs {
-    /// Separator
+    /// The parameter `Separator`.
     #[arg(long, value_name = "CHAR", default_value = "#", conflicts_with = "stack_name")]
     separator: Separator,
-    /// LeaseSecs. It must be the stack's own: changes of metadata wait for it.
+    /// The parameter `LeaseSecs`. It must be the stack's own: changes of metadata wait for it.
     #[arg(long, value_name = "SECS", default_value_t = 5, conflicts_with = "stack_name", value_parser = clap::value_parser!(u64).range(1..=60))]
     lease_secs: u64,
-    /// RequestLifetimeSecs
+    /// The parameter `RequestLifetimeSecs`.
     #[arg(long, value_name = "SECS", default_value_t = 960, conflicts_with = "stack_name", value_parser = clap::value_parser!(u64).range(1..=1_800))]
     request_lifetime_secs: u64,
-    /// MaxShards
+    /// The parameter `MaxShards`.
     #[arg(long, value_name = "N", default_value = "256", conflicts_with = "stack_name")]
     max_shards: NonZeroU32,
 }
@@ -120,6 +123,15 @@ impl ConnectArgs {
 impl Connection {
     pub(super) fn items(&self) -> DynamoItemStore {
         self.operator.items(&self.main_table, &self.settings.schema)
+    }
+
+    pub(super) fn reader(&self) -> TableReader {
+        Reader::new(self.items(), self.directory())
+    }
+
+    /// How the tables call and type their keys.
+    pub(super) fn schema(&self) -> &TableSchema {
+        &self.settings.schema
     }
 
     pub(super) fn directory(&self) -> Directory {

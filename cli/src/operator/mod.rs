@@ -3,17 +3,21 @@
 
 mod connect;
 mod output;
+pub(crate) mod query;
 pub(crate) mod scale;
 pub(crate) mod verify;
 
 use std::fmt;
+use std::io;
 use std::time::Duration;
 
 use dynashard_aws::ConnectError;
 use dynashard_core::{Code, Error};
 use dynashard_keys::PartitionKey;
+use dynashard_lambda::Problem;
 use serde::Serialize;
 
+pub(crate) use query::{QueryArgs, run as query};
 pub(crate) use scale::{ScaleArgs, run as scale};
 pub(crate) use verify::{VerifyArgs, run as verify};
 
@@ -36,6 +40,11 @@ impl Failure {
     fn connection(detail: String) -> Self {
         Self { code: "connection_failed", detail }
     }
+
+    /// What was found could not be printed.
+    fn output(error: &io::Error) -> Self {
+        Self { code: "output_failed", detail: format!("stdout cannot be written to: {error}") }
+    }
 }
 
 impl fmt::Display for Failure {
@@ -51,6 +60,12 @@ impl From<Error> for Failure {
             detail.push_str("; check the names of the tables, and what the credentials allow");
         }
         Self { code: error.code().as_str(), detail }
+    }
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        Self { code: problem.code(), detail: problem.log_detail().to_owned() }
     }
 }
 

@@ -19,7 +19,7 @@ use crate::signals::Ends;
 /// How often the collection is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// What wakes RebalanceFunction at the latest comes once a minute.
+/// The sweep, which wakes the rebalancer at the latest, comes once a minute.
 const STALLED_AFTER: Duration = Duration::from_mins(2);
 
 #[derive(Debug, clap::Args)]
@@ -28,8 +28,8 @@ pub(crate) struct ScaleArgs {
     #[arg(long, value_name = "KEY", value_parser = partition_key)]
     pk: PartitionKey,
     /// How many shards it is to have. Under xxh64 the number is rounded up to a power of two.
-    #[arg(long, value_name = "N", value_parser = shard_count)]
-    shards: ShardCount,
+    #[arg(long, value_name = "N")]
+    shards: u32,
     /// Ask only, and do not wait for the end.
     #[arg(long)]
     no_wait: bool,
@@ -69,11 +69,12 @@ type TableScaler = Scaler<DynamoMetadataStore, SystemClock, OsEntropy>;
 
 async fn scale(args: &ScaleArgs, output: &mut Output) -> Result<ExitCode, Failure> {
     let no_signals = |e| Failure::connection(format!("signals cannot be waited for: {e}"));
+    let shards = ShardCount::new(args.shards).map_err(dynashard_core::Error::from)?;
     let connection = args.connect.connect().await?;
     let scaler = Scaler::new(connection.directory());
     let directory = scaler.directory();
-    let metadata = scaler.request_count(&args.pk, args.shards, deadline(directory)).await?;
-    let target = metadata.placement.round(args.shards);
+    let metadata = scaler.request_count(&args.pk, shards, deadline(directory)).await?;
+    let target = metadata.placement.round(shards);
     let mut ends = Ends::watch().map_err(no_signals)?;
     if args.no_wait {
         output.json(&CollectionView::from(&metadata));
@@ -182,31 +183,17 @@ fn describe(standing: &Standing, waits: Option<Waits>) -> String {
         Phase::Stable => return format!("stable with {} shards", metadata.number_of_shards),
         Phase::Forward { from, to } | Phase::Move { from, to } => (from, to),
     };
-    let mut text = format!("{} from {from} to {to} shards", metadata.phase.as_str());
+    let mut parts = vec![format!("{} from {from} to {to} shards", metadata.phase.as_str())];
     let job = job.as_ref().filter(|job| job.generation == metadata.generation);
     if let (Some(job), Some(reshard), Some(waits)) = (job, metadata.reshard(), waits) {
         let Progress { source_shards, source_shards_done, eta_secs, .. } =
             job.progress(&reshard, waits, *now);
-        text += &format!(
-            ", {} items moved, {source_shards_done} of {source_shards} shards done",
-            job.items_moved
-        );
-        if let Some(eta_secs) = eta_secs {
-            text += &format!(", about {eta_secs} s left");
-        }
-        if let Some(then) = job.then {
-            text += &format!(", then back to {then}");
-        }
+        parts.push(format!("{} items moved", job.items_moved));
+        parts.push(format!("{source_shards_done} of {source_shards} shards done"));
+        parts.extend(eta_secs.map(|secs| format!("about {secs} s left")));
+        parts.extend(job.then.map(|then| format!("then back to {then}")));
     }
-    if let Some(ServerTime(until)) = waits_until {
-        text += &format!(", waiting for {} s", until.saturating_sub(now.0));
-    }
-    text
-}
-
-fn shard_count(text: &str) -> Result<ShardCount, String> {
-    let count = text
-        .parse::<u32>()
-        .map_err(|_| format!("it must be a whole number from 1 to {}", ShardCount::MAX))?;
-    ShardCount::new(count).map_err(|e| e.to_string())
+    let wait = waits_until.map(|ServerTime(until)| until.saturating_sub(now.0));
+    parts.extend(wait.map(|secs| format!("waiting for {secs} s")));
+    parts.join(", ")
 }

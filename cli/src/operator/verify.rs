@@ -122,10 +122,10 @@ async fn collection(
         VerifyOptions { repair: args.repair, read_units: args.read_units, patience: PATIENCE };
     let activity = Activity::begin(!args.json);
     let mut report = Report { partition, output, activity, shown: BTreeMap::new() };
-    let verified = Box::pin(verifier.verify(partition, options, &mut report)).await;
+    let outcome = Box::pin(verifier.verify(partition, options, &mut report)).await;
     let Report { output, activity, shown, .. } = report;
     drop(activity);
-    match verified {
+    match outcome {
         Ok(verification) => {
             summary.add(&verification);
             output.json(&CollectionLine::of(partition, &verification));
@@ -346,6 +346,9 @@ impl Summary {
     fn print(&self, output: &mut Output) {
         output.json(self);
         let Self { collections, items, found, repaired, failed, .. } = self;
+        if *collections == 0 && *failed > 0 {
+            return;
+        }
         let failed =
             if *failed > 0 { format!("; {failed} could not be verified") } else { String::new() };
         let verdict = match (*found, *found - *repaired) {

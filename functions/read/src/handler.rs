@@ -1,7 +1,8 @@
-use dynashard_core::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore};
+use dynashard_core::ports::{Clock, Entropy, ItemStore, MetadataStore};
 use dynashard_core::query::PageBudget;
-use dynashard_core::{Deadline, Reader, Reading, StoredItem, TableSchema, Waits};
+use dynashard_core::{Deadline, Got, Reader, Reading, StoredItem, TableSchema, Waits};
 use dynashard_keys::SortKey;
+use dynashard_lambda::body::BatchGet;
 use dynashard_lambda::json::ItemJson;
 use dynashard_lambda::params::Params;
 use dynashard_lambda::view::{CollectionView, Unprocessed};
@@ -25,20 +26,25 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> ReadHandler<I, M, C, 
         let mut params = request.params()?;
         let key = params.item_key(self.schema().sort_key_type)?;
         let consistency = params.consistency()?;
+        let fields = params.fields()?;
         params.finish()?;
-        let item = self.reader.get(&key, consistency, deadline).await?;
+        let got = self.reader.get(&key, fields.as_ref(), consistency, deadline).await?;
+        let Got { item, items_read, consumed_rcu } = got;
         let format = headers::answer_format(request);
         let json = ItemJson { partition: &key.partition, sort: &key.sort, item: &item, format };
-        Ok(of_items(&json, format).with_header("etag", headers::etag(item.version)))
+        // The body is the item itself, so what it cost stands in headers.
+        Ok(of_items(&json, format)
+            .with_header("etag", headers::etag(item.version))
+            .with_header(headers::ITEMS_READ, items_read.to_string())
+            .with_header(headers::CONSUMED_RCU, consumed_rcu.to_string()))
     }
 
     async fn batch_get(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
         request.params()?.finish()?;
         headers::expect_json(request)?;
-        let (keys, consistent) = body::batch_get(&request.body, self.schema())?;
-        let consistency = if consistent { Consistency::Strong } else { Consistency::Eventual };
+        let BatchGet { keys, fields, consistency } = body::batch_get(&request.body, self.schema())?;
         let format = headers::answer_format(request);
-        let mut got = self.reader.batch_get(keys, consistency, deadline).await?;
+        let mut got = self.reader.batch_get(keys, fields.as_ref(), consistency, deadline).await?;
 
         // A hundred large items do not fit one answer; what is left out is for another request.
         let mut bytes = 0;
@@ -65,7 +71,12 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> ReadHandler<I, M, C, 
             item,
             format,
         });
-        let answer = BatchAnswer { items: items.collect(), unprocessed: unprocessed.collect() };
+        let answer = BatchAnswer {
+            items: items.collect(),
+            unprocessed: unprocessed.collect(),
+            items_read: got.items_read,
+            consumed_rcu: got.consumed_rcu,
+        };
         let codes = got.unprocessed.iter().map(|(_, code)| *code);
         Ok(of_items(&answer, format).because_of(codes))
     }
@@ -146,6 +157,8 @@ fn of_items(answer: &impl Serialize, format: Format) -> Response {
 struct BatchAnswer<'a> {
     items: Vec<ItemJson<'a>>,
     unprocessed: Vec<Unprocessed<'a>>,
+    items_read: u64,
+    consumed_rcu: f64,
 }
 
 #[derive(Serialize)]

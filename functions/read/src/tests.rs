@@ -2,6 +2,8 @@
 
 mod bad_input;
 mod contract;
+mod fields;
+mod fuzz;
 mod golden;
 #[path = "../../../events/harness.rs"]
 #[allow(dead_code, reason = "the functions share the harness, and none needs all of it")]

@@ -1,16 +1,17 @@
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::BuildError;
 use aws_sdk_dynamodb::types::{
-    AttributeValue, ConditionCheck, Get, KeysAndAttributes, Put, ReturnConsumedCapacity,
-    ReturnValuesOnConditionCheckFailure, TransactGetItem, TransactWriteItem,
+    AttributeValue, ConditionCheck, ConsumedCapacity, Get, KeysAndAttributes, Put,
+    ReturnConsumedCapacity, ReturnValuesOnConditionCheckFailure, TransactGetItem,
+    TransactWriteItem,
 };
 use dynashard_core::ports::{
-    Action, Arrival, BatchPage, Condition, Consistency, Expected, ItemStore, ShardPage, ShardQuery,
-    SortRange, StoreError, Transfer, Transferred, Write,
+    Action, Arrival, BatchPage, Condition, Consistency, Expected, ItemStore, Metered, ShardPage,
+    ShardQuery, SortRange, StoreError, Transfer, Transferred, Write,
 };
-use dynashard_core::{Generation, StoredItem, TableSchema, Version};
+use dynashard_core::{Fields, Generation, StoredItem, TableSchema, Version};
 use dynashard_keys::PhysicalKey;
 
 use crate::attributes::{
@@ -54,18 +55,24 @@ impl ItemStore for DynamoItemStore {
     async fn get(
         &self,
         key: &PhysicalKey,
+        fields: Option<&Fields>,
         consistency: Consistency,
-    ) -> Result<Option<StoredItem>, StoreError> {
+    ) -> Result<Metered<Option<StoredItem>>, StoreError> {
+        let projection = Projection::of(fields, &self.schema);
         let answer = self
             .client
             .get_item()
             .table_name(&self.table)
             .set_key(Some(attributes::key(key, &self.schema)))
+            .set_projection_expression(projection.text)
+            .set_expression_attribute_names(projection.names)
             .consistent_read(consistency == Consistency::Strong)
+            .return_consumed_capacity(ReturnConsumedCapacity::Total)
             .send()
             .await
             .map_err(|e| of_read(&e))?;
-        answer.item.map(|item| decode_item(item, &self.schema)).transpose()
+        let value = answer.item.map(|item| decode_item(item, &self.schema)).transpose()?;
+        Ok(Metered { value, consumed_rcu: units(answer.consumed_capacity.as_slice()) })
     }
 
     async fn write(&self, write: &Write) -> Result<(), StoreError> {
@@ -111,11 +118,15 @@ impl ItemStore for DynamoItemStore {
     async fn get_both(
         &self,
         keys: [&PhysicalKey; 2],
-    ) -> Result<[Option<StoredItem>; 2], StoreError> {
+        fields: Option<&Fields>,
+    ) -> Result<Metered<[Option<StoredItem>; 2]>, StoreError> {
         let gets = keys.map(|key| {
+            let projection = Projection::of(fields, &self.schema);
             let get = Get::builder()
                 .table_name(&self.table)
                 .set_key(Some(attributes::key(key, &self.schema)))
+                .set_projection_expression(projection.text)
+                .set_expression_attribute_names(projection.names)
                 .build()
                 .map_err(|e| rejected(&e))?;
             Ok::<_, StoreError>(TransactGetItem::builder().get(get).build())
@@ -126,6 +137,7 @@ impl ItemStore for DynamoItemStore {
             .transact_get_items()
             .transact_items(one?)
             .transact_items(other?)
+            .return_consumed_capacity(ReturnConsumedCapacity::Total)
             .send()
             .await
             .map_err(|e| of_read(&e))?;
@@ -135,8 +147,10 @@ impl ItemStore for DynamoItemStore {
             item.map(|item| decode_item(item, &self.schema)).transpose()
         });
         let found = found.collect::<Result<Vec<_>, _>>()?;
-        <[_; 2]>::try_from(found)
-            .map_err(|_| StoreError::Corrupt("an answer that is not of two items".to_owned()))
+        let value = <[_; 2]>::try_from(found)
+            .map_err(|_| StoreError::Corrupt("an answer that is not of two items".to_owned()))?;
+        let consumed_rcu = units(answer.consumed_capacity.as_deref().unwrap_or_default());
+        Ok(Metered { value, consumed_rcu })
     }
 
     async fn transfer(&self, transfer: &Transfer) -> Result<Transferred, StoreError> {
@@ -205,11 +219,15 @@ impl ItemStore for DynamoItemStore {
     async fn batch_get(
         &self,
         keys: &[PhysicalKey],
+        fields: Option<&Fields>,
         consistency: Consistency,
     ) -> Result<BatchPage, StoreError> {
+        let projection = Projection::of(fields, &self.schema);
         let by_name = keys.iter().map(|key| attributes::key(key, &self.schema)).collect();
         let request = KeysAndAttributes::builder()
             .set_keys(Some(by_name))
+            .set_projection_expression(projection.text)
+            .set_expression_attribute_names(projection.names)
             .consistent_read(consistency == Consistency::Strong)
             .build()
             .map_err(|e| rejected(&e))?;
@@ -217,6 +235,7 @@ impl ItemStore for DynamoItemStore {
             .client
             .batch_get_item()
             .request_items(&self.table, request)
+            .return_consumed_capacity(ReturnConsumedCapacity::Total)
             .send()
             .await
             .map_err(|e| of_read(&e))?;
@@ -234,7 +253,8 @@ impl ItemStore for DynamoItemStore {
                 .map(|key| PhysicalKey::clone(key))
                 .ok_or_else(|| StoreError::Corrupt("an item that was not asked for".to_owned()))
         };
-        let mut page = BatchPage::default();
+        let consumed_rcu = units(answer.consumed_capacity.as_deref().unwrap_or_default());
+        let mut page = BatchPage { consumed_rcu, ..BatchPage::default() };
         for mut item in answer.responses.unwrap_or_default().remove(&self.table).unwrap_or_default()
         {
             let key = take_key(&mut item)?;
@@ -248,7 +268,9 @@ impl ItemStore for DynamoItemStore {
     }
 
     async fn query(&self, query: &ShardQuery) -> Result<ShardPage, StoreError> {
-        let condition = Expression::of_query(query, &self.schema);
+        let mut condition = Expression::of_query(query, &self.schema);
+        let projection = Projection::of(query.fields.as_ref(), &self.schema);
+        condition.names.extend(projection.names.into_iter().flatten());
         let start = query.after.as_ref().map(|after| {
             let key = PhysicalKey { partition: query.partition.clone(), sort: after.clone() };
             attributes::key(&key, &self.schema)
@@ -258,6 +280,7 @@ impl ItemStore for DynamoItemStore {
             .query()
             .table_name(&self.table)
             .key_condition_expression(condition.text)
+            .set_projection_expression(projection.text)
             .set_expression_attribute_names(Some(condition.names))
             .set_expression_attribute_values(Some(condition.values))
             .scan_index_forward(query.ascending)
@@ -270,8 +293,7 @@ impl ItemStore for DynamoItemStore {
             .map_err(|e| of_read(&e))?;
 
         let items_read = u64::try_from(answer.scanned_count).unwrap_or_default();
-        let consumed_rcu =
-            answer.consumed_capacity.and_then(|c| c.capacity_units).unwrap_or_default();
+        let consumed_rcu = units(answer.consumed_capacity.as_slice());
         let next = answer
             .last_evaluated_key
             .map(|mut key| take_sort_key(&mut key, &self.schema))
@@ -314,6 +336,34 @@ fn push_version(
 /// A request that cannot even be put together.
 fn rejected(error: &BuildError) -> StoreError {
     StoreError::Rejected(error.to_string())
+}
+
+/// The units of an answer, of all tables together.
+fn units(consumed: &[ConsumedCapacity]) -> f64 {
+    consumed.iter().filter_map(|consumed| consumed.capacity_units).sum()
+}
+
+/// What to return of an item, with its placeholders: the key, the system's own attributes, and the
+/// fields that were named. Nothing at all stands for everything.
+#[derive(Default)]
+struct Projection {
+    text: Option<String>,
+    names: Option<HashMap<String, String>>,
+}
+
+impl Projection {
+    fn of(fields: Option<&Fields>, schema: &TableSchema) -> Self {
+        let Some(fields) = fields else { return Self::default() };
+        let own =
+            [&schema.partition_key_name, &schema.sort_key_name, GENERATION, VERSION, FORWARDED];
+        // A name that stands twice in a projection is refused.
+        let names = own.into_iter().chain(fields.names()).collect::<BTreeSet<_>>();
+        let names = names.into_iter().enumerate();
+        let names = names.map(|(at, name)| (format!("#f{at}"), name.to_owned()));
+        let names = names.collect::<HashMap<_, _>>();
+        let placeholders = names.keys().map(String::as_str).collect::<Vec<_>>();
+        Self { text: Some(placeholders.join(", ")), names: Some(names) }
+    }
 }
 
 /// An expression with its placeholders: none of the names may stand in one as it is.

@@ -7,6 +7,7 @@ use aws_config::environment::{
 use aws_config::meta::credentials::CredentialsProviderChain;
 use aws_config::meta::region::RegionProviderChain;
 use aws_config::profile::{ProfileFileCredentialsProvider, ProfileFileRegionProvider};
+use aws_config::provider_config::ProviderConfig;
 use aws_config::{BehaviorVersion, SdkConfig};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{
@@ -185,7 +186,10 @@ async fn remote(caller: &Caller) -> SdkConfig {
 }
 
 async fn local(caller: &Caller) -> SdkConfig {
-    let mut profile_credentials = ProfileFileCredentialsProvider::builder();
+    // What a profile refers to may take requests of its own.
+    let provider_config = ProviderConfig::without_region().with_http_client(http_client());
+    let mut profile_credentials =
+        ProfileFileCredentialsProvider::builder().configure(&provider_config);
     let mut profile_region = ProfileFileRegionProvider::builder();
     if let Some(profile) = &caller.profile {
         profile_credentials = profile_credentials.profile_name(profile);
@@ -230,9 +234,8 @@ fn key(table: &TableDescription, kind: &KeyType) -> Option<(String, ScalarAttrib
 /// An error and what led to it, in one line.
 pub(crate) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
-    let mut texts = causes.map(ToString::to_string).collect::<Vec<_>>();
-    texts.dedup();
-    texts.join(": ")
+    let text = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

@@ -201,7 +201,8 @@ async fn an_item_without_the_systems_attributes_is_read_and_replaced() {
         version: Version::new(0),
         forwarded: false,
     };
-    assert_eq!(engine.items.get(&key, Consistency::Strong).await, Ok(Some(found.clone())));
+    let read = engine.items.get(&key, None, Consistency::Strong).await.expect("a read");
+    assert_eq!(read.value, Some(found.clone()));
 
     let lease = Lease::new(engine.clock.now(), None, std::time::Duration::from_mins(1));
     let condition = Condition { generation: Generation::new(1), expected: Expected::Absent };
@@ -210,7 +211,8 @@ async fn an_item_without_the_systems_attributes_is_read_and_replaced() {
     assert_eq!(engine.items.write(&write).await, Err(StoreError::ConditionFailed { existing }));
     write.condition.expected = Expected::Live;
     assert_eq!(engine.items.write(&write).await, Ok(()));
-    assert_eq!(engine.items.get(&key, Consistency::Strong).await, Ok(None));
+    let read = engine.items.get(&key, None, Consistency::Strong).await.expect("a read");
+    assert_eq!(read.value, None);
 }
 
 /// PATCH went on reading and writing until its deadline: what was read as version 0 was never

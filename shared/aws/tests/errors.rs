@@ -134,13 +134,14 @@ impl Stores {
             ascending: true,
             after: None,
             limit: 1,
+            fields: None,
             consistency: Consistency::Strong,
         };
         let strong = Consistency::Strong;
         vec![
-            self.items.get(&key(), strong).await.expect_err("a read that fails"),
+            self.items.get(&key(), None, strong).await.expect_err("a read that fails"),
             self.items.query(&query).await.expect_err("a query that fails"),
-            self.items.batch_get(&[key()], strong).await.expect_err("a batch that fails"),
+            self.items.batch_get(&[key()], None, strong).await.expect_err("a batch that fails"),
             self.metadata.get(&partition()).await.expect_err("a metadata read that fails"),
         ]
     }
@@ -345,7 +346,7 @@ async fn a_damaged_item_names_the_attribute() {
         let mut item = json!({ "pk": { "S": "EWR#0" }, "sk": { "S": "UA1545" } });
         item[attribute] = value;
         let stores = Stores::answering(200, &json!({ "Item": item })).await;
-        let found = stores.items.get(&key(), Consistency::Strong).await;
+        let found = stores.items.get(&key(), None, Consistency::Strong).await;
         assert_eq!(found, Err(StoreError::Corrupt(why.to_owned())));
     }
 }

@@ -3,13 +3,17 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use dynashard_keys::{ItemKey, PartitionKey, PhysicalKey, ShardCount};
 use futures_util::stream::{self, FuturesUnordered, StreamExt};
 
+use crate::cost::Cost;
 use crate::directory::{Known, refusal};
+use crate::fan_out::FAN_OUT;
 use crate::ports::{
     BatchPage, Clock, Consistency, Entropy, ItemStore, MAX_KEYS_PER_BATCH_GET, MetadataStore,
 };
-use crate::query::FAN_OUT;
+use crate::read::Lookup;
 use crate::retry::{Attempts, within};
-use crate::{Code, Deadline, Error, Generation, NewItem, Precondition, Reader, StoredItem, Writer};
+use crate::{
+    Code, Deadline, Error, Fields, Generation, NewItem, Precondition, Reader, StoredItem, Writer,
+};
 
 /// The most operations of one batch write.
 pub const MAX_BATCH_OPERATIONS: usize = 1_000;
@@ -52,6 +56,10 @@ pub struct BatchGot {
     pub items: Vec<(ItemKey, StoredItem)>,
     /// Keys that were not looked up in time, and why.
     pub unprocessed: Vec<(ItemKey, Code)>,
+    /// The items that were read and paid for, markers and repetitions included.
+    pub items_read: u64,
+    /// The read units that DynamoDB reported. A key without an item takes some, too.
+    pub consumed_rcu: f64,
 }
 
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
@@ -102,6 +110,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
     pub async fn batch_get(
         &self,
         keys: Vec<ItemKey>,
+        fields: Option<&Fields>,
         consistency: Consistency,
         deadline: Deadline,
     ) -> Result<BatchGot, Error> {
@@ -115,7 +124,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         let mut keys = keys;
         loop {
             let Left { keys: left, ahead } =
-                self.read_once(&keys, &mut progress, consistency, deadline).await;
+                self.read_once(&keys, &mut progress, fields, consistency, deadline).await;
             let Some(code) = left.values().next() else {
                 return Ok(progress.finish(left));
             };
@@ -137,6 +146,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         &self,
         keys: &[ItemKey],
         progress: &mut Progress,
+        fields: Option<&Fields>,
         consistency: Consistency,
         deadline: Deadline,
     ) -> Left {
@@ -167,10 +177,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
             }
         }
 
-        self.read_moving(moving, progress, deadline).await;
+        self.read_moving(moving, progress, fields, deadline).await;
         let asked = homes.keys().cloned().collect::<Vec<_>>();
         let requests = asked.chunks(MAX_KEYS_PER_BATCH_GET).map(|chunk| async move {
-            let request = self.items().batch_get(chunk, consistency);
+            let request = self.items().batch_get(chunk, fields, consistency);
             let answer = within(self.clock(), deadline, request).await;
             (chunk, answer, self.clock().now())
         });
@@ -179,7 +189,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
 
         let mut left = Left::default();
         for (chunk, answer, answered_at) in answers {
-            let nothing = || BatchPage { items: Vec::new(), unprocessed: chunk.to_vec() };
+            let nothing = || BatchPage { unprocessed: chunk.to_vec(), ..BatchPage::default() };
             let (page, code) = match answer {
                 Some(Ok(page)) => (page, Code::Throttled),
                 Some(Err(error)) => match refusal(error) {
@@ -192,6 +202,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
                 },
                 None => (nothing(), Code::DeadlineExceeded),
             };
+            let items_read = u64::try_from(page.items.len()).unwrap_or(u64::MAX);
+            progress.cost += Cost { items_read, consumed_rcu: page.consumed_rcu };
             let unprocessed = page.unprocessed.iter().collect::<HashSet<_>>();
             let mut items = page.items.into_iter().collect::<HashMap<_, _>>();
             for (home, (key, known)) in chunk.iter().filter_map(|at| homes.get_key_value(at)) {
@@ -221,18 +233,25 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
 
     /// Reads items of collections that are being resharded, each by itself: where one is may take two
     /// requests to say.
-    async fn read_moving(&self, keys: Vec<&ItemKey>, progress: &mut Progress, deadline: Deadline) {
-        let reads = keys
-            .into_iter()
-            .map(|key| async move { (key, self.get(key, Consistency::Strong, deadline).await) });
+    async fn read_moving(
+        &self,
+        keys: Vec<&ItemKey>,
+        progress: &mut Progress,
+        fields: Option<&Fields>,
+        deadline: Deadline,
+    ) {
+        let reads = keys.into_iter().map(|key| async move {
+            let consistency = Consistency::Strong;
+            (key, self.look_up(Lookup { key, fields, consistency, deadline }).await)
+        });
         let reads = reads.collect::<Vec<_>>();
         let found = stream::iter(reads).buffer_unordered(FAN_OUT).collect::<Vec<_>>().await;
         for (key, item) in found {
             match item {
-                Ok(item) => {
-                    progress.found.insert(key.clone(), item);
+                Ok((item, cost)) => {
+                    progress.cost += cost;
+                    progress.found.extend(item.map(|item| (key.clone(), item)));
                 }
-                Err(error) if error.code() == Code::ItemNotFound => {}
                 Err(error) => progress.give_up(key, &error),
             }
         }
@@ -261,6 +280,7 @@ struct Progress {
     answered: HashSet<(Generation, PhysicalKey)>,
     /// The keys that another attempt would not help, and why.
     given_up: BTreeMap<ItemKey, Code>,
+    cost: Cost,
 }
 
 impl Progress {
@@ -274,11 +294,12 @@ impl Progress {
 
     /// What the batch returns when `left` could not be read.
     fn finish(self, left: BTreeMap<ItemKey, Code>) -> BatchGot {
-        let Self { found, given_up, .. } = self;
+        let Self { found, given_up, cost, .. } = self;
+        let Cost { items_read, consumed_rcu } = cost;
         // A copy in one shard answers for an item that another shard failed to.
         let failed = given_up.into_iter().filter(|(key, _)| !found.contains_key(key));
         let unprocessed = left.into_iter().chain(failed).collect();
-        BatchGot { items: found.into_iter().collect(), unprocessed }
+        BatchGot { items: found.into_iter().collect(), unprocessed, items_read, consumed_rcu }
     }
 }
 

@@ -1,18 +1,36 @@
 use std::fmt;
 
-use dynashard_keys::KeyError;
+use dynashard_keys::{KeyError, ShardId};
 
 /// Why an operation did not do what was asked, and what the caller can do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     code: Code,
     message: String,
+    shards: Vec<ShardId>,
 }
 
 impl Error {
     /// An error with a message for the caller. It must hold no item contents.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+        Self { code, message: message.into(), shards: Vec::new() }
+    }
+
+    /// The error as that of these shards.
+    #[must_use]
+    pub(crate) fn of_shards(self, shards: Vec<ShardId>) -> Self {
+        Self { shards, ..self }
+    }
+
+    /// One error of all the shards that a fan-out could not read, in their order: what happened to
+    /// the first of them, and who they are. `None` where there were no errors.
+    pub(crate) fn of_fan_out(errors: impl IntoIterator<Item = Self>) -> Option<Self> {
+        let mut errors = errors.into_iter().collect::<Vec<_>>();
+        errors.sort_by(|one, other| one.shards.cmp(&other.shards));
+        let mut shards = errors.iter().flat_map(|error| error.shards.clone()).collect::<Vec<_>>();
+        shards.sort_unstable();
+        shards.dedup();
+        errors.into_iter().next().map(|error| error.of_shards(shards))
     }
 
     /// The stable code.
@@ -29,11 +47,35 @@ impl Error {
     pub fn message(&self) -> &str {
         &self.message
     }
+
+    /// The shards that could not be read, where the error is about some, ascending.
+    pub fn shards(&self) -> &[ShardId] {
+        &self.shards
+    }
+
+    /// The same as words: `shard 2`, `shards 2, 7`.
+    pub fn shard_list(&self) -> Option<String> {
+        match self.shards.as_slice() {
+            [] => None,
+            [shard] => Some(format!("shard {shard}")),
+            shards => {
+                let names = shards.iter().map(ToString::to_string).collect::<Vec<_>>();
+                Some(format!("shards {}", names.join(", ")))
+            }
+        }
+    }
+
+    /// Whether it is about the moment, and not about the request or the data: a refusal, or time
+    /// that ran out.
+    pub(crate) fn is_passing(&self) -> bool {
+        matches!(self.kind(), Kind::Throttled | Kind::Unavailable)
+    }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.code.as_str(), self.message)
+        write!(f, "{}: {}", self.code.as_str(), self.message)?;
+        self.shard_list().map_or(Ok(()), |shards| write!(f, " ({shards})"))
     }
 }
 
@@ -113,8 +155,12 @@ codes! {
     DuplicateKey = "duplicate_key", Invalid;
     /// A page limit, a range or another parameter of a query.
     BadParameter = "bad_parameter", Invalid;
-    /// A cursor that is damaged or of another version.
+    /// A list of fields that is empty, too long, names one twice or what is no client's.
+    BadFields = "bad_fields", Invalid;
+    /// A cursor that is damaged.
     BadCursor = "bad_cursor", Invalid;
+    /// A whole cursor of another format version.
+    UnsupportedCursor = "unsupported_cursor", Invalid;
     /// A cursor that came from another query.
     CursorMismatch = "cursor_mismatch", Invalid;
     /// A cursor that was good for the shard layout before a reshard.
@@ -125,7 +171,7 @@ codes! {
     BadPlacement = "bad_placement", Invalid;
     /// An operation that the collection's placement cannot do.
     NotForPlacement = "not_for_placement", Invalid;
-    /// A read strategy that this version does not have.
+    /// A read strategy that there is not.
     UnsupportedStrategy = "unsupported_strategy", Invalid;
     /// No such item.
     ItemNotFound = "item_not_found", NotFound;

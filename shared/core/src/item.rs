@@ -18,7 +18,7 @@ pub const MAX_DEPTH: usize = 32;
 const MAX_NAME_BYTES: usize = 65_535;
 
 /// The names by which clients see an item's keys, whatever the table calls them.
-const CLIENT_KEY_NAMES: [&str; 2] = ["pk", "sk"];
+pub(crate) const CLIENT_KEY_NAMES: [&str; 2] = ["pk", "sk"];
 
 /// A value of DynamoDB's data model.
 #[derive(Debug, Clone, PartialEq)]

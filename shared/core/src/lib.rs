@@ -12,8 +12,11 @@
 //! - [`Verifier`] looks a whole collection over, for operators, and repairs it.
 
 mod batch;
+mod cost;
 mod directory;
 mod error;
+mod fan_out;
+mod fields;
 mod growth;
 mod heat;
 mod item;
@@ -37,6 +40,7 @@ mod write;
 pub use batch::{BatchGot, BatchOperation, BatchWritten, MAX_BATCH_GETS, MAX_BATCH_OPERATIONS};
 pub use directory::{Directory, Known};
 pub use error::{Code, Error, Kind};
+pub use fields::{Fields, MAX_FIELDS};
 pub use growth::{Growth, NoGrowth, ScalingMode, ScalingPolicy, decide_growth};
 pub use heat::{AlarmStatus, HeatWindow, HotKey, Throttles};
 pub use item::{
@@ -46,7 +50,7 @@ pub use item::{
 pub use lease::{Deadline, Lease, Reading, settle_time};
 pub use merge_patch::merge_patch;
 pub use metadata::{CollectionMetadata, HistoryEntry, Layout, MAX_HISTORY_ENTRIES, Phase, Reshard};
-pub use read::Reader;
+pub use read::{Got, Reader};
 pub use rebalance::{Advance, Rebalancer, ReshardSlice, Slice};
 pub use reshard::{Job, NextStep, Pace, Progress, ServerTime, ShardRange, Sight, Waits, plan};
 pub use responder::{CollectionHeat, HeatOutcome, HeatReport, HeatResponder, Rearm};

@@ -9,7 +9,7 @@ use std::time::Duration;
 use dynashard_keys::{PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey};
 
 use crate::{
-    AlarmStatus, CollectionMetadata, Generation, HeatWindow, HotKey, Job, Lease, Reading,
+    AlarmStatus, CollectionMetadata, Fields, Generation, HeatWindow, HotKey, Job, Lease, Reading,
     StoredItem, Throttle, Version,
 };
 
@@ -31,12 +31,14 @@ pub trait Entropy: Send + Sync {
 
 /// The main table.
 pub trait ItemStore: Send + Sync {
-    /// `GetItem`.
+    /// `GetItem`. Of what is there, these fields are returned, or all where none are named; the
+    /// system's own attributes always are.
     fn get(
         &self,
         key: &PhysicalKey,
+        fields: Option<&Fields>,
         consistency: Consistency,
-    ) -> impl Future<Output = Result<Option<StoredItem>, StoreError>> + Send;
+    ) -> impl Future<Output = Result<Metered<Option<StoredItem>>, StoreError>> + Send;
 
     /// `PutItem` or `DeleteItem` under a condition and a lease.
     fn write(&self, write: &Write) -> impl Future<Output = Result<(), StoreError>> + Send;
@@ -45,7 +47,8 @@ pub trait ItemStore: Send + Sync {
     fn get_both(
         &self,
         keys: [&PhysicalKey; 2],
-    ) -> impl Future<Output = Result<[Option<StoredItem>; 2], StoreError>> + Send;
+        fields: Option<&Fields>,
+    ) -> impl Future<Output = Result<Metered<[Option<StoredItem>; 2]>, StoreError>> + Send;
 
     /// `TransactWriteItems`: what a reshard does to both homes of an item at once.
     fn transfer(
@@ -57,6 +60,7 @@ pub trait ItemStore: Send + Sync {
     fn batch_get(
         &self,
         keys: &[PhysicalKey],
+        fields: Option<&Fields>,
         consistency: Consistency,
     ) -> impl Future<Output = Result<BatchPage, StoreError>> + Send;
 
@@ -191,6 +195,15 @@ pub struct Dated<T> {
     pub value: T,
     /// When, by the server's clock; `None` where the answer had no such header.
     pub server_secs: Option<u64>,
+}
+
+/// What was read, and what it cost.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Metered<T> {
+    /// What was read.
+    pub value: T,
+    /// The read units that DynamoDB reported.
+    pub consumed_rcu: f64,
 }
 
 /// The most keys of one `BatchGetItem`.
@@ -368,6 +381,8 @@ pub struct ShardQuery {
     pub after: Option<SortKey>,
     /// At most so many items are read.
     pub limit: u32,
+    /// What to return of each item; everything where nothing is named.
+    pub fields: Option<Fields>,
     /// How current.
     pub consistency: Consistency,
 }
@@ -424,6 +439,8 @@ pub struct BatchPage {
     pub items: Vec<(PhysicalKey, StoredItem)>,
     /// The keys that DynamoDB left for another request.
     pub unprocessed: Vec<PhysicalKey>,
+    /// The read units that DynamoDB reported.
+    pub consumed_rcu: f64,
 }
 
 /// What can go wrong with one request.

@@ -1,16 +1,27 @@
 use dynashard_keys::{ItemKey, PartitionKey, PhysicalKey, ShardCount, ShardId};
-use futures_util::stream::{self, StreamExt, TryStreamExt};
 
+use crate::cost::Cost;
 use crate::directory::{Directory, Known, refusal};
-use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore};
-use crate::query::FAN_OUT;
+use crate::fan_out::fan_out;
+use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore, Metered};
 use crate::retry::{Attempts, within};
-use crate::{Code, CollectionMetadata, Deadline, Error, Job, Reshard, StoredItem};
+use crate::{Code, CollectionMetadata, Deadline, Error, Fields, Job, Reshard, StoredItem};
 
 /// Reads items and collections.
 pub struct Reader<I, M, C, E> {
     items: I,
     directory: Directory<M, C, E>,
+}
+
+/// One item, and what finding it cost.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Got {
+    /// The item.
+    pub item: StoredItem,
+    /// The items that were read and paid for, markers included.
+    pub items_read: u64,
+    /// The read units that DynamoDB reported. A shard that does not have the item takes some, too.
+    pub consumed_rcu: f64,
 }
 
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
@@ -30,18 +41,42 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
     pub async fn get(
         &self,
         key: &ItemKey,
+        fields: Option<&Fields>,
         consistency: Consistency,
         deadline: Deadline,
-    ) -> Result<StoredItem, Error> {
-        let not_found = || Error::new(Code::ItemNotFound, "there is no such item");
+    ) -> Result<Got, Error> {
+        let lookup = Lookup { key, fields, consistency, deadline };
+        match self.look_up(lookup).await? {
+            (Some(item), Cost { items_read, consumed_rcu }) => {
+                Ok(Got { item, items_read, consumed_rcu })
+            }
+            (None, _) => Err(Error::new(Code::ItemNotFound, "there is no such item")),
+        }
+    }
+
+    /// The item, if there is one, and what looking for it cost.
+    pub(crate) async fn look_up(
+        &self,
+        lookup: Lookup<'_>,
+    ) -> Result<(Option<StoredItem>, Cost), Error> {
+        let Lookup { key, deadline, .. } = lookup;
         let mut attempts = Attempts::new(self.clock(), self.directory.entropy(), deadline);
+        let mut cost = Cost::default();
         loop {
-            let known =
-                self.directory.find(&key.partition, deadline).await?.ok_or_else(not_found)?;
-            let found = match known.metadata.reshard() {
-                None => self.get_resting(key, &known, consistency, deadline).await?,
-                Some(reshard) => self.get_moving(key, reshard, &known, deadline).await?,
+            let Some(known) = self.directory.find(&key.partition, deadline).await? else {
+                return Ok((None, cost));
             };
+            let (found, read) = match known.metadata.reshard() {
+                None => {
+                    let readable = known.metadata.layout().readable;
+                    self.get_at_each(lookup, possible_shards(key, &known, readable)).await?
+                }
+                Some(reshard) => {
+                    let strong = Lookup { consistency: Consistency::Strong, ..lookup };
+                    self.get_moving(strong, reshard, &known).await?
+                }
+            };
+            cost += read;
             if found.iter().any(|item| item.generation > known.metadata.generation) {
                 self.directory.forget(&key.partition);
                 attempts.refresh().await?;
@@ -52,108 +87,102 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
                 attempts.pause(Error::new(Code::Unavailable, why)).await?;
                 continue;
             }
-            return found.into_iter().find(StoredItem::is_live).ok_or_else(not_found);
+            return Ok((found.into_iter().find(StoredItem::is_live), cost));
         }
-    }
-
-    /// What lies in each place where the item may be.
-    async fn get_resting(
-        &self,
-        key: &ItemKey,
-        known: &Known,
-        consistency: Consistency,
-        deadline: Deadline,
-    ) -> Result<Vec<StoredItem>, Error> {
-        let readable = known.metadata.layout().readable;
-        let homes = self.possible_homes(key, known, readable).collect::<Vec<_>>();
-        self.get_at_each(homes, consistency, deadline).await
     }
 
     /// What lies where a reshard may have brought the item, the place that counts first (protocol:
     /// "Steps", "get").
     async fn get_moving(
         &self,
-        key: &ItemKey,
+        lookup: Lookup<'_>,
         reshard: Reshard,
         known: &Known,
-        deadline: Deadline,
-    ) -> Result<Vec<StoredItem>, Error> {
-        let at = |shard| self.at(key, shard);
+    ) -> Result<(Vec<StoredItem>, Cost), Error> {
         if !known.metadata.placement.is_calculated() {
-            return self.get_drained(key, reshard, known, deadline).await;
+            return self.get_drained(lookup, reshard, known).await;
         }
-        let Some((old, new)) = reshard.homes(key) else {
-            let home = vec![at(reshard.new_home(key))];
-            return self.get_at_each(home, Consistency::Strong, deadline).await;
+        let Some((old, new)) = reshard.homes(lookup.key) else {
+            let home = std::iter::once(reshard.new_home(lookup.key));
+            return self.get_at_each(lookup, home).await;
         };
-        let found = self.get_at(at(new), Consistency::Strong, deadline).await?;
-        if let Some(item) = found.filter(|item| settles_it(item, known)) {
-            return Ok(vec![item]);
+        let (found, mut cost) = self.get_at_each(lookup, std::iter::once(new)).await?;
+        if found.iter().any(|item| settles_it(item, known)) {
+            return Ok((found, cost));
         }
-        self.get_both(at(new), at(old), deadline).await
+        let (found, read) = self.get_both(lookup, new, old).await?;
+        cost += read;
+        Ok((found, cost))
     }
 
     /// The same in a random collection that shrinks: the drained shards first, since items leave
     /// them and never come back.
     async fn get_drained(
         &self,
-        key: &ItemKey,
+        lookup: Lookup<'_>,
         reshard: Reshard,
         known: &Known,
-        deadline: Deadline,
-    ) -> Result<Vec<StoredItem>, Error> {
-        let at = |shard| self.at(key, shard);
+    ) -> Result<(Vec<StoredItem>, Cost), Error> {
         let mut marked_at = None;
         let mut found = Vec::new();
+        let mut cost = Cost::default();
         for shards in
             [reshard.sources().collect::<Vec<_>>(), reshard.destinations().collect::<Vec<_>>()]
         {
-            let requests = shards.into_iter().map(|shard| async move {
-                let item = self.get_at(at(shard), Consistency::Strong, deadline).await?;
-                Ok::<_, Error>((shard, item))
-            });
-            let requests = requests.collect::<Vec<_>>();
-            let wave = stream::iter(requests).buffered(FAN_OUT).try_collect::<Vec<_>>().await?;
-            for (shard, item) in wave {
-                if item.as_ref().is_some_and(|item| is_marker_of(item, known)) {
+            for (shard, read) in self.get_side_by_side(lookup, shards.into_iter()).await? {
+                cost += Cost::of(&read);
+                if read.value.as_ref().is_some_and(|item| is_marker_of(item, known)) {
                     marked_at = Some(shard);
                 }
-                found.extend(item);
+                found.extend(read.value);
             }
         }
         if !found.iter().any(|item| settles_it(item, known))
             && let Some(old) = marked_at
         {
-            return self.get_both(at(reshard.new_home(key)), at(old), deadline).await;
+            let (both, read) = self.get_both(lookup, reshard.new_home(lookup.key), old).await?;
+            cost += read;
+            return Ok((both, cost));
         }
-        Ok(found)
+        Ok((found, cost))
     }
 
     /// Both homes as they were at one moment: two plain reads could miss an item that moves between
     /// them.
     pub(crate) async fn get_both(
         &self,
-        new: PhysicalKey,
-        old: PhysicalKey,
-        deadline: Deadline,
-    ) -> Result<Vec<StoredItem>, Error> {
-        let found = self.get_pair(new, old, deadline).await?;
-        Ok(found.into_iter().flatten().collect())
+        lookup: Lookup<'_>,
+        new: ShardId,
+        old: ShardId,
+    ) -> Result<(Vec<StoredItem>, Cost), Error> {
+        let Metered { value, consumed_rcu } = self.get_pair(lookup, [new, old]).await?;
+        let found = value.into_iter().flatten().collect::<Vec<_>>();
+        let items_read = u64::try_from(found.len()).unwrap_or(u64::MAX);
+        Ok((found, Cost { items_read, consumed_rcu }))
     }
 
     /// The same, each in its place.
     pub(crate) async fn get_pair(
         &self,
-        one: PhysicalKey,
-        other: PhysicalKey,
-        deadline: Deadline,
-    ) -> Result<[Option<StoredItem>; 2], Error> {
+        lookup: Lookup<'_>,
+        shards: [ShardId; 2],
+    ) -> Result<Metered<[Option<StoredItem>; 2]>, Error> {
+        let Lookup { key, fields, deadline, .. } = lookup;
+        let keys = shards.map(|shard| self.at(key, shard));
         let mut attempts = Attempts::new(self.clock(), self.directory.entropy(), deadline);
         loop {
-            match within(self.clock(), deadline, self.items.get_both([&one, &other])).await {
-                Some(Ok(found)) => return Ok(found),
-                Some(Err(error)) => attempts.pause(refusal(error)?).await?,
-                None => return Err(not_in_time()),
+            let request = self.items.get_both(keys.each_ref(), fields);
+            let failed = match within(self.clock(), deadline, request).await {
+                Some(Ok(read)) => return Ok(read),
+                Some(Err(error)) => match refusal(error) {
+                    Ok(refused) => attempts.pause(refused).await.err(),
+                    Err(error) => Some(error),
+                },
+                None => Some(not_in_time()),
+            };
+            if let Some(error) = failed {
+                let [one, other] = shards;
+                return Err(error.of_shards(vec![one.min(other), one.max(other)]));
             }
         }
     }
@@ -191,14 +220,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         known: &Known,
         count: ShardCount,
     ) -> impl Iterator<Item = PhysicalKey> {
-        let separator = self.directory.settings().schema.separator;
-        let placement = known.metadata.placement;
-        let home = placement.home(key, count);
-        let key = key.clone();
-        placement
-            .shards(count)
-            .filter(move |shard| home.is_none_or(|home| *shard == home))
-            .map(move |shard| key.at(shard, separator))
+        possible_shards(key, known, count).map(|shard| self.at(key, shard))
     }
 
     /// Where an item lies in a shard.
@@ -206,33 +228,74 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         key.at(shard, self.directory.settings().schema.separator)
     }
 
+    /// What lies in each of these shards, side by side.
     async fn get_at_each(
         &self,
-        homes: Vec<PhysicalKey>,
-        consistency: Consistency,
-        deadline: Deadline,
-    ) -> Result<Vec<StoredItem>, Error> {
-        let requests = homes.into_iter().map(|home| self.get_at(home, consistency, deadline));
-        let requests = requests.collect::<Vec<_>>();
-        let found = stream::iter(requests).buffered(FAN_OUT).try_collect::<Vec<_>>().await?;
-        Ok(found.into_iter().flatten().collect())
+        lookup: Lookup<'_>,
+        shards: impl Iterator<Item = ShardId>,
+    ) -> Result<(Vec<StoredItem>, Cost), Error> {
+        let mut cost = Cost::default();
+        let mut found = Vec::new();
+        for (_, read) in self.get_side_by_side(lookup, shards).await? {
+            cost += Cost::of(&read);
+            found.extend(read.value);
+        }
+        Ok((found, cost))
+    }
+
+    async fn get_side_by_side(
+        &self,
+        lookup: Lookup<'_>,
+        shards: impl Iterator<Item = ShardId>,
+    ) -> Result<Vec<(ShardId, Metered<Option<StoredItem>>)>, Error> {
+        let requests =
+            shards.map(|shard| async move { Ok((shard, self.get_at(lookup, shard).await?)) });
+        fan_out(requests.collect::<Vec<_>>()).await?.all()
     }
 
     pub(crate) async fn get_at(
         &self,
-        key: PhysicalKey,
-        consistency: Consistency,
-        deadline: Deadline,
-    ) -> Result<Option<StoredItem>, Error> {
+        lookup: Lookup<'_>,
+        shard: ShardId,
+    ) -> Result<Metered<Option<StoredItem>>, Error> {
+        let Lookup { key, fields, consistency, deadline } = lookup;
+        let key = self.at(key, shard);
         let mut attempts = Attempts::new(self.clock(), self.directory.entropy(), deadline);
         loop {
-            match within(self.clock(), deadline, self.items.get(&key, consistency)).await {
-                Some(Ok(item)) => return Ok(item),
-                Some(Err(error)) => attempts.pause(refusal(error)?).await?,
-                None => return Err(not_in_time()),
+            let request = self.items.get(&key, fields, consistency);
+            let failed = match within(self.clock(), deadline, request).await {
+                Some(Ok(read)) => return Ok(read),
+                Some(Err(error)) => match refusal(error) {
+                    Ok(refused) => attempts.pause(refused).await.err(),
+                    Err(error) => Some(error),
+                },
+                None => Some(not_in_time()),
+            };
+            if let Some(error) = failed {
+                return Err(error.of_shards(vec![shard]));
             }
         }
     }
+}
+
+/// One item, and how it is read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lookup<'a> {
+    pub(crate) key: &'a ItemKey,
+    pub(crate) fields: Option<&'a Fields>,
+    pub(crate) consistency: Consistency,
+    pub(crate) deadline: Deadline,
+}
+
+/// The shards that may hold an item: its home, or every shard of a random collection.
+fn possible_shards(
+    key: &ItemKey,
+    known: &Known,
+    count: ShardCount,
+) -> impl Iterator<Item = ShardId> + use<> {
+    let placement = known.metadata.placement;
+    let home = placement.home(key, count);
+    placement.shards(count).filter(move |shard| home.is_none_or(|home| *shard == home))
 }
 
 /// Whether an item answers a read without a look at its other home: it is live, or shows that the

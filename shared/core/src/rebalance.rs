@@ -66,8 +66,13 @@ const COLLECTIONS_AT_ONCE: usize = 8;
 /// long.
 const SCAN_SLICE: Duration = Duration::from_secs(10);
 
-/// What a slice keeps of its time for its last requests.
-const RESERVE: Duration = Duration::from_secs(2);
+/// What a slice keeps of its time for its last requests: without the note that it is over, the next
+/// one would not come.
+pub(crate) const RESERVE: Duration = Duration::from_secs(2);
+
+/// How long the job is watched for notes of another rebalancer: longer than a round of the scan takes
+/// at full pace, which ends with one.
+const WATCH: Duration = Duration::from_secs(3);
 
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E> {
     /// A rebalancer over these stores.
@@ -100,14 +105,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
     ) -> Result<Advance, Error> {
         let waits = Waits::of(self.directory.settings());
         let mut sighting = Sighting::default();
-        let time = deadline.remaining(self.directory.now());
-        let steps_end = deadline.earlier_by(RESERVE.min(time / 2));
+        let mut turn = Turn::default();
         let mut scanned = Duration::ZERO;
         loop {
-            if steps_end.remaining(self.directory.now()).is_zero() {
-                self.ask_for_another_slice(partition, deadline).await?;
-                return Ok(Advance::Yielded);
-            }
             let Some(seen) = self.directory.read_now(partition, deadline).await? else {
                 return Ok(Advance::Nothing);
             };
@@ -129,11 +129,16 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                 return Ok(Advance::Yielded);
             }
             let began = self.directory.now().boot;
-            let carried = self.carry_out(step, &seen, &job, now, steps_end).await?;
+            let carried = if scans && turn.noted != Some(job.rev) {
+                self.take_turn(&mut turn, &job, deadline).await?
+            } else {
+                self.carry_out(step, &seen, &job, now, deadline).await?
+            };
             if scans {
                 scanned += self.directory.now().boot.saturating_sub(began);
             }
             match carried {
+                Carried::Noted { rev } => turn.noted = Some(rev),
                 Carried::Out | Carried::Again => {}
                 Carried::Finished(metadata) => {
                     return Ok(Advance::Finished(CollectionMetadata::clone(&metadata)));
@@ -229,10 +234,34 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         }
     }
 
+    /// Sees to it that one call works on a scan: two would move each item twice, at twice the budget.
+    ///
+    /// Whoever noted something in the job last is at work on it, unless the note says that its slice
+    /// is over, or no other follows. That is a courtesy: nothing goes wrong where two work all the same.
+    async fn take_turn(
+        &self,
+        turn: &mut Turn,
+        job: &Job,
+        deadline: Deadline,
+    ) -> Result<Carried, Error> {
+        if job.yielded || turn.watched == Some(job.rev) {
+            return self.save(job, job.clone(), deadline).await;
+        }
+        if turn.watched.is_some() {
+            return Ok(Carried::Elsewhere);
+        }
+        turn.watched = Some(job.rev);
+        let clock = self.directory.clock();
+        // A short slice, too, comes to its work.
+        let spare = deadline.earlier_by(RESERVE).remaining(clock.now());
+        clock.sleep(WATCH.min(spare / 2)).await;
+        Ok(Carried::Again)
+    }
+
     /// Waits in this slice, if it leaves the time for that; otherwise another goes on at `until`.
     async fn wait(&self, wait: Duration, until: ServerTime, deadline: Deadline) -> Carried {
         let clock = self.directory.clock();
-        if wait >= deadline.remaining(clock.now()) {
+        if wait + RESERVE >= deadline.remaining(clock.now()) {
             return Carried::WaitsUntil(until);
         }
         clock.sleep(wait).await;
@@ -278,7 +307,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
     ) -> Result<Carried, Error> {
         let next = Job { yielded: false, ..next };
         match self.directory.save_job(seen, next, deadline).await {
-            Ok(_) => Ok(Carried::Out),
+            Ok(saved) => Ok(Carried::Noted { rev: saved.rev }),
             Err(error) => of_conditional(error),
         }
     }
@@ -343,6 +372,15 @@ impl Sighting {
     }
 }
 
+/// Whether a call works on the scan, by the `rev` of the job, which every note raises.
+#[derive(Default)]
+struct Turn {
+    /// The last note of this call.
+    noted: Option<u64>,
+    /// The note of another that was the last one when this call began to watch.
+    watched: Option<u64>,
+}
+
 /// What a call has seen of a reshard.
 #[derive(Default)]
 struct Account {
@@ -377,6 +415,11 @@ impl Account {
 pub(crate) enum Carried {
     /// It was done.
     Out,
+    /// It was done, and noted in the job, which has this `rev` now.
+    Noted {
+        /// The new one.
+        rev: u64,
+    },
     /// It was done, and it was the last one: this is what the change has left.
     Finished(Arc<CollectionMetadata>),
     /// Nothing is known of it, or something has changed: look again.

@@ -40,6 +40,7 @@ pub(crate) struct Attempts<'a, C, E> {
     deadline: Deadline,
     backoff: Backoff,
     made: u32,
+    at_most: u32,
     refreshes: u32,
 }
 
@@ -49,7 +50,8 @@ const MAX_REFRESHES: u32 = 5;
 
 impl<'a, C: Clock, E: Entropy> Attempts<'a, C, E> {
     pub(crate) fn new(clock: &'a C, entropy: &'a E, deadline: Deadline) -> Self {
-        Self { clock, entropy, deadline, backoff: Backoff::STANDARD, made: 0, refreshes: 0 }
+        let (backoff, at_most) = (Backoff::STANDARD, u32::MAX);
+        Self { clock, entropy, deadline, backoff, made: 0, at_most, refreshes: 0 }
     }
 
     /// The same with other pauses than the standard ones.
@@ -57,11 +59,18 @@ impl<'a, C: Clock, E: Entropy> Attempts<'a, C, E> {
         Self { backoff, ..self }
     }
 
-    /// Waits before the next attempt, or returns `refusal` if the deadline leaves no time for one.
+    /// The same, for an operation that gives up after so many attempts though there be time left.
+    pub(crate) fn at_most(self, attempts: u32) -> Self {
+        Self { at_most: attempts, ..self }
+    }
+
+    /// Waits before the next attempt, or returns `refusal` if there is to be none: the deadline
+    /// leaves no time for it, or enough were made.
     pub(crate) async fn pause(&mut self, refusal: Error) -> Result<(), Error> {
         let delay = self.backoff.delay(self.made, self.entropy.next_u64());
         self.made = self.made.saturating_add(1);
-        if delay >= self.deadline.remaining(self.clock.now()) {
+        let is_spent = self.made >= self.at_most;
+        if is_spent || delay >= self.deadline.remaining(self.clock.now()) {
             return Err(refusal);
         }
         self.clock.sleep(delay).await;

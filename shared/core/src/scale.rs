@@ -15,7 +15,7 @@ use crate::{Code, CollectionMetadata, Deadline, Error, Job, Phase};
 pub struct Standing {
     /// The collection.
     pub metadata: CollectionMetadata,
-    /// The job of its last change, if that has not been cleared away.
+    /// The job of its last change, if that has not been cleared up.
     pub job: Option<Job>,
     /// How far it is.
     pub stage: Stage,
@@ -130,6 +130,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
         };
         let (job, now) = self.directory.job(partition, deadline).await?;
         let waits = Waits::of(self.directory.settings());
+        // An operator's command sees as much as a rebalancer that has just begun.
         let sight = Sight { now, unchanged_for: Duration::ZERO };
         let step = job.as_ref().map(|job| plan(&known.metadata, job, sight, waits));
         Ok(Standing {

@@ -9,12 +9,12 @@ use futures_util::stream::{self, StreamExt};
 use twox_hash::XxHash64;
 
 use crate::directory::{Directory, Known, refusal};
+use crate::fan_out::FAN_OUT;
 use crate::item::take_key;
 use crate::ports::{
     Action, Clock, Condition, Consistency, Entropy, Expected, ItemStore, MetadataStore, StoreError,
     Write,
 };
-use crate::query::FAN_OUT;
 use crate::reshard::{Absent, Homes, Unsettled, settle};
 use crate::retry::{Attempts, within};
 use crate::{
@@ -279,14 +279,15 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
     ) -> Result<Option<Option<StoredItem>>, Error> {
         let at = |shard| key.at(shard, self.directory.settings().schema.separator);
         let home = at(shard);
-        let read = self.items.get(&home, Consistency::Strong);
+        let read = async { Ok(self.items.get(&home, None, Consistency::Strong).await?.value) };
         let read = self.read(read, known, key, deadline, attempts).await?;
         let moved = known.metadata.reshard().and_then(|reshard| reshard.homes(key));
         let is_live = |found: &Option<StoredItem>| found.as_ref().is_some_and(StoredItem::is_live);
         match (read, moved) {
             (Some(found), Some((old, new))) if !is_live(&found) => {
                 let (old, new) = (at(old), at(new));
-                let read = async { Ok(self.items.get_both([&new, &old]).await?[0].take()) };
+                let both = self.items.get_both([&new, &old], None);
+                let read = async { Ok(both.await?.value[0].take()) };
                 self.read(read, known, key, deadline, attempts).await
             }
             (read, _) => Ok(read),
@@ -302,7 +303,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
         deadline: Deadline,
         attempts: &mut Attempts<'_, C, E>,
     ) -> Result<Option<Option<StoredItem>>, Error> {
-        let read = self.items.get(physical, Consistency::Strong);
+        let read = async { Ok(self.items.get(physical, None, Consistency::Strong).await?.value) };
         self.read(read, known, key, deadline, attempts).await
     }
 

@@ -1,7 +1,8 @@
 //! The bodies of requests.
 
+use dynashard_core::ports::Consistency;
 use dynashard_core::{
-    Attributes, BatchOperation, MAX_BATCH_GETS, MAX_BATCH_OPERATIONS, NewItem, TableSchema,
+    Attributes, BatchOperation, Fields, MAX_BATCH_GETS, MAX_BATCH_OPERATIONS, NewItem, TableSchema,
 };
 use dynashard_keys::{ItemKey, Placement, ShardCount};
 use serde_json::value::RawValue;
@@ -63,8 +64,19 @@ pub fn batch_write(
     puts.chain(deletes).collect()
 }
 
-/// The keys of a batch read, `{"keys": [{pk, sk}]}`, and whether it is to be strongly consistent.
-pub fn batch_get(body: &[u8], schema: &TableSchema) -> Result<(Vec<ItemKey>, bool), Problem> {
+/// A batch read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BatchGet {
+    /// The keys of the items.
+    pub keys: Vec<ItemKey>,
+    /// What to return of each item; everything where nothing is named.
+    pub fields: Option<Fields>,
+    /// How current.
+    pub consistency: Consistency,
+}
+
+/// Reads a batch read: `{"keys": [{pk, sk}], "fields": ["name"], "consistent": false}`.
+pub fn batch_get(body: &[u8], schema: &TableSchema) -> Result<BatchGet, Problem> {
     let mut members = json::object(body)?;
     if !members.contains_key("keys") {
         return Err(Problem::bad_body("the batch has no \"keys\"".to_owned()));
@@ -74,6 +86,9 @@ pub fn batch_get(body: &[u8], schema: &TableSchema) -> Result<(Vec<ItemKey>, boo
         serde_json::from_str(value.get())
             .map_err(|_| Problem::bad_body("\"consistent\" is no boolean".to_owned()))
     })?;
+    let fields = members.remove("fields").map(|value| json::strings(value, "\"fields\""));
+    let fields = fields.transpose().map_err(Problem::bad_body)?.flatten();
+    let fields = fields.map(Fields::new).transpose()?;
     refuse_others(&members, "the batch")?;
     if keys.len() > MAX_BATCH_GETS {
         let why = format!("{} keys; at most 100 are allowed", keys.len());
@@ -90,7 +105,8 @@ pub fn batch_get(body: &[u8], schema: &TableSchema) -> Result<(Vec<ItemKey>, boo
             Ok(item_key)
         })
         .collect::<Result<_, Problem>>()?;
-    Ok((keys, consistent))
+    let consistency = if consistent { Consistency::Strong } else { Consistency::Eventual };
+    Ok(BatchGet { keys, fields, consistency })
 }
 
 /// A new collection: `{"placement": "xxh64", "number_of_shards": n}`. Both may be left out.

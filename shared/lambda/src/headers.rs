@@ -9,6 +9,12 @@ use crate::{Format, Problem, Request};
 /// The media type of DynamoDB's own JSON.
 pub const DYNAMODB_JSON: &str = "application/x-amz-json-1.0";
 
+/// Of an answer that is an item itself: how many items were read to find it.
+pub const ITEMS_READ: &str = "dynashard-items-read";
+
+/// Of the same: the read units that it took.
+pub const CONSUMED_RCU: &str = "dynashard-consumed-rcu";
+
 /// The format of the body, from `Content-Type`. None at all is JSON, as curl users expect of an API
 /// that speaks nothing else.
 pub fn body_format(request: &Request) -> Result<Format, Problem> {

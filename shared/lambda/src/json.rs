@@ -45,6 +45,11 @@ pub fn inner_array<'a>(value: &'a RawValue, what: &str) -> Result<Vec<&'a RawVal
         .map_err(|_| Problem::bad_body(format!("{what} is no JSON array")))
 }
 
+/// Reads a value that is an array of strings, or a null; otherwise says what is none.
+pub fn strings(value: &RawValue, what: &str) -> Result<Option<Vec<String>>, String> {
+    serde_json::from_str(value.get()).map_err(|_| format!("{what} is no array of strings"))
+}
+
 /// The type of a JSON value, as JSON calls it.
 pub fn type_name(value: &RawValue) -> &'static str {
     match value.get().as_bytes().first() {

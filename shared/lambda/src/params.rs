@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
+use dynashard_core::Fields;
 use dynashard_core::ports::{Consistency, SortRange};
 use dynashard_core::query::{DEFAULT_LIMIT, Query};
 use dynashard_keys::{ItemKey, PartitionKey, SortKey, SortKeyType};
@@ -13,7 +14,11 @@ use crate::json;
 
 /// Parameters by name. Whatever is not taken is unknown, and [`Params::finish`] says so.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Params(BTreeMap<String, String>);
+pub struct Params {
+    texts: BTreeMap<String, String>,
+    /// `fields` as JSON has it, where a name may hold a comma.
+    fields: Option<Vec<String>>,
+}
 
 impl Params {
     /// Reads a query string as `application/x-www-form-urlencoded`: `+` is a space. A repeated
@@ -32,6 +37,11 @@ impl Params {
     pub fn from_json(body: &[u8], sort_key_type: SortKeyType) -> Result<Self, Problem> {
         let mut params = Self::default();
         for (name, value) in json::object(body)? {
+            if name == "fields" {
+                let names = json::strings(value, "the parameter \"fields\"");
+                params.fields = names.map_err(Problem::bad_parameter)?;
+                continue;
+            }
             let takes = match (name.as_ref(), sort_key_type) {
                 ("limit", _) | ("from" | "to", SortKeyType::Number) => "number",
                 ("consistent", _) => "boolean",
@@ -53,20 +63,20 @@ impl Params {
     /// Parameters that were given by other means than a request, each at most once.
     pub fn from_pairs(pairs: impl IntoIterator<Item = (&'static str, Option<String>)>) -> Self {
         let given = pairs.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-        Self(given.collect())
+        Self { texts: given.collect(), fields: None }
     }
 
     fn insert(&mut self, name: String, value: String) -> Result<(), Problem> {
-        if self.0.contains_key(&name) {
+        if self.texts.contains_key(&name) {
             return Err(Problem::bad_parameter(format!("the parameter {name:?} is repeated")));
         }
-        self.0.insert(name, value);
+        self.texts.insert(name, value);
         Ok(())
     }
 
     /// Takes a parameter out, if it was given.
     pub fn take(&mut self, name: &str) -> Option<String> {
-        self.0.remove(name)
+        self.texts.remove(name)
     }
 
     /// Takes a parameter out and parses it, if it was given.
@@ -104,6 +114,13 @@ impl Params {
         })
     }
 
+    /// Takes `fields` out: names with commas between them, or an array of names in JSON.
+    pub fn fields(&mut self) -> Result<Option<Fields>, Problem> {
+        let in_text = self.take("fields");
+        let in_text = in_text.map(|text| text.split(',').map(str::to_owned).collect::<Vec<_>>());
+        Ok(in_text.or(self.fields.take()).map(Fields::new).transpose()?)
+    }
+
     /// Takes the parameters of a query out.
     pub fn query(&mut self, sort_key_type: SortKeyType) -> Result<Query, Problem> {
         let partition = self.partition_key()?;
@@ -137,6 +154,7 @@ impl Params {
             ascending,
             limit: self.parse("limit")?.unwrap_or(DEFAULT_LIMIT),
             strategy: strategy.unwrap_or_default(),
+            fields: self.fields()?,
             consistency: self.consistency()?,
             cursor: self.take("cursor"),
         })
@@ -144,7 +162,8 @@ impl Params {
 
     /// Refuses what was not taken.
     pub fn finish(self) -> Result<(), Problem> {
-        match self.0.into_keys().next() {
+        let fields = self.fields.map(|_| "fields".to_owned());
+        match self.texts.into_keys().next().or(fields) {
             None => Ok(()),
             Some(name) => Err(Problem::bad_parameter(format!("there is no parameter {name:?}"))),
         }

@@ -16,6 +16,8 @@ pub struct Problem {
     detail: String,
     /// What only the log may say.
     internal: Option<String>,
+    /// The shards that could not be read.
+    shards: Vec<u32>,
     /// Why, if it was the core that refused.
     reason: Option<Code>,
 }
@@ -76,7 +78,7 @@ impl Problem {
             detail.truncate(detail.floor_char_boundary(MAX_DETAIL_BYTES));
             detail.push('…');
         }
-        Self { status, code, detail, internal: None, reason: None }
+        Self { status, code, detail, internal: None, shards: Vec::new(), reason: None }
     }
 }
 
@@ -95,30 +97,27 @@ impl From<Error> for Problem {
             (Kind::Data | Kind::Internal, _) => 500,
         };
         let code = error.code().as_str();
-        let message = error.message().to_owned();
-        let problem = match error.kind() {
-            Kind::Data | Kind::Internal => Self {
-                internal: Some(message),
-                ..Self::of(status, code, "the log of the function says what happened".to_owned())
-            },
+        let (detail, internal) = match error.kind() {
+            Kind::Data | Kind::Internal => ("the log of the function says what happened", true),
             // What DynamoDB and the network said is for the log.
-            Kind::Unavailable => Self {
-                internal: Some(message),
-                ..Self::of(status, code, unavailable(error.code()).to_owned())
-            },
-            Kind::OutcomeUnknown => Self {
-                internal: Some(message),
-                ..Self::of(
-                    status,
-                    code,
-                    "the write may have taken effect, now or later; read the item, or repeat the \
-                     write under If-Match or If-None-Match"
-                        .to_owned(),
-                )
-            },
-            _ => Self::of(status, code, message),
+            Kind::Unavailable => (unavailable(error.code()), true),
+            Kind::OutcomeUnknown => (
+                "the write may have taken effect, now or later; read the item, or repeat the \
+                 write under If-Match or If-None-Match",
+                true,
+            ),
+            _ => (error.message(), false),
         };
-        Self { reason: Some(error.code()), ..problem }
+        let of_shards = |text: &str| match error.shard_list() {
+            Some(shards) => format!("{text} ({shards})"),
+            None => text.to_owned(),
+        };
+        Self {
+            internal: internal.then(|| of_shards(error.message())),
+            shards: error.shards().iter().map(|shard| shard.get()).collect(),
+            reason: Some(error.code()),
+            ..Self::of(status, code, of_shards(detail))
+        }
     }
 }
 
@@ -151,6 +150,8 @@ impl From<Problem> for Response {
             status: u16,
             code: &'a str,
             detail: &'a str,
+            #[serde(skip_serializing_if = "<[_]>::is_empty")]
+            shards: &'a [u32],
         }
         let title = http::StatusCode::from_u16(problem.status)
             .ok()
@@ -162,6 +163,7 @@ impl From<Problem> for Response {
             status: problem.status,
             code: problem.code,
             detail: &problem.detail,
+            shards: &problem.shards,
         };
         let mut response = Self::json(problem.status, &body)
             .with_header("content-type", "application/problem+json")

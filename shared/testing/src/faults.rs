@@ -2,13 +2,16 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::future::{Future, pending};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use dynashard_core::ports::{
-    BatchPage, CatalogPage, CollectionCatalog, Consistency, Dated, ItemStore, MetadataStore,
-    ReshardingPage, ShardPage, ShardQuery, StoreError, Transfer, Transferred, Write,
+    BatchPage, CatalogPage, Clock, CollectionCatalog, Consistency, Dated, ItemStore, MetadataStore,
+    Metered, ReshardingPage, ShardPage, ShardQuery, StoreError, Transfer, Transferred, Write,
 };
-use dynashard_core::{CollectionMetadata, Job, StoredItem, Throttle};
+use dynashard_core::{CollectionMetadata, Fields, Job, StoredItem, Throttle};
 use dynashard_keys::{PartitionKey, PhysicalKey, PhysicalPartitionKey};
+
+use crate::ManualClock;
 
 /// A store that fails as it is told. Clones follow the same script.
 #[derive(Debug, Clone)]
@@ -73,6 +76,7 @@ struct State {
     script: BTreeMap<Operation, VecDeque<Fault>>,
     throttled: BTreeSet<PhysicalPartitionKey>,
     attempts: BTreeMap<Operation, u64>,
+    way: Option<(ManualClock, Duration)>,
 }
 
 impl Fault {
@@ -128,6 +132,11 @@ impl<S> Faulty<S> {
         self.lock().throttled.remove(partition);
     }
 
+    /// Every request takes so long to arrive, and those that are sent together arrive together.
+    pub fn delay(&self, clock: &ManualClock, time: Duration) {
+        self.lock().way = Some((clock.clone(), time));
+    }
+
     /// How many requests of a kind arrived here, whatever became of them.
     pub fn attempts(&self, operation: Operation) -> u64 {
         self.lock().attempts.get(&operation).copied().unwrap_or_default()
@@ -152,6 +161,10 @@ impl<S> Faulty<S> {
         operation: Operation,
         request: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
+        let way = self.lock().way.clone();
+        if let Some((clock, time)) = way {
+            clock.sleep(time).await;
+        }
         match self.arrive(operation) {
             None => request.await,
             Some(Fault::Refuse(error)) => Err(error),
@@ -211,9 +224,10 @@ impl<S: ItemStore> ItemStore for Faulty<S> {
     async fn get(
         &self,
         key: &PhysicalKey,
+        fields: Option<&Fields>,
         consistency: Consistency,
-    ) -> Result<Option<StoredItem>, StoreError> {
-        let request = self.store.get(key, consistency);
+    ) -> Result<Metered<Option<StoredItem>>, StoreError> {
+        let request = self.store.get(key, fields, consistency);
         self.perform_at(Operation::Get, &key.partition, request).await
     }
 
@@ -224,8 +238,10 @@ impl<S: ItemStore> ItemStore for Faulty<S> {
     async fn get_both(
         &self,
         keys: [&PhysicalKey; 2],
-    ) -> Result<[Option<StoredItem>; 2], StoreError> {
-        self.perform_at_both(Operation::GetBoth, keys, self.store.get_both(keys)).await
+        fields: Option<&Fields>,
+    ) -> Result<Metered<[Option<StoredItem>; 2]>, StoreError> {
+        let request = self.store.get_both(keys, fields);
+        self.perform_at_both(Operation::GetBoth, keys, request).await
     }
 
     async fn transfer(&self, transfer: &Transfer) -> Result<Transferred, StoreError> {
@@ -236,6 +252,7 @@ impl<S: ItemStore> ItemStore for Faulty<S> {
     async fn batch_get(
         &self,
         keys: &[PhysicalKey],
+        fields: Option<&Fields>,
         consistency: Consistency,
     ) -> Result<BatchPage, StoreError> {
         let request = async {
@@ -244,7 +261,7 @@ impl<S: ItemStore> ItemStore for Faulty<S> {
             if served.is_empty() {
                 return Err(StoreError::Throttled(Throttle::unknown()));
             }
-            let mut page = self.store.batch_get(&served, consistency).await?;
+            let mut page = self.store.batch_get(&served, fields, consistency).await?;
             page.unprocessed.extend(throttled);
             Ok(page)
         };

@@ -1,12 +1,14 @@
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dynashard_core::ports::{
     Action, Arrival, BatchPage, CatalogPage, Clock, CollectionCatalog, Consistency, Dated,
-    ItemStore, MAX_KEYS_PER_BATCH_GET, MetadataStore, ReshardingPage, ShardPage, ShardQuery,
-    SortRange, StoreError, Transfer, Transferred, Write,
+    ItemStore, MAX_KEYS_PER_BATCH_GET, MetadataStore, Metered, ReshardingPage, ShardPage,
+    ShardQuery, SortRange, StoreError, Transfer, Transferred, Write,
 };
-use dynashard_core::{CollectionMetadata, Generation, Job, StoredItem, TableSchema, Throttle};
+use dynashard_core::{
+    CollectionMetadata, Fields, Generation, Job, StoredItem, TableSchema, Throttle,
+};
 use dynashard_keys::{
     Number, PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey, SortKeyType,
 };
@@ -41,6 +43,7 @@ struct State {
     jobs: BTreeMap<PartitionKey, Job>,
     page_items: usize,
     page_bytes: usize,
+    page_ends: VecDeque<usize>,
     unprocessed_keys: usize,
     requests: Requests,
 }
@@ -110,6 +113,7 @@ impl MemoryStore {
             jobs: BTreeMap::new(),
             page_items: usize::MAX,
             page_bytes: PAGE_BYTES,
+            page_ends: VecDeque::new(),
             unprocessed_keys: 0,
             requests: Requests::default(),
         };
@@ -122,6 +126,11 @@ impl MemoryStore {
         let mut state = self.lock();
         state.page_items = items.max(1);
         state.page_bytes = bytes;
+    }
+
+    /// Ends each of the coming pages by itself after so many items, as pages of unequal items do.
+    pub fn end_pages_after(&self, items: impl IntoIterator<Item = usize>) {
+        self.lock().page_ends.extend(items);
     }
 
     /// Every batch read leaves so many of its keys unprocessed, the last ones. Where that is all of
@@ -226,6 +235,11 @@ impl MemoryStore {
         Ok(())
     }
 
+    /// What a strong read of a key takes, of whatever is there.
+    fn price_of(&self, key: &PhysicalKey, item: Option<&StoredItem>) -> f64 {
+        read_units(item.map_or(0, |item| self.stored_bytes(&key.partition, &key.sort, item)))
+    }
+
     /// AWS, "DynamoDB item sizes and formats".
     fn stored_bytes(
         &self,
@@ -263,12 +277,15 @@ impl ItemStore for MemoryStore {
     async fn get(
         &self,
         key: &PhysicalKey,
-        _: Consistency,
-    ) -> Result<Option<StoredItem>, StoreError> {
+        fields: Option<&Fields>,
+        consistency: Consistency,
+    ) -> Result<Metered<Option<StoredItem>>, StoreError> {
         let mut state = self.lock();
         state.requests.gets += 1;
         self.check_sort_key(&key.sort)?;
-        Ok(state.stored(key).cloned())
+        let stored = state.stored(key);
+        let consumed_rcu = self.price_of(key, stored) * price(consistency);
+        Ok(Metered { value: stored.cloned().map(|item| projected(item, fields)), consumed_rcu })
     }
 
     async fn write(&self, write: &Write) -> Result<(), StoreError> {
@@ -304,13 +321,19 @@ impl ItemStore for MemoryStore {
     async fn get_both(
         &self,
         keys: [&PhysicalKey; 2],
-    ) -> Result<[Option<StoredItem>; 2], StoreError> {
+        fields: Option<&Fields>,
+    ) -> Result<Metered<[Option<StoredItem>; 2]>, StoreError> {
         let mut state = self.lock();
         state.requests.gets_of_both += 1;
         for key in keys {
             self.check_sort_key(&key.sort)?;
         }
-        Ok(keys.map(|key| state.stored(key).cloned()))
+        let found = keys.map(|key| state.stored(key));
+        let prices = keys.iter().zip(found).map(|(key, item)| self.price_of(key, item));
+        // A transaction takes twice what a strong read takes.
+        let consumed_rcu = 2.0 * prices.sum::<f64>();
+        let value = found.map(|item| item.cloned().map(|item| projected(item, fields)));
+        Ok(Metered { value, consumed_rcu })
     }
 
     async fn transfer(&self, transfer: &Transfer) -> Result<Transferred, StoreError> {
@@ -347,7 +370,8 @@ impl ItemStore for MemoryStore {
     async fn batch_get(
         &self,
         keys: &[PhysicalKey],
-        _: Consistency,
+        fields: Option<&Fields>,
+        consistency: Consistency,
     ) -> Result<BatchPage, StoreError> {
         let mut state = self.lock();
         state.requests.batch_gets += 1;
@@ -364,9 +388,11 @@ impl ItemStore for MemoryStore {
         }
         let (processed, unprocessed) = keys.split_at(processed);
         let found = processed.iter().filter_map(|key| Some((key.clone(), state.stored(key)?)));
+        let prices = processed.iter().map(|key| self.price_of(key, state.stored(key)));
         Ok(BatchPage {
-            items: found.map(|(key, item)| (key, item.clone())).collect(),
+            items: found.map(|(key, item)| (key, projected(item.clone(), fields))).collect(),
             unprocessed: unprocessed.to_vec(),
+            consumed_rcu: prices.sum::<f64>() * price(consistency),
         })
     }
 
@@ -374,6 +400,7 @@ impl ItemStore for MemoryStore {
         let mut state = self.lock();
         state.requests.queries += 1;
         self.check_query(query)?;
+        let end = state.page_ends.pop_front().unwrap_or(usize::MAX).max(1);
         let passed = |sort: &SortKey| match &query.after {
             None => false,
             Some(after) if query.ascending => sort <= after,
@@ -389,7 +416,8 @@ impl ItemStore for MemoryStore {
             matching.reverse();
         }
 
-        let most = usize::try_from(query.limit).unwrap_or(usize::MAX).min(state.page_items);
+        let most = usize::try_from(query.limit).unwrap_or(usize::MAX);
+        let most = most.min(state.page_items).min(end);
         let mut items = Vec::new();
         let mut bytes = 0;
         let mut ended_early = false;
@@ -400,23 +428,18 @@ impl ItemStore for MemoryStore {
                 break;
             }
             bytes += item_bytes;
-            items.push((sort.clone(), item.clone()));
+            items.push((sort.clone(), projected(item.clone(), query.fields.as_ref())));
             if items.len() == most {
                 // DynamoDB does not look whether anything follows.
                 ended_early = true;
                 break;
             }
         }
-        let units = u32::try_from(bytes.div_ceil(READ_UNIT_BYTES).max(1)).unwrap_or(u32::MAX);
-        let price = match query.consistency {
-            Consistency::Strong => 1.0,
-            Consistency::Eventual => 0.5,
-        };
         Ok(ShardPage {
             next: items.last().filter(|_| ended_early).map(|(sort, _)| sort.clone()),
             items_read: u64::try_from(items.len()).unwrap_or(u64::MAX),
             items,
-            consumed_rcu: price * f64::from(units),
+            consumed_rcu: read_units(bytes) * price(query.consistency),
         })
     }
 }
@@ -556,6 +579,27 @@ impl CollectionCatalog for MemoryStore {
             partitions: page.into_iter().filter_map(|(_, partition)| partition).collect(),
             next,
         })
+    }
+}
+
+/// What a read returns of an item.
+fn projected(item: StoredItem, fields: Option<&Fields>) -> StoredItem {
+    match fields {
+        None => item,
+        Some(fields) => fields.project(item),
+    }
+}
+
+/// The units of a strong read of so many bytes. One that finds nothing takes one.
+fn read_units(bytes: usize) -> f64 {
+    f64::from(u32::try_from(bytes.div_ceil(READ_UNIT_BYTES).max(1)).unwrap_or(u32::MAX))
+}
+
+/// What a unit of reading takes, by consistency.
+fn price(consistency: Consistency) -> f64 {
+    match consistency {
+        Consistency::Strong => 1.0,
+        Consistency::Eventual => 0.5,
     }
 }
 

@@ -32,7 +32,7 @@ fn wrong_keys_and_parameters_are_refused() {
         ("an sk of 1,025 bytes", "bad_key", &sk_too_long),
         ("a reserved pk", "bad_key", "pk=_ds_meta&sk=1"),
         ("pk twice", "bad_parameter", "pk=EWR&pk=JFK&sk=1"),
-        ("an unknown parameter", "bad_parameter", "pk=EWR&sk=1&fields=dest"),
+        ("an unknown parameter", "bad_parameter", "pk=EWR&sk=1&field=dest"),
         ("no UTF-8", "bad_parameter", "pk=%FF&sk=1"),
         ("a consistency that is no boolean", "bad_parameter", "pk=EWR&sk=1&consistent=yes"),
         ("a consistency in capitals", "bad_parameter", "pk=EWR&sk=1&consistent=TRUE"),
@@ -91,8 +91,8 @@ fn queries_that_make_no_sense_are_refused() {
         ("bad_key", "from="),
         ("bad_key", "to="),
         ("bad_key", &long_from),
-        ("unsupported_strategy", "strategy=round-robin"),
-        ("unsupported_strategy", "strategy=sequential"),
+        ("unsupported_strategy", "strategy=high-watermark"),
+        ("unsupported_strategy", "strategy=round_robin"),
         ("unsupported_strategy", "strategy=Ordered"),
         ("unsupported_strategy", "strategy="),
     ];
@@ -173,7 +173,7 @@ fn batches_that_are_not_of_the_contracts_shape_are_refused() {
         ("a key without its sk", "bad_body", r#"{"keys":[{"pk":"EWR"}]}"#),
         ("a key of numbers", "bad_body", r#"{"keys":[{"pk":1,"sk":1}]}"#),
         ("a key with an item", "bad_body", r#"{"keys":[{"pk":"EWR","sk":"1","item":{}}]}"#),
-        ("an unknown member", "bad_body", r#"{"keys":[],"fields":["dest"]}"#),
+        ("an unknown member", "bad_body", r#"{"keys":[],"field":["dest"]}"#),
         ("a consistency in quotes", "bad_body", r#"{"keys":[],"consistent":"true"}"#),
         ("an empty pk", "bad_key", r#"{"keys":[{"pk":"","sk":"1"}]}"#),
         ("an empty sk", "bad_key", r#"{"keys":[{"pk":"EWR","sk":""}]}"#),
@@ -265,7 +265,8 @@ fn cursors_of_other_queries_are_refused() {
     });
     assert_refused(&world, &handler, wrong);
     // What may change between two pages.
-    let next = query(&format!("pk=EWR&from=2013&limit=7&consistent=true&cursor={cursor}"));
+    let next =
+        query(&format!("pk=EWR&from=2013&limit=7&consistent=true&fields=dest&cursor={cursor}"));
     assert_eq!(Answer::of(&handler, &next).status, 200);
 }
 

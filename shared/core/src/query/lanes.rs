@@ -1,13 +1,21 @@
 use std::collections::VecDeque;
 
-use dynashard_keys::{ShardId, SortKey};
+use dynashard_keys::{ItemKey, ShardId, SortKey};
 
 use super::cursor::Position;
-use super::{Abandon, Cost, Query};
+use super::page::Page;
+use super::{Abandon, MAX_LIMIT, Query};
+use crate::cost::Cost;
 use crate::directory::{Known, refusal};
+use crate::fan_out::{Answers, fan_out};
 use crate::ports::{Clock, Entropy, ItemStore, MetadataStore, ShardPage, ShardQuery};
 use crate::retry::{Attempts, within};
-use crate::{Code, Deadline, Error, Generation, Reader, StoredItem};
+use crate::{Code, Deadline, Error, Reader, StoredItem};
+
+/// How often a page of one shard is asked for. With the standard back-off it takes some 6 seconds,
+/// in which a partition refills as often; one that is throttled for longer is a matter for the
+/// caller, and should not keep the other shards' items back until the deadline.
+const MAX_ATTEMPTS: u32 = 16;
 
 /// One shard of a query: what was read of it and not yet returned, and where it goes on.
 #[derive(Debug)]
@@ -15,11 +23,24 @@ pub(super) struct Lane {
     pub(super) shard: ShardId,
     pub(super) buffer: VecDeque<(SortKey, StoredItem)>,
     pub(super) next: Position,
+    /// How many items it was asked for last, if it was.
+    pub(super) asked: Option<u32>,
+    /// The items that were read of it for this page, and those of them that a query may return.
+    read: u64,
+    kept: u64,
+}
+
+/// How many items a lane is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ask {
+    /// An index into the lanes.
+    pub(super) lane: usize,
+    pub(super) limit: u32,
 }
 
 impl Lane {
     pub(super) fn new(shard: ShardId, next: Position) -> Self {
-        Self { shard, buffer: VecDeque::new(), next }
+        Self { shard, buffer: VecDeque::new(), next, asked: None, read: 0, kept: 0 }
     }
 
     /// Whether nothing can be said about the lane's next item without another request.
@@ -32,40 +53,91 @@ impl Lane {
         self.buffer.is_empty() && self.next == Position::End
     }
 
-    /// Takes in a page: what lives here stays, markers and misplaced items are passed over.
-    pub(super) fn take(
-        &mut self,
-        page: ShardPage,
-        query: &Query,
-        known: &Known,
-    ) -> Result<Cost, Abandon> {
-        let cost = Cost { items_read: page.items_read, consumed_rcu: page.consumed_rcu };
+    /// How many items to ask for where `wanted` more could be used. Markers and what is not at home
+    /// are read and not used: as large a part of the next page as of the pages before. Where nothing
+    /// else came at all the pages grow.
+    pub(super) fn limit(&self, wanted: usize) -> u32 {
+        let wanted = u32::try_from(wanted.max(1)).unwrap_or(u32::MAX);
+        let most = MAX_LIMIT.max(wanted);
+        match (self.asked, self.kept) {
+            (None, _) => wanted,
+            (Some(asked), 0) => asked.saturating_mul(2).clamp(wanted, most),
+            (Some(_), kept) => {
+                let scaled = u64::from(wanted).saturating_mul(self.read) / kept;
+                u32::try_from(scaled).unwrap_or(most).clamp(wanted, most)
+            }
+        }
+    }
+
+    /// Takes in a page: what lives here stays, markers and misplaced items are passed over. An item
+    /// that is ahead of the metadata spoils it.
+    fn take(&mut self, page: ShardPage, query: &Query, known: &Known) -> Result<(), Abandon> {
         let Known { metadata, .. } = known;
-        if page.items.iter().any(|(_, item)| ahead(item, metadata.generation)) {
+        if page.items.iter().any(|(_, item)| item.generation > metadata.generation) {
             return Err(Abandon::Redo);
         }
         let shard = self.shard;
         let at_home = |sort: &SortKey| {
-            let key = dynashard_keys::ItemKey::new(query.partition.clone(), sort.clone());
+            let key = ItemKey::new(query.partition.clone(), sort.clone());
             metadata
                 .placement
                 .home(&key, metadata.number_of_shards)
                 .is_none_or(|home| home == shard)
         };
-        self.buffer
-            .extend(page.items.into_iter().filter(|(sort, item)| item.is_live() && at_home(sort)));
+        for (sort, item) in page.items {
+            self.read += 1;
+            if item.is_live() && at_home(&sort) {
+                self.kept += 1;
+                self.buffer.push_back((sort, item));
+            }
+        }
         self.next = page.next.map_or(Position::End, Position::After);
-        Ok(cost)
+        Ok(())
     }
 }
 
-fn ahead(item: &StoredItem, generation: Generation) -> bool {
-    item.generation > generation
-}
-
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
-    /// The next page of a lane. Refusals are retried until the deadline; then the error names the
-    /// shard, for an answer without it would look whole.
+    /// Reads on in several lanes at once, and takes in what came. The error of the shards that did
+    /// not answer comes back beside it, for whoever can do without them.
+    ///
+    /// What was answered after the lease is thrown away: the lane stays where it was, and the
+    /// metadata is renewed, under the same layout or not at all.
+    pub(super) async fn read_lanes(
+        &self,
+        lanes: &mut [Lane],
+        asks: &[Ask],
+        query: &Query,
+        known: &mut Known,
+        page: &mut Page<'_>,
+        deadline: Deadline,
+    ) -> Result<Option<Error>, Abandon> {
+        let requests = asks.iter().map(|Ask { lane: at, limit }| {
+            let Lane { shard, next, .. } = &lanes[*at];
+            async move {
+                let page = self.lane_page(query, *shard, next, *limit, deadline).await?;
+                Ok((*at, *limit, page, self.clock().now()))
+            }
+        });
+        let requests = requests.collect::<Vec<_>>();
+        let Answers { answers, missing } = fan_out(requests).await?;
+        let mut overdue = false;
+        for (at, limit, shard_page, answered) in answers {
+            page.pay(Cost::of_page(&shard_page));
+            if !known.lease.is_live(answered) {
+                overdue = true;
+                continue;
+            }
+            lanes[at].take(shard_page, query, known)?;
+            lanes[at].asked = Some(limit);
+        }
+        if overdue {
+            *known = self.renewed(known, deadline).await?;
+        }
+        Ok(missing)
+    }
+
+    /// The next page of a lane. Refusals are retried, with full jitter, [`MAX_ATTEMPTS`] times and
+    /// until the deadline at most; then the error names the shard.
     pub(crate) async fn lane_page(
         &self,
         query: &Query,
@@ -78,27 +150,24 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
             partition: query.partition.at(shard, self.directory().settings().schema.separator),
             range: query.range.clone(),
             ascending: query.ascending,
-            after: match next {
-                Position::After(key) => Some(key.clone()),
-                Position::Start | Position::End => None,
-            },
+            after: next.key().cloned(),
             limit,
+            fields: query.fields.clone(),
             consistency: query.consistency,
         };
-        let named =
-            |error: &Error| Error::new(error.code(), format!("shard {shard}: {}", error.message()));
-        let mut attempts = Attempts::new(self.clock(), self.directory().entropy(), deadline);
+        let mut attempts =
+            Attempts::new(self.clock(), self.directory().entropy(), deadline).at_most(MAX_ATTEMPTS);
         loop {
-            match within(self.clock(), deadline, self.items().query(&request)).await {
+            let failed = match within(self.clock(), deadline, self.items().query(&request)).await {
                 Some(Ok(page)) => return Ok(page),
-                Some(Err(error)) => {
-                    let refused = refusal(error).map_err(|e| named(&e))?;
-                    attempts.pause(named(&refused)).await?;
-                }
-                None => {
-                    let why = format!("shard {shard} did not answer in time");
-                    return Err(Error::new(Code::DeadlineExceeded, why));
-                }
+                Some(Err(error)) => match refusal(error) {
+                    Ok(refused) => attempts.pause(refused).await.err(),
+                    Err(error) => Some(error),
+                },
+                None => Some(Error::new(Code::DeadlineExceeded, "a shard did not answer in time")),
+            };
+            if let Some(error) = failed {
+                return Err(error.of_shards(vec![shard]));
             }
         }
     }

@@ -1,27 +1,26 @@
-//! Reads a page of a sharded collection.
+//! Reads a page of a sharded collection, by one of four strategies ([`Strategy`]).
 //!
-//! - [`Strategy::Ordered`] merges all shards into one exact sort-key order.
-//! - [`Strategy::Parallel`] reads all shards side by side, for whole collections whose order does
-//!   not matter: nothing is read twice and nothing waits for another shard.
-//!
-//! A page ends with a [`cursor`] that only the same query can resume.
+//! A page ends with a [`cursor`] that only the same query can resume. A page that could not be read
+//! to its limit is shorter, with a cursor where it ended; one of which nothing could be read is an
+//! error that names the shards that are missing.
 
 pub mod cursor;
 pub(crate) mod lanes;
 mod moving;
 mod ordered;
-mod parallel;
-
-use std::fmt;
-use std::str::FromStr;
+mod page;
+mod strategy;
+mod unordered;
 
 use dynashard_keys::{PartitionKey, ShardCount, SortKey, SortKeyType};
 
 use crate::directory::Known;
 use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore, SortRange};
 use crate::retry::Attempts;
-use crate::{Code, Deadline, Error, Reader, Reshard, StoredItem};
+use crate::{Code, Deadline, Error, Fields, Reader, Reshard};
 use cursor::Cursor;
+pub use page::{PageBudget, QueryPage};
+pub use strategy::Strategy;
 
 /// The most items of one page.
 pub const MAX_LIMIT: u32 = 1_000;
@@ -29,9 +28,9 @@ pub const MAX_LIMIT: u32 = 1_000;
 /// The items of a page when the client does not say.
 pub const DEFAULT_LIMIT: u32 = 100;
 
-/// How many shards are asked at once. More would not be faster on a function's share of a core,
-/// and fewer would make 256 shards wait.
-pub(crate) const FAN_OUT: usize = 32;
+/// In how many shards a query without an order may be under way at once: so many positions of its
+/// cursor are sort keys, at most.
+pub const MAX_OPEN_SHARDS: usize = 256;
 
 /// A query of one collection.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,6 +45,8 @@ pub struct Query {
     pub limit: u32,
     /// How the shards are read.
     pub strategy: Strategy,
+    /// What to return of each item; everything where nothing is named.
+    pub fields: Option<Fields>,
     /// How current.
     pub consistency: Consistency,
     /// The cursor of the page before.
@@ -61,6 +62,7 @@ impl Query {
             ascending: true,
             limit: DEFAULT_LIMIT,
             strategy: Strategy::Ordered,
+            fields: None,
             consistency: Consistency::Eventual,
             cursor: None,
         }
@@ -94,119 +96,6 @@ impl Query {
             _ => Ok(()),
         }
     }
-}
-
-/// How the shards of a collection are read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Strategy {
-    /// In exact sort-key order over all shards.
-    #[default]
-    Ordered,
-    /// All shards at once, in no order between shards.
-    Parallel,
-}
-
-impl Strategy {
-    /// The name in requests.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ordered => "ordered",
-            Self::Parallel => "parallel",
-        }
-    }
-}
-
-impl fmt::Display for Strategy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for Strategy {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        [Self::Ordered, Self::Parallel].into_iter().find(|s| s.as_str() == text).ok_or_else(|| {
-            Error::new(
-                Code::UnsupportedStrategy,
-                format!("there is no strategy {text:?}: choose ordered or parallel"),
-            )
-        })
-    }
-}
-
-/// A page of a collection.
-#[derive(Debug, Clone, PartialEq)]
-pub struct QueryPage {
-    /// At most as many items as the limit; fewer where the byte budget ended the page.
-    pub items: Vec<(SortKey, StoredItem)>,
-    /// Resumes the query; `None` at its end.
-    pub cursor: Option<String>,
-    /// The shards that were read.
-    pub shards: ShardCount,
-    /// The items that were read and paid for, markers and repetitions included.
-    pub items_read: u64,
-    /// The read units that DynamoDB reported.
-    pub consumed_rcu: f64,
-}
-
-/// How large the body of a page may grow.
-#[derive(Clone, Copy)]
-pub struct PageBudget<'a> {
-    /// The most bytes of all items together. A single item is returned however large it is.
-    pub max_bytes: usize,
-    /// What an item takes in the body, in bytes.
-    pub measure: &'a (dyn Fn(&SortKey, &StoredItem) -> usize + Sync),
-}
-
-impl PageBudget<'_> {
-    /// No limit but the number of items.
-    pub const UNLIMITED: PageBudget<'static> =
-        PageBudget { max_bytes: usize::MAX, measure: &|_, _| 0 };
-}
-
-impl fmt::Debug for PageBudget<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PageBudget").field("max_bytes", &self.max_bytes).finish_non_exhaustive()
-    }
-}
-
-/// The items of a page as they are taken in, within limit and budget.
-struct Page<'a> {
-    items: Vec<(SortKey, StoredItem)>,
-    limit: usize,
-    bytes: usize,
-    budget: PageBudget<'a>,
-}
-
-impl<'a> Page<'a> {
-    fn new(limit: u32, budget: PageBudget<'a>) -> Self {
-        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        Self { items: Vec::new(), limit, bytes: 0, budget }
-    }
-
-    fn is_full(&self) -> bool {
-        self.items.len() >= self.limit
-    }
-
-    /// Whether the item still fits.
-    fn admits(&self, key: &SortKey, item: &StoredItem) -> bool {
-        let bytes = (self.budget.measure)(key, item);
-        self.items.is_empty()
-            || (!self.is_full() && self.bytes.saturating_add(bytes) <= self.budget.max_bytes)
-    }
-
-    fn push(&mut self, key: SortKey, item: StoredItem) {
-        self.bytes = self.bytes.saturating_add((self.budget.measure)(&key, &item));
-        self.items.push((key, item));
-    }
-}
-
-/// What reading cost so far.
-#[derive(Debug, Clone, Copy, Default)]
-struct Cost {
-    items_read: u64,
-    consumed_rcu: f64,
 }
 
 /// Why a page was given up.
@@ -278,8 +167,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
                 (None, Strategy::Ordered) => {
                     self.ordered_page(query, cursor.as_ref(), known, budget, deadline).await
                 }
-                (None, Strategy::Parallel) => {
-                    self.parallel_page(query, cursor.as_ref(), known, budget, deadline).await
+                (None, _) => {
+                    self.unordered_page(query, cursor.as_ref(), known, budget, deadline).await
                 }
             };
             match page {

@@ -1,16 +1,18 @@
 use std::collections::BTreeMap;
 
 use dynashard_keys::{ItemKey, ShardId, SortKey};
-use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use super::cursor::{Cursor, Position};
 use super::ordered::lane_limit;
-use super::{Abandon, Cost, FAN_OUT, Page, PageBudget, Query, QueryPage};
+use super::page::{Page, PageBudget, QueryPage};
+use super::{Abandon, MAX_LIMIT, Query};
+use crate::cost::Cost;
 use crate::directory::Known;
+use crate::fan_out::fan_out;
 use crate::metadata::Reshard;
 use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore, ShardPage};
-use crate::read::is_marker_of;
-use crate::{Code, Deadline, Error, Reader, StoredItem};
+use crate::read::{Lookup, is_marker_of};
+use crate::{Deadline, Error, Reader, StoredItem};
 
 /// What one window of the sort keys holds: everything behind the watermark of the last one, up to
 /// what both waves have covered.
@@ -18,6 +20,11 @@ struct Window {
     items: BTreeMap<SortKey, StoredItem>,
     /// What is covered; `None` for all that is left.
     watermark: Option<SortKey>,
+}
+
+/// The most items that a window asks each shard for.
+fn most() -> usize {
+    usize::try_from(MAX_LIMIT).unwrap_or(usize::MAX)
 }
 
 /// One wave's pages, in the order of its shards.
@@ -40,19 +47,19 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
     ) -> Result<QueryPage, Abandon> {
         let query = &Query { consistency: Consistency::Strong, ..query.clone() };
         let mut page = Page::new(query.limit, budget);
-        let mut cost = Cost::default();
-        let mut watermark = start;
+        let mut watermark = start.clone();
+        let mut grown = 0;
         let more = 'page: loop {
-            let wanted = page.limit.saturating_sub(page.items.len());
+            let room = page.room();
+            let shards = reshard.sources().len() + reshard.destinations().len();
+            let limit = lane_limit(room, shards).max(grown);
             let from = watermark.as_ref();
             let window =
-                self.window(query, from, wanted, &known, reshard, &mut cost, deadline).await;
-            let window = match window {
+                self.window(query, from, limit, &known, reshard, &mut page, deadline).await;
+            let Window { items, watermark: covered } = match window {
                 Ok(window) => window,
                 // What was merged so far is exact; the rest is for another page.
-                Err(Abandon::Failed(error))
-                    if error.code() == Code::DeadlineExceeded && !page.items.is_empty() =>
-                {
+                Err(Abandon::Failed(error)) if error.is_passing() && watermark != start => {
                     break true;
                 }
                 Err(abandon) => return Err(abandon),
@@ -62,17 +69,18 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
                 known = self.renewed(&known, deadline).await?;
                 continue;
             }
-            let Window { items, watermark: covered } = window;
+            // Each window reads all shards anew. One that came to little is followed by a wider one.
+            grown = if items.len() < room / 2 { limit.saturating_mul(2).min(most()) } else { 0 };
             let mut items = items.into_iter().collect::<Vec<_>>();
             if !query.ascending {
                 items.reverse();
             }
             for (key, item) in items {
-                if page.is_full() || !page.admits(&key, &item) {
+                let Some(bytes) = page.admits(&key, &item) else {
                     break 'page true;
-                }
+                };
                 watermark = Some(key.clone());
-                page.push(key, item);
+                page.push(key, item, bytes);
             }
             let Some(covered) = covered else {
                 break false;
@@ -82,14 +90,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
                 break true;
             }
         };
-        let cursor = watermark.filter(|_| more).map(|key| Cursor::Watermark(key).encode(query));
-        Ok(QueryPage {
-            items: page.items,
-            cursor,
-            shards: known.metadata.layout().readable,
-            items_read: cost.items_read,
-            consumed_rcu: cost.consumed_rcu,
-        })
+        let cursor = watermark.filter(|_| more).map(Cursor::Watermark);
+        Ok(page.finish(cursor, query, known.metadata.layout().readable))
     }
 
     #[expect(clippy::too_many_arguments, reason = "a window is a part of a page's one function")]
@@ -97,20 +99,18 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         &self,
         query: &Query,
         start: Option<&SortKey>,
-        wanted: usize,
+        limit: usize,
         known: &Known,
         reshard: Reshard,
-        cost: &mut Cost,
+        answer: &mut Page<'_>,
         deadline: Deadline,
     ) -> Result<Window, Abandon> {
-        let shards = reshard.sources().len() + reshard.destinations().len();
-        let limit = lane_limit(wanted, shards);
+        let limit = u32::try_from(limit).unwrap_or(MAX_LIMIT);
         let sources = self.wave(query, reshard.sources(), start, limit, deadline).await?;
         let destinations = self.wave(query, reshard.destinations(), start, limit, deadline).await?;
         let waves = || sources.iter().chain(&destinations);
         for (_, page) in waves() {
-            cost.items_read += page.items_read;
-            cost.consumed_rcu += page.consumed_rcu;
+            answer.pay(Cost::of_page(page));
             let generation = known.metadata.generation;
             if page.items.iter().any(|(_, item)| item.generation > generation) {
                 return Err(Abandon::Redo);
@@ -149,13 +149,14 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         // the item was deleted at its new home.
         moved.retain(|sort, _| !items.contains_key(sort));
         let lookups = moved.into_iter().map(|(sort, (shard, key))| async move {
-            let new = self.at(&key, reshard.new_home(&key));
-            let found = self.get_both(new, self.at(&key, shard), deadline).await?;
-            Ok::<_, Error>((sort, found))
+            let consistency = query.consistency;
+            let lookup = Lookup { key: &key, fields: query.fields.as_ref(), consistency, deadline };
+            let (found, cost) = self.get_both(lookup, reshard.new_home(&key), shard).await?;
+            Ok::<_, Error>((sort, found, cost))
         });
         let lookups = lookups.collect::<Vec<_>>();
-        let found = stream::iter(lookups).buffer_unordered(FAN_OUT).try_collect::<Vec<_>>().await?;
-        for (sort, found) in found {
+        for (sort, found, cost) in fan_out(lookups).await?.all()? {
+            answer.pay(cost);
             if found.iter().any(|item| item.generation > known.metadata.generation) {
                 return Err(Abandon::Redo);
             }
@@ -180,7 +181,6 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
                 Ok((shard, page))
             }
         });
-        let requests = requests.collect::<Vec<_>>();
-        stream::iter(requests).buffered(FAN_OUT).try_collect().await
+        fan_out(requests.collect::<Vec<_>>()).await?.all()
     }
 }

@@ -12,7 +12,7 @@ use crate::ports::{
     Action, Clock, Condition, Consistency, Entropy, Expected, ItemStore, MetadataStore, ShardPage,
     ShardQuery, SortRange, StoreError, Write,
 };
-use crate::rebalance::{Carried, Rebalancer};
+use crate::rebalance::{Carried, RESERVE, Rebalancer};
 use crate::reshard::{Homes, Job, Unsettled, relocate};
 use crate::retry::{Attempts, Backoff, within};
 use crate::{Code, Deadline, Error, StoredItem};
@@ -57,10 +57,11 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         };
         let sources = job.next_sources(reshard.sources(), SOURCES_AT_ONCE);
         let limit = self.page_limit(sources.len(), MOVE_WCU);
+        let until = deadline.earlier_by(RESERVE);
         let rounds = sources.into_iter().map(|(shard, after)| async move {
-            let page = self.page(seen, shard, after, limit, deadline).await?;
+            let page = self.page(seen, shard, after, limit, until).await?;
             let next = page.next.clone();
-            let moved = self.move_page(seen, reshard, shard, page, deadline).await?;
+            let moved = self.move_page(seen, reshard, shard, page, until).await?;
             Ok::<_, Stopped>((shard, next, moved))
         });
         let rounds = try_join_all(rounds.collect::<Vec<_>>()).await;
@@ -76,8 +77,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
     ) -> Result<Carried, Error> {
         let shards = job.next_sources(job.marked_shards(), SOURCES_AT_ONCE);
         let limit = self.page_limit(shards.len(), REMOVAL_WCU);
+        let until = deadline.earlier_by(RESERVE);
         let rounds = shards.into_iter().map(|(shard, after)| async move {
-            let page = self.page(seen, shard, after, limit, deadline).await?;
+            let page = self.page(seen, shard, after, limit, until).await?;
             let next = page.next.clone();
             let markers = page
                 .items
@@ -85,7 +87,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                 .filter(|(_, item)| !item.is_live() && item.generation <= job.generation);
             let removals = markers.map(|(sort, _)| {
                 let key = ItemKey::new(seen.metadata.partition.clone(), sort);
-                self.remove_marker(seen, job, key, shard, deadline)
+                self.remove_marker(seen, job, key, shard, until)
             });
             let removals = removals.collect::<Vec<_>>();
             stream::iter(removals).buffer_unordered(ITEMS_AT_ONCE).try_collect::<Vec<_>>().await?;
@@ -141,6 +143,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             ascending: true,
             after,
             limit,
+            fields: None,
             consistency: Consistency::Strong,
         };
         let mut attempts = self.attempts(deadline);
@@ -236,9 +239,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         deadline: Deadline,
     ) -> Result<Option<StoredItem>, Stopped> {
         loop {
-            let read = self.items.get(&homes.old, Consistency::Strong);
+            let read = self.items.get(&homes.old, None, Consistency::Strong);
             match within(self.directory.clock(), deadline, read).await {
-                Some(Ok(item)) => return Ok(item),
+                Some(Ok(read)) => return Ok(read.value),
                 Some(Err(error)) => self.pause(attempts, 0.0, error).await?,
                 None => return Err(Stopped::OutOfTime),
             }
@@ -331,7 +334,10 @@ enum Stopped {
 impl From<Error> for Stopped {
     fn from(error: Error) -> Self {
         match error.code() {
-            Code::DeadlineExceeded => Self::OutOfTime,
+            // Metadata that passing trouble kept from being read was asked for until the end.
+            Code::DeadlineExceeded | Code::Unavailable | Code::Throttled | Code::Contended => {
+                Self::OutOfTime
+            }
             _ => Self::Failed(error),
         }
     }

@@ -51,7 +51,7 @@ pub(crate) async fn settle<I: ItemStore>(
     absent: Absent,
 ) -> Result<(), Unsettled> {
     let generation = known.metadata.generation;
-    match items.get(&homes.old, Consistency::Strong).await? {
+    match items.get(&homes.old, None, Consistency::Strong).await?.value {
         Some(item) if item.generation > generation => Err(Unsettled::Behind),
         Some(item) if item.is_live() => relocate(items, homes, item, known).await,
         Some(marker) if marker.generation == generation => Ok(()),

@@ -85,20 +85,28 @@ impl Text {
             AttributeValue::Null => self.0.push(b'0'),
             AttributeValue::List(values) => {
                 self.members(b'L', values.len());
-                values.iter().for_each(|value| self.value(value));
+                for value in values {
+                    self.value(value);
+                }
             }
             AttributeValue::Map(entries) => self.attributes(entries),
             AttributeValue::StringSet(set) => {
                 self.members(b's', set.len());
-                set.iter().for_each(|text| self.part(b'S', text.as_bytes()));
+                for text in set {
+                    self.part(b'S', text.as_bytes());
+                }
             }
             AttributeValue::NumberSet(set) => {
                 self.members(b'm', set.len());
-                set.iter().for_each(|number| self.part(b'N', number.to_string().as_bytes()));
+                for number in set {
+                    self.part(b'N', number.to_string().as_bytes());
+                }
             }
             AttributeValue::BinarySet(set) => {
                 self.members(b'x', set.len());
-                set.iter().for_each(|bytes| self.part(b'B', bytes));
+                for bytes in set {
+                    self.part(b'B', bytes);
+                }
             }
         }
     }
@@ -142,7 +150,9 @@ mod tests {
 
     #[test]
     fn values_that_look_alike_are_told_apart() {
-        let set = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        let texts = |texts: &[&str]| {
+            AttributeValue::StringSet(texts.iter().map(|text| (*text).to_owned()).collect())
+        };
         let number = || "1".parse().expect("a number");
         let alike = [
             text("1"),
@@ -154,9 +164,9 @@ mod tests {
             AttributeValue::List(vec![text("1"), AttributeValue::List(Vec::new())]),
             AttributeValue::List(vec![AttributeValue::List(vec![text("1")])]),
             AttributeValue::Map(Attributes::from([("1".to_owned(), AttributeValue::Null)])),
-            AttributeValue::StringSet(set(&["1"])),
-            AttributeValue::StringSet(set(&["1", "2"])),
-            AttributeValue::StringSet(set(&["12"])),
+            texts(&["1"]),
+            texts(&["1", "2"]),
+            texts(&["12"]),
             AttributeValue::NumberSet(BTreeSet::from([number()])),
             AttributeValue::BinarySet(BTreeSet::from([b"1".to_vec()])),
         ];
@@ -169,7 +179,9 @@ mod tests {
         let (one, other) = (of("s", &item([])), of("t", &item([])));
         let sum = |parts: &[Digest]| {
             let mut sum = Digest::default();
-            parts.iter().for_each(|part| sum += *part);
+            for part in parts {
+                sum += *part;
+            }
             sum
         };
         assert_eq!(sum(&[one, other]), sum(&[other, one]));

@@ -3,9 +3,10 @@ use std::collections::BTreeMap;
 use dynashard_keys::{ItemKey, PartitionKey, ShardId};
 
 use super::Verifier;
-use super::judge::{Sight, Verdict, View};
+use super::judge::{Entry, Verdict, View};
 use crate::directory::Known;
 use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore};
+use crate::read::Lookup;
 use crate::retry::Attempts;
 use crate::{Code, Deadline, Error, StoredItem};
 
@@ -32,9 +33,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
             return Ok(None);
         };
         let metadata = known.metadata;
-        let job = match metadata.needs_rebalancing() {
-            true => self.directory().job(partition, deadline).await?.0,
-            false => None,
+        let job = if metadata.needs_rebalancing() {
+            self.directory().job(partition, deadline).await?.0
+        } else {
+            None
         };
         Ok(Some(View { metadata, job }))
     }
@@ -59,9 +61,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
                 view = self.view(partition, deadline).await?.ok_or_else(gone)?;
             }
             let found = self.look(key, shards, &view, deadline).await?;
-            let sights =
-                found.iter().map(|(shard, item)| Sight::of(key, *shard, item)).collect::<Vec<_>>();
-            let verdict = view.judge(key, &sights);
+            let entries =
+                found.iter().map(|(shard, item)| Entry::of(key, *shard, item)).collect::<Vec<_>>();
+            let verdict = view.judge(key, &entries);
             let known = if verdict.wrong.is_empty() {
                 directory.find(partition, deadline).await?
             } else {
@@ -88,18 +90,18 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
         let (home, old) = view.homes(key);
         let others = old.into_iter().chain(shards.iter().copied().filter(|s| Some(*s) != old));
         let others = others.filter(|shard| *shard != home).collect::<Vec<_>>();
-        let at = |shard| self.reader.at(key, shard);
+        let consistency = Consistency::Strong;
+        let lookup = Lookup { key, fields: None, consistency, deadline };
         let mut found = BTreeMap::new();
         let mut note = |shard, item: Option<StoredItem>| match item {
             Some(item) => found.insert(shard, item),
             None => found.remove(&shard),
         };
         if others.is_empty() {
-            let item = self.reader.get_at(at(home), Consistency::Strong, deadline).await?;
-            note(home, item);
+            note(home, self.reader.get_at(lookup, home).await?.value);
         }
         for other in others {
-            let [at_home, at_other] = self.reader.get_pair(at(home), at(other), deadline).await?;
+            let [at_home, at_other] = self.reader.get_pair(lookup, [home, other]).await?.value;
             note(home, at_home);
             note(other, at_other);
         }

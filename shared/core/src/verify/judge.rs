@@ -6,11 +6,11 @@ use dynashard_keys::{ItemKey, ShardId};
 
 use super::Digest;
 use crate::metadata::home_or_spread;
-use crate::{CollectionMetadata, Generation, Job, Reshard, StoredItem, Version};
+use crate::{CollectionMetadata, Generation, Job, Reshard, ShardRange, StoredItem, Version};
 
 /// What lies in one shard under a sort key, without its attributes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Sight {
+pub(crate) struct Entry {
     pub(crate) shard: ShardId,
     pub(crate) version: Version,
     pub(crate) generation: Generation,
@@ -19,7 +19,7 @@ pub(crate) struct Sight {
     pub(crate) digest: Digest,
 }
 
-impl Sight {
+impl Entry {
     pub(crate) fn of(key: &ItemKey, shard: ShardId, item: &StoredItem) -> Self {
         let live = item.is_live();
         let digest = if live { Digest::of(&key.sort, item) } else { Digest::default() };
@@ -80,7 +80,7 @@ pub(crate) enum Remedy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Wrong {
     pub(crate) kind: FindingKind,
-    pub(crate) sight: Sight,
+    pub(crate) entry: Entry,
     /// Where it belongs, where there is one such shard.
     pub(crate) home: Option<ShardId>,
     /// `None` for what the protocol knows no remedy for.
@@ -93,7 +93,7 @@ pub(crate) struct Verdict {
     pub(crate) wrong: Vec<Wrong>,
     /// The live items, each once: what a move has brought to the one home and not yet taken from the
     /// other is one.
-    pub(crate) live: Vec<Sight>,
+    pub(crate) live: Vec<Entry>,
     /// One of them is about to be moved by the running reshard.
     pub(crate) waits_to_move: bool,
     /// Markers that the reshard, or the removal that follows it, is going to take away.
@@ -120,46 +120,46 @@ impl View {
         (home, old.map(|(old, _)| old))
     }
 
-    /// Judges what lies under a key: one sight of each shard where something lies, lowest first.
-    pub(crate) fn judge(&self, key: &ItemKey, sights: &[Sight]) -> Verdict {
+    /// Judges what lies under a key: one entry of each shard where something lies, lowest first.
+    pub(crate) fn judge(&self, key: &ItemKey, entries: &[Entry]) -> Verdict {
         let generation = self.metadata.generation;
         let mut verdict = Verdict::default();
-        let live = || sights.iter().copied().filter(|sight| sight.live);
+        let live = || entries.iter().copied().filter(|entry| entry.live);
         let (home, _) = self.homes(key);
         let shown_home = self.metadata.placement.is_calculated().then_some(home);
-        let wrong = |kind, sight, remedy| Wrong { kind, sight, home: shown_home, remedy };
+        let wrong = |kind, entry, remedy| Wrong { kind, entry, home: shown_home, remedy };
 
-        if sights.iter().any(|sight| sight.generation > generation) {
+        if entries.iter().any(|entry| entry.generation > generation) {
             verdict.live.extend(live());
-            let ahead = sights.iter().filter(|sight| sight.generation > generation);
-            verdict.wrong.extend(ahead.map(|sight| wrong(FindingKind::Ahead, *sight, None)));
+            let ahead = entries.iter().filter(|entry| entry.generation > generation);
+            verdict.wrong.extend(ahead.map(|entry| wrong(FindingKind::Ahead, *entry, None)));
             return verdict;
         }
 
         let reshard = self.metadata.reshard();
         let (mut at_home, mut strays) =
-            live().partition::<Vec<_>, _>(|sight| self.may_hold(key, sight.shard));
+            live().partition::<Vec<_>, _>(|entry| self.may_hold(key, entry.shard));
         if let Some(reshard) = reshard {
             self.judge_moving(key, reshard, &mut at_home, &mut verdict);
         }
         // What readers pass over, in a random collection: they return the lowest shard's.
-        for sight in at_home.iter().skip(1) {
-            verdict.wrong.push(wrong(FindingKind::Duplicate, *sight, None));
+        for entry in at_home.iter().skip(1) {
+            verdict.wrong.push(wrong(FindingKind::Duplicate, *entry, None));
         }
         // Of several that are all away from home the one that was moved or written last goes home.
-        strays.sort_by_key(|sight| std::cmp::Reverse(sight.generation));
+        strays.sort_by_key(|entry| std::cmp::Reverse(entry.generation));
         let mut has_home = !at_home.is_empty();
-        for sight in &strays {
+        for entry in &strays {
             verdict.wrong.push(if has_home {
-                wrong(FindingKind::Duplicate, *sight, Some(Remedy::RemoveCopy))
+                wrong(FindingKind::Duplicate, *entry, Some(Remedy::RemoveCopy))
             } else {
-                wrong(FindingKind::Misplaced, *sight, Some(Remedy::Move))
+                wrong(FindingKind::Misplaced, *entry, Some(Remedy::Move))
             });
             has_home = true;
         }
         verdict.live.extend(at_home.into_iter().chain(strays));
 
-        for marker in sights.iter().filter(|sight| !sight.live) {
+        for marker in entries.iter().filter(|entry| !entry.live) {
             if self.accounts_for_marker(key, marker) {
                 verdict.markers += 1;
             } else {
@@ -169,7 +169,7 @@ impl View {
         }
         verdict.has_left = reshard.is_some()
             && verdict.live.is_empty()
-            && sights.iter().any(|sight| !sight.live && sight.generation == generation);
+            && entries.iter().any(|entry| !entry.live && entry.generation == generation);
         verdict
     }
 
@@ -178,28 +178,28 @@ impl View {
         &self,
         key: &ItemKey,
         reshard: Reshard,
-        at_home: &mut Vec<Sight>,
+        at_home: &mut Vec<Entry>,
         verdict: &mut Verdict,
     ) {
         let new = reshard.new_home(key);
-        let leaves = |sight: &Sight| reshard.leaves(key, sight.shard);
+        let leaves = |entry: &Entry| reshard.leaves(key, entry.shard);
         verdict.waits_to_move = at_home.iter().any(leaves);
-        let arrived = at_home.iter().copied().find(|sight| sight.shard == new);
+        let arrived = at_home.iter().copied().find(|entry| entry.shard == new);
         let (true, Some(arrived)) = (verdict.waits_to_move, arrived) else {
             return;
         };
         if arrived.generation == self.metadata.generation {
             // The move was seen half done, or what lies at the old home came late: the new one wins,
             // and the mover sees to it.
-            at_home.retain(|sight| !leaves(sight));
+            at_home.retain(|entry| !leaves(entry));
         } else if self.metadata.placement.is_calculated() {
             // What lay at the new home before the reshard began was no item of this collection's:
             // it is in the way of the one that is to come.
-            at_home.retain(|sight| sight.shard != new);
+            at_home.retain(|entry| entry.shard != new);
             verdict.live.push(arrived);
             verdict.wrong.push(Wrong {
                 kind: FindingKind::Duplicate,
-                sight: arrived,
+                entry: arrived,
                 home: Some(new),
                 remedy: Some(Remedy::RemoveCopy),
             });
@@ -221,19 +221,21 @@ impl View {
 
     /// Whether a running reshard, or the removal of markers behind one, is going to take the marker
     /// away.
-    fn accounts_for_marker(&self, key: &ItemKey, marker: &Sight) -> bool {
+    fn accounts_for_marker(&self, key: &ItemKey, marker: &Entry) -> bool {
         if !self.metadata.needs_rebalancing() {
             return false;
         }
         let Some(job) = &self.job else {
-            // It was removed between two reads, and its metadata will not be found the same again.
+            // It was removed between the two reads, and its metadata will not be found the same
+            // again.
             return true;
         };
         let removal_has_passed = job.closed_seen.is_some()
             && (job.done.contains(&marker.shard)
                 || job.under_way.get(&marker.shard).is_some_and(|behind| key.sort <= *behind));
+        let is_marked = |marked: ShardRange| (marked.first..=marked.last).contains(&marker.shard);
         marker.generation <= job.generation
-            && job.marked_shards().any(|marked| marked == marker.shard)
+            && job.marked.is_some_and(is_marked)
             && !removal_has_passed
     }
 }

@@ -41,9 +41,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
             examined = self.examine(key, shards, &examined.view, deadline).await?;
         }
         let is_wrong = |shard: &ShardId| {
-            examined.verdict.wrong.iter().any(|wrong| wrong.sight.shard == *shard)
+            examined.verdict.wrong.iter().any(|wrong| wrong.entry.shard == *shard)
         };
-        let mended = first.verdict.wrong.iter().map(|wrong| wrong.sight.shard);
+        let mended = first.verdict.wrong.iter().map(|wrong| wrong.entry.shard);
         let mended = mended.filter(|shard| !is_wrong(shard)).collect();
         Ok((first, mended))
     }
@@ -56,12 +56,12 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
         wrong: &Wrong,
         remedy: Remedy,
     ) -> Result<(), Result<Error, Error>> {
-        let Wrong { sight, .. } = wrong;
+        let Wrong { entry, .. } = wrong;
         let known = &examined.known;
         let generation = known.metadata.generation;
         let at = |shard| self.reader.at(key, shard);
         let remove = |expected| Write {
-            key: at(sight.shard),
+            key: at(entry.shard),
             action: Action::Delete,
             condition: Condition { generation, expected },
             lease: known.lease,
@@ -71,7 +71,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
             Remedy::RemoveMarker => of_removal(items.write(&remove(Expected::Marker)).await),
             Remedy::RemoveCopy => {
                 let expected =
-                    Expected::Unchanged { version: sight.version, generation: sight.generation };
+                    Expected::Unchanged { version: entry.version, generation: entry.generation };
                 of_removal(items.write(&remove(expected)).await)
             }
             Remedy::Move => {
@@ -82,10 +82,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
                     let homes = Homes { old: at(old), new: new.clone() };
                     of_move(settle(items, &homes, known, Absent::IsMarked).await)?;
                 }
-                let Some(item) = examined.found.get(&sight.shard) else {
+                let Some(item) = examined.found.get(&entry.shard) else {
                     return Ok(());
                 };
-                let homes = Homes { old: at(sight.shard), new };
+                let homes = Homes { old: at(entry.shard), new };
                 of_move(relocate(items, &homes, item.clone(), known).await)
             }
         }

@@ -5,11 +5,12 @@ use dynashard_keys::{ItemKey, PartitionKey, ShardId, SortKey};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use super::examine::Examined;
-use super::judge::{Sight, Verdict, View, Wrong};
+use super::judge::{Entry, Verdict, View, Wrong};
 use super::{Finding, Verification, Verifier, VerifyObserver, VerifyOptions};
+use crate::fan_out::fan_out;
 use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore, ShardPage};
 use crate::query::cursor::Position;
-use crate::query::{FAN_OUT, MAX_LIMIT, Query};
+use crate::query::{MAX_LIMIT, Query};
 use crate::reshard::Pace;
 use crate::{Code, CollectionMetadata, Error};
 
@@ -33,7 +34,7 @@ struct Walk {
 /// One shard: what was read of it and not yet judged, and where it goes on.
 struct Lane {
     shard: ShardId,
-    buffer: VecDeque<(SortKey, Sight)>,
+    buffer: VecDeque<(SortKey, Entry)>,
     next: Position,
 }
 
@@ -46,8 +47,8 @@ impl Lane {
         let shard = self.shard;
         self.buffer.extend(page.items.into_iter().map(|(sort, item)| {
             let key = ItemKey::new(partition.clone(), sort);
-            let sight = Sight::of(&key, shard, &item);
-            (key.sort, sight)
+            let entry = Entry::of(&key, shard, &item);
+            (key.sort, entry)
         }));
         self.next = page.next.map_or(Position::End, Position::After);
     }
@@ -87,7 +88,7 @@ impl Walk {
 
     /// Takes key after key out of the shards, with what lies under it in each of them, until one runs
     /// dry.
-    fn merge(&mut self, mut each: impl FnMut(SortKey, Vec<Sight>)) {
+    fn merge(&mut self, mut each: impl FnMut(SortKey, Vec<Entry>)) {
         let head = |lanes: &[Lane], at: usize| {
             lanes[at].buffer.front().map(|(sort, _)| Reverse((sort.clone(), at)))
         };
@@ -99,16 +100,16 @@ impl Walk {
             (0..lanes.len()).filter_map(|at| head(lanes, at)).collect::<BinaryHeap<_>>();
         let mut dry = false;
         while let Some(Reverse((sort, first))) = heads.pop().filter(|_| !dry) {
-            let mut sights = Vec::new();
+            let mut entries = Vec::new();
             let mut next = Some(first);
             while let Some(at) = next {
-                sights.extend(lanes[at].buffer.pop_front().map(|(_, sight)| sight));
+                entries.extend(lanes[at].buffer.pop_front().map(|(_, entry)| entry));
                 heads.extend(head(lanes, at));
                 dry |= lanes[at].is_dry();
                 let same = heads.peek().is_some_and(|Reverse((other, _))| *other == sort);
                 next = if same { heads.pop().map(|Reverse((_, at))| at) } else { None };
             }
-            each(sort, sights);
+            each(sort, entries);
         }
     }
 }
@@ -154,14 +155,14 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
             }
             let mut doubtful = Vec::new();
             let view = &walk.view.clone();
-            walk.merge(|sort, sights| {
+            walk.merge(|sort, entries| {
                 watermark = Some(sort.clone());
                 let key = ItemKey::new(partition.clone(), sort);
-                let verdict = view.judge(&key, &sights);
+                let verdict = view.judge(&key, &entries);
                 if verdict.is_plain() {
                     report.count(&verdict);
                 } else {
-                    doubtful.push((key, sights));
+                    doubtful.push((key, entries));
                 }
             });
             self.settle_doubts(doubtful, view, options, &mut report, observer).await?;
@@ -187,14 +188,21 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
             let Lane { shard, next, .. } = &walk.lanes[at];
             let deadline = self.deadline(options);
             async move {
-                let page = self.reader.lane_page(query, *shard, next, limit, deadline).await?;
-                Ok::<_, Error>((at, page))
+                loop {
+                    let page = self.reader.lane_page(query, *shard, next, limit, deadline).await;
+                    let in_time = !deadline.remaining(self.directory().now()).is_zero();
+                    match page {
+                        Ok(page) => return Ok::<_, Error>((at, page)),
+                        // Nobody waits for a page of it, so there is the time to try on.
+                        Err(error) if error.is_passing() && in_time => {}
+                        Err(error) => return Err(error),
+                    }
+                }
             }
         });
         let requests = requests.collect::<Vec<_>>();
-        let pages = stream::iter(requests).buffer_unordered(FAN_OUT).try_collect::<Vec<_>>();
         let mut read_units = 0.0;
-        for (at, page) in pages.await? {
+        for (at, page) in fan_out(requests).await?.all()? {
             report.items_read += page.items_read;
             read_units += page.consumed_rcu;
             walk.lanes[at].take(&query.partition, page);
@@ -206,14 +214,14 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
     /// Looks again at what is not plainly right, and repairs what is wrong.
     async fn settle_doubts(
         &self,
-        doubtful: Vec<(ItemKey, Vec<Sight>)>,
+        doubtful: Vec<(ItemKey, Vec<Entry>)>,
         view: &View,
         options: VerifyOptions,
         report: &mut Verification,
         observer: &mut dyn VerifyObserver,
     ) -> Result<(), Error> {
-        let looks = doubtful.into_iter().map(|(key, sights)| async move {
-            let shards = sights.iter().map(|sight| sight.shard).collect::<Vec<_>>();
+        let looks = doubtful.into_iter().map(|(key, entries)| async move {
+            let shards = entries.iter().map(|entry| entry.shard).collect::<Vec<_>>();
             let (examined, repaired) = if options.repair {
                 self.mend(&key, &shards, view, options).await?
             } else {
@@ -227,7 +235,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
         while let Some((key, Examined { verdict, .. }, repaired)) = looks.try_next().await? {
             report.count(&verdict);
             for wrong in &verdict.wrong {
-                let repaired = repaired.contains(&wrong.sight.shard);
+                let repaired = repaired.contains(&wrong.entry.shard);
                 let finding = finding(&key, wrong, repaired);
                 let tally = report.findings.entry(finding.kind).or_default();
                 tally.found += 1;
@@ -243,19 +251,19 @@ fn finding(key: &ItemKey, wrong: &Wrong, repaired: bool) -> Finding {
     Finding {
         kind: wrong.kind,
         sort: key.sort.clone(),
-        shard: wrong.sight.shard,
+        shard: wrong.entry.shard,
         home: wrong.home,
-        generation: wrong.sight.generation,
+        generation: wrong.entry.generation,
         repaired,
     }
 }
 
 impl Verification {
     fn count(&mut self, verdict: &Verdict) {
-        for sight in &verdict.live {
+        for entry in &verdict.live {
             self.items += 1;
-            *self.live_items.entry(sight.shard).or_default() += 1;
-            self.digest += sight.digest;
+            *self.live_items.entry(entry.shard).or_default() += 1;
+            self.digest += entry.digest;
         }
         self.waiting_to_move += u64::from(verdict.waits_to_move);
         self.markers += verdict.markers;
@@ -280,21 +288,21 @@ mod tests {
         };
         let lanes = shards.iter().zip(1..).map(|(names, shard)| {
             let shard = ShardId::new(shard);
-            let sights = names.iter().map(|name| {
+            let entries = names.iter().map(|name| {
                 let key = ItemKey::new(partition.clone(), SortKey::string(name).expect("sk"));
-                let sight = Sight::of(&key, shard, &item);
-                (key.sort, sight)
+                let entry = Entry::of(&key, shard, &item);
+                (key.sort, entry)
             });
             let next = if ended { Position::End } else { Position::Start };
-            Lane { shard, buffer: sights.collect(), next }
+            Lane { shard, buffer: entries.collect(), next }
         });
         Walk { view, lanes: lanes.collect(), limit: 4 }
     }
 
     fn merged(walk: &mut Walk) -> Vec<(String, Vec<u32>)> {
         let mut merged = Vec::new();
-        walk.merge(|sort, sights| {
-            let shards = sights.iter().map(|sight| sight.shard.get()).collect();
+        walk.merge(|sort, entries| {
+            let shards = entries.iter().map(|entry| entry.shard.get()).collect();
             merged.push((sort.to_string(), shards));
         });
         merged

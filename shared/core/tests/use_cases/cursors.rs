@@ -77,6 +77,7 @@ fn regression_a_forged_cursor_was_sent_to_dynamodb_or_ignored() {
     let number = SortKey::parse("7", SortKeyType::Number).expect("a number");
     let positions = |position: Position| Cursor::Positions {
         generation: Generation::new(1),
+        turn: 0,
         positions: vec![position; 4],
     };
     for (query, forged) in [
@@ -94,7 +95,7 @@ fn a_cursor_with_too_many_or_too_few_positions_is_refused() {
     let world = world(4);
     for shards in [0, 3, 5] {
         let positions = vec![Position::Start; shards];
-        let forged = Cursor::Positions { generation: Generation::new(1), positions };
+        let forged = Cursor::Positions { generation: Generation::new(1), turn: 0, positions };
         let cursor = Some(forged.encode(&parallel()));
         assert_eq!(code(page(&world, &Query { cursor, ..parallel() })), Code::BadCursor);
     }

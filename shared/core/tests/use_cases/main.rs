@@ -3,9 +3,11 @@
 mod batch;
 mod cursors;
 mod directory;
+mod fuzz;
 mod growth;
 mod heat;
 mod model;
+mod mover;
 mod query;
 mod reader;
 mod reshard;

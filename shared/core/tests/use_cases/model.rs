@@ -208,8 +208,8 @@ impl Run {
                 (answer, if happens { Ok(()) } else { failed() })
             }
             What::Get => {
-                let item = block_on(reader.get(&key, Consistency::Strong, deadline));
-                let item = item.map(known).map_err(code);
+                let item = block_on(reader.get(&key, None, Consistency::Strong, deadline));
+                let item = item.map(|got| known(got.item)).map_err(code);
                 prop_assert_eq!(item, there.ok_or(Code::ItemNotFound));
                 return Ok(());
             }

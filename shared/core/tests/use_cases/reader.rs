@@ -13,7 +13,8 @@ use crate::world::{
 };
 
 fn get(world: &World, reader: &Reads, sk: &str) -> Result<StoredItem, Error> {
-    block_on(reader.get(&key(sk), Consistency::Strong, world.deadline()))
+    let got = block_on(reader.get(&key(sk), None, Consistency::Strong, world.deadline()));
+    got.map(|got| got.item)
 }
 
 #[test]

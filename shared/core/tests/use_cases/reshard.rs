@@ -51,7 +51,9 @@ fn put(world: &World, sk: &str, text: &str) -> Result<ShardId, Error> {
 }
 
 fn get(world: &World, sk: &str) -> Result<StoredItem, Error> {
-    block_on(world.reader().get(&key(sk), Consistency::Strong, world.deadline()))
+    let reader = world.reader();
+    let got = block_on(reader.get(&key(sk), None, Consistency::Strong, world.deadline()));
+    got.map(|got| got.item)
 }
 
 fn scale(world: &World, shards: u32) -> Result<CollectionMetadata, Error> {
@@ -576,25 +578,6 @@ fn regression_a_reshard_that_went_on_between_two_reads_was_called_damaged() {
         advance(&world, LONG).expect("nothing is damaged");
         assert_eq!(metadata(&world).phase, Phase::Stable);
     }
-}
-
-/// A slice that was over between two steps failed: nothing asked for the next one, and after three
-/// of those its stream record was given up.
-#[test]
-fn regression_a_slice_that_was_over_between_two_steps_failed() {
-    const SLICE: Duration = Duration::from_secs(50);
-    let world = in_move(Some("before"));
-    world.clock.advance(2 * LIFETIME);
-    let passes = |time| {
-        let clock = world.clock.clone();
-        Fault::before(move || clock.advance(time))
-    };
-    world.store.script(Operation::JobSave, [passes(SLICE - Duration::from_secs(1))]);
-    world
-        .store
-        .script(Operation::MetadataGet, [Fault::before(|| {}), passes(Duration::from_secs(1))]);
-    assert_eq!(advance(&world, SLICE), Ok(Advance::Yielded));
-    assert!(job(&world).yielded, "the next slice is asked for");
 }
 
 /// A scan took all of a slice's minute. A collection whose record was behind it in the stream got its

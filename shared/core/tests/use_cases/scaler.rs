@@ -1,14 +1,18 @@
 //! Pre-sharding, and requests for another count that cannot be met.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use dynashard_core::{
-    Code, CollectionMetadata, Error, Generation, HistoryEntry, Phase, Precondition, Settings,
+    Code, CollectionMetadata, Error, Generation, HistoryEntry, Phase, Precondition, Settings, Stage,
 };
 use dynashard_keys::Placement;
 use dynashard_testing::{Fault, Operation, block_on};
 
 use crate::world::{World, code, count, outcome_unknown, partition};
+
+/// H in these tests.
+const LIFETIME: Duration = Duration::from_secs(20);
 
 fn create(
     world: &World,
@@ -132,4 +136,57 @@ fn a_count_that_cannot_be_had_now_is_refused() {
     assert_eq!(request(257), Code::BadShardCount);
     let kept = world.memory.stored_metadata(&partition()).expect("metadata");
     assert_eq!(kept.number_of_shards, count(2));
+}
+
+/// Where an operator who waits for `target` finds the collection.
+fn standing(world: &World, target: u32) -> (Stage, Option<u64>) {
+    let scaler = world.scaler();
+    let standing = block_on(scaler.standing(&partition(), count(target), world.deadline()));
+    let standing = standing.expect("a reading");
+    (standing.stage, standing.waits_until.map(|until| until.0))
+}
+
+#[test]
+fn whoever_waits_for_a_count_is_told_when_it_is_there_and_when_it_never_will_be() {
+    for placement in [Placement::Xxh64, Placement::Random] {
+        let settings = Settings { request_lifetime: LIFETIME, ..Settings::default() };
+        let world = World::with(settings);
+        world.lay_out(1, 2, placement);
+        world.clock.advance(LIFETIME);
+        assert_eq!(standing(&world, 2), (Stage::Reached, None));
+        assert_eq!(standing(&world, 4).0, Stage::Overtaken, "nobody has asked for it");
+        let ask = |shards| {
+            let scaler = world.scaler();
+            block_on(scaler.request_count(&partition(), count(shards), world.deadline()))
+        };
+        ask(4).expect("begun");
+        assert_eq!(standing(&world, 4), (Stage::UnderWay, None), "not yet seen by anybody");
+        assert_eq!(standing(&world, 2).0, Stage::Overtaken);
+        let turned_round = placement.is_calculated();
+        if turned_round {
+            ask(2).expect("noted");
+        }
+        let target = if turned_round { 2 } else { 4 };
+        let rebalancer = world.rebalancer();
+        let (mut waits, mut closed_between) = (0, false);
+        for step in 0.. {
+            assert!(step < 1_000, "it never gets there");
+            let slice = world.deadline_in(Duration::from_secs(7));
+            block_on(rebalancer.advance(&partition(), slice)).expect("it goes on");
+            let (stage, until) = standing(&world, target);
+            waits += u32::from(until.is_some());
+            let metadata = world.memory.stored_metadata(&partition()).expect("metadata");
+            closed_between |=
+                metadata.number_of_shards != count(target) && metadata.phase == Phase::Stable;
+            if stage == Stage::Reached {
+                break;
+            }
+            assert_eq!(stage, Stage::UnderWay, "{metadata:?}");
+            world.clock.advance(Duration::from_millis(500));
+        }
+        assert!(waits > 0);
+        assert_eq!(closed_between, turned_round);
+        let metadata = world.memory.stored_metadata(&partition()).expect("metadata");
+        assert_eq!((metadata.number_of_shards, metadata.phase), (count(target), Phase::Stable));
+    }
 }

@@ -17,6 +17,7 @@ use dynashard_testing::{Faulty, ManualClock, MemoryStore, SeededEntropy};
 pub(crate) type Store = Faulty<MemoryStore>;
 pub(crate) type Writes = Writer<Store, Store, ManualClock, SeededEntropy>;
 pub(crate) type Reads = Reader<Store, Store, ManualClock, SeededEntropy>;
+pub(crate) type Rebalances = Rebalancer<Store, Store, ManualClock, SeededEntropy>;
 
 /// T of the default settings.
 pub(crate) const LEASE: Duration = Duration::from_secs(5);
@@ -74,7 +75,7 @@ impl World {
         Scaler::new(self.directory())
     }
 
-    pub(crate) fn rebalancer(&self) -> Rebalancer<Store, Store, ManualClock, SeededEntropy> {
+    pub(crate) fn rebalancer(&self) -> Rebalances {
         Rebalancer::new(self.store.clone(), self.directory())
     }
 

@@ -531,7 +531,8 @@ fn a_random_collection_takes_puts_in_any_shard_and_deletes_from_each() {
     let reader = world.reader();
     for n in 0..100 {
         let key = key(&n.to_string());
-        block_on(reader.get(&key, Consistency::Strong, world.deadline())).expect("the item");
+        let got = block_on(reader.get(&key, None, Consistency::Strong, world.deadline()));
+        got.expect("the item");
         block_on(writer.delete(&key, NONE, world.deadline())).expect("a delete");
     }
     assert_eq!(world.memory.contents(), []);

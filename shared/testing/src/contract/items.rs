@@ -35,7 +35,8 @@ pub async fn what_was_put_is_read_back(fixture: &impl Fixture) {
 pub async fn an_absent_item_is_none(fixture: &impl Fixture) {
     let key = at(&shard("absent", fixture), sort_key(1, fixture));
     assert_eq!(get(&key, fixture).await, None);
-    assert_eq!(fixture.items().get(&key, Consistency::Eventual).await, Ok(None));
+    let eventual = fixture.items().get(&key, None, Consistency::Eventual).await;
+    assert_eq!(eventual.map(|read| read.value), Ok(None));
 }
 
 /// Nothing of the old item is left.
@@ -275,7 +276,8 @@ async fn batch_get(
     let mut found = BTreeMap::new();
     let mut left = keys.to_vec();
     while !left.is_empty() {
-        let page = fixture.items().batch_get(&left, Consistency::Strong).await.expect("a batch");
+        let page =
+            fixture.items().batch_get(&left, None, Consistency::Strong).await.expect("a batch");
         assert!(page.unprocessed.len() < left.len(), "a batch processes one key at least");
         for (key, item) in page.items {
             assert!(left.contains(&key) && !page.unprocessed.contains(&key), "{key:?}");
@@ -287,7 +289,7 @@ async fn batch_get(
 }
 
 async fn get(key: &PhysicalKey, fixture: &impl Fixture) -> Option<StoredItem> {
-    fixture.items().get(key, Consistency::Strong).await.expect("a strong read")
+    fixture.items().get(key, None, Consistency::Strong).await.expect("a strong read").value
 }
 
 fn written(action: Action) -> Option<StoredItem> {

@@ -21,6 +21,7 @@ use dynashard_keys::{
 
 pub mod items;
 pub mod metadata;
+pub mod projections;
 pub mod queries;
 pub mod reshard;
 
@@ -83,6 +84,9 @@ macro_rules! contract_suite {
             queries::a_page_says_what_it_read_and_paid,
             queries::a_shard_holds_its_own_items_only,
             queries::an_empty_shard_is_an_empty_page,
+            projections::only_the_fields_that_were_named_are_returned,
+            projections::names_are_taken_as_they_are,
+            projections::a_part_of_an_item_costs_as_much_as_all_of_it,
             metadata::a_collection_that_was_not_created_is_none,
             metadata::every_state_is_read_back,
             metadata::a_collection_is_created_once,

@@ -219,6 +219,7 @@ fn all(shard: &PhysicalPartitionKey) -> ShardQuery {
         ascending: true,
         after: None,
         limit: 1_000,
+        fields: None,
         consistency: Consistency::Strong,
     }
 }

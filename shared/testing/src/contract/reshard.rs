@@ -219,9 +219,11 @@ impl Homes {
 
     /// What lies at the new home and at the old, by both ways to read it.
     async fn contents(&self, fixture: &impl Fixture) -> [Option<StoredItem>; 2] {
-        let both = fixture.items().get_both([&self.new, &self.old]).await.expect("both");
+        let both = fixture.items().get_both([&self.new, &self.old], None).await.expect("both");
+        let both = both.value;
         let get = |key| async move {
-            fixture.items().get(key, Consistency::Strong).await.expect("a strong read")
+            let read = fixture.items().get(key, None, Consistency::Strong).await;
+            read.expect("a strong read").value
         };
         assert_eq!(both, [get(&self.new).await, get(&self.old).await]);
         both

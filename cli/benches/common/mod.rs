@@ -1,0 +1,150 @@
+#![allow(dead_code, unreachable_pub, reason = "each benchmark uses a part of it")]
+//! What the benchmarks share: the stack of release builds, its tables, and a client of its API.
+
+use std::error::Error;
+use std::path::Path;
+
+use bytes::Bytes;
+use dynashard_aws::{DynamoItemStore, DynamoMetadataStore, ServerClock, SystemClock};
+use dynashard_core::Settings;
+use dynashard_local::{
+    Counters, Functions, OperationCount, Stack, StackOptions, Template, TemplateSource,
+    build_functions,
+};
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use serde_json::Value;
+
+pub type Failure = Box<dyn Error + Send + Sync>;
+
+pub const MAIN_TABLE: &str = "MainTable";
+pub const METADATA_TABLE: &str = "MetadataTable";
+
+/// With its keys and the system's attributes, an item of just under one kilobyte.
+pub const PAYLOAD_BYTES: usize = 900;
+
+/// The root of the workspace.
+pub fn workspace() -> Result<&'static Path, Failure> {
+    Ok(Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace")?)
+}
+
+/// A stack of this checkout on free ports, with release builds of the functions.
+pub fn stack_options() -> Result<StackOptions, Failure> {
+    let workspace = workspace()?;
+    let source = TemplateSource::Path(workspace.join("template.yaml"));
+    let template = Template::load(&source, &[])?;
+    let functions = Functions::Built(build_functions(&template, workspace, true)?);
+    Ok(StackOptions::new(source, functions))
+}
+
+/// The tables of a stack as its functions see them, without its API.
+#[derive(Debug, Clone)]
+pub struct Tables {
+    pub items: DynamoItemStore,
+    pub metadata: DynamoMetadataStore,
+    pub clock: SystemClock,
+}
+
+impl Tables {
+    pub async fn of(stack: &Stack) -> Self {
+        let schema = Settings::default().schema;
+        let server = ServerClock::default();
+        let clock = SystemClock::new(server.clone());
+        let client = dynashard_aws::connect_local(&stack.endpoints().dynamodb, server).await;
+        let key = schema.partition_key_name.clone();
+        Self {
+            metadata: DynamoMetadataStore::new(client.clone(), METADATA_TABLE.into(), key),
+            items: DynamoItemStore::new(client, clock.clone(), MAIN_TABLE.into(), schema),
+            clock,
+        }
+    }
+}
+
+/// A client of a stack's API that keeps its connections. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Api {
+    client: Client<HttpConnector, Full<Bytes>>,
+    base: String,
+    item: Bytes,
+}
+
+impl Api {
+    pub fn of(stack: &Stack) -> Self {
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        Self {
+            client: Client::builder(TokioExecutor::new()).build(connector),
+            base: stack.endpoints().api.clone(),
+            item: Bytes::from(format!("{{\"payload\":\"{}\"}}", "x".repeat(PAYLOAD_BYTES))),
+        }
+    }
+
+    /// Puts an item of 1 KB.
+    pub async fn put(&self, pk: &str, sk: &str) -> Result<Value, Failure> {
+        let path = format!("/item?pk={pk}&sk={sk}");
+        Ok(serde_json::from_slice(&self.send(Method::PUT, &path, self.item.clone()).await?)?)
+    }
+
+    /// Gets an item as most clients do, without asking for a strong read.
+    pub async fn get(&self, pk: &str, sk: &str) -> Result<(), Failure> {
+        self.send(Method::GET, &format!("/item?pk={pk}&sk={sk}"), Bytes::new()).await.map(drop)
+    }
+
+    /// Sends JSON. An answer that is no success is an error.
+    pub async fn json(&self, method: Method, path: &str, body: &Value) -> Result<Value, Failure> {
+        let answer = self.send(method, path, Bytes::from(body.to_string())).await?;
+        Ok(serde_json::from_slice(&answer)?)
+    }
+
+    async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, Failure> {
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.base))
+            .header("content-type", "application/json")
+            .body(Full::new(body))?;
+        let answer = self.client.request(request).await?;
+        let status = answer.status();
+        let body = answer.into_body().collect().await?.to_bytes();
+        if status.is_success() { Ok(body) } else { Err(Refused::of(status, &body).into()) }
+    }
+}
+
+/// An answer that is no success.
+#[derive(Debug, thiserror::Error)]
+#[error("{status}: {body}")]
+pub struct Refused {
+    pub status: StatusCode,
+    pub body: String,
+}
+
+impl Refused {
+    fn of(status: StatusCode, body: &[u8]) -> Self {
+        Self { status, body: String::from_utf8_lossy(body).into_owned() }
+    }
+}
+
+/// What one operation on a table has consumed; nothing if it was never used.
+pub fn operation(counters: &Counters, table: &str, operation: &str) -> OperationCount {
+    let operations = counters.tables.get(table);
+    operations.and_then(|operations| operations.get(operation)).copied().unwrap_or_default()
+}
+
+/// What was counted of all operations on a table between two looks.
+pub fn consumed(before: &Counters, after: &Counters, table: &str) -> OperationCount {
+    let mut sum = OperationCount::default();
+    for name in after.tables.get(table).into_iter().flat_map(|operations| operations.keys()) {
+        let (before, after) = (operation(before, table, name), operation(after, table, name));
+        sum.requests += after.requests - before.requests;
+        sum.consumed_rcu += after.consumed_rcu - before.consumed_rcu;
+        sum.consumed_wcu += after.consumed_wcu - before.consumed_wcu;
+    }
+    sum
+}
+
+/// A count as a number to divide.
+pub fn float(count: u64) -> f64 {
+    u32::try_from(count).map_or(f64::INFINITY, f64::from)
+}

@@ -1,0 +1,226 @@
+//! What those notice who put and get items while items move.
+//!
+//! The load is open: an operation is due every few milliseconds, whatever has become of those
+//! before, and its latency counts from the moment at which it was due. So a stall shows in every
+//! operation that was due meanwhile, and not only in the one that was under way. Windows in which
+//! nothing moves alternate with windows in which items do, up and down, under one load that never
+//! stops; so what else the machine is doing meets both.
+//!
+//! What else the machine does is not the same in two windows, and a hundredth of the operations is
+//! few, so the figure that counts is the median over the reshards.
+//!
+//! A window of the second kind is the first scan of a `move`: the mover has items to move all the
+//! time. Operations hit all items alike, so that many meet one that has not moved yet; those are
+//! more requests each (protocol: "Costs").
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use dynashard_local::Stack;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, sleep_until};
+
+use crate::collection::Collection;
+use crate::common::{Failure, MAIN_TABLE, float, operation};
+use crate::{Required, report};
+
+/// Short waits, and the default budget.
+pub(crate) const SETTINGS: &[(&str, &str)] = &[
+    ("LeaseSecs", "2"),
+    ("RequestLifetimeSecs", "2"),
+    ("ScalingMode", "off"),
+    ("MoverWriteUnits", "400"),
+];
+
+const ITEMS: u32 = 4_000;
+
+const PER_SEC: u32 = 200;
+
+/// The counts that the collection takes, one after the other, and back.
+const COUNTS: [u32; 2] = [4, 1];
+
+/// How often it goes there and back.
+const ROUNDS: usize = 2;
+
+/// A window in which nothing moves.
+const QUIET: Duration = Duration::from_secs(15);
+
+/// How long the load is on before anything is measured, and between a change and the next window.
+const SETTLE: Duration = Duration::from_secs(4);
+
+/// The most by which a move may lengthen the latency of the slowest hundredth.
+const MOST_RATIO: f64 = 1.25;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Put,
+    Get,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Sample {
+    window: usize,
+    kind: Kind,
+    latency: Duration,
+}
+
+/// A steady load on one collection.
+#[derive(Debug)]
+struct Load {
+    collection: Collection,
+    /// The window that operations belong to which are due now; 0 is none.
+    window: AtomicUsize,
+    samples: Mutex<Vec<Sample>>,
+    failed: AtomicU64,
+    over: AtomicBool,
+}
+
+pub(crate) async fn measure(stack: &Stack) -> Result<(), Failure> {
+    println!("\nPuts and gets through the API, {PER_SEC} a second, of {ITEMS} items of 1 KB");
+    let collection = Collection::of(stack, "foreground").await?;
+    collection.load(ITEMS).await?;
+    let load = Arc::new(Load {
+        collection: collection.clone(),
+        window: AtomicUsize::new(0),
+        samples: Mutex::default(),
+        failed: AtomicU64::new(0),
+        over: AtomicBool::new(false),
+    });
+    let offered = tokio::spawn(Arc::clone(&load).offer());
+    let (mut windows, mut ratios) = (0, Vec::new());
+    for to in std::iter::repeat_n(COUNTS, ROUNDS).flatten() {
+        sleep(SETTLE).await;
+        load.measure(windows + 1, sleep(QUIET)).await;
+        collection.scale(to).await?;
+        let what_moves = collection.moving().await?;
+        let (before, began) = (stack.counters(), Instant::now());
+        load.measure(windows + 2, collection.moved(&what_moves)).await?;
+        let (after, secs) = (stack.counters(), began.elapsed().as_secs_f64());
+        let moved = operation(&after, MAIN_TABLE, MOVES).requests
+            - operation(&before, MAIN_TABLE, MOVES).requests;
+        let throttles = after.table_throttles(MAIN_TABLE) - before.table_throttles(MAIN_TABLE);
+        println!(
+            "\n  To {to} shards: mover and writers moved {:.0} items a second for {secs:.0} s, and \
+             met {throttles} throttles",
+            float(moved) / secs
+        );
+        ratios.push(load.print(&[windows + 1], &[windows + 2]));
+        windows += 2;
+        collection.rests().await?;
+    }
+    load.over.store(true, Ordering::Relaxed);
+    offered.await?;
+    println!("\n  All together");
+    let (quiet, moving) = (1..=windows).partition::<Vec<_>, _>(|window| window % 2 == 1);
+    let of_all = load.print(&quiet, &moving);
+    report("p99 in a move to p99 at rest, of all windows together", of_all, None);
+    let required = Some(Required::AtMost(MOST_RATIO));
+    report("the same, median of the reshards", median(ratios), required);
+    report("operations that failed", float(load.failed.load(Ordering::Relaxed)), None);
+    Ok(())
+}
+
+/// How items move, whoever moves them.
+const MOVES: &str = "TransactWriteItems";
+
+fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    let middle = figures.len() / 2;
+    f64::midpoint(figures[middle], figures[(figures.len() - 1) / 2])
+}
+
+impl Load {
+    /// Makes what is due, when it is due.
+    async fn offer(self: Arc<Self>) {
+        let began = Instant::now();
+        let mut under_way = JoinSet::new();
+        for n in 0_u32.. {
+            if self.over.load(Ordering::Relaxed) {
+                break;
+            }
+            let due = began + Duration::from_secs(1) * n / PER_SEC;
+            sleep_until(due.into()).await;
+            under_way.spawn(Arc::clone(&self).operate(n, due));
+            while under_way.try_join_next().is_some() {}
+        }
+        under_way.join_all().await;
+    }
+
+    async fn operate(self: Arc<Self>, n: u32, due: Instant) {
+        let window = self.window.load(Ordering::Relaxed);
+        let kind = if n.is_multiple_of(2) { Kind::Put } else { Kind::Get };
+        let sk = Collection::sort_key(scattered(n) % ITEMS);
+        let done = match kind {
+            Kind::Put => self.collection.put(&sk).await.map(drop),
+            Kind::Get => self.collection.api.get(self.collection.partition.as_str(), &sk).await,
+        };
+        let latency = due.elapsed();
+        self.failed.fetch_add(u64::from(done.is_err()), Ordering::Relaxed);
+        self.samples().push(Sample { window, kind, latency });
+    }
+
+    /// Counts what is due until `until` as belonging to this window.
+    async fn measure<T>(&self, window: usize, until: impl Future<Output = T>) -> T {
+        self.window.store(window, Ordering::Relaxed);
+        let output = until.await;
+        self.window.store(0, Ordering::Relaxed);
+        output
+    }
+
+    /// Prints the latencies of both kinds of windows. Returns how the slowest hundredths relate.
+    fn print(&self, quiet: &[usize], moving: &[usize]) -> f64 {
+        println!("  {:<20} {:>8} {:>9} {:>9} {:>9}", "ms", "number", "p50", "p90", "p99");
+        let mut ratio = f64::NAN;
+        for (name, kinds) in
+            [("puts", &[Kind::Put][..]), ("gets", &[Kind::Get]), ("both", &[Kind::Put, Kind::Get])]
+        {
+            let at_rest = self.latencies(quiet, kinds).print(&format!("{name} at rest"));
+            let in_move = self.latencies(moving, kinds).print(&format!("{name} in a move"));
+            ratio = in_move / at_rest;
+            println!("  {:<48} {ratio:>9.2}", "ratio");
+        }
+        ratio
+    }
+
+    fn latencies(&self, windows: &[usize], kinds: &[Kind]) -> Latencies {
+        let samples = self.samples();
+        let chosen = samples
+            .iter()
+            .filter(|sample| windows.contains(&sample.window) && kinds.contains(&sample.kind));
+        let mut latencies = chosen.map(|sample| sample.latency).collect::<Vec<_>>();
+        latencies.sort_unstable();
+        Latencies(latencies)
+    }
+
+    fn samples(&self) -> std::sync::MutexGuard<'_, Vec<Sample>> {
+        self.samples.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Latencies in order.
+#[derive(Debug)]
+struct Latencies(Vec<Duration>);
+
+impl Latencies {
+    /// Prints a line, and returns the slowest hundredth in milliseconds.
+    fn print(&self, what: &str) -> f64 {
+        let [p50, p90, p99] = [50, 90, 99].map(|percent| self.percentile(percent));
+        println!("  {what:<20} {:>8} {p50:>9.2} {p90:>9.2} {p99:>9.2}", self.0.len());
+        p99
+    }
+
+    /// The latency in milliseconds that so many hundredths do not pass.
+    fn percentile(&self, percent: usize) -> f64 {
+        let rank = (self.0.len() * percent).div_ceil(100).saturating_sub(1);
+        self.0.get(rank).map_or(f64::NAN, |latency| latency.as_secs_f64() * 1_000.0)
+    }
+}
+
+/// Numbers without a pattern, the same in every run (`SplitMix`).
+fn scattered(n: u32) -> u32 {
+    let mut z = u64::from(n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    u32::try_from(z >> 33).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,92 @@
+//! What a reshard costs, how fast it is, and what those notice who write and read meanwhile.
+//!
+//! `cargo bench -p dynashard-cli --bench reshard` prints, from one run on one machine:
+//!
+//! 1. what the mover consumes for each item of 1 KB, and which share of its budget it reaches, with
+//!    the table to itself ([`mover`]);
+//! 2. how long after the decision writes land in the new shards ([`landing`]);
+//! 3. the latency of puts and gets through the API while items move, beside the same while they
+//!    rest ([`foreground`]).
+//!
+//! `-- mover`, `-- landing` and `-- foreground` choose among them.
+//!
+//! Units come from the `dynamodb` endpoint's own counters and are the same on every machine: the
+//! benchmark fails if they are more than allowed. Times are the machine's, and are only reported.
+
+// The SDK's futures nest deeply, and so do the types of the futures that await them.
+#![recursion_limit = "256"]
+#![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+
+mod collection;
+#[path = "../common/mod.rs"]
+mod common;
+mod foreground;
+mod landing;
+mod mover;
+
+use std::process::ExitCode;
+
+use common::{Failure, stack_options};
+use dynashard_local::{Stack, StackOptions};
+
+/// What must hold of one figure.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Required {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+impl Required {
+    fn holds(self, figure: f64) -> bool {
+        match self {
+            Self::AtMost(most) => figure <= most,
+            Self::AtLeast(least) => figure >= least,
+        }
+    }
+}
+
+/// Prints one figure, and what is required of it, if anything is. Returns whether it holds.
+pub(crate) fn report(what: &str, figure: f64, required: Option<Required>) -> bool {
+    let Some(required) = required else {
+        println!("  {what:<58} {figure:>9.3}");
+        return true;
+    };
+    let holds = required.holds(figure);
+    let bound = match required {
+        Required::AtMost(most) => format!("at most {most}"),
+        Required::AtLeast(least) => format!("at least {least}"),
+    };
+    let verdict = if holds { "holds" } else { "DOES NOT HOLD" };
+    println!("  {what:<58} {figure:>9.3}   {bound}: {verdict}");
+    holds
+}
+
+#[tokio::main]
+async fn main() -> Result<ExitCode, Failure> {
+    // Cargo passes options of its own.
+    let chosen = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect::<Vec<_>>();
+    let is_chosen = |part: &str| chosen.is_empty() || chosen.iter().any(|name| name == part);
+    let options = stack_options()?;
+    let mut costs_hold = true;
+    if is_chosen("mover") {
+        let stack = Stack::start(with(&options, mover::SETTINGS)).await?;
+        costs_hold = Box::pin(mover::measure(&stack)).await?;
+        stack.shutdown().await;
+    }
+    if is_chosen("landing") {
+        let stack = Stack::start(with(&options, landing::SETTINGS)).await?;
+        Box::pin(landing::measure(&stack)).await?;
+        stack.shutdown().await;
+    }
+    if is_chosen("foreground") {
+        let stack = Stack::start(with(&options, foreground::SETTINGS)).await?;
+        Box::pin(foreground::measure(&stack)).await?;
+        stack.shutdown().await;
+    }
+    Ok(if costs_hold { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn with(options: &StackOptions, settings: &[(&str, &str)]) -> StackOptions {
+    let overrides = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    StackOptions { overrides: overrides.collect(), ..options.clone() }
+}

@@ -1,0 +1,216 @@
+//! `dynashard query`: prints the items of a collection as lines of JSON, page after page.
+
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::process::ExitCode;
+
+use dynashard_core::StoredItem;
+use dynashard_core::query::{MAX_LIMIT, PageBudget, Query, QueryPage};
+use dynashard_keys::{PartitionKey, SortKey};
+use dynashard_lambda::json::ItemJson;
+use dynashard_lambda::params::Params;
+use dynashard_lambda::{Format, Problem};
+use serde::Serialize;
+
+use super::connect::{ConnectArgs, Connection, TableReader, deadline};
+use super::output::{Activity, Output};
+use super::{Failure, INTERRUPTED, partition_key};
+use crate::signals::Ends;
+
+/// A page ends before its items take so many bytes, so that large items do not fill the memory.
+const MAX_PAGE_BYTES: usize = 5_000_000;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct QueryArgs {
+    /// The collection.
+    #[arg(long, value_name = "KEY", value_parser = partition_key)]
+    pk: PartitionKey,
+    /// Sort keys that begin so.
+    #[arg(long, value_name = "PREFIX")]
+    begins_with: Option<String>,
+    /// Sort keys from this one on, itself included.
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    from: Option<String>,
+    /// Sort keys up to this one, itself included.
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    to: Option<String>,
+    /// Ascending or descending.
+    #[arg(long, value_name = "asc|desc")]
+    order: Option<String>,
+    /// The most items of a page, up to 1000: by default 100, and 1000 with --all.
+    #[arg(long, value_name = "N")]
+    limit: Option<u32>,
+    /// How the shards are read, as in the API; by default they are merged into one order.
+    #[arg(long, value_name = "NAME")]
+    strategy: Option<String>,
+    /// Read strongly: it costs twice as much, and sees every write that was answered before.
+    #[arg(long)]
+    consistent: bool,
+    /// Go on where a page of the same query has ended.
+    #[arg(long, value_name = "CURSOR")]
+    cursor: Option<String>,
+    /// Read page after page to the end.
+    #[arg(long)]
+    all: bool,
+    /// Print a last line on stdout with the cursor to go on with, and with what was read and paid.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// What follows the arguments in `--help`.
+pub(crate) const EXAMPLES: &str = "\
+Each item is one line on stdout, as the API shows it: {\"pk\":...,\"sk\":..., and its attributes}. Where the query is
+not at its end, the cursor to go on with is on stderr; after an interruption or a failure, too. With --json the
+last line of stdout is {\"cursor\":...,\"shards\":...,\"items\":...,\"items_read\":...,\"consumed_rcu\":...}, which is no item: it
+has no pk.
+
+Exit status: 0 all of what was asked for was printed, or nobody reads any more; 1 it was not, and the line on
+stderr says why, with the code of the API; 130 Ctrl-C.
+
+Examples:
+  dynashard query --stack-name dynashard --pk EWR --begins-with 2013-01-01 --order desc --limit 10
+  dynashard query --stack-name dynashard --pk EWR --all > ewr.jsonl
+  dynashard query --stack-name dynashard --pk EWR --all --strategy parallel | jq -c 'select(.dest == \"ORD\")'
+  dynashard query --endpoint-url http://127.0.0.1:8000 --main-table MainTable --metadata-table MetadataTable --pk EWR";
+
+pub(crate) async fn run(args: QueryArgs) -> ExitCode {
+    let mut progress = Progress::default();
+    let ended = Box::pin(query(&args, &mut progress)).await;
+    let (status, failure) = match ended {
+        Ok(Ended::Done) => (ExitCode::SUCCESS, None),
+        // `head` has what it wants.
+        Ok(Ended::Unread) => return ExitCode::SUCCESS,
+        Ok(Ended::Interrupted) => (ExitCode::from(INTERRUPTED), None),
+        Err(failure) => (ExitCode::FAILURE, Some(failure)),
+    };
+    let mut output = Output::new(args.json);
+    if failure.is_none() || progress.has_begun {
+        output.json(&progress.end());
+    }
+    if let Some(cursor) = &progress.cursor {
+        eprintln!("dynashard: go on with --cursor {cursor}");
+    }
+    if let Some(failure) = failure {
+        output.failure(Some(args.pk.as_str()), &failure);
+    }
+    status
+}
+
+/// How a query that did not fail has ended.
+enum Ended {
+    /// Everything that was asked for was printed.
+    Done,
+    /// Nobody reads stdout any more.
+    Unread,
+    Interrupted,
+}
+
+/// How far it has come: all of this was printed.
+#[derive(Debug, Default)]
+struct Progress {
+    has_begun: bool,
+    /// Where to go on, as long as the end was not reached.
+    cursor: Option<String>,
+    shards: u32,
+    items: u64,
+    items_read: u64,
+    consumed_rcu: f64,
+}
+
+/// The last line with `--json`.
+#[derive(Serialize)]
+struct End<'a> {
+    cursor: Option<&'a str>,
+    shards: u32,
+    items: u64,
+    items_read: u64,
+    consumed_rcu: f64,
+}
+
+impl Progress {
+    fn add(&mut self, page: QueryPage) {
+        self.has_begun = true;
+        self.shards = page.shards.get();
+        self.items += u64::try_from(page.items.len()).unwrap_or(0);
+        self.items_read += page.items_read;
+        self.consumed_rcu += page.consumed_rcu;
+        self.cursor = page.cursor;
+    }
+
+    fn end(&self) -> End<'_> {
+        let Self { shards, items, items_read, consumed_rcu, .. } = *self;
+        End { cursor: self.cursor.as_deref(), shards, items, items_read, consumed_rcu }
+    }
+}
+
+async fn query(args: &QueryArgs, progress: &mut Progress) -> Result<Ended, Failure> {
+    // A cursor that was given is where to go on until a page was printed.
+    progress.cursor.clone_from(&args.cursor);
+    let connection = args.connect.connect().await?;
+    let mut query = checked(args, &connection)?;
+    let reader = connection.reader();
+    let mut ends = Ends::watch()
+        .map_err(|e| Failure::connection(format!("signals cannot be waited for: {e}")))?;
+    // On a terminal the items themselves show how it goes.
+    let activity = Activity::begin(args.all && !io::stdout().is_terminal());
+    loop {
+        let page = tokio::select! {
+            page = Box::pin(page(&reader, &query)) => page?,
+            () = ends.signalled() => return Ok(Ended::Interrupted),
+        };
+        match print(&query.partition, &page) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Ended::Unread),
+            Err(error) => return Err(Failure::output(&error)),
+        }
+        progress.add(page);
+        activity.says(|| {
+            let Progress { items, shards, consumed_rcu, .. } = progress;
+            format!("{}: {items} items of {shards} shards, {consumed_rcu:.0} read units", args.pk)
+        });
+        if !args.all || progress.cursor.is_none() {
+            return Ok(Ended::Done);
+        }
+        query.cursor.clone_from(&progress.cursor);
+    }
+}
+
+/// Reads the arguments as the API reads its parameters.
+fn checked(args: &QueryArgs, connection: &Connection) -> Result<Query, Problem> {
+    let limit = args.limit.or(args.all.then_some(MAX_LIMIT));
+    let mut params = Params::from_pairs([
+        ("pk", Some(args.pk.to_string())),
+        ("begins_with", args.begins_with.clone()),
+        ("from", args.from.clone()),
+        ("to", args.to.clone()),
+        ("order", args.order.clone()),
+        ("limit", limit.map(|limit| limit.to_string())),
+        ("strategy", args.strategy.clone()),
+        ("consistent", args.consistent.then(|| true.to_string())),
+        ("cursor", args.cursor.clone()),
+    ]);
+    let query = params.query(connection.schema().sort_key_type)?;
+    params.finish()?;
+    Ok(query)
+}
+
+async fn page(reader: &TableReader, query: &Query) -> Result<QueryPage, Failure> {
+    let partition = &query.partition;
+    let measure = |sort: &SortKey, item: &StoredItem| json(partition, sort, item).payload_bytes();
+    let budget = PageBudget { max_bytes: MAX_PAGE_BYTES, measure: &measure };
+    Ok(reader.query(query, budget, deadline(reader.directory())).await?)
+}
+
+fn print(partition: &PartitionKey, page: &QueryPage) -> io::Result<()> {
+    let mut stdout = BufWriter::new(io::stdout().lock());
+    for (sort, item) in &page.items {
+        serde_json::to_writer(&mut stdout, &json(partition, sort, item))?;
+        stdout.write_all(b"\n")?;
+    }
+    stdout.flush()
+}
+
+fn json<'a>(partition: &'a PartitionKey, sort: &'a SortKey, item: &'a StoredItem) -> ItemJson<'a> {
+    ItemJson { partition, sort, item, format: Format::Plain }
+}

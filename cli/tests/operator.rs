@@ -1,0 +1,499 @@
+//! The commands of operators, on tables that the real functions have written.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::AttributeValue;
+use common::{LocalStack, dynashard};
+use dynashard_aws::{ServerClock, connect_local};
+use dynashard_keys::{ItemKey, PartitionKey, Placement, ShardCount, SortKey};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+/// T and H in seconds, so that a reshard closes while a test looks on.
+const SHORT: [&str; 4] = ["--set", "LeaseSecs=1", "--set", "RequestLifetimeSecs=2"];
+
+/// The same for the command, which reads no template.
+const SHORT_FLAGS: [&str; 4] = ["--lease-secs", "1", "--request-lifetime-secs", "2"];
+
+/// What a command has printed, and how it ended.
+#[derive(Debug)]
+struct Ran {
+    status: i32,
+    stdout: String,
+    stderr: String,
+}
+
+impl Ran {
+    /// The lines of JSON on stdout.
+    fn lines(&self) -> Vec<Value> {
+        let line = |line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {self:?}"));
+        self.stdout.lines().map(line).collect()
+    }
+
+    fn events(&self, event: &str) -> Vec<Value> {
+        self.lines().into_iter().filter(|line| line["event"] == event).collect()
+    }
+
+    fn last(&self) -> Value {
+        self.lines().pop().unwrap_or_else(|| panic!("nothing on stdout: {self:?}"))
+    }
+}
+
+/// The command without anybody's AWS account.
+fn without_account(args: &[&str]) -> Command {
+    let mut command = dynashard(args);
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("AWS_")) {
+        command.env_remove(name);
+    }
+    // Neither a configuration file nor a machine of AWS's.
+    command.env("HOME", "/nowhere").env("AWS_EC2_METADATA_DISABLED", "true");
+    command
+}
+
+fn run(mut command: Command) -> Ran {
+    let output = command.output().expect("the command runs");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    Ran {
+        status: output.status.code().expect("it ends by itself"),
+        stdout: text(output.stdout),
+        stderr: text(output.stderr),
+    }
+}
+
+fn on(stack: &LocalStack, args: &[&str]) -> Ran {
+    let tables = ["--main-table", "MainTable", "--metadata-table", "MetadataTable"];
+    let endpoint = ["--endpoint-url", stack.dynamodb.as_str()];
+    run(without_account(&[args, &tables, &endpoint].concat()))
+}
+
+/// A collection of so many shards with so many items.
+fn collection(stack: &LocalStack, pk: &str, shards: u32, items: usize) {
+    collection_of(stack, pk, shards, items, "");
+}
+
+/// The same, with this text in each item.
+fn collection_of(stack: &LocalStack, pk: &str, shards: u32, items: usize, text: &str) {
+    let created = stack.json(
+        "PUT",
+        &format!("/collection?pk={pk}"),
+        &json!({ "placement": "xxh64", "number_of_shards": shards }),
+    );
+    assert_eq!(created.status, 201, "{created:?}");
+    let puts = (0..items)
+        .map(
+            |n| json!({ "pk": pk, "sk": format!("{n:04}"), "item": { "number": n, "text": text } }),
+        )
+        .collect::<Vec<_>>();
+    let written = stack.json("POST", "/batch-write", &json!({ "puts": puts }));
+    assert_eq!(written.json()["written"], json!(items), "{written:?}");
+}
+
+fn home(pk: &str, sk: &str, shards: u32) -> u32 {
+    let key = ItemKey::new(
+        PartitionKey::new(pk).expect("a partition key"),
+        SortKey::string(sk).expect("a sort key"),
+    );
+    let count = ShardCount::new(shards).expect("a count");
+    Placement::Xxh64.home(&key, count).expect("a calculated placement").get()
+}
+
+/// Puts an item by hand, around the system.
+async fn put(client: &Client, pk: &str, shard: u32, sk: &str, more: &[(&str, AttributeValue)]) {
+    let request = client
+        .put_item()
+        .table_name("MainTable")
+        .item("pk", AttributeValue::S(format!("{pk}#{shard}")))
+        .item("sk", AttributeValue::S(sk.to_owned()));
+    let request =
+        more.iter().fold(request, |request, (name, value)| request.item(*name, value.clone()));
+    request.send().await.expect("a put by hand");
+}
+
+#[tokio::test]
+async fn damage_made_by_hand_is_found_and_repaired() {
+    let stack = LocalStack::start(&[]);
+    collection(&stack, "EWR", 4, 100);
+    collection(&stack, "JFK", 1, 10);
+
+    let clean = on(&stack, &["verify", "--all", "--json"]);
+    assert_eq!(clean.status, 0, "{clean:?}");
+    assert_eq!(clean.stderr, "", "nothing of a progress bar without a terminal");
+    let collections = clean.events("collection");
+    let of = |pk: &str| collections.iter().find(|line| line["pk"] == pk).expect("a collection");
+    assert_eq!((&of("EWR")["items"], &of("JFK")["items"]), (&json!(100), &json!(10)));
+    assert_eq!(of("EWR")["items_by_shard"].as_object().map(serde_json::Map::len), Some(4));
+    assert_eq!(
+        clean.last(),
+        json!({ "event": "summary", "collections": 2, "items": 110, "found": 0, "repaired": 0, "failed": 0, "clean": true })
+    );
+
+    let client = connect_local(&stack.dynamodb, ServerClock::default()).await;
+    let away = |sk: &str| (home("EWR", sk, 4) + 1) % 4;
+    let number = |n: u64| AttributeValue::N(n.to_string());
+    put(&client, "EWR", away("lost"), "lost", &[("number", number(1))]).await;
+    put(&client, "EWR", away("0007"), "0007", &[("number", number(2))]).await;
+    let marker = [("_ds_fwd", AttributeValue::Bool(true)), ("_ds_g", number(1))];
+    put(&client, "EWR", away("0008"), "0008", &marker).await;
+    put(&client, "JFK", 0, "0003", &[("_ds_g", number(9)), ("_ds_v", number(9))]).await;
+
+    let found = on(&stack, &["verify", "--all", "--json"]);
+    assert_eq!(found.status, 1, "{found:?}");
+    let findings = |ran: &Ran| {
+        let line = |line: &Value| {
+            let key = format!("{}/{}", line["pk"].as_str()?, line["sk"].as_str()?);
+            Some((key, (line["kind"].clone(), line["shard"].clone(), line["repaired"].clone())))
+        };
+        let lines = ran.events("finding");
+        lines.iter().map(|found| line(found).expect("a finding")).collect::<BTreeMap<_, _>>()
+    };
+    let expected = |repaired: bool| {
+        let of = |sk: &str, kind: &str| {
+            (format!("EWR/{sk}"), (json!(kind), json!(away(sk)), json!(repaired)))
+        };
+        let ahead = ("JFK/0003".to_owned(), (json!("ahead"), json!(0), json!(false)));
+        let kinds = [("lost", "misplaced"), ("0007", "duplicate"), ("0008", "stray_marker")];
+        kinds.map(|(sk, kind)| of(sk, kind)).into_iter().chain([ahead]).collect()
+    };
+    assert_eq!(findings(&found), expected(false));
+    assert_eq!(stack.get("/item?pk=EWR&sk=lost").status, 404, "no client sees it");
+
+    let repaired = on(&stack, &["verify", "--all", "--repair", "--json"]);
+    assert_eq!(repaired.status, 1, "what is ahead of the metadata is left: {repaired:?}");
+    assert_eq!(findings(&repaired), expected(true));
+    assert_eq!(stack.get("/item?pk=EWR&sk=lost").json()["number"], 1);
+    assert_eq!(stack.get("/item?pk=EWR&sk=0007").json()["number"], 7);
+
+    let after = on(&stack, &["verify", "--pk", "EWR"]);
+    assert_eq!(after.status, 0, "{after:?}");
+    assert!(after.stdout.starts_with("EWR: 101 items in 4 shards, xxh64, stable"), "{after:?}");
+    assert!(after.stdout.ends_with("1 collections, 101 items: nothing is wrong\n"), "{after:?}");
+    let left = on(&stack, &["verify", "--pk", "JFK"]);
+    assert!(left.stdout.contains("shard 0, sort key \"0003\", generation 9"), "{left:?}");
+    assert_eq!(left.status, 1);
+}
+
+#[test]
+fn a_collection_is_scaled_and_holds_the_same_afterwards() {
+    let stack = LocalStack::start(&SHORT);
+    collection(&stack, "EWR", 2, 200);
+    let digest = |stack: &LocalStack| {
+        let verified =
+            on(stack, &[&["verify", "--pk", "EWR", "--json"], &SHORT_FLAGS[..]].concat());
+        assert_eq!(verified.status, 0, "{verified:?}");
+        verified.events("collection")[0]["digest"].clone()
+    };
+    let scale = |shards: &str, more: &[&str]| {
+        let args = ["scale", "--pk", "EWR", "--shards", shards, "--json"];
+        // What changed a moment ago cannot change again at once.
+        loop {
+            let ran = on(&stack, &[&args, &SHORT_FLAGS[..], more].concat());
+            if !ran.stdout.contains("reshard_too_soon") {
+                return ran;
+            }
+        }
+    };
+    let before = digest(&stack);
+    let scaled = scale("7", &[]);
+    assert_eq!(scaled.status, 0, "{scaled:?}");
+    let states = scaled.lines().iter().map(|line| line["state"].clone()).collect::<Vec<_>>();
+    assert!(states.contains(&json!("forward")) && states.contains(&json!("move")), "{scaled:?}");
+    let last = scaled.last();
+    assert_eq!((&last["number_of_shards"], &last["state"]), (&json!(8), &json!("stable")));
+    let moved =
+        scaled.lines().iter().filter_map(|line| line["reshard"]["items_moved"].as_u64()).max();
+    assert!(moved > Some(100), "three of four move: {scaled:?}");
+    assert_eq!(digest(&stack), before);
+    let again = scale("8", &[]);
+    assert_eq!((again.status, again.lines().len()), (0, 1), "it has them: {again:?}");
+
+    // While one runs it can be turned round and nothing else.
+    let begun = scale("16", &["--no-wait"]);
+    assert_eq!((begun.status, &begun.last()["state"]), (0, &json!("forward")), "{begun:?}");
+    let other = scale("2", &[]);
+    assert_eq!((other.status, &other.last()["code"]), (1, &json!("reshard_running")));
+    assert!(other.stderr.contains("reshard_running: "), "{other:?}");
+    let back = scale("8", &[]);
+    assert_eq!(back.status, 0, "{back:?}");
+    assert!(back.lines().iter().any(|line| line["number_of_shards"] == 16), "{back:?}");
+    assert_eq!(back.last()["number_of_shards"], 8);
+    assert_eq!(digest(&stack), before);
+}
+
+#[test]
+fn a_request_that_cannot_be_met_says_why_with_the_code_of_the_api() {
+    let stack = LocalStack::start(&[]);
+    collection(&stack, "EWR", 1, 1);
+    let code = |args: &[&str]| {
+        let ran = on(&stack, &[args, &["--json"]].concat());
+        assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
+        let of_failure = ran.events("error").pop().unwrap_or_else(|| panic!("{ran:?}"));
+        (ran.status, of_failure["code"].as_str().expect("a code").to_owned())
+    };
+    let refused = |status, code: &str| (status, code.to_owned());
+    let scale = ["scale", "--pk", "EWR", "--shards"];
+    for shards in ["0", "65537", "257"] {
+        assert_eq!(code(&[&scale[..], &[shards]].concat()), refused(1, "bad_shard_count"));
+    }
+    let max = [&scale[..], &["9", "--max-shards", "8"]].concat();
+    assert_eq!(code(&max), refused(1, "bad_shard_count"));
+    let unknown = ["scale", "--pk", "LGA", "--shards", "2"];
+    assert_eq!(code(&unknown), refused(1, "collection_not_found"));
+    assert_eq!(code(&["verify", "--pk", "LGA"]), refused(2, "collection_not_found"));
+}
+
+#[test]
+fn whoever_cannot_come_to_the_tables_is_told_in_one_line() {
+    let stack = LocalStack::start(&["--engine-only"]);
+    let verify = |args: &[&str]| run(without_account(&[&["verify", "--all"], args].concat()));
+    let tables = ["--main-table", "no-table", "--metadata-table", "no-table"];
+    let nobody = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let nobody = format!("http://{}", nobody.local_addr().expect("a port"));
+    for (args, says) in [
+        ([&tables[..], &["--endpoint-url", &stack.dynamodb]].concat(), "no-table"),
+        ([&tables[..], &["--endpoint-url", &nobody]].concat(), "no-table"),
+        ([&tables[..], &["--endpoint-url", "127.0.0.1"]].concat(), "no URL"),
+        ([&tables[..], &["--region", "eu-west-1"]].concat(), "credentials"),
+        (tables.to_vec(), "region"),
+    ] {
+        let ran = verify(&args);
+        assert_eq!((ran.status, ran.stderr.lines().count()), (2, 1), "{args:?}: {ran:?}");
+        assert!(ran.stderr.contains(says), "{args:?}: {ran:?}");
+    }
+    let usage = verify(&["--main-table", "MainTable"]);
+    assert_eq!(usage.status, 2);
+    assert!(usage.stderr.contains("--metadata-table"), "{usage:?}");
+}
+
+#[test]
+fn a_stack_is_found_by_its_name() {
+    let stack = LocalStack::start(&["--set", "Separator=_", "--set", "LeaseSecs=3"]);
+    collection(&stack, "EWR", 4, 20);
+    let cloudformation = CloudFormation::start(&[("Separator", "_"), ("LeaseSecs", "3")]);
+    let by_name = |name: &str| {
+        let mut command = without_account(&["verify", "--all", "--json", "--stack-name", name]);
+        command
+            .env("AWS_ENDPOINT_URL", &cloudformation.url)
+            .env("AWS_ENDPOINT_URL_DYNAMODB", &stack.dynamodb)
+            .env("AWS_ACCESS_KEY_ID", "operator")
+            .env("AWS_SECRET_ACCESS_KEY", "secret")
+            .env("AWS_REGION", "eu-west-1");
+        run(command)
+    };
+    let found = by_name("dynashard");
+    assert_eq!(found.status, 0, "{found:?}");
+    assert_eq!((&found.last()["collections"], &found.last()["items"]), (&json!(1), &json!(20)));
+    let absent = by_name("absent");
+    assert_eq!(absent.status, 2);
+    assert!(absent.stderr.contains("Stack with id absent does not exist"), "{absent:?}");
+}
+
+#[test]
+fn the_items_of_a_collection_come_as_lines_and_go_on_behind_a_cursor() {
+    let stack = LocalStack::start(&[]);
+    collection(&stack, "EWR", 4, 250);
+    let query = |args: &[&str]| on(&stack, &[&["query", "--pk", "EWR"], args].concat());
+    let keys = |lines: &[Value]| {
+        let key = |line: &Value| line["sk"].as_str().expect("a sort key").to_owned();
+        lines.iter().map(key).collect::<Vec<_>>()
+    };
+    let expected = (0..250).map(|n| format!("{n:04}")).collect::<Vec<_>>();
+
+    let first = query(&["--limit", "10"]);
+    assert_eq!(first.status, 0, "{first:?}");
+    assert_eq!(first.lines()[3], json!({ "pk": "EWR", "sk": "0003", "number": 3, "text": "" }));
+    assert_eq!(keys(&first.lines()), expected[..10]);
+    let cursor = first.stderr.trim().rsplit(' ').next().expect("a cursor").to_owned();
+    let second = query(&["--limit", "10", "--cursor", &cursor, "--json"]);
+    let mut lines = second.lines();
+    let end = lines.pop().expect("the last line");
+    assert_eq!(keys(&lines), expected[10..20]);
+    assert_eq!((&end["items"], &end["shards"]), (&json!(10), &json!(4)));
+    let rest = query(&["--all", "--cursor", end["cursor"].as_str().expect("a cursor")]);
+    assert_eq!(keys(&rest.lines()), expected[20..]);
+    assert_eq!(rest.stderr, "", "it is at its end, and there is no terminal");
+
+    let some = query(&["--from", "0100", "--to", "0104", "--order", "desc", "--consistent"]);
+    assert_eq!(keys(&some.lines()), ["0104", "0103", "0102", "0101", "0100"]);
+    let some = query(&["--begins-with", "02", "--all", "--limit", "7", "--strategy", "parallel"]);
+    let mut found = keys(&some.lines());
+    found.sort();
+    assert_eq!(found, expected[200..]);
+
+    for (args, code) in [
+        (&["--strategy", "zigzag"][..], "unsupported_strategy"),
+        (&["--limit", "1001"], "bad_parameter"),
+        (&["--order", "up"], "bad_parameter"),
+        (&["--begins-with", "0", "--from", "0"], "bad_parameter"),
+        (&["--cursor", "AAAA"], "bad_cursor"),
+        (&["--begins-with", "0", "--cursor", &cursor], "cursor_mismatch"),
+    ] {
+        let refused = query(&[args, &["--json"]].concat());
+        assert_eq!((refused.status, &refused.last()["code"]), (1, &json!(code)), "{refused:?}");
+    }
+}
+
+#[test]
+fn a_query_that_is_interrupted_says_where_to_go_on() {
+    let stack = LocalStack::start(&[]);
+    // More than a pipe holds, so that the command waits for its reader.
+    let items = 1_000;
+    collection_of(&stack, "EWR", 2, items, &"x".repeat(2_000));
+    let tables = ["--main-table", "MainTable", "--metadata-table", "MetadataTable"];
+    let args =
+        ["query", "--pk", "EWR", "--all", "--limit", "10", "--endpoint-url", &stack.dynamodb];
+    let start = || {
+        let mut command = without_account(&[&args[..], &tables].concat());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs")
+    };
+    let sort_keys = |text: &str| {
+        let line = |line| serde_json::from_str::<Value>(line).expect("JSON");
+        let lines = text.lines().map(line);
+        lines.map(|item| item["sk"].as_str().expect("a sort key").to_owned()).collect::<Vec<_>>()
+    };
+
+    let mut child = start();
+    let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
+    let mut printed = String::new();
+    stdout.read_line(&mut printed).expect("a first item");
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
+    stdout.read_to_string(&mut printed).expect("what it had read");
+    let ended = child.wait_with_output().expect("it ends");
+    assert_eq!(ended.status.code(), Some(130));
+    let stderr = String::from_utf8(ended.stderr).expect("UTF-8");
+    let cursor = stderr.trim().strip_prefix("dynashard: go on with --cursor ").expect("a cursor");
+    let mut found = sort_keys(&printed);
+    assert!(found.len() < items, "it was interrupted");
+    let rest = on(&stack, &["query", "--pk", "EWR", "--all", "--cursor", cursor]);
+    found.extend(sort_keys(&rest.stdout));
+    assert_eq!(found, (0..items).map(|n| format!("{n:04}")).collect::<Vec<_>>());
+
+    // `head` has what it wants.
+    let mut child = start();
+    let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
+    stdout.read_line(&mut String::new()).expect("a first item");
+    drop(stdout);
+    let ended = child.wait_with_output().expect("it ends");
+    assert_eq!(ended.status.code(), Some(0));
+    assert_eq!(String::from_utf8_lossy(&ended.stderr), "");
+}
+
+/// A CloudFormation that has one stack, `dynashard`. It ends with the test's process.
+struct CloudFormation {
+    url: String,
+}
+
+impl CloudFormation {
+    fn start(parameters: &'static [(&str, &str)]) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let url = format!("http://{}", listener.local_addr().expect("the port that was bound"));
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                answer(stream, parameters).expect("a conversation");
+            }
+        });
+        Self { url }
+    }
+}
+
+fn answer(stream: TcpStream, parameters: &[(&str, &str)]) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream);
+    let mut length = 0;
+    let mut is_signed = false;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        let line = line.trim().to_ascii_lowercase();
+        if let Some(value) = line.strip_prefix("content-length: ") {
+            length = value.parse().expect("a length");
+        }
+        is_signed |= line.starts_with("authorization: aws4-hmac-sha256 credential=operator/")
+            && line.contains("/eu-west-1/cloudformation/aws4_request");
+        if line.is_empty() {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    let body = String::from_utf8(body).expect("a form");
+    let has = |pair: &str| body.split('&').any(|part| part == pair);
+    let (status, text) = if !is_signed || !has("Version=2010-05-15") {
+        (403, error("MissingAuthenticationToken", "Missing Authentication Token"))
+    } else if !has("StackName=dynashard") {
+        (400, error("ValidationError", "Stack with id absent does not exist"))
+    } else if has("Action=DescribeStacks") {
+        (200, stacks(parameters))
+    } else {
+        assert!(has("Action=DescribeStackResources"), "{body}");
+        let resource = |id: &str| {
+            format!(
+                "<member><LogicalResourceId>{id}</LogicalResourceId><PhysicalResourceId>{id}</PhysicalResourceId><ResourceType>AWS::DynamoDB::Table</ResourceType></member>"
+            )
+        };
+        let resources = ["MainTable", "MetadataTable"].map(resource).concat();
+        (
+            200,
+            format!(
+                "<DescribeStackResourcesResponse xmlns=\"http://cloudformation.amazonaws.com/doc/2010-05-15/\"><DescribeStackResourcesResult><StackResources>{resources}</StackResources></DescribeStackResourcesResult></DescribeStackResourcesResponse>"
+            ),
+        )
+    };
+    let mut stream = reader.into_inner();
+    write!(
+        stream,
+        "HTTP/1.1 {status} .\r\ncontent-type: text/xml\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{text}",
+        text.len()
+    )
+}
+
+fn error(code: &str, message: &str) -> String {
+    format!(
+        "<ErrorResponse xmlns=\"http://cloudformation.amazonaws.com/doc/2010-05-15/\"><Error><Type>Sender</Type><Code>{code}</Code><Message>{message}</Message></Error><RequestId>1</RequestId></ErrorResponse>"
+    )
+}
+
+fn stacks(set: &[(&str, &str)]) -> String {
+    let defaults = [
+        ("Placement", "xxh64"),
+        ("PartitionKeyName", "pk"),
+        ("SortKeyName", "sk"),
+        ("SortKeyType", "S"),
+        ("Separator", "#"),
+        ("LeaseSecs", "5"),
+        ("RequestLifetimeSecs", "960"),
+        ("CooldownSecs", "60"),
+        ("MaxShards", "256"),
+        ("MoverWriteUnits", "400"),
+        ("ScalingMode", "on"),
+        ("ShrinkMode", "off"),
+        ("WriterScaling", "on"),
+    ];
+    let values = defaults.into_iter().chain(set.iter().copied()).collect::<BTreeMap<_, _>>();
+    let parameters = values.into_iter().map(|(name, value)| {
+        format!("<member><ParameterKey>{name}</ParameterKey><ParameterValue>{value}</ParameterValue></member>")
+    });
+    let parameters = parameters.collect::<String>();
+    format!(
+        "<DescribeStacksResponse xmlns=\"http://cloudformation.amazonaws.com/doc/2010-05-15/\"><DescribeStacksResult><Stacks><member><StackName>dynashard</StackName><Parameters>{parameters}</Parameters><Outputs><member><OutputKey>ApiUrl</OutputKey><OutputValue>https://example.com</OutputValue></member></Outputs></member></Stacks></DescribeStacksResult></DescribeStacksResponse>"
+    )
+}
+
+/// Nobody reads what is printed: the command ends as it would have, without a panic.
+#[test]
+fn a_closed_stdout_is_no_reason_to_fail() {
+    let stack = LocalStack::start(&[]);
+    collection(&stack, "EWR", 1, 1);
+    let args =
+        ["verify", "--all", "--main-table", "MainTable", "--metadata-table", "MetadataTable"];
+    let mut command = without_account(&[&args[..], &["--endpoint-url", &stack.dynamodb]].concat());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    drop(child.stdout.take());
+    let ended = child.wait_with_output().expect("it ends");
+    assert!(ended.status.success());
+    assert_eq!(String::from_utf8_lossy(&ended.stderr), "");
+}

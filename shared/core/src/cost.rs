@@ -1,0 +1,32 @@
+use std::ops::AddAssign;
+
+use crate::StoredItem;
+use crate::ports::{Metered, ShardPage};
+
+/// What reading cost so far.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Cost {
+    /// The items that were read and paid for, markers and repetitions included.
+    pub(crate) items_read: u64,
+    /// The read units that DynamoDB reported.
+    pub(crate) consumed_rcu: f64,
+}
+
+impl Cost {
+    /// What a read of one item cost.
+    pub(crate) fn of(read: &Metered<Option<StoredItem>>) -> Self {
+        Self { items_read: u64::from(read.value.is_some()), consumed_rcu: read.consumed_rcu }
+    }
+
+    /// What a page of a shard cost.
+    pub(crate) fn of_page(page: &ShardPage) -> Self {
+        Self { items_read: page.items_read, consumed_rcu: page.consumed_rcu }
+    }
+}
+
+impl AddAssign for Cost {
+    fn add_assign(&mut self, more: Self) {
+        self.items_read += more.items_read;
+        self.consumed_rcu += more.consumed_rcu;
+    }
+}

@@ -1,0 +1,156 @@
+//! Forged cursors: right checksums and fingerprints around damaged contents, and plain noise.
+//!
+//! `DYNASHARD_FUZZ_CASES` says how many, and `DYNASHARD_FUZZ_SEED` which.
+
+use std::env;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use dynashard_core::ports::{Entropy, SortRange};
+use dynashard_core::query::cursor::{Cursor, Position};
+use dynashard_core::query::{Query, Strategy};
+use dynashard_core::{Code, Generation};
+use dynashard_keys::{SortKey, SortKeyType};
+use dynashard_testing::SeededEntropy;
+use twox_hash::XxHash64;
+
+use crate::world::{partition, sort};
+
+/// As many as take a second or two.
+const CASES: u64 = 100_000;
+
+struct Random(SeededEntropy);
+
+impl Random {
+    fn below(&self, bound: usize) -> usize {
+        let bound = u64::try_from(bound).expect("64 bits").max(1);
+        usize::try_from(self.0.next_u64() % bound).expect("small")
+    }
+
+    fn byte(&self) -> u8 {
+        self.0.next_u64().to_le_bytes()[0]
+    }
+
+    fn pick<'a, T>(&self, from: &'a [T]) -> &'a T {
+        &from[self.below(from.len())]
+    }
+
+    /// One to four changes: a byte becomes another, some are cut out, put in twice or made up.
+    fn damage(&self, bytes: &mut Vec<u8>) {
+        for _ in 0..=self.below(4) {
+            let at = self.below(bytes.len() + 1);
+            let to = (at + self.below(9)).min(bytes.len());
+            match self.below(5) {
+                0 => bytes.truncate(at),
+                1 => drop(bytes.drain(at..to)),
+                2 => {
+                    let again = bytes[at..to].to_vec();
+                    bytes.splice(at..at, again);
+                }
+                3 => {
+                    let noise = (0..self.below(9)).map(|_| self.byte()).collect::<Vec<_>>();
+                    bytes.splice(at..at, noise);
+                }
+                // Small numbers and the greatest are where lengths and counts go wrong.
+                _ => {
+                    let value = *self.pick(&[0, 1, 2, 3, 4, 5, 8, 0x7f, 0x80, 0xff, self.byte()]);
+                    if let Some(byte) = bytes.get_mut(at) {
+                        *byte = value;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Queries of all kinds, each with cursors of its own.
+fn corpus() -> Vec<(Query, SortKeyType, Vec<u8>)> {
+    let number = |text: &str| SortKey::parse(text, SortKeyType::Number).expect("a number");
+    let strings = ["a", "2013-01-01T10:00:00Z#UA1545", "2013-01-01T11:00:00Z#B6343", "é"].map(sort);
+    let numbers = ["0", "-1.5", "1e125", "12345678901234567890123456789012345678"].map(number);
+    let all = [(SortKeyType::String, strings), (SortKeyType::Number, numbers)];
+    let mut corpus = Vec::new();
+    for ((sort_keys, keys), strategy) in
+        all.into_iter().flat_map(|all| Strategy::ALL.map(|strategy| (all.clone(), strategy)))
+    {
+        let ranges = [SortRange::All, SortRange::From(keys[0].clone())];
+        for range in ranges {
+            let query = Query { strategy, range, ..Query::all(partition()) };
+            let after = |n: usize| Position::After(keys[n % keys.len()].clone());
+            let many = (0..64).map(after).chain(vec![Position::Start; 192]);
+            let one = vec![Position::End, Position::End, after(1), Position::Start];
+            let cursors = [Some(many.collect()), Some(one)].map(|positions| {
+                let generation = Generation::new(u64::from(u32::MAX));
+                positions.map(|positions| Cursor::Positions { generation, turn: 2, positions })
+            });
+            let watermark = Some(Cursor::Watermark(keys[1].clone()));
+            for cursor in cursors.into_iter().chain([watermark]).flatten() {
+                let bytes = URL_SAFE_NO_PAD.decode(cursor.encode(&query)).expect("base64");
+                corpus.push((query.clone(), sort_keys, bytes));
+            }
+        }
+    }
+    corpus
+}
+
+/// Makes version and checksum right again.
+fn seal(mut bytes: Vec<u8>) -> Vec<u8> {
+    const VERSION: u8 = 2;
+    let body = bytes.split_off(bytes.len().min(5));
+    let checksum = XxHash64::oneshot(u64::from(VERSION), &body) >> 32;
+    let checksum = u32::try_from(checksum).expect("the high half");
+    [&[VERSION][..], &checksum.to_be_bytes(), &body].concat()
+}
+
+#[test]
+fn no_forged_cursor_makes_it_panic_or_reaches_beyond_its_query() {
+    let number = |name| env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
+    let cases = number("DYNASHARD_FUZZ_CASES").unwrap_or(CASES);
+    let random = Random(SeededEntropy::new(number("DYNASHARD_FUZZ_SEED").unwrap_or(1)));
+    let corpus = corpus();
+    let (mut read, mut refused) = (0_u64, 0_u64);
+    for _ in 0..cases {
+        let (query, sort_keys, cursor) = random.pick(&corpus);
+        let mut bytes = cursor.clone();
+        match random.below(8) {
+            // The head is left alone, so that what is behind it is looked at.
+            0..=5 => {
+                let mut tail = bytes.split_off(9);
+                random.damage(&mut tail);
+                bytes.extend(tail);
+                bytes = seal(bytes);
+            }
+            6 => random.damage(&mut bytes),
+            _ => bytes = (0..random.below(64)).map(|_| random.byte()).collect(),
+        }
+        let mut text = URL_SAFE_NO_PAD.encode(&bytes).into_bytes();
+        if random.below(16) == 0 {
+            random.damage(&mut text);
+        }
+        let text = String::from_utf8_lossy(&text);
+        match Cursor::decode(&text, query, *sort_keys) {
+            Ok(cursor) => {
+                read += 1;
+                let keys = match &cursor {
+                    Cursor::Watermark(key) => vec![key],
+                    Cursor::Positions { turn, positions, .. } => {
+                        assert!(
+                            *turn < positions.len() && query.strategy.has_positions(),
+                            "{text}"
+                        );
+                        positions.iter().filter_map(Position::key).collect()
+                    }
+                };
+                let reachable = |key: &&SortKey| key.is(*sort_keys) && query.range.contains(key);
+                assert!(keys.iter().all(reachable), "{text}: {cursor:?}");
+            }
+            Err(error) => {
+                refused += 1;
+                let codes = [Code::BadCursor, Code::CursorMismatch, Code::UnsupportedCursor];
+                assert!(codes.contains(&error.code()), "{text}: {error}");
+            }
+        }
+    }
+    // Otherwise the damage would not be worth its name, or nothing would get past the checksum.
+    assert!(read > cases / 100 && refused > cases / 2, "{read} read, {refused} refused");
+}

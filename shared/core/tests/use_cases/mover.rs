@@ -1,0 +1,218 @@
+//! How fast items move: as fast as the budget allows while nothing throttles, and less where
+//! something does.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use dynashard_core::ports::Clock;
+use dynashard_core::{Advance, Error, Settings};
+use dynashard_keys::Placement;
+use dynashard_testing::{Fault, Operation, block_on};
+
+use crate::world::{Rebalances, World, count, home, partition, stored};
+
+/// Write units a second that the mover may take.
+const BUDGET_WCU: u32 = 400;
+
+/// What it takes to move an item of up to 1 KB.
+const MOVE_WCU: u32 = 4;
+
+const MOVES_PER_SEC: u32 = BUDGET_WCU / MOVE_WCU;
+
+/// What a slice has of the minute of an invocation.
+const SLICE: Duration = Duration::from_secs(59);
+
+/// Long enough for a whole reshard in one slice.
+const LONG: Duration = Duration::from_mins(5);
+
+/// A request and its answer, much slower than DynamoDB's usual.
+const ROUND_TRIP: Duration = Duration::from_millis(20);
+
+/// A collection of `items` items that is to change its count, over a table that takes its time.
+fn world(items: u32, from: u32, to: u32) -> World {
+    let settings = Settings {
+        mover_wcu: BUDGET_WCU,
+        request_lifetime: Duration::from_secs(5),
+        ..Settings::default()
+    };
+    let world = World::with(settings);
+    world.lay_out(1, from, Placement::Xxh64);
+    world.clock.advance(Duration::from_mins(10));
+    for n in 0..items {
+        let sk = format!("{n:05}");
+        world.memory.place(&home(&sk, from), stored(&sk, 1));
+    }
+    let scaler = world.scaler();
+    let asked = block_on(scaler.request_count(&partition(), count(to), world.deadline()));
+    asked.expect("it begins");
+    world.store.delay(&world.clock, ROUND_TRIP);
+    world
+}
+
+fn leaving(items: u32, from: u32, to: u32) -> u32 {
+    let moves = (0..items).map(|n| format!("{n:05}")).filter(|sk| home(sk, from) != home(sk, to));
+    u32::try_from(moves.count()).expect("few")
+}
+
+/// When each move was carried out, on the boot clock.
+type Times = Arc<Mutex<Vec<Duration>>>;
+
+/// Notes when each of `moves` moves is carried out. Those of `throttled` are refused once before.
+fn watch(world: &World, moves: u32, throttled: &[u32]) -> Times {
+    let times = Times::default();
+    for n in 0..moves {
+        let (clock, noted) = (world.clock.clone(), Arc::clone(&times));
+        let note = move || noted.lock().expect("no panic").push(clock.now().boot);
+        let refused = throttled.contains(&n).then(Fault::throttle);
+        world.store.script(Operation::Transfer, refused.into_iter().chain([Fault::after(note)]));
+    }
+    times
+}
+
+/// Carries the change to its end, slice by slice, each in the next of so many environments.
+fn finish(world: &World, environments: usize) {
+    let rebalancers = (0..environments).map(|_| world.rebalancer()).collect::<Vec<_>>();
+    for slice in 0..100 {
+        let rebalancer = &rebalancers[slice % environments];
+        match advance(world, rebalancer, SLICE) {
+            Ok(Advance::Finished(_)) => return,
+            Ok(Advance::Yielded) => {}
+            Ok(Advance::Waiting { .. }) => world.clock.advance(Duration::from_secs(1)),
+            other => panic!("{other:?}"),
+        }
+    }
+    panic!("it never closed");
+}
+
+fn advance(world: &World, rebalancer: &Rebalances, time: Duration) -> Result<Advance, Error> {
+    let slice = block_on(rebalancer.advance(&partition(), world.deadline_in(time)));
+    slice.map(|slice| slice.advance)
+}
+
+/// How many moves there were in each second from the first of them on.
+fn by_second(times: &Times) -> Vec<u32> {
+    let times = times.lock().expect("no panic");
+    let mut counts = Vec::new();
+    for time in times.iter() {
+        let second = usize::try_from((*time - times[0]).as_secs()).expect("few");
+        counts.resize(counts.len().max(second + 1), 0);
+        counts[second] += 1;
+    }
+    counts
+}
+
+#[test]
+fn a_mover_that_nothing_throttles_reaches_nine_tenths_of_its_budget_and_never_passes_it() {
+    // One source and several, fewer items than a slice moves and more.
+    for (items, from, to) in [(4_000, 1, 2), (7_000, 1, 16), (7_000, 16, 1)] {
+        for environments in [1, 3] {
+            let case = format!("{items} items, {from} -> {to}, {environments} environments");
+            let world = world(items, from, to);
+            let moves = leaving(items, from, to);
+            let times = watch(&world, moves, &[]);
+            finish(&world, environments);
+            assert_eq!(world.store.attempts(Operation::Transfer), u64::from(moves), "{case}");
+            let times = times.lock().expect("no panic");
+            let taken = times[times.len() - 1] - times[0];
+            let ideal = Duration::from_secs(1) * moves / MOVES_PER_SEC;
+            assert!(taken <= ideal.mul_f64(1.0 / 0.9), "{case}: {taken:?}, ideally {ideal:?}");
+            // What was unused before, of a second at most, may be spent at once.
+            let most = usize::try_from(2 * MOVES_PER_SEC).expect("few");
+            let bursts = times.windows(most + 1);
+            let shortest = bursts.map(|burst| burst[most] - burst[0]).min().expect("many");
+            assert!(shortest >= Duration::from_millis(990), "{case}: {most} moves in {shortest:?}");
+        }
+    }
+}
+
+#[test]
+fn a_throttle_halves_the_pace_of_the_mover_and_it_comes_back_by_a_tenth_each_second() {
+    let world = world(5_000, 1, 2);
+    let moves = leaving(5_000, 1, 2);
+    // A burst is one piece of news, whatever it hits.
+    let burst = (1_500..1_510).collect::<Vec<_>>();
+    let times = watch(&world, moves, &burst);
+    finish(&world, 1);
+    let counts = by_second(&times);
+    // What was refused is sent once more, and not paid for twice; and where a slice begins, a tenth of
+    // a second's moves comes in the next one.
+    let again = u32::try_from(burst.len()).expect("few");
+    let halved = counts.iter().position(|count| *count <= 60 + again);
+    let halved = halved.unwrap_or_else(|| panic!("no second at half the pace: {counts:?}"));
+    assert!(counts[..halved].iter().all(|count| *count > 80), "before: {counts:?}");
+    for (after, expected) in (0..5).zip([50, 60, 70, 80, 90]) {
+        let count = counts[halved + after];
+        assert!(count.abs_diff(expected) <= 5 + again, "{after} s after the throttle: {counts:?}");
+    }
+    let back = &counts[halved + 6..counts.len() - 1];
+    assert!(!back.is_empty() && back.iter().all(|count| *count >= 80), "afterwards: {counts:?}");
+    assert_eq!(counts.iter().sum::<u32>(), moves, "every item has moved");
+}
+
+/// The last round used up the time in which the note for the next slice is written, so the slice
+/// failed instead.
+#[test]
+fn regression_a_slice_that_ended_within_a_request_asked_for_no_other() {
+    for millis in (12_000..12_400).step_by(13) {
+        let world = world(2_000, 1, 2);
+        let slice = Duration::from_millis(millis);
+        let advanced = advance(&world, &world.rebalancer(), slice);
+        assert_eq!(advanced, Ok(Advance::Yielded), "{millis} ms");
+        let job = world.memory.stored_job(&partition()).expect("a job");
+        assert!(job.yielded && job.items_moved > 0, "{millis} ms: {job:?}");
+    }
+}
+
+/// The sweep, or a second record, started another rebalancer in the middle of a scan: both moved the
+/// same items, and every transaction of one of them was cancelled, and paid for.
+#[test]
+fn regression_two_rebalancers_moved_each_item_twice() {
+    let items = 5_000;
+    let moves = u64::from(leaving(items, 1, 2));
+    // In the middle of a round, after a slice that is over, and in the removal of the markers.
+    for second_after in [12_500, 30_000, 85_000] {
+        let world = world(items, 1, 2);
+        let (one, other) = (world.rebalancer(), world.rebalancer());
+        let partition = partition();
+        let mut ended = Vec::new();
+        let first_slice = Duration::from_secs(30);
+        block_on(async {
+            // As the stream does: a slice that is over is followed by the next.
+            let slices = async |rebalancer: &Rebalances, mut time: Duration| {
+                loop {
+                    let slice = rebalancer.advance(&partition, world.deadline_in(time)).await;
+                    let advance = slice.expect("a slice").advance;
+                    if advance != Advance::Yielded {
+                        return advance;
+                    }
+                    time = LONG;
+                }
+            };
+            let first = slices(&one, first_slice);
+            let second = async {
+                world.clock.sleep(Duration::from_millis(second_after)).await;
+                slices(&other, LONG).await
+            };
+            let (first, second) = futures_util::future::join(first, second).await;
+            ended.extend([first, second]);
+        });
+        assert_eq!(world.store.attempts(Operation::Transfer), moves, "{second_after}: {ended:?}");
+        assert_eq!(world.store.attempts(Operation::Write), moves, "one removal for each marker");
+        assert_eq!(world.memory.stored_job(&partition), None, "{second_after}: {ended:?}");
+    }
+}
+
+#[test]
+fn a_rebalancer_that_vanishes_is_replaced_by_the_next() {
+    let world = world(3_000, 1, 2);
+    let partition = partition();
+    block_on(async {
+        let rebalancer = world.rebalancer();
+        let working = std::pin::pin!(rebalancer.advance(&partition, world.deadline_in(LONG)));
+        let killed = std::pin::pin!(world.clock.sleep(Duration::from_secs(15)));
+        futures_util::future::select(working, killed).await;
+    });
+    let job = world.memory.stored_job(&partition).expect("a job");
+    assert!(!job.yielded && job.items_moved > 0, "it was in the middle of it: {job:?}");
+    finish(&world, 1);
+}

@@ -1,0 +1,125 @@
+//! How much an ordered query reads for what it returns.
+
+use dynashard_core::ports::SortRange;
+use dynashard_core::query::{Query, QueryPage};
+use dynashard_keys::Placement;
+
+use super::pages::page;
+use super::reference::GENERATION;
+use crate::world::{World, in_shard, partition, stored};
+
+/// What a walk over a whole query came to.
+struct Walk {
+    pages: Vec<QueryPage>,
+    requests: u64,
+}
+
+impl Walk {
+    fn of(world: &World, query: &Query) -> Self {
+        let reader = world.reader();
+        let before = world.memory.requests().queries;
+        let mut query = query.clone();
+        let mut pages = Vec::new();
+        loop {
+            let page = page(world, &reader, &query).expect("a page");
+            query.cursor.clone_from(&page.cursor);
+            pages.push(page);
+            if query.cursor.is_none() {
+                break;
+            }
+        }
+        Self { pages, requests: world.memory.requests().queries - before }
+    }
+
+    fn returned(&self) -> usize {
+        self.pages.iter().map(|page| page.items.len()).sum()
+    }
+
+    /// Items read for each that was returned.
+    fn overhead(&self) -> f64 {
+        let read = self.pages.iter().map(|page| page.items_read).sum::<u64>();
+        let of = |n: u64| f64::from(u32::try_from(n).expect("small"));
+        of(read) / of(u64::try_from(self.returned()).expect("small"))
+    }
+}
+
+fn spread(items: usize, shards: u32) -> World {
+    let world = World::new();
+    world.lay_out(GENERATION, shards, Placement::Xxh64);
+    for n in 0..items {
+        world.place(&format!("{n:06}"), GENERATION, shards);
+    }
+    world
+}
+
+#[test]
+fn a_whole_walk_reads_less_than_two_items_for_each_that_it_returns() {
+    let world = spread(20_000, 16);
+    for ascending in [true, false] {
+        let walk = Walk::of(&world, &Query { ascending, ..Query::all(partition()) });
+        assert_eq!(walk.returned(), 20_000);
+        assert!(walk.overhead() <= 2.0, "{}", walk.overhead());
+        // The first round asks all shards; a second one, of one or two shards, is not always needed.
+        let pages = u64::try_from(walk.pages.len()).expect("small");
+        assert!(walk.requests < pages * 18, "{} requests for {pages} pages", walk.requests);
+    }
+}
+
+#[test]
+fn large_pages_read_still_less_in_vain() {
+    let world = spread(20_000, 16);
+    let walk = Walk::of(&world, &Query { limit: 1_000, ..Query::all(partition()) });
+    assert!(walk.overhead() <= 1.35, "{}", walk.overhead());
+}
+
+/// A collection in which one shard holds all of a range, as after a placement that was unlucky.
+#[test]
+fn a_range_that_lies_in_one_shard_is_not_read_in_small_steps() {
+    let world = World::random();
+    world.lay_out(GENERATION, 16, Placement::Random);
+    for n in 0..1_000 {
+        world.memory.place(&in_shard(&format!("hot {n:04}"), 5), stored("hot", GENERATION));
+    }
+    let query = Query { range: SortRange::BeginsWith("hot".to_owned()), ..Query::all(partition()) };
+    let walk = Walk::of(&world, &query);
+    assert_eq!(walk.returned(), 1_000);
+    assert!(walk.overhead() <= 1.1, "{}", walk.overhead());
+    // All shards are asked once, and the one that has something for 24, 48 and the rest.
+    assert!(walk.requests <= 19 * 11, "{} requests", walk.requests);
+}
+
+/// Runs of neighbours in one shard, as where every writer has a shard of its own for a while.
+#[test]
+fn runs_of_neighbours_in_a_shard_are_followed_in_steps_that_double() {
+    let world = World::random();
+    world.lay_out(GENERATION, 16, Placement::Random);
+    for n in 0..10_000_u32 {
+        let shard = 1 + n / 25 % 16;
+        world.memory.place(&in_shard(&format!("{n:06}"), shard), stored("in a run", GENERATION));
+    }
+    let walk = Walk::of(&world, &Query::all(partition()));
+    assert_eq!(walk.returned(), 10_000);
+    // What a run ends in the middle of is read in vain, and no more than was of use before.
+    assert!(walk.overhead() <= 3.0, "{}", walk.overhead());
+}
+
+#[test]
+fn few_items_are_read_once_and_no_page_is_empty() {
+    let world = spread(20, 16);
+    let query =
+        Query { range: SortRange::BeginsWith("00001".to_owned()), ..Query::all(partition()) };
+    let walk = Walk::of(&world, &query);
+    assert_eq!((walk.pages.len(), walk.returned(), walk.requests), (1, 10, 16));
+    assert!((walk.overhead() - 1.0).abs() < 1e-9, "{}", walk.overhead());
+}
+
+/// Half of what the old shards hold are markers until the rebalancer has removed them.
+#[test]
+fn markers_of_a_closed_reshard_do_not_make_for_many_rounds() {
+    let world = spread(4_000, 16);
+    world.reshard(GENERATION + 1, 32);
+    let walk = Walk::of(&world, &Query { limit: 500, ..Query::all(partition()) });
+    assert_eq!(walk.returned(), 4_000);
+    let pages = u64::try_from(walk.pages.len()).expect("small");
+    assert!(walk.requests <= pages * 32 * 2, "{} requests for {pages} pages", walk.requests);
+}
