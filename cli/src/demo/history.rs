@@ -193,12 +193,15 @@ impl History {
         let Some(last) = self.samples.len().checked_sub(1) else { return false };
         let first = self.before(last, rule.quiet);
         let seen = self.samples[last].at.saturating_sub(self.samples[first].at);
-        seen >= rule.quiet
-            && self.is_unchanged(first, last)
-            && (0..self.keys.len()).all(|key| {
-                let Rates { offered, absorbed, .. } = self.rates(first, last, Some(key));
-                absorbed >= rule.least_share * offered
-            })
+        seen >= rule.quiet && self.is_unchanged(first, last) && self.is_absorbed(first, last, rule)
+    }
+
+    /// Whether each key took what was offered to it between two samples.
+    pub(super) fn is_absorbed(&self, from: usize, to: usize, rule: SettledRule) -> bool {
+        (0..self.keys.len()).all(|key| {
+            let Rates { offered, absorbed, .. } = self.rates(from, to, Some(key));
+            absorbed >= rule.least_share * offered
+        })
     }
 
     /// The shard counts of a key, in the order in which they came into force.

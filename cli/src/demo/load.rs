@@ -88,7 +88,11 @@ impl Stage {
             Self::Growing if at >= plan.time_limit => Self::Draining { since: last, steady: None },
             Self::Measuring { from } if !history.is_unchanged(from, last) => Self::Growing,
             Self::Measuring { from } if at >= history.samples[from].at + plan.steady => {
-                Self::Draining { since: last, steady: Some(Window { from, to: last }) }
+                if history.is_absorbed(from, last, plan.settled) || at >= plan.time_limit {
+                    Self::Draining { since: last, steady: Some(Window { from, to: last }) }
+                } else {
+                    Self::Growing
+                }
             }
             Self::Growing | Self::Measuring { .. } | Self::Draining { .. } | Self::Closing => self,
         }
@@ -265,7 +269,8 @@ mod tests {
         }
     }
 
-    /// What a run does second by second, when it has these shards and absorbs what they take.
+    /// What a run does second by second, when it has these shards and absorbs what they take, of two
+    /// at most.
     fn stages(shards: &[u32]) -> Vec<Stage> {
         let mut history = History {
             partition_wcu: 200,
@@ -305,6 +310,38 @@ mod tests {
         let stages = stages(&[2, 2, 2, 4, 4, 4]);
         assert_eq!(stages[2], Stage::Measuring { from: 2 });
         assert_eq!(stages[3..], [Stage::Growing, Stage::Growing, Stage::Measuring { from: 5 }]);
+    }
+
+    #[test]
+    fn regression_a_measurement_while_the_machine_stood_still_passed_for_a_settled_one() {
+        let mut history = History {
+            partition_wcu: 200,
+            keys: vec![("EWR".to_owned(), 400)],
+            samples: Vec::new(),
+        };
+        let (mut stage, mut stages, mut absorbed) = (Stage::Growing, Vec::new(), 0);
+        for (second, taken) in (0..).zip([400, 400, 400, 0, 400, 400, 400, 400, 400, 400]) {
+            let counts = Counts { offered: 400 * second, absorbed, ..Counts::default() };
+            absorbed += taken;
+            let collection = Collection { shards: 2, ..Collection::ABSENT };
+            history.samples.push(Sample {
+                at: Duration::from_secs(second),
+                keys: vec![KeySample { counts, collection }],
+                throttles: BTreeMap::new(),
+                operations: BTreeMap::new(),
+                alarms: BTreeMap::new(),
+            });
+            stage = stage.next(&history, &plan());
+            stages.push(stage);
+        }
+        assert_eq!(
+            stages[2..5],
+            [Stage::Measuring { from: 2 }, Stage::Measuring { from: 2 }, Stage::Growing]
+        );
+        assert_eq!(
+            stages[9],
+            Stage::Draining { since: 8, steady: Some(Window { from: 6, to: 8 }) }
+        );
     }
 
     #[test]
