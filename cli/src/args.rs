@@ -2,6 +2,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
+use dynashard_keys::Placement;
 use dynashard_local::Limits;
 
 use crate::operator::{self, QueryArgs, ScaleArgs, VerifyArgs};
@@ -34,10 +35,14 @@ pub(crate) enum Command {
     /// shards follow.
     ///
     /// Starts a stack of its own on free ports, with small partitions. Flights that left New York in
-    /// January 2013 are offered to append-only collections through the API, at a steady rate, until
-    /// the shard counts have followed by themselves; repeated months later where the file is too
-    /// short. Then every one is read back in order and compared. The exit status is 0 only if every
-    /// flight came back once, in order and unchanged.
+    /// January 2013 are offered to the API at a steady rate, repeated months later where the file is
+    /// too short, until the shard counts have followed by themselves: under the default placement by
+    /// online resharding, which moves the items while more are written. Then every flight is read back
+    /// in order and compared, and once more when the reshards have closed. The exit status is 0 only
+    /// if every flight came back once, in order and unchanged, each time.
+    ///
+    /// A reshard closes within seconds here, since RequestLifetimeSecs is 5: this machine's DynamoDB
+    /// refuses requests whose signature is older. On AWS that takes 16 minutes (960).
     #[command(after_help = DEMO_EXAMPLES)]
     Demo(DemoArgs),
     /// Look collections over: whether each item lies in its shard, once, and what they hold.
@@ -69,6 +74,7 @@ const DEMO_EXAMPLES: &str = "\
 Examples:
   dynashard demo
   dynashard demo --scaling alarm
+  dynashard demo --placement random
   dynashard demo --partition-wcu 500 --load 4 --chart-dir charts
   dynashard demo --json > summary.json";
 
@@ -141,7 +147,7 @@ impl LimitArgs {
 pub(crate) struct DemoArgs {
     /// What one partition writes, in write units a second. AWS's own is 1000, which is more than
     /// most machines can overload.
-    #[arg(long, value_name = "UNITS", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "UNITS", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) partition_wcu: u32,
     /// How many times what one partition writes is offered to the busiest airport. The next one is
     /// offered a half of that, the third a quarter.
@@ -150,11 +156,14 @@ pub(crate) struct DemoArgs {
     /// What begins a growth: the writer that is throttled, or the alarm alone.
     #[arg(long, value_enum, default_value_t = Scaling::Writers)]
     pub(crate) scaling: Scaling,
+    /// How items find their shards: xxh64, jump or random. By default what the template says, xxh64.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) placement: Option<Placement>,
     /// For how many seconds the collections are measured once their shard counts have settled.
     #[arg(long, value_name = "SECS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     pub(crate) steady_secs: u64,
-    /// After how many seconds the demo stops waiting for that.
-    #[arg(long, value_name = "SECS", default_value_t = 180, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    /// After how many seconds the demo stops waiting for that, and for its reshards to close.
+    #[arg(long, value_name = "SECS", default_value_t = 150, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) time_limit_secs: u64,
     /// Where the chart of the run goes, as demo.svg and demo.png.
     #[arg(long, value_name = "DIR", default_value = "target/demo")]

@@ -6,7 +6,6 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client as HyperClient;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use thiserror::Error;
 
@@ -58,13 +57,4 @@ impl Client {
         }
         serde_json::from_slice(&body).map_err(|e| failed(format!("the answer is no JSON: {e}")))
     }
-}
-
-/// A URL with query parameters.
-pub(crate) fn url(base: &str, path: &str, params: &[(&str, &str)]) -> String {
-    let pairs = params
-        .iter()
-        .map(|(name, value)| format!("{name}={}", utf8_percent_encode(value, NON_ALPHANUMERIC)))
-        .collect::<Vec<_>>();
-    format!("{base}{path}?{}", pairs.join("&"))
 }

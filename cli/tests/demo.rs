@@ -5,51 +5,102 @@ mod common;
 use std::collections::BTreeMap;
 use std::fs;
 
-use serde_json::Value;
+use serde_json::{Value, json};
+use tempfile::TempDir;
 
 const PARTITION_WCU: &str = "50";
 
-#[test]
-fn hot_keys_outgrow_their_partitions_and_every_flight_comes_back_once() {
-    let charts = tempfile::tempdir().expect("a directory");
+/// Runs the demo on small partitions, with these arguments beside. Returns its summary and what it
+/// printed on stderr.
+fn demo(charts: &TempDir, args: &[&str]) -> (Value, String) {
     let dir = charts.path().to_str().expect("UTF-8");
-    let demo = ["demo", "--json", "--partition-wcu", PARTITION_WCU, "--load", "4"];
-    let rest = ["--steady-secs", "2", "--chart-dir", dir];
-    let output = common::dynashard(&[&demo[..], &rest].concat()).output().expect("it runs");
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let demo = ["demo", "--json", "--partition-wcu", PARTITION_WCU, "--chart-dir", dir];
+    let output = common::dynashard(&[&demo[..], args].concat()).output().expect("it runs");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{stderr}");
     let summary = serde_json::from_slice::<Value>(&output.stdout).expect("a line of JSON");
-    assert_eq!(
-        (&summary["ok"], &summary["differences"]),
-        (&Value::from(true), &Value::from([0; 0]))
-    );
-
-    // The busiest key is offered four times what a partition takes.
-    let shards = summary["growth"]["EWR"].as_array().expect("its growth").iter();
-    let shards = shards.map(|step| step["shards"].as_u64()).collect::<Vec<_>>();
-    assert!(shards.starts_with(&[Some(1), Some(2), Some(4)]), "{shards:?}");
-    let hot = &summary["throttled"]["TableWriteKeyRangeThroughputExceeded"];
-    assert!(hot.as_u64() > Some(0), "{summary}");
+    assert_eq!(summary["ok"], true);
+    let reads = summary["reads"].as_array().expect("reads");
+    assert!(!reads.is_empty() && reads.iter().all(|read| read["differences"] == json!([])));
     for collection in ["EWR", "JFK", "LGA"] {
         let share = summary["steady"]["collections"][collection]["absorbed_share"].as_f64();
         assert!(share >= Some(0.9), "{collection}: {summary}");
     }
+    (summary, stderr)
+}
 
-    // One request an item reaches the engine, and what was repeated is accounted for.
-    let items = summary["items"].as_u64().expect("a count");
-    let put_requests = summary["put_requests"].as_u64().expect("a count");
-    let repeated = summary["outcome_unknown"].as_u64().expect("a count");
-    assert!((items..=items + repeated).contains(&put_requests), "{summary}");
+fn shards(summary: &Value, collection: &str) -> Vec<Option<u64>> {
+    let steps = summary["growth"][collection].as_array().expect("its growth").iter();
+    steps.map(|step| step["shards"].as_u64()).collect()
+}
+
+/// How many items lie in all shards, by DynamoDB itself.
+fn stored(summary: &Value) -> u64 {
     let stored: BTreeMap<String, BTreeMap<String, u64>> =
         serde_json::from_value(summary["items_per_shard"].clone()).expect("counts");
-    let stored = stored.values().flat_map(BTreeMap::values).sum::<u64>();
-    assert!((items..=items + repeated).contains(&stored), "{summary}");
+    stored.values().flat_map(BTreeMap::values).sum()
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+#[test]
+fn hot_keys_outgrow_their_partitions_and_every_flight_comes_back_once() {
+    let charts = tempfile::tempdir().expect("a directory");
+    let (summary, stderr) = demo(&charts, &["--load", "4", "--steady-secs", "4"]);
+    assert_eq!(summary["placement"], "xxh64", "the default");
+
+    // The busiest key is offered four times what a partition takes.
+    let counts = shards(&summary, "EWR");
+    assert!(counts.starts_with(&[Some(1), Some(4)]), "{counts:?}");
+    let hot = &summary["throttled"]["TableWriteKeyRangeThroughputExceeded"];
+    assert!(hot.as_u64() > Some(0), "{summary}");
+    let first = &summary["reshards"]["EWR"][0];
+    assert_eq!((&first["from"], &first["to"]), (&json!(1), &json!(4)));
+    assert!(number(&first["relief_secs"]) > 0.0, "{first}");
+
+    // A put is one request, and what moving costs is accounted for by itself.
+    assert_eq!(Some(stored(&summary)), summary["items"].as_u64(), "markers are no items");
+    let puts = number(&summary["steady"]["puts_per_item"]);
+    assert!((0.8..1.2).contains(&puts), "but for what was under way: {summary}");
+    let moving = &summary["moving"];
+    let moved = number(&moving["items"]);
+    assert!(moved > 0.0, "{summary}");
+    let wcu = number(&moving["transactions_wcu"]) + number(&moving["markers_removed_wcu"]);
+    assert!(wcu <= 5.2 * moved, "{moving}");
 
     let svg = fs::read_to_string(charts.path().join("demo.svg")).expect("a chart");
-    assert!(svg.contains("throttled by DynamoDB") && svg.contains("settled: measured"), "{svg}");
+    for words in ["throttled", "settled: measured", "moved", "1 → 4"] {
+        assert!(svg.contains(words), "no {words:?} in {svg}");
+    }
     let png = fs::read(charts.path().join("demo.png")).expect("a chart");
     assert!(png.starts_with(b"\x89PNG"));
-    assert!(stderr.contains("offered") && !stderr.contains('\u{1b}'), "plain lines: {stderr}");
+    for words in ["offered", "move to 4"] {
+        assert!(stderr.contains(words), "no {words:?} in {stderr}");
+    }
+    assert!(!stderr.contains('\u{1b}'), "plain lines: {stderr}");
+}
+
+#[test]
+fn under_random_placement_shards_double_and_nothing_moves() {
+    let charts = tempfile::tempdir().expect("a directory");
+    let random = ["--placement", "random", "--load", "4", "--steady-secs", "2"];
+    let (summary, _) = demo(&charts, &random);
+    let counts = shards(&summary, "EWR");
+    assert!(counts.starts_with(&[Some(1), Some(2), Some(4)]), "{counts:?}");
+    assert_eq!(
+        (&summary["moving"]["items"], &summary["moving"]["transactions"]),
+        (&json!(0), &json!(0))
+    );
+
+    // One request an item reaches the engine, and what was repeated is accounted for: it may lie in
+    // two shards.
+    let items = summary["items"].as_u64().expect("a count");
+    let repeated = summary["outcome_unknown"].as_u64().expect("a count");
+    let put_requests = summary["put_requests"].as_u64().expect("a count");
+    assert!((items..=items + repeated).contains(&put_requests), "{summary}");
+    assert!((items..=items + repeated).contains(&stored(&summary)), "{summary}");
 }
 
 #[test]

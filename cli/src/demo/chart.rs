@@ -1,8 +1,10 @@
-//! The run as a picture: what was offered, absorbed and throttled, and the shards over time.
+//! The run as a picture: what was offered, absorbed, throttled and moved, the shards over time, and
+//! below that the reshards of each key.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use plotters::coord::Shift;
 use plotters::element::DashedPathElement;
@@ -15,7 +17,7 @@ use super::history::{History, Rates};
 use super::load::Window;
 
 /// Size in CSS pixels. The PNG has [`PNG_SCALE`] times as many, for screens that show them.
-const SIZE: (u32, u32) = (1_120, 630);
+const SIZE: (u32, u32) = (1_120, 720);
 const PNG_SCALE: u32 = 2;
 
 /// The names of the two files in the directory that was asked for.
@@ -34,7 +36,18 @@ const ABSORBED: RGBColor = RGBColor(0, 114, 178);
 const THROTTLED: RGBColor = RGBColor(213, 94, 0);
 const CAPACITY: RGBColor = RGBColor(204, 121, 167);
 const SHARDS: RGBColor = RGBColor(0, 158, 115);
+const MOVED: RGBColor = RGBColor(86, 180, 233);
+const FORWARD: RGBColor = RGBColor(230, 159, 0);
 const MEASURED: RGBColor = RGBColor(120, 120, 120);
+
+/// The height of the strip with a lane for each key, and that of the axis below it.
+const LANE: u32 = 26;
+const TIME_AXIS: u32 = 56;
+
+/// What the two plots leave free at either side, so that their seconds stand above one another.
+const MARGIN: u32 = 10;
+const LEFT_LABELS: u32 = 76;
+const RIGHT_LABELS: u32 = 60;
 
 #[derive(Debug, Error)]
 pub(crate) enum ChartError {
@@ -126,18 +139,21 @@ fn draw<DB: DrawingBackend>(
     head.draw_text(&figure.title, &title, (18 * unit, 14 * unit)).map_err(said)?;
     legend(&head, &series, scale)?;
 
+    let lanes = u32::try_from(history.keys.len()).map_err(said)?;
+    let strip_height = (LANE * lanes + TIME_AXIS) * scale;
+    let body_height = body.dim_in_pixel().1;
+    let (body, strip) = body.split_vertically(body_height.saturating_sub(strip_height));
     let until = history.samples.last().map_or(1.0, |last| last.at.as_secs_f64()).max(1.0);
     let highest = |points: &[(f64, f64)]| points.iter().map(|point| point.1).fold(1.0, f64::max);
     let top = series.iter().map(|series| highest(&series.points)).fold(1.0, f64::max) * 1.12;
     // The shards end lower than the capacity that they amount to, so that both can be seen.
     let most_shards = highest(&shards) * 1.6;
     let mut chart = ChartBuilder::on(&body)
-        .margin_left(10 * scale)
-        .margin_right(10 * scale)
-        .margin_bottom(8 * scale)
-        .x_label_area_size(48 * scale)
-        .y_label_area_size(76 * scale)
-        .right_y_label_area_size(60 * scale)
+        .margin_left(MARGIN * scale)
+        .margin_right(MARGIN * scale)
+        .margin_bottom(MARGIN * scale)
+        .y_label_area_size(LEFT_LABELS * scale)
+        .right_y_label_area_size(RIGHT_LABELS * scale)
         .build_cartesian_2d(0.0..until, 0.0..top)
         .map_err(said)?
         .set_secondary_coord(0.0..until, 0.0..most_shards);
@@ -153,11 +169,9 @@ fn draw<DB: DrawingBackend>(
         .set_all_tick_mark_size(5 * scale)
         .label_style(label.clone())
         .axis_desc_style(description.clone())
-        .x_labels(12)
+        .x_labels(0)
         .y_labels(8)
-        .x_desc("seconds since the first write")
         .y_desc("writes a second")
-        .x_label_formatter(&|secs| format!("{secs:.0}"))
         .y_label_formatter(&|rate| thousands(*rate))
         .draw()
         .map_err(said)?;
@@ -195,7 +209,65 @@ fn draw<DB: DrawingBackend>(
             chart.draw_series(LineSeries::new(points, style)).map_err(said)?;
         }
     }
+    draw_reshards(root, &strip, history, until, scale)?;
     root.present().map_err(said)
+}
+
+/// A lane for each key: when the reshards of it were in `forward` and in `move`.
+fn draw_reshards<DB: DrawingBackend>(
+    root: &DrawingArea<DB, Shift>,
+    strip: &DrawingArea<DB, Shift>,
+    history: &History,
+    until: f64,
+    scale: u32,
+) -> Result<(), ChartError> {
+    let lanes = u32::try_from(history.keys.len()).map_or(0.0, f64::from);
+    let mut chart = ChartBuilder::on(strip)
+        .margin_left(MARGIN * scale)
+        .margin_right((MARGIN + RIGHT_LABELS) * scale)
+        .margin_bottom(MARGIN * scale)
+        .x_label_area_size((TIME_AXIS - MARGIN) * scale)
+        .y_label_area_size(LEFT_LABELS * scale)
+        .build_cartesian_2d(0.0..until, lanes..0.0)
+        .map_err(said)?;
+    let label = (FONT, 13 * scale).into_font().color(&INK);
+    chart
+        .configure_mesh()
+        .disable_mesh()
+        .axis_style(INK.stroke_width(scale))
+        .set_all_tick_mark_size(5 * scale)
+        .label_style(label.clone())
+        .axis_desc_style((FONT, 14 * scale).into_font().color(&INK))
+        .x_labels(12)
+        .y_labels(0)
+        .x_desc("seconds since the first write; bars: a reshard in forward, then in move")
+        .x_label_formatter(&|secs| format!("{secs:.0}"))
+        .draw()
+        .map_err(said)?;
+    let beside = label.clone().pos(Pos::new(HPos::Right, VPos::Center));
+    let inside = (FONT, 12 * scale).into_font().color(&INK);
+    let inside = inside.pos(Pos::new(HPos::Center, VPos::Center));
+    let mut top = 0.0;
+    for (key, (name, _)) in history.keys.iter().enumerate() {
+        let middle = top + 0.5;
+        let (x, y) = chart.backend_coord(&(0.0, middle));
+        let gap = 8 * scale.cast_signed();
+        root.draw_text(name, &beside, (x - gap, y)).map_err(said)?;
+        for reshard in history.reshards(key) {
+            let at = |moment: Option<Duration>| moment.map_or(until, |at| at.as_secs_f64());
+            let (begun, in_force) = (reshard.begun.as_secs_f64(), at(reshard.in_force));
+            let bar = |from, to, color: RGBColor| {
+                Rectangle::new([(from, top + 0.15), (to, top + 0.85)], color.mix(0.45).filled())
+            };
+            let bars = [bar(begun, in_force, FORWARD), bar(in_force, at(reshard.closed), MOVED)];
+            chart.draw_series(bars).map_err(said)?;
+            let text = format!("{} → {}", reshard.from, reshard.to);
+            let centre = f64::midpoint(begun, at(reshard.closed));
+            chart.draw_series([Text::new(text, (centre, middle), inside.clone())]).map_err(said)?;
+        }
+        top += 1.0;
+    }
+    Ok(())
 }
 
 /// The lines that are measured in writes a second; what is most important is drawn last, on top.
@@ -220,7 +292,8 @@ fn series(history: &History) -> Vec<Series> {
     let capacity_name = format!("capacity: shards × {} WCU", history.partition_wcu);
     vec![
         line(&capacity_name, CAPACITY, 2, true, steps(history, capacity)),
-        line("throttled by DynamoDB", THROTTLED, 2, false, rates(|rates| rates.throttled)),
+        line("moved", MOVED, 2, false, rates(|rates| rates.moves)),
+        line("throttled", THROTTLED, 2, false, rates(|rates| rates.throttled)),
         line("offered", OFFERED, 2, true, rates(|rates| rates.offered)),
         line("absorbed", ABSORBED, 3, false, rates(|rates| rates.absorbed)),
     ]
@@ -289,11 +362,17 @@ fn whole_only(count: f64) -> String {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-    use std::time::Duration;
+
+    use dynashard_core::Phase;
+    use dynashard_keys::ShardCount;
 
     use super::super::history::{Collection, KeySample, Sample};
     use super::super::offer::Counts;
     use super::*;
+
+    fn count(n: u32) -> ShardCount {
+        ShardCount::new(n).expect("a count")
+    }
 
     /// A key whose shards double every five seconds.
     fn history(seconds: u32) -> History {
@@ -301,11 +380,17 @@ mod tests {
             let shards = 1 << (second / 5).min(4);
             let offered = u64::from(second) * 1_600;
             let counts = Counts { offered, absorbed: offered / 2, ..Counts::default() };
-            let collection = Collection { shards, stable: true };
+            let phase = match second % 5 {
+                3 => Phase::Forward { from: count(shards), to: count(2 * shards) },
+                4 => Phase::Move { from: count(shards), to: count(2 * shards) },
+                _ => Phase::Stable,
+            };
+            let collection = Collection { shards, phase, moved: 0 };
             Sample {
                 at: Duration::from_secs(u64::from(second)),
                 keys: vec![KeySample { counts, collection }],
                 throttles: BTreeMap::from([("hot".to_owned(), u64::from(second) * 900)]),
+                operations: BTreeMap::new(),
                 alarms: BTreeMap::new(),
             }
         });
@@ -328,12 +413,16 @@ mod tests {
             "a title",
             "offered",
             "absorbed",
-            "throttled by DynamoDB",
+            "throttled",
             "capacity: shards × 200 WCU",
             "shards (right axis)",
             "writes a second",
             "seconds since the first write",
             "settled: measured",
+            "moved",
+            "a reshard in forward, then in move",
+            "EWR",
+            "8 → 16",
         ];
         for words in words {
             assert!(svg.contains(words), "no {words:?}");

@@ -3,7 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use dynashard_core::Phase;
+use dynashard_local::OperationCount;
+
 use super::offer::Counts;
+
+/// The operation that moves an item.
+pub(super) const MOVE: &str = "TransactWriteItems";
 
 /// Everything that was seen of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +32,8 @@ pub(super) struct Sample {
     /// Writes that DynamoDB throttled, by reason. One that is tried again and again counts each
     /// time.
     pub(super) throttles: BTreeMap<String, u64>,
+    /// What the main table carried out, by operation.
+    pub(super) operations: BTreeMap<String, OperationCount>,
     /// The alarms of the stack by name, and the state of each.
     pub(super) alarms: BTreeMap<String, String>,
 }
@@ -37,12 +45,27 @@ pub(super) struct KeySample {
     pub(super) collection: Collection,
 }
 
-/// A collection as `GET /collection` told it; no shards before its first write.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// A collection as its metadata and the job of its reshard tell it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Collection {
+    /// The count in force; none before the first write.
     pub(super) shards: u32,
-    /// Whether no change of the count is running.
-    pub(super) stable: bool,
+    pub(super) phase: Phase,
+    /// The items that were moved so far, by all reshards.
+    pub(super) moved: u64,
+}
+
+impl Collection {
+    /// Before the first write.
+    pub(super) const ABSENT: Self = Self { shards: 0, phase: Phase::Stable, moved: 0 };
+
+    /// The counts that a running change leads from and to.
+    pub(super) const fn change(&self) -> Option<(u32, u32)> {
+        match self.phase {
+            Phase::Stable => None,
+            Phase::Forward { from, to } | Phase::Move { from, to } => Some((from.get(), to.get())),
+        }
+    }
 }
 
 /// When the growth counts as over.
@@ -62,12 +85,29 @@ pub(super) struct Step {
     pub(super) shards: u32,
 }
 
+/// A change of a shard count, with the moments at which it was first seen so far.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Reshard {
+    pub(super) from: u32,
+    pub(super) to: u32,
+    /// It was decided on: both counts are published.
+    pub(super) begun: Duration,
+    /// Writers use the new shards.
+    pub(super) in_force: Option<Duration>,
+    /// Nothing is left at old homes.
+    pub(super) closed: Option<Duration>,
+    /// The items that it has moved.
+    pub(super) moved: u64,
+}
+
 /// Means over a stretch of the run, a second.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Rates {
     pub(super) offered: f64,
     pub(super) absorbed: f64,
     pub(super) throttled: f64,
+    /// Transactions on the main table: each of them moves an item, or tries to.
+    pub(super) moves: f64,
 }
 
 impl Sample {
@@ -89,7 +129,8 @@ impl Sample {
 }
 
 impl History {
-    /// The means between two samples, of one key or of all. Throttles are not told apart by key.
+    /// The means between two samples, of one key or of all. Throttles and moves are not told apart by
+    /// key.
     pub(super) fn rates(&self, from: usize, to: usize, key: Option<usize>) -> Rates {
         let (Some(a), Some(b)) = (self.samples.get(from), self.samples.get(to)) else {
             return Rates::default();
@@ -104,6 +145,7 @@ impl History {
             offered: per_sec(a_counts.0, b_counts.0),
             absorbed: per_sec(a_counts.1, b_counts.1),
             throttled: per_sec(a.throttled(), b.throttled()),
+            moves: float(self.carried_out(from, to, MOVE).requests) / secs,
         }
     }
 
@@ -132,14 +174,17 @@ impl History {
         rates.absorbed / rates.offered.min(self.capacity(to, key)).max(f64::MIN_POSITIVE)
     }
 
-    /// Whether no shard count changed, or was about to, between two samples.
+    /// Whether no shard count changed, or was about to, between two samples. Items may be moving
+    /// still: the count is in force from the beginning of that.
     pub(super) fn is_unchanged(&self, from: usize, to: usize) -> bool {
         let Some(samples) = self.samples.get(from..=to) else { return false };
-        let shards =
-            |sample: &Sample| sample.keys.iter().map(|key| key.collection).collect::<Vec<_>>();
+        let shards = |sample: &Sample| {
+            sample.keys.iter().map(|key| key.collection.shards).collect::<Vec<_>>()
+        };
         samples.iter().all(|sample| {
+            let mut phases = sample.keys.iter().map(|key| key.collection.phase);
             shards(sample) == shards(&samples[0])
-                && sample.keys.iter().all(|key| key.collection.stable)
+                && phases.all(|phase| !matches!(phase, Phase::Forward { .. }))
         })
     }
 
@@ -148,12 +193,15 @@ impl History {
         let Some(last) = self.samples.len().checked_sub(1) else { return false };
         let first = self.before(last, rule.quiet);
         let seen = self.samples[last].at.saturating_sub(self.samples[first].at);
-        seen >= rule.quiet
-            && self.is_unchanged(first, last)
-            && (0..self.keys.len()).all(|key| {
-                let Rates { offered, absorbed, .. } = self.rates(first, last, Some(key));
-                absorbed >= rule.least_share * offered
-            })
+        seen >= rule.quiet && self.is_unchanged(first, last) && self.is_absorbed(first, last, rule)
+    }
+
+    /// Whether each key took what was offered to it between two samples.
+    pub(super) fn is_absorbed(&self, from: usize, to: usize, rule: SettledRule) -> bool {
+        (0..self.keys.len()).all(|key| {
+            let Rates { offered, absorbed, .. } = self.rates(from, to, Some(key));
+            absorbed >= rule.least_share * offered
+        })
     }
 
     /// The shard counts of a key, in the order in which they came into force.
@@ -172,6 +220,51 @@ impl History {
     pub(super) fn last_step(&self) -> Option<Duration> {
         (0..self.keys.len()).filter_map(|key| Some(self.steps(key).last()?.at)).max()
     }
+
+    /// The changes of a key's count, in order.
+    pub(super) fn reshards(&self, key: usize) -> Vec<Reshard> {
+        let mut reshards = Vec::<Reshard>::new();
+        let mut moved_before = 0;
+        for sample in &self.samples {
+            let (at, collection) = (sample.at, sample.keys[key].collection);
+            if let Some((from, to)) = collection.change()
+                && reshards.last().is_none_or(|last| last.closed.is_some())
+            {
+                let (in_force, closed) = (None, None);
+                reshards.push(Reshard { from, to, begun: at, in_force, closed, moved: 0 });
+                moved_before = collection.moved;
+            }
+            let Some(last) = reshards.last_mut().filter(|last| last.closed.is_none()) else {
+                continue;
+            };
+            last.moved = collection.moved - moved_before;
+            if collection.shards == last.to {
+                last.in_force.get_or_insert(at);
+            }
+            if collection.phase == Phase::Stable {
+                last.closed = Some(at);
+            }
+        }
+        reshards
+    }
+
+    /// What the main table carried out of one operation between two samples.
+    pub(super) fn carried_out(&self, from: usize, to: usize, operation: &str) -> OperationCount {
+        let count = |sample: usize| {
+            let counts = self.samples.get(sample).map(|sample| &sample.operations);
+            counts.and_then(|counts| counts.get(operation)).copied().unwrap_or_default()
+        };
+        less(count(to), count(from))
+    }
+}
+
+/// What was counted of an operation after an earlier count.
+pub(super) fn less(count: OperationCount, earlier: OperationCount) -> OperationCount {
+    OperationCount {
+        requests: count.requests.saturating_sub(earlier.requests),
+        consumed_rcu: count.consumed_rcu - earlier.consumed_rcu,
+        consumed_wcu: count.consumed_wcu - earlier.consumed_wcu,
+    }
 }
 
 /// A count as a number to calculate with.
@@ -182,36 +275,61 @@ pub(super) fn float(count: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use dynashard_keys::ShardCount;
+
     use super::*;
 
     const RULE: SettledRule = SettledRule { quiet: Duration::from_secs(4), least_share: 0.9 };
 
-    /// One key that is offered 800 writes a second, with these absorbed and these shards second by
-    /// second.
-    fn history(seconds: &[(u64, u32)]) -> History {
+    fn count(shards: u32) -> ShardCount {
+        ShardCount::new(shards).expect("a count")
+    }
+
+    fn forward(from: u32, to: u32) -> Collection {
+        let phase = Phase::Forward { from: count(from), to: count(to) };
+        Collection { shards: from, phase, moved: 0 }
+    }
+
+    fn moving(from: u32, to: u32, moved: u64) -> Collection {
+        Collection { shards: to, phase: Phase::Move { from: count(from), to: count(to) }, moved }
+    }
+
+    fn stable(shards: u32, moved: u64) -> Collection {
+        Collection { shards, phase: Phase::Stable, moved }
+    }
+
+    /// One key that is offered 800 writes a second, with these absorbed and the collection as it was,
+    /// second by second.
+    fn seen(seconds: &[(u64, Collection)]) -> History {
         let mut counts = Counts::default();
         let mut samples = Vec::new();
-        for (second, (absorbed, shards)) in (0..).zip(seconds) {
+        for (second, (absorbed, collection)) in (0..).zip(seconds) {
             counts.absorbed += absorbed;
             counts.offered = 800 * second;
+            let moves = OperationCount { requests: 30 * second, ..OperationCount::default() };
             samples.push(Sample {
                 at: Duration::from_secs(second),
-                keys: vec![KeySample {
-                    counts,
-                    collection: Collection { shards: *shards, stable: true },
-                }],
+                keys: vec![KeySample { counts, collection: *collection }],
                 throttles: BTreeMap::from([("hot".to_owned(), 100 * second)]),
+                operations: BTreeMap::from([(MOVE.to_owned(), moves)]),
                 alarms: BTreeMap::new(),
             });
         }
         History { partition_wcu: 200, keys: vec![("EWR".to_owned(), 800)], samples }
     }
 
+    /// The same of a collection with these shards, in which nothing moves.
+    fn history(seconds: &[(u64, u32)]) -> History {
+        let seconds = seconds.iter().map(|(absorbed, shards)| (*absorbed, stable(*shards, 0)));
+        seen(&seconds.collect::<Vec<_>>())
+    }
+
     #[test]
     fn rates_are_means_over_the_time_between_two_samples() {
         let history = history(&[(0, 1), (200, 1), (400, 2), (600, 4)]);
         let rates = history.rates(1, 3, Some(0));
-        assert_eq!(rates, Rates { offered: 800.0, absorbed: 500.0, throttled: 100.0 });
+        let means = Rates { offered: 800.0, absorbed: 500.0, throttled: 100.0, moves: 30.0 };
+        assert_eq!(rates, means);
         assert_eq!(history.rates_at(3, None), history.rates(2, 3, None));
         assert_eq!(history.rates(3, 3, None), Rates::default());
     }
@@ -229,10 +347,57 @@ mod tests {
         assert!(history(&settled).has_settled(RULE));
         assert!(!history(&settled[..5]).has_settled(RULE), "a change four seconds ago");
         assert!(!history(&settled[1..5]).has_settled(RULE), "not seen for long enough");
-        let mut forward = history(&settled);
-        forward.samples[5].keys[0].collection.stable = false;
-        assert!(!forward.has_settled(RULE));
+        let mut about_to = history(&settled);
+        about_to.samples[5].keys[0].collection = forward(4, 16);
+        assert!(!about_to.has_settled(RULE));
+        let mut still_moving = history(&settled);
+        still_moving.samples[5].keys[0].collection = moving(2, 4, 90);
+        assert!(still_moving.has_settled(RULE), "the count is in force");
         assert!(!history(&[]).has_settled(RULE));
+    }
+
+    #[test]
+    fn a_reshard_has_begun_come_into_force_and_closed() {
+        let mut history = seen(&[
+            (0, Collection::ABSENT),
+            (0, stable(1, 0)),
+            (0, forward(1, 4)),
+            (0, moving(1, 4, 0)),
+            (0, moving(1, 4, 50)),
+            (0, stable(4, 60)),
+            (0, Collection { moved: 60, ..forward(4, 16) }),
+            (0, moving(4, 16, 75)),
+        ]);
+        let secs = Duration::from_secs;
+        let first = Reshard {
+            from: 1,
+            to: 4,
+            begun: secs(2),
+            in_force: Some(secs(3)),
+            closed: Some(secs(5)),
+            moved: 60,
+        };
+        let second = Reshard {
+            from: 4,
+            to: 16,
+            begun: secs(6),
+            in_force: Some(secs(7)),
+            closed: None,
+            moved: 15,
+        };
+        assert_eq!(history.reshards(0), [first, second]);
+        history.samples.truncate(3);
+        let begun = Reshard { in_force: None, closed: None, moved: 0, ..first };
+        assert_eq!(history.reshards(0), [begun]);
+    }
+
+    #[test]
+    fn a_growth_that_moves_nothing_comes_into_force_as_it_closes() {
+        let history = seen(&[(0, stable(1, 0)), (0, forward(1, 2)), (0, stable(2, 0))]);
+        let closed = Some(Duration::from_secs(2));
+        let begun = Duration::from_secs(1);
+        let grown = Reshard { from: 1, to: 2, begun, in_force: closed, closed, moved: 0 };
+        assert_eq!(history.reshards(0), [grown]);
     }
 
     #[test]

@@ -7,18 +7,17 @@ use std::time::Duration;
 use dynashard_local::Stack;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use http::{Method, StatusCode};
-use serde_json::{Value, json};
-use tokio::sync::watch;
-use tokio::task::JoinSet;
+use serde_json::json;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::flights::Airport;
-use super::history::{Collection, History, KeySample, Sample, SettledRule};
-use super::offer::Offers;
+use super::history::{History, KeySample, Sample, SettledRule};
+use super::offer::{Counts, Offers};
 use super::view::View;
+use super::watched::Watched;
 use super::{DemoError, JSON, MAIN_TABLE};
 use crate::clock::Stopwatch;
-use crate::http::{Client, HttpError, url};
+use crate::http::{Client, HttpError};
 
 /// How often what is due is offered.
 const OFFER_EVERY: Duration = Duration::from_millis(50);
@@ -47,13 +46,15 @@ pub(super) struct Plan {
 
 /// What a run is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum Stage {
     /// It offers, and the shard counts follow.
     Growing,
     /// The counts have settled, and the run is measured from this sample on.
     Measuring { from: usize },
     /// Nothing new is offered, since the sample `since`.
     Draining { since: usize, steady: Option<Window> },
+    /// Everything is written, and reshards that run are waited for.
+    Closing,
 }
 
 /// The samples between which the run was measured.
@@ -71,10 +72,13 @@ pub(super) struct Loaded {
     pub(super) steady: Option<Window>,
     /// How many flights of each airport were written.
     pub(super) flights: Vec<usize>,
-    pub(super) load_secs: f64,
+    /// Runs since the first offer.
+    pub(super) watch: Stopwatch,
+    /// When the last flight was written.
+    pub(super) load: Duration,
 }
 
-impl Phase {
+impl Stage {
     /// What to do after another sample was taken.
     fn next(self, history: &History, plan: &Plan) -> Self {
         let Some(last) = history.samples.len().checked_sub(1) else { return self };
@@ -84,9 +88,13 @@ impl Phase {
             Self::Growing if at >= plan.time_limit => Self::Draining { since: last, steady: None },
             Self::Measuring { from } if !history.is_unchanged(from, last) => Self::Growing,
             Self::Measuring { from } if at >= history.samples[from].at + plan.steady => {
-                Self::Draining { since: last, steady: Some(Window { from, to: last }) }
+                if history.is_absorbed(from, last, plan.settled) || at >= plan.time_limit {
+                    Self::Draining { since: last, steady: Some(Window { from, to: last }) }
+                } else {
+                    Self::Growing
+                }
             }
-            Self::Growing | Self::Measuring { .. } | Self::Draining { .. } => self,
+            Self::Growing | Self::Measuring { .. } | Self::Draining { .. } | Self::Closing => self,
         }
     }
 }
@@ -95,6 +103,7 @@ impl Phase {
 pub(super) async fn load(
     stack: &Stack,
     client: &Client,
+    watched: &Watched,
     plan: &Plan,
     airports: &[Airport],
     view: &mut View,
@@ -105,8 +114,7 @@ pub(super) async fn load(
         airports.iter().zip(&plan.rates).map(|(airport, rate)| (airport.code.clone(), *rate));
     let mut history =
         History { partition_wcu: plan.partition_wcu, keys: keys.collect(), samples: Vec::new() };
-    let watched = Watched::start(client, api, airports);
-    let mut phase = Phase::Growing;
+    let mut stage = Stage::Growing;
     let mut in_flight = FuturesUnordered::new();
     let mut offering = interval(OFFER_EVERY);
     let mut sampling = interval(SAMPLE_EVERY);
@@ -125,23 +133,23 @@ pub(super) async fn load(
         };
         let at = watch.elapsed();
         for (key, (offers, airport)) in offers.iter_mut().zip(airports).enumerate() {
-            let batches = match phase {
-                Phase::Growing | Phase::Measuring { .. } => offers.due(at),
-                Phase::Draining { .. } => offers.rest(),
+            let batches = match stage {
+                Stage::Growing | Stage::Measuring { .. } => offers.due(at),
+                Stage::Draining { .. } | Stage::Closing => offers.rest(),
             };
             in_flight
                 .extend(batches.into_iter().map(|batch| send(client, api, airport, key, batch)));
         }
         if sample {
-            history.samples.push(look(stack, at, &watched, &offers));
-            phase = phase.next(&history, plan);
-            view.load(&history, phase);
+            history.samples.push(look(stack, at, watched, offers.iter().map(Offers::counts)));
+            stage = stage.next(&history, plan);
+            view.load(&history, stage);
         }
-        if let Phase::Draining { since, steady } = phase {
+        if let Stage::Draining { since, steady } = stage {
             let flights = offers.iter().map(Offers::flights).collect();
             if offers.iter().all(Offers::is_done) {
-                history.samples.push(look(stack, at, &watched, &offers));
-                return Ok(Loaded { history, steady, flights, load_secs: at.as_secs_f64() });
+                history.samples.push(look(stack, at, watched, offers.iter().map(Offers::counts)));
+                return Ok(Loaded { history, steady, flights, watch, load: at });
             }
             if at > history.samples[since].at + DRAIN_LIMIT {
                 return Err(DemoError::NotWritten(DRAIN_LIMIT));
@@ -150,11 +158,45 @@ pub(super) async fn load(
     }
 }
 
-fn look(stack: &Stack, at: Duration, watched: &Watched, offers: &[Offers]) -> Sample {
+/// Goes on looking until every reshard has closed, or for so long, and says whether they have.
+pub(super) async fn closed(
+    stack: &Stack,
+    watched: &Watched,
+    history: &mut History,
+    watch: &Stopwatch,
+    limit: Duration,
+    view: &mut View,
+) -> bool {
+    let counts = history.samples.last().into_iter().flat_map(|sample| &sample.keys);
+    let counts = counts.map(|key| key.counts).collect::<Vec<_>>();
+    let until = watch.elapsed() + limit;
+    let mut sampling = interval(SAMPLE_EVERY);
+    sampling.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    loop {
+        sampling.tick().await;
+        let at = watch.elapsed();
+        history.samples.push(look(stack, at, watched, counts.iter().copied()));
+        view.load(history, Stage::Closing);
+        if watched.is_stable() || at >= until {
+            return watched.is_stable();
+        }
+    }
+}
+
+fn look(
+    stack: &Stack,
+    at: Duration,
+    watched: &Watched,
+    counts: impl Iterator<Item = Counts>,
+) -> Sample {
+    let mut counters = stack.counters();
+    let keys = counts.zip(watched.collections());
+    let keys = keys.map(|(counts, collection)| KeySample { counts, collection });
     Sample {
         at,
-        keys: watched.with(offers),
-        throttles: stack.counters().throttles.remove(MAIN_TABLE).unwrap_or_default(),
+        keys: keys.collect(),
+        throttles: counters.throttles.remove(MAIN_TABLE).unwrap_or_default(),
+        operations: counters.tables.remove(MAIN_TABLE).unwrap_or_default(),
         alarms: stack
             .alarms()
             .into_iter()
@@ -210,63 +252,11 @@ async fn send(
     Ok(Answer { key, flights, refused, unknown })
 }
 
-/// Follows the collections as the API shows them, beside the load. Dropping it ends that.
-struct Watched {
-    latest: watch::Receiver<Vec<Collection>>,
-    _task: JoinSet<()>,
-}
-
-impl Watched {
-    fn start(client: &Client, api: &str, airports: &[Airport]) -> Self {
-        let urls = airports
-            .iter()
-            .map(|airport| url(api, "/collection", &[("pk", &airport.code)]))
-            .collect::<Vec<_>>();
-        let (sender, latest) = watch::channel(vec![Collection::default(); urls.len()]);
-        let client = client.clone();
-        let mut task = JoinSet::new();
-        task.spawn(async move {
-            let mut looking = interval(SAMPLE_EVERY / 2);
-            looking.set_missed_tick_behavior(MissedTickBehavior::Skip);
-            loop {
-                looking.tick().await;
-                for (key, url) in urls.iter().enumerate() {
-                    // Not there yet, or not to be read now: it is looked at again soon.
-                    let Ok(found) = client.json(Method::GET, url, &[], None).await else {
-                        continue;
-                    };
-                    if let Some(collection) = read_collection(&found) {
-                        sender.send_modify(|collections| collections[key] = collection);
-                    }
-                }
-            }
-        });
-        Self { latest, _task: task }
-    }
-
-    fn with(&self, offers: &[Offers]) -> Vec<KeySample> {
-        let collections = self.latest.borrow();
-        offers
-            .iter()
-            .zip(collections.iter())
-            .map(|(offers, collection)| KeySample {
-                counts: offers.counts(),
-                collection: *collection,
-            })
-            .collect()
-    }
-}
-
-fn read_collection(found: &Value) -> Option<Collection> {
-    let shards = u32::try_from(found["number_of_shards"].as_u64()?).ok()?;
-    Some(Collection { shards, stable: found["state"] == "stable" })
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::offer::Counts;
     use std::collections::BTreeMap;
 
+    use super::super::history::Collection;
     use super::*;
 
     fn plan() -> Plan {
@@ -279,52 +269,86 @@ mod tests {
         }
     }
 
-    /// What a run does second by second, when it has these shards and absorbs what they take.
-    fn phases(shards: &[u32]) -> Vec<Phase> {
+    /// What a run does second by second, when it has these shards and absorbs what they take, of two
+    /// at most.
+    fn stages(shards: &[u32]) -> Vec<Stage> {
         let mut history = History {
             partition_wcu: 200,
             keys: vec![("EWR".to_owned(), 400)],
             samples: Vec::new(),
         };
-        let (mut phase, mut phases, mut absorbed) = (Phase::Growing, Vec::new(), 0);
+        let (mut stage, mut stages, mut absorbed) = (Stage::Growing, Vec::new(), 0);
         for (second, shards) in (0..).zip(shards) {
             let counts = Counts { offered: 400 * second, absorbed, ..Counts::default() };
             absorbed += 200 * u64::from(*shards).min(2);
-            let collection = Collection { shards: *shards, stable: true };
+            let collection = Collection { shards: *shards, ..Collection::ABSENT };
             history.samples.push(Sample {
                 at: Duration::from_secs(second),
                 keys: vec![KeySample { counts, collection }],
                 throttles: BTreeMap::new(),
+                operations: BTreeMap::new(),
                 alarms: BTreeMap::new(),
             });
-            phase = phase.next(&history, &plan());
-            phases.push(phase);
+            stage = stage.next(&history, &plan());
+            stages.push(stage);
         }
-        phases
+        stages
     }
 
     #[test]
     fn a_settled_run_is_measured_and_then_drained() {
-        let measuring = Phase::Measuring { from: 3 };
-        let drained = Phase::Draining { since: 5, steady: Some(Window { from: 3, to: 5 }) };
+        let measuring = Stage::Measuring { from: 3 };
+        let drained = Stage::Draining { since: 5, steady: Some(Window { from: 3, to: 5 }) };
         assert_eq!(
-            phases(&[1, 2, 2, 2, 2, 2, 2])[2..],
-            [Phase::Growing, measuring, measuring, drained, drained]
+            stages(&[1, 2, 2, 2, 2, 2, 2])[2..],
+            [Stage::Growing, measuring, measuring, drained, drained]
         );
     }
 
     #[test]
     fn a_growth_while_measuring_begins_the_wait_again() {
-        let phases = phases(&[2, 2, 2, 4, 4, 4]);
-        assert_eq!(phases[2], Phase::Measuring { from: 2 });
-        assert_eq!(phases[3..], [Phase::Growing, Phase::Growing, Phase::Measuring { from: 5 }]);
+        let stages = stages(&[2, 2, 2, 4, 4, 4]);
+        assert_eq!(stages[2], Stage::Measuring { from: 2 });
+        assert_eq!(stages[3..], [Stage::Growing, Stage::Growing, Stage::Measuring { from: 5 }]);
+    }
+
+    #[test]
+    fn regression_a_measurement_while_the_machine_stood_still_passed_for_a_settled_one() {
+        let mut history = History {
+            partition_wcu: 200,
+            keys: vec![("EWR".to_owned(), 400)],
+            samples: Vec::new(),
+        };
+        let (mut stage, mut stages, mut absorbed) = (Stage::Growing, Vec::new(), 0);
+        for (second, taken) in (0..).zip([400, 400, 400, 0, 400, 400, 400, 400, 400, 400]) {
+            let counts = Counts { offered: 400 * second, absorbed, ..Counts::default() };
+            absorbed += taken;
+            let collection = Collection { shards: 2, ..Collection::ABSENT };
+            history.samples.push(Sample {
+                at: Duration::from_secs(second),
+                keys: vec![KeySample { counts, collection }],
+                throttles: BTreeMap::new(),
+                operations: BTreeMap::new(),
+                alarms: BTreeMap::new(),
+            });
+            stage = stage.next(&history, &plan());
+            stages.push(stage);
+        }
+        assert_eq!(
+            stages[2..5],
+            [Stage::Measuring { from: 2 }, Stage::Measuring { from: 2 }, Stage::Growing]
+        );
+        assert_eq!(
+            stages[9],
+            Stage::Draining { since: 8, steady: Some(Window { from: 6, to: 8 }) }
+        );
     }
 
     #[test]
     fn a_run_that_never_settles_ends_at_the_limit() {
         let restless = (0..=60).map(|second| 1 + second % 2).collect::<Vec<_>>();
-        let phases = phases(&restless);
-        assert_eq!(phases[59], Phase::Growing);
-        assert_eq!(phases[60], Phase::Draining { since: 60, steady: None });
+        let stages = stages(&restless);
+        assert_eq!(stages[59], Stage::Growing);
+        assert_eq!(stages[60], Stage::Draining { since: 60, steady: None });
     }
 }

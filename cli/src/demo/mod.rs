@@ -1,6 +1,7 @@
 //! `dynashard demo`: hot keys outgrow their partitions, the shards follow, and nothing is lost.
 
 mod chart;
+mod costs;
 mod flights;
 mod history;
 mod load;
@@ -8,25 +9,28 @@ mod offer;
 mod read_back;
 mod summary;
 mod view;
+mod watched;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use chart::{ChartError, Figure};
-use dynashard_aws::{DynamoItemStore, ServerClock, SystemClock};
+use costs::{Counted, Moving};
+use dynashard_aws::{DynamoItemStore, DynamoMetadataStore, ServerClock, SystemClock};
 use dynashard_core::TableSchema;
-use dynashard_core::ports::StoreError;
-use dynashard_keys::KeyError;
-use dynashard_local::{Counters, Endpoints, Limits, Stack, StackOptions};
+use dynashard_core::ports::{MetadataStore, StoreError};
+use dynashard_keys::{KeyError, PartitionKey};
+use dynashard_local::{Endpoints, Limits, Stack, StackOptions};
 use flights::Airport;
 use history::SettledRule;
 use load::{Loaded, Plan};
 use offer::Offers;
 use read_back::{ReadBack, count_shards};
-use summary::{Steady, Summary, growth};
+use summary::{Steady, Summary, growth, reshards};
 use thiserror::Error;
 use view::View;
+use watched::Watched;
 
 use crate::args::{DemoArgs, Scaling};
 use crate::clock::Stopwatch;
@@ -38,10 +42,14 @@ use crate::signals::Ends;
 const MAIN_TABLE: &str = "MainTable";
 const METADATA_TABLE: &str = "MetadataTable";
 
-/// Template parameters of the demo: append-only collections, and changes that come within seconds.
-/// Those that the command line sets win.
+/// Template parameters of the demo, with which a reshard closes within half a minute. The stack
+/// refuses requests whose signature is older than `RequestLifetimeSecs`, so that this may be
+/// seconds; DynamoDB itself takes a quarter of an hour. Those that the command line sets win.
 const SETTINGS: &[(&str, &str)] =
-    &[("Placement", "random"), ("LeaseSecs", "1"), ("CooldownSecs", "1")];
+    &[("LeaseSecs", "1"), ("CooldownSecs", "1"), ("RequestLifetimeSecs", "5")];
+
+/// For how long the demo waits at least for its reshards to close, once everything is written.
+const LEAST_CLOSING: Duration = Duration::from_secs(30);
 
 /// The least share of min(offered, capacity) that a settled collection absorbs.
 const SETTLED_SHARE: f64 = 0.9;
@@ -59,9 +67,11 @@ pub(crate) enum DemoError {
     #[error("an answer of the API has no {0}")]
     BadAnswer(&'static str),
     #[error(transparent)]
-    Separator(#[from] KeyError),
-    #[error("the shards cannot be counted: {0:?}")]
+    Key(#[from] KeyError),
+    #[error("the tables of the stack cannot be read: {0:?}")]
     Store(StoreError),
+    #[error("a collection has no metadata")]
+    NoMetadata,
     #[error("what came back is not what was written")]
     Different,
     #[error("interrupted")]
@@ -108,8 +118,9 @@ const ALARM_PERIOD_SECS: Option<NonZeroU32> = NonZeroU32::new(5);
 fn plan(args: &DemoArgs, airports: usize) -> Plan {
     let busiest = args.partition_wcu.saturating_mul(args.load);
     let halved = |times: usize| busiest.checked_shr(u32::try_from(times).unwrap_or(u32::MAX));
-    // Longer than what passes between two growths: a writer's cooldown and back-off, or an alarm's
-    // period and evaluation.
+    // Longer than what passes between two growths that move nothing: a writer's cooldown and
+    // back-off, or an alarm's period and evaluation. Where items move, the share that is absorbed
+    // tells whether another growth is to come: it waits until this one has closed.
     let quiet = match args.scaling {
         Scaling::Writers => Duration::from_secs(6),
         Scaling::Alarm => Duration::from_secs(20),
@@ -129,7 +140,8 @@ fn options(args: &DemoArgs, plan: &Plan) -> Result<StackOptions, ProjectError> {
         Scaling::Writers => "on",
         Scaling::Alarm => "off",
     };
-    let settings = SETTINGS.iter().copied().chain([("WriterScaling", writers)]);
+    let placement = args.placement.map(|placement| ("Placement", placement.as_str()));
+    let settings = SETTINGS.iter().copied().chain([("WriterScaling", writers)]).chain(placement);
     let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
     project.settings.splice(..0, settings);
     let mut options = stack_options(&project)?;
@@ -154,32 +166,40 @@ async fn show(
 ) -> Result<Summary, DemoError> {
     let Endpoints { api, dynamodb, .. } = stack.endpoints();
     let client = Client::new();
+    let Tables { schema, items, metadata } =
+        Tables::connect(dynamodb, &args.project.settings).await?;
+    let partitions = airports.iter().map(|airport| PartitionKey::new(&airport.code));
+    let partitions = partitions.collect::<Result<Vec<_>, _>>()?;
+    let watched = Watched::start(metadata.clone(), partitions.clone());
     let before = stack.counters();
-    let Loaded { history, steady, flights, load_secs } =
-        load::load(stack, &client, plan, airports, view).await?;
+    let Loaded { mut history, steady, flights, watch, load } =
+        load::load(stack, &client, &watched, plan, airports, view).await?;
     let after = stack.counters();
+    let looks = watched.requests();
 
-    let watch = Stopwatch::start();
-    let mut read = ReadBack::default();
-    view.reading(flights.iter().sum());
-    for (airport, flights) in airports.iter().zip(&flights) {
-        read.collection(&client, api, airport, *flights, view).await?;
+    let mut reads = vec![read_all(&client, api, &watched, airports, &flights, view).await?];
+    if reads[0].while_moving {
+        let left = plan.time_limit.saturating_sub(watch.elapsed()).max(LEAST_CLOSING);
+        if load::closed(stack, &watched, &mut history, &watch, left, view).await {
+            reads.push(read_all(&client, api, &watched, airports, &flights, view).await?);
+        }
     }
-    let read_secs = watch.elapsed().as_secs_f64();
-
-    let server_clock = ServerClock::default();
-    let clock = SystemClock::new(server_clock.clone());
-    let dynamodb = dynashard_aws::connect_local(dynamodb, server_clock).await;
-    let schema = table_schema(&args.project.settings)?;
-    let store = DynamoItemStore::new(dynamodb, clock, MAIN_TABLE.to_owned(), schema.clone());
+    let end = stack.counters();
     let mut items_per_shard = BTreeMap::new();
-    for airport in airports {
-        let counts = count_shards(&store, &schema, &client, api, &airport.code).await?;
-        items_per_shard.insert(airport.code.clone(), counts);
+    for partition in &partitions {
+        let counts = count_shards(&items, &metadata, &schema, partition).await?;
+        items_per_shard.insert(partition.to_string(), counts);
     }
 
+    let last = history.samples.last();
+    let keys = last.into_iter().flat_map(|sample| &sample.keys);
+    let counts = keys.map(|key| key.counts);
+    let items = flights.iter().sum::<usize>();
+    let items = u64::try_from(items).unwrap_or(u64::MAX);
+    let placement = metadata.get(&partitions[0]).await.map_err(DemoError::Store)?.value;
+    let placement = placement.map_or("none", |collection| collection.placement.as_str());
     let title = format!(
-        "{} hot keys on partitions of {} WCU: shards follow the load ({})",
+        "{} hot keys on partitions of {} WCU: shards follow the load ({placement}, {})",
         airports.len(),
         plan.partition_wcu,
         match args.scaling {
@@ -189,35 +209,75 @@ async fn show(
     );
     let figure = Figure { history: &history, steady, title };
     let charts = chart::save(&args.chart_dir, &figure)?;
-    let last = history.samples.last();
-    let counts = last.into_iter().flat_map(|sample| &sample.keys).map(|key| key.counts);
+    let loading = Counted::between(&before, &after);
+    let moved = watched.collections().iter().map(|collection| collection.moved).sum();
     Ok(Summary {
-        ok: read.differences.is_empty(),
+        ok: reads.iter().all(|read| read.differences.is_empty()),
+        placement,
         scaling: match args.scaling {
             Scaling::Writers => "writers",
             Scaling::Alarm => "alarm",
         },
         partition_wcu: plan.partition_wcu,
-        items: u64::try_from(flights.iter().sum::<usize>()).unwrap_or(u64::MAX),
-        load_secs,
+        items,
+        load_secs: load.as_secs_f64(),
         growth: growth(&history),
+        reshards: reshards(&history),
         settled_secs: steady.and(history.last_step()).map(|at| at.as_secs_f64()),
         steady: steady.map(|window| Steady::of(&history, window)),
         throttled: after.throttles.get(MAIN_TABLE).cloned().unwrap_or_default(),
-        put_requests: after.requests(MAIN_TABLE, "PutItem")
-            - before.requests(MAIN_TABLE, "PutItem"),
-        metadata_requests: after.table_requests(METADATA_TABLE)
-            - before.table_requests(METADATA_TABLE),
-        consumed_wcu: put_wcu(&after) - put_wcu(&before),
+        put_requests: loading.of("PutItem").requests,
+        put_wcu: loading.of("PutItem").consumed_wcu,
+        metadata_requests: loading.metadata_requests.saturating_sub(looks),
+        moving: Moving::of(moved, items, &loading, &Counted::between(&before, &end)),
         resent: counts.clone().map(|counts| counts.unprocessed).sum(),
         outcome_unknown: counts.map(|counts| counts.unknown).sum(),
-        read_secs,
-        pages: read.pages,
-        items_read: read.read_by_dynamodb,
-        differences: read.differences,
+        reads,
         items_per_shard,
         charts: charts.into(),
     })
+}
+
+/// Reads everything back and compares it.
+async fn read_all(
+    client: &Client,
+    api: &str,
+    watched: &Watched,
+    airports: &[Airport],
+    flights: &[usize],
+    view: &mut View,
+) -> Result<ReadBack, DemoError> {
+    let watch = Stopwatch::start();
+    let mut read = ReadBack { while_moving: !watched.is_stable(), ..ReadBack::default() };
+    view.reading(flights.iter().sum());
+    for (airport, flights) in airports.iter().zip(flights) {
+        read.collection(client, api, airport, *flights, view).await?;
+    }
+    read.secs = watch.elapsed().as_secs_f64();
+    Ok(read)
+}
+
+/// The tables of the stack, past the functions.
+struct Tables {
+    schema: TableSchema,
+    items: DynamoItemStore,
+    metadata: DynamoMetadataStore,
+}
+
+impl Tables {
+    async fn connect(endpoint: &str, settings: &[(String, String)]) -> Result<Self, DemoError> {
+        let schema = table_schema(settings)?;
+        let server_clock = ServerClock::default();
+        let clock = SystemClock::new(server_clock.clone());
+        let client = dynashard_aws::connect_local(endpoint, server_clock).await;
+        let (items, metadata) = (MAIN_TABLE.to_owned(), METADATA_TABLE.to_owned());
+        let key = schema.partition_key_name.clone();
+        Ok(Self {
+            items: DynamoItemStore::new(client.clone(), clock, items, schema.clone()),
+            metadata: DynamoMetadataStore::new(client, metadata, key),
+            schema,
+        })
+    }
 }
 
 /// How the main table calls and separates its keys under these parameters of the template. The
@@ -233,11 +293,6 @@ fn table_schema(settings: &[(String, String)]) -> Result<TableSchema, KeyError> 
         }
     }
     Ok(schema)
-}
-
-fn put_wcu(counters: &Counters) -> f64 {
-    let puts = counters.tables.get(MAIN_TABLE).and_then(|operations| operations.get("PutItem"));
-    puts.map_or(0.0, |count| count.consumed_wcu)
 }
 
 const JSON: &[(&str, &str)] = &[("content-type", "application/json")];

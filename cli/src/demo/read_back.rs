@@ -1,30 +1,43 @@
 //! Reads everything back, and compares it with what was offered.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use dynashard_aws::DynamoItemStore;
+use dynashard_aws::{DynamoItemStore, DynamoMetadataStore};
 use dynashard_core::TableSchema;
-use dynashard_core::ports::{Consistency, ItemStore, ShardQuery, SortRange};
+use dynashard_core::ports::{Consistency, ItemStore, MetadataStore, ShardQuery, SortRange};
 use dynashard_core::query::MAX_LIMIT;
-use dynashard_keys::{PartitionKey, Placement, ShardCount};
-use http::Method;
+use dynashard_keys::PartitionKey;
+use http::{Method, StatusCode};
+use serde::Serialize;
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use super::flights::{Airport, Flight};
 use super::view::View;
 use super::{DemoError, JSON};
-use crate::http::{Client, url};
+use crate::http::{Client, HttpError};
 
 /// Differences that are shown of each collection.
 const SHOWN_DIFFERENCES: usize = 5;
 
+/// How often a page is asked for, and how long the pause between is: the API's `Retry-After`.
+const MOST_ATTEMPTS: u32 = 20;
+const PAUSE: Duration = Duration::from_secs(1);
+
 /// What reading everything back brought.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(super) struct ReadBack {
+    /// Whether items of a collection were being moved when it began.
+    pub(super) while_moving: bool,
+    /// How long it took.
+    pub(super) secs: f64,
     /// Pages that were read.
     pub(super) pages: u64,
-    /// Items that DynamoDB read for them.
-    pub(super) read_by_dynamodb: u64,
+    /// Items that DynamoDB read for them, as the API reports them.
+    pub(super) items_read: u64,
+    /// Pages that were asked for again, because the API said that it could not answer now.
+    pub(super) retried: u64,
     /// What is not as it was offered, the first few of each collection.
     pub(super) differences: Vec<String>,
 }
@@ -42,11 +55,10 @@ impl ReadBack {
         let mut comparison = Comparison::new((0..flights).map(|number| airport.flight(number)));
         let mut query = json!({ "pk": airport.code, "limit": MAX_LIMIT, "consistent": true });
         loop {
-            let page =
-                client.json(Method::POST, &format!("{api}/query"), JSON, Some(&query)).await?;
+            let page = self.page(client, api, &query).await?;
             let items = page["items"].as_array().ok_or(DemoError::BadAnswer("items"))?;
             self.pages += 1;
-            self.read_by_dynamodb +=
+            self.items_read +=
                 page["items_read"].as_u64().ok_or(DemoError::BadAnswer("items_read"))?;
             for item in items {
                 comparison.came_back(item);
@@ -57,15 +69,40 @@ impl ReadBack {
                 break;
             }
         }
-        let differences = comparison.end();
+        self.note(&airport.code, comparison.end());
+        Ok(())
+    }
+
+    /// One page. A machine at its limit may not answer in time, and the API asks to be asked again.
+    async fn page(
+        &mut self,
+        client: &Client,
+        api: &str,
+        query: &Value,
+    ) -> Result<Value, DemoError> {
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            match client.json(Method::POST, &format!("{api}/query"), JSON, Some(query)).await {
+                Err(HttpError::Refused {
+                    status: StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE,
+                    ..
+                }) if attempts < MOST_ATTEMPTS => {
+                    self.retried += 1;
+                    sleep(PAUSE).await;
+                }
+                answer => return Ok(answer?),
+            }
+        }
+    }
+
+    fn note(&mut self, code: &str, differences: Vec<String>) {
         let hidden = differences.len().saturating_sub(SHOWN_DIFFERENCES);
-        let code = &airport.code;
         let shown = differences.into_iter().take(SHOWN_DIFFERENCES);
         self.differences.extend(shown.map(|difference| format!("{code}: {difference}")));
         if hidden > 0 {
             self.differences.push(format!("{code}: and {hidden} more"));
         }
-        Ok(())
     }
 }
 
@@ -101,27 +138,18 @@ impl<I: Iterator<Item = Flight>> Comparison<I> {
     }
 }
 
-/// Counts what lies in each shard, by asking DynamoDB itself and not the API.
+/// Counts the live items of each shard, by asking DynamoDB itself and not the API. The markers that
+/// moved items leave are none.
 pub(super) async fn count_shards(
-    store: &DynamoItemStore,
+    items: &DynamoItemStore,
+    metadata: &DynamoMetadataStore,
     schema: &TableSchema,
-    client: &Client,
-    api: &str,
-    pk: &str,
+    partition: &PartitionKey,
 ) -> Result<BTreeMap<u32, u64>, DemoError> {
-    let collection =
-        client.json(Method::GET, &url(api, "/collection", &[("pk", pk)]), &[], None).await?;
-    let count = collection["number_of_shards"]
-        .as_u64()
-        .and_then(|count| ShardCount::new(u32::try_from(count).ok()?).ok())
-        .ok_or(DemoError::BadAnswer("number_of_shards"))?;
-    let placement = collection["placement"]
-        .as_str()
-        .and_then(|name| name.parse::<Placement>().ok())
-        .ok_or(DemoError::BadAnswer("placement"))?;
-    let partition = PartitionKey::new(pk).map_err(|_| DemoError::BadAnswer("partition key"))?;
-    let mut items = BTreeMap::new();
-    for shard in placement.shards(count) {
+    let collection = metadata.get(partition).await.map_err(DemoError::Store)?.value;
+    let collection = collection.ok_or(DemoError::NoMetadata)?;
+    let mut counts = BTreeMap::new();
+    for shard in collection.placement.shards(collection.layout().readable) {
         let mut query = ShardQuery {
             partition: partition.at(shard, schema.separator),
             range: SortRange::All,
@@ -131,18 +159,19 @@ pub(super) async fn count_shards(
             fields: None,
             consistency: Consistency::Strong,
         };
-        let mut total = 0;
+        let mut live = 0;
         loop {
-            let page = store.query(&query).await.map_err(DemoError::Store)?;
-            total += u64::try_from(page.items.len()).unwrap_or(0);
+            let page = items.query(&query).await.map_err(DemoError::Store)?;
+            let found = page.items.iter().filter(|(_, item)| item.is_live()).count();
+            live += u64::try_from(found).unwrap_or(0);
             query.after = page.next;
             if query.after.is_none() {
                 break;
             }
         }
-        items.insert(shard.get(), total);
+        counts.insert(shard.get(), live);
     }
-    Ok(items)
+    Ok(counts)
 }
 
 #[cfg(test)]

@@ -4,14 +4,18 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use super::costs::Moving;
 use super::history::{History, float};
 use super::load::Window;
+use super::read_back::ReadBack;
 
 /// What the demo measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Summary {
     /// Whether every flight came back once, in order and unchanged.
     pub(super) ok: bool,
+    /// The placement of the collections.
+    pub(super) placement: &'static str,
     /// What began the growth: `writers` or `alarm`.
     pub(super) scaling: &'static str,
     /// Write units a second of one partition.
@@ -22,30 +26,30 @@ pub(super) struct Summary {
     pub(super) load_secs: f64,
     /// By collection, the shard counts and when each came into force.
     pub(super) growth: BTreeMap<String, Vec<Grown>>,
+    /// By collection, how each change of its count went.
+    pub(super) reshards: BTreeMap<String, Vec<Resharded>>,
     /// When the last of them came into force, if the counts then stayed.
     pub(super) settled_secs: Option<f64>,
     /// What was measured after that.
     pub(super) steady: Option<Steady>,
     /// Writes that DynamoDB throttled while loading, by reason. The functions tried them again.
     pub(super) throttled: BTreeMap<String, u64>,
-    /// `PutItem` requests that reached the engine of the main table; throttled ones do not.
+    /// `PutItem` requests that reached the engine of the main table while loading; throttled ones do
+    /// not. One for each item, and one for each marker that a writer put.
     pub(super) put_requests: u64,
-    /// All requests to the metadata table while loading.
+    /// Write units that the engine reported for them.
+    pub(super) put_wcu: f64,
+    /// What the application asked of the metadata table while loading.
     pub(super) metadata_requests: u64,
-    /// Write units that the engine reported for the puts.
-    pub(super) consumed_wcu: f64,
+    /// What reshards have cost beside that.
+    pub(super) moving: Moving,
     /// Operations that were sent to the API again, because it reported them as unprocessed.
     pub(super) resent: u64,
     /// Those of them whose outcome was unknown, so that some may lie in two shards.
     pub(super) outcome_unknown: u64,
-    /// How long reading everything back took.
-    pub(super) read_secs: f64,
-    /// Pages that were read.
-    pub(super) pages: u64,
-    /// Items that DynamoDB read, as the API reports them.
-    pub(super) items_read: u64,
-    /// What was wrong with what came back, the first few of each collection.
-    pub(super) differences: Vec<String>,
+    /// How often everything was read back: once when it was written, and where items were being moved
+    /// then, once more when the reshards had closed.
+    pub(super) reads: Vec<ReadBack>,
     /// Items by collection and shard.
     pub(super) items_per_shard: BTreeMap<String, BTreeMap<u32, u64>>,
     /// The files with the chart.
@@ -59,11 +63,31 @@ pub(super) struct Grown {
     shards: u32,
 }
 
+/// A change of a shard count, with times since the first write.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Resharded {
+    from: u32,
+    to: u32,
+    decided_secs: f64,
+    /// From the decision until writes went to the new shards.
+    relief_secs: Option<f64>,
+    /// When it closed, if the run waited for that.
+    closed_secs: Option<f64>,
+    items_moved: u64,
+}
+
 /// Means of the time in which no shard count changed any more.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Steady {
     secs: f64,
     throttled_per_sec: f64,
+    /// Writes that reached the engine for each that was absorbed, and their write units.
+    puts_per_item: f64,
+    put_wcu_per_item: f64,
+    /// Looks at old homes for each: none where nothing moves.
+    looks_per_item: f64,
+    /// Items that were moved meanwhile.
+    moves_per_sec: f64,
     collections: BTreeMap<String, SteadyCollection>,
 }
 
@@ -92,9 +116,18 @@ impl Steady {
             };
             (name.clone(), collection)
         });
+        let all = history.rates(from, to, None);
+        let secs = history.samples[to].at.saturating_sub(history.samples[from].at).as_secs_f64();
+        let absorbed = (all.absorbed * secs).max(f64::MIN_POSITIVE);
+        let (puts, looks) =
+            (history.carried_out(from, to, "PutItem"), history.carried_out(from, to, "GetItem"));
         Self {
-            secs: history.samples[to].at.saturating_sub(history.samples[from].at).as_secs_f64(),
-            throttled_per_sec: history.rates(from, to, None).throttled,
+            secs,
+            throttled_per_sec: all.throttled,
+            puts_per_item: float(puts.requests) / absorbed,
+            put_wcu_per_item: puts.consumed_wcu / absorbed,
+            looks_per_item: float(looks.requests) / absorbed,
+            moves_per_sec: all.moves,
             collections: collections.collect(),
         }
     }
@@ -108,6 +141,42 @@ pub(super) fn growth(history: &History) -> BTreeMap<String, Vec<Grown>> {
         (name.clone(), grown.collect())
     });
     collections.collect()
+}
+
+/// The changes of every collection's count.
+pub(super) fn reshards(history: &History) -> BTreeMap<String, Vec<Resharded>> {
+    let collections = history.keys.iter().enumerate().map(|(key, (name, _))| {
+        let reshards = history.reshards(key).into_iter().map(|reshard| {
+            let relief = reshard.in_force.map(|at| at.saturating_sub(reshard.begun));
+            Resharded {
+                from: reshard.from,
+                to: reshard.to,
+                decided_secs: reshard.begun.as_secs_f64(),
+                relief_secs: relief.map(|relief| relief.as_secs_f64()),
+                closed_secs: reshard.closed.map(|at| at.as_secs_f64()),
+                items_moved: reshard.moved,
+            }
+        });
+        (name.clone(), reshards.collect())
+    });
+    collections.collect()
+}
+
+impl fmt::Display for Resharded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { from, to, decided_secs, items_moved, .. } = self;
+        write!(f, "{from} to {to} decided at {decided_secs:.1} s")?;
+        if let Some(relief_secs) = self.relief_secs {
+            write!(f, ", in force {relief_secs:.1} s later")?;
+        }
+        if *items_moved > 0 {
+            write!(f, ", {items_moved} items moved")?;
+        }
+        match self.closed_secs {
+            Some(closed_secs) => write!(f, ", closed at {closed_secs:.1} s"),
+            None => f.write_str(", not closed within the time limit"),
+        }
+    }
 }
 
 impl Summary {
@@ -126,6 +195,11 @@ impl fmt::Display for Summary {
             let steps =
                 steps.iter().map(|step| format!("{} at {:.0} s", step.shards, step.at_secs));
             writeln!(f, "Shards    {name}: {}", steps.collect::<Vec<_>>().join(", "))?;
+        }
+        for (name, reshards) in &self.reshards {
+            for reshard in reshards {
+                writeln!(f, "Reshard   {name}: {reshard}")?;
+            }
         }
         self.fmt_steady(f)?;
         writeln!(
@@ -149,23 +223,16 @@ impl fmt::Display for Summary {
             self.per_item(self.put_requests),
             self.per_item(self.throttled.values().sum()),
             self.per_item(self.metadata_requests),
-            self.consumed_wcu / float(self.items.max(1)),
+            self.put_wcu / float(self.items.max(1)),
             self.resent,
             self.outcome_unknown
         )?;
-        writeln!(
-            f,
-            "Read      {} items in order, {} pages, in {:.1} s: {:.0} a second; {:.2} read per item returned",
-            self.items,
-            self.pages,
-            self.read_secs,
-            rate(self.read_secs),
-            self.per_item(self.items_read)
-        )?;
+        self.fmt_moving(f)?;
+        self.fmt_reads(f)?;
         for chart in &self.charts {
             writeln!(f, "Chart     {}", chart.display())?;
         }
-        for difference in &self.differences {
+        for difference in self.reads.iter().flat_map(|read| &read.differences) {
             writeln!(f, "WRONG     {difference}")?;
         }
         if self.ok {
@@ -177,6 +244,46 @@ impl fmt::Display for Summary {
 }
 
 impl Summary {
+    fn fmt_moving(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let moving = &self.moving;
+        if moving.transactions == 0 {
+            return Ok(());
+        }
+        writeln!(
+            f,
+            "Moving    {} items by {} transactions, {:.2} WCU each item; {} pages, {:.0} RCU; {} markers \
+             removed, {:.0} WCU\n          \
+             writers meanwhile: {} looks at old homes, {:.0} RCU; {} markers, 1 WCU each",
+            moving.items,
+            moving.transactions,
+            moving.wcu_per_item(),
+            moving.pages,
+            moving.pages_rcu,
+            moving.markers_removed,
+            moving.markers_removed_wcu,
+            moving.looks,
+            moving.looks_rcu,
+            moving.markers_put
+        )
+    }
+
+    fn fmt_reads(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for read in &self.reads {
+            writeln!(
+                f,
+                "Read      {} items in order, {}, {} pages, in {:.1} s: {:.0} a second; {:.2} read per item \
+                 returned",
+                self.items,
+                if read.while_moving { "while items moved" } else { "while nothing moved" },
+                read.pages,
+                read.secs,
+                float(self.items) / read.secs.max(f64::MIN_POSITIVE),
+                self.per_item(read.items_read)
+            )?;
+        }
+        Ok(())
+    }
+
     fn fmt_steady(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some((steady, settled_secs)) = self.steady.as_ref().zip(self.settled_secs) else {
             return writeln!(f, "Settled   not within the time limit");
@@ -197,7 +304,15 @@ impl Summary {
                 collection.offered_per_sec
             )?;
         }
-        Ok(())
+        writeln!(
+            f,
+            "          an item: {:.3} PutItem requests, {:.3} WCU, {:.3} looks at an old home; {:.0} items \
+             moved a second",
+            steady.puts_per_item,
+            steady.put_wcu_per_item,
+            steady.looks_per_item,
+            steady.moves_per_sec
+        )
     }
 }
 
@@ -242,9 +357,26 @@ fn bar(value: u64, most: u64, chars: u64) -> String {
 mod tests {
     use std::time::Duration;
 
+    use dynashard_local::OperationCount;
+
     use super::super::history::{Collection, KeySample, Sample};
     use super::super::offer::Counts;
     use super::*;
+
+    fn operations(secs: u64) -> BTreeMap<String, OperationCount> {
+        let count = |per_sec: u64, wcu: u64| OperationCount {
+            requests: per_sec * secs,
+            consumed_wcu: float(wcu * secs),
+            ..OperationCount::default()
+        };
+        [
+            ("PutItem", count(380, 380)),
+            ("GetItem", count(95, 0)),
+            ("TransactWriteItems", count(7, 28)),
+        ]
+        .map(|(name, count)| (name.to_owned(), count))
+        .into()
+    }
 
     /// Ten seconds of one collection whose two shards absorb 380 of 800 offered writes a second.
     fn history() -> History {
@@ -252,9 +384,10 @@ mod tests {
             at: Duration::from_secs(secs),
             keys: vec![KeySample {
                 counts: Counts { offered: 800 * secs, absorbed: 380 * secs, ..Counts::default() },
-                collection: Collection { shards: 2, stable: true },
+                collection: Collection { shards: 2, ..Collection::ABSENT },
             }],
             throttles: BTreeMap::from([("hot".to_owned(), 500 * secs)]),
+            operations: operations(secs),
             alarms: BTreeMap::new(),
         };
         History {
@@ -275,31 +408,70 @@ mod tests {
             absorbed_share: 0.95,
         };
         let collections = BTreeMap::from([("EWR".to_owned(), collection)]);
-        assert_eq!(steady, Steady { secs: 10.0, throttled_per_sec: 500.0, collections });
+        let expected = Steady {
+            secs: 10.0,
+            throttled_per_sec: 500.0,
+            puts_per_item: 1.0,
+            put_wcu_per_item: 1.0,
+            looks_per_item: 0.25,
+            moves_per_sec: 7.0,
+            collections,
+        };
+        assert_eq!(steady, expected);
     }
 
     #[test]
     fn a_summary_says_what_was_measured_and_what_is_wrong() {
         let history = history();
+        let first = Resharded {
+            from: 1,
+            to: 4,
+            decided_secs: 3.0,
+            relief_secs: Some(4.5),
+            closed_secs: Some(20.0),
+            items_moved: 75,
+        };
+        let second = Resharded { closed_secs: None, items_moved: 0, ..first.clone() };
+        let reshards = vec![first, Resharded { from: 4, to: 16, ..second }];
+        let read = ReadBack {
+            while_moving: true,
+            secs: 1.0,
+            pages: 1,
+            items_read: 1_100,
+            retried: 0,
+            differences: vec!["EWR: 2013 did not come back".to_owned()],
+        };
+        let again = ReadBack { while_moving: false, differences: Vec::new(), ..read.clone() };
         let summary = Summary {
             ok: false,
+            placement: "xxh64",
             scaling: "writers",
             partition_wcu: 200,
             items: 1_000,
             load_secs: 20.0,
             growth: growth(&history),
+            reshards: BTreeMap::from([("EWR".to_owned(), reshards)]),
             settled_secs: Some(5.0),
             steady: Some(Steady::of(&history, Window { from: 0, to: 1 })),
             throttled: BTreeMap::from([("hot".to_owned(), 7_500)]),
             put_requests: 1_000,
             metadata_requests: 10,
-            consumed_wcu: 1_000.0,
+            put_wcu: 1_000.0,
+            moving: Moving {
+                items: 75,
+                transactions: 76,
+                transactions_wcu: 302.0,
+                markers_removed: 74,
+                markers_removed_wcu: 74.0,
+                pages: 9,
+                pages_rcu: 40.0,
+                looks: 600,
+                looks_rcu: 600.0,
+                markers_put: 12,
+            },
             resent: 3,
             outcome_unknown: 1,
-            read_secs: 1.0,
-            pages: 1,
-            items_read: 1_100,
-            differences: vec!["EWR: 2013 did not come back".to_owned()],
+            reads: vec![read, again],
             items_per_shard: BTreeMap::from([("EWR".to_owned(), BTreeMap::from([(1, 999)]))]),
             charts: vec![PathBuf::from("charts/demo.svg")],
         };
@@ -308,6 +480,13 @@ mod tests {
             "EWR: 2 at 5 s",
             "at 5 s; writes a second over the 10 s measured, 500 throttled",
             "EWR: 95.0% of min(offered, capacity) absorbed: 380 of min(800, 2 shards for 400)",
+            "EWR: 1 to 4 decided at 3.0 s, in force 4.5 s later, 75 items moved, closed at 20.0 s",
+            "EWR: 4 to 16 decided at 3.0 s, in force 4.5 s later, not closed within the time limit",
+            "an item: 1.000 PutItem requests, 1.000 WCU, 0.250 looks at an old home; 7 items moved",
+            "75 items by 76 transactions, 4.03 WCU each item; 9 pages, 40 RCU; 74 markers removed",
+            "600 looks at old homes, 600 RCU; 12 markers",
+            "1000 items in order, while items moved, 1 pages, in 1.0 s: 1000 a second; 1.10 read",
+            "1000 items in order, while nothing moved,",
             "7500 hot",
             "1.0000 PutItem requests, 7.5000 throttled, 0.0100 of metadata; 1.000 WCU\n",
             "charts/demo.svg",

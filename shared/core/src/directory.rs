@@ -2,7 +2,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use dynashard_keys::{PartitionKey, ShardCount};
+use dynashard_keys::{PartitionKey, ShardCount, ShardId};
 use futures_util::lock::Mutex as AsyncMutex;
 use lru::LruCache;
 use twox_hash::XxHash64;
@@ -141,10 +141,12 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         Self { writer_growths: WriterGrowths::new(Some(telemetry)), ..self }
     }
 
-    /// Begins the growth of a collection that a writer found throttled, if it may grow now.
+    /// Begins the growth of a collection that a writer found throttled in this shard, if it may grow
+    /// now.
     pub(crate) async fn grow(
         &self,
         partition: &PartitionKey,
+        throttled: ShardId,
         backoff: impl Fn(u64) -> Duration,
         deadline: Deadline,
     ) -> Result<(), Error> {
@@ -155,17 +157,18 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         };
         let backoff = backoff(known.metadata.last_updated_secs);
         let pause = self.settings.scaling.cooldown + backoff;
-        let growth = self.begin_growth(&known.metadata, pause, deadline).await?;
+        let growth = self.begin_growth(&known.metadata, &[throttled], pause, deadline).await?;
         self.writer_growths.tell(&known.metadata, growth);
         Ok(())
     }
 
-    /// Begins the growth of a throttled collection, if it may grow when it rests for `pause` after a
-    /// change. Of all who try at the same time, one succeeds: the change is conditional on `seen`.
+    /// Begins the growth of a collection with these throttled shards, if it may grow when it rests for
+    /// `pause` after a change. Of all who try at the same time, one succeeds: the change is conditional on `seen`.
     /// Unless the mode is on, nothing is changed.
     pub(crate) async fn begin_growth(
         &self,
         seen: &CollectionMetadata,
+        throttled: &[ShardId],
         pause: Duration,
         deadline: Deadline,
     ) -> Result<Growth, Error> {
@@ -176,6 +179,9 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
             Ok(to) => (seen.number_of_shards, to),
             Err(reason) => return Ok(Growth::Refused(reason)),
         };
+        if throttled.iter().all(|shard| seen.is_clearing_up(*shard)) {
+            return Ok(Growth::Refused(NoGrowth::ClearingUp));
+        }
         if scaling.mode != ScalingMode::On {
             return Ok(Growth::WouldBegin { from, to });
         }
@@ -262,7 +268,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         job: &Job,
         deadline: Deadline,
     ) -> Result<Known, StoreError> {
-        let next = seen.without_cleanup();
+        let next = seen.without_cleanup(self.clock.now().epoch_secs());
         let sent = self.clock.now();
         let answer = within(&self.clock, deadline, self.store.finish(seen, &next, job)).await;
         self.published(seen, next, sent, answer)

@@ -111,6 +111,20 @@ impl CollectionMetadata {
         self.rev > 1
     }
 
+    /// Whether markers of the last reshard may be left in a shard that is in use: while they are
+    /// removed, that shard may be throttled by the rebalancer and not by its load.
+    pub(crate) fn is_clearing_up(&self, shard: ShardId) -> bool {
+        // Growth has left them in all shards that there were before, and shrinking in shards that
+        // are gone.
+        let before = self.shard_history.iter().rev().map(|entry| entry.count).nth(1);
+        self.cleanup_pending
+            && self.placement.is_calculated()
+            && before.is_some_and(|before| {
+                before < self.number_of_shards
+                    && self.placement.shards(before).any(|marked| marked == shard)
+            })
+    }
+
     /// The metadata with a reshard to `to` begun.
     #[must_use]
     pub(crate) fn with_forward(&self, to: ShardCount, now_secs: u64) -> Self {
@@ -151,8 +165,14 @@ impl CollectionMetadata {
     }
 
     /// The metadata when nothing is left of the last change.
-    pub(crate) fn without_cleanup(&self) -> Self {
-        Self { cleanup_pending: false, rev: self.rev + 1, ..self.clone() }
+    ///
+    /// Where markers were removed from shards that are in use the change lasts until here: what those
+    /// were throttled by is reported later, and must not pass for heat that came after the change.
+    pub(crate) fn without_cleanup(&self, now_secs: u64) -> Self {
+        let mut shards = self.placement.shards(self.number_of_shards);
+        let was_in_use = shards.any(|shard| self.is_clearing_up(shard));
+        let last_updated_secs = if was_in_use { now_secs } else { self.last_updated_secs };
+        Self { cleanup_pending: false, last_updated_secs, rev: self.rev + 1, ..self.clone() }
     }
 
     fn with_count_in_force(&self, count: ShardCount, now_secs: u64) -> Self {

@@ -61,6 +61,11 @@ pub enum Advance {
 /// How many collections one sweep works on at a time.
 const COLLECTIONS_AT_ONCE: usize = 8;
 
+/// For how long a slice goes through items, whatever time it has. Meanwhile the collections whose
+/// records are behind it in the stream wait, and one that is to get its new shards should not for
+/// long.
+const SCAN_SLICE: Duration = Duration::from_secs(10);
+
 /// What a slice keeps of its time for its last requests: without the note that it is over, the next
 /// one would not come.
 pub(crate) const RESERVE: Duration = Duration::from_secs(2);
@@ -101,6 +106,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         let waits = Waits::of(self.directory.settings());
         let mut sighting = Sighting::default();
         let mut turn = Turn::default();
+        let mut scanned = Duration::ZERO;
         loop {
             let Some(seen) = self.directory.read_now(partition, deadline).await? else {
                 return Ok(Advance::Nothing);
@@ -117,17 +123,25 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             };
             account.enter(&seen.metadata, &job, now, waits);
             let step = plan(&seen.metadata, &job, Sight { now, unchanged_for }, waits);
-            let carried = match step {
-                NextStep::Scan | NextStep::RemoveMarkers if turn.noted != Some(job.rev) => {
-                    self.take_turn(&mut turn, &job, deadline).await?
-                }
-                step => self.carry_out(step, &seen, &job, now, deadline).await?,
+            let scans = matches!(step, NextStep::Scan | NextStep::RemoveMarkers);
+            if scans && scanned >= SCAN_SLICE {
+                self.ask_for_another_slice(partition, deadline).await?;
+                return Ok(Advance::Yielded);
+            }
+            let began = self.directory.now().boot;
+            let carried = if scans && turn.noted != Some(job.rev) {
+                self.take_turn(&mut turn, &job, deadline).await?
+            } else {
+                self.carry_out(step, &seen, &job, now, deadline).await?
             };
+            if scans {
+                scanned += self.directory.now().boot.saturating_sub(began);
+            }
             match carried {
                 Carried::Noted { rev } => turn.noted = Some(rev),
                 Carried::Out | Carried::Again => {}
-                Carried::Finished => {
-                    return Ok(Advance::Finished(seen.metadata.without_cleanup()));
+                Carried::Finished(metadata) => {
+                    return Ok(Advance::Finished(CollectionMetadata::clone(&metadata)));
                 }
                 Carried::Elsewhere => return Ok(Advance::Elsewhere),
                 Carried::WaitsUntil(until) => {
@@ -199,7 +213,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             }
             NextStep::RemoveMarkers => self.remove_markers(seen, job, deadline).await,
             NextStep::Finish => match self.directory.finish(metadata, job, deadline).await {
-                Ok(_) => Ok(Carried::Finished),
+                Ok(known) => Ok(Carried::Finished(known.metadata)),
                 Err(error) => of_conditional(error),
             },
             NextStep::TurnRound => self.turn_round(metadata, job, deadline).await,
@@ -397,17 +411,17 @@ impl Account {
 }
 
 /// What became of one step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Carried {
     /// It was done.
     Out,
-    /// It was done, and is noted in the job, whose `rev` now is this.
+    /// It was done, and noted in the job, which has this `rev` now.
     Noted {
-        /// The revision.
+        /// The new one.
         rev: u64,
     },
-    /// It was done, and it was the last one.
-    Finished,
+    /// It was done, and it was the last one: this is what the change has left.
+    Finished(Arc<CollectionMetadata>),
     /// Nothing is known of it, or something has changed: look again.
     Again,
     /// Another rebalancer was faster.

@@ -168,7 +168,8 @@ where
             return HeatOutcome::Relieved { perhaps_not: heat.around_change };
         }
         let cooldown = self.directory.settings().scaling.cooldown;
-        match self.directory.begin_growth(&known.metadata, cooldown, deadline).await {
+        let growth = self.directory.begin_growth(&known.metadata, &heat.hot, cooldown, deadline);
+        match growth.await {
             Ok(growth) => HeatOutcome::Decided(growth),
             Err(error) => HeatOutcome::of_error(error),
         }
@@ -193,6 +194,8 @@ struct Heat {
     is_of_no_shard: bool,
     /// A whole period of throttles lies after the last change, or there was no change.
     since_change: bool,
+    /// The shards of these.
+    hot: Vec<ShardId>,
     /// A period of throttles began before the last change and ended after it, and nothing later can
     /// be known yet.
     around_change: bool,
@@ -212,15 +215,22 @@ impl Heat {
         let has = |wanted| metadata.placement.shards(count).any(|shard| shard == wanted);
         let of_its_shards = hot.shards.iter().filter(|(shard, _)| has(*shard)).collect::<Vec<_>>();
         let changed_secs = if metadata.has_changed() { metadata.last_updated_secs } else { 0 };
-        let mut throttles = of_its_shards
+        let counts = |throttles: &&Throttles| throttles.count > 0.0;
+        let since_change =
+            |throttles: &Throttles| counts(&throttles) && throttles.at_secs >= changed_secs;
+        let hot = of_its_shards
             .iter()
-            .flat_map(|(_, throttles)| throttles)
-            .filter(|throttles| throttles.count > 0.0);
+            .filter(|(_, throttles)| throttles.iter().any(since_change))
+            .map(|(shard, _)| *shard)
+            .collect::<Vec<_>>();
+        let mut throttles =
+            of_its_shards.iter().flat_map(|(_, throttles)| throttles).filter(counts);
         // A period is known of when it is over, and as long again may pass until it is reported.
         let periods_end = |t: &Throttles, n| t.at_secs.saturating_add(period_secs * n);
         Self {
             is_of_no_shard: of_its_shards.is_empty(),
-            since_change: throttles.clone().any(|t| t.at_secs >= changed_secs),
+            since_change: !hot.is_empty(),
+            hot,
             around_change: throttles
                 .any(|t| periods_end(t, 1) > changed_secs && periods_end(t, 3) > now_secs),
         }
@@ -241,7 +251,9 @@ impl HeatOutcome {
             Self::Decided(
                 Growth::Begun { .. }
                 | Growth::Overtaken
-                | Growth::Refused(NoGrowth::Running | NoGrowth::TooSoon { .. }),
+                | Growth::Refused(
+                    NoGrowth::Running | NoGrowth::TooSoon { .. } | NoGrowth::ClearingUp,
+                ),
             )
             | Self::Failed(_) => true,
             Self::Relieved { perhaps_not } => *perhaps_not,

@@ -38,6 +38,7 @@ pub(crate) struct Attempts<'a, C, E> {
     clock: &'a C,
     entropy: &'a E,
     deadline: Deadline,
+    backoff: Backoff,
     made: u32,
     at_most: u32,
     refreshes: u32,
@@ -49,7 +50,13 @@ const MAX_REFRESHES: u32 = 5;
 
 impl<'a, C: Clock, E: Entropy> Attempts<'a, C, E> {
     pub(crate) fn new(clock: &'a C, entropy: &'a E, deadline: Deadline) -> Self {
-        Self { clock, entropy, deadline, made: 0, at_most: u32::MAX, refreshes: 0 }
+        let (backoff, at_most) = (Backoff::STANDARD, u32::MAX);
+        Self { clock, entropy, deadline, backoff, made: 0, at_most, refreshes: 0 }
+    }
+
+    /// The same with other pauses than the standard ones.
+    pub(crate) fn pausing(self, backoff: Backoff) -> Self {
+        Self { backoff, ..self }
     }
 
     /// The same, for an operation that gives up after so many attempts though there be time left.
@@ -60,7 +67,7 @@ impl<'a, C: Clock, E: Entropy> Attempts<'a, C, E> {
     /// Waits before the next attempt, or returns `refusal` if there is to be none: the deadline
     /// leaves no time for it, or enough were made.
     pub(crate) async fn pause(&mut self, refusal: Error) -> Result<(), Error> {
-        let delay = Backoff::STANDARD.delay(self.made, self.entropy.next_u64());
+        let delay = self.backoff.delay(self.made, self.entropy.next_u64());
         self.made = self.made.saturating_add(1);
         let is_spent = self.made >= self.at_most;
         if is_spent || delay >= self.deadline.remaining(self.clock.now()) {

@@ -128,7 +128,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
                 forwarded: false,
             };
             let write = self.guarded(key, shard, Action::Put(item), expected(precondition), &known);
-            match self.send(&write, key, deadline, &mut attempts).await? {
+            match self.send(&write, shard, key, deadline, &mut attempts).await? {
                 Step::Done => return Ok(Written { shard, version }),
                 Step::Unexpected => return Err(precondition_failed()),
                 Step::Again => {}
@@ -193,7 +193,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
                 continue;
             };
             let write = self.guarded(key, shard, Action::Delete, expected(precondition), &known);
-            match self.send(&write, key, deadline, &mut attempts).await? {
+            match self.send(&write, shard, key, deadline, &mut attempts).await? {
                 Step::Done => return Ok(()),
                 Step::Unexpected => return Err(precondition_failed()),
                 Step::Again => {}
@@ -251,7 +251,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
             };
             let unchanged = Expected::Version(seen);
             let write = self.guarded(key, shard, Action::Put(item), unchanged, &known);
-            match self.send(&write, key, deadline, &mut attempts).await? {
+            match self.send(&write, shard, key, deadline, &mut attempts).await? {
                 Step::Done => return Ok(Written { shard, version }),
                 Step::Unexpected if matches!(precondition, Precondition::Version(_)) => {
                     return Err(precondition_failed());
@@ -504,7 +504,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
             }
             let expected = if certain { Expected::Any } else { Expected::Live };
             let write = self.guarded(key, shard, Action::Delete, expected, &known);
-            let sent = self.send(&write, key, deadline, &mut attempts).await;
+            let sent = self.send(&write, shard, key, deadline, &mut attempts).await;
             if matches!(&sent, Err(error) if error.kind() == Kind::OutcomeUnknown) {
                 removed.store(true, Ordering::Relaxed);
             }
@@ -518,10 +518,11 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
         }
     }
 
-    /// Sends one guarded write and sorts out what its answer means.
+    /// Sends one guarded write to its shard and sorts out what its answer means.
     async fn send(
         &self,
         write: &Write,
+        shard: ShardId,
         key: &ItemKey,
         deadline: Deadline,
         attempts: &mut Attempts<'_, C, E>,
@@ -553,7 +554,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
             }
             Some(Err(error)) => {
                 if let StoreError::Throttled(throttle) = &error {
-                    self.grow(&key.partition, throttle, deadline).await;
+                    self.grow(&key.partition, shard, throttle, deadline).await;
                 }
                 attempts.pause(refusal(error)?).await?;
                 Ok(Step::Again)
@@ -569,14 +570,20 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
 
     /// Seed 000's writer rule: a throttle of the key's own partition begins a growth. Whatever comes
     /// of it, the write itself goes on being tried.
-    async fn grow(&self, partition: &PartitionKey, throttle: &Throttle, deadline: Deadline) {
+    async fn grow(
+        &self,
+        partition: &PartitionKey,
+        shard: ShardId,
+        throttle: &Throttle,
+        deadline: Deadline,
+    ) {
         let scaling = self.directory.settings().scaling;
         if !scaling.writers || scaling.mode == ScalingMode::Off || !throttle.is_of_a_partition() {
             return;
         }
         let backoff = |last_updated_secs| self.backoff(partition, last_updated_secs);
         // That another was first, or that the table cannot be reached, is no concern of this write.
-        let _ = self.directory.grow(partition, backoff, deadline).await;
+        let _ = self.directory.grow(partition, shard, backoff, deadline).await;
     }
 
     /// Between one and ten seconds (seed 000), and the same whenever this writer asks about the same

@@ -83,6 +83,15 @@ impl Placement {
         }
     }
 
+    /// The most shards up to `limit` that a collection under this placement can have.
+    #[must_use]
+    pub fn round_down(self, limit: ShardCount) -> ShardCount {
+        match self {
+            Self::Xxh64 => ShardCount::new(1 << limit.get().ilog2()).unwrap_or(limit),
+            Self::Jump | Self::Random => limit,
+        }
+    }
+
     /// Whether a collection under this placement can have `count` shards.
     pub fn check(self, count: ShardCount) -> Result<(), KeyError> {
         if self.round(count) == count {

@@ -74,6 +74,19 @@ proptest! {
             prop_assert_eq!(placement.shards(count).len(), count.get() as usize);
         }
     }
+
+    #[test]
+    fn counts_are_rounded_to_the_nearest_that_a_placement_can_have(n in 1..=ShardCount::MAX) {
+        let count = ShardCount::new(n).expect("count");
+        for placement in [Placement::Xxh64, Placement::Jump, Placement::Random] {
+            let (down, up) = (placement.round_down(count), placement.round(count));
+            prop_assert!(placement.check(down).is_ok() && placement.check(up).is_ok());
+            prop_assert!(down <= count && count <= up);
+            let possible = placement.check(count).is_ok();
+            prop_assert!((down == count) == possible && (up == count) == possible);
+            prop_assert!(up == down || up.get() == 2 * down.get(), "nothing between {down} and {up}");
+        }
+    }
 }
 
 #[test]

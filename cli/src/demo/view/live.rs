@@ -90,8 +90,13 @@ fn draw(frame: &mut Frame<'_>, scene: &Scene) {
     match scene.reading {
         Some((read, of)) => frame.render_widget(reading(read, of), progress),
         None => {
-            frame
-                .render_widget(list("written", vec![format!("{} items", scene.written)]), progress);
+            frame.render_widget(
+                list(
+                    "written",
+                    vec![format!("{} items, {} of them moved since", scene.written, scene.moved)],
+                ),
+                progress,
+            );
         }
     }
 }
@@ -121,7 +126,16 @@ fn draw_rate(
 }
 
 fn draw_keys(frame: &mut Frame<'_>, area: Rect, keys: &[KeyLine]) {
-    let header = ["key", "shards", "offered/s", "absorbed/s", "capacity/s", "shard counts so far"];
+    let header = [
+        "key",
+        "shards",
+        "offered/s",
+        "absorbed/s",
+        "capacity/s",
+        "phase",
+        "moved",
+        "counts so far",
+    ];
     let rows = keys.iter().map(|key| {
         let counts = key.counts.iter().map(u32::to_string).collect::<Vec<_>>().join(" > ");
         Row::new([
@@ -130,10 +144,12 @@ fn draw_keys(frame: &mut Frame<'_>, area: Rect, keys: &[KeyLine]) {
             format!("{:.0}", key.rates.offered),
             format!("{:.0}", key.rates.absorbed),
             format!("{:.0}", key.capacity),
-            if key.changing { format!("{counts} > ...") } else { counts },
+            key.to.map_or_else(|| key.phase.to_owned(), |to| format!("{} to {to}", key.phase)),
+            key.moved.to_string(),
+            counts,
         ])
     });
-    let widths = [10, 8, 11, 12, 12].map(Constraint::Length);
+    let widths = [8, 8, 11, 12, 12, 15, 8].map(Constraint::Length);
     let table = Table::new(rows, widths.into_iter().chain([Constraint::Min(0)]))
         .header(Row::new(header).style(Style::new().add_modifier(Modifier::DIM)))
         .column_spacing(0);
@@ -176,11 +192,11 @@ mod tests {
             "offered     2800/s",
             "absorbed    1733/s",
             "throttled    912/s",
-            "EWR       4       1600       790         800         1 > 2 > 4 > ...",
-            "LGA       2       1600       790         800         1 > 2 ",
+            "EWR     16      1600       790         800         move to 16     250     1 > 4 > 16",
+            "LGA     4       1600       790         800         stable         250     1 > 4 ",
             "TableWriteKeyRangeThroughputExceeded 4321",
             "WriteThrottles ALARM",
-            "23456 items",
+            "23456 items, 500 of them moved since",
         ];
         for shown in shown {
             assert!(text.contains(shown), "no {shown:?} in\n{text}");

@@ -10,7 +10,7 @@ use live::LiveView;
 use scene::Scene;
 
 use super::history::History;
-use super::load::Phase;
+use super::load::Stage;
 use crate::logs::Logs;
 
 /// How often a plain line is printed.
@@ -45,8 +45,8 @@ impl View {
     }
 
     /// Shows the latest sample of the load.
-    pub(super) fn load(&mut self, history: &History, phase: Phase) {
-        self.scene = Scene::of(history, phase);
+    pub(super) fn load(&mut self, history: &History, stage: Stage) {
+        self.scene = Scene::of(history, stage);
         match &mut self.shown_on {
             ShownOn::Terminal(live) => live.draw(&self.scene),
             ShownOn::Lines { latest } => {

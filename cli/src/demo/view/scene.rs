@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::super::history::{History, Rates, float};
-use super::super::load::Phase;
+use super::super::load::Stage;
 
 /// What a moment of a run looks like, on whatever it is shown.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -14,6 +14,8 @@ pub(super) struct Scene {
     /// The rates of every sample so far.
     pub(super) past: Vec<Rates>,
     pub(super) written: u64,
+    /// Items that reshards have moved to their new homes.
+    pub(super) moved: u64,
     pub(super) keys: Vec<KeyLine>,
     /// Throttled writes so far, by reason.
     pub(super) throttles: BTreeMap<String, u64>,
@@ -27,9 +29,14 @@ pub(super) struct Scene {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct KeyLine {
     pub(super) name: String,
+    /// The count in force.
     pub(super) shards: u32,
-    /// Whether a change of the count is running.
-    pub(super) changing: bool,
+    /// `stable`, `forward` or `move`.
+    pub(super) phase: &'static str,
+    /// The count that a running change leads to.
+    pub(super) to: Option<u32>,
+    /// Items that its reshards have moved.
+    pub(super) moved: u64,
     pub(super) rates: Rates,
     /// Write units a second of all shards.
     pub(super) capacity: f64,
@@ -39,7 +46,7 @@ pub(super) struct KeyLine {
 
 impl Scene {
     /// The latest sample of a run.
-    pub(super) fn of(history: &History, phase: Phase) -> Self {
+    pub(super) fn of(history: &History, stage: Stage) -> Self {
         let Some(latest) = history.samples.len().checked_sub(1) else { return Self::default() };
         let sample = &history.samples[latest];
         let keys = history.keys.iter().enumerate().map(|(key, (name, _))| {
@@ -47,7 +54,9 @@ impl Scene {
             KeyLine {
                 name: name.clone(),
                 shards: collection.shards,
-                changing: collection.shards > 0 && !collection.stable,
+                phase: collection.phase.as_str(),
+                to: collection.change().map(|(_, to)| to),
+                moved: collection.moved,
                 rates: history.rates_at(latest, Some(key)),
                 capacity: history.capacity(latest, key),
                 counts: history.steps(key).iter().map(|step| step.shards).collect(),
@@ -55,14 +64,16 @@ impl Scene {
         });
         Self {
             at: sample.at,
-            doing: match phase {
-                Phase::Growing => "growing",
-                Phase::Measuring { .. } => "settled, measuring",
-                Phase::Draining { .. } => "writing the rest",
+            doing: match stage {
+                Stage::Growing => "growing",
+                Stage::Measuring { .. } => "settled, measuring",
+                Stage::Draining { .. } => "writing the rest",
+                Stage::Closing => "waiting for the reshards to close",
             },
             rates: history.rates_at(latest, None),
             past: (1..=latest).map(|at| history.rates_at(at, None)).collect(),
             written: sample.keys.iter().map(|key| key.counts.absorbed).sum(),
+            moved: sample.keys.iter().map(|key| key.collection.moved).sum(),
             keys: keys.collect(),
             throttles: sample.throttles.clone(),
             alarms: sample.alarms.clone(),
@@ -72,15 +83,17 @@ impl Scene {
 
     /// The scene as a line of text.
     pub(super) fn line(&self) -> String {
-        let Rates { offered, absorbed, throttled } = self.rates;
+        let Rates { offered, absorbed, throttled, .. } = self.rates;
         let shards = self.keys.iter().map(|key| {
-            format!(" {} {}{}", key.name, key.shards, if key.changing { "+" } else { "" })
+            let change = key.to.map(|to| format!(" {} to {to}", key.phase));
+            format!("  {} {}{}", key.name, key.shards, change.unwrap_or_default())
         });
         let alarms = self.alarms.iter().map(|(name, state)| format!("  {name} {state}"));
         format!(
             "{:>4} s  offered {offered:>5.0}/s  absorbed {absorbed:>5.0}/s  throttled \
-             {throttled:>5.0}/s  shards{}{}  {}",
+             {throttled:>5.0}/s  moved {:>6}  shards:{}{}  {}",
             self.at.as_secs(),
+            self.moved,
             shards.collect::<String>(),
             alarms.collect::<String>(),
             self.doing
@@ -107,12 +120,14 @@ pub(super) mod tests {
 
     /// A scene with everything in it.
     pub(in super::super) fn scene() -> Scene {
-        let rates = Rates { offered: 2_800.0, absorbed: 1_733.4, throttled: 912.0 };
-        let key = |name: &str, counts: &[u32], changing| KeyLine {
+        let rates = Rates { offered: 2_800.0, absorbed: 1_733.4, throttled: 912.0, moves: 31.0 };
+        let key = |name: &str, counts: &[u32], phase, to| KeyLine {
             name: name.to_owned(),
             shards: counts[counts.len() - 1],
-            changing,
-            rates: Rates { offered: 1_600.0, absorbed: 790.0, throttled: 0.0 },
+            phase,
+            to,
+            moved: 250,
+            rates: Rates { offered: 1_600.0, absorbed: 790.0, ..Rates::default() },
             capacity: 800.0,
             counts: counts.to_vec(),
         };
@@ -122,7 +137,11 @@ pub(super) mod tests {
             rates,
             past: vec![rates; 34],
             written: 23_456,
-            keys: vec![key("EWR", &[1, 2, 4], true), key("LGA", &[1, 2], false)],
+            moved: 500,
+            keys: vec![
+                key("EWR", &[1, 4, 16], "move", Some(16)),
+                key("LGA", &[1, 4], "stable", None),
+            ],
             throttles: BTreeMap::from([("TableWriteKeyRangeThroughputExceeded".to_owned(), 4_321)]),
             alarms: BTreeMap::from([("WriteThrottles".to_owned(), "ALARM".to_owned())]),
             reading: None,
@@ -133,8 +152,8 @@ pub(super) mod tests {
     fn a_line_says_everything_once() {
         assert_eq!(
             scene().line(),
-            "  17 s  offered  2800/s  absorbed  1733/s  throttled   912/s  shards EWR 4+ LGA 2  \
-             WriteThrottles ALARM  growing"
+            "  17 s  offered  2800/s  absorbed  1733/s  throttled   912/s  moved    500  \
+             shards:  EWR 16 move to 16  LGA 4  WriteThrottles ALARM  growing"
         );
     }
 

@@ -1,4 +1,5 @@
 use std::pin::pin;
+use std::time::Duration;
 
 use dynashard_keys::{ItemKey, PartitionKey, ShardId, SortKey};
 use futures_util::future::try_join_all;
@@ -13,7 +14,7 @@ use crate::ports::{
 };
 use crate::rebalance::{Carried, RESERVE, Rebalancer};
 use crate::reshard::{Homes, Job, Unsettled, relocate};
-use crate::retry::{Attempts, within};
+use crate::retry::{Attempts, Backoff, within};
 use crate::{Code, Deadline, Error, StoredItem};
 
 /// How many source shards are worked on at once. Each is a partition of its own, so that together
@@ -33,6 +34,14 @@ const ROUND_SECS: f64 = 2.0;
 /// What it takes to move an item of up to 1 KB: two writes in a transaction, each at twice the
 /// price.
 const MOVE_WCU: f64 = 4.0;
+
+/// What it takes to remove a marker.
+const REMOVAL_WCU: f64 = 1.0;
+
+/// How long an item pauses that was refused. Shorter than a client's write does: the pace already
+/// says how fast to go, and of an overloaded partition a move needs two units at once.
+const REFUSED: Backoff =
+    Backoff { base: Duration::from_millis(25), cap: Duration::from_millis(200) };
 
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E> {
     /// One round of the scan: a page of each of several sources, and a checkpoint when everything of
@@ -67,7 +76,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         deadline: Deadline,
     ) -> Result<Carried, Error> {
         let shards = job.next_sources(job.marked_shards(), SOURCES_AT_ONCE);
-        let limit = self.page_limit(shards.len(), 1.0);
+        let limit = self.page_limit(shards.len(), REMOVAL_WCU);
         let until = deadline.earlier_by(RESERVE);
         let rounds = shards.into_iter().map(|(shard, after)| async move {
             let page = self.page(seen, shard, after, limit, until).await?;
@@ -141,7 +150,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         loop {
             match within(self.directory.clock(), deadline, self.items.query(&query)).await {
                 Some(Ok(page)) => return Ok(page),
-                Some(Err(error)) => self.pause(&mut attempts, error).await?,
+                Some(Err(error)) => self.pause(&mut attempts, 0.0, error).await?,
                 None => return Err(Stopped::OutOfTime),
             }
         }
@@ -189,7 +198,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             let Some(found) = item.take().filter(StoredItem::is_live) else {
                 return Ok(());
             };
-            self.wait_for_turn(MOVE_WCU * kilobytes(&found), deadline).await?;
+            let units = MOVE_WCU * kilobytes(&found);
+            self.wait_for_turn(units, deadline).await?;
             let known = self.renewed(seen, deadline).await?;
             let moving = relocate(&self.items, &homes, found.clone(), &known);
             match within(clock, deadline, moving).await {
@@ -205,9 +215,17 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                 }
                 // Of unknown outcome: what lies there now tells.
                 Some(Err(Unsettled::Failed(StoreError::OutcomeUnknown(why)))) => {
-                    self.pause(&mut attempts, StoreError::Unavailable(why)).await?;
+                    self.pause(&mut attempts, 0.0, StoreError::Unavailable(why)).await?;
                 }
-                Some(Err(Unsettled::Failed(error))) => self.pause(&mut attempts, error).await?,
+                Some(Err(Unsettled::Failed(error))) => {
+                    let is_throttled = matches!(error, StoreError::Throttled(_));
+                    self.pause(&mut attempts, units, error).await?;
+                    if is_throttled {
+                        // Nothing happened, and the next attempt finds out if something has since.
+                        item = Some(found);
+                        continue;
+                    }
+                }
                 None => return Err(Stopped::OutOfTime),
             }
             item = self.read_again(&homes, &mut attempts, deadline).await?;
@@ -224,7 +242,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             let read = self.items.get(&homes.old, None, Consistency::Strong);
             match within(self.directory.clock(), deadline, read).await {
                 Some(Ok(read)) => return Ok(read.value),
-                Some(Err(error)) => self.pause(attempts, error).await?,
+                Some(Err(error)) => self.pause(attempts, 0.0, error).await?,
                 None => return Err(Stopped::OutOfTime),
             }
         }
@@ -240,7 +258,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
     ) -> Result<(), Stopped> {
         let mut attempts = self.attempts(deadline);
         loop {
-            self.wait_for_turn(1.0, deadline).await?;
+            self.wait_for_turn(REMOVAL_WCU, deadline).await?;
             let known = self.renewed(seen, deadline).await?;
             let write = Write {
                 key: key.at(shard, self.directory.settings().schema.separator),
@@ -252,9 +270,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                 // Where the condition fails there is no marker any more, or one of a later reshard.
                 Some(Ok(()) | Err(StoreError::ConditionFailed { .. })) => return Ok(()),
                 Some(Err(StoreError::OutcomeUnknown(why))) => {
-                    self.pause(&mut attempts, StoreError::Unavailable(why)).await?;
+                    self.pause(&mut attempts, 0.0, StoreError::Unavailable(why)).await?;
                 }
-                Some(Err(error)) => self.pause(&mut attempts, error).await?,
+                Some(Err(error)) => self.pause(&mut attempts, REMOVAL_WCU, error).await?,
                 None => return Err(Stopped::OutOfTime),
             }
         }
@@ -281,15 +299,16 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         known.filter(|known| known.metadata == seen.metadata).ok_or(Stopped::MetadataChanged)
     }
 
-    /// Pauses after a refusal; a throttle slows the mover down.
+    /// Pauses after the refusal of what `units` were spent on; a throttle slows the mover down.
     async fn pause(
         &self,
         attempts: &mut Attempts<'_, C, E>,
+        units: f64,
         error: StoreError,
     ) -> Result<(), Stopped> {
         if let StoreError::Throttled(_) = &error {
             let now = self.directory.clock().now();
-            self.pace().throttled(now.boot);
+            self.pace().throttled(units, now.boot);
         }
         match attempts.pause(refusal(error)?).await {
             Ok(()) => Ok(()),
@@ -299,7 +318,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
     }
 
     fn attempts(&self, deadline: Deadline) -> Attempts<'_, C, E> {
-        Attempts::new(self.directory.clock(), self.directory.entropy(), deadline)
+        let (clock, entropy) = (self.directory.clock(), self.directory.entropy());
+        Attempts::new(clock, entropy, deadline).pausing(REFUSED)
     }
 }
 

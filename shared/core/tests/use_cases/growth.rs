@@ -6,14 +6,14 @@ use std::time::Duration;
 use dynashard_core::ports::{Clock, Consistency, StoreError};
 use dynashard_core::query::{PageBudget, Query};
 use dynashard_core::{
-    Advance, Code, CollectionMetadata, Generation, Phase, Precondition, ScalingMode, ScalingPolicy,
-    Settings, Throttle, settle_time,
+    Advance, Code, CollectionMetadata, Generation, HistoryEntry, Phase, Precondition, ScalingMode,
+    ScalingPolicy, Settings, Throttle, settle_time,
 };
-use dynashard_keys::Placement;
+use dynashard_keys::{Placement, ShardId};
 use dynashard_testing::{Fault, Operation, block_on};
 use futures_util::future::join_all;
 
-use crate::world::{LEASE, Reads, World, Writes, code, count, outcome_unknown, partition};
+use crate::world::{LEASE, Reads, World, Writes, code, count, key, outcome_unknown, partition};
 
 /// Longer than T', and than the longest back-off after the cooldown.
 const LONG: Duration = Duration::from_secs(71);
@@ -188,9 +188,41 @@ fn a_throttled_collection_of_a_calculated_placement_begins_to_move() {
         world.lay_out(1, 2, placement);
         world.clock.advance(LONG);
         throttled_put(&world, &world.writer(), "a");
-        assert_eq!(metadata(&world).phase, Phase::Forward { from: count(2), to: count(4) });
+        assert_eq!(metadata(&world).phase, Phase::Forward { from: count(2), to: count(8) });
         let job = world.memory.stored_job(&partition()).expect("a job");
-        assert_eq!((job.generation, job.from, job.to), (Generation::new(2), count(2), count(4)));
+        assert_eq!((job.generation, job.from, job.to), (Generation::new(2), count(2), count(8)));
+    }
+}
+
+/// The removal of markers throttled a partition beside its clients, who took that for a reason to
+/// grow once more.
+#[test]
+fn regression_a_collection_grew_for_throttles_of_its_own_rebalancer() {
+    for placement in [Placement::Xxh64, Placement::Jump] {
+        let world = World::new();
+        world.lay_out(1, 1, placement);
+        let created = metadata(&world);
+        let entry =
+            |shards| HistoryEntry { at_secs: created.last_updated_secs, count: count(shards) };
+        world.memory.place_metadata(CollectionMetadata {
+            number_of_shards: count(4),
+            shard_history: vec![entry(1), entry(4)],
+            cleanup_pending: true,
+            rev: 4,
+            ..created
+        });
+        world.clock.advance(LONG);
+        let sk = |in_old_shard| {
+            let is_wanted = |sk: &String| {
+                let home = placement.home(&key(sk), count(4));
+                (home == Some(ShardId::new(0))) == in_old_shard
+            };
+            (0..).map(|n: u32| n.to_string()).find(is_wanted).expect("there are many names")
+        };
+        throttled_put(&world, &world.writer(), &sk(true));
+        assert_eq!(metadata(&world).phase, Phase::Stable, "markers are removed from there");
+        throttled_put(&world, &world.writer(), &sk(false));
+        assert_eq!(metadata(&world).phase, Phase::Forward { from: count(4), to: count(16) });
     }
 }
 

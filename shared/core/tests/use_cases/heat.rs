@@ -11,8 +11,8 @@ use dynashard_core::ports::{
 };
 use dynashard_core::{
     Advance, AlarmStatus, Code, CollectionMetadata, Directory, Error, Growth, HeatOutcome,
-    HeatReport, HeatResponder, HeatWindow, HotKey, Job, NoGrowth, Phase, Precondition, Rearm,
-    ScalingMode, ScalingPolicy, Settings, Telemetry, Throttle, Writer,
+    HeatReport, HeatResponder, HeatWindow, HistoryEntry, HotKey, Job, NoGrowth, Phase,
+    Precondition, Rearm, ScalingMode, ScalingPolicy, Settings, Telemetry, Throttle, Writer,
 };
 use dynashard_keys::{PartitionKey, Placement, ShardId};
 use dynashard_testing::{
@@ -284,6 +284,27 @@ fn the_same_event_twice_causes_one_growth() {
         assert_eq!(report.rearm, Rearm::NotNeeded, "nothing is left to do");
     }
     assert_eq!((hot.metadata().rev, hot.metadata().number_of_shards), (4, count(2)));
+}
+
+#[test]
+fn regression_an_alarm_of_the_rebalancers_own_making_was_a_reason_to_grow() {
+    let hot = Hot::new(1);
+    let created = hot.metadata();
+    let entry = |shards| HistoryEntry { at_secs: created.last_updated_secs, count: count(shards) };
+    hot.world.memory.place_metadata(CollectionMetadata {
+        placement: Placement::Xxh64,
+        number_of_shards: count(4),
+        shard_history: vec![entry(1), entry(4)],
+        cleanup_pending: true,
+        rev: 4,
+        ..created
+    });
+    hot.throttle("EWR#0");
+    let report = hot.respond();
+    let clearing_up = HeatOutcome::Decided(Growth::Refused(NoGrowth::ClearingUp));
+    assert_eq!((outcome(&report), &report.rearm), (&clearing_up, &Rearm::Done), "it looks again");
+    hot.throttle("EWR#2");
+    assert_eq!(*outcome(&hot.respond()), begun(4, 16));
 }
 
 #[test]

@@ -579,3 +579,28 @@ fn regression_a_reshard_that_went_on_between_two_reads_was_called_damaged() {
         assert_eq!(metadata(&world).phase, Phase::Stable);
     }
 }
+
+/// A scan took all of a slice's minute. A collection whose record was behind it in the stream got its
+/// new shards that much later.
+#[test]
+fn regression_a_long_scan_kept_other_collections_waiting() {
+    let world = World::with(Settings { mover_wcu: 16, ..settings() });
+    world.lay_out(1, 1, Placement::Xxh64);
+    world.clock.advance(Duration::from_mins(10));
+    for name in names() {
+        put(&world, &name, &name).expect("a put");
+    }
+    scale(&world, 4).expect("it begins");
+    let began = world.clock.now();
+    assert_eq!(advance(&world, LONG), Ok(Advance::Yielded));
+    let took = world.clock.now().boot - began.boot;
+    assert!(took < Duration::from_secs(30), "a wait of T', ten seconds and one page: {took:?}");
+    for _ in 0..50 {
+        match advance(&world, LONG) {
+            Ok(Advance::Finished(_)) => return assert_at_home(&world, Placement::Xxh64, 4),
+            Ok(Advance::Yielded) => assert!(job(&world).yielded, "the next slice is asked for"),
+            other => panic!("{other:?}"),
+        }
+    }
+    panic!("it never closed: {:?}", job(&world));
+}
