@@ -1,9 +1,10 @@
+use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
 use dynashard_keys::{ItemKey, PartitionKey, ShardId, SortKey};
-use futures_util::future::try_join_all;
-use futures_util::stream::{self, StreamExt, TryStreamExt};
+use futures_util::future::join_all;
+use futures_util::stream::{self, StreamExt};
 
 use crate::directory::{Known, refusal};
 use crate::item::stored_bytes;
@@ -44,8 +45,8 @@ const REFUSED: Backoff =
     Backoff { base: Duration::from_millis(25), cap: Duration::from_millis(200) };
 
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E> {
-    /// One round of the scan: a page of each of several sources, and a checkpoint when everything of
-    /// theirs was settled (protocol: "Steps", "mover").
+    /// One round of the scan: a page of each of several sources, and a checkpoint when all of them are
+    /// settled (protocol: "Steps", "mover").
     pub(crate) async fn move_on(
         &self,
         seen: &Known,
@@ -58,14 +59,14 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         let sources = job.next_sources(reshard.sources(), SOURCES_AT_ONCE);
         let limit = self.page_limit(sources.len(), MOVE_WCU);
         let until = deadline.earlier_by(RESERVE);
-        let rounds = sources.into_iter().map(|(shard, after)| async move {
+        let pages = sources.into_iter().map(|(shard, after)| async move {
             let page = self.page(seen, shard, after, limit, until).await?;
-            let next = page.next.clone();
+            let last = page.next.clone();
             let moved = self.move_page(seen, reshard, shard, page, until).await?;
-            Ok::<_, Stopped>((shard, next, moved))
+            Ok(PageDone { shard, last, moved })
         });
-        let rounds = try_join_all(rounds.collect::<Vec<_>>()).await;
-        self.checkpoint(job, rounds, deadline).await
+        let pages = join_all(pages.collect::<Vec<_>>()).await;
+        self.checkpoint(job, pages, deadline).await
     }
 
     /// One round of the removal of markers, in the same way (protocol: "in the background").
@@ -78,9 +79,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         let shards = job.next_sources(job.marked_shards(), SOURCES_AT_ONCE);
         let limit = self.page_limit(shards.len(), REMOVAL_WCU);
         let until = deadline.earlier_by(RESERVE);
-        let rounds = shards.into_iter().map(|(shard, after)| async move {
+        let pages = shards.into_iter().map(|(shard, after)| async move {
             let page = self.page(seen, shard, after, limit, until).await?;
-            let next = page.next.clone();
+            let last = page.next.clone();
             let markers = page
                 .items
                 .into_iter()
@@ -90,32 +91,39 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                 self.remove_marker(seen, job, key, shard, until)
             });
             let removals = removals.collect::<Vec<_>>();
-            stream::iter(removals).buffer_unordered(ITEMS_AT_ONCE).try_collect::<Vec<_>>().await?;
-            Ok::<_, Stopped>((shard, next, 0))
+            all_of(removals).await?;
+            Ok(PageDone { shard, last, moved: 0 })
         });
-        let rounds = try_join_all(rounds.collect::<Vec<_>>()).await;
-        self.checkpoint(job, rounds, deadline).await
+        let pages = join_all(pages.collect::<Vec<_>>()).await;
+        self.checkpoint(job, pages, deadline).await
     }
 
-    /// Notes how far a round has come, if it came to its end.
+    /// Notes how far a round has come in each shard whose page was done to its end.
     async fn checkpoint(
         &self,
         job: &Job,
-        round: Result<Vec<(ShardId, Option<SortKey>, u64)>, Stopped>,
+        pages: Vec<Result<PageDone, Stopped>>,
         deadline: Deadline,
     ) -> Result<Carried, Error> {
-        match round {
-            Ok(pages) => {
-                let mut next = job.clone();
-                for (shard, last, moved) in pages {
+        let mut next = job.clone();
+        let mut in_time = true;
+        for page in pages {
+            match page {
+                Ok(PageDone { shard, last, moved }) => {
                     next.note(shard, last);
                     next.items_moved += moved;
                 }
-                self.save(job, next, deadline).await
+                Err(Stopped::OutOfTime) => in_time = false,
+                Err(Stopped::MetadataChanged) => return Ok(Carried::Again),
+                Err(Stopped::Failed(error)) => return Err(error),
             }
-            Err(Stopped::OutOfTime) => Ok(Carried::OutOfTime),
-            Err(Stopped::MetadataChanged) => Ok(Carried::Again),
-            Err(Stopped::Failed(error)) => Err(error),
+        }
+        if !in_time && next == *job {
+            return Ok(Carried::OutOfTime);
+        }
+        match self.save(job, next, deadline).await? {
+            Carried::Noted { .. } if !in_time => Ok(Carried::OutOfTime),
+            carried => Ok(carried),
         }
     }
 
@@ -179,9 +187,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         let moves = leaving
             .map(|(homes, item)| self.move_item(seen, homes, item, deadline))
             .collect::<Vec<_>>();
-        let side_by_side = stream::iter(moves).buffer_unordered(ITEMS_AT_ONCE);
-        let arrivals = side_by_side.try_collect::<Vec<_>>().await?;
-        Ok(u64::try_from(arrivals.len()).unwrap_or(u64::MAX))
+        all_of(moves).await
     }
 
     async fn move_item(
@@ -204,7 +210,12 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             let moving = relocate(&self.items, &homes, found.clone(), &known);
             match within(clock, deadline, moving).await {
                 Some(Ok(())) => return Ok(()),
-                Some(Err(Unsettled::Changed)) => {}
+                // A client was faster, most likely. But what is in the way at the new home may stay there.
+                Some(Err(Unsettled::Changed)) => {
+                    let why = "what lies at an item's homes kept changing while it was moved";
+                    let changed = attempts.pause(Error::new(Code::Contended, why));
+                    changed.await.map_err(|_| Stopped::OutOfTime)?;
+                }
                 Some(Err(Unsettled::Behind)) => {
                     self.directory.forget(&seen.metadata.partition);
                     attempts.refresh().await?;
@@ -282,10 +293,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
     async fn wait_for_turn(&self, units: f64, deadline: Deadline) -> Result<(), Stopped> {
         let clock = self.directory.clock();
         let now = clock.now();
-        let wait = self.pace().spend(units, now.boot);
-        if wait >= deadline.remaining(now) {
-            return Err(Stopped::OutOfTime);
-        }
+        let wait = self.pace().spend_within(units, now.boot, deadline.remaining(now));
+        let wait = wait.ok_or(Stopped::OutOfTime)?;
         if !wait.is_zero() {
             clock.sleep(wait).await;
         }
@@ -323,7 +332,37 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
     }
 }
 
-/// Why a round did not come to its end.
+/// Does what is to be done with the items of a page, and returns how many there were. What has begun
+/// comes to its end when the time has run out for the rest: else a slice too short for a whole page
+/// would get nowhere.
+async fn all_of(items: Vec<impl Future<Output = Result<(), Stopped>>>) -> Result<u64, Stopped> {
+    let count = items.len();
+    let mut side_by_side = stream::iter(items).buffer_unordered(ITEMS_AT_ONCE);
+    let mut in_time = true;
+    while let Some(done) = side_by_side.next().await {
+        match done {
+            Ok(()) => {}
+            Err(Stopped::OutOfTime) => in_time = false,
+            Err(stopped) => return Err(stopped),
+        }
+    }
+    if !in_time {
+        return Err(Stopped::OutOfTime);
+    }
+    Ok(u64::try_from(count).unwrap_or(u64::MAX))
+}
+
+/// A page whose items are all done with.
+#[derive(Debug)]
+struct PageDone {
+    shard: ShardId,
+    /// The last sort key of it, if there are more pages in the shard.
+    last: Option<SortKey>,
+    /// How many items it has moved.
+    moved: u64,
+}
+
+/// Why a page was not done to its end.
 #[derive(Debug)]
 enum Stopped {
     OutOfTime,

@@ -42,12 +42,15 @@ impl Pace {
 
     /// Spends `units`, and says how long to wait before what they are for.
     pub fn spend(&mut self, units: f64, now: Duration) -> Duration {
-        self.bring_up_to(now);
+        let wait = self.wait_for(units, now);
         self.tokens -= units;
-        if self.tokens >= 0.0 {
-            return Duration::ZERO;
-        }
-        Duration::from_secs_f64(-self.tokens / self.rate)
+        wait
+    }
+
+    /// The same, but spends nothing if the wait would not be shorter than `time`.
+    pub fn spend_within(&mut self, units: f64, now: Duration, time: Duration) -> Option<Duration> {
+        let wait = self.wait_for(units, now);
+        (wait < time).then(|| self.spend(units, now))
     }
 
     /// Takes note of a throttle, and back the `units` that were spent on what was refused: DynamoDB
@@ -66,6 +69,11 @@ impl Pace {
     /// The present rate in write units a second.
     pub fn rate(&self) -> f64 {
         self.rate
+    }
+
+    fn wait_for(&mut self, units: f64, now: Duration) -> Duration {
+        self.bring_up_to(now);
+        Duration::from_secs_f64((units - self.tokens).max(0.0) / self.rate)
     }
 
     fn bring_up_to(&mut self, now: Duration) {
@@ -121,6 +129,15 @@ mod tests {
             at_once += 1;
         }
         assert_eq!(at_once, 20, "a fifth of a second's");
+    }
+
+    #[test]
+    fn what_there_is_no_time_for_is_not_spent() {
+        let mut pace = Pace::new(400, START);
+        let time = Duration::from_millis(400);
+        let moves = std::iter::from_fn(|| pace.spend_within(4.0, START, time)).take(1_000).count();
+        assert_eq!(moves, 9, "at a quarter of the most one each 40 ms");
+        assert!(pace.spend_within(4.0, START + time, time).is_some(), "there is no debt");
     }
 
     /// A source that clients overloaded refused seven of eight moves. Each refusal was paid for as if

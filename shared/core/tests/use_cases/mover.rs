@@ -203,6 +203,23 @@ fn regression_two_rebalancers_moved_each_item_twice() {
     }
 }
 
+/// The time was too short for what all sources had begun, so everything was given up at once: slices
+/// of that length came to nothing, for ever.
+#[test]
+fn regression_slices_too_short_for_a_round_moved_nothing() {
+    let world = world(200, 8, 2);
+    let short = Duration::from_millis(2_600);
+    for _ in 0..300 {
+        match advance(&world, &world.rebalancer(), short) {
+            Ok(Advance::Finished(_)) => return,
+            Ok(Advance::Waiting { .. }) => world.clock.advance(Duration::from_secs(1)),
+            Ok(Advance::Yielded) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    panic!("it never closed: {:?}", world.memory.stored_job(&partition()));
+}
+
 #[test]
 fn a_rebalancer_that_vanishes_is_replaced_by_the_next() {
     let world = world(3_000, 1, 2);
