@@ -172,7 +172,7 @@ async fn damage_made_by_hand_is_found_and_repaired() {
     let after = on(&stack, &["verify", "--pk", "EWR"]);
     assert_eq!(after.status, 0, "{after:?}");
     assert!(after.stdout.starts_with("EWR: 101 items in 4 shards, xxh64, stable"), "{after:?}");
-    assert!(after.stdout.ends_with("1 collections, 101 items: nothing is wrong\n"), "{after:?}");
+    assert!(after.stdout.ends_with("1 collection, 101 items: nothing is wrong\n"), "{after:?}");
     let left = on(&stack, &["verify", "--pk", "JFK"]);
     assert!(left.stdout.contains("shard 0, sort key \"0003\", generation 9"), "{left:?}");
     assert_eq!(left.status, 1);
@@ -320,6 +320,8 @@ fn the_items_of_a_collection_come_as_lines_and_go_on_behind_a_cursor() {
 
     let some = query(&["--from", "0100", "--to", "0104", "--order", "desc", "--consistent"]);
     assert_eq!(keys(&some.lines()), ["0104", "0103", "0102", "0101", "0100"]);
+    let one = query(&["--from", "0007", "--limit", "1", "--fields", "number"]);
+    assert_eq!(one.lines(), [json!({ "pk": "EWR", "sk": "0007", "number": 7 })]);
     let some = query(&["--begins-with", "02", "--all", "--limit", "7", "--strategy", "parallel"]);
     let mut found = keys(&some.lines());
     found.sort();

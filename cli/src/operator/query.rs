@@ -42,6 +42,9 @@ pub(crate) struct QueryArgs {
     /// How the shards are read, as in the API; by default they are merged into one order.
     #[arg(long, value_name = "NAME")]
     strategy: Option<String>,
+    /// Only these attributes, with commas between their names. Reading costs the same.
+    #[arg(long, value_name = "NAMES")]
+    fields: Option<String>,
     /// Read strongly: it costs twice as much, and sees every write that was answered before.
     #[arg(long)]
     consistent: bool,
@@ -187,6 +190,7 @@ fn checked(args: &QueryArgs, connection: &Connection) -> Result<Query, Problem> 
         ("order", args.order.clone()),
         ("limit", limit.map(|limit| limit.to_string())),
         ("strategy", args.strategy.clone()),
+        ("fields", args.fields.clone()),
         ("consistent", args.consistent.then(|| true.to_string())),
         ("cursor", args.cursor.clone()),
     ]);

@@ -183,13 +183,13 @@ fn describe(standing: &Standing, waits: Option<Waits>) -> String {
         Phase::Stable => return format!("stable with {} shards", metadata.number_of_shards),
         Phase::Forward { from, to } | Phase::Move { from, to } => (from, to),
     };
-    let mut parts = vec![format!("{} from {from} to {to} shards", metadata.phase.as_str())];
+    let mut parts = vec![format!("{}, {from} to {to} shards", metadata.phase.as_str())];
     let job = job.as_ref().filter(|job| job.generation == metadata.generation);
     if let (Some(job), Some(reshard), Some(waits)) = (job, metadata.reshard(), waits) {
         let Progress { source_shards, source_shards_done, eta_secs, .. } =
             job.progress(&reshard, waits, *now);
         parts.push(format!("{} items moved", job.items_moved));
-        parts.push(format!("{source_shards_done} of {source_shards} shards done"));
+        parts.push(format!("{source_shards_done} of {source_shards} done"));
         parts.extend(eta_secs.map(|secs| format!("about {secs} s left")));
         parts.extend(job.then.map(|then| format!("then back to {then}")));
     }

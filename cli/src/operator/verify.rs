@@ -356,6 +356,7 @@ impl Summary {
             (_, 0) => format!("{found} findings, all repaired"),
             (_, left) => format!("{found} findings, {left} of them left"),
         };
-        output.text(format_args!("{collections} collections, {items} items: {verdict}{failed}"));
+        let s = if *collections == 1 { "" } else { "s" };
+        output.text(format_args!("{collections} collection{s}, {items} items: {verdict}{failed}"));
     }
 }

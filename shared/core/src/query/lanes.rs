@@ -76,20 +76,18 @@ impl Lane {
         if page.items.iter().any(|(_, item)| item.generation > metadata.generation) {
             return Err(Abandon::Redo);
         }
-        let shard = self.shard;
-        let at_home = |sort: &SortKey| {
-            let key = ItemKey::new(query.partition.clone(), sort.clone());
-            metadata
-                .placement
-                .home(&key, metadata.number_of_shards)
-                .is_none_or(|home| home == shard)
-        };
+        let (placement, count) = (metadata.placement, metadata.number_of_shards);
+        // Handed on from key to key: a copy for each item would take longer than to merge it.
+        let mut partition = query.partition.clone();
         for (sort, item) in page.items {
             self.read += 1;
-            if item.is_live() && at_home(&sort) {
+            let key = ItemKey::new(partition, sort);
+            let at_home = placement.home(&key, count).is_none_or(|home| home == self.shard);
+            if item.is_live() && at_home {
                 self.kept += 1;
-                self.buffer.push_back((sort, item));
+                self.buffer.push_back((key.sort, item));
             }
+            partition = key.partition;
         }
         self.next = page.next.map_or(Position::End, Position::After);
         Ok(())

@@ -16,9 +16,10 @@ pub struct QueryPage {
     pub cursor: Option<String>,
     /// The shards of the layout that was read.
     pub shards: ShardCount,
-    /// The items that were read and paid for, markers and repetitions included.
+    /// The items that were read and paid for: markers, repetitions, and what was thrown away for the
+    /// lease included. Of a page that was begun again, those since then.
     pub items_read: u64,
-    /// The read units that DynamoDB reported.
+    /// The read units that DynamoDB reported for them.
     pub consumed_rcu: f64,
 }
 

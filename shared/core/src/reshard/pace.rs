@@ -26,6 +26,10 @@ const LEAST_SHARE: f64 = 0.25;
 /// The share of the most by which the rate rises every second.
 const RISE_PER_SEC: f64 = 0.1;
 
+/// For how long what was left unused may be spent later. Enough that a late wake-up, or the end of a
+/// round, costs nothing; and so little that nobody else notices when it is spent at once.
+const BURST_SECS: f64 = 0.2;
+
 /// How long a burst of throttles counts as one.
 const ONE_BURST: Duration = Duration::from_secs(1);
 
@@ -50,7 +54,7 @@ impl Pace {
     /// charges nothing for it.
     pub fn throttled(&mut self, units: f64, now: Duration) {
         self.bring_up_to(now);
-        self.tokens = (self.tokens + units).min(self.rate);
+        self.tokens = (self.tokens + units).min(self.rate * BURST_SECS);
         if now < self.deaf_until {
             return;
         }
@@ -68,8 +72,7 @@ impl Pace {
         let secs = now.saturating_sub(self.as_of).as_secs_f64();
         self.as_of = self.as_of.max(now);
         self.rate = (self.rate + secs * RISE_PER_SEC * self.most).min(self.most);
-        // What was left unused is good for a second, so that a late wake-up costs nothing.
-        self.tokens = (self.tokens + secs * self.rate).min(self.rate);
+        self.tokens = (self.tokens + secs * self.rate).min(self.rate * BURST_SECS);
     }
 }
 
@@ -105,6 +108,19 @@ mod tests {
         let later = now + Duration::from_secs(1);
         pace.throttled(0.0, later);
         assert!((pace.rate() - 30.0).abs() < 0.001, "rose to 60, and was halved");
+    }
+
+    /// It had waited for leases to end, and then spent a second's worth in one go: the slowest
+    /// hundredth of the foreground waited for that.
+    #[test]
+    fn regression_a_mover_that_had_waited_began_with_a_burst() {
+        let mut pace = Pace::new(400, START);
+        let now = START + Duration::from_mins(1);
+        let mut at_once = 0;
+        while pace.spend(4.0, now).is_zero() {
+            at_once += 1;
+        }
+        assert_eq!(at_once, 20, "a fifth of a second's");
     }
 
     /// A source that clients overloaded refused seven of eight moves. Each refusal was paid for as if

@@ -280,7 +280,7 @@ fn in_no_state_of_a_reshard_is_anything_wrong_and_the_digest_stays() {
             waited |= report.waiting_to_move > 0;
             marked |= report.markers > 0;
             states += 1;
-            match advance(&world, Duration::from_millis(2_400)) {
+            match advance(&world, Duration::from_millis(3_500)) {
                 Advance::Finished(_) => break,
                 Advance::Waiting { .. } => world.clock.advance(Duration::from_secs(1)),
                 _ => {}
@@ -507,7 +507,7 @@ fn a_random_collection_that_shrinks_is_clean_all_the_way() {
         let (report, found) = verify(&world);
         assert_eq!((found.len(), report.digest), (0, before), "{found:?}");
         waited |= report.waiting_to_move > 0;
-        match advance(&world, Duration::from_millis(2_400)) {
+        match advance(&world, Duration::from_millis(3_500)) {
             Advance::Finished(_) => break,
             Advance::Waiting { .. } => world.clock.advance(Duration::from_secs(1)),
             _ => {}
