@@ -1,5 +1,6 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::time::Duration;
 
 use dynashard_keys::{ItemKey, PartitionKey, ShardId, SortKey};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
@@ -114,6 +115,10 @@ impl Walk {
     }
 }
 
+/// With less time than this a page is not asked for once more: what is left would go in attempts that
+/// have none.
+const LEAST_TIME: Duration = Duration::from_secs(1);
+
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> {
     pub(super) async fn walk(
         &self,
@@ -190,7 +195,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
             async move {
                 loop {
                     let page = self.reader.lane_page(query, *shard, next, limit, deadline).await;
-                    let in_time = !deadline.remaining(self.directory().now()).is_zero();
+                    let in_time = deadline.remaining(self.directory().now()) >= LEAST_TIME;
                     match page {
                         Ok(page) => return Ok::<_, Error>((at, page)),
                         // Nobody waits for a page of it, so there is the time to try on.
