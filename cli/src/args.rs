@@ -41,8 +41,9 @@ pub(crate) enum Command {
     /// in order and compared, and once more when the reshards have closed. The exit status is 0 only
     /// if every flight came back once, in order and unchanged, each time.
     ///
-    /// A reshard closes within seconds here, since RequestLifetimeSecs is 5: this machine's DynamoDB
-    /// refuses requests whose signature is older. On AWS that takes 16 minutes (960).
+    /// A reshard closes within seconds of its last move here, since the parameter `RequestLifetimeSecs`
+    /// is 5: this machine's DynamoDB refuses requests whose signature is older. On AWS it is 960, and
+    /// the close takes 16 minutes.
     #[command(after_help = DEMO_EXAMPLES)]
     Demo(DemoArgs),
     /// Look collections over: whether each item lies in its shard, once, and what they hold.

@@ -88,9 +88,10 @@ mod tests {
     use super::*;
 
     fn counters(operations: &[(&str, u64, f64, f64)], metadata_requests: u64) -> Counters {
-        let main = operations.iter().map(|(name, requests, consumed_rcu, consumed_wcu)| {
-            let (requests, consumed_rcu, consumed_wcu) = (*requests, *consumed_rcu, *consumed_wcu);
-            ((*name).to_owned(), OperationCount { requests, consumed_rcu, consumed_wcu })
+        let main = operations.iter().map(|(name, requests, rcu, wcu)| {
+            let count =
+                OperationCount { requests: *requests, consumed_rcu: *rcu, consumed_wcu: *wcu };
+            ((*name).to_owned(), count)
         });
         let metadata = OperationCount { requests: metadata_requests, ..OperationCount::default() };
         let metadata = BTreeMap::from([("GetItem".to_owned(), metadata)]);

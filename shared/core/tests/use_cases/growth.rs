@@ -217,7 +217,7 @@ fn regression_a_collection_grew_for_throttles_of_its_own_rebalancer() {
                 let home = placement.home(&key(sk), count(4));
                 (home == Some(ShardId::new(0))) == in_old_shard
             };
-            (0..).map(|n: u32| n.to_string()).find(is_wanted).expect("there are many names")
+            (0..1_000).map(|n: u32| n.to_string()).find(is_wanted).expect("there are many names")
         };
         throttled_put(&world, &world.writer(), &sk(true));
         assert_eq!(metadata(&world).phase, Phase::Stable, "markers are removed from there");
