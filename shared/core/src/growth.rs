@@ -100,7 +100,8 @@ impl fmt::Display for Growth {
     }
 }
 
-/// The count that a collection grows to when one of its own partitions throttles: [`next_count`].
+/// The count that a collection grows to when one of its own partitions throttles: four times as many,
+/// or twice under random placement, as far as the stack and the placement allow.
 ///
 /// Two times must have passed since the last change: `settle`, after which no lease on what was
 /// before it lives (T' of the protocol), and the cooldown of seed 000 with the `backoff` that each
