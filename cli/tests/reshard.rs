@@ -348,7 +348,8 @@ impl Run {
                 let answer = self.stack.json("POST", &path, &json!({ "number_of_shards": count }));
                 match answer.status {
                     202 => break,
-                    409 => assert_eq!(answer.code(), "reshard_too_soon"),
+                    // Too soon after the last one; or what is cleared up behind that goes on.
+                    409 => assert!(answer.code().starts_with("reshard_"), "{answer:?}"),
                     429 | 503 | 504 => {}
                     _ => panic!("{answer:?}"),
                 }

@@ -91,6 +91,23 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
         requested: ShardCount,
         deadline: Deadline,
     ) -> Result<CollectionMetadata, Error> {
+        let mut attempts =
+            Attempts::new(self.directory.clock(), self.directory.entropy(), deadline);
+        loop {
+            match self.try_request(partition, requested, deadline).await? {
+                Ok(metadata) => return Ok(metadata),
+                // A rebalancer that clears up behind the last change has noted how far it is.
+                Err(Overtaken) => attempts.pause(changed_meanwhile()).await?,
+            }
+        }
+    }
+
+    async fn try_request(
+        &self,
+        partition: &PartitionKey,
+        requested: ShardCount,
+        deadline: Deadline,
+    ) -> Result<Result<CollectionMetadata, Overtaken>, Error> {
         let Some(known) = self.directory.read_now(partition, deadline).await? else {
             let why = "no item was ever written under this partition key";
             return Err(Error::new(Code::CollectionNotFound, why));
@@ -98,21 +115,21 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
         let metadata = &known.metadata;
         let target = self.allowed(metadata.placement, requested)?;
         if target == metadata.number_of_shards && metadata.phase == Phase::Stable {
-            return Ok(CollectionMetadata::clone(metadata));
+            return Ok(Ok(CollectionMetadata::clone(metadata)));
         }
         if let Some(reshard) = metadata.reshard()
             && (target == reshard.from || target == reshard.to)
         {
             let then = (target == reshard.from).then_some(target);
-            return self.turn_round(metadata, then, deadline).await;
+            return self.turn_round(metadata, then, deadline).await.map(Ok);
         }
         let now_secs = self.directory.clock().now().epoch_secs();
         let settle = settle_time(self.directory.settings().lease_term);
         check_change(metadata, now_secs, settle).map_err(|reason| refused(metadata, reason))?;
         match self.directory.begin(metadata, target, deadline).await? {
-            Ok(known) => Ok(CollectionMetadata::clone(&known.metadata)),
+            Ok(known) => Ok(Ok(CollectionMetadata::clone(&known.metadata))),
             Err(NotBegun::No(reason)) => Err(refused(metadata, reason)),
-            Err(NotBegun::Changed) => Err(changed_meanwhile()),
+            Err(NotBegun::Changed) => Ok(Err(Overtaken)),
             Err(NotBegun::Failed(error)) => Err(refusal(error).unwrap_or_else(|error| error)),
         }
     }
@@ -204,6 +221,9 @@ fn stage(metadata: &CollectionMetadata, job: Option<&Job>, target: ShardCount) -
     let has_changed = job.is_some_and(|job| job.generation > metadata.generation);
     if has_changed || destination == Some(target) { Stage::UnderWay } else { Stage::Overtaken }
 }
+
+/// The metadata or the job changed between the read and the request.
+struct Overtaken;
 
 /// Why a count is not changed, for the operator who asked for it.
 fn refused(metadata: &CollectionMetadata, reason: NoGrowth) -> Error {
