@@ -68,7 +68,9 @@ fn hot_keys_outgrow_their_partitions_and_every_flight_comes_back_once() {
     let moved = number(&moving["items"]);
     assert!(moved > 0.0, "{summary}");
     let wcu = number(&moving["transactions_wcu"]) + number(&moving["markers_removed_wcu"]);
-    assert!(wcu <= 5.2 * moved, "{moving}");
+    // Who moves also removes the markers that writers put meanwhile, one unit each.
+    let of_writers = number(&moving["markers_put"]);
+    assert!(wcu <= 5.2 * moved + of_writers, "{moving}");
 
     let svg = fs::read_to_string(charts.path().join("demo.svg")).expect("a chart");
     for words in ["throttled", "settled: measured", "moved", "1 → 4"] {
