@@ -3,15 +3,22 @@
 //! The load is open: an operation is due every few milliseconds, whatever has become of those
 //! before, and its latency counts from the moment at which it was due. So a stall shows in every
 //! operation that was due meanwhile, and not only in the one that was under way. Windows in which
-//! nothing moves alternate with windows in which items do, up and down, under one load that never
-//! stops; so what else the machine is doing meets both.
+//! nothing moves alternate with windows in which items do, under one load that never stops; so what
+//! else the machine is doing meets both.
 //!
 //! What else the machine does is not the same in two windows, and a hundredth of the operations is
 //! few, so the figure that counts is the median over the reshards.
 //!
 //! A window of the second kind is the first scan of a `move`: the mover has items to move all the
-//! time. Operations hit all items alike, so that many meet one that has not moved yet; those are
-//! more requests each (protocol: "Costs").
+//! time. Two kinds of traffic are measured, since the protocol asks different things of them
+//! (protocol: "Costs"):
+//!
+//! - **arriving**: new items and gets of those that came lately, while the collection grows. That is
+//!   what makes a key hot and has it grow.
+//! - **overwriting**: puts and gets of all items alike, while the collection grows and shrinks. The
+//!   worst there is: three of four operations meet an item that moves, and in the beginning few of
+//!   those have moved. A put of one that has not is three requests one after the other, of one that
+//!   has two, and one request at rest.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,11 +45,8 @@ const ITEMS: u32 = 4_000;
 
 const PER_SEC: u32 = 200;
 
-/// The counts that the collection takes, one after the other, and back.
-const COUNTS: [u32; 2] = [4, 1];
-
-/// How often it goes there and back.
-const ROUNDS: usize = 2;
+/// Gets of traffic that arrives are of so many of the latest items.
+const LATELY: u32 = 400;
 
 /// A window in which nothing moves.
 const QUIET: Duration = Duration::from_secs(15);
@@ -52,6 +56,37 @@ const SETTLE: Duration = Duration::from_secs(4);
 
 /// The most by which a move may lengthen the latency of the slowest hundredth.
 const MOST_RATIO: f64 = 1.25;
+
+/// Which items the operations hit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Traffic {
+    Arriving,
+    Overwriting,
+}
+
+impl Traffic {
+    /// The counts that the collection takes, one after the other.
+    fn counts(self) -> &'static [u32] {
+        match self {
+            Self::Arriving => &[4, 16],
+            Self::Overwriting => &[4, 1, 4, 1],
+        }
+    }
+
+    /// The item of the n-th operation, and what happens to it.
+    fn operation(self, n: u32) -> (Kind, String) {
+        let kind = if n.is_multiple_of(2) { Kind::Put } else { Kind::Get };
+        let item = match (self, kind) {
+            (Self::Overwriting, _) => scattered(n) % ITEMS,
+            (Self::Arriving, Kind::Put) => ITEMS + n / 2,
+            // The very latest may be on their way still.
+            (Self::Arriving, Kind::Get) => {
+                (ITEMS + n / 2).saturating_sub(PER_SEC + scattered(n) % LATELY)
+            }
+        };
+        (kind, Collection::sort_key(item))
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -70,6 +105,7 @@ struct Sample {
 #[derive(Debug)]
 struct Load {
     collection: Collection,
+    traffic: Traffic,
     /// The window that operations belong to which are due now; 0 is none.
     window: AtomicUsize,
     samples: Mutex<Vec<Sample>>,
@@ -78,12 +114,21 @@ struct Load {
 }
 
 pub(crate) async fn measure(stack: &Stack) -> Result<(), Failure> {
-    println!("\nPuts and gets through the API, {PER_SEC} a second, of {ITEMS} items of 1 KB");
-    let collection = Collection::of(stack, "foreground").await?;
+    println!("\nPuts and gets through the API, {PER_SEC} a second, of items of 1 KB");
+    for traffic in [Traffic::Arriving, Traffic::Overwriting] {
+        measure_traffic(stack, traffic).await?;
+    }
+    Ok(())
+}
+
+async fn measure_traffic(stack: &Stack, traffic: Traffic) -> Result<(), Failure> {
+    println!("\n{traffic:?}, to a collection of {ITEMS} items at first");
+    let collection = Collection::of(stack, &format!("{traffic:?}")).await?;
     collection.load(ITEMS).await?;
     warm_up(&collection).await?;
     let load = Arc::new(Load {
         collection: collection.clone(),
+        traffic,
         window: AtomicUsize::new(0),
         samples: Mutex::default(),
         failed: AtomicU64::new(0),
@@ -91,7 +136,7 @@ pub(crate) async fn measure(stack: &Stack) -> Result<(), Failure> {
     });
     let offered = tokio::spawn(Arc::clone(&load).offer());
     let (mut windows, mut ratios) = (0, Vec::new());
-    for to in std::iter::repeat_n(COUNTS, ROUNDS).flatten() {
+    for &to in traffic.counts() {
         sleep(SETTLE).await;
         load.measure(windows + 1, sleep(QUIET)).await;
         collection.scale(to).await?;
@@ -162,8 +207,7 @@ impl Load {
 
     async fn operate(self: Arc<Self>, n: u32, due: Instant) {
         let window = self.window.load(Ordering::Relaxed);
-        let kind = if n.is_multiple_of(2) { Kind::Put } else { Kind::Get };
-        let sk = Collection::sort_key(scattered(n) % ITEMS);
+        let (kind, sk) = self.traffic.operation(n);
         let done = match kind {
             Kind::Put => self.collection.put(&sk).await.map(drop),
             Kind::Get => self.collection.api.get(self.collection.partition.as_str(), &sk).await,

@@ -77,7 +77,7 @@ impl MetadataStore for DynamoMetadataStore {
         next: &CollectionMetadata,
     ) -> Result<Dated<()>, StoreError> {
         let date = DateProbe::default();
-        let change = Change::to(next);
+        let change = Change::of(seen, next);
         self.client
             .update_item()
             .table_name(&self.table)
@@ -86,8 +86,6 @@ impl MetadataStore for DynamoMetadataStore {
             .condition_expression(AS_SEEN)
             .set_expression_attribute_names(Some(change.names))
             .set_expression_attribute_values(Some(change.values))
-            .expression_attribute_values(":seen_rev", number(seen.rev))
-            .expression_attribute_values(":seen_last_updated", number(seen.last_updated_secs))
             .customize()
             .interceptor(date.clone())
             .send()
@@ -262,7 +260,7 @@ impl DynamoMetadataStore {
         of_job: TransactWriteItem,
     ) -> Result<Dated<()>, StoreError> {
         let date = DateProbe::default();
-        let change = Change::to(next);
+        let change = Change::of(seen, next);
         let update = Update::builder()
             .table_name(&self.table)
             .key(&self.partition_key_name, AttributeValue::S(next.partition.to_string()))
@@ -270,8 +268,6 @@ impl DynamoMetadataStore {
             .condition_expression(AS_SEEN)
             .set_expression_attribute_names(Some(change.names))
             .set_expression_attribute_values(Some(change.values))
-            .expression_attribute_values(":seen_rev", number(seen.rev))
-            .expression_attribute_values(":seen_last_updated", number(seen.last_updated_secs))
             .build()
             .map_err(|e| rejected(&e))?;
         self.client
@@ -287,7 +283,8 @@ impl DynamoMetadataStore {
     }
 }
 
-/// An update expression that makes a metadata item what it is to be.
+/// An update expression that makes a metadata item what it is to be, and the names and values of
+/// that and of its condition, [`AS_SEEN`].
 struct Change {
     text: String,
     names: HashMap<String, String>,
@@ -295,8 +292,8 @@ struct Change {
 }
 
 impl Change {
-    fn to(metadata: &CollectionMetadata) -> Self {
-        let item = encode(metadata);
+    fn of(seen: &CollectionMetadata, next: &CollectionMetadata) -> Self {
+        let item = encode(next);
         let mut names = HashMap::new();
         let mut placeholder = |name: &str| {
             let placeholder = format!("#{}", name.trim_start_matches('_'));
@@ -304,7 +301,10 @@ impl Change {
             placeholder
         };
         let mut sets = Vec::new();
-        let mut values = HashMap::new();
+        let mut values = HashMap::from([
+            (":seen_rev".to_owned(), number(seen.rev)),
+            (":seen_last_updated".to_owned(), number(seen.last_updated_secs)),
+        ]);
         let removes = OPTIONAL
             .iter()
             .filter(|name| !item.contains_key(**name))

@@ -4,13 +4,13 @@ use dynashard_keys::{ItemKey, PartitionKey, PhysicalKey, ShardCount};
 use futures_util::stream::{self, FuturesUnordered, StreamExt};
 
 use crate::cost::Cost;
-use crate::directory::{Known, refusal};
+use crate::directory::Known;
 use crate::fan_out::FAN_OUT;
 use crate::ports::{
     BatchPage, Clock, Consistency, Entropy, ItemStore, MAX_KEYS_PER_BATCH_GET, MetadataStore,
 };
 use crate::read::Lookup;
-use crate::retry::{Attempts, within};
+use crate::retry::{Attempts, refusal, within};
 use crate::{
     Code, Deadline, Error, Fields, Generation, NewItem, Precondition, Reader, StoredItem, Writer,
 };

@@ -14,7 +14,7 @@ use crate::ports::{
     StoreError,
 };
 use crate::reshard::{Job, ServerTime};
-use crate::retry::{Attempts, within};
+use crate::retry::{Attempts, refusal, within};
 use crate::telemetry::{Telemetry, WriterGrowths};
 use crate::{Code, CollectionMetadata, Deadline, Error, Lease, Reading, ScalingMode, Settings};
 
@@ -230,19 +230,11 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         deadline: Deadline,
     ) -> Result<(Option<Job>, ServerTime), Error> {
         let mut attempts = Attempts::new(&self.clock, &self.entropy, deadline);
-        loop {
-            match within(&self.clock, deadline, self.store.job(partition)).await {
-                Some(Ok(Dated { value, server_secs })) => {
-                    let secs = server_secs.unwrap_or_else(|| self.clock.now().epoch_secs());
-                    return Ok((value, ServerTime(secs)));
-                }
-                Some(Err(error)) => attempts.pause(refusal(error)?).await?,
-                None => {
-                    let why = "the job of the reshard could not be read in time";
-                    return Err(Error::new(Code::Unavailable, why));
-                }
-            }
-        }
+        let why_late = "the job of the reshard could not be read in time";
+        let Dated { value, server_secs } =
+            attempts.make(|| self.store.job(partition), why_late).await?;
+        let secs = server_secs.unwrap_or_else(|| self.clock.now().epoch_secs());
+        Ok((value, ServerTime(secs)))
     }
 
     /// Changes a job from `seen` to `next`, whose `rev` is raised.
@@ -328,16 +320,12 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         deadline: Deadline,
     ) -> Result<ReshardingPage, Error> {
         let mut attempts = Attempts::new(&self.clock, &self.entropy, deadline);
-        loop {
-            match within(&self.clock, deadline, self.store.resharding(after)).await {
-                Some(Ok(page)) => return Ok(page),
-                Some(Err(error)) => attempts.pause(refusal(error)?).await?,
-                None => {
-                    let why = "the index of running reshards could not be read in time";
-                    return Err(Error::new(Code::Unavailable, why));
-                }
-            }
-        }
+        attempts
+            .make(
+                || self.store.resharding(after),
+                "the index of running reshards could not be read in time",
+            )
+            .await
     }
 
     /// One page of all collections.
@@ -350,16 +338,9 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         M: CollectionCatalog,
     {
         let mut attempts = Attempts::new(&self.clock, &self.entropy, deadline);
-        loop {
-            match within(&self.clock, deadline, self.store.collections(after)).await {
-                Some(Ok(page)) => return Ok(page),
-                Some(Err(error)) => attempts.pause(refusal(error)?).await?,
-                None => {
-                    let why = "the metadata table could not be read in time";
-                    return Err(Error::new(Code::Unavailable, why));
-                }
-            }
-        }
+        attempts
+            .make(|| self.store.collections(after), "the metadata table could not be read in time")
+            .await
     }
 
     /// Drops what is cached about a collection: an item has shown that it is out of date.
@@ -410,16 +391,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         deadline: Deadline,
     ) -> Result<Option<Known>, Error> {
         let mut attempts = Attempts::new(&self.clock, &self.entropy, deadline);
-        loop {
-            match within(&self.clock, deadline, self.read(partition)).await {
-                Some(Ok(found)) => return Ok(found),
-                Some(Err(error)) => attempts.pause(refusal(error)?).await?,
-                None => {
-                    let why = "the metadata could not be read in time";
-                    return Err(Error::new(Code::Unavailable, why));
-                }
-            }
-        }
+        attempts.make(|| self.read(partition), "the metadata could not be read in time").await
     }
 
     async fn read(&self, partition: &PartitionKey) -> Result<Option<Known>, StoreError> {
@@ -457,31 +429,6 @@ impl From<StoreError> for NotBegun {
         match error {
             StoreError::ConditionFailed { .. } => Self::Changed,
             error => Self::Failed(error),
-        }
-    }
-}
-
-/// The error to give up with, if time runs out, after a request that did nothing; or the error to
-/// give up with at once, because another attempt would not help.
-pub(crate) fn refusal(error: StoreError) -> Result<Error, Error> {
-    match error {
-        StoreError::Throttled(throttle) => Ok(Error::new(Code::Throttled, throttle.to_string())),
-        StoreError::Conflict => {
-            Ok(Error::new(Code::Contended, "a transaction on the same item was running"))
-        }
-        StoreError::LeaseExpired => Ok(Error::new(
-            Code::Unavailable,
-            "the metadata lease ran out before the request was sent",
-        )),
-        StoreError::Unavailable(why) => Ok(Error::new(Code::Unavailable, why)),
-        StoreError::OutcomeUnknown(why) => Err(Error::new(Code::OutcomeUnknown, why)),
-        StoreError::Corrupt(what) => Err(Error::new(Code::CorruptData, what)),
-        StoreError::Rejected(why) => {
-            Err(Error::new(Code::Internal, format!("DynamoDB rejected a request: {why}")))
-        }
-        StoreError::Misconfigured(what) => Err(Error::new(Code::Internal, what)),
-        StoreError::ConditionFailed { .. } => {
-            Err(Error::new(Code::Internal, "a condition failed that was not set"))
         }
     }
 }

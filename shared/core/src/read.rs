@@ -1,10 +1,10 @@
 use dynashard_keys::{ItemKey, PartitionKey, PhysicalKey, ShardCount, ShardId};
 
 use crate::cost::Cost;
-use crate::directory::{Directory, Known, refusal};
+use crate::directory::{Directory, Known};
 use crate::fan_out::fan_out;
 use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore, Metered};
-use crate::retry::{Attempts, within};
+use crate::retry::Attempts;
 use crate::{Code, CollectionMetadata, Deadline, Error, Fields, Job, Reshard, StoredItem};
 
 /// Reads items and collections.
@@ -170,21 +170,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         let Lookup { key, fields, deadline, .. } = lookup;
         let keys = shards.map(|shard| self.at(key, shard));
         let mut attempts = Attempts::new(self.clock(), self.directory.entropy(), deadline);
-        loop {
-            let request = self.items.get_both(keys.each_ref(), fields);
-            let failed = match within(self.clock(), deadline, request).await {
-                Some(Ok(read)) => return Ok(read),
-                Some(Err(error)) => match refusal(error) {
-                    Ok(refused) => attempts.pause(refused).await.err(),
-                    Err(error) => Some(error),
-                },
-                None => Some(not_in_time()),
-            };
-            if let Some(error) = failed {
-                let [one, other] = shards;
-                return Err(error.of_shards(vec![one.min(other), one.max(other)]));
-            }
-        }
+        let read = attempts.make(|| self.items.get_both(keys.each_ref(), fields), NOT_IN_TIME);
+        let [one, other] = shards;
+        read.await.map_err(|error| error.of_shards(vec![one.min(other), one.max(other)]))
     }
 
     /// The metadata of a collection, and the job of the reshard that runs.
@@ -261,20 +249,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         let Lookup { key, fields, consistency, deadline } = lookup;
         let key = self.at(key, shard);
         let mut attempts = Attempts::new(self.clock(), self.directory.entropy(), deadline);
-        loop {
-            let request = self.items.get(&key, fields, consistency);
-            let failed = match within(self.clock(), deadline, request).await {
-                Some(Ok(read)) => return Ok(read),
-                Some(Err(error)) => match refusal(error) {
-                    Ok(refused) => attempts.pause(refused).await.err(),
-                    Err(error) => Some(error),
-                },
-                None => Some(not_in_time()),
-            };
-            if let Some(error) = failed {
-                return Err(error.of_shards(vec![shard]));
-            }
-        }
+        let read = attempts.make(|| self.items.get(&key, fields, consistency), NOT_IN_TIME);
+        read.await.map_err(|error| error.of_shards(vec![shard]))
     }
 }
 
@@ -309,6 +285,4 @@ pub(crate) fn is_marker_of(item: &StoredItem, known: &Known) -> bool {
     !item.is_live() && item.generation == known.metadata.generation
 }
 
-fn not_in_time() -> Error {
-    Error::new(Code::Unavailable, "the item could not be read in time")
-}
+const NOT_IN_TIME: &str = "the item could not be read in time";

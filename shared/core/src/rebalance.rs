@@ -4,9 +4,10 @@ use std::time::Duration;
 use dynashard_keys::PartitionKey;
 use futures_util::stream::{self, StreamExt};
 
-use crate::directory::{Directory, Known, NotBegun, refusal};
+use crate::directory::{Directory, Known, NotBegun};
 use crate::ports::{Clock, Entropy, ItemStore, MetadataStore, StoreError};
 use crate::reshard::{Job, NextStep, Pace, Progress, ServerTime, Sight, Waits, plan};
+use crate::retry::refusal;
 use crate::{Code, CollectionMetadata, Deadline, Error, Generation, Reading};
 
 /// Carries running changes of shard counts to their end, and moves items for them.

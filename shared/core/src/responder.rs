@@ -2,11 +2,11 @@ use std::fmt;
 
 use dynashard_keys::{PartitionKey, ShardId};
 
-use crate::directory::{Directory, refusal};
+use crate::directory::Directory;
 use crate::growth::Growth;
 use crate::heat::{HotCollection, group};
 use crate::ports::{AlarmControl, Clock, Entropy, HeatSource, MetadataStore, StoreError};
-use crate::retry::within;
+use crate::retry::{refusal, within};
 use crate::{
     Code, CollectionMetadata, Deadline, Error, HeatWindow, Kind, NoGrowth, Phase, ScalingMode,
     Throttles,

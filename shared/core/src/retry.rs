@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 
 use crate::lease::Deadline;
-use crate::ports::{Clock, Entropy};
+use crate::ports::{Clock, Entropy, StoreError};
 use crate::{Code, Error};
 
 /// Exponential back-off with full jitter: a delay drawn evenly between zero and a bound that
@@ -64,6 +64,25 @@ impl<'a, C: Clock, E: Entropy> Attempts<'a, C, E> {
         Self { at_most: attempts, ..self }
     }
 
+    /// Makes a request until it is answered, with a pause after each refusal. `why_late` says what could
+    /// not be done if the deadline passes meanwhile.
+    pub(crate) async fn make<T, F>(
+        &mut self,
+        request: impl Fn() -> F,
+        why_late: &str,
+    ) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, StoreError>>,
+    {
+        loop {
+            match within(self.clock, self.deadline, request()).await {
+                Some(Ok(answer)) => return Ok(answer),
+                Some(Err(error)) => self.pause(refusal(error)?).await?,
+                None => return Err(Error::new(Code::Unavailable, why_late)),
+            }
+        }
+    }
+
     /// Waits before the next attempt, or returns `refusal` if there is to be none: the deadline
     /// leaves no time for it, or enough were made.
     pub(crate) async fn pause(&mut self, refusal: Error) -> Result<(), Error> {
@@ -108,6 +127,31 @@ pub(crate) async fn within<F: Future>(
     match select(pin!(future), pin!(timeout)).await {
         Either::Left((output, _)) => Some(output),
         Either::Right(((), _)) => None,
+    }
+}
+
+/// The error to give up with, if time runs out, after a request that did nothing; or the error to
+/// give up with at once, because another attempt would not help.
+pub(crate) fn refusal(error: StoreError) -> Result<Error, Error> {
+    match error {
+        StoreError::Throttled(throttle) => Ok(Error::new(Code::Throttled, throttle.to_string())),
+        StoreError::Conflict => {
+            Ok(Error::new(Code::Contended, "a transaction on the same item was running"))
+        }
+        StoreError::LeaseExpired => Ok(Error::new(
+            Code::Unavailable,
+            "the metadata lease ran out before the request was sent",
+        )),
+        StoreError::Unavailable(why) => Ok(Error::new(Code::Unavailable, why)),
+        StoreError::OutcomeUnknown(why) => Err(Error::new(Code::OutcomeUnknown, why)),
+        StoreError::Corrupt(what) => Err(Error::new(Code::CorruptData, what)),
+        StoreError::Rejected(why) => {
+            Err(Error::new(Code::Internal, format!("DynamoDB rejected a request: {why}")))
+        }
+        StoreError::Misconfigured(what) => Err(Error::new(Code::Internal, what)),
+        StoreError::ConditionFailed { .. } => {
+            Err(Error::new(Code::Internal, "a condition failed that was not set"))
+        }
     }
 }
 

@@ -2,12 +2,12 @@ use std::time::Duration;
 
 use dynashard_keys::{PartitionKey, Placement, ShardCount};
 
-use crate::directory::{Directory, NotBegun, refusal};
+use crate::directory::{Directory, NotBegun};
 use crate::growth::{NoGrowth, check_change};
 use crate::lease::settle_time;
 use crate::ports::{Clock, Entropy, MetadataStore, StoreError};
 use crate::reshard::{NextStep, ServerTime, Sight, Waits, plan};
-use crate::retry::Attempts;
+use crate::retry::{Attempts, refusal};
 use crate::{Code, CollectionMetadata, Deadline, Error, Job, Phase};
 
 /// Where a collection stands on the way to a count that was asked for.
@@ -121,7 +121,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
             && (target == reshard.from || target == reshard.to)
         {
             let then = (target == reshard.from).then_some(target);
-            return self.turn_round(metadata, then, deadline).await.map(Ok);
+            return self.turn_round(metadata, then, deadline).await;
         }
         let now_secs = self.directory.clock().now().epoch_secs();
         let settle = settle_time(self.directory.settings().lease_term);
@@ -168,20 +168,20 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
         metadata: &CollectionMetadata,
         then: Option<ShardCount>,
         deadline: Deadline,
-    ) -> Result<CollectionMetadata, Error> {
+    ) -> Result<Result<CollectionMetadata, Overtaken>, Error> {
         let mut attempts =
             Attempts::new(self.directory.clock(), self.directory.entropy(), deadline);
         loop {
             let (job, _) = self.directory.job(&metadata.partition, deadline).await?;
             let Some(job) = job.filter(|job| job.generation == metadata.generation) else {
-                return Err(changed_meanwhile());
+                return Ok(Err(Overtaken));
             };
             if job.then == then {
-                return Ok(metadata.clone());
+                return Ok(Ok(metadata.clone()));
             }
             let next = Job { then, ..job.clone() };
             match self.directory.save_job(&job, next, deadline).await {
-                Ok(_) => return Ok(metadata.clone()),
+                Ok(_) => return Ok(Ok(metadata.clone())),
                 // The mover has noted how far it is, or this request may have been carried out.
                 Err(StoreError::ConditionFailed { .. } | StoreError::OutcomeUnknown(_)) => {
                     let why = "the job of the reshard kept changing; ask again";

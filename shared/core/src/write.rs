@@ -8,7 +8,7 @@ use dynashard_keys::{ItemKey, PartitionKey, PhysicalKey, Placement, ShardId};
 use futures_util::stream::{self, StreamExt};
 use twox_hash::XxHash64;
 
-use crate::directory::{Directory, Known, refusal};
+use crate::directory::{Directory, Known};
 use crate::fan_out::FAN_OUT;
 use crate::item::take_key;
 use crate::ports::{
@@ -16,7 +16,7 @@ use crate::ports::{
     Write,
 };
 use crate::reshard::{Absent, Homes, Unsettled, settle};
-use crate::retry::{Attempts, within};
+use crate::retry::{Attempts, refusal, within};
 use crate::{
     Attributes, Code, Deadline, Error, Kind, NewItem, ScalingMode, StoredItem, Throttle, Version,
     merge_patch,

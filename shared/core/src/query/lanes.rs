@@ -6,11 +6,11 @@ use super::cursor::Position;
 use super::page::Page;
 use super::{Abandon, MAX_LIMIT, Query};
 use crate::cost::Cost;
-use crate::directory::{Known, refusal};
+use crate::directory::Known;
 use crate::fan_out::{Answers, fan_out};
 use crate::ports::{Clock, Entropy, ItemStore, MetadataStore, ShardPage, ShardQuery};
-use crate::retry::{Attempts, within};
-use crate::{Code, Deadline, Error, Reader, StoredItem};
+use crate::retry::Attempts;
+use crate::{Deadline, Error, Reader, StoredItem};
 
 /// How often a page of one shard is asked for. With the standard back-off it takes some 6 seconds,
 /// in which a partition refills as often; one that is throttled for longer is a matter for the
@@ -95,8 +95,8 @@ impl Lane {
 }
 
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
-    /// Reads on in several lanes at once, and takes in what came. The error of the shards that did
-    /// not answer comes back beside it, for whoever can do without them.
+    /// Reads on in several lanes at once, and takes in what came. The error of what
+    /// did not answer for now comes back beside it, for whoever can do without.
     ///
     /// What was answered after the lease is thrown away: the lane stays where it was, and the
     /// metadata is renewed, under the same layout or not at all.
@@ -129,7 +129,13 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
             lanes[at].asked = Some(limit);
         }
         if overdue {
-            *known = self.renewed(known, deadline).await?;
+            match self.renewed(known, deadline).await {
+                Ok(fresh) => *known = fresh,
+                Err(Abandon::Failed(error)) if error.is_passing() => {
+                    return Ok(missing.or(Some(error)));
+                }
+                Err(abandon) => return Err(abandon),
+            }
         }
         Ok(missing)
     }
@@ -155,18 +161,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         };
         let mut attempts =
             Attempts::new(self.clock(), self.directory().entropy(), deadline).at_most(MAX_ATTEMPTS);
-        loop {
-            let failed = match within(self.clock(), deadline, self.items().query(&request)).await {
-                Some(Ok(page)) => return Ok(page),
-                Some(Err(error)) => match refusal(error) {
-                    Ok(refused) => attempts.pause(refused).await.err(),
-                    Err(error) => Some(error),
-                },
-                None => Some(Error::new(Code::DeadlineExceeded, "a shard did not answer in time")),
-            };
-            if let Some(error) = failed {
-                return Err(error.of_shards(vec![shard]));
-            }
-        }
+        let page = attempts.make(|| self.items().query(&request), "a shard did not answer in time");
+        page.await.map_err(|error| error.of_shards(vec![shard]))
     }
 }

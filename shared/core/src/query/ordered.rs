@@ -225,12 +225,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
             }
             let asks = merge.plan(&page);
             let lanes = &mut merge.lanes;
-            let read = self.read_lanes(lanes, &asks, query, &mut known, &mut page, deadline).await;
-            missing = match read {
-                Ok(missing) => missing,
-                Err(Abandon::Failed(error)) if error.is_passing() => Some(error),
-                Err(abandon) => return Err(abandon),
-            };
+            missing = self.read_lanes(lanes, &asks, query, &mut known, &mut page, deadline).await?;
         }
         let more = !merge.is_done();
         let cursor = merge.watermark.filter(|_| more).map(Cursor::Watermark);

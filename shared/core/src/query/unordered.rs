@@ -141,12 +141,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
             let before = asks.iter().map(|ask| stand.lanes[ask.lane].next.clone());
             let before = before.collect::<Vec<_>>();
             let lanes = &mut stand.lanes;
-            let read = self.read_lanes(lanes, &asks, query, &mut known, &mut page, deadline).await;
-            let missing = match read {
-                Ok(missing) => missing,
-                Err(Abandon::Failed(error)) if error.is_passing() => Some(error),
-                Err(abandon) => return Err(abandon),
-            };
+            let missing =
+                self.read_lanes(lanes, &asks, query, &mut known, &mut page, deadline).await?;
             let fitted = stand.collect(&asks, &before, &mut page, &mut seen);
             let positions = asks.iter().map(|ask| &stand.lanes[ask.lane].next);
             let moved = positions.zip(&before).any(|(now, before)| now != before);

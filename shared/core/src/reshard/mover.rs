@@ -6,7 +6,7 @@ use dynashard_keys::{ItemKey, PartitionKey, ShardId, SortKey};
 use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt};
 
-use crate::directory::{Known, refusal};
+use crate::directory::Known;
 use crate::item::stored_bytes;
 use crate::metadata::Reshard;
 use crate::ports::{
@@ -15,7 +15,7 @@ use crate::ports::{
 };
 use crate::rebalance::{Carried, RESERVE, Rebalancer};
 use crate::reshard::{Homes, Job, Unsettled, relocate};
-use crate::retry::{Attempts, Backoff, within};
+use crate::retry::{Attempts, Backoff, refusal, within};
 use crate::{Code, Deadline, Error, StoredItem};
 
 /// How many source shards are worked on at once. Each is a partition of its own, so that together
@@ -28,9 +28,10 @@ const ITEMS_AT_ONCE: usize = 16;
 /// The most items of a page.
 const MAX_PAGE: f64 = 200.0;
 
-/// The least time that one round of pages should be worth: it ends with a checkpoint, which costs a
-/// write.
-const ROUND_SECS: f64 = 2.0;
+/// How long the moves of one round of pages should take. A longer round has larger pages, and whoever
+/// shares a partition with one waits for it; a shorter one has more checkpoints, each of which costs
+/// a write and a pause.
+const ROUND_SECS: f64 = 0.5;
 
 /// What it takes to move an item of up to 1 KB: two writes in a transaction, each at twice the
 /// price.

@@ -3,11 +3,11 @@ use dynashard_keys::{ItemKey, ShardId};
 use super::examine::Examined;
 use super::judge::{Remedy, View, Wrong};
 use super::{Verifier, VerifyOptions};
-use crate::directory::refusal;
 use crate::ports::{
     Action, Clock, Condition, Entropy, Expected, ItemStore, MetadataStore, StoreError, Write,
 };
 use crate::reshard::{Absent, Homes, Unsettled, relocate, settle};
+use crate::retry::refusal;
 use crate::retry::{Attempts, within};
 use crate::{Code, Error};
 

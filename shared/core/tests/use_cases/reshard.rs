@@ -449,6 +449,29 @@ fn a_reshard_waits_until_leases_on_the_last_one_have_ended() {
     assert_eq!(world.memory.contents().len(), 1);
 }
 
+/// The rebalancer that removes the markers of the last reshard notes how far it is, and the request
+/// was answered 409 `reshard_running` although nothing kept the next one from beginning.
+#[test]
+fn regression_an_operator_was_refused_because_a_rebalancer_had_noted_its_progress() {
+    let world = in_move(Some("before"));
+    while metadata(&world).phase != Phase::Stable {
+        advance(&world, Duration::from_secs(4)).expect("a slice");
+        world.clock.advance(Duration::from_secs(1));
+    }
+    while job(&world).closed_seen.is_none() {
+        advance(&world, Duration::from_millis(2_100)).expect("a slice");
+    }
+    world.clock.advance(settle_time(LEASE) + Duration::from_secs(2));
+    let memory = world.memory.clone();
+    let faster = Fault::before(move || {
+        let job = memory.stored_job(&partition()).expect("a job");
+        memory.place_job(&partition(), Some(Job { rev: job.rev + 1, ..job }));
+    });
+    world.store.script(Operation::Begin, [faster]);
+    scale(&world, 4).expect("it decides anew");
+    assert_eq!(metadata(&world).phase, Phase::Forward { from: count(2), to: count(4) });
+}
+
 #[test]
 fn a_job_that_does_not_fit_is_reported_and_nothing_is_done() {
     let damages: [fn(&Job) -> Option<Job>; 2] =
