@@ -108,6 +108,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         let mut sighting = Sighting::default();
         let mut turn = Turn::default();
         let mut scanned = Duration::ZERO;
+        let mut refusals = self.attempts(deadline.earlier_by(RESERVE));
         loop {
             let Some(seen) = self.directory.read_now(partition, deadline).await? else {
                 return Ok(Advance::Nothing);
@@ -131,13 +132,24 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             }
             let began = self.directory.now().boot;
             let carried = if scans && turn.noted != Some(job.rev) {
-                self.take_turn(&mut turn, &job, deadline).await?
+                self.take_turn(&mut turn, &job, deadline).await
             } else {
-                self.carry_out(step, &seen, &job, now, deadline).await?
+                self.carry_out(step, &seen, &job, now, deadline).await
             };
             if scans {
                 scanned += self.directory.now().boot.saturating_sub(began);
             }
+            let carried = match carried {
+                // The metadata table has throttled a note, say. What was found out is found out again.
+                Err(error) if error.is_passing() => match refusals.pause(error).await {
+                    Ok(()) => Carried::Again,
+                    Err(_) => Carried::OutOfTime,
+                },
+                carried => {
+                    refusals = self.attempts(deadline.earlier_by(RESERVE));
+                    carried?
+                }
+            };
             match carried {
                 Carried::Noted { rev } => turn.noted = Some(rev),
                 Carried::Out | Carried::Again => {}

@@ -327,7 +327,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         }
     }
 
-    fn attempts(&self, deadline: Deadline) -> Attempts<'_, C, E> {
+    pub(crate) fn attempts(&self, deadline: Deadline) -> Attempts<'_, C, E> {
         let (clock, entropy) = (self.directory.clock(), self.directory.entropy());
         Attempts::new(clock, entropy, deadline).pausing(REFUSED)
     }

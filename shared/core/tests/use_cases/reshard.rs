@@ -358,6 +358,19 @@ fn trouble_with_any_request_of_the_rebalancer_delays_it_and_no_more() {
     }
 }
 
+/// The slice failed, and until the next sweep nothing moved.
+#[test]
+fn regression_a_throttled_note_of_the_rebalancer_ended_its_slice() {
+    for operation in [Operation::JobSave, Operation::MetadataUpdate, Operation::Finish] {
+        let world = world(Placement::Xxh64, 2);
+        put(&world, MOVES, "before").expect("a put");
+        scale(&world, 4).expect("it begins");
+        world.store.script(operation, (0..3).map(|_| Fault::throttle()));
+        let end = advance(&world, LONG);
+        assert!(matches!(end, Ok(Advance::Finished(_))), "{operation:?}: {end:?}");
+    }
+}
+
 #[test]
 fn two_rebalancers_do_each_others_work_and_no_harm() {
     let world = world(Placement::Jump, 2);
