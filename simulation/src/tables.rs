@@ -150,7 +150,7 @@ impl Tables {
         match arrival {
             Arrival::Copy(item) => change(new, Some(item.clone()), new_visible),
             // A condition check changes nothing, but the transaction holds the item.
-            Arrival::Present => self.cell_mut(new).in_flight_until = over,
+            Arrival::Present(_) => self.cell_mut(new).in_flight_until = over,
         }
         Ok(Transferred::Done)
     }

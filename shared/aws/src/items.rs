@@ -169,7 +169,7 @@ impl ItemStore for DynamoItemStore {
                     .build()
                     .map_err(|e| rejected(&e))?,
             ),
-            Arrival::Present => TransactWriteItem::builder().condition_check(
+            Arrival::Present(_) => TransactWriteItem::builder().condition_check(
                 ConditionCheck::builder()
                     .table_name(&self.table)
                     .set_key(Some(attributes::key(&transfer.new, &self.schema)))

@@ -151,12 +151,13 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         deadline: Deadline,
     ) -> Left {
         // That a collection is absent is not cached, and must not be asked for every key of it.
-        let mut collections = HashMap::<&PartitionKey, _>::new();
-        for ItemKey { partition, .. } in keys {
-            if !collections.contains_key(partition) {
-                collections.insert(partition, self.readable(partition, deadline).await);
-            }
-        }
+        let mut distinct = HashSet::new();
+        let partitions =
+            keys.iter().map(|key| &key.partition).filter(|partition| distinct.insert(*partition));
+        let readable = partitions
+            .map(|partition| async move { (partition, self.readable(partition, deadline).await) });
+        let readable = stream::iter(readable.collect::<Vec<_>>()).buffer_unordered(FAN_OUT);
+        let collections = readable.collect::<HashMap<_, _>>().await;
         let mut homes = BTreeMap::<PhysicalKey, (&ItemKey, &Known)>::new();
         let mut moving = Vec::new();
         for key in keys {

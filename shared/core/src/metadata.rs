@@ -249,12 +249,13 @@ impl Reshard {
         home(self.from) || home(self.to)
     }
 
-    /// Whether an item that lies in `shard` is to leave it.
+    /// Whether an item that lies in `shard` is to leave it. What lies neither at the old home nor at
+    /// the new one no reader returns, and it must not take the place of what is there.
     pub fn leaves(&self, key: &ItemKey, shard: ShardId) -> bool {
-        match self.placement.home(key, self.to) {
-            Some(home) => home != shard,
-            None => self.sources().any(|source| source == shard),
+        if self.placement.is_calculated() {
+            return self.homes(key).is_some_and(|(old, _)| old == shard);
         }
+        self.sources().any(|source| source == shard)
     }
 }
 

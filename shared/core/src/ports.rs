@@ -263,9 +263,8 @@ pub struct Transfer {
 pub enum Arrival {
     /// The item comes to it, if nothing live is there.
     Copy(StoredItem),
-    /// A live item of the reshard's generation is there already, and stays: what lies at the old
-    /// home is a late copy.
-    Present,
+    /// What is as expected there already, and live, stays: what lies at the old home is a copy.
+    Present(Expected),
 }
 
 impl Transfer {
@@ -287,7 +286,7 @@ impl Transfer {
     pub fn new_condition(&self) -> Condition {
         let expected = match self.arrival {
             Arrival::Copy(_) => Expected::Absent,
-            Arrival::Present => Expected::LiveIn(self.generation),
+            Arrival::Present(expected) => expected,
         };
         Condition { generation: self.generation, expected }
     }

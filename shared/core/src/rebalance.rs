@@ -67,6 +67,9 @@ const COLLECTIONS_AT_ONCE: usize = 8;
 /// long.
 const SCAN_SLICE: Duration = Duration::from_secs(10);
 
+/// A slice that ran out of time sooner was never able to begin.
+const LEAST_SLICE: Duration = Duration::from_secs(1);
+
 /// What a slice keeps of its time for its last requests: without the note that it is over, the next
 /// one would not come.
 pub(crate) const RESERVE: Duration = Duration::from_secs(2);
@@ -130,21 +133,25 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                 self.ask_for_another_slice(partition, deadline).await?;
                 return Ok(Advance::Yielded);
             }
-            let began = self.directory.now().boot;
+            let began = self.directory.now();
+            let left = SCAN_SLICE.saturating_sub(scanned) + RESERVE;
+            let until = if scans { deadline.min(Deadline::after(began, left)) } else { deadline };
             let carried = if scans && turn.noted != Some(job.rev) {
-                self.take_turn(&mut turn, &job, deadline).await
+                self.take_turn(&mut turn, &job, until).await
             } else {
-                self.carry_out(step, &seen, &job, now, deadline).await
+                self.carry_out(step, &seen, &job, now, until).await
             };
             if scans {
-                scanned += self.directory.now().boot.saturating_sub(began);
+                scanned += self.directory.now().boot.saturating_sub(began.boot);
             }
             let carried = match carried {
                 // The metadata table has throttled a note, say. What was found out is found out again.
-                Err(error) if error.is_passing() => match refusals.pause(error).await {
-                    Ok(()) => Carried::Again,
-                    Err(_) => Carried::OutOfTime,
-                },
+                Err(error) if error.is_passing() && error.code() != Code::MetadataBehind => {
+                    match refusals.pause(error).await {
+                        Ok(()) => Carried::Again,
+                        Err(_) => Carried::OutOfTime,
+                    }
+                }
                 carried => {
                     refusals = self.attempts(deadline.earlier_by(RESERVE));
                     carried?
@@ -159,6 +166,14 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                 Carried::Elsewhere => return Ok(Advance::Elsewhere),
                 Carried::WaitsUntil(until) => {
                     return Ok(Advance::Waiting { until_secs: until.0 });
+                }
+                // What comes next takes more than a slice at this pace: the next would begin at once, and
+                // come no further. The sweep goes on, when some of it has been saved up.
+                Carried::OutOfTime
+                    if scanned < LEAST_SLICE
+                        && deadline.remaining(self.directory.now()) > SCAN_SLICE =>
+                {
+                    return Ok(Advance::Waiting { until_secs: now.0 + 1 });
                 }
                 Carried::OutOfTime => {
                     self.ask_for_another_slice(partition, deadline).await?;

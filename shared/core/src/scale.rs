@@ -115,6 +115,10 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
         let metadata = &known.metadata;
         let target = self.allowed(metadata.placement, requested)?;
         if target == metadata.number_of_shards && metadata.phase == Phase::Stable {
+            if metadata.cleanup_pending {
+                // To turn round may be what its job is to do next.
+                return self.turn_round(metadata, None, deadline).await;
+            }
             return Ok(Ok(CollectionMetadata::clone(metadata)));
         }
         if let Some(reshard) = metadata.reshard()
@@ -210,9 +214,11 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
 /// How far a collection is on the way to `target`. Metadata and job were read one after the other.
 fn stage(metadata: &CollectionMetadata, job: Option<&Job>, target: ShardCount) -> Stage {
     let destination = match metadata.phase {
-        Phase::Stable if metadata.number_of_shards == target => return Stage::Reached,
         // The reshard back begins when the one before it was seen closed T' ago.
-        Phase::Stable => job.and_then(|job| job.then),
+        Phase::Stable => match job.and_then(|job| job.then) {
+            None if metadata.number_of_shards == target => return Stage::Reached,
+            then => then,
+        },
         Phase::Forward { to, .. } | Phase::Move { to, .. } => {
             let job = job.filter(|job| job.generation == metadata.generation);
             Some(job.and_then(|job| job.then).unwrap_or(to))

@@ -124,6 +124,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         }
         match self.save(job, next, deadline).await? {
             Carried::Noted { .. } if !in_time => Ok(Carried::OutOfTime),
+            // An operator has written into the job, or another mover has: whose turn it is shows then.
+            Carried::Elsewhere => Ok(Carried::Again),
             carried => Ok(carried),
         }
     }

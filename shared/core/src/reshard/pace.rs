@@ -73,7 +73,9 @@ impl Pace {
 
     fn wait_for(&mut self, units: f64, now: Duration) -> Duration {
         self.bring_up_to(now);
-        Duration::from_secs_f64((units - self.tokens).max(0.0) / self.rate)
+        // For what is more than can be saved up, the waiting comes afterwards.
+        let saved_up = units.min(self.rate * BURST_SECS);
+        Duration::from_secs_f64((saved_up - self.tokens).max(0.0) / self.rate)
     }
 
     fn bring_up_to(&mut self, now: Duration) {

@@ -86,9 +86,14 @@ pub(crate) async fn relocate<I: ItemStore>(
             Err(Unsettled::Behind)
         }
         Transferred::Refused { at_new: Some(found) } if found.is_live() => {
-            // What lies at the old home came too late: the new home wins. The item is looked at
-            // once more afterwards, whatever comes of it.
-            transfer.arrival = Arrival::Present;
+            // What lies at the old home came too late: the new home wins. In a random collection a
+            // sort key was written twice, and one of the two is enough. The item is looked at once
+            // more afterwards, whatever comes of it.
+            transfer.arrival = Arrival::Present(if known.metadata.placement.is_calculated() {
+                Expected::LiveIn(generation)
+            } else {
+                Expected::Live
+            });
             items.transfer(&transfer).await?;
             Err(Unsettled::Changed)
         }

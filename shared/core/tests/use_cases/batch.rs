@@ -298,6 +298,20 @@ fn regression_a_damaged_collection_failed_the_reads_of_others() {
     assert_eq!(got.unprocessed, [(elsewhere, Code::CorruptData)]);
 }
 
+/// Metadata was read one after the other, each until the deadline of the batch.
+#[test]
+fn regression_a_collection_whose_metadata_did_not_come_kept_the_others_of_its_batch_waiting() {
+    let world = World::new();
+    world.lay_out(1, 4, Placement::Xxh64);
+    world.place("a", 1, 4);
+    world.store.script(Operation::MetadataGet, [Fault::Lose]);
+    let elsewhere = PartitionKey::new("elsewhere").expect("a valid partition key");
+    let elsewhere = ItemKey::new(elsewhere, sort("a"));
+    let got = get_keys(&world, vec![elsewhere.clone(), key("a")]).expect("a batch");
+    assert_eq!(got.items.into_iter().map(|(key, _)| key).collect::<Vec<_>>(), [key("a")]);
+    assert_eq!(got.unprocessed.into_iter().map(|(key, _)| key).collect::<Vec<_>>(), [elsewhere]);
+}
+
 /// Operations on a hot partition kept their places in the batch while they waited to be tried
 /// again, and those on cold ones were not begun.
 #[test]

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dynashard_core::ports::Clock;
-use dynashard_core::{Advance, Error, Settings};
+use dynashard_core::{Advance, Error, Settings, settle_time};
 use dynashard_keys::Placement;
 use dynashard_testing::{Fault, Operation, block_on};
 
-use crate::world::{Rebalances, World, count, home, partition, stored};
+use crate::world::{Rebalances, World, attributes, count, home, partition, stored};
 
 /// Write units a second that the mover may take.
 const BUDGET_WCU: u32 = 400;
@@ -30,11 +30,12 @@ const ROUND_TRIP: Duration = Duration::from_millis(20);
 
 /// A collection of `items` items that is to change its count, over a table that takes its time.
 fn world(items: u32, from: u32, to: u32) -> World {
-    let settings = Settings {
-        mover_wcu: BUDGET_WCU,
-        request_lifetime: Duration::from_secs(5),
-        ..Settings::default()
-    };
+    world_with(items, from, to, BUDGET_WCU)
+}
+
+fn world_with(items: u32, from: u32, to: u32, mover_wcu: u32) -> World {
+    let settings =
+        Settings { mover_wcu, request_lifetime: Duration::from_secs(5), ..Settings::default() };
     let world = World::with(settings);
     world.lay_out(1, from, Placement::Xxh64);
     world.clock.advance(Duration::from_mins(10));
@@ -218,6 +219,50 @@ fn regression_slices_too_short_for_a_round_moved_nothing() {
         }
     }
     panic!("it never closed: {:?}", world.memory.stored_job(&partition()));
+}
+
+/// Its units were more than the budget of a slice, so it never moved, and slices that could not begin
+/// anything followed each other without a pause.
+#[test]
+fn regression_an_item_larger_than_a_slices_budget_never_moved() {
+    let world = world_with(0, 1, 2, 10);
+    let large = |sk: &str| {
+        let mut item = stored(sk, 1);
+        item.attributes = attributes(&"x".repeat(390 * 1_024));
+        item
+    };
+    let leaves = |sk: &String| home(sk, 1) != home(sk, 2);
+    for sk in (0..20).map(|n| format!("{n:05}")).filter(leaves).take(3) {
+        world.memory.place(&home(&sk, 1), large(&sk));
+    }
+    let rebalancer = world.rebalancer();
+    let mut slices = 0;
+    loop {
+        slices += 1;
+        assert!(slices < 60, "it never closed");
+        match advance(&world, &rebalancer, SLICE) {
+            Ok(Advance::Finished(_)) => break,
+            Ok(Advance::Yielded) => {}
+            // As the sweep comes back.
+            Ok(Advance::Waiting { .. }) => world.clock.advance(Duration::from_mins(1)),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(world.store.attempts(Operation::Transfer), 3);
+}
+
+/// One source that throttled everything held the slice for its whole minute, and with it the
+/// collections that were behind in the stream.
+#[test]
+fn regression_an_overloaded_source_held_a_slice_for_longer_than_it_goes_through_items() {
+    let world = world(2_000, 1, 2);
+    world.store.script(Operation::Transfer, (0..100_000).map(|_| Fault::throttle()));
+    let rebalancer = world.rebalancer();
+    let begun = world.clock.now();
+    assert_eq!(advance(&world, &rebalancer, SLICE), Ok(Advance::Yielded));
+    let taken = world.clock.now().certainly_since(begun);
+    let most = settle_time(Settings::default().lease_term) + Duration::from_secs(15);
+    assert!(taken < most, "{taken:?}");
 }
 
 #[test]

@@ -539,6 +539,83 @@ fn a_random_collection_shrinks_and_keeps_every_item_once() {
     }
 }
 
+/// As a put leaves it behind that was repeated because nobody knew what had become of it. The mover
+/// took the other copy for damage and tried for ever, and no other change could begin.
+#[test]
+fn regression_a_repeated_sort_key_kept_a_random_collection_from_shrinking() {
+    let world = world(Placement::Random, 2);
+    for shard in [1, 2] {
+        world.memory.place(&in_shard("twice", shard), stored("twice", 1));
+    }
+    scale(&world, 1).expect("it begins");
+    let end = advance(&world, LONG);
+    assert!(matches!(end, Ok(Advance::Finished(_))), "{end:?}");
+    assert_eq!(walk(&world, Strategy::Ordered, true), ["twice"]);
+    assert_eq!(world.memory.contents(), [(in_shard("twice", 1), stored("twice", 1))]);
+}
+
+/// As a restored table may have it: a copy where no reader looks. The mover brought the copy home, and
+/// then the item itself gave way to it; or the item did not move, and the copy in its way kept the
+/// reshard from closing.
+#[test]
+fn regression_a_copy_that_no_reader_returns_took_the_place_of_its_item() {
+    let moves = |sk: &String| home(sk, 2) != home(sk, 4);
+    let stays = |sk: &String| home(sk, 2) == home(sk, 4);
+    for chosen in [names().find(moves), names().find(stays)] {
+        let sk = chosen.expect("many names");
+        let world = world(Placement::Xxh64, 2);
+        let elsewhere = [0, 1].map(|shard| in_shard(&sk, shard));
+        for at in elsewhere.iter().filter(|at| **at != home(&sk, 2)) {
+            world.memory.place(at, stored("copy", 1));
+        }
+        world.memory.place(&home(&sk, 2), stored("item", 1));
+        scale(&world, 4).expect("it begins");
+        let end = advance(&world, LONG);
+        assert!(matches!(end, Ok(Advance::Finished(_))), "{end:?}");
+        assert_eq!(get(&world, &sk).map(|item| text_of(&item)), Ok("item".to_owned()));
+        assert_eq!(world.memory.contents().len(), 2, "the copy is left for `verify`");
+    }
+}
+
+/// Nothing was said of it, and slice after slice came to it again.
+#[test]
+fn regression_a_rebalancer_that_metadata_was_behind_of_did_not_say_so() {
+    let world = in_move(None);
+    world.memory.place(&home(MOVES, 1), stored("from the future", 99));
+    assert_eq!(code(advance(&world, LONG)), Code::MetadataBehind);
+}
+
+/// The checkpoint failed, since the job was not as seen any more, and the mover left the reshard to
+/// another one, of which there was none.
+#[test]
+fn regression_an_operators_note_ended_the_slice_of_the_mover() {
+    let world = in_move(Some("before"));
+    let memory = world.memory.clone();
+    let note = Fault::before(move || {
+        let job = memory.stored_job(&partition()).expect("a job");
+        memory.place_job(&partition(), Some(Job { rev: job.rev + 1, then: None, ..job }));
+    });
+    world.store.script(Operation::Transfer, [note]);
+    let end = advance(&world, LONG);
+    assert!(matches!(end, Ok(Advance::Finished(_))), "{end:?}");
+}
+
+/// It was answered 202, and then the count went back all the same.
+#[test]
+fn regression_to_turn_round_could_not_be_taken_back_once_the_reshard_had_closed() {
+    let world = in_move(Some("before"));
+    scale(&world, 1).expect("it will go back");
+    while metadata(&world).phase != Phase::Stable {
+        advance(&world, Duration::from_secs(4)).expect("a slice");
+        world.clock.advance(Duration::from_secs(1));
+    }
+    assert_eq!((metadata(&world).number_of_shards, job(&world).then), (count(2), Some(count(1))));
+    scale(&world, 2).expect("or not");
+    let end = advance(&world, LONG);
+    assert!(matches!(end, Ok(Advance::Finished(_))), "{end:?}");
+    assert_eq!(metadata(&world).number_of_shards, count(2));
+}
+
 #[test]
 fn regression_a_delete_missed_an_item_whose_arrival_was_not_visible_yet() {
     // The marker is visible at the drained shard, and the copy is not at the kept one.

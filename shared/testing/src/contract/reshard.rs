@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use dynashard_core::ports::{
-    Arrival, Clock, Consistency, ItemStore, MetadataStore, StoreError, Transfer, Transferred,
+    Arrival, Clock, Consistency, Expected, ItemStore, MetadataStore, StoreError, Transfer,
+    Transferred,
 };
 use dynashard_core::{
     CollectionMetadata, Generation, Job, Lease, Phase, ServerTime, ShardRange, StoredItem, Version,
@@ -37,6 +38,9 @@ pub async fn an_item_changes_its_home_in_one_step(fixture: &impl Fixture) {
     assert_eq!(homes.contents(fixture).await, [Some(item(NOW, 0)), Some(marker(NOW))]);
 }
 
+/// What lies at the old home came late.
+const LATE: Arrival = Arrival::Present(Expected::LiveIn(Generation::new(NOW)));
+
 /// Whatever stands in the way at one home, nothing happens at the other either.
 pub async fn what_is_not_as_seen_is_not_moved(fixture: &impl Fixture) {
     let copy = || Arrival::Copy(item(NOW, 7));
@@ -52,9 +56,9 @@ pub async fn what_is_not_as_seen_is_not_moved(fixture: &impl Fixture) {
         (Some(item(3, 7)), Some(item(4, 1)), copy(), at_new(item(4, 1))),
         (Some(item(3, 7)), Some(marker(NOW + 1)), copy(), at_new(marker(NOW + 1))),
         (Some(item(3, 7)), Some(item(NOW + 1, 1)), copy(), at_new(item(NOW + 1, 1))),
-        (Some(item(3, 7)), None, Arrival::Present, nothing()),
-        (Some(item(3, 7)), Some(marker(NOW)), Arrival::Present, at_new(marker(NOW))),
-        (Some(item(3, 7)), Some(item(4, 1)), Arrival::Present, at_new(item(4, 1))),
+        (Some(item(3, 7)), None, LATE, nothing()),
+        (Some(item(3, 7)), Some(marker(NOW)), LATE, at_new(marker(NOW))),
+        (Some(item(3, 7)), Some(item(4, 1)), LATE, at_new(item(4, 1))),
     ];
     for (n, (old, new, arrival, outcome)) in (1..).zip(table) {
         let homes = Homes::new("not as seen", n, fixture);
@@ -75,9 +79,16 @@ pub async fn a_late_copy_gives_way(fixture: &impl Fixture) {
     let homes = Homes::new("late copy", 1, fixture);
     put(&homes.old, item(3, 7), fixture).await;
     put(&homes.new, item(NOW, 1), fixture).await;
-    let transfer = homes.transfer((7, 3), Arrival::Present, fixture);
+    let transfer = homes.transfer((7, 3), LATE, fixture);
     assert_eq!(fixture.items().transfer(&transfer).await, Ok(Transferred::Done));
     assert_eq!(homes.contents(fixture).await, [Some(item(NOW, 1)), Some(marker(NOW))]);
+    // In a random collection, where any live item is.
+    let homes = Homes::new("late copy", 2, fixture);
+    put(&homes.old, item(3, 7), fixture).await;
+    put(&homes.new, item(4, 1), fixture).await;
+    let transfer = homes.transfer((7, 3), Arrival::Present(Expected::Live), fixture);
+    assert_eq!(fixture.items().transfer(&transfer).await, Ok(Transferred::Done));
+    assert_eq!(homes.contents(fixture).await, [Some(item(4, 1)), Some(marker(NOW))]);
 }
 
 /// Protocol, "Lease": metadata is not used past its lease, by a mover neither.
