@@ -1,5 +1,6 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use dynashard_keys::{ItemKey, PartitionKey, ShardId, SortKey};
@@ -17,7 +18,7 @@ use crate::{Code, CollectionMetadata, Error};
 
 /// How many items all shards together are read ahead. They are kept without their attributes, so
 /// that the walk takes the memory of their sort keys, whatever the items hold.
-const READ_AHEAD: usize = 50_000;
+const READ_AHEAD: u32 = 50_000;
 
 /// The least that is asked of a shard at once.
 const LEAST_PAGE: u32 = 16;
@@ -44,20 +45,40 @@ impl Lane {
         self.buffer.is_empty() && self.next != Position::End
     }
 
-    fn take(&mut self, partition: &PartitionKey, page: ShardPage) {
-        let shard = self.shard;
-        self.buffer.extend(page.items.into_iter().map(|(sort, item)| {
+    fn take(&mut self, read: Read) {
+        self.buffer.extend(read.entries);
+        self.next = read.next;
+    }
+}
+
+/// A page of a shard, without the attributes of its items.
+struct Read {
+    entries: Vec<(SortKey, Entry)>,
+    next: Position,
+    items_read: u64,
+    consumed_rcu: f64,
+}
+
+impl Read {
+    fn of(page: ShardPage, partition: &PartitionKey, shard: ShardId) -> Self {
+        let entries = page.items.into_iter().map(|(sort, item)| {
             let key = ItemKey::new(partition.clone(), sort);
             let entry = Entry::of(&key, shard, &item);
             (key.sort, entry)
-        }));
-        self.next = page.next.map_or(Position::End, Position::After);
+        });
+        Self {
+            entries: entries.collect(),
+            next: page.next.map_or(Position::End, Position::After),
+            items_read: page.items_read,
+            consumed_rcu: page.consumed_rcu,
+        }
     }
 }
 
 impl Walk {
-    /// Every shard that the collection may ever have had, from behind `watermark`.
-    fn begin(view: View, watermark: Option<&SortKey>) -> Self {
+    /// Every shard that the collection may ever have had, from behind `watermark`. All shards together
+    /// are asked for no more at once than `read_units` are a second's, as long as items take one each.
+    fn begin(view: View, watermark: Option<&SortKey>, read_units: Option<NonZeroU32>) -> Self {
         let start = watermark.map_or(Position::Start, |key| Position::After(key.clone()));
         let shards = view.metadata.placement.shards(view.metadata.most_shards());
         let lanes = shards.map(|shard| {
@@ -65,8 +86,10 @@ impl Walk {
             Lane { shard, buffer: VecDeque::new(), next }
         });
         let lanes = lanes.collect::<Vec<_>>();
-        let share = u32::try_from(READ_AHEAD / lanes.len().max(1)).unwrap_or(MAX_LIMIT);
-        Self { view, lanes, limit: share.clamp(LEAST_PAGE, MAX_LIMIT) }
+        let count = u32::try_from(lanes.len().max(1)).unwrap_or(u32::MAX);
+        let share = (READ_AHEAD / count).clamp(LEAST_PAGE, MAX_LIMIT);
+        let a_second = read_units.map_or(MAX_LIMIT, |units| (units.get() / count).max(1));
+        Self { view, lanes, limit: share.min(a_second) }
     }
 
     /// The shards to read on in, once one of them has run dry: those that are about to, too, so that
@@ -132,7 +155,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
         };
         let view = self.view(partition, self.deadline(options)).await?.ok_or_else(not_found)?;
         let mut report = Verification::begun(CollectionMetadata::clone(&view.metadata));
-        let mut walk = Walk::begin(view, None);
+        let mut walk = Walk::begin(view, None, options.read_units);
         let mut watermark = None;
         let mut pace =
             options.read_units.map(|units| Pace::new(units.get(), self.directory().now().boot));
@@ -143,7 +166,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
             if known.metadata != walk.view.metadata {
                 // What was read of the shards under another layout says nothing about this one.
                 let view = self.view(partition, deadline).await?.ok_or_else(not_found)?;
-                walk = Walk::begin(view, watermark.as_ref());
+                walk = Walk::begin(view, watermark.as_ref(), options.read_units);
                 report.layout_changed = true;
                 continue;
             }
@@ -197,7 +220,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
                     let page = self.reader.lane_page(query, *shard, next, limit, deadline).await;
                     let in_time = deadline.remaining(self.directory().now()) >= LEAST_TIME;
                     match page {
-                        Ok(page) => return Ok::<_, Error>((at, page)),
+                        Ok(page) => {
+                            let read = Read::of(page, &query.partition, *shard);
+                            return Ok::<_, Error>((at, read));
+                        }
                         // Nobody waits for a page of it, so there is the time to try on.
                         Err(error) if error.is_passing() && in_time => {}
                         Err(error) => return Err(error),
@@ -207,10 +233,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
         });
         let requests = requests.collect::<Vec<_>>();
         let mut read_units = 0.0;
-        for (at, page) in fan_out(requests).await?.all()? {
-            report.items_read += page.items_read;
-            read_units += page.consumed_rcu;
-            walk.lanes[at].take(&query.partition, page);
+        for (at, read) in fan_out(requests).await?.all()? {
+            report.items_read += read.items_read;
+            read_units += read.consumed_rcu;
+            walk.lanes[at].take(read);
         }
         report.consumed_rcu += read_units;
         Ok(read_units)
