@@ -159,7 +159,14 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         let readable = partitions
             .map(|partition| async move { (partition, self.readable(partition, half).await) });
         let readable = stream::iter(readable.collect::<Vec<_>>()).buffer_unordered(FAN_OUT);
-        let collections = readable.collect::<HashMap<_, _>>().await;
+        let mut collections = readable.collect::<HashMap<_, _>>().await;
+        let now = self.clock().now();
+        for (partition, read) in &mut collections {
+            // The others may have waited for the slowest for longer than their leases last.
+            if matches!(read, Ok(Some((known, _))) if !known.lease.is_fresh(now)) {
+                *read = self.readable(partition, deadline).await;
+            }
+        }
         let mut homes = BTreeMap::<PhysicalKey, (&ItemKey, &Known)>::new();
         let mut moving = Vec::new();
         for key in keys {

@@ -185,7 +185,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         if scaling.mode != ScalingMode::On {
             return Ok(Growth::WouldBegin { from, to });
         }
-        match self.begin(seen, to, deadline).await? {
+        match self.begin(seen, to, None, deadline).await? {
             Ok(_) => Ok(Growth::Begun { from, to }),
             Err(NotBegun::No(reason)) => Ok(Growth::Refused(reason)),
             Err(NotBegun::Changed) => Ok(Growth::Overtaken),
@@ -197,16 +197,21 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
     /// at all was decided before.
     ///
     /// Beginning waits until the last change was seen closed T' ago: by DynamoDB's clock, as its job
-    /// tells, or by that of the controller that has removed the job (protocol: "Phases").
+    /// tells, or by that of the controller that has removed the job (protocol: "Phases"). Where the
+    /// decision came from `planned`, the job must still be as it was then.
     pub(crate) async fn begin(
         &self,
         seen: &CollectionMetadata,
         target: ShardCount,
+        planned: Option<&Job>,
         deadline: Deadline,
     ) -> Result<Result<Known, NotBegun>, Error> {
         let now_secs = self.clock.now().epoch_secs();
         let next = seen.with_forward(target, now_secs);
         let (before, now) = self.job(&seen.partition, deadline).await?;
+        if planned.is_some() && planned != before.as_ref() {
+            return Ok(Err(NotBegun::Changed));
+        }
         if let Some(before) = before.as_ref().filter(|job| job.generation == seen.generation) {
             let settle = settle_time(self.settings.lease_term);
             let until = before.closed_seen.unwrap_or(now).plus(settle);

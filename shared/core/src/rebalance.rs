@@ -7,7 +7,7 @@ use futures_util::stream::{self, StreamExt};
 use crate::directory::{Directory, Known, NotBegun};
 use crate::ports::{Clock, Entropy, ItemStore, MetadataStore, StoreError};
 use crate::reshard::{Job, NextStep, Pace, Progress, ServerTime, Sight, Waits, plan};
-use crate::retry::refusal;
+use crate::retry::{Attempts, refusal};
 use crate::{Code, CollectionMetadata, Deadline, Error, Generation, Reading};
 
 /// Carries running changes of shard counts to their end, and moves items for them.
@@ -111,7 +111,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         let mut sighting = Sighting::default();
         let mut turn = Turn::default();
         let mut scanned = Duration::ZERO;
-        let mut refusals = self.attempts(deadline.earlier_by(RESERVE));
+        let last_pause = deadline.earlier_by(RESERVE);
+        let refusals_from_now =
+            || Attempts::new(self.directory.clock(), self.directory.entropy(), last_pause);
+        let mut refusals = refusals_from_now();
         loop {
             let Some(seen) = self.directory.read_now(partition, deadline).await? else {
                 return Ok(Advance::Nothing);
@@ -141,9 +144,6 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             } else {
                 self.carry_out(step, &seen, &job, now, until).await
             };
-            if scans {
-                scanned += self.directory.now().boot.saturating_sub(began.boot);
-            }
             let carried = match carried {
                 // The metadata table has throttled a note, say. What was found out is found out again.
                 Err(error) if error.is_passing() && error.code() != Code::MetadataBehind => {
@@ -153,10 +153,13 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                     }
                 }
                 carried => {
-                    refusals = self.attempts(deadline.earlier_by(RESERVE));
+                    refusals = refusals_from_now();
                     carried?
                 }
             };
+            if scans {
+                scanned += self.directory.now().boot.saturating_sub(began.boot);
+            }
             match carried {
                 Carried::Noted { rev } => turn.noted = Some(rev),
                 Carried::Out | Carried::Again => {}
@@ -319,7 +322,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         let Some(target) = target else {
             return self.save(job, Job { then: None, ..job.clone() }, deadline).await;
         };
-        match self.directory.begin(metadata, target, deadline).await? {
+        match self.directory.begin(metadata, target, Some(job), deadline).await? {
             Ok(_) => Ok(Carried::Out),
             Err(NotBegun::No(_) | NotBegun::Changed) => Ok(Carried::Again),
             Err(NotBegun::Failed(error)) => of_conditional(error),

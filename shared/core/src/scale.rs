@@ -130,7 +130,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
         let now_secs = self.directory.clock().now().epoch_secs();
         let settle = settle_time(self.directory.settings().lease_term);
         check_change(metadata, now_secs, settle).map_err(|reason| refused(metadata, reason))?;
-        match self.directory.begin(metadata, target, deadline).await? {
+        match self.directory.begin(metadata, target, None, deadline).await? {
             Ok(known) => Ok(Ok(CollectionMetadata::clone(&known.metadata))),
             Err(NotBegun::No(reason)) => Err(refused(metadata, reason)),
             Err(NotBegun::Changed) => Ok(Err(Overtaken)),

@@ -33,6 +33,9 @@ const MAX_PAGE: f64 = 200.0;
 /// a write and a pause.
 const ROUND_SECS: f64 = 0.5;
 
+/// The least items of a round, so that its checkpoint costs little beside them.
+const LEAST_ROUND: f64 = 64.0;
+
 /// What it takes to move an item of up to 1 KB: two writes in a transaction, each at twice the
 /// price.
 const MOVE_WCU: f64 = 4.0;
@@ -122,10 +125,18 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         if !in_time && next == *job {
             return Ok(Carried::OutOfTime);
         }
-        match self.save(job, next, deadline).await? {
+        let mut carried = self.save(job, next.clone(), deadline).await?;
+        if carried == Carried::Elsewhere
+            && let (Some(noted), _) = self.directory.job(&job.partition, deadline).await?
+            && noted.then != job.then
+            && *job == (Job { rev: job.rev, then: job.then, ..noted.clone() })
+        {
+            // It was an operator who has written into the job, and no other mover.
+            let next = Job { then: noted.then, ..next };
+            carried = self.save(&noted, next, deadline).await?;
+        }
+        match carried {
             Carried::Noted { .. } if !in_time => Ok(Carried::OutOfTime),
-            // An operator has written into the job, or another mover has: whose turn it is shows then.
-            Carried::Elsewhere => Ok(Carried::Again),
             carried => Ok(carried),
         }
     }
@@ -133,7 +144,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
     /// How many items to take from each of `shards` shards in one round.
     fn page_limit(&self, shards: usize, item_wcu: f64) -> u32 {
         let shards = f64::from(u32::try_from(shards.max(1)).unwrap_or(u32::MAX));
-        let items = self.pace().rate() * ROUND_SECS / item_wcu / shards;
+        let items = (self.pace().rate() * ROUND_SECS / item_wcu).max(LEAST_ROUND) / shards;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
         let limit = items.ceil().clamp(8.0, MAX_PAGE) as u32;
         limit
@@ -329,7 +340,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         }
     }
 
-    pub(crate) fn attempts(&self, deadline: Deadline) -> Attempts<'_, C, E> {
+    fn attempts(&self, deadline: Deadline) -> Attempts<'_, C, E> {
         let (clock, entropy) = (self.directory.clock(), self.directory.entropy());
         Attempts::new(clock, entropy, deadline).pausing(REFUSED)
     }

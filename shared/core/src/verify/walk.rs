@@ -77,7 +77,8 @@ impl Read {
 
 impl Walk {
     /// Every shard that the collection may ever have had, from behind `watermark`. All shards together
-    /// are asked for no more at once than `read_units` are a second's, as long as items take one each.
+    /// are asked for no more at once than `read_units` allow in a second, if items take one each and
+    /// the shards are few.
     fn begin(view: View, watermark: Option<&SortKey>, read_units: Option<NonZeroU32>) -> Self {
         let start = watermark.map_or(Position::Start, |key| Position::After(key.clone()));
         let shards = view.metadata.placement.shards(view.metadata.most_shards());
@@ -88,7 +89,7 @@ impl Walk {
         let lanes = lanes.collect::<Vec<_>>();
         let count = u32::try_from(lanes.len().max(1)).unwrap_or(u32::MAX);
         let share = (READ_AHEAD / count).clamp(LEAST_PAGE, MAX_LIMIT);
-        let a_second = read_units.map_or(MAX_LIMIT, |units| (units.get() / count).max(1));
+        let a_second = read_units.map_or(MAX_LIMIT, |units| (units.get() / count).max(LEAST_PAGE));
         Self { view, lanes, limit: share.min(a_second) }
     }
 
@@ -172,7 +173,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
             }
             let read_units = self.read_on(&mut walk, &query, &mut report, options).await?;
             if let Some(pace) = &mut pace {
-                let wait = pace.spend(read_units, self.directory().now().boot);
+                // It is known only afterwards what a page costs: nothing is read on until it is paid.
+                let now = self.directory().now().boot;
+                pace.spend(read_units, now);
+                let wait = pace.spend(0.0, now);
                 if !wait.is_zero() {
                     self.directory().clock().sleep(wait).await;
                 }

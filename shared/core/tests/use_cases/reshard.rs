@@ -593,11 +593,12 @@ fn regression_an_operators_note_ended_the_slice_of_the_mover() {
     let memory = world.memory.clone();
     let note = Fault::before(move || {
         let job = memory.stored_job(&partition()).expect("a job");
-        memory.place_job(&partition(), Some(Job { rev: job.rev + 1, then: None, ..job }));
+        memory.place_job(&partition(), Some(Job { rev: job.rev + 1, then: Some(count(1)), ..job }));
     });
     world.store.script(Operation::Transfer, [note]);
     let end = advance(&world, LONG);
     assert!(matches!(end, Ok(Advance::Finished(_))), "{end:?}");
+    assert_eq!(metadata(&world).number_of_shards, count(1), "it was turned round");
 }
 
 /// It was answered 202, and then the count went back all the same.
@@ -611,6 +612,29 @@ fn regression_to_turn_round_could_not_be_taken_back_once_the_reshard_had_closed(
     }
     assert_eq!((metadata(&world).number_of_shards, job(&world).then), (count(2), Some(count(1))));
     scale(&world, 2).expect("or not");
+    let end = advance(&world, LONG);
+    assert!(matches!(end, Ok(Advance::Finished(_))), "{end:?}");
+    assert_eq!(metadata(&world).number_of_shards, count(2));
+}
+
+/// The rebalancer had read the job before the operator wrote into it, and began what it had read.
+#[test]
+fn regression_to_turn_round_was_taken_back_and_begun_all_the_same() {
+    let world = in_move(Some("before"));
+    scale(&world, 1).expect("it will go back");
+    while metadata(&world).phase != Phase::Stable || job(&world).closed_seen.is_none() {
+        advance(&world, Duration::from_millis(2_100)).expect("a slice");
+        world.clock.advance(Duration::from_secs(1));
+    }
+    world.clock.advance(settle_time(LEASE) + Duration::from_secs(1));
+    let memory = world.memory.clone();
+    let taken_back = Fault::before(move || {
+        let job = memory.stored_job(&partition()).expect("a job");
+        assert_eq!(job.then, Some(count(1)));
+        memory.place_job(&partition(), Some(Job { rev: job.rev + 1, then: None, ..job }));
+    });
+    // The first look is the plan's, and the second that of the begin.
+    world.store.script(Operation::JobGet, [Fault::before(|| {}), taken_back]);
     let end = advance(&world, LONG);
     assert!(matches!(end, Ok(Advance::Finished(_))), "{end:?}");
     assert_eq!(metadata(&world).number_of_shards, count(2));
