@@ -45,21 +45,21 @@ impl Lane {
         self.buffer.is_empty() && self.next != Position::End
     }
 
-    fn take(&mut self, read: Read) {
+    fn take(&mut self, read: Stripped) {
         self.buffer.extend(read.entries);
         self.next = read.next;
     }
 }
 
 /// A page of a shard, without the attributes of its items.
-struct Read {
+struct Stripped {
     entries: Vec<(SortKey, Entry)>,
     next: Position,
     items_read: u64,
     consumed_rcu: f64,
 }
 
-impl Read {
+impl Stripped {
     fn of(page: ShardPage, partition: &PartitionKey, shard: ShardId) -> Self {
         let entries = page.items.into_iter().map(|(sort, item)| {
             let key = ItemKey::new(partition.clone(), sort);
@@ -225,7 +225,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
                     let in_time = deadline.remaining(self.directory().now()) >= LEAST_TIME;
                     match page {
                         Ok(page) => {
-                            let read = Read::of(page, &query.partition, *shard);
+                            let read = Stripped::of(page, &query.partition, *shard);
                             return Ok::<_, Error>((at, read));
                         }
                         // Nobody waits for a page of it, so there is the time to try on.
