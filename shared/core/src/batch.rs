@@ -159,7 +159,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         let readable = partitions
             .map(|partition| async move { (partition, self.readable(partition, half).await) });
         let readable = stream::iter(readable.collect::<Vec<_>>()).buffer_unordered(FAN_OUT);
-        let mut collections = readable.collect::<HashMap<_, _>>().await;
+        let mut collections = readable.collect::<BTreeMap<_, _>>().await;
         let now = self.clock().now();
         for (partition, read) in &mut collections {
             // The others may have waited for the slowest for longer than their leases last.
