@@ -29,9 +29,8 @@ const ITEMS_AT_ONCE: usize = 16;
 const MAX_PAGE: f64 = 200.0;
 
 /// How long the moves of one round of pages should take. It ends with a checkpoint, which costs a
-/// write and a pause, and what the pause has saved up is spent at once: with rounds of half a second
-/// the slowest hundredth of the foreground took half as long again (`cargo bench -p dynashard-cli
-/// --bench reshard -- foreground`).
+/// write and a pause: with rounds of half a second the slowest hundredth of the foreground took half
+/// as long again (`cargo bench -p dynashard-cli --bench reshard -- foreground`).
 const ROUND_SECS: f64 = 2.0;
 
 /// The least items of a round, so that its checkpoint costs little beside them.
