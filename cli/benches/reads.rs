@@ -229,15 +229,8 @@ async fn pages(
     let shard = Placement::Xxh64.shards(ShardCount::ONE).next().ok_or("no shard")?;
     let slow = collections.slow_items();
     let plain = median(async |n| {
-        let query = ShardQuery {
-            partition: unsharded.at(shard, separator),
-            range: start(n),
-            ascending: true,
-            after: None,
-            limit: PAGE,
-            fields: None,
-            consistency: Consistency::Eventual,
-        };
+        let first = first_of_shard(unsharded.at(shard, separator), PAGE);
+        let query = ShardQuery { range: start(n), ..first };
         let page = slow.query(&query).await;
         let page = page.map_err(|error| format!("the query failed: {error:?}"))?;
         full(page.items.len())
@@ -278,6 +271,19 @@ async fn pages(
     let speedup = of(Strategy::Sequential) / of(Strategy::Ordered);
     bounds.at_least("sequential to ordered, for the same items", speedup, 10.0);
     Ok(())
+}
+
+/// The first page of all of a shard.
+fn first_of_shard(partition: PhysicalPartitionKey, limit: u32) -> ShardQuery {
+    ShardQuery {
+        partition,
+        range: SortRange::All,
+        ascending: true,
+        after: None,
+        limit,
+        fields: None,
+        consistency: Consistency::Eventual,
+    }
 }
 
 fn full(items: usize) -> Result<(), Failure> {
@@ -328,15 +334,8 @@ async fn high_watermark_page(
     let slow = collections.slow_items();
     let slow = &slow;
     let shards = Placement::Xxh64.shards(ShardCount::new(SHARDS)?);
-    let queries = shards.map(|shard| ShardQuery {
-        partition: partition.at(shard, collections.settings.schema.separator),
-        range: SortRange::All,
-        ascending: true,
-        after: None,
-        limit: PAGE,
-        fields: None,
-        consistency: Consistency::Eventual,
-    });
+    let separator = collections.settings.schema.separator;
+    let queries = shards.map(|shard| first_of_shard(partition.at(shard, separator), PAGE));
     let requests = queries.map(|query| async move { slow.query(&query).await });
     let pages = join_all(requests.collect::<Vec<_>>()).await.into_iter();
     let pages = pages.collect::<Result<Vec<_>, _>>();
@@ -419,15 +418,7 @@ fn merging() -> Result<Merged, Failure> {
     let started = Instant::now();
     let mut all = Vec::new();
     for shard in Placement::Xxh64.shards(count) {
-        let mut query = ShardQuery {
-            partition: partition.at(shard, settings.schema.separator),
-            range: SortRange::All,
-            ascending: true,
-            after: None,
-            limit: 1_000,
-            fields: None,
-            consistency: Consistency::Eventual,
-        };
+        let mut query = first_of_shard(partition.at(shard, settings.schema.separator), 1_000);
         loop {
             let page = block_on(timed.query(&query)).map_err(|error| format!("{error:?}"))?;
             all.extend(page.items);

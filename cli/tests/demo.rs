@@ -23,10 +23,8 @@ fn demo(charts: &TempDir, args: &[&str]) -> (Value, String) {
     let reads = summary["reads"].as_array().expect("reads");
     assert!(!reads.is_empty() && reads.iter().all(|read| read["differences"] == json!([])));
     for collection in ["EWR", "JFK", "LGA"] {
-        // One partition would take a quarter of what is offered to the busiest. A machine that does
-        // other things meanwhile absorbs less than all of it.
         let share = summary["steady"]["collections"][collection]["absorbed_share"].as_f64();
-        assert!(share >= Some(0.7), "{collection}: {summary}");
+        assert!(share >= Some(0.9), "{collection}: {summary}");
     }
     (summary, stderr)
 }
@@ -65,7 +63,7 @@ fn hot_keys_outgrow_their_partitions_and_every_flight_comes_back_once() {
     // A put is one request, and what moving costs is accounted for by itself.
     assert_eq!(Some(stored(&summary)), summary["items"].as_u64(), "markers are no items");
     let puts = number(&summary["steady"]["puts_per_item"]);
-    assert!((0.7..1.3).contains(&puts), "but for what was under way: {summary}");
+    assert!((0.8..1.2).contains(&puts), "but for what was under way: {summary}");
     let moving = &summary["moving"];
     let moved = number(&moving["items"]);
     assert!(moved > 0.0, "{summary}");

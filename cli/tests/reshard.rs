@@ -348,8 +348,7 @@ impl Run {
                 let answer = self.stack.json("POST", &path, &json!({ "number_of_shards": count }));
                 match answer.status {
                     202 => break,
-                    // Too soon after the last one; or what is cleared up behind that goes on.
-                    409 => assert!(answer.code().starts_with("reshard_"), "{answer:?}"),
+                    409 => assert_eq!(answer.code(), "reshard_too_soon"),
                     429 | 503 | 504 => {}
                     _ => panic!("{answer:?}"),
                 }

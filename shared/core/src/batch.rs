@@ -154,7 +154,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         let mut distinct = HashSet::new();
         let partitions =
             keys.iter().map(|key| &key.partition).filter(|partition| distinct.insert(*partition));
-        // Metadata that does not come in half of the time leaves the other half to the others' items.
+        // Metadata that does not come in half of the time leaves the rest to the others' items.
         let half = deadline.earlier_by(deadline.remaining(self.clock().now()) / 2);
         let readable = partitions
             .map(|partition| async move { (partition, self.readable(partition, half).await) });

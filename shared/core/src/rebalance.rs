@@ -67,7 +67,7 @@ const COLLECTIONS_AT_ONCE: usize = 8;
 /// long.
 const SCAN_SLICE: Duration = Duration::from_secs(10);
 
-/// A slice that ran out of time sooner was never able to begin.
+/// A slice that has gone through items for less and is out of time was held up by its pace alone.
 const LEAST_SLICE: Duration = Duration::from_secs(1);
 
 /// What a slice keeps of its time for its last requests: without the note that it is over, the next
@@ -145,7 +145,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                 self.carry_out(step, &seen, &job, now, until).await
             };
             let carried = match carried {
-                // The metadata table has throttled a note, say. What was found out is found out again.
+                // The metadata table has throttled a note, say: what it said is found out again.
                 Err(error) if error.is_passing() && error.code() != Code::MetadataBehind => {
                     match refusals.pause(error).await {
                         Ok(()) => Carried::Again,
@@ -170,8 +170,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                 Carried::WaitsUntil(until) => {
                     return Ok(Advance::Waiting { until_secs: until.0 });
                 }
-                // What comes next takes more than a slice at this pace: the next would begin at once, and
-                // come no further. The sweep goes on, when some of it has been saved up.
+                // What comes next takes more than a slice at this pace, and another would begin at
+                // once and come no further. The sweep goes on, when more has been saved up.
                 Carried::OutOfTime
                     if scanned < LEAST_SLICE
                         && deadline.remaining(self.directory.now()) > SCAN_SLICE =>

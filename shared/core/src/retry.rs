@@ -64,8 +64,8 @@ impl<'a, C: Clock, E: Entropy> Attempts<'a, C, E> {
         Self { at_most: attempts, ..self }
     }
 
-    /// Makes a request until it is answered, with a pause after each refusal. `why_late` says what could
-    /// not be done if the deadline passes meanwhile.
+    /// Makes a request until it is answered, with a pause after each refusal. `why_late` says what
+    /// could not be done if the deadline passes meanwhile.
     pub(crate) async fn make<T, F>(
         &mut self,
         request: impl Fn() -> F,

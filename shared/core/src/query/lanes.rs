@@ -95,8 +95,8 @@ impl Lane {
 }
 
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
-    /// Reads on in several lanes at once, and takes in what came. The error of what
-    /// did not answer for now comes back beside it, for whoever can do without.
+    /// Reads on in several lanes at once, and takes in what came. The error of what did not answer
+    /// for now comes back beside it, for whoever can do without.
     ///
     /// What was answered after the lease is thrown away: the lane stays where it was, and the
     /// metadata is renewed, under the same layout or not at all.

@@ -224,7 +224,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             let moving = relocate(&self.items, &homes, found.clone(), &known);
             match within(clock, deadline, moving).await {
                 Some(Ok(())) => return Ok(()),
-                // A client was faster, most likely. But what is in the way at the new home may stay there.
+                // A client was faster, most likely. But what is in the way at the new home may stay.
                 Some(Err(Unsettled::Changed)) => {
                     let why = "what lies at an item's homes kept changing while it was moved";
                     let changed = attempts.pause(Error::new(Code::Contended, why));

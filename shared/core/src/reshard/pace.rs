@@ -26,8 +26,8 @@ const LEAST_SHARE: f64 = 0.25;
 /// The share of the most by which the rate rises every second.
 const RISE_PER_SEC: f64 = 0.1;
 
-/// For how long what was left unused may be spent later. Enough that a late wake-up, or the end of a
-/// round, costs nothing; and so little that nobody else notices when it is spent at once.
+/// For how long what was left unused may be spent later, at once: enough that a late wake-up, or the
+/// end of a round, costs nothing.
 const BURST_SECS: f64 = 0.2;
 
 /// How long a burst of throttles counts as one.
@@ -120,8 +120,7 @@ mod tests {
         assert!((pace.rate() - 30.0).abs() < 0.001, "rose to 60, and was halved");
     }
 
-    /// It had waited for leases to end, and then spent a second's worth in one go: the slowest
-    /// hundredth of the foreground waited for that.
+    /// It had waited for leases to end, and then spent a second's worth in one go.
     #[test]
     fn regression_a_mover_that_had_waited_began_with_a_burst() {
         let mut pace = Pace::new(400, START);

@@ -7,8 +7,7 @@ use crate::ports::{
     Action, Clock, Condition, Entropy, Expected, ItemStore, MetadataStore, StoreError, Write,
 };
 use crate::reshard::{Absent, Homes, Unsettled, relocate, settle};
-use crate::retry::refusal;
-use crate::retry::{Attempts, within};
+use crate::retry::{Attempts, refusal, within};
 use crate::{Code, Error};
 
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> {
