@@ -30,7 +30,7 @@ pub enum Subject {
 }
 
 /// Where the search for a mutation ends. Those that are caught are caught before, and in as many steps each time.
-pub const AGAINST: Limit = Limit::States(2_000_000);
+pub const AGAINST: Limit = Limit::States(3_000_000);
 
 /// Configurations that belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +46,10 @@ pub enum Suite {
 const WRITES: &[Verb] = &[Verb::Put, Verb::Delete, Verb::Create, Verb::Replace];
 const BLIND: &[Verb] = &[Verb::Put, Verb::Delete];
 const GET: &[Verb] = &[Verb::Get];
+
+/// A put that comes late and is read, one that hides it, and a delete that shows it again.
+const HIDDEN_AND_SHOWN: &[(&[Verb], u8)] =
+    &[(&[Verb::Put], 1), (&[Verb::Put], 1), (&[Verb::Delete], 1), (GET, 1)];
 
 /// Up, and no further.
 const UP: &[u8] = &[0, 1];
@@ -114,6 +118,9 @@ impl Configuration {
                 let clients = [(put, 1), (put_delete, 2), (GET, 1)];
                 Search { crashes: 0, timeouts: 0, ..Search::of(&clients, UP, false) }
             }
+            M::DeleteSkipsMarker | M::DeleteReadsHomesApart => {
+                Search { crashes: 0, timeouts: 0, ..Search::of(HIDDEN_AND_SHOWN, UP, false) }
+            }
             M::ForwardBeforeStableIsKnown | M::MoveKeepsGeneration => {
                 Search::of(&[(WRITES, 2), (GET, 1)], UP_AND_DOWN, true)
             }
@@ -124,7 +131,8 @@ impl Configuration {
             | M::WriteWithoutGuard
             | M::MoverCopiesThenErases
             | M::PlainSecondGet
-            | M::GetOldHomeFirst => Search::of(&[(WRITES, 2), (GET, 2)], UP, false),
+            | M::GetOldHomeFirst
+            | M::DeleteOnlyAtNewHome => Search::of(&[(WRITES, 2), (GET, 2)], UP, false),
             M::QueryDestinationsFirst
             | M::QueryTakesLargestWatermark
             | M::QueryIgnoresGeneration
@@ -135,6 +143,10 @@ impl Configuration {
             | M::RemoveMarkersInClosingScan
             | M::CloseWithoutV => {
                 return QueryModel { mutation: Some(mutation), ..SMALL_QUERY }.into();
+            }
+            M::QueryTrustsSources => {
+                let there = QueryModel { exists: true, writes: 2, ..SMALL_QUERY };
+                return QueryModel { mutation: Some(mutation), ..there }.into();
             }
         };
         Search { mutation: Some(mutation), ..search }.into()
@@ -233,6 +245,7 @@ fn good() -> Vec<Configuration> {
             timeouts: 0,
             ..Search::of(&[(&[Verb::Put], 1), (BLIND, 2), (GET, 1)], UP, false)
         },
+        Search { crashes: 0, timeouts: 0, ..Search::of(HIDDEN_AND_SHOWN, UP, false) },
         Search {
             numbering: Numbering::TwicePerReshard,
             ..Search::of(&[(WRITES, 2), (GET, 1)], UP_AND_DOWN, false)
@@ -266,9 +279,10 @@ fn ext() -> Vec<Configuration> {
     searches.into_iter().map(Configuration::from).collect()
 }
 
-/// A query beside a writer. The small one is searched to the end within seconds, and finds every mutation.
+/// A query beside a writer. The small one is searched to the end within seconds, and finds nearly every mutation.
 const SMALL_QUERY: QueryModel = QueryModel {
     shrinks: false,
+    exists: false,
     limit: 2,
     writes: 1,
     crashes: 1,
@@ -283,7 +297,9 @@ fn queries() -> Vec<Configuration> {
         let small = QueryModel { shrinks, ..SMALL_QUERY };
         for limit in [2, 1] {
             searches.push(QueryModel { limit, ..small.clone() });
-            searches.push(QueryModel { limit, writes: 2, crashes: 2, ..small.clone() });
+            for exists in [false, true] {
+                searches.push(QueryModel { exists, limit, writes: 2, crashes: 2, ..small.clone() });
+            }
         }
         searches.push(QueryModel { numbering: twice, ..small });
     }
@@ -293,12 +309,13 @@ fn queries() -> Vec<Configuration> {
 impl From<QueryModel> for Configuration {
     fn from(model: QueryModel) -> Self {
         let QueryModel { limit, writes, crashes, .. } = model;
+        let exists = if model.exists { "there" } else { "absent" };
         let mutation = model.mutation.map(prefix).unwrap_or_default();
         let way = if model.shrinks { "down" } else { "up" };
         let numbering = suffix(model.numbering);
         Self {
             name: format!(
-                "{mutation}query {way}, pages of {limit}; writes {writes}, crashes {crashes}{numbering}"
+                "{mutation}query {way}, pages of {limit}; {exists}, writes {writes}, crashes {crashes}{numbering}"
             ),
             subject: Subject::Query(model),
         }

@@ -24,6 +24,15 @@ pub enum Mutation {
     /// Breaks the bound of the shortcut: an upsert skips the marker in `move`, although its result depends on what is
     /// there. A late put lands at the old home and is read, and the upsert at the new one is without its bits.
     UpsertSkipsMarker,
+    /// Breaks "a delete takes what it saw": in `move` a delete that finds nothing at the old home deletes whatever is at
+    /// the new one. A late put lands at the old home behind the look and is read; a put at the new one hides it; and
+    /// the delete shows it again.
+    DeleteSkipsMarker,
+    /// Breaks "both homes in one transaction" for such a delete: it reads the new home after the old one, and so may
+    /// see what has hidden the late put already.
+    DeleteReadsHomesApart,
+    /// Breaks the bound of the shortcut: a delete does without the old home like a put, and what lies there comes back.
+    DeleteOnlyAtNewHome,
     /// Breaks "markers go after the close": each scan of the mover removes those that it finds. A late put lands
     /// where a create has left its marker, is read, and the create succeeds over it.
     RemoveMarkersWhileMoving,
@@ -77,6 +86,9 @@ pub enum Mutation {
     /// Breaks "every move leaves a marker" for queries: while half the transaction shows, nothing says that there is an
     /// item.
     MoveLeavesNoMarker,
+    /// Breaks "what the sources alone have is looked for again": a query reads an item at its source that a put has
+    /// replaced at its destination before the query began, and a delete removes that before the destination is read.
+    QueryTrustsSources,
     /// Breaks "markers go after the close" and V: the closing scan removes what it finds, also the marker of a
     /// transaction of which only half shows.
     RemoveMarkersInClosingScan,
@@ -96,7 +108,7 @@ pub enum Expectation {
 
 impl Mutation {
     /// All of them, in the order of the protocol's sections.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 32] = [
         Self::PublishBeforeLeasesEnd,
         Self::ForwardBeforeStableIsKnown,
         Self::CloseWithoutH,
@@ -104,6 +116,9 @@ impl Mutation {
         Self::LeaveNoMarkers,
         Self::NoMarkersInMove,
         Self::UpsertSkipsMarker,
+        Self::DeleteSkipsMarker,
+        Self::DeleteReadsHomesApart,
+        Self::DeleteOnlyAtNewHome,
         Self::RemoveMarkersWhileMoving,
         Self::UpsertKeepsMarker,
         Self::WriteWithoutGuard,
@@ -123,6 +138,7 @@ impl Mutation {
         Self::QuerySkipsMarkers,
         Self::CheckpointBeforeMove,
         Self::MoveLeavesNoMarker,
+        Self::QueryTrustsSources,
         Self::RemoveMarkersInClosingScan,
         Self::CloseWithoutV,
     ];

@@ -111,7 +111,11 @@ fn shown_by(suite: Suite) -> &'static [&'static str] {
         Suite::Good | Suite::Ext => {
             &["every operation ends behind the last reshard", "a late copy beside a newer item"]
         }
-        Suite::Query => &["a query ends behind the reshard", "half of a transaction shows"],
+        Suite::Query => &[
+            "a query ends behind the reshard",
+            "an item beside what it has replaced",
+            "half of a transaction shows",
+        ],
     }
 }
 

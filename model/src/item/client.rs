@@ -70,14 +70,27 @@ pub enum Step {
     GetOther,
     /// settle: a strong read at the old home.
     ReadOld,
+    /// A delete in `move` that found nothing at the old home: both homes, in a transaction.
+    ReadBoth,
+    /// Mutations only: a plain read of the new home instead.
+    ReadNew,
     /// settle: the item that was seen goes to the new home.
     Move(Version),
     /// settle: the late copy that was seen gives way.
     DropCopy,
     /// settle: nothing is at the old home, and a marker keeps it so.
     Mark,
+    /// A delete in `move` of an item as it was read. A step that shows, like the next.
+    DeleteAsSeen,
     /// The operation itself, at its home or at the new one. The only step of a write that shows.
     Apply,
+}
+
+impl Step {
+    /// Whether clients can see what it does. It is the last of its operation.
+    fn shows(self) -> bool {
+        matches!(self, Self::Apply | Self::DeleteAsSeen)
+    }
 }
 
 /// What a client does once it knows an answer.
@@ -131,7 +144,7 @@ impl ItemModel {
         let Some(running) = state.clients[at].running.take() else { return };
         state.clients[at].timeouts += 1;
         state.abandon(running.request);
-        if running.step != Step::Apply {
+        if !running.step.shows() {
             // Settling is idempotent: it is done again.
             self.go_on(state, at, running.operation, running.call, Next::StartOver);
         } else if self.has(Mutation::RetryUnknown) && state.clients[at].lease.runs {
@@ -207,6 +220,9 @@ impl ItemModel {
                     if self.has(Mutation::GetOldHomeFirst) { layout.old } else { layout.new };
                 Next::Send(Step::GetNew, Command::Get(first))
             }
+            (Phase::Move, Operation::Change(change)) if self.is_for_new_home_alone(change) => {
+                apply(layout, change)
+            }
             (_, Operation::Change(_)) => Next::Send(Step::ReadOld, Command::Get(layout.old)),
         }
     }
@@ -215,8 +231,10 @@ impl ItemModel {
     fn next(&self, client: &Client, operation: Operation, step: Step, answer: Answer) -> Next {
         let layout = self.layout(client.lease.revision);
         let expired = !client.lease.runs && !self.has(Mutation::AcknowledgeAfterLease);
-        if step == Step::Apply {
+        if step.shows() {
             return match answer {
+                // Another write came between: what is left is the marker, which needs nothing to stay as it was.
+                Answer::Changed if step == Step::DeleteAsSeen => mark(layout),
                 Answer::Behind | Answer::Changed => Next::Refresh,
                 Answer::ConditionFailed if expired => Next::StartOver,
                 Answer::ConditionFailed => Next::Return(Outcome::Refused),
@@ -233,8 +251,10 @@ impl ItemModel {
             (Step::GetOther, Answer::Found(found)) => Next::Return(Outcome::Read(found.value())),
             (Step::GetBoth, Answer::FoundBoth { new, old }) => get_both(layout, new, old),
             (Step::ReadOld, Answer::Found(found)) => self.settle(layout, operation, found),
+            (Step::ReadBoth, Answer::FoundBoth { new, old }) => delete_as_seen(layout, new, old),
+            (Step::ReadNew, Answer::Found(new)) => delete_as_seen(layout, new, Cell::Absent),
             (Step::Move(seen), Answer::LiveAtNew) => self.drop_copy(layout, seen),
-            (Step::Move(_) | Step::Mark, Answer::Applied) => {
+            (Step::Move(_) | Step::DropCopy | Step::Mark, Answer::Applied) => {
                 let Operation::Change(change) = operation else { return Next::StartOver };
                 apply(layout, change)
             }
@@ -271,13 +291,20 @@ impl ItemModel {
             _ if old.is_ahead_of(layout.generation) => Next::Refresh,
             Cell::Marker(generation) if generation == layout.generation => apply(layout, change),
             Cell::Live(seen) => self.hand_over(layout, change, seen),
-            Cell::Marker(_) | Cell::Absent if self.may_skip_marker(layout, change) => {
+            Cell::Marker(_) | Cell::Absent if self.skips_marker(layout, change) => {
                 apply(layout, change)
             }
-            Cell::Marker(_) | Cell::Absent => {
-                let mark = Command::Mark { at: layout.old, generation: layout.generation };
-                Next::Send(Step::Mark, mark)
+            Cell::Marker(_) | Cell::Absent
+                if layout.phase == Phase::Move && change == Change::Delete =>
+            {
+                if self.has(Mutation::DeleteReadsHomesApart) {
+                    Next::Send(Step::ReadNew, Command::Get(layout.new))
+                } else {
+                    let both = Command::GetBoth { new: layout.new, old: layout.old };
+                    Next::Send(Step::ReadBoth, both)
+                }
             }
+            Cell::Marker(_) | Cell::Absent => mark(layout),
         }
     }
 
@@ -297,13 +324,23 @@ impl ItemModel {
         Next::Send(Step::DropCopy, self.drop_command(layout, seen))
     }
 
-    /// The shortcut: in `move`, a blind write of an item that is not at the old home does without the marker.
-    fn may_skip_marker(&self, layout: Layout, change: Change) -> bool {
-        let may = match change {
+    /// The shortcut: in `move` a put is sent to the new home, whatever lies at the old one.
+    fn is_for_new_home_alone(&self, change: Change) -> bool {
+        match change {
+            Change::Put(_) => true,
+            Change::Delete => self.has(Mutation::DeleteOnlyAtNewHome),
+            _ => false,
+        }
+    }
+
+    /// Mutations only: in `move` a write of an item that is not at the old home does without the marker.
+    fn skips_marker(&self, layout: Layout, change: Change) -> bool {
+        let skips = match change {
             Change::Upsert(_) => self.has(Mutation::UpsertSkipsMarker),
-            _ => change.is_blind(),
+            Change::Delete => self.has(Mutation::DeleteSkipsMarker),
+            _ => false,
         };
-        layout.phase == Phase::Move && (may || self.has(Mutation::NoMarkersInMove))
+        layout.phase == Phase::Move && (skips || self.has(Mutation::NoMarkersInMove))
     }
 
     /// The transaction by which a client or the mover hands an item over.
@@ -354,6 +391,29 @@ fn operation(verb: Verb, at: usize, client: &Client) -> Operation {
 fn apply(layout: Layout, change: Change) -> Next {
     let write = Command::Write { at: layout.new, change, generation: layout.generation };
     Next::Send(Step::Apply, write)
+}
+
+fn mark(layout: Layout) -> Next {
+    Next::Send(Step::Mark, Command::Mark { at: layout.old, generation: layout.generation })
+}
+
+/// What follows for a delete that has seen both homes: the item goes if it still is what was seen. So whatever comes to
+/// lie at the old home meanwhile shows to nobody before.
+fn delete_as_seen(layout: Layout, new: Cell, old: Cell) -> Next {
+    if new.is_ahead_of(layout.generation) || old.is_ahead_of(layout.generation) {
+        return Next::Refresh;
+    }
+    if old.is_live() || old == Cell::Marker(layout.generation) {
+        return Next::StartOver;
+    }
+    match new {
+        Cell::Live(seen) => {
+            let delete =
+                Command::DeleteAsSeen { at: layout.new, seen, generation: layout.generation };
+            Next::Send(Step::DeleteAsSeen, delete)
+        }
+        Cell::Marker(_) | Cell::Absent => Next::Return(Outcome::Done),
+    }
 }
 
 fn get_at_home(layout: Layout, found: Cell) -> Next {

@@ -97,10 +97,4 @@ impl Change {
         };
         holds.then_some(Some(next)).ok_or(ConditionFailed)
     }
-
-    /// Whether it is blind: a put or a delete, whose result does not depend on what was there. Only these may take
-    /// the shortcut of `move`.
-    pub fn is_blind(self) -> bool {
-        matches!(self, Self::Put(_) | Self::Delete)
-    }
 }

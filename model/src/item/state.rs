@@ -78,6 +78,15 @@ pub enum Command {
         /// The generation that it believes in.
         generation: Generation,
     },
+    /// Deletes an item that still is what was read of it, with the guard.
+    DeleteAsSeen {
+        /// The new home.
+        at: Home,
+        /// What was read there.
+        seen: Version,
+        /// The generation of the reshard.
+        generation: Generation,
+    },
     /// Puts a marker where nothing is live.
     Mark {
         /// The old home.
@@ -131,7 +140,7 @@ pub(super) enum Answer {
     Behind,
     /// A move found something live at the new home.
     LiveAtNew,
-    /// The old home no longer holds what was seen.
+    /// What was seen is not there any more.
     Changed,
 }
 

@@ -21,6 +21,9 @@ pub(super) fn execute(
             Answer::FoundBoth { new: *table.at(new), old: *table.at(old) }
         }
         Command::Write { at, change, generation } => table.write(at, change, generation),
+        Command::DeleteAsSeen { at, seen, generation } => {
+            table.delete_as_seen(at, seen, generation)
+        }
         Command::Mark { at, generation } => table.mark(at, generation),
         Command::Move(handover) => table.move_item(handover),
         Command::DropCopy(handover) => table.drop_copy(handover),
@@ -65,6 +68,18 @@ impl Table<'_> {
             None => Cell::Absent,
         };
         Answer::Applied
+    }
+
+    fn delete_as_seen(&mut self, at: Home, seen: Version, generation: Generation) -> Answer {
+        let cell = *self.at(at);
+        if self.guard_fails(cell, generation) {
+            Answer::Behind
+        } else if cell.value() == Some(seen.value) {
+            *self.at(at) = Cell::Absent;
+            Answer::Applied
+        } else {
+            Answer::Changed
+        }
     }
 
     fn mark(&mut self, at: Home, generation: Generation) -> Answer {

@@ -28,6 +28,8 @@ use crate::schedule::{Generation, Numbering, Phase, Revision};
 pub struct QueryModel {
     /// Whether the collection shrinks. It grows otherwise.
     pub shrinks: bool,
+    /// Whether the item that comes and goes is there at first.
+    pub exists: bool,
     /// How many entries of a shard a page evaluates.
     pub limit: usize,
     /// How many writes there are at most.
@@ -221,7 +223,8 @@ impl Model for QueryModel {
             crashes: 0,
             late: Vec::new(),
         };
-        for key in Self::live_throughout() {
+        let goes = self.exists.then_some(Self::COMES_AND_GOES);
+        for key in Self::live_throughout().chain(goes) {
             let home = Self::home(key, self.source());
             *state.item_mut(key).cell_mut(home) = Cell::Live(Generation::FIRST);
         }

@@ -78,14 +78,15 @@ impl QueryModel {
         state.mover.task = Task::Read;
     }
 
-    /// `TransactWriteItems`: the item moves as it was seen, unless something is live at the destination.
+    /// `TransactWriteItems`: the item moves as it was seen, or gives way to what is live at the destination.
     pub(super) fn move_item(&self, state: &mut State, key: SortKey, seen: Generation) -> bool {
         let item = state.item(key);
-        let possible = !state.is_half_visible(key)
-            && item.cell(self.source()) == Cell::Live(seen)
-            && !item.cell(self.destination()).is_live();
-        if possible {
-            let leave = self.leave_behind();
+        let possible = !state.is_half_visible(key) && item.cell(self.source()) == Cell::Live(seen);
+        let leave = self.leave_behind();
+        if possible && item.is_live_twice() {
+            let source = self.source();
+            *state.item_mut(key).cell_mut(source) = leave;
+        } else if possible {
             self.hand_over(state, key, leave, Cell::Live(self.reshard()));
         }
         possible

@@ -16,14 +16,14 @@ pub(super) fn properties() -> Vec<Property<QueryModel>> {
             !state.reader.is_done()
                 || QueryModel::live_throughout().all(|key| state.reader.returned.contains(&key))
         }),
-        Property::always("nothing twice", |_, state: &State| {
-            SortKey::all().all(|key| {
-                let item = state.item(key);
-                !(item.first.is_live() && item.second.is_live())
-            })
+        Property::always("nothing that was replaced before", |_, state: &State| {
+            !state.reader.returned_replaced
         }),
         Property::always("source drained at the close", source_drained),
         Property::sometimes("a query ends behind the reshard", ends_behind),
+        Property::sometimes("an item beside what it has replaced", |_, state: &State| {
+            SortKey::all().any(|key| state.item(key).is_live_twice())
+        }),
         Property::sometimes("half of a transaction shows", |_, state: &State| {
             SortKey::all().any(|key| matches!(state.item(key).unseen, Some(Cell::Live(_))))
         }),

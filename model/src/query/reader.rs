@@ -2,7 +2,8 @@
 //!
 //! A round reads a page of each shard from the same start, emits what all of them cover, and begins the next round
 //! where that ends. While a reshard runs the sources are read before the destinations, so an item that moves between
-//! is seen twice and not missed.
+//! is seen twice and not missed. And what only the source has of an item that moves is believed once the source has it
+//! still: a put may have replaced it at the destination, and a delete removed that.
 
 use super::state::{Cell, ITEMS, Shard, SortKey, State};
 use super::{Layout, QueryModel};
@@ -20,10 +21,15 @@ pub struct Reader {
     pub from: SortKey,
     /// The pages of this round.
     pub pages: Vec<Page>,
-    /// Markers whose items are in no page of their round: each is looked for by a `TransactGetItems`.
+    /// What is asked for by a `TransactGetItems` each: markers whose items are in no page of their round, and items
+    /// that the source had and has no more.
     pub unresolved: Vec<SortKey>,
     /// What was returned.
     pub returned: Vec<SortKey>,
+    /// What had been replaced at the destination, and lay at the source still, when the query began.
+    pub replaced: Option<Vec<SortKey>>,
+    /// Whether it has returned something of that from the source.
+    pub returned_replaced: bool,
 }
 
 /// What one request for a page of one shard answered.
@@ -47,6 +53,8 @@ impl Reader {
             pages: Vec::new(),
             unresolved: Vec::new(),
             returned: Vec::new(),
+            replaced: None,
+            returned_replaced: false,
         }
     }
 
@@ -69,9 +77,13 @@ impl QueryModel {
             state.reader.revision = state.published;
             state.reader.lease_runs = true;
         }
+        if state.reader.replaced.is_none() {
+            let replaced = SortKey::all().filter(|key| state.item(*key).is_live_twice());
+            state.reader.replaced = Some(replaced.collect());
+        }
         let layout = self.layout(state.reader.revision);
         let shards = self.shards(layout);
-        let shard = shards[state.reader.pages.len()];
+        let shard = shards.get(state.reader.pages.len()).copied().unwrap_or(layout.old);
         let found = self.page(state, shard);
         if self.is_behind(layout, &found.cells) {
             state.reader.lose_lease();
@@ -79,12 +91,23 @@ impl QueryModel {
         }
         let page = Self::judge(layout, shard, &found);
         state.reader.pages.push(page);
-        if state.reader.pages.len() == shards.len() {
+        let read = state.reader.pages.len();
+        let once_more = layout.phase != Phase::Stable && self.reads_sources_again(&state.reader);
+        if read > shards.len() || (read == shards.len() && !once_more) {
             self.end_round(&mut state.reader);
         }
     }
 
-    /// The query asks for a marker's item by a transaction, which is refused while another one is half visible.
+    /// Whether both waves have come to an item that moves and that the source alone has.
+    fn reads_sources_again(&self, reader: &Reader) -> bool {
+        let [source, destination] = &reader.pages[..] else { return false };
+        let until = self.covered_until(reader);
+        let unsure =
+            |key: &SortKey| Self::moves(*key) && *key < until && !destination.live.contains(key);
+        !self.has(Mutation::QueryTrustsSources) && source.live.iter().any(unsure)
+    }
+
+    /// The query asks for an item by a transaction, which is refused while another one is half visible.
     pub(super) fn resolve(state: &mut State) {
         let key = state.reader.unresolved.remove(0);
         let item = state.item(key);
@@ -142,26 +165,39 @@ impl QueryModel {
         }
     }
 
-    fn end_round(&self, reader: &mut Reader) {
+    fn covered_until(&self, reader: &Reader) -> SortKey {
         let covers = reader.pages.iter().map(|page| page.covers_until);
-        let until = if self.has(Mutation::QueryTakesLargestWatermark) {
-            covers.max()
-        } else {
-            covers.min()
-        }
-        .expect("a round has a page of each shard");
+        if self.has(Mutation::QueryTakesLargestWatermark) { covers.max() } else { covers.min() }
+            .expect("a round has a page of each shard")
+    }
+
+    fn end_round(&self, reader: &mut Reader) {
+        let until = self.covered_until(reader);
+        let again = if reader.pages.len() > 2 { reader.pages.pop() } else { None };
         let covered = |keys: fn(&Page) -> &Vec<SortKey>| {
             let all = reader.pages.iter().flat_map(keys).copied();
             all.filter(|key| *key < until).collect::<Vec<_>>()
         };
         let mut items = covered(|page| &page.live);
-        let mut markers = covered(|page| &page.markers);
+        let mut unresolved = covered(|page| &page.markers);
         items.sort_unstable();
         if !self.has(Mutation::QueryKeepsDuplicates) {
             items.dedup();
         }
-        markers.retain(|key| !items.contains(key) && !self.has(Mutation::QuerySkipsMarkers));
-        reader.unresolved = markers;
+        unresolved.retain(|key| !items.contains(key) && !self.has(Mutation::QuerySkipsMarkers));
+        let at_destination =
+            |key: &SortKey| reader.pages.last().is_some_and(|page| page.live.contains(key));
+        if let Some(again) = again {
+            let (sure, unsure) = items.into_iter().partition::<Vec<_>, _>(|key| {
+                !Self::moves(*key) || at_destination(key) || again.live.contains(key)
+            });
+            items = sure;
+            unresolved.extend(unsure);
+            unresolved.sort_unstable();
+        }
+        let replaced = |key: &SortKey| reader.replaced.iter().flatten().any(|gone| gone == key);
+        reader.returned_replaced |= items.iter().any(|key| replaced(key) && !at_destination(key));
+        reader.unresolved = unresolved;
         reader.returned.extend(items);
         reader.from = until;
         reader.pages.clear();

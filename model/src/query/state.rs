@@ -98,6 +98,11 @@ impl Cell {
 }
 
 impl Item {
+    /// Whether it is live in both shards: a put has replaced it at the destination.
+    pub fn is_live_twice(self) -> bool {
+        self.first.is_live() && self.second.is_live()
+    }
+
     /// What plain reads find in a shard.
     pub fn cell(self, shard: Shard) -> Cell {
         match shard {

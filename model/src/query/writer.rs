@@ -44,10 +44,14 @@ impl QueryModel {
                 return;
             }
             Phase::Forward => at_source != marker,
-            Phase::Move => at_source.is_live(),
+            Phase::Move => write == Write::Delete && at_source.is_live(),
         };
         state.writes += 1;
-        if by_transaction {
+        if by_transaction && state.item(key).is_live_twice() {
+            // What lies at the source gives way, and then the item at the destination is deleted.
+            *state.item_mut(key).cell_mut(source) = marker;
+            *state.item_mut(key).cell_mut(destination) = written;
+        } else if by_transaction {
             let leave = if layout.phase == Phase::Forward { marker } else { self.leave_behind() };
             self.hand_over(state, key, leave, written);
         } else {

@@ -82,7 +82,7 @@ impl CollectionMetadata {
     /// The reshard that runs, if it is one that moves items.
     pub fn reshard(&self) -> Option<Reshard> {
         let placement = self.placement;
-        let (from, to, blind_writes_skip_markers) = match self.phase {
+        let (from, to, puts_skip_old_home) = match self.phase {
             Phase::Stable => return None,
             Phase::Forward { from, to } => (from, to, false),
             Phase::Move { from, to } => (from, to, true),
@@ -91,7 +91,7 @@ impl CollectionMetadata {
             placement,
             from,
             to,
-            blind_writes_skip_markers,
+            puts_skip_old_home,
         })
     }
 
@@ -209,9 +209,9 @@ pub struct Reshard {
     pub from: ShardCount,
     /// The new count.
     pub to: ShardCount,
-    /// Whether a blind put or delete of an item that is not at its old home needs no marker there:
-    /// in `move` alone, when `forward` has outlasted every lease on what was before.
-    pub blind_writes_skip_markers: bool,
+    /// Whether a put without precondition goes to the new home whatever lies at the old one: in
+    /// `move` alone, when `forward` has outlasted every lease on what was before.
+    pub puts_skip_old_home: bool,
 }
 
 impl Reshard {

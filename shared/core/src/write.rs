@@ -15,7 +15,8 @@ use crate::ports::{
     Action, Clock, Condition, Consistency, Entropy, Expected, ItemStore, MetadataStore, StoreError,
     Write,
 };
-use crate::reshard::{Absent, Homes, Unsettled, settle};
+use crate::read::is_marker_of;
+use crate::reshard::{Homes, OldHome, Unsettled, settle, settle_live};
 use crate::retry::{Attempts, refusal, within};
 use crate::{
     Attributes, Code, Deadline, Error, Kind, NewItem, ScalingMode, StoredItem, Throttle, Version,
@@ -74,6 +75,14 @@ enum Step {
     Again,
 }
 
+/// What a delete is to delete.
+enum Target {
+    /// There is no item.
+    Nothing,
+    /// The item in this shard, if it is as expected.
+    Item(ShardId, Expected),
+}
+
 /// What became of the removal of an item that may be in any shard.
 enum Everywhere {
     Deleted,
@@ -115,11 +124,14 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
         let mut attempts = self.attempts(deadline);
         loop {
             let known = self.collection_to_put_into(key, precondition, deadline).await?;
-            let absent = absent_rule(precondition, &known);
-            let Some(shard) =
-                self.settled_shard(key, &known, absent, deadline, &mut attempts).await?
-            else {
-                continue;
+            let blind_to =
+                (precondition == Precondition::None).then(|| blind_home(key, &known)).flatten();
+            let shard = match blind_to {
+                Some(shard) => shard,
+                None => match self.settled_shard(key, &known, deadline, &mut attempts).await? {
+                    Some(shard) => shard,
+                    None => continue,
+                },
             };
             let item = StoredItem {
                 attributes: item.attributes().clone(),
@@ -173,6 +185,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
         deadline: Deadline,
     ) -> Result<(), Error> {
         let mut attempts = self.attempts(deadline);
+        // Whether another write came between the look at an item and its delete: then a marker makes
+        // sure that the next attempt needs nothing to stay as it was.
+        let mut overtaken = false;
         loop {
             let Some(known) = self.directory.find(&key.partition, deadline).await? else {
                 return match precondition {
@@ -186,15 +201,22 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
                 }
                 return self.delete_wherever_it_is(key, known, deadline).await;
             }
-            let absent = absent_rule(precondition, &known);
-            let Some(shard) =
-                self.settled_shard(key, &known, absent, deadline, &mut attempts).await?
-            else {
-                continue;
+            let blind = precondition == Precondition::None;
+            let target = if blind && !overtaken {
+                self.target_of_delete(key, &known, deadline, &mut attempts).await?
+            } else {
+                let shard = self.settled_shard(key, &known, deadline, &mut attempts).await?;
+                shard.map(|shard| Target::Item(shard, expected(precondition)))
             };
-            let write = self.guarded(key, shard, Action::Delete, expected(precondition), &known);
+            let (shard, expected) = match target {
+                None => continue,
+                Some(Target::Nothing) => return Ok(()),
+                Some(Target::Item(shard, expected)) => (shard, expected),
+            };
+            let write = self.guarded(key, shard, Action::Delete, expected, &known);
             match self.send(&write, shard, key, deadline, &mut attempts).await? {
                 Step::Done => return Ok(()),
+                Step::Unexpected if blind => overtaken = true,
                 Step::Unexpected => return Err(precondition_failed()),
                 Step::Again => {}
             }
@@ -217,8 +239,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
                 return Err(nothing_to_patch(precondition));
             };
             refuse_random(known.metadata.placement, "PATCH needs")?;
-            let Some(shard) =
-                self.settled_shard(key, &known, Absent::IsMarked, deadline, &mut attempts).await?
+            let Some(shard) = self.settled_shard(key, &known, deadline, &mut attempts).await?
             else {
                 continue;
             };
@@ -277,20 +298,15 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
         deadline: Deadline,
         attempts: &mut Attempts<'_, C, E>,
     ) -> Result<Option<Option<StoredItem>>, Error> {
-        let at = |shard| key.at(shard, self.directory.settings().schema.separator);
-        let home = at(shard);
-        let read = async { Ok(self.items.get(&home, None, Consistency::Strong).await?.value) };
-        let read = self.read(read, known, key, deadline, attempts).await?;
-        let moved = known.metadata.reshard().and_then(|reshard| reshard.homes(key));
+        let home = key.at(shard, self.directory.settings().schema.separator);
+        let found = self.read_home(&home, known, key, deadline, attempts).await?;
         let is_live = |found: &Option<StoredItem>| found.as_ref().is_some_and(StoredItem::is_live);
-        match (read, moved) {
-            (Some(found), Some((old, new))) if !is_live(&found) => {
-                let (old, new) = (at(old), at(new));
-                let both = self.items.get_both([&new, &old], None);
-                let read = async { Ok(both.await?.value[0].take()) };
-                self.read(read, known, key, deadline, attempts).await
+        match (found, self.homes(key, known)) {
+            (Some(found), Some((homes, _))) if !is_live(&found) => {
+                let both = self.read_homes(&homes, known, key, deadline, attempts).await?;
+                Ok(both.map(|[new, _]| new))
             }
-            (read, _) => Ok(read),
+            (found, _) => Ok(found),
         }
     }
 
@@ -303,22 +319,36 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
         deadline: Deadline,
         attempts: &mut Attempts<'_, C, E>,
     ) -> Result<Option<Option<StoredItem>>, Error> {
-        let read = async { Ok(self.items.get(physical, None, Consistency::Strong).await?.value) };
-        self.read(read, known, key, deadline, attempts).await
+        let read = async { Ok([self.items.get(physical, None, Consistency::Strong).await?.value]) };
+        let found = self.read(read, known, key, deadline, attempts).await?;
+        Ok(found.map(|[item]| item))
     }
 
-    /// What a strong read found, or `None` to begin again.
-    async fn read(
+    /// What lies at the new home and at the old one at one moment, or `None` to begin again.
+    async fn read_homes(
         &self,
-        read: impl Future<Output = Result<Option<StoredItem>, StoreError>>,
+        homes: &Homes,
         known: &Known,
         key: &ItemKey,
         deadline: Deadline,
         attempts: &mut Attempts<'_, C, E>,
-    ) -> Result<Option<Option<StoredItem>>, Error> {
+    ) -> Result<Option<[Option<StoredItem>; 2]>, Error> {
+        let both = self.items.get_both([&homes.new, &homes.old], None);
+        self.read(async { Ok(both.await?.value) }, known, key, deadline, attempts).await
+    }
+
+    /// What a strong read found, or `None` to begin again.
+    async fn read<const N: usize>(
+        &self,
+        read: impl Future<Output = Result<[Option<StoredItem>; N], StoreError>>,
+        known: &Known,
+        key: &ItemKey,
+        deadline: Deadline,
+        attempts: &mut Attempts<'_, C, E>,
+    ) -> Result<Option<[Option<StoredItem>; N]>, Error> {
         match within(self.clock(), deadline, read).await {
-            Some(Ok(item)) => {
-                if item.as_ref().is_some_and(|i| i.generation > known.metadata.generation) {
+            Some(Ok(found)) => {
+                if found.iter().flatten().any(|i| i.generation > known.metadata.generation) {
                     self.directory.forget(&key.partition);
                     attempts.refresh().await?;
                     return Ok(None);
@@ -329,7 +359,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
                     attempts.pause(Error::new(Code::Unavailable, why)).await?;
                     return Ok(None);
                 }
-                Ok(Some(item))
+                Ok(Some(found))
             }
             Some(Err(error)) => {
                 attempts.pause(refusal(error)?).await?;
@@ -346,23 +376,80 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
         &self,
         key: &ItemKey,
         known: &Known,
-        absent: Absent,
         deadline: Deadline,
         attempts: &mut Attempts<'_, C, E>,
     ) -> Result<Option<ShardId>, Error> {
-        let metadata = &known.metadata;
-        let Some((old, new)) = metadata.reshard().and_then(|reshard| reshard.homes(key)) else {
+        let Some((homes, new)) = self.homes(key, known) else {
+            let metadata = &known.metadata;
             let draw = self.directory.entropy().next_u64();
             return Ok(Some(metadata.placement.place(key, metadata.layout().writable, draw)));
         };
+        let settling = settle(&self.items, &homes, known);
+        let settled = self.settled(settling, key, known, deadline, attempts).await?;
+        Ok(settled.map(|()| new))
+    }
+
+    /// What a delete without precondition is to delete, or `None` to begin again.
+    ///
+    /// In `move` no marker is put where nothing lies at the old home: a queue's deletes would write
+    /// to the hot partition as often as its puts did. The item is deleted as it was seen beside that
+    /// instead. So whatever a late request puts at the old home meanwhile has shown to nobody, hidden
+    /// all the time by what is deleted (protocol: "Steps").
+    async fn target_of_delete(
+        &self,
+        key: &ItemKey,
+        known: &Known,
+        deadline: Deadline,
+        attempts: &mut Attempts<'_, C, E>,
+    ) -> Result<Option<Target>, Error> {
+        let (Some((homes, _)), Some(new)) = (self.homes(key, known), blind_home(key, known)) else {
+            let shard = self.settled_shard(key, known, deadline, attempts).await?;
+            return Ok(shard.map(|shard| Target::Item(shard, Expected::Any)));
+        };
+        let settling = settle_live(&self.items, &homes, known);
+        match self.settled(settling, key, known, deadline, attempts).await? {
+            None => return Ok(None),
+            Some(OldHome::Marker) => return Ok(Some(Target::Item(new, Expected::Any))),
+            Some(OldHome::Nothing) => {}
+        }
+        let both = self.read_homes(&homes, known, key, deadline, attempts).await?;
+        let Some([at_new, at_old]) = both else {
+            return Ok(None);
+        };
+        if at_old.is_some_and(|item| item.is_live() || is_marker_of(&item, known)) {
+            let why = "the item was being moved by another operation";
+            attempts.pause(Error::new(Code::Contended, why)).await?;
+            return Ok(None);
+        }
+        Ok(Some(match at_new.filter(StoredItem::is_live) {
+            Some(item) => Target::Item(new, Expected::Version(item.version)),
+            None => Target::Nothing,
+        }))
+    }
+
+    /// Both homes of an item that a reshard moves, and the shard that is its new one.
+    fn homes(&self, key: &ItemKey, known: &Known) -> Option<(Homes, ShardId)> {
+        let (old, new) = known.metadata.reshard()?.homes(key)?;
         let separator = self.directory.settings().schema.separator;
-        let homes = Homes { old: key.at(old, separator), new: key.at(new, separator) };
+        Some((Homes { old: key.at(old, separator), new: key.at(new, separator) }, new))
+    }
+
+    /// What came of settling an item, or `None` to begin again.
+    async fn settled<T>(
+        &self,
+        settling: impl Future<Output = Result<T, Unsettled>>,
+        key: &ItemKey,
+        known: &Known,
+        deadline: Deadline,
+        attempts: &mut Attempts<'_, C, E>,
+    ) -> Result<Option<T>, Error> {
         let _slot = self.slot(deadline).await?;
         let begin_by = deadline.earlier_by(LEAST_WRITE_TIME);
-        let settling = settle(&self.items, &homes, known, absent);
         let refusal = match within(self.clock(), begin_by, settling).await {
-            Some(Ok(())) if known.lease.is_live(self.clock().now()) => return Ok(Some(new)),
-            Some(Ok(())) => {
+            Some(Ok(settled)) if known.lease.is_live(self.clock().now()) => {
+                return Ok(Some(settled));
+            }
+            Some(Ok(_)) => {
                 Error::new(Code::Unavailable, "the item could not be settled within a lease")
             }
             Some(Err(Unsettled::Behind)) => {
@@ -625,15 +712,11 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
     }
 }
 
-/// What an operation does about an item that is not at its old home (protocol: "Steps").
-fn absent_rule(precondition: Precondition, known: &Known) -> Absent {
-    let reshard = known.metadata.reshard();
-    match precondition {
-        Precondition::None if reshard.is_some_and(|r| r.blind_writes_skip_markers) => {
-            Absent::IsSettled
-        }
-        _ => Absent::IsMarked,
-    }
+/// The new home of an item that moves, where `move` is in hand: a put without precondition goes
+/// there whatever lies at the old home (protocol: "Steps", the shortcut).
+fn blind_home(key: &ItemKey, known: &Known) -> Option<ShardId> {
+    let reshard = known.metadata.reshard().filter(|reshard| reshard.puts_skip_old_home)?;
+    reshard.homes(key).map(|(_, new)| new)
 }
 
 /// Nothing was sent, or nothing that a client could see, so there is no doubt about the outcome.

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dynashard_keys::{ItemKey, ShardId, SortKey};
 
@@ -18,8 +18,23 @@ use crate::{Deadline, Error, Reader, StoredItem};
 /// what both waves have covered.
 struct Window {
     items: BTreeMap<SortKey, StoredItem>,
-    /// What is covered; `None` for all that is left.
+    /// The last sort key that is covered; `None` where all that is left is.
     watermark: Option<SortKey>,
+}
+
+/// A window's pages.
+struct Waves {
+    sources: Wave,
+    destinations: Wave,
+    /// Those of the sources once more that were doubtful.
+    again: Wave,
+}
+
+/// What the pages of a window's waves have covered together.
+struct Covered {
+    /// As for [`Window`].
+    watermark: Option<SortKey>,
+    ascending: bool,
 }
 
 /// The most items that a window asks each shard for.
@@ -35,7 +50,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
     ///
     /// It goes window by window: the sources first, then the destinations, both from the same sort
     /// key, and only what both have covered counts. So an item that moves meanwhile is met in one of
-    /// them or in both, or a marker says that it has to be asked for.
+    /// them or in both, or a marker says that it has to be asked for. What a source alone has of the
+    /// items that move is read once more: where it still is, nothing has replaced it.
     pub(super) async fn moving_page(
         &self,
         query: &Query,
@@ -105,76 +121,58 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         answer: &mut Page<'_>,
         deadline: Deadline,
     ) -> Result<Window, Abandon> {
-        let limit = u32::try_from(limit).unwrap_or(MAX_LIMIT);
-        let sources = self.wave(query, reshard.sources(), start, limit, deadline).await?;
-        let destinations = self.wave(query, reshard.destinations(), start, limit, deadline).await?;
-        let waves = || sources.iter().chain(&destinations);
-        for (_, page) in waves() {
-            answer.pay(Cost::of_page(page));
-            let generation = known.metadata.generation;
-            if page.items.iter().any(|(_, item)| item.generation > generation) {
-                return Err(Abandon::Redo);
+        let generation = known.metadata.generation;
+        let mut take = |wave: &Wave| {
+            for (_, page) in wave {
+                answer.pay(Cost::of_page(page));
             }
-        }
-        let ends = waves().filter_map(|(_, page)| page.next.clone());
-        let watermark = if query.ascending { ends.min() } else { ends.max() };
-        let is_covered = |key: &SortKey| match &watermark {
-            None => true,
-            Some(watermark) if query.ascending => key <= watermark,
-            Some(watermark) => key >= watermark,
+            let mut items = wave.iter().flat_map(|(_, page)| &page.items);
+            let is_behind = items.any(|(_, item)| item.generation > generation);
+            if is_behind { Err(Abandon::Redo) } else { Ok(()) }
         };
+        let limit = u32::try_from(limit).unwrap_or(MAX_LIMIT);
+        let each = |shard| (shard, limit);
+        let sources = self.wave(query, reshard.sources().map(each), start, deadline).await?;
+        let destinations =
+            self.wave(query, reshard.destinations().map(each), start, deadline).await?;
+        take(&sources)?;
+        take(&destinations)?;
+        let covered = Covered { watermark: None, ascending: query.ascending };
+        let covered = covered.by(&sources).by(&destinations);
+        let doubtful = doubtful(query, &sources, &destinations, reshard, &covered);
+        let again = self.wave(query, doubtful.into_iter(), start, deadline).await?;
+        take(&again)?;
+        let covered = covered.by(&again);
 
-        let mut items = BTreeMap::new();
-        let mut moved = BTreeMap::new();
-        for (shard, page) in sources {
-            for (sort, item) in page.items.into_iter().filter(|(sort, _)| is_covered(sort)) {
-                let key = ItemKey::new(query.partition.clone(), sort.clone());
-                if is_marker_of(&item, known) {
-                    moved.insert(sort, (shard, key));
-                } else if item.is_live() && reshard.may_hold(&key, shard) {
-                    items.insert(sort, item);
-                }
-            }
-        }
-        // The destination wins.
-        for (shard, page) in destinations {
-            for (sort, item) in page.items.into_iter().filter(|(sort, _)| is_covered(sort)) {
-                let key = ItemKey::new(query.partition.clone(), sort.clone());
-                if item.is_live() && reshard.may_hold(&key, shard) {
-                    items.insert(sort, item);
-                }
-            }
-        }
-        // An item whose marker is visible and whose copy is not: the transaction is half visible, or
-        // the item was deleted at its new home.
-        moved.retain(|sort, _| !items.contains_key(sort));
-        let lookups = moved.into_iter().map(|(sort, (shard, key))| async move {
+        let waves = Waves { sources, destinations, again };
+        let (mut items, unresolved) = waves.merge(query, known, reshard, &covered);
+        let lookups = unresolved.into_iter().map(|(shard, key)| async move {
             let consistency = query.consistency;
             let lookup = Lookup { key: &key, fields: query.fields.as_ref(), consistency, deadline };
             let (found, cost) = self.get_both(lookup, reshard.new_home(&key), shard).await?;
-            Ok::<_, Error>((sort, found, cost))
+            Ok::<_, Error>((key.sort, found, cost))
         });
         let lookups = lookups.collect::<Vec<_>>();
         for (sort, found, cost) in fan_out(lookups).await?.all()? {
             answer.pay(cost);
-            if found.iter().any(|item| item.generation > known.metadata.generation) {
+            if found.iter().any(|item| item.generation > generation) {
                 return Err(Abandon::Redo);
             }
             items.extend(found.into_iter().find(StoredItem::is_live).map(|item| (sort, item)));
         }
-        Ok(Window { items, watermark })
+        Ok(Window { items, watermark: covered.watermark })
     }
 
+    /// Reads shards from the same sort key, and of each at most as many items as it is given with.
     async fn wave(
         &self,
         query: &Query,
-        shards: impl Iterator<Item = ShardId>,
+        shards: impl Iterator<Item = (ShardId, u32)>,
         start: Option<&SortKey>,
-        limit: u32,
         deadline: Deadline,
     ) -> Result<Wave, Error> {
         let next = start.map_or(Position::Start, |key| Position::After(key.clone()));
-        let requests = shards.map(|shard| {
+        let requests = shards.map(|(shard, limit)| {
             let next = &next;
             async move {
                 let page = self.lane_page(query, shard, next, limit, deadline).await?;
@@ -183,4 +181,110 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         });
         fan_out(requests.collect::<Vec<_>>()).await?.all()
     }
+}
+
+impl Waves {
+    /// The items that are covered, and those that only a transaction can tell of, each with the
+    /// source that has said so: by a marker without its item, since the transaction that left it is
+    /// visible in half or the item was deleted at its new home; or by an item that is gone.
+    fn merge(
+        self,
+        query: &Query,
+        known: &Known,
+        reshard: Reshard,
+        covered: &Covered,
+    ) -> (BTreeMap<SortKey, StoredItem>, Vec<(ShardId, ItemKey)>) {
+        let mut items = BTreeMap::new();
+        for (shard, key, item) in entries(self.destinations, query, covered) {
+            if item.is_live() && reshard.may_hold(&key, shard) {
+                items.insert(key.sort, item);
+            }
+        }
+        let again = entries(self.again, query, covered).filter(|(.., item)| item.is_live());
+        let again = again
+            .map(|(shard, key, item)| ((shard, key.sort), item.version))
+            .collect::<BTreeMap<_, _>>();
+        let mut unresolved = Vec::new();
+        for (shard, key, item) in entries(self.sources, query, covered) {
+            // The destination wins.
+            if items.contains_key(&key.sort) {
+                continue;
+            }
+            if is_marker_of(&item, known) {
+                unresolved.push((shard, key));
+            } else if item.is_live() && reshard.may_hold(&key, shard) {
+                let is_as_it_was = again.get(&(shard, key.sort.clone())) == Some(&item.version);
+                if is_as_it_was || !may_be_replaced(&key, shard, reshard) {
+                    items.insert(key.sort, item);
+                } else {
+                    unresolved.push((shard, key));
+                }
+            }
+        }
+        (items, unresolved)
+    }
+}
+
+/// What a wave has of what is covered.
+fn entries<'a>(
+    wave: Wave,
+    query: &'a Query,
+    covered: &'a Covered,
+) -> impl Iterator<Item = (ShardId, ItemKey, StoredItem)> + 'a {
+    wave.into_iter().flat_map(move |(shard, page)| {
+        let items = page.items.into_iter().filter(|(sort, _)| covered.holds(sort));
+        items.map(move |(sort, item)| (shard, ItemKey::new(query.partition.clone(), sort), item))
+    })
+}
+
+impl Covered {
+    /// What this wave has covered, too.
+    fn by(self, wave: &Wave) -> Self {
+        let ends = wave.iter().filter_map(|(_, page)| page.next.clone()).chain(self.watermark);
+        let watermark = if self.ascending { ends.min() } else { ends.max() };
+        Self { watermark, ..self }
+    }
+
+    fn holds(&self, key: &SortKey) -> bool {
+        match &self.watermark {
+            None => true,
+            Some(watermark) if self.ascending => key <= watermark,
+            Some(watermark) => key >= watermark,
+        }
+    }
+}
+
+/// The sources that alone have an item that moves, and how many items each has to be asked for to
+/// come to the last that is covered.
+fn doubtful(
+    query: &Query,
+    sources: &Wave,
+    destinations: &Wave,
+    reshard: Reshard,
+    covered: &Covered,
+) -> Vec<(ShardId, u32)> {
+    let arrived = destinations.iter().flat_map(|(_, page)| &page.items);
+    let arrived = arrived.filter(|(_, item)| item.is_live()).map(|(sort, _)| sort);
+    let arrived = arrived.collect::<BTreeSet<_>>();
+    let is_doubtful = |shard, (sort, item): &(SortKey, StoredItem)| {
+        item.is_live()
+            && !arrived.contains(sort)
+            && may_be_replaced(&ItemKey::new(query.partition.clone(), sort.clone()), shard, reshard)
+    };
+    let mut doubtful = Vec::new();
+    for (shard, page) in sources {
+        let covered = page.items.iter().take_while(|(sort, _)| covered.holds(sort));
+        if covered.clone().any(|item| is_doubtful(*shard, item)) {
+            // One more, so that a shard that is read to its end says so.
+            let limit = u32::try_from(covered.count()).unwrap_or(MAX_LIMIT).saturating_add(1);
+            doubtful.push((*shard, limit));
+        }
+    }
+    doubtful
+}
+
+/// Whether a put may have gone past an item that is live in this source (protocol: "Steps", the
+/// shortcut).
+fn may_be_replaced(key: &ItemKey, source: ShardId, reshard: Reshard) -> bool {
+    reshard.homes(key).is_some_and(|(old, _)| old == source)
 }

@@ -14,4 +14,4 @@ mod settle;
 pub use job::{Job, Progress, ServerTime, ShardRange};
 pub use pace::Pace;
 pub use plan::{NextStep, Sight, Waits, plan};
-pub(crate) use settle::{Absent, Homes, Unsettled, relocate, settle};
+pub(crate) use settle::{Homes, OldHome, Unsettled, relocate, settle, settle_live};

@@ -13,14 +13,13 @@ pub(crate) struct Homes {
     pub(crate) new: PhysicalKey,
 }
 
-/// Whether an operation may leave an item alone that is not at its old home (protocol: "Steps",
-/// the shortcut).
+/// What an old home holds of an item that is not live there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Absent {
-    /// A marker goes where it would be, so that no late request can put it there.
-    IsMarked,
-    /// A blind put or delete in `move`: it skips the marker.
-    IsSettled,
+pub(crate) enum OldHome {
+    /// A marker of the running reshard: the item is settled.
+    Marker,
+    /// Nothing, or a marker of an earlier one: a late request may still put an item there.
+    Nothing,
 }
 
 /// Why an item is not settled. Nothing that a client could see has happened, whatever it is, and
@@ -48,15 +47,28 @@ pub(crate) async fn settle<I: ItemStore>(
     items: &I,
     homes: &Homes,
     known: &Known,
-    absent: Absent,
 ) -> Result<(), Unsettled> {
+    match settle_live(items, homes, known).await? {
+        OldHome::Marker => Ok(()),
+        OldHome::Nothing => mark(items, homes, known).await,
+    }
+}
+
+/// The same of an item that is live at its old home. Where nothing is, nothing is done.
+pub(crate) async fn settle_live<I: ItemStore>(
+    items: &I,
+    homes: &Homes,
+    known: &Known,
+) -> Result<OldHome, Unsettled> {
     let generation = known.metadata.generation;
     match items.get(&homes.old, None, Consistency::Strong).await?.value {
         Some(item) if item.generation > generation => Err(Unsettled::Behind),
-        Some(item) if item.is_live() => relocate(items, homes, item, known).await,
-        Some(marker) if marker.generation == generation => Ok(()),
-        _ if absent == Absent::IsSettled => Ok(()),
-        _ => mark(items, homes, known).await,
+        Some(item) if item.is_live() => {
+            relocate(items, homes, item, known).await?;
+            Ok(OldHome::Marker)
+        }
+        Some(marker) if marker.generation == generation => Ok(OldHome::Marker),
+        _ => Ok(OldHome::Nothing),
     }
 }
 
@@ -86,21 +98,23 @@ pub(crate) async fn relocate<I: ItemStore>(
             Err(Unsettled::Behind)
         }
         Transferred::Refused { at_new: Some(found) } if found.is_live() => {
-            // What lies at the old home came too late: the new home wins. In a random collection a
-            // sort key was written twice, and one of the two is enough. The item is looked at once
-            // more afterwards, whatever comes of it.
+            // A put has gone past what lies at the old home, or that came too late: the new home wins.
+            // In a random collection a sort key was written twice, and one of the two is enough.
             transfer.arrival = Arrival::Present(if known.metadata.placement.is_calculated() {
                 Expected::LiveIn(generation)
             } else {
                 Expected::Live
             });
-            items.transfer(&transfer).await?;
-            Err(Unsettled::Changed)
+            match items.transfer(&transfer).await? {
+                Transferred::Done => Ok(()),
+                Transferred::Refused { .. } => Err(Unsettled::Changed),
+            }
         }
         Transferred::Refused { .. } => Err(Unsettled::Changed),
     }
 }
 
+/// Puts a marker where nothing is live, so that no late request can put an item there.
 async fn mark<I: ItemStore>(items: &I, homes: &Homes, known: &Known) -> Result<(), Unsettled> {
     let generation = known.metadata.generation;
     let write = Write {

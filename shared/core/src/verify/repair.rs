@@ -6,7 +6,7 @@ use super::{Verifier, VerifyOptions};
 use crate::ports::{
     Action, Clock, Condition, Entropy, Expected, ItemStore, MetadataStore, StoreError, Write,
 };
-use crate::reshard::{Absent, Homes, Unsettled, relocate, settle};
+use crate::reshard::{Homes, Unsettled, relocate, settle};
 use crate::retry::{Attempts, refusal, within};
 use crate::{Code, Error};
 
@@ -79,7 +79,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
                 // What lies at the old home of a running reshard goes first, as before any write.
                 if let Some(old) = old {
                     let homes = Homes { old: at(old), new: new.clone() };
-                    of_move(settle(items, &homes, known, Absent::IsMarked).await)?;
+                    of_move(settle(items, &homes, known).await)?;
                 }
                 let Some(item) = examined.found.get(&entry.shard) else {
                     return Ok(());

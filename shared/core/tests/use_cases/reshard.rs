@@ -9,7 +9,7 @@ use dynashard_core::ports::{Clock, Consistency};
 use dynashard_core::query::{PageBudget, Query, Strategy};
 use dynashard_core::{
     Advance, Code, CollectionMetadata, Error, Generation, Job, Phase, Precondition, Settings,
-    StoredItem, settle_time,
+    StoredItem, Version, settle_time,
 };
 use dynashard_keys::{Placement, ShardId};
 use dynashard_testing::{Fault, Operation, Requests, block_on};
@@ -142,6 +142,11 @@ fn in_move(text: Option<&str>) -> World {
     world
 }
 
+/// An item of another write than those of [`stored`].
+fn written(text: &str, generation: u64) -> StoredItem {
+    StoredItem { version: Version::new(2), ..stored(text, generation) }
+}
+
 #[test]
 fn a_collection_changes_its_count_and_every_item_its_home() {
     for (placement, counts) in
@@ -220,6 +225,11 @@ fn operations_cost_what_the_protocol_says() {
         let writer = world.writer();
         block_on(writer.put(&item, Precondition::Absent, world.deadline())).expect("created");
     };
+    let replace: fn(&World) = |world| {
+        let item = world.new_item(MOVES, "new");
+        let writer = world.writer();
+        block_on(writer.put(&item, Precondition::Exists, world.deadline())).expect("replaced");
+    };
     let of = |gets, writes, gets_of_both, transfers| Requests {
         gets,
         writes,
@@ -235,19 +245,31 @@ fn operations_cost_what_the_protocol_says() {
         assert_eq!(world.memory.stored(&home(MOVES, 1)), Some(marker(2)));
         assert_eq!(spent(&world, blind), of(1, 1, 0, 0), "once marked");
     }
-    for (operation, request) in [(blind, of(1, 1, 0, 0)), (delete, of(1, 1, 0, 0))] {
-        let world = in_move(None);
-        assert_eq!(spent(&world, operation), request);
-        assert_eq!(world.memory.stored(&home(MOVES, 1)), None);
-    }
     assert_eq!(spent(&in_move(None), create), of(1, 2, 0, 0));
+    // A put in `move` does not go near the old home, and a delete only reads there.
+    let moving = in_move(None);
+    assert_eq!(spent(&moving, blind), of(0, 1, 0, 0));
+    assert_eq!(spent(&moving, delete), of(1, 1, 1, 0));
+    assert_eq!(spent(&moving, delete), of(1, 0, 1, 0), "of nothing");
+    assert_eq!(moving.memory.stored(&home(MOVES, 1)), None);
 
     // An item that was not moved yet is moved first, once.
-    for world in [in_forward(Some("before")), in_move(Some("before"))] {
-        assert_eq!(get_miss(&world), of(1, 0, 1, 0));
-        assert_eq!(spent(&world, blind), of(1, 1, 0, 1));
-        assert_eq!(spent(&world, blind), of(1, 1, 0, 0));
-        assert_eq!(get_miss(&world), of(1, 0, 0, 0), "a hit");
+    for operation in [delete, replace] {
+        for world in [in_forward(Some("before")), in_move(Some("before"))] {
+            assert_eq!(get_miss(&world), of(1, 0, 1, 0));
+            assert_eq!(spent(&world, operation), of(1, 1, 0, 1));
+            assert_eq!(spent(&world, delete), of(1, 1, 0, 0), "once marked");
+        }
+    }
+    let forward = in_forward(Some("before"));
+    assert_eq!(spent(&forward, blind), of(1, 1, 0, 1));
+    assert_eq!(get_miss(&forward), of(1, 0, 0, 0), "a hit");
+    // But for puts in `move`: the others let what these went past give way.
+    for operation in [delete, replace] {
+        let world = in_move(Some("before"));
+        assert_eq!(spent(&world, blind), of(0, 1, 0, 0));
+        assert_eq!(spent(&world, operation), of(1, 1, 0, 2));
+        assert_eq!(spent(&world, delete), of(1, 1, 0, 0), "once marked");
     }
 
     // What does not move costs what it always does.
@@ -258,6 +280,150 @@ fn operations_cost_what_the_protocol_says() {
         put(&world, &stays, "new").expect("a put");
     });
     assert_eq!(unmoved, of(0, 1, 0, 0));
+}
+
+#[test]
+fn a_put_in_move_goes_past_what_lies_at_the_old_home() {
+    let world = in_move(Some("before"));
+    put(&world, MOVES, "new").expect("a put");
+    assert_eq!(world.stored(&home(MOVES, 1)), Some("before".to_owned()), "left for the mover");
+    let check = || {
+        assert_eq!(get(&world, MOVES).map(|item| text_of(&item)), Ok("new".to_owned()));
+        for strategy in [Strategy::Ordered, Strategy::Sequential] {
+            assert_eq!(walk(&world, strategy, true), [MOVES]);
+        }
+    };
+    check();
+    advance(&world, LONG).expect("it goes on to the end");
+    check();
+    assert_eq!(world.memory.stored(&home(MOVES, 1)), None);
+}
+
+#[test]
+fn what_a_put_went_past_does_not_come_back_when_the_item_is_deleted() {
+    let world = in_move(Some("before"));
+    put(&world, MOVES, "new").expect("a put");
+    block_on(world.writer().delete(&key(MOVES), Precondition::None, world.deadline()))
+        .expect("a delete");
+    let is_gone = || {
+        assert_eq!(code(get(&world, MOVES)), Code::ItemNotFound);
+        assert_eq!(walk(&world, Strategy::Ordered, true), [""; 0]);
+    };
+    is_gone();
+    advance(&world, LONG).expect("it goes on to the end");
+    is_gone();
+}
+
+/// One late write took effect twice: read, hidden by a put, and read again after a delete.
+#[test]
+fn regression_a_late_copy_was_seen_again_when_a_delete_that_had_looked_before_took_what_hid_it() {
+    for there in [true, false] {
+        let world = in_move(None);
+        if there {
+            put(&world, MOVES, "first").expect("a put");
+        }
+        let memory = world.memory.clone();
+        let meanwhile = Fault::after(move || {
+            memory.remove(&home(MOVES, 2));
+            memory.place(&home(MOVES, 1), stored("late", 1));
+            memory.place(&home(MOVES, 2), written("hides it", 2));
+        });
+        // Behind all that the delete looks at.
+        world.store.script(Operation::GetBoth, [meanwhile]);
+        block_on(world.writer().delete(&key(MOVES), Precondition::None, world.deadline()))
+            .expect("a delete");
+        let found = get(&world, MOVES).map(|item| text_of(&item));
+        let expected = if there {
+            Err(Code::ItemNotFound)
+        } else {
+            // There was nothing when it looked, so the put came behind it.
+            Ok("hides it".to_owned())
+        };
+        assert_eq!(found.map_err(|error| error.code()), expected);
+    }
+}
+
+#[test]
+fn a_delete_that_other_writes_overtake_ends_all_the_same() {
+    let world = in_move(None);
+    put(&world, MOVES, "first").expect("a put");
+    let overtaken = |n| {
+        let memory = world.memory.clone();
+        Fault::before(move || {
+            memory.place(
+                &home(MOVES, 2),
+                StoredItem { version: Version::new(n), ..stored("other", 2) },
+            );
+        })
+    };
+    // The first is the delete's, the second the marker's, and the third the delete's again.
+    world.store.script(Operation::Write, (2..=4).map(overtaken));
+    block_on(world.writer().delete(&key(MOVES), Precondition::None, world.deadline()))
+        .expect("a delete");
+    assert_eq!(world.memory.stored(&home(MOVES, 1)), Some(marker(2)));
+    assert_eq!(code(get(&world, MOVES)), Code::ItemNotFound);
+}
+
+#[test]
+fn a_query_reads_a_source_again_while_it_holds_items_to_move() {
+    let queries = |world: &World| {
+        let before = world.memory.requests().queries;
+        walk(world, Strategy::Ordered, true);
+        world.memory.requests().queries - before
+    };
+    let world = in_move(None);
+    assert_eq!(queries(&world), 2, "the source and the destination");
+    world.memory.place(&home(MOVES, 1), stored("before", 1));
+    assert_eq!(queries(&world), 3, "what the source alone has is looked at again");
+    put(&world, MOVES, "new").expect("a put");
+    assert_eq!(queries(&world), 2, "the destination has it");
+}
+
+/// The put was answered before the query began, and the item is deleted before the query comes to
+/// its new home.
+#[test]
+fn a_query_does_not_return_what_a_put_had_gone_past() {
+    for strategy in [Strategy::Ordered, Strategy::Parallel] {
+        let world = in_move(Some("before"));
+        put(&world, MOVES, "new").expect("a put");
+        let memory = world.memory.clone();
+        let deleted = Fault::before(move || {
+            memory.place(&home(MOVES, 1), marker(2));
+            memory.remove(&home(MOVES, 2));
+        });
+        // The first query is of the source.
+        world.store.script(Operation::Query, [Fault::before(|| {}), deleted]);
+        assert_eq!(walk(&world, strategy, true), [""; 0], "{strategy}");
+    }
+}
+
+/// What is read once more may have moved meanwhile, or been written over by a late request.
+#[test]
+fn a_query_returns_what_moves_or_changes_between_its_waves() {
+    let moved: fn(&World) -> Fault = |world| {
+        let memory = world.memory.clone();
+        Fault::before(move || {
+            memory.place(&home(MOVES, 1), marker(2));
+            memory.place(&home(MOVES, 2), stored("before", 2));
+        })
+    };
+    let changed: fn(&World) -> Fault = |world| {
+        let memory = world.memory.clone();
+        Fault::before(move || memory.place(&home(MOVES, 1), written("late", 1)))
+    };
+    for (event, expected) in [(moved, "before"), (changed, "late")] {
+        let world = in_move(Some("before"));
+        let nothing = || Fault::before(|| {});
+        world.store.script(Operation::Query, [nothing(), nothing(), event(&world)]);
+        let page = block_on(world.reader().query(
+            &Query::all(partition()),
+            PageBudget::UNLIMITED,
+            world.deadline(),
+        ));
+        let items = page.expect("a page").items;
+        let found = items.iter().map(|(sort, item)| (sort.to_string(), text_of(item)));
+        assert_eq!(found.collect::<Vec<_>>(), [(MOVES.to_owned(), expected.to_owned())]);
+    }
 }
 
 #[test]
