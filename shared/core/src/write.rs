@@ -384,7 +384,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
             let draw = self.directory.entropy().next_u64();
             return Ok(Some(metadata.placement.place(key, metadata.layout().writable, draw)));
         };
-        let settling = settle(&self.items, &homes, known);
+        // A stable collection's writes need not carry this with them.
+        let settling = Box::pin(settle(&self.items, &homes, known));
         let settled = self.settled(settling, key, known, deadline, attempts).await?;
         Ok(settled.map(|()| new))
     }
@@ -406,7 +407,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
             let shard = self.settled_shard(key, known, deadline, attempts).await?;
             return Ok(shard.map(|shard| Target::Item(shard, Expected::Any)));
         };
-        let settling = settle_live(&self.items, &homes, known);
+        let settling = Box::pin(settle_live(&self.items, &homes, known));
         match self.settled(settling, key, known, deadline, attempts).await? {
             None => return Ok(None),
             Some(OldHome::Marker) => return Ok(Some(Target::Item(new, Expected::Any))),
