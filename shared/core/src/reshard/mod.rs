@@ -14,4 +14,6 @@ mod settle;
 pub use job::{Job, Progress, ServerTime, ShardRange};
 pub use pace::Pace;
 pub use plan::{NextStep, Sight, Waits, plan};
-pub(crate) use settle::{Homes, OldHome, Unsettled, relocate, settle, settle_live};
+pub(crate) use settle::{
+    Brought, Homes, OldHome, Unsettled, bring, give_way, relocate, settle, settle_live,
+};

@@ -14,7 +14,7 @@ use crate::ports::{
     ShardQuery, SortRange, StoreError, Write,
 };
 use crate::rebalance::{Carried, RESERVE, Rebalancer};
-use crate::reshard::{Homes, Job, Unsettled, relocate};
+use crate::reshard::{Brought, Homes, Job, Unsettled, bring, give_way};
 use crate::retry::{Attempts, Backoff, refusal, within};
 use crate::{Code, Deadline, Error, StoredItem};
 
@@ -214,16 +214,30 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         let clock = self.directory.clock();
         let mut attempts = self.attempts(deadline);
         let mut item = Some(item);
+        let mut gives_way = false;
         loop {
             let Some(found) = item.take().filter(StoredItem::is_live) else {
                 return Ok(());
             };
+            // Each transaction is paid for, those that are cancelled too.
             let units = MOVE_WCU * kilobytes(&found);
             self.wait_for_turn(units, deadline).await?;
             let known = self.renewed(seen, deadline).await?;
-            let moving = relocate(&self.items, &homes, found.clone(), &known);
+            let moving = async {
+                if gives_way {
+                    let version = (found.version, found.generation);
+                    give_way(&self.items, &homes, version, &known).await?;
+                    return Ok(Brought::Arrived);
+                }
+                bring(&self.items, &homes, found.clone(), &known).await
+            };
             match within(clock, deadline, moving).await {
-                Some(Ok(())) => return Ok(()),
+                Some(Ok(Brought::Arrived)) => return Ok(()),
+                Some(Ok(Brought::Occupied)) => {
+                    gives_way = true;
+                    item = Some(found);
+                    continue;
+                }
                 // A client was faster, most likely. But what is in the way at the new home may stay.
                 Some(Err(Unsettled::Changed)) => {
                     let why = "what lies at an item's homes kept changing while it was moved";
@@ -254,6 +268,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                 None => return Err(Stopped::OutOfTime),
             }
             item = self.read_again(&homes, &mut attempts, deadline).await?;
+            gives_way = false;
         }
     }
 

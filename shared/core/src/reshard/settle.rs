@@ -1,9 +1,9 @@
-use crate::StoredItem;
 use crate::directory::Known;
 use crate::ports::{
     Action, Arrival, Condition, Consistency, Expected, ItemStore, StoreError, Transfer,
     Transferred, Write,
 };
+use crate::{Generation, StoredItem, Version};
 use dynashard_keys::PhysicalKey;
 
 /// Both homes of an item that a reshard moves.
@@ -72,45 +72,86 @@ pub(crate) async fn settle_live<I: ItemStore>(
     }
 }
 
-/// Moves an item that was seen live at its old home. A mover begins here, with what it read from a
-/// page.
+/// Moves an item that was seen live at its old home, or makes it give way.
 pub(crate) async fn relocate<I: ItemStore>(
     items: &I,
     homes: &Homes,
     seen: StoredItem,
     known: &Known,
 ) -> Result<(), Unsettled> {
+    let version = (seen.version, seen.generation);
+    match bring(items, homes, seen, known).await? {
+        Brought::Arrived => Ok(()),
+        Brought::Occupied => give_way(items, homes, version, known).await,
+    }
+}
+
+/// What became of an item that was to arrive at its new home.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Brought {
+    Arrived,
+    /// Another is live there: a put has gone past the old home, or what lies at it came late. In a
+    /// random collection a sort key was written twice.
+    Occupied,
+}
+
+/// One transaction: an item that was seen live at its old home goes to the new one, if nothing is
+/// live there.
+pub(crate) async fn bring<I: ItemStore>(
+    items: &I,
+    homes: &Homes,
+    seen: StoredItem,
+    known: &Known,
+) -> Result<Brought, Unsettled> {
     let generation = known.metadata.generation;
     if seen.generation > generation {
         return Err(Unsettled::Behind);
     }
-    let mut transfer = Transfer {
-        old: homes.old.clone(),
-        new: homes.new.clone(),
-        seen: (seen.version, seen.generation),
-        arrival: Arrival::Copy(StoredItem { generation, ..seen }),
-        generation,
-        lease: known.lease,
-    };
-    match items.transfer(&transfer).await? {
-        Transferred::Done => Ok(()),
+    let version = (seen.version, seen.generation);
+    let arrival = Arrival::Copy(StoredItem { generation, ..seen });
+    match items.transfer(&transfer(homes, version, arrival, known)).await? {
+        Transferred::Done => Ok(Brought::Arrived),
         Transferred::Refused { at_new: Some(found) } if found.generation > generation => {
             Err(Unsettled::Behind)
         }
-        Transferred::Refused { at_new: Some(found) } if found.is_live() => {
-            // A put has gone past what lies at the old home, or that came too late: the new home wins.
-            // In a random collection a sort key was written twice, and one of the two is enough.
-            transfer.arrival = Arrival::Present(if known.metadata.placement.is_calculated() {
-                Expected::LiveIn(generation)
-            } else {
-                Expected::Live
-            });
-            match items.transfer(&transfer).await? {
-                Transferred::Done => Ok(()),
-                Transferred::Refused { .. } => Err(Unsettled::Changed),
-            }
-        }
+        Transferred::Refused { at_new: Some(found) } if found.is_live() => Ok(Brought::Occupied),
         Transferred::Refused { .. } => Err(Unsettled::Changed),
+    }
+}
+
+/// One transaction: what was seen at the old home gives way, if the new home still has an item of
+/// this reshard. Of a sort key that was written twice in a random collection any one is enough.
+pub(crate) async fn give_way<I: ItemStore>(
+    items: &I,
+    homes: &Homes,
+    seen: (Version, Generation),
+    known: &Known,
+) -> Result<(), Unsettled> {
+    let metadata = &known.metadata;
+    let arrival = Arrival::Present(if metadata.placement.is_calculated() {
+        Expected::LiveIn(metadata.generation)
+    } else {
+        Expected::Live
+    });
+    match items.transfer(&transfer(homes, seen, arrival, known)).await? {
+        Transferred::Done => Ok(()),
+        Transferred::Refused { .. } => Err(Unsettled::Changed),
+    }
+}
+
+fn transfer(
+    homes: &Homes,
+    seen: (Version, Generation),
+    arrival: Arrival,
+    known: &Known,
+) -> Transfer {
+    Transfer {
+        old: homes.old.clone(),
+        new: homes.new.clone(),
+        seen,
+        arrival,
+        generation: known.metadata.generation,
+        lease: known.lease,
     }
 }
 
