@@ -286,6 +286,7 @@ const SMALL_QUERY: QueryModel = QueryModel {
     limit: 2,
     writes: 1,
     crashes: 1,
+    late_put: false,
     numbering: Numbering::OncePerReshard,
     mutation: None,
 };
@@ -301,6 +302,9 @@ fn queries() -> Vec<Configuration> {
                 searches.push(QueryModel { exists, limit, writes: 2, crashes: 2, ..small.clone() });
             }
         }
+        for exists in [false, true] {
+            searches.push(QueryModel { exists, writes: 2, late_put: true, ..small.clone() });
+        }
         searches.push(QueryModel { numbering: twice, ..small });
     }
     searches.into_iter().map(Configuration::from).collect()
@@ -310,12 +314,13 @@ impl From<QueryModel> for Configuration {
     fn from(model: QueryModel) -> Self {
         let QueryModel { limit, writes, crashes, .. } = model;
         let exists = if model.exists { "there" } else { "absent" };
+        let late = if model.late_put { ", a late put" } else { "" };
         let mutation = model.mutation.map(prefix).unwrap_or_default();
         let way = if model.shrinks { "down" } else { "up" };
         let numbering = suffix(model.numbering);
         Self {
             name: format!(
-                "{mutation}query {way}, pages of {limit}; {exists}, writes {writes}, crashes {crashes}{numbering}"
+                "{mutation}query {way}, pages of {limit}; {exists}, writes {writes}, crashes {crashes}{late}{numbering}"
             ),
             subject: Subject::Query(model),
         }

@@ -18,7 +18,7 @@
 //!
 //! | Part of the protocol | Where |
 //! |---|---|
-//! | the steps of an operation, settle(item), the shortcut of `move` | `item/client.rs` |
+//! | the steps of an operation, settle(item), puts and deletes in `move` | `item/client.rs` |
 //! | conditions, transactions, the guard on every write | `item/store.rs` |
 //! | the mover: scan, settle, crash, zombie | `item/mover.rs` |
 //! | its pages and checkpoints | `query/mover.rs` |

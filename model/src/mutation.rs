@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mutation {
     /// Breaks the waiting for T': a phase is published while clients still act on leases from before the last one. A
-    /// client of `move` takes the shortcut past the old home, and one of `stable` still reads there.
+    /// client of `move` puts past the old home, and one of `stable` still reads there.
     PublishBeforeLeasesEnd,
     /// Breaks the waiting for T' between `stable` and the next `forward`: a client may still act on the `move` of the
     /// last reshard.
@@ -21,7 +21,7 @@ pub enum Mutation {
     /// Breaks the same in `move` only, for moves and for conditional writes. A late put lands at the old
     /// home and is read, and a create that has looked there before succeeds over it at the new one.
     NoMarkersInMove,
-    /// Breaks the bound of the shortcut: an upsert skips the marker in `move`, although its result depends on what is
+    /// Breaks "all other writes mark what is absent": an upsert skips the marker in `move`, although its result depends on what is
     /// there. A late put lands at the old home and is read, and the upsert at the new one is without its bits.
     UpsertSkipsMarker,
     /// Breaks "a delete takes what it saw": in `move` a delete that finds nothing at the old home deletes whatever is at
@@ -31,7 +31,7 @@ pub enum Mutation {
     /// Breaks "both homes in one transaction" for such a delete: it reads the new home after the old one, and so may
     /// see what has hidden the late put already.
     DeleteReadsHomesApart,
-    /// Breaks the bound of the shortcut: a delete does without the old home like a put, and what lies there comes back.
+    /// Breaks "only a put goes past the old home": a delete does, too, and what lies there comes back.
     DeleteOnlyAtNewHome,
     /// Breaks "markers go after the close": each scan of the mover removes those that it finds. A late put lands
     /// where a create has left its marker, is read, and the create succeeds over it.

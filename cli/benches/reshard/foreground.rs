@@ -7,7 +7,8 @@
 //! else the machine is doing meets both.
 //!
 //! What else the machine does is not the same in two windows, and a hundredth of the operations is
-//! few, so the figure that counts is the median over several reshards.
+//! few. So a move is compared to what was at rest before and after it, and the figure that counts is
+//! the median over several reshards.
 //!
 //! A window of the second kind is the first scan of a `move`: the mover has items to move all the
 //! time. Two kinds of traffic are measured, since the protocol asks different things of them
@@ -15,10 +16,10 @@
 //!
 //! - **arriving**: new items and gets of those that came lately, while the collection grows. That is
 //!   what makes a key hot and has it grow.
-//! - **overwriting**: puts and gets of all items alike, while the collection grows and shrinks. The
-//!   worst there is: three of four operations meet an item that moves, and in the beginning few of
-//!   those have moved. A put of one that has not is three requests one after the other, of one that
-//!   has two, and one request at rest.
+//! - **overwriting**: puts and gets of all items alike, while the collection grows and shrinks. Three
+//!   of four operations meet an item that moves, and in the beginning few of those have moved: a get
+//!   of one that has not is two requests one after the other, and the mover finds what puts have gone
+//!   past.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -155,6 +156,7 @@ async fn reshards(
         over: AtomicBool::new(false),
     });
     let offered = tokio::spawn(Arc::clone(&load).offer());
+    let mut moves = Vec::new();
     for (n, &to) in counts.iter().enumerate() {
         let (quiet, moving) = (2 * n + 1, 2 * n + 2);
         sleep(SETTLE).await;
@@ -167,13 +169,17 @@ async fn reshards(
         let moved = operation(&after, MAIN_TABLE, MOVES).requests
             - operation(&before, MAIN_TABLE, MOVES).requests;
         let throttles = after.table_throttles(MAIN_TABLE) - before.table_throttles(MAIN_TABLE);
-        println!(
-            "\n  To {to} shards: mover and writers moved {:.0} items a second for {secs:.0} s, and \
-             met {throttles} throttles",
+        moves.push(format!(
+            "To {to} shards: {:.0} transactions a second for {secs:.0} s, and {throttles} throttles",
             float(moved) / secs
-        );
-        ratios.push(load.print(quiet, moving));
+        ));
         collection.rests().await?;
+    }
+    sleep(SETTLE).await;
+    load.measure(2 * counts.len() + 1, sleep(QUIET)).await;
+    for (n, what_moved) in moves.iter().enumerate() {
+        println!("\n  {what_moved}");
+        ratios.push(load.print([2 * n + 1, 2 * n + 3], 2 * n + 2));
     }
     load.over.store(true, Ordering::Relaxed);
     offered.await?;
@@ -242,23 +248,24 @@ impl Load {
         output
     }
 
-    /// Prints the latencies of both windows, and how they relate.
-    fn print(&self, quiet: usize, moving: usize) -> Ratios {
+    /// Prints the latencies of a move and of the windows around it, and how they relate.
+    fn print(&self, quiet: [usize; 2], moving: usize) -> Ratios {
         println!("  {:<20} {:>8} {:>9} {:>9} {:>9}", "ms", "number", "p50", "p90", "p99");
         [("puts", &[Kind::Put][..]), ("gets", &[Kind::Get]), ("both", &[Kind::Put, Kind::Get])].map(
             |(name, kinds)| {
-                let at_rest = self.latencies(quiet, kinds).print(&format!("{name} at rest"));
-                let in_move = self.latencies(moving, kinds).print(&format!("{name} in a move"));
+                let at_rest = self.latencies(&quiet, kinds).print(&format!("{name} at rest"));
+                let in_move = self.latencies(&[moving], kinds).print(&format!("{name} in a move"));
                 println!("  {:<48} {:>9.2}", "ratio", in_move / at_rest);
                 in_move / at_rest
             },
         )
     }
 
-    fn latencies(&self, window: usize, kinds: &[Kind]) -> Latencies {
+    fn latencies(&self, windows: &[usize], kinds: &[Kind]) -> Latencies {
         let samples = self.samples();
-        let chosen =
-            samples.iter().filter(|sample| sample.window == window && kinds.contains(&sample.kind));
+        let chosen = samples
+            .iter()
+            .filter(|sample| windows.contains(&sample.window) && kinds.contains(&sample.kind));
         let mut latencies = chosen.map(|sample| sample.latency).collect::<Vec<_>>();
         latencies.sort_unstable();
         Latencies(latencies)

@@ -76,7 +76,7 @@ pub enum Step {
     ReadNew,
     /// settle: the item that was seen goes to the new home.
     Move(Version),
-    /// settle: the late copy that was seen gives way.
+    /// settle: what was seen gives way to what is live at the new home.
     DropCopy,
     /// settle: nothing is at the old home, and a marker keeps it so.
     Mark,
@@ -283,8 +283,8 @@ impl ItemModel {
         }
     }
 
-    /// settle(item), from what the strong read of the old home found. The protocol's fourth case, a late copy, shows
-    /// only when the move is refused: see [`Self::drop_copy`].
+    /// settle(item), from what the strong read of the old home found. The protocol's third case, in which that gives
+    /// way, shows only when the move is refused: see [`Self::drop_copy`].
     fn settle(&self, layout: Layout, operation: Operation, old: Cell) -> Next {
         let Operation::Change(change) = operation else { return Next::StartOver };
         match old {
@@ -324,7 +324,7 @@ impl ItemModel {
         Next::Send(Step::DropCopy, self.drop_command(layout, seen))
     }
 
-    /// The shortcut: in `move` a put is sent to the new home, whatever lies at the old one.
+    /// In `move` a put without precondition is sent to the new home, whatever lies at the old one.
     fn is_for_new_home_alone(&self, change: Change) -> bool {
         match change {
             Change::Put(_) => true,
@@ -355,7 +355,7 @@ impl ItemModel {
         }
     }
 
-    /// The transaction that makes a late copy give way.
+    /// The transaction by which what lies at the old home gives way: a put went past it, or it came late.
     pub(super) fn drop_command(&self, layout: Layout, seen: Version) -> Command {
         let handover = self.handover(layout, seen);
         if self.has(Mutation::DropCopyUnchecked) {

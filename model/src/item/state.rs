@@ -96,7 +96,7 @@ pub enum Command {
     },
     /// `TransactWriteItems`: the item as seen goes to the new home if nothing is live there.
     Move(Handover),
-    /// `TransactWriteItems`: a late copy at the old home gives way to what is live at the new one.
+    /// `TransactWriteItems`: what lies at the old home gives way to what is live at the new one.
     DropCopy(Handover),
     /// Removes a marker of this or an older generation, if one is there.
     RemoveMarker {

@@ -36,6 +36,8 @@ pub struct QueryModel {
     pub writes: u8,
     /// How often the mover crashes at most.
     pub crashes: u8,
+    /// Whether a put from before the reshard may come late.
+    pub late_put: bool,
     /// How generations are counted.
     pub numbering: Numbering,
     /// What is wrong, if anything.
@@ -67,6 +69,8 @@ pub enum Action {
     BeginClosingScan,
     /// The controller publishes the next revision.
     Publish,
+    /// A put that was signed before the reshard executes at the source.
+    LatePut,
     /// A marker of the closed reshard is removed.
     RemoveMarker(SortKey),
 }
@@ -194,6 +198,9 @@ impl QueryModel {
                 actions.push(Action::BeginClosingScan);
             }
         }
+        if self.may_put_late(state) {
+            actions.push(Action::LatePut);
+        }
         if self.may_publish(state) {
             actions.push(Action::Publish);
         }
@@ -222,6 +229,7 @@ impl Model for QueryModel {
             mover: Mover::new(false),
             crashes: 0,
             late: Vec::new(),
+            put_late: false,
         };
         let goes = self.exists.then_some(Self::COMES_AND_GOES);
         for key in Self::live_throughout().chain(goes) {
@@ -259,6 +267,7 @@ impl Model for QueryModel {
             }
             Action::BeginClosingScan => state.mover = Mover::new(true),
             Action::Publish => state.published = state.published.next(),
+            Action::LatePut => self.put_late(&mut state),
             Action::RemoveMarker(key) => {
                 let source = self.source();
                 *state.item_mut(key).cell_mut(source) = Cell::Absent;

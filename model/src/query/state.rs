@@ -62,6 +62,8 @@ pub struct State {
     pub crashes: u8,
     /// Moves that a crashed mover has sent and that may still execute, sorted.
     pub late: Vec<(SortKey, Generation)>,
+    /// Whether the late put has executed.
+    pub put_late: bool,
 }
 
 impl SortKey {

@@ -3,7 +3,7 @@
 
 use super::QueryModel;
 use super::state::{Cell, SortKey, State};
-use crate::schedule::Phase;
+use crate::schedule::{Generation, Phase};
 
 /// What a write does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -15,6 +15,25 @@ pub enum Write {
 }
 
 impl QueryModel {
+    /// Whether the put of the item that comes and goes may execute that was sent before the reshard, and that nobody
+    /// waits for any more: until the closing scan begins, where the guard lets it.
+    pub(super) fn may_put_late(&self, state: &State) -> bool {
+        let key = Self::COMES_AND_GOES;
+        let at_source = state.item(key).cell(self.source());
+        self.late_put
+            && !state.put_late
+            && matches!(state.published.phase(), Phase::Forward | Phase::Move)
+            && !state.mover.closing
+            && !state.is_half_visible(key)
+            && at_source.generation().is_none_or(|found| found <= Generation::FIRST)
+    }
+
+    pub(super) fn put_late(&self, state: &mut State) {
+        let source = self.source();
+        *state.item_mut(Self::COMES_AND_GOES).cell_mut(source) = Cell::Live(Generation::FIRST);
+        state.put_late = true;
+    }
+
     /// The item that lives through every query and is written over meanwhile.
     pub(super) const OVERWRITTEN: SortKey = SortKey(2);
     /// The item that is put and deleted meanwhile. A query may return it or not.

@@ -395,7 +395,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
     /// In `move` no marker is put where nothing lies at the old home: a queue's deletes would write
     /// to the hot partition as often as its puts did. The item is deleted as it was seen beside that
     /// instead. So whatever a late request puts at the old home meanwhile has shown to nobody, hidden
-    /// all the time by what is deleted (protocol: "Steps").
+    /// all the time by what is deleted (protocol: "Without precondition, in `move`").
     async fn target_of_delete(
         &self,
         key: &ItemKey,
@@ -714,7 +714,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
 }
 
 /// The new home of an item that moves, where `move` is in hand: a put without precondition goes
-/// there whatever lies at the old home (protocol: "Steps", the shortcut).
+/// there whatever lies at the old home (protocol: "Without precondition, in `move`").
 fn blind_home(key: &ItemKey, known: &Known) -> Option<ShardId> {
     let reshard = known.metadata.reshard().filter(|reshard| reshard.puts_skip_old_home)?;
     reshard.homes(key).map(|(_, new)| new)

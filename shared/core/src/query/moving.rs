@@ -15,7 +15,7 @@ use crate::read::{Lookup, is_marker_of};
 use crate::{Deadline, Error, Reader, StoredItem};
 
 /// What one window of the sort keys holds: everything behind the watermark of the last one, up to
-/// what both waves have covered.
+/// what all waves have covered.
 struct Window {
     items: BTreeMap<SortKey, StoredItem>,
     /// The last sort key that is covered; `None` where all that is left is.
@@ -49,7 +49,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
     /// Reads a page while a reshard moves items (protocol: "Queries").
     ///
     /// It goes window by window: the sources first, then the destinations, both from the same sort
-    /// key, and only what both have covered counts. So an item that moves meanwhile is met in one of
+    /// key, and only what all waves have covered counts. So an item that moves meanwhile is met in one of
     /// them or in both, or a marker says that it has to be asked for. What a source alone has of the
     /// items that move is read once more: where it still is, nothing has replaced it.
     pub(super) async fn moving_page(
@@ -283,8 +283,8 @@ fn doubtful(
     doubtful
 }
 
-/// Whether a put may have gone past an item that is live in this source (protocol: "Steps", the
-/// shortcut).
+/// Whether a put may have gone past an item that is live in this source (protocol: "Without
+/// precondition, in `move`").
 fn may_be_replaced(key: &ItemKey, source: ShardId, reshard: Reshard) -> bool {
     reshard.homes(key).is_some_and(|(old, _)| old == source)
 }

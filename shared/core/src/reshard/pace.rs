@@ -27,8 +27,12 @@ const LEAST_SHARE: f64 = 0.25;
 const RISE_PER_SEC: f64 = 0.1;
 
 /// For how long what was left unused may be spent later, at once: enough that a late wake-up, or the
-/// end of a round, costs nothing.
-const BURST_SECS: f64 = 0.2;
+/// end of a round, costs little, and so little that what was saved up keeps nobody waiting for long.
+const BURST_SECS: f64 = 0.05;
+
+/// The write units that may be saved up at any rate: two moves of items of up to 1 KB. With less,
+/// what is given back for a refusal would not find room beside what comes meanwhile.
+const LEAST_BURST: f64 = 8.0;
 
 /// How long a burst of throttles counts as one.
 const ONE_BURST: Duration = Duration::from_secs(1);
@@ -57,7 +61,7 @@ impl Pace {
     /// charges nothing for it.
     pub fn throttled(&mut self, units: f64, now: Duration) {
         self.bring_up_to(now);
-        self.tokens = (self.tokens + units).min(self.rate * BURST_SECS);
+        self.tokens = (self.tokens + units).min(self.burst());
         if now < self.deaf_until {
             return;
         }
@@ -74,7 +78,7 @@ impl Pace {
     fn wait_for(&mut self, units: f64, now: Duration) -> Duration {
         self.bring_up_to(now);
         // For what is more than can be saved up, the waiting comes afterwards.
-        let saved_up = units.min(self.rate * BURST_SECS);
+        let saved_up = units.min(self.burst());
         Duration::from_secs_f64((saved_up - self.tokens).max(0.0) / self.rate)
     }
 
@@ -82,7 +86,11 @@ impl Pace {
         let secs = now.saturating_sub(self.as_of).as_secs_f64();
         self.as_of = self.as_of.max(now);
         self.rate = (self.rate + secs * RISE_PER_SEC * self.most).min(self.most);
-        self.tokens = (self.tokens + secs * self.rate).min(self.rate * BURST_SECS);
+        self.tokens = (self.tokens + secs * self.rate).min(self.burst());
+    }
+
+    fn burst(&self) -> f64 {
+        (self.rate * BURST_SECS).max(LEAST_BURST)
     }
 }
 
@@ -129,7 +137,7 @@ mod tests {
         while pace.spend(4.0, now).is_zero() {
             at_once += 1;
         }
-        assert_eq!(at_once, 20, "a fifth of a second's");
+        assert_eq!(at_once, 5, "a twentieth of a second's");
     }
 
     #[test]

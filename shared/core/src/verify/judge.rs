@@ -189,8 +189,8 @@ impl View {
             return;
         };
         if arrived.generation == self.metadata.generation {
-            // The move was seen half done, or what lies at the old home came late: the new one wins,
-            // and the mover sees to it.
+            // The move was seen half done, or a put went past what lies at the old home, or that
+            // came late: the new one wins, and the mover sees to it.
             at_home.retain(|entry| !leaves(entry));
         } else if self.metadata.placement.is_calculated() {
             // What lay at the new home before the reshard began was no item of this collection's:

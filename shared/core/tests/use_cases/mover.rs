@@ -123,8 +123,8 @@ fn a_mover_that_nothing_throttles_reaches_nine_tenths_of_its_budget_and_never_pa
 }
 
 fn assert_within_budget(times: &[Duration], case: &str) {
-    // What was unused before, of a fifth of a second at most, may be spent at once.
-    let most = usize::try_from(MOVES_PER_SEC + MOVES_PER_SEC / 5).expect("few");
+    // What was unused before, of a twentieth of a second at most, may be spent at once.
+    let most = usize::try_from(MOVES_PER_SEC + MOVES_PER_SEC / 20).expect("few");
     let bursts = times.windows(most + 1);
     let shortest = bursts.map(|burst| burst[most].saturating_sub(burst[0])).min().expect("many");
     assert!(shortest >= Duration::from_millis(990), "{case}: {most} moves in {shortest:?}");
@@ -159,18 +159,18 @@ fn a_throttle_halves_the_pace_of_the_mover_and_it_comes_back_by_a_tenth_each_sec
     let times = watch(&world, moves, &burst);
     finish(&world, 1);
     let counts = by_second(&times);
-    // What was refused is sent once more, and not paid for twice; and where a slice begins, a tenth of
-    // a second's moves comes in the next one.
+    // What was refused is sent once more, and not paid for twice. Where a slice begins, its eight
+    // requests one after the other cost a sixth of a second's moves, which nothing makes up for.
     let again = u32::try_from(burst.len()).expect("few");
     let halved = counts.iter().position(|count| *count <= 60 + again);
     let halved = halved.unwrap_or_else(|| panic!("no second at half the pace: {counts:?}"));
-    assert!(counts[..halved].iter().all(|count| *count > 80), "before: {counts:?}");
+    assert!(counts[..halved].iter().all(|count| *count >= 75), "before: {counts:?}");
     for (after, expected) in (0..5).zip([50, 60, 70, 80, 90]) {
         let count = counts[halved + after];
         assert!(count.abs_diff(expected) <= 5 + again, "{after} s after the throttle: {counts:?}");
     }
     let back = &counts[halved + 6..counts.len() - 1];
-    assert!(!back.is_empty() && back.iter().all(|count| *count >= 80), "afterwards: {counts:?}");
+    assert!(!back.is_empty() && back.iter().all(|count| *count >= 75), "afterwards: {counts:?}");
     assert_eq!(counts.iter().sum::<u32>(), moves, "every item has moved");
 }
 

@@ -38,7 +38,7 @@ pub async fn an_item_changes_its_home_in_one_step(fixture: &impl Fixture) {
     assert_eq!(homes.contents(fixture).await, [Some(item(NOW, 0)), Some(marker(NOW))]);
 }
 
-/// What lies at the old home came late.
+/// A put went past what lies at the old home, or that came late.
 const LATE: Arrival = Arrival::Present(Expected::LiveIn(Generation::new(NOW)));
 
 /// Whatever stands in the way at one home, nothing happens at the other either.
@@ -74,7 +74,8 @@ pub async fn what_is_not_as_seen_is_not_moved(fixture: &impl Fixture) {
     }
 }
 
-/// What came too late to the old home goes, where a live item of the reshard is at the new one.
+/// What a put went past at the old home, or what came late to it, goes, where a live item of the
+/// reshard is at the new one.
 pub async fn a_late_copy_gives_way(fixture: &impl Fixture) {
     let homes = Homes::new("late copy", 1, fixture);
     put(&homes.old, item(3, 7), fixture).await;
