@@ -156,7 +156,7 @@ async fn reshards(
         over: AtomicBool::new(false),
     });
     let offered = tokio::spawn(Arc::clone(&load).offer());
-    let mut moves = Vec::new();
+    let mut summaries = Vec::new();
     for (n, &to) in counts.iter().enumerate() {
         let (quiet, moving) = (2 * n + 1, 2 * n + 2);
         sleep(SETTLE).await;
@@ -169,7 +169,7 @@ async fn reshards(
         let moved = operation(&after, MAIN_TABLE, MOVES).requests
             - operation(&before, MAIN_TABLE, MOVES).requests;
         let throttles = after.table_throttles(MAIN_TABLE) - before.table_throttles(MAIN_TABLE);
-        moves.push(format!(
+        summaries.push(format!(
             "To {to} shards: {:.0} transactions a second for {secs:.0} s, and {throttles} throttles",
             float(moved) / secs
         ));
@@ -177,8 +177,8 @@ async fn reshards(
     }
     sleep(SETTLE).await;
     load.measure(2 * counts.len() + 1, sleep(QUIET)).await;
-    for (n, what_moved) in moves.iter().enumerate() {
-        println!("\n  {what_moved}");
+    for (n, summary) in summaries.iter().enumerate() {
+        println!("\n  {summary}");
         ratios.push(load.print([2 * n + 1, 2 * n + 3], 2 * n + 2));
     }
     load.over.store(true, Ordering::Relaxed);
