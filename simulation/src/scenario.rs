@@ -146,7 +146,8 @@ impl Scenario {
             lease_term: term,
             request_lifetime: lifetime,
             max_shards: ShardCount::new(8).unwrap_or(ShardCount::ONE),
-            mover_wcu: u32::try_from(random.between(20, 400)).unwrap_or(400),
+            // With the least an item stays at its old home for seconds, while clients go past it.
+            mover_wcu: random.pick(&[4, 20, 100, 400]),
             scaling: ScalingPolicy {
                 mode: if growth { ScalingMode::On } else { ScalingMode::Off },
                 writers: true,
