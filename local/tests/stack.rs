@@ -5,7 +5,7 @@
 
 use dynashard_local::{AlarmState, Endpoints, Functions, Stack, StackOptions, TemplateSource};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::PidfdFlags;
+use rustix::process::{Pid, PidfdFlags, getpriority_process};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -83,11 +83,7 @@ Resources:
 async fn changes_of_a_table_reach_the_function_and_poison_ends_in_the_queue() {
     let reports = TcpListener::bind("127.0.0.1:0").expect("a port");
     let report_to = reports.local_addr().expect("an address").to_string();
-    let template =
-        TemplateSource::Text { name: "template.yaml".to_owned(), text: WATCHED.to_owned() };
-    let mut options = StackOptions::new(template, Functions::Prebuilt(bootstraps().to_owned()));
-    options.overrides = vec![("ReportTo".to_owned(), report_to)];
-    let stack = start(options).await;
+    let stack = start(watched(report_to)).await;
     let endpoints = stack.endpoints().clone();
     for (key, phase) in
         [("first", "forward"), ("calm", "stable"), ("poison", "forward"), ("last", "forward")]
@@ -249,6 +245,19 @@ async fn a_request_passes_through_gateway_function_front_and_engine() {
     assert_eq!(variables["AWS_ENDPOINT_URL_CLOUDWATCH"], endpoints.cloudwatch);
     assert!(!variables.contains_key("CARGO_MANIFEST_DIR"), "the environment is not inherited");
     stack.shutdown().await;
+}
+
+/// What the mover computed delayed the slowest hundredth of the puts and gets beside it by a quarter.
+#[tokio::test(flavor = "multi_thread")]
+async fn regression_functions_that_only_events_invoke_took_the_processor_from_the_others() {
+    let own = getpriority_process(None).expect("a priority");
+    let nobody = "127.0.0.1:9".to_owned();
+    for (options, expected) in [(options(), own), (watched(nobody), (own + 10).min(19))] {
+        let stack = start(options).await;
+        let [pid] = pids(stack.endpoints()).await[..] else { panic!("one environment") };
+        assert_eq!(getpriority_process(Pid::from_raw(pid)), Ok(expected));
+        stack.shutdown().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -429,6 +438,14 @@ fn options() -> StackOptions {
     StackOptions::new(template, Functions::Prebuilt(bootstraps().to_owned()))
 }
 
+/// Of the template [`WATCHED`].
+fn watched(report_to: String) -> StackOptions {
+    let template =
+        TemplateSource::Text { name: "template.yaml".to_owned(), text: WATCHED.to_owned() };
+    let options = StackOptions::new(template, Functions::Prebuilt(bootstraps().to_owned()));
+    StackOptions { overrides: vec![("ReportTo".to_owned(), report_to)], ..options }
+}
+
 /// A directory with the bootstrap `greet`.
 fn bootstraps() -> &'static Path {
     // Written once and before any process is started: a process that is being started would hold
@@ -509,7 +526,7 @@ async fn pids(endpoints: &Endpoints) -> Vec<i32> {
 
 /// A handle that becomes readable at the end of a process, of which this is no parent.
 fn process(pid: i32) -> OwnedFd {
-    let pid = rustix::process::Pid::from_raw(pid).expect("a pid");
+    let pid = Pid::from_raw(pid).expect("a pid");
     rustix::process::pidfd_open(pid, PidfdFlags::empty()).expect("a process")
 }
 

@@ -3,6 +3,7 @@
 use super::log::Log;
 use crate::cloudwatch::EmbeddedMetrics;
 use crate::template::{Function, REGION};
+use rustix::process::{Pid, getpriority_process, setpriority_pgrp};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
@@ -115,6 +116,9 @@ impl Launch for Bootstraps {
             logs.spawn(async move { log.follow(stderr, &metrics).await });
         }
         let pid = child.id().unwrap_or_default();
+        if function.routes.is_empty() {
+            stand_back(pid);
+        }
         Ok(Box::new(ChildProcess { pid, child, logs }))
     }
 }
@@ -151,6 +155,25 @@ impl Bootstraps {
         variables
     }
 }
+
+/// Lets a process that only events invoke run when no other wants the processor. On Lambda each
+/// environment has its own, and what a rebalancer computes costs clients nothing.
+fn stand_back(pid: u32) {
+    let group = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let lowered = getpriority_process(None).and_then(|own| {
+        // The process leads a group of its own, so all of its threads are in it.
+        setpriority_pgrp(group, own.saturating_add(STAND_BACK).min(LOWEST_PRIORITY))
+    });
+    if let Err(error) = lowered {
+        tracing::warn!(pid, %error, "a process competes with those that clients wait for");
+    }
+}
+
+/// By how much the nice value of such a process is higher than the stack's.
+const STAND_BACK: i32 = 10;
+
+/// The highest nice value that there is.
+const LOWEST_PRIORITY: i32 = 19;
 
 /// How long the pipes of a process that has exited may stay open, held by a child of its own.
 const LOG_GRACE: Duration = Duration::from_millis(200);
@@ -194,7 +217,7 @@ impl Process for ChildProcess {
     fn terminate(&mut self) {
         // The id is gone once the process was waited for, and may then belong to another one.
         let pid = self.child.id().and_then(|pid| i32::try_from(pid).ok());
-        if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw)
+        if let Some(pid) = pid.and_then(Pid::from_raw)
             && let Err(error) = rustix::process::kill_process(pid, rustix::process::Signal::TERM)
         {
             tracing::warn!(pid = self.pid, %error, "a process was not terminated");

@@ -124,9 +124,11 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
         let mut attempts = self.attempts(deadline);
         loop {
             let known = self.collection_to_put_into(key, precondition, deadline).await?;
-            let blind_to =
-                (precondition == Precondition::None).then(|| blind_home(key, &known)).flatten();
-            let shard = match blind_to {
+            let new_home = match precondition {
+                Precondition::None => blind_home(key, &known),
+                _ => None,
+            };
+            let shard = match new_home {
                 Some(shard) => shard,
                 None => match self.settled_shard(key, &known, deadline, &mut attempts).await? {
                     Some(shard) => shard,

@@ -49,9 +49,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
     /// Reads a page while a reshard moves items (protocol: "Queries").
     ///
     /// It goes window by window: the sources first, then the destinations, both from the same sort
-    /// key, and only what all waves have covered counts. So an item that moves meanwhile is met in one of
-    /// them or in both, or a marker says that it has to be asked for. What a source alone has of the
-    /// items that move is read once more: where it still is, nothing has replaced it.
+    /// key, and only what all waves have covered counts. So an item that moves meanwhile is met in
+    /// one of them or in both, or a marker says that it has to be asked for. What a source alone has
+    /// of the items that move is read once more: where it still is, nothing has replaced it.
     pub(super) async fn moving_page(
         &self,
         query: &Query,
