@@ -30,9 +30,10 @@ const RISE_PER_SEC: f64 = 0.1;
 /// end of a round, costs little, and so little that what was saved up keeps nobody waiting for long.
 const BURST_SECS: f64 = 0.05;
 
-/// The write units that may be saved up at any rate: two moves of items of up to 1 KB. With less,
-/// what is given back for a refusal would not find room beside what comes meanwhile.
-const LEAST_BURST: f64 = 8.0;
+/// The write units that may be saved up at any rate: five moves of items of up to 1 KB. So many can be
+/// tried at once, and where an overloaded partition refuses most, more tries get through: what is
+/// given back for a refusal must find room.
+const LEAST_BURST: f64 = 20.0;
 
 /// How long a burst of throttles counts as one.
 const ONE_BURST: Duration = Duration::from_secs(1);
