@@ -252,7 +252,7 @@ async fn a_request_passes_through_gateway_function_front_and_engine() {
 async fn regression_functions_that_only_events_invoke_took_the_processor_from_the_others() {
     let own = getpriority_process(None).expect("a priority");
     let nobody = "127.0.0.1:9".to_owned();
-    for (options, expected) in [(options(), own), (watched(nobody), (own + 5).min(19))] {
+    for (options, expected) in [(options(), own), (watched(nobody), (own + 10).min(19))] {
         let stack = start(options).await;
         let [pid] = pids(stack.endpoints()).await[..] else { panic!("one environment") };
         assert_eq!(getpriority_process(Pid::from_raw(pid)), Ok(expected));

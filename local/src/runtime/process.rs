@@ -170,7 +170,7 @@ fn stand_back(pid: u32) {
 }
 
 /// By how much the nice value of such a process is higher than the stack's.
-const STAND_BACK: i32 = 5;
+const STAND_BACK: i32 = 10;
 
 /// The highest nice value that there is.
 const LOWEST_PRIORITY: i32 = 19;
