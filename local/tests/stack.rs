@@ -247,7 +247,7 @@ async fn a_request_passes_through_gateway_function_front_and_engine() {
     stack.shutdown().await;
 }
 
-/// What the mover computed delayed the slowest hundredth of the puts and gets beside it by a quarter.
+/// On this machine they share its processors, and on Lambda each environment has its own.
 #[tokio::test(flavor = "multi_thread")]
 async fn regression_functions_that_only_events_invoke_took_the_processor_from_the_others() {
     let own = getpriority_process(None).expect("a priority");

@@ -156,8 +156,8 @@ impl Bootstraps {
     }
 }
 
-/// Lets a process that only events invoke run when no other wants the processor. On Lambda each
-/// environment has its own, and what a rebalancer computes costs clients nothing.
+/// Gives a process that only events invoke less of the processors where others want them. On Lambda
+/// each environment has its own, and what a rebalancer computes costs clients nothing.
 fn stand_back(pid: u32) {
     let group = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let lowered = getpriority_process(None).and_then(|own| {

@@ -1,9 +1,9 @@
 //! A query of one collection while a reshard moves its items, pages with limits included.
 //!
 //! There are four items. The second stays where it is, the others move. The first three live through everything, so
-//! the query must return each exactly once, although the third is written over meanwhile. The fourth comes and goes.
-//! Transactions show to plain reads one side at a time, the source's first, and the mover crashes between any two of
-//! its steps. One reshard is modelled, up or down.
+//! the query must return each exactly once, although the third is written over meanwhile. The fourth comes and goes,
+//! and a put of it from before the reshard may come late. Transactions show to plain reads one side at a time, the
+//! source's first, and the mover crashes between any two of its steps. One reshard is modelled, up or down.
 
 mod mover;
 mod properties;

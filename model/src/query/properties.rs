@@ -16,6 +16,10 @@ pub(super) fn properties() -> Vec<Property<QueryModel>> {
             !state.reader.is_done()
                 || QueryModel::live_throughout().all(|key| state.reader.returned.contains(&key))
         }),
+        Property::always("nothing twice but in `move`", |_, state: &State| {
+            state.published.phase() == Phase::Move
+                || !SortKey::all().any(|key| state.item(key).is_live_twice())
+        }),
         Property::always("nothing that was replaced before", |_, state: &State| {
             !state.reader.returned_replaced
         }),

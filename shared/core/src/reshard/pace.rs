@@ -27,12 +27,11 @@ const LEAST_SHARE: f64 = 0.25;
 const RISE_PER_SEC: f64 = 0.1;
 
 /// For how long what was left unused may be spent later, at once: enough that a late wake-up, or the
-/// end of a round, costs little, and so little that what was saved up keeps nobody waiting for long.
+/// end of a round, costs little.
 const BURST_SECS: f64 = 0.05;
 
-/// The write units that may be saved up at any rate: five moves of items of up to 1 KB. So many can be
-/// tried at once, and where an overloaded partition refuses most, more tries get through: what is
-/// given back for a refusal must find room.
+/// The write units that may be saved up at any rate: five moves of items of up to 1 KB. What is given
+/// back for a refusal must find room, or a mover beside an overloaded partition pays for it.
 const LEAST_BURST: f64 = 20.0;
 
 /// How long a burst of throttles counts as one.
