@@ -159,18 +159,20 @@ fn a_throttle_halves_the_pace_of_the_mover_and_it_comes_back_by_a_tenth_each_sec
     let times = watch(&world, moves, &burst);
     finish(&world, 1);
     let counts = by_second(&times);
-    // What was refused is sent once more, and not paid for twice. The second in which a slice begins
-    // has 79 moves: what is saved up meanwhile does not make up for the pause.
+    // What was refused is sent once more, and not paid for twice.
     let again = u32::try_from(burst.len()).expect("few");
     let halved = counts.iter().position(|count| *count <= 60 + again);
     let halved = halved.unwrap_or_else(|| panic!("no second at half the pace: {counts:?}"));
-    assert!(counts[..halved].iter().all(|count| *count >= 79), "before: {counts:?}");
+    // The second in which a slice begins has 78 moves: what may be saved up does not make up for the
+    // pause.
+    let slow = counts[..halved].iter().filter(|count| **count < 90).collect::<Vec<_>>();
+    assert!(slow.len() <= 1 && slow.iter().all(|count| **count >= 78), "before: {counts:?}");
     for (after, expected) in (0..5).zip([50, 60, 70, 80, 90]) {
         let count = counts[halved + after];
         assert!(count.abs_diff(expected) <= 5 + again, "{after} s after the throttle: {counts:?}");
     }
     let back = &counts[halved + 6..counts.len() - 1];
-    assert!(!back.is_empty() && back.iter().all(|count| *count >= 79), "afterwards: {counts:?}");
+    assert!(!back.is_empty() && back.iter().all(|count| *count >= 90), "afterwards: {counts:?}");
     assert_eq!(counts.iter().sum::<u32>(), moves, "every item has moved");
 }
 
