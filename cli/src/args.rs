@@ -48,8 +48,9 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Look collections over: whether each item lies in its shard, once, and what they hold.
     ///
-    /// Walks every shard that a collection may ever have had, side by side and with strong reads, and
-    /// looks twice at whatever seems wrong. It keeps no more than a page of each shard in memory.
+    /// Walks every shard that a collection has, or had by one of its last 20 counts, side by side and
+    /// with strong reads, and looks twice at whatever seems wrong. It keeps no more than a page of each
+    /// shard in memory.
     #[command(after_help = operator::verify::EXAMPLES)]
     Verify(VerifyArgs),
     /// Ask for another shard count, and wait until the collection has it.

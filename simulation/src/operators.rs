@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dynashard_core::{Code, Error, Kind};
+use dynashard_core::{Code, Error, Kind, Sweep};
 use dynashard_keys::PartitionKey;
 
 use crate::environment::Role;
@@ -123,15 +123,12 @@ impl Fleet {
 async fn slice(world: World, process: Process<Rebalancer>, partition: Option<PartitionKey>) {
     let time = world.scenario.longest_slice;
     let work = move |rebalancer: Arc<Rebalancer>, deadline| async move {
-        match partition {
-            Some(partition) => vec![rebalancer.advance(&partition, deadline).await.map(|_| ())],
-            None => match rebalancer.sweep(deadline).await {
-                Ok(advances) => {
-                    advances.into_iter().map(|(_, advance)| advance.map(|_| ())).collect()
-                }
-                Err(error) => vec![Err(error)],
-            },
+        if let Some(partition) = partition {
+            return vec![rebalancer.advance(&partition, deadline).await.map(|_| ())];
         }
+        let Sweep { collections, listed, .. } = rebalancer.sweep(deadline).await;
+        let advances = collections.into_iter().map(|(_, advance)| advance.map(|_| ()));
+        advances.chain([listed]).collect()
     };
     let reply = world.call(&process, time, work).await;
     world.kernel.trace(|| format!("slice in environment {}: {reply:?}", process.environment.0));

@@ -186,10 +186,10 @@ fn describe(standing: &Standing, waits: Option<Waits>) -> String {
     let mut parts = vec![format!("{}, {from} to {to} shards", metadata.phase.as_str())];
     let job = job.as_ref().filter(|job| job.generation == metadata.generation);
     if let (Some(job), Some(reshard), Some(waits)) = (job, metadata.reshard(), waits) {
-        let Progress { source_shards, source_shards_done, eta_secs, .. } =
-            job.progress(&reshard, waits, *now);
+        let Progress { percent_done, eta_secs, .. } = job.progress(&reshard, waits, *now);
         parts.push(format!("{} items moved", job.items_moved));
-        parts.push(format!("{source_shards_done} of {source_shards} done"));
+        let scan = if job.closing { "closing scan" } else { "scan" };
+        parts.push(format!("{scan} {percent_done} % done"));
         parts.extend(eta_secs.map(|secs| format!("about {secs} s left")));
         parts.extend(job.then.map(|then| format!("then back to {then}")));
     }

@@ -1,5 +1,7 @@
 use dynashard_core::ports::{Clock, Entropy, ItemStore, MetadataStore};
-use dynashard_core::{Advance, Deadline, Job, Progress, Reading, Rebalancer, ReshardSlice, Slice};
+use dynashard_core::{
+    Advance, Deadline, Job, Progress, Reading, Rebalancer, ReshardSlice, Slice, Sweep,
+};
 use dynashard_keys::{PartitionKey, RESERVED_PREFIX};
 use dynashard_lambda::EventHandler;
 use dynashard_lambda::metrics::{Counter, Gauge, Metrics};
@@ -51,8 +53,16 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<I, M
             Err(error) => Err(error.into()),
         };
         if let Err(error) = &advanced {
-            let (code, detail) = (error.code().as_str(), error.message());
-            tracing::error!(partition_key = key, sequence_number, code, detail, "not advanced");
+            let (code, detail, shards) =
+                (error.code().as_str(), error.message(), error.shard_list());
+            tracing::error!(
+                partition_key = key,
+                sequence_number,
+                code,
+                detail,
+                shards,
+                "not advanced"
+            );
         }
         self.report(key, &advanced);
         advanced.is_ok()
@@ -61,15 +71,30 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<I, M
     /// Takes up all changes that have come to a halt. One collection's trouble is not another's.
     async fn sweep(&self, deadline: Deadline) -> Result<BatchOutcome, Error> {
         let mut failed = 0_usize;
-        for (partition, advanced) in self.rebalancer.sweep(deadline).await? {
+        let Sweep { collections, left, listed } = self.rebalancer.sweep(deadline).await;
+        for (partition, advanced) in collections {
             let key = partition.as_str();
             if let Err(error) = &advanced {
-                let (code, detail) = (error.code().as_str(), error.message());
-                tracing::error!(partition_key = key, code, detail, "not advanced by the sweep");
+                let (code, detail, shards) =
+                    (error.code().as_str(), error.message(), error.shard_list());
+                tracing::error!(
+                    partition_key = key,
+                    code,
+                    detail,
+                    shards,
+                    "not advanced by the sweep"
+                );
                 failed += 1;
             }
             self.report(key, &advanced);
         }
+        if left > 0 {
+            tracing::warn!(
+                left,
+                "there was no time for some collections, which the next sweep finds again"
+            );
+        }
+        listed?;
         if failed > 0 {
             return Err(format!("{failed} collections could not be advanced").into());
         }
@@ -110,23 +135,21 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<I, M
 
     fn measure(&self, key: &str, reshard: &ReshardSlice) {
         let ReshardSlice { items_moved, age_secs, progress } = *reshard;
-        let Progress { source_shards, source_shards_done, eta_secs, .. } = progress;
+        let Progress { source_shards, source_shards_done, percent_done, eta_secs, .. } = progress;
         tracing::info!(
             partition_key = key,
             items_moved,
             source_shards,
             source_shards_done,
+            percent_done,
             age_secs,
             eta_secs,
             "how far the reshard is"
         );
         let moved = usize::try_from(items_moved).unwrap_or(usize::MAX);
         self.metrics.count(self.now(), [(Counter::ItemsMoved, moved)]);
-        let percent = source_shards_done * 100 / source_shards.max(1);
-        let measured = [
-            (Gauge::ReshardAge, age_secs),
-            (Gauge::ReshardProgress, u64::try_from(percent).unwrap_or(u64::MAX)),
-        ];
+        let measured =
+            [(Gauge::ReshardAge, age_secs), (Gauge::ReshardProgress, u64::from(percent_done))];
         let eta = eta_secs.map(|secs| (Gauge::ReshardEta, secs));
         self.metrics.measure(self.now(), measured.into_iter().chain(eta));
     }

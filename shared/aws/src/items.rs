@@ -12,7 +12,7 @@ use dynashard_core::ports::{
     ShardQuery, SortRange, StoreError, Transfer, Transferred, Write,
 };
 use dynashard_core::{Fields, Generation, StoredItem, TableSchema, Version};
-use dynashard_keys::PhysicalKey;
+use dynashard_keys::{PhysicalKey, SortKey};
 
 use crate::attributes::{
     self, FORWARDED, GENERATION, UNVERSIONED, VERSION, decode_item, encode_item, number, sort_key,
@@ -304,10 +304,22 @@ impl ItemStore for DynamoItemStore {
             .into_iter()
             .map(|mut item| {
                 let sort = take_sort_key(&mut item, &self.schema)?;
-                Ok((sort, decode_item(item, &self.schema)?))
+                let item =
+                    decode_item(item, &self.schema).map_err(|error| of_item(&sort, error))?;
+                Ok((sort, item))
             })
             .collect::<Result<_, StoreError>>()?;
         Ok(ShardPage { items, next, items_read, consumed_rcu })
+    }
+}
+
+/// Of a page it is to be known which item is damaged.
+fn of_item(sort: &SortKey, error: StoreError) -> StoreError {
+    match error {
+        StoreError::Corrupt(what) => {
+            StoreError::Corrupt(format!("the item with sort key {:?}: {what}", sort.to_string()))
+        }
+        error => error,
     }
 }
 

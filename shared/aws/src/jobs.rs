@@ -1,6 +1,6 @@
 //! How the job of a reshard lies in the metadata table.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use dynashard_core::ports::StoreError;
@@ -36,6 +36,7 @@ pub(crate) fn encode(job: &Job) -> HashMap<String, AttributeValue> {
     let times = [
         ("forward_seen", job.forward_seen),
         ("move_seen", job.move_seen),
+        ("scan_began", job.scan_began),
         ("scanned", job.scanned),
         ("closed_seen", job.closed_seen),
     ];
@@ -52,6 +53,13 @@ pub(crate) fn encode(job: &Job) -> HashMap<String, AttributeValue> {
     }
     let under_way = job.under_way.iter().map(|(shard, sort)| (shard.to_string(), sort_key(sort)));
     fields.insert("under_way".to_owned(), AttributeValue::M(under_way.collect()));
+    if !job.spans.is_empty() {
+        let spans = job.spans.iter().map(|(shard, span)| {
+            let span = span.iter().map(sort_key).collect();
+            (shard.to_string(), AttributeValue::L(span))
+        });
+        fields.insert("spans".to_owned(), AttributeValue::M(spans.collect()));
+    }
     let slice = if job.yielded { "yielded" } else { "running" };
     HashMap::from([
         (GENERATION.to_owned(), number(job.generation.get())),
@@ -87,15 +95,24 @@ pub(crate) fn decode(
         return Err(fields.wrong("under_way", "is missing or no map"));
     };
     let under_way = positions.iter().map(|(shard, sort)| {
-        let sort = match sort {
-            AttributeValue::S(text) => SortKey::parse(text, SortKeyType::String),
-            AttributeValue::N(text) => SortKey::parse(text, SortKeyType::Number),
-            _ => return Err(fields.wrong("under_way", "holds what is no sort key")),
-        };
-        let sort = sort.map_err(|error| fields.wrong("under_way", &error.to_string()))?;
-        Ok((shard_text("under_way", shard)?, sort))
+        Ok((shard_text("under_way", shard)?, fields.sort_key("under_way", sort)?))
     });
     let under_way = under_way.collect::<Result<_, _>>()?;
+    let spans = match fields.fields.get("spans") {
+        None => BTreeMap::new(),
+        Some(AttributeValue::M(spans)) => {
+            let spans = spans.iter().map(|(shard, span)| match span {
+                AttributeValue::L(span) if span.len() == 2 => {
+                    let [first, last] =
+                        [&span[0], &span[1]].map(|key| fields.sort_key("spans", key));
+                    Ok((shard_text("spans", shard)?, [first?, last?]))
+                }
+                _ => Err(fields.wrong("spans", "holds what is no list of two sort keys")),
+            });
+            spans.collect::<Result<_, _>>()?
+        }
+        Some(_) => return Err(fields.wrong("spans", "is no map")),
+    };
     let time = |field: &str| Ok::<_, StoreError>(fields.optional(field)?.map(ServerTime));
     Ok(Job {
         partition: partition.clone(),
@@ -114,6 +131,8 @@ pub(crate) fn decode(
         scan: fields.small("scan")?,
         done: done.into_iter().collect(),
         under_way,
+        spans,
+        scan_began: time("scan_began")?,
         scanned: time("scanned")?,
         closed_seen: time("closed_seen")?,
         marked: match fields.optional("marked_first")? {
@@ -140,6 +159,15 @@ impl Fields<'_> {
     fn wrong(&self, field: &str, why: &str) -> StoreError {
         let Self { partition, .. } = self;
         StoreError::Corrupt(format!("the job item of {partition:?} is damaged: {field}: {why}"))
+    }
+
+    fn sort_key(&self, field: &str, value: &AttributeValue) -> Result<SortKey, StoreError> {
+        let key = match value {
+            AttributeValue::S(text) => SortKey::parse(text, SortKeyType::String),
+            AttributeValue::N(text) => SortKey::parse(text, SortKeyType::Number),
+            _ => return Err(self.wrong(field, "holds what is no sort key")),
+        };
+        key.map_err(|error| self.wrong(field, &error.to_string()))
     }
 
     fn optional(&self, field: &str) -> Result<Option<u64>, StoreError> {

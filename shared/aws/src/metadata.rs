@@ -404,12 +404,18 @@ fn decode(
     let placement = fields.text("placement")?.parse().map_err(|e| fields.wrong("placement", e))?;
     let number_of_shards = fields.count("number_of_shards")?;
     let phase = match fields.text("phase")? {
-        "stable" => Phase::Stable,
+        "stable" => {
+            if let Some(field) = ["from", "to"].into_iter().find(|field| item.contains_key(*field))
+            {
+                return Err(fields.wrong(field, "is there, although the phase is stable"));
+            }
+            Phase::Stable
+        }
         "forward" => Phase::Forward { from: fields.count("from")?, to: fields.count("to")? },
         "move" => Phase::Move { from: fields.count("from")?, to: fields.count("to")? },
         other => return Err(fields.wrong("phase", format!("{other:?} is no phase"))),
     };
-    let metadata = CollectionMetadata {
+    Ok(CollectionMetadata {
         partition: partition.clone(),
         number_of_shards,
         last_updated_secs: fields.number("last_updated")?,
@@ -424,9 +430,7 @@ fn decode(
             Some(AttributeValue::Bool(cleanup_pending)) => *cleanup_pending,
             Some(_) => return Err(fields.wrong(CLEANUP_PENDING, "is no boolean")),
         },
-    };
-    metadata.placement.check(number_of_shards).map_err(|e| fields.wrong("number_of_shards", e))?;
-    Ok(metadata)
+    })
 }
 
 struct Fields<'a> {

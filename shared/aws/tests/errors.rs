@@ -253,6 +253,7 @@ async fn throttles_say_their_reason_and_resource() {
     }
 }
 
+/// Invariant I6.
 #[tokio::test]
 async fn definite_refusals_are_told_apart() {
     let text = |code: &str| format!("{code}: no");
@@ -272,6 +273,7 @@ async fn definite_refusals_are_told_apart() {
     }
 }
 
+/// Invariant I6.
 #[tokio::test]
 async fn a_fault_of_the_server_leaves_a_write_unknown_and_a_read_without_effect() {
     for (status, code) in
@@ -284,6 +286,7 @@ async fn a_fault_of_the_server_leaves_a_write_unknown_and_a_read_without_effect(
     }
 }
 
+/// Invariant I6.
 #[tokio::test]
 async fn an_answer_that_makes_no_sense_leaves_a_write_unknown() {
     for status in [200, 400, 500] {
@@ -293,18 +296,21 @@ async fn an_answer_that_makes_no_sense_leaves_a_write_unknown() {
     }
 }
 
+/// Invariant I6.
 #[tokio::test]
 async fn a_connection_that_is_closed_without_an_answer_leaves_a_write_unknown() {
     let stores = Stores::over(Server::start(Answer::Close).await).await;
     check_kinds(&stores, &unavailable(), &unknown(), 1).await;
 }
 
+/// Invariant I6.
 #[tokio::test]
 async fn a_refused_connection_certainly_wrote_nothing() {
     let stores = Stores::over(Server::absent().await).await;
     check_kinds(&stores, &unavailable(), &unavailable(), 0).await;
 }
 
+/// Invariant I12.
 #[tokio::test]
 async fn a_failed_condition_brings_what_was_there() {
     let mut body = error("ConditionalCheckFailedException");
@@ -372,7 +378,7 @@ async fn a_damaged_metadata_item_names_the_field() {
     let counts = ["0", "65537", "1.5", "-4"];
     let numbers = ["-1", "1.5", "18446744073709551616"];
     let out_of_range: [(&str, &str, &[&str]); 10] = [
-        ("number_of_shards", "N", &["0", "65537", "1.5", "-4", "3"]),
+        ("number_of_shards", "N", &counts),
         ("last_updated", "N", &numbers),
         ("shard_history", "SS", &["", "4", "1:0", "1:65537", "-1:4", "1:4:4", "x:4"]),
         ("generation", "N", &numbers),
@@ -400,6 +406,116 @@ async fn a_damaged_metadata_item_names_the_field() {
             match stores.metadata.get(&partition()).await {
                 Err(StoreError::Corrupt(why)) => {
                     let named = format!("the metadata item of \"EWR\" is damaged: {field}: ");
+                    assert!(why.starts_with(&named), "{field} {value}: {why}");
+                }
+                other => panic!("{field} {value}: {other:?}"),
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_job_item_names_the_field() {
+    let sound = json!({
+        "pk": { "S": "_ds_job#EWR" },
+        "generation": { "N": "2" },
+        "rev": { "N": "7" },
+        "slice": { "S": "running" },
+        "job": { "M": {
+            "from": { "N": "4" },
+            "to": { "N": "8" },
+            "then": { "N": "4" },
+            "started": { "N": "1356998400" },
+            "forward_seen": { "N": "1356998400" },
+            "move_seen": { "N": "1356998408" },
+            "scan_began": { "N": "1356999400" },
+            "scanned": { "N": "1356999408" },
+            "closed_seen": { "N": "1356999416" },
+            "closing": { "BOOL": true },
+            "scan": { "N": "2" },
+            "done": { "NS": ["0", "3"] },
+            "under_way": { "M": { "1": { "S": "UA1545" } } },
+            "spans": { "M": { "1": { "L": [{ "S": "AA1" }, { "S": "WN9" }] } } },
+            "marked_first": { "N": "0" },
+            "marked_last": { "N": "3" },
+            "items_moved": { "N": "12" },
+        } },
+    });
+    let stores = Stores::answering(200, &json!({ "Item": sound.clone() })).await;
+    assert!(stores.metadata.job(&partition()).await.is_ok(), "the whole item is sound");
+
+    let numbers = [json!({ "N": "-1" }), json!({ "N": "1.5" }), json!({ "S": "1" })];
+    let counts = [json!({ "N": "0" }), json!({ "N": "65537" }), json!({ "BOOL": true })];
+    let shards = [json!({ "N": "4294967296" }), json!({ "S": "1" })];
+    let at_top = |field: &'static str, values: &[Value]| (field, true, values.to_vec());
+    let inside = |field: &'static str, values: &[Value]| (field, false, values.to_vec());
+    let cases = [
+        at_top("generation", &numbers),
+        at_top("rev", &numbers),
+        at_top("slice", &[json!({ "N": "1" })]),
+        at_top("job", &[json!({ "S": "{}" })]),
+        inside("from", &counts),
+        inside("to", &counts),
+        inside("then", &counts),
+        inside("started", &numbers),
+        inside("forward_seen", &numbers),
+        inside("move_seen", &numbers),
+        inside("scan_began", &numbers),
+        inside("scanned", &numbers),
+        inside("closed_seen", &numbers),
+        inside("closing", &[json!({ "S": "true" })]),
+        inside("scan", &shards),
+        inside("done", &[json!({ "NS": ["1.5"] }), json!({ "SS": ["1"] })]),
+        inside(
+            "under_way",
+            &[
+                json!({ "S": "UA1545" }),
+                json!({ "M": { "x": { "S": "UA1545" } } }),
+                json!({ "M": { "1": { "BOOL": true } } }),
+                json!({ "M": { "1": { "N": "1E+200" } } }),
+            ],
+        ),
+        inside(
+            "spans",
+            &[
+                json!({ "S": "AA1" }),
+                json!({ "M": { "1": { "S": "AA1" } } }),
+                json!({ "M": { "1": { "L": [{ "S": "AA1" }] } } }),
+                json!({ "M": { "1": { "L": [{ "S": "AA1" }, { "BOOL": true }] } } }),
+            ],
+        ),
+        inside("marked_first", &shards),
+        inside("marked_last", &shards),
+        inside("items_moved", &numbers),
+    ];
+    let required = [
+        "generation",
+        "rev",
+        "slice",
+        "job",
+        "from",
+        "to",
+        "started",
+        "closing",
+        "scan",
+        "under_way",
+        "marked_last",
+        "items_moved",
+    ];
+    for (field, is_at_top, values) in cases {
+        let missing = required.contains(&field).then_some(Value::Null);
+        for value in values.into_iter().chain(missing) {
+            let mut item = sound.clone();
+            let map = if is_at_top { &mut item } else { &mut item["job"]["M"] };
+            if value.is_null() {
+                map.as_object_mut().expect("an object").remove(field);
+            } else {
+                map[field] = value.clone();
+            }
+            let stores = Stores::answering(200, &json!({ "Item": item })).await;
+            match stores.metadata.job(&partition()).await {
+                Err(StoreError::Corrupt(why)) => {
+                    let named = format!("the job item of \"EWR\" is damaged: {field}: ");
                     assert!(why.starts_with(&named), "{field} {value}: {why}");
                 }
                 other => panic!("{field} {value}: {other:?}"),

@@ -9,6 +9,7 @@ use twox_hash::XxHash64;
 
 use crate::growth::{Growth, NoGrowth, decide_growth};
 use crate::lease::settle_time;
+use crate::metadata::Contradiction;
 use crate::ports::{
     CatalogPage, Clock, CollectionCatalog, Dated, Entropy, MetadataStore, ReshardingPage,
     StoreError,
@@ -213,6 +214,15 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
             return Ok(Err(NotBegun::Changed));
         }
         if let Some(before) = before.as_ref().filter(|job| job.generation == seen.generation) {
+            if before.closed_seen.is_none() && !seen.needs_rebalancing() {
+                let why =
+                    "is missing, although the metadata says that nothing is left of the change";
+                let damage = before.damaged(&Contradiction::new("closed_seen", why));
+                return Ok(Err(NotBegun::Failed(StoreError::Corrupt(damage))));
+            }
+            if planned.is_none() && before.then.is_some() {
+                return Ok(Err(NotBegun::No(NoGrowth::Running)));
+            }
             let settle = settle_time(self.settings.lease_term);
             let until = before.closed_seen.unwrap_or(now).plus(settle);
             if now < until {
@@ -237,9 +247,19 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         let mut attempts = Attempts::new(&self.clock, &self.entropy, deadline);
         let why_late = "the job of the reshard could not be read in time";
         let Dated { value, server_secs } =
-            attempts.make(|| self.store.job(partition), why_late).await?;
+            attempts.make(|| self.read_job(partition), why_late).await?;
         let secs = server_secs.unwrap_or_else(|| self.clock.now().epoch_secs());
         Ok((value, ServerTime(secs)))
+    }
+
+    async fn read_job(&self, partition: &PartitionKey) -> Result<Dated<Option<Job>>, StoreError> {
+        let read = self.store.job(partition).await?;
+        if let Some(job) = &read.value
+            && let Err(contradiction) = job.check(self.settings.schema.sort_key_type)
+        {
+            return Err(StoreError::Corrupt(job.damaged(&contradiction)));
+        }
+        Ok(read)
     }
 
     /// Changes a job from `seen` to `next`, whose `rev` is raised.
@@ -402,6 +422,10 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
     async fn read(&self, partition: &PartitionKey) -> Result<Option<Known>, StoreError> {
         let before = self.clock.now();
         let Dated { value, server_secs } = self.store.get(partition).await?;
+        if let Some(Err(contradiction)) = value.as_ref().map(CollectionMetadata::check) {
+            let what = format!("the metadata item of {partition:?} is damaged: {contradiction}");
+            return Err(StoreError::Corrupt(what));
+        }
         let lease = Lease::new(before, server_secs, self.settings.lease_term);
         Ok(value.map(|metadata| self.keep(metadata, lease)))
     }

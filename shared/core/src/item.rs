@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use dynashard_keys::{ItemKey, Number, RESERVED_PREFIX, SortKey};
+use dynashard_keys::{ItemKey, Number, PhysicalKey, RESERVED_PREFIX, SortKey};
 
 use crate::settings::TableSchema;
 use crate::{Code, Error};
@@ -184,11 +184,8 @@ impl NewItem {
     ) -> Result<Self, Error> {
         take_key(&key, &mut attributes)?;
         check_attributes(&attributes, schema)?;
-        let bytes = key.partition.as_str().len()
-            + schema.partition_key_name.len()
-            + sort_key_bytes(&key.sort)
-            + schema.sort_key_name.len()
-            + attributes_bytes(&attributes);
+        let bytes =
+            key_bytes(key.partition.as_str(), &key.sort, schema) + attributes_bytes(&attributes);
         if bytes > MAX_ITEM_BYTES {
             return Err(Error::new(
                 Code::ItemTooLarge,
@@ -278,20 +275,30 @@ fn check_name(name: &str, schema: &TableSchema) -> Result<(), Error> {
     Ok(())
 }
 
-/// What the attributes of an item take, without its key.
-pub(crate) fn stored_bytes(item: &StoredItem) -> usize {
-    attributes_bytes(&item.attributes)
+/// What an item takes where it lies, in bytes: its key, its attributes, and what the system adds (AWS,
+/// "DynamoDB item sizes and formats"). Of a marker, too.
+pub(crate) fn stored_bytes(at: &PhysicalKey, item: &StoredItem, schema: &TableSchema) -> usize {
+    // A number takes a byte for each two digits, and one more.
+    let number = |n: u64| n.to_string().len().div_ceil(2) + 1;
+    let system = [number(item.generation.get()), number(item.version.get())];
+    let system = system.iter().map(|bytes| SYSTEM_NAME_BYTES + bytes).sum::<usize>();
+    key_bytes(at.partition.as_str(), &at.sort, schema) + attributes_bytes(&item.attributes) + system
 }
+
+/// `_ds_g` and `_ds_v`. A marker has `_ds_fwd` in place of the second, which takes less than a
+/// version.
+const SYSTEM_NAME_BYTES: usize = 5;
 
 fn attributes_bytes(attributes: &Attributes) -> usize {
     attributes.iter().map(|(name, value)| name.len() + value.stored_bytes()).sum()
 }
 
-fn sort_key_bytes(key: &SortKey) -> usize {
-    match key {
+fn key_bytes(partition: &str, sort: &SortKey, schema: &TableSchema) -> usize {
+    let sort = match sort {
         SortKey::String(text) => text.len(),
         SortKey::Number(number) => number.stored_bytes(),
-    }
+    };
+    schema.partition_key_name.len() + partition.len() + schema.sort_key_name.len() + sort
 }
 
 #[cfg(test)]

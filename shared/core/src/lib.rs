@@ -49,9 +49,11 @@ pub use item::{
 };
 pub use lease::{Deadline, Lease, Reading, settle_time};
 pub use merge_patch::merge_patch;
-pub use metadata::{CollectionMetadata, HistoryEntry, Layout, MAX_HISTORY_ENTRIES, Phase, Reshard};
+pub use metadata::{
+    CollectionMetadata, Contradiction, HistoryEntry, Layout, MAX_HISTORY_ENTRIES, Phase, Reshard,
+};
 pub use read::{Got, Reader};
-pub use rebalance::{Advance, Rebalancer, ReshardSlice, Slice};
+pub use rebalance::{Advance, Rebalancer, ReshardSlice, Slice, Sweep};
 pub use reshard::{Job, NextStep, Pace, Progress, ServerTime, ShardRange, Sight, Waits, plan};
 pub use responder::{CollectionHeat, HeatOutcome, HeatReport, HeatResponder, Rearm};
 pub use retry::Backoff;

@@ -106,6 +106,45 @@ impl CollectionMetadata {
         history.fold(running.max(self.number_of_shards).max(self.min_shards), ShardCount::max)
     }
 
+    /// Whether the fields fit each other. What the protocol has written always does; what somebody
+    /// has changed by hand may not, and items would be looked for, or moved, where they do not belong.
+    pub(crate) fn check(&self) -> Result<(), Contradiction> {
+        let Self { number_of_shards: count, placement, phase, .. } = self;
+        let phase_name = phase.as_str();
+        if let Err(error) = placement.check(*count) {
+            return Err(Contradiction::new("number_of_shards", error));
+        }
+        // Whose clock ran late decides which entry is the last one.
+        if self.shard_history.iter().all(|entry| entry.count != *count) {
+            let why = format!("{count} is not in shard_history");
+            return Err(Contradiction::new("number_of_shards", why));
+        }
+        let (Phase::Forward { from, to } | Phase::Move { from, to }) = *phase else {
+            return Ok(());
+        };
+        for (field, of_field) in [("from", from), ("to", to)] {
+            if let Err(error) = placement.check(of_field) {
+                return Err(Contradiction::new(field, error));
+            }
+        }
+        let (field, in_force) = match phase {
+            Phase::Move { .. } => ("to", to),
+            Phase::Forward { .. } | Phase::Stable => ("from", from),
+        };
+        if in_force != *count {
+            let why = format!("{in_force} is not number_of_shards, {count}, as in {phase_name}");
+            return Err(Contradiction::new(field, why));
+        }
+        if from == to {
+            return Err(Contradiction::new("to", format!("{to} is from, too")));
+        }
+        if matches!(phase, Phase::Move { .. }) && self.reshard().is_none() {
+            let why = format!("{phase_name}, although growth moves nothing under {placement}");
+            return Err(Contradiction::new("phase", why));
+        }
+        Ok(())
+    }
+
     /// Whether the shard count was ever changed.
     pub(crate) fn has_changed(&self) -> bool {
         self.rev > 1
@@ -198,6 +237,27 @@ impl CollectionMetadata {
     /// Whether there is something for the rebalancer to do.
     pub fn needs_rebalancing(&self) -> bool {
         self.phase != Phase::Stable || self.cleanup_pending
+    }
+}
+
+/// A field of a metadata item or of a job that does not fit the others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Contradiction {
+    /// Its name in the table.
+    pub field: &'static str,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+impl Contradiction {
+    pub(crate) fn new(field: &'static str, why: impl fmt::Display) -> Self {
+        Self { field, why: why.to_string() }
+    }
+}
+
+impl fmt::Display for Contradiction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.why)
     }
 }
 

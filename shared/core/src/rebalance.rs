@@ -29,6 +29,17 @@ pub struct Slice {
     pub reshard: Option<ReshardSlice>,
 }
 
+/// What one sweep did.
+#[derive(Debug)]
+pub struct Sweep {
+    /// What became of each collection that was begun with.
+    pub collections: Vec<(PartitionKey, Result<Slice, Error>)>,
+    /// How many of those that were listed there was no time to begin with, if any.
+    pub left: usize,
+    /// Whether the list of them was read to its end, or as far as there was time.
+    pub listed: Result<(), Error>,
+}
+
 /// How far a reshard is after one call, as it saw it last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReshardSlice {
@@ -125,8 +136,12 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             let unchanged_for = sighting.lasts(&seen, self.directory.now());
             let (job, now) = self.directory.job(partition, deadline).await?;
             let Some(job) = job else {
-                let what = "a change of the shard count runs, or is to be cleared up, without one";
-                self.unless_changed(&seen, damaged(what), deadline).await?;
+                let why = format!(
+                    "the job item of {partition:?} is missing, although a change of the shard \
+                     count runs or is to be cleared up"
+                );
+                let damage = Error::new(Code::CorruptData, why);
+                self.unless_changed(&seen, damage, deadline).await?;
                 continue;
             };
             account.enter(&seen.metadata, &job, now, waits);
@@ -186,26 +201,35 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         }
     }
 
-    /// Carries all running changes on, whatever the stream has said of them. Returns what became of
-    /// each; one collection's trouble is not another's.
-    pub async fn sweep(
-        &self,
-        deadline: Deadline,
-    ) -> Result<Vec<(PartitionKey, Result<Slice, Error>)>, Error> {
-        let mut outcomes = Vec::new();
+    /// Carries all running changes on, whatever the stream has said of them. One collection's trouble
+    /// is not another's, and what there is no time for is left to the next sweep.
+    pub async fn sweep(&self, deadline: Deadline) -> Sweep {
+        let mut sweep = Sweep { collections: Vec::new(), left: 0, listed: Ok(()) };
+        let last_begin = deadline.earlier_by(RESERVE);
         let mut after = None;
         loop {
-            let page = self.directory.resharding(after.as_ref(), deadline).await?;
+            let mut page = match self.directory.resharding(after.as_ref(), deadline).await {
+                Ok(page) => page,
+                Err(error) => return Sweep { listed: Err(error), ..sweep },
+            };
+            // In the order of the index the same ones would be left each time.
+            page.partitions.sort_by_cached_key(|_| self.directory.entropy().next_u64());
             let advances = page.partitions.into_iter().map(|partition| async move {
+                if last_begin.remaining(self.directory.now()).is_zero() {
+                    return None;
+                }
                 let slice = self.advance(&partition, deadline).await;
-                (partition, slice)
+                Some((partition, slice))
             });
             let side_by_side =
                 stream::iter(advances.collect::<Vec<_>>()).buffer_unordered(COLLECTIONS_AT_ONCE);
-            outcomes.extend(side_by_side.collect::<Vec<_>>().await);
+            for advanced in side_by_side.collect::<Vec<_>>().await {
+                sweep.left += usize::from(advanced.is_none());
+                sweep.collections.extend(advanced);
+            }
             after = page.next;
-            if after.is_none() {
-                return Ok(outcomes);
+            if after.is_none() || sweep.left > 0 {
+                return sweep;
             }
         }
     }
@@ -230,7 +254,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             }
             NextStep::Scan => self.move_on(seen, job, deadline).await,
             NextStep::BeginScan { closing } => {
-                self.save(job, job.with_scan(closing), deadline).await
+                self.save(job, job.with_scan(closing, now), deadline).await
             }
             NextStep::NoteScanned(at) => {
                 self.save(job, Job { scanned: Some(at), ..job.clone() }, deadline).await
@@ -239,7 +263,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                 self.publish(metadata, metadata.with_close(now_secs), deadline).await
             }
             NextStep::NoteClosed(at) => {
-                let next = Job { closed_seen: Some(at), ..job.with_scan(job.closing) };
+                let next = Job { closed_seen: Some(at), ..job.with_scan(job.closing, at) };
                 self.save(job, next, deadline).await
             }
             NextStep::RemoveMarkers => self.remove_markers(seen, job, deadline).await,
@@ -253,12 +277,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                 let wait = at_most.map_or(by_date, |at_most| at_most.min(by_date));
                 Ok(self.wait(wait, until, deadline).await)
             }
-            NextStep::Mismatch => {
-                let phase = metadata.phase.as_str();
-                let damage = damaged(&format!(
-                    "a job of generation {} does not belong to metadata of generation {} in {phase}",
-                    job.generation, metadata.generation
-                ));
+            NextStep::Mismatch(contradiction) => {
+                let damage = Error::new(Code::CorruptData, job.damaged(&contradiction));
                 self.unless_changed(seen, damage, deadline).await?;
                 Ok(Carried::Again)
             }
@@ -470,8 +490,4 @@ fn of_conditional(error: StoreError) -> Result<Carried, Error> {
         StoreError::OutcomeUnknown(_) => Ok(Carried::Again),
         error => Err(refusal(error).unwrap_or_else(|error| error)),
     }
-}
-
-fn damaged(what: &str) -> Error {
-    Error::new(Code::CorruptData, format!("the job of the reshard is damaged: {what}"))
 }

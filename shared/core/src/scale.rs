@@ -127,6 +127,12 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
             let then = (target == reshard.from).then_some(target);
             return self.turn_round(metadata, then, deadline).await;
         }
+        if let Phase::Forward { to, .. } = metadata.phase
+            && to == target
+        {
+            // A growth that moves nothing, which is on its way there.
+            return Ok(Ok(CollectionMetadata::clone(metadata)));
+        }
         let now_secs = self.directory.clock().now().epoch_secs();
         let settle = settle_time(self.directory.settings().lease_term);
         check_change(metadata, now_secs, settle).map_err(|reason| refused(metadata, reason))?;
@@ -251,6 +257,11 @@ fn refused(metadata: &CollectionMetadata, reason: NoGrowth) -> Error {
                 },
             )
         }
+        (NoGrowth::Running, Phase::Stable) => Error::new(
+            Code::ReshardRunning,
+            "another change of the shard count was asked for and is about to begin; ask again when \
+             that has closed",
+        ),
         _ => changed_meanwhile(),
     }
 }

@@ -30,6 +30,7 @@ struct ReshardView {
     items_moved: u64,
     source_shards: usize,
     source_shards_done: usize,
+    percent_done: u32,
     /// Whether the last scan runs.
     closing: bool,
     started: u64,
@@ -71,8 +72,13 @@ impl<'a> CollectionView<'a> {
         now_secs: u64,
     ) -> Self {
         let reshard = metadata.reshard().zip(job).map(|(reshard, job)| {
-            let Progress { source_shards, source_shards_done, closes_not_before, eta_secs } =
-                job.progress(&reshard, waits, ServerTime(now_secs));
+            let Progress {
+                source_shards,
+                source_shards_done,
+                percent_done,
+                closes_not_before,
+                eta_secs,
+            } = job.progress(&reshard, waits, ServerTime(now_secs));
             ReshardView {
                 from: reshard.from.get(),
                 to: reshard.to.get(),
@@ -80,6 +86,7 @@ impl<'a> CollectionView<'a> {
                 items_moved: job.items_moved,
                 source_shards,
                 source_shards_done,
+                percent_done,
                 closing: job.closing,
                 started: job.started_secs,
                 closes_not_before: closes_not_before.map(|at| at.0),

@@ -1,11 +1,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use dynashard_keys::{PartitionKey, ShardCount, ShardId, SortKey};
+use dynashard_keys::{PartitionKey, ShardCount, ShardId, SortKey, SortKeyType};
 
 use crate::Generation;
-use crate::metadata::{CollectionMetadata, Phase, Reshard};
+use crate::metadata::{CollectionMetadata, Contradiction, Phase, Reshard};
 use crate::reshard::Waits;
+use crate::reshard::position::share_behind;
 
 /// What a change of the shard count waits for and how far it has come, in an item of its own beside
 /// the metadata, so that readers never pay for it (protocol: "Job item").
@@ -40,6 +41,10 @@ pub struct Job {
     pub done: BTreeSet<ShardId>,
     /// Source shards that are under way, and the last sort key that is behind each.
     pub under_way: BTreeMap<ShardId, SortKey>,
+    /// The first and the last sort key of each of them, as the scan found them; for reports.
+    pub spans: BTreeMap<ShardId, [SortKey; 2]>,
+    /// When the scan began, if it is not the first one; for reports.
+    pub scan_began: Option<ServerTime>,
     /// When the closing scan had come to its end.
     pub scanned: Option<ServerTime>,
     /// When a strong read first saw the reshard closed.
@@ -131,6 +136,8 @@ impl Job {
             scan: 1,
             done: BTreeSet::new(),
             under_way: BTreeMap::new(),
+            spans: BTreeMap::new(),
+            scan_began: None,
             scanned: None,
             closed_seen: None,
             marked: match (sources, left) {
@@ -142,6 +149,54 @@ impl Job {
         })
     }
 
+    /// What is said of a job with this contradiction.
+    pub(crate) fn damaged(&self, contradiction: &Contradiction) -> String {
+        format!("the job item of {:?} is damaged: {contradiction}", self.partition)
+    }
+
+    /// Whether the fields fit each other and what is stored in the table. What a controller has
+    /// written always does; what somebody has changed by hand may not, and items would be moved to
+    /// where nobody looks for them.
+    pub(crate) fn check(&self, sort_key: SortKeyType) -> Result<(), Contradiction> {
+        if self.from == self.to {
+            return Err(Contradiction::new("to", format!("{} is from, too", self.to)));
+        }
+        if let Some(then) = self.then.filter(|then| *then != self.from) {
+            let why = format!("{then} is not from, {}: there is no other way back", self.from);
+            return Err(Contradiction::new("then", why));
+        }
+        if let Some(ShardRange { first, last }) = self.marked {
+            if last < first {
+                let why = format!("{last} is below marked_first, {first}");
+                return Err(Contradiction::new("marked_last", why));
+            }
+            if last.get() > ShardCount::MAX {
+                return Err(Contradiction::new("marked_last", format!("{last} is no shard")));
+            }
+        }
+        let known = |shard: &ShardId| {
+            self.marked.is_some_and(|marked| (marked.first..=marked.last).contains(shard))
+        };
+        let scanned = self.done.iter().map(|shard| ("done", shard));
+        let under_way = self.under_way.keys().map(|shard| ("under_way", shard));
+        if let Some((field, shard)) = scanned.chain(under_way).find(|(_, shard)| !known(shard)) {
+            let why = format!("shard {shard} is not one of those from marked_first to marked_last");
+            return Err(Contradiction::new(field, why));
+        }
+        if let Some(shard) = self.under_way.keys().find(|shard| self.done.contains(shard)) {
+            return Err(Contradiction::new("under_way", format!("shard {shard} is done, too")));
+        }
+        let spans = self.spans.values().flatten().map(|key| ("spans", key));
+        let mut keys = self.under_way.values().map(|key| ("under_way", key)).chain(spans);
+        if let Some((field, _)) = keys.find(|(_, key)| !key.is(sort_key)) {
+            return Err(Contradiction::new(field, "holds a sort key of another type"));
+        }
+        if self.scanned.is_some() && !self.closing {
+            return Err(Contradiction::new("scanned", "is there, although closing is false"));
+        }
+        Ok(())
+    }
+
     /// The shards that may hold markers.
     pub(crate) fn marked_shards(&self) -> impl Iterator<Item = ShardId> + Clone {
         self.marked.into_iter().flat_map(ShardRange::shards)
@@ -149,12 +204,14 @@ impl Job {
 
     /// The job with a new scan begun.
     #[must_use]
-    pub(crate) fn with_scan(&self, closing: bool) -> Self {
+    pub(crate) fn with_scan(&self, closing: bool, now: ServerTime) -> Self {
         Self {
             scan: self.scan + 1,
             closing,
             done: BTreeSet::new(),
             under_way: BTreeMap::new(),
+            spans: BTreeMap::new(),
+            scan_began: Some(now),
             ..self.clone()
         }
     }
@@ -182,24 +239,51 @@ impl Job {
             scan_begins.plus(waits.settle)
         });
         let wait_secs = closes_not_before.map(|at| at.0.saturating_sub(now.0));
-        // Shards hold about as much as each other, so those that are done tell of those to come.
-        let scan_secs = self.move_seen.filter(|_| done > 0).map(|seen| {
-            let (done, left) = (count_of(done), count_of(total.saturating_sub(done)));
-            now.0.saturating_sub(seen.0).saturating_mul(left) / done
+        let share = self.share_done(total);
+        // Shards hold about as much as each other, so what is behind the scan tells of what is to come.
+        let scan_secs = self.scan_began.or(self.move_seen).filter(|_| share > 0.0).map(|began| {
+            let elapsed = Duration::from_secs(now.0.saturating_sub(began.0));
+            elapsed.mul_f64(((1.0 - share) / share).min(LONGEST_TO_ELAPSED)).as_secs()
         });
+        // The close comes V after the end of the closing scan.
+        let after_scan = if self.closing { waits.settle.as_secs() } else { 0 };
         let eta_secs = match (wait_secs, scan_secs) {
-            (Some(wait), Some(scan)) => Some(wait.max(scan)),
+            (Some(wait), Some(scan)) => Some(wait.max(scan.saturating_add(after_scan))),
             _ => None,
         };
-        Progress { source_shards: total, source_shards_done: done, closes_not_before, eta_secs }
+        Progress {
+            source_shards: total,
+            source_shards_done: done,
+            percent_done: percent(share),
+            closes_not_before,
+            eta_secs,
+        }
     }
 
-    /// Notes how far the scan has come in one shard: behind this sort key, or to its end.
-    pub(crate) fn note(&mut self, shard: ShardId, last: Option<SortKey>) {
+    /// How much of `total` source shards the scan has behind it, from 0 to 1.
+    fn share_done(&self, total: usize) -> f64 {
+        let begun = self
+            .under_way
+            .iter()
+            .filter_map(|(shard, behind)| Some(share_behind(self.spans.get(shard)?, behind)));
+        let done = begun.sum::<f64>() + f64::from(count_of(self.done.len().min(total)));
+        (done / f64::from(count_of(total.max(1)))).min(1.0)
+    }
+
+    /// Notes how far the scan has come in one shard: behind this sort key, or to its end. The first
+    /// time, `span` are the first and the last sort key of the shard.
+    pub(crate) fn note(
+        &mut self,
+        shard: ShardId,
+        last: Option<SortKey>,
+        span: Option<[SortKey; 2]>,
+    ) {
         if let Some(last) = last {
             self.under_way.insert(shard, last);
+            self.spans.extend(span.map(|span| (shard, span)));
         } else {
             self.under_way.remove(&shard);
+            self.spans.remove(&shard);
             self.done.insert(shard);
         }
     }
@@ -212,20 +296,34 @@ pub struct Progress {
     pub source_shards: usize,
     /// Those of them that the present scan has come to the end of.
     pub source_shards_done: usize,
+    /// How much of the sources the present scan has behind it, in hundredths. Within a shard its sort
+    /// keys are taken to be spread evenly.
+    pub percent_done: u32,
     /// When the reshard closes at the earliest, whatever there is to move.
     pub closes_not_before: Option<ServerTime>,
-    /// In how many seconds it closes, as far as can be told; `None` until the first shard is done.
+    /// In how many seconds it closes, as far as can be told; `None` until the scan has come somewhere.
     pub eta_secs: Option<u64>,
 }
 
-fn count_of(n: usize) -> u64 {
-    u64::try_from(n).unwrap_or(u64::MAX)
+/// No estimate says that what is left takes more times as long as what is done: with less behind it
+/// there is nothing to estimate from.
+const LONGEST_TO_ELAPSED: f64 = 1e6;
+
+fn count_of(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+fn percent(share: f64) -> u32 {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 1")]
+    let percent = (share * 100.0) as u32;
+    percent
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Invariant I11.
     #[test]
     fn two_dates_prove_a_second_less_than_they_differ_by() {
         let wait = Duration::from_millis(6_050);

@@ -9,6 +9,7 @@ mod job;
 mod mover;
 mod pace;
 mod plan;
+mod position;
 mod settle;
 
 pub use job::{Job, Progress, ServerTime, ShardRange};

@@ -2,7 +2,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
-use dynashard_keys::{ItemKey, PartitionKey, ShardId, SortKey};
+use dynashard_keys::{ItemKey, PartitionKey, PhysicalKey, ShardId, SortKey};
 use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt};
 
@@ -40,7 +40,7 @@ const LEAST_ROUND: f64 = 64.0;
 /// price.
 const MOVE_WCU: f64 = 4.0;
 
-/// What it takes to remove a marker.
+/// What it takes to remove a marker, unless its keys are long.
 const REMOVAL_WCU: f64 = 1.0;
 
 /// How long an item pauses that was refused. Shorter than a client's write does: the pace already
@@ -64,10 +64,11 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         let limit = self.page_limit(sources.len(), MOVE_WCU);
         let until = deadline.earlier_by(RESERVE);
         let pages = sources.into_iter().map(|(shard, after)| async move {
-            let page = self.page(seen, shard, after, limit, until).await?;
+            let page = self.page(seen, shard, after.as_ref(), limit, until).await?;
+            let span = self.span(seen, shard, after.as_ref(), &page, until).await?;
             let last = page.next.clone();
             let moved = self.move_page(seen, reshard, shard, page, until).await?;
-            Ok(PageDone { shard, last, moved })
+            Ok(PageDone { shard, last, span, moved })
         });
         let pages = join_all(pages.collect::<Vec<_>>()).await;
         self.checkpoint(job, pages, deadline).await
@@ -84,19 +85,19 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         let limit = self.page_limit(shards.len(), REMOVAL_WCU);
         let until = deadline.earlier_by(RESERVE);
         let pages = shards.into_iter().map(|(shard, after)| async move {
-            let page = self.page(seen, shard, after, limit, until).await?;
+            let page = self.page(seen, shard, after.as_ref(), limit, until).await?;
             let last = page.next.clone();
             let markers = page
                 .items
                 .into_iter()
                 .filter(|(_, item)| !item.is_live() && item.generation <= job.generation);
-            let removals = markers.map(|(sort, _)| {
+            let removals = markers.map(|(sort, marker)| {
                 let key = ItemKey::new(seen.metadata.partition.clone(), sort);
-                self.remove_marker(seen, job, key, shard, until)
+                self.remove_marker(seen, job, (key, marker), shard, until)
             });
             let removals = removals.collect::<Vec<_>>();
             all_of(removals).await?;
-            Ok(PageDone { shard, last, moved: 0 })
+            Ok(PageDone { shard, last, span: None, moved: 0 })
         });
         let pages = join_all(pages.collect::<Vec<_>>()).await;
         self.checkpoint(job, pages, deadline).await
@@ -111,16 +112,24 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
     ) -> Result<Carried, Error> {
         let mut next = job.clone();
         let mut in_time = true;
+        let mut failed = None;
         for page in pages {
             match page {
-                Ok(PageDone { shard, last, moved }) => {
-                    next.note(shard, last);
+                Ok(PageDone { shard, last, span, moved }) => {
+                    next.note(shard, last, span);
                     next.items_moved += moved;
                 }
                 Err(Stopped::OutOfTime) => in_time = false,
                 Err(Stopped::MetadataChanged) => return Ok(Carried::Again),
-                Err(Stopped::Failed(error)) => return Err(error),
+                Err(Stopped::Failed(error)) => failed = failed.or(Some(error)),
             }
+        }
+        if let Some(error) = failed {
+            // One shard's trouble is not another's: what was done need not be done again.
+            if next != *job {
+                self.save(job, next, deadline).await?;
+            }
+            return Err(error);
         }
         if !in_time && next == *job {
             return Ok(Carried::OutOfTime);
@@ -154,7 +163,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         &self,
         seen: &Known,
         shard: ShardId,
-        after: Option<SortKey>,
+        after: Option<&SortKey>,
         limit: u32,
         deadline: Deadline,
     ) -> Result<ShardPage, Stopped> {
@@ -163,14 +172,49 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             partition: partition.at(shard, self.directory.settings().schema.separator),
             range: SortRange::All,
             ascending: true,
-            after,
+            after: after.cloned(),
             limit,
             fields: None,
             consistency: Consistency::Strong,
         };
+        self.query(&query, deadline).await.map_err(|stopped| stopped.in_shard(shard))
+    }
+
+    /// The first and the last sort key of a shard whose first page this is, if there are more of them.
+    /// A page that goes on behind another tells nothing.
+    async fn span(
+        &self,
+        seen: &Known,
+        shard: ShardId,
+        after: Option<&SortKey>,
+        page: &ShardPage,
+        deadline: Deadline,
+    ) -> Result<Option<[SortKey; 2]>, Stopped> {
+        let Some((first, _)) =
+            page.items.first().filter(|_| after.is_none() && page.next.is_some())
+        else {
+            return Ok(None);
+        };
+        let query = ShardQuery {
+            partition: seen
+                .metadata
+                .partition
+                .at(shard, self.directory.settings().schema.separator),
+            range: SortRange::All,
+            ascending: false,
+            after: None,
+            limit: 1,
+            fields: None,
+            consistency: Consistency::Eventual,
+        };
+        let ends = self.query(&query, deadline).await?;
+        Ok(ends.items.into_iter().next().map(|(last, _)| [first.clone(), last]))
+    }
+
+    async fn query(&self, query: &ShardQuery, deadline: Deadline) -> Result<ShardPage, Stopped> {
         let mut attempts = self.attempts(deadline);
         loop {
-            match within(self.directory.clock(), deadline, self.items.query(&query)).await {
+            match within(self.directory.clock(), deadline, self.items.query(query)).await {
                 Some(Ok(page)) => return Ok(page),
                 Some(Err(error)) => self.pause(&mut attempts, 0.0, error).await?,
                 None => return Err(Stopped::OutOfTime),
@@ -198,9 +242,12 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                 (Homes { old: key.at(shard, separator), new }, item)
             })
         });
-        let moves = leaving
-            .map(|(homes, item)| self.move_item(seen, homes, item, deadline))
-            .collect::<Vec<_>>();
+        let moves = leaving.map(|(homes, item)| async move {
+            let sort = homes.old.sort.clone();
+            let moved = self.move_item(seen, homes, item, deadline).await;
+            moved.map_err(|stopped| stopped.at_item(shard, &sort))
+        });
+        let moves = moves.collect::<Vec<_>>();
         all_of(moves).await
     }
 
@@ -220,7 +267,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                 return Ok(());
             };
             // Each transaction is paid for, those that are cancelled too.
-            let units = MOVE_WCU * kilobytes(&found);
+            let units = self.move_units(&homes, &found);
             self.wait_for_turn(units, deadline).await?;
             let known = self.renewed(seen, deadline).await?;
             let moving = async {
@@ -292,16 +339,18 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         &self,
         seen: &Known,
         job: &Job,
-        key: ItemKey,
+        (key, marker): (ItemKey, StoredItem),
         shard: ShardId,
         deadline: Deadline,
     ) -> Result<(), Stopped> {
+        let key = key.at(shard, self.directory.settings().schema.separator);
+        let units = self.kilobytes(&key, &marker);
         let mut attempts = self.attempts(deadline);
         loop {
-            self.wait_for_turn(REMOVAL_WCU, deadline).await?;
+            self.wait_for_turn(units, deadline).await?;
             let known = self.renewed(seen, deadline).await?;
             let write = Write {
-                key: key.at(shard, self.directory.settings().schema.separator),
+                key: key.clone(),
                 action: Action::Delete,
                 condition: Condition { generation: job.generation, expected: Expected::Marker },
                 lease: known.lease,
@@ -312,10 +361,22 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                 Some(Err(StoreError::OutcomeUnknown(why))) => {
                     self.pause(&mut attempts, 0.0, StoreError::Unavailable(why)).await?;
                 }
-                Some(Err(error)) => self.pause(&mut attempts, REMOVAL_WCU, error).await?,
+                Some(Err(error)) => self.pause(&mut attempts, units, error).await?,
                 None => return Err(Stopped::OutOfTime),
             }
         }
+    }
+
+    /// The write units of a move of this item: it is written at one home and replaced at the other,
+    /// each at twice the price.
+    fn move_units(&self, homes: &Homes, item: &StoredItem) -> f64 {
+        2.0 * (self.kilobytes(&homes.old, item) + self.kilobytes(&homes.new, item))
+    }
+
+    /// What one write of an item here is charged as: its size in units of a kilobyte.
+    fn kilobytes(&self, at: &PhysicalKey, item: &StoredItem) -> f64 {
+        let bytes = stored_bytes(at, item, &self.directory.settings().schema);
+        f64::from(u32::try_from(bytes.div_ceil(1_024)).unwrap_or(u32::MAX))
     }
 
     /// Waits until the mover may spend so many write units.
@@ -387,6 +448,8 @@ struct PageDone {
     shard: ShardId,
     /// The last sort key of it, if there are more pages in the shard.
     last: Option<SortKey>,
+    /// The first and the last sort key of the shard, if this was its first page of several.
+    span: Option<[SortKey; 2]>,
     /// How many items it has moved.
     moved: u64,
 }
@@ -399,6 +462,24 @@ enum Stopped {
     Failed(Error),
 }
 
+impl Stopped {
+    /// The same with the item that it happened to.
+    fn at_item(self, shard: ShardId, sort: &SortKey) -> Self {
+        let Self::Failed(error) = self else {
+            return self;
+        };
+        let what = format!("the item with sort key {:?}: {}", sort.to_string(), error.message());
+        Self::Failed(Error::new(error.code(), what).of_shards(vec![shard]))
+    }
+
+    fn in_shard(self, shard: ShardId) -> Self {
+        match self {
+            Self::Failed(error) => Self::Failed(error.of_shards(vec![shard])),
+            stopped => stopped,
+        }
+    }
+}
+
 impl From<Error> for Stopped {
     fn from(error: Error) -> Self {
         match error.code() {
@@ -409,10 +490,4 @@ impl From<Error> for Stopped {
             _ => Self::Failed(error),
         }
     }
-}
-
-/// What an item is charged as, in units of a kilobyte.
-fn kilobytes(item: &StoredItem) -> f64 {
-    let units = stored_bytes(item).div_ceil(1_024).max(1);
-    f64::from(u32::try_from(units).unwrap_or(u32::MAX))
 }

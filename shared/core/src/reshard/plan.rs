@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use crate::Settings;
 use crate::lease::settle_time;
-use crate::metadata::{CollectionMetadata, Phase};
+use crate::metadata::{CollectionMetadata, Contradiction, Phase};
 use crate::reshard::{Job, ServerTime};
 
 /// The waits of the protocol.
@@ -72,8 +72,8 @@ pub enum NextStep {
     /// Begin the reshard that the operator asked for meanwhile.
     TurnRound,
     /// The job is not one of this collection's reshard, or is ahead of the metadata, and nothing can
-    /// be concluded from it.
-    Mismatch,
+    /// be concluded from it. This field of it shows that.
+    Mismatch(Contradiction),
 }
 
 /// Decides what is to be done next (protocol: "Phases").
@@ -83,15 +83,8 @@ pub enum NextStep {
 /// waited itself knows sooner, since two `Date`s prove up to two seconds less than a clock does.
 pub fn plan(metadata: &CollectionMetadata, job: &Job, sight: Sight, waits: Waits) -> NextStep {
     let Sight { now, unchanged_for } = sight;
-    // A job that is further than the phase shows that the phase is over: the metadata was read
-    // first. What a scan of `move` notes must not count for the removal of markers.
-    let fits_the_phase = match metadata.phase {
-        Phase::Forward { .. } => job.move_seen.is_none(),
-        Phase::Move { .. } => job.closed_seen.is_none(),
-        Phase::Stable => metadata.cleanup_pending,
-    };
-    if job.generation != metadata.generation || !fits_the_phase {
-        return NextStep::Mismatch;
+    if let Err(contradiction) = job_fits(metadata, job) {
+        return NextStep::Mismatch(contradiction);
     }
     // T' since what the metadata says was seen.
     let settled = |seen: ServerTime| {
@@ -125,6 +118,40 @@ pub fn plan(metadata: &CollectionMetadata, job: &Job, sight: Sight, waits: Waits
     }
 }
 
+/// Whether the job is that of the change which the metadata says is running.
+fn job_fits(metadata: &CollectionMetadata, job: &Job) -> Result<(), Contradiction> {
+    if job.generation != metadata.generation {
+        let why = format!("{} beside metadata of {}", job.generation, metadata.generation);
+        return Err(Contradiction::new("generation", why));
+    }
+    let phase = metadata.phase;
+    let (from, to) = match phase {
+        Phase::Forward { from, to } | Phase::Move { from, to } => (Some(from), to),
+        Phase::Stable => (None, metadata.number_of_shards),
+    };
+    let beside = |count| format!("{count} in the metadata, which is in {}", phase.as_str());
+    if let Some(from) = from.filter(|from| *from != job.from) {
+        return Err(Contradiction::new("from", format!("{} beside {}", job.from, beside(from))));
+    }
+    if to != job.to {
+        return Err(Contradiction::new("to", format!("{} beside {}", job.to, beside(to))));
+    }
+    // A job that is further than the phase shows that the phase is over: the metadata was read
+    // first. What a scan of `move` notes must not count for the removal of markers.
+    let ahead = match phase {
+        Phase::Forward { .. } => job.move_seen.map(|_| "move_seen"),
+        Phase::Move { .. } => job.closed_seen.map(|_| "closed_seen"),
+        Phase::Stable => (!metadata.cleanup_pending).then_some("closed_seen"),
+    };
+    match ahead {
+        None => Ok(()),
+        Some(field) => {
+            let why = format!("the metadata is not that far, but in {}", phase.as_str());
+            Err(Contradiction::new(field, why))
+        }
+    }
+}
+
 /// Another change begins on the evidence of the job alone, whoever begins it.
 fn turn_round(closed_seen: ServerTime, now: ServerTime, waits: Waits) -> NextStep {
     let until = closed_seen.plus(waits.settle);
@@ -133,7 +160,8 @@ fn turn_round(closed_seen: ServerTime, now: ServerTime, waits: Waits) -> NextSte
 
 fn in_move(metadata: &CollectionMetadata, job: &Job, now: ServerTime, waits: Waits) -> NextStep {
     let Some(reshard) = metadata.reshard() else {
-        return NextStep::Mismatch;
+        let why = "the metadata is in move, but its change moves nothing";
+        return NextStep::Mismatch(Contradiction::new("to", why));
     };
     let Some(seen) = job.move_seen else {
         return NextStep::NoteMove(now);
@@ -166,6 +194,7 @@ mod tests {
     const WAITS: Waits =
         Waits { settle: Duration::from_secs(6), request_lifetime: Duration::from_secs(20) };
 
+    /// Invariants I8, I11.
     #[test]
     fn who_waited_without_a_break_goes_on_when_the_time_has_passed_and_others_when_dates_prove_it()
     {
@@ -194,6 +223,7 @@ mod tests {
 
     /// A rebalancer read the metadata before the close and the job after it. Its empty scan was
     /// noted as the removal of the markers, and they stayed.
+    /// Invariant I21.
     #[test]
     fn regression_a_scan_of_move_counted_as_the_removal_of_markers() {
         let partition = PartitionKey::new("EWR").expect("pk");
@@ -206,7 +236,11 @@ mod tests {
         let now = Sight { now: ServerTime(2_100), unchanged_for: Duration::ZERO };
         assert_eq!(plan(&moving, &job, now, WAITS), NextStep::Scan);
         let closed = Job { closed_seen: Some(ServerTime(2_050)), ..job.clone() };
-        assert_eq!(plan(&moving, &closed, now, WAITS), NextStep::Mismatch);
-        assert_eq!(plan(&begun, &job, now, WAITS), NextStep::Mismatch, "move was seen");
+        let contradicts = |metadata, job| match plan(metadata, job, now, WAITS) {
+            NextStep::Mismatch(contradiction) => Some(contradiction.field),
+            _ => None,
+        };
+        assert_eq!(contradicts(&moving, &closed), Some("closed_seen"));
+        assert_eq!(contradicts(&begun, &job), Some("move_seen"));
     }
 }

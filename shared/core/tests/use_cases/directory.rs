@@ -102,6 +102,7 @@ fn concurrent_operations_share_one_read() {
     assert_eq!(memory.requests().metadata_gets, 1);
 }
 
+/// All of them believe in one layout (I7).
 #[test]
 fn concurrent_first_writes_create_the_collection_once() {
     let (memory, directory, deadline) = slow();

@@ -7,7 +7,7 @@ use dynashard_core::ports::{Clock, Consistency, StoreError};
 use dynashard_core::query::{PageBudget, Query};
 use dynashard_core::{
     Advance, Code, CollectionMetadata, Generation, HistoryEntry, Phase, Precondition, ScalingMode,
-    ScalingPolicy, Settings, Throttle, settle_time,
+    ScalingPolicy, Settings, Sweep, Throttle, settle_time,
 };
 use dynashard_keys::{Placement, ShardId};
 use dynashard_testing::{Fault, Operation, block_on};
@@ -239,6 +239,7 @@ fn a_growth_that_cannot_be_recorded_does_not_fail_the_write() {
 }
 
 /// Each rebalancer has less time than T', and remembers nothing of the one before.
+/// Invariant I11.
 #[test]
 fn a_growth_ends_however_often_its_rebalancer_is_killed() {
     let world = world(1);
@@ -295,11 +296,18 @@ fn a_rebalancer_that_does_not_hear_of_its_success_reads_again() {
     }
 }
 
+/// Invariant I11.
 #[test]
 fn the_sweep_finds_what_the_stream_did_not_bring() {
     let world = world(2);
     throttled_put(&world, &world.writer(), "a");
-    let sweep = || block_on(world.rebalancer().sweep(world.deadline())).expect("a sweep");
+    let sweep = || {
+        let Sweep { collections, left, listed } =
+            block_on(world.rebalancer().sweep(world.deadline()));
+        listed.expect("the index is read");
+        assert_eq!(left, 0);
+        collections
+    };
     let swept = sweep();
     let [(found, Ok(slice))] = &swept[..] else { panic!("{swept:?}") };
     assert_eq!(*found, partition());
@@ -316,6 +324,7 @@ fn an_operator_asks_for_a_count_without_waiting_for_a_cooldown() {
     };
     assert_eq!(scale(5).expect("it begins").phase, Phase::Forward { from: count(1), to: count(5) });
     assert_eq!(code(scale(6)), Code::ReshardRunning);
+    assert_eq!(scale(5).expect("it is on its way").phase, metadata(&world).phase);
     advance(&world);
     assert_eq!(code(scale(6)), Code::ReshardTooSoon);
     world.clock.advance(settle_time(LEASE) + Duration::from_secs(1));

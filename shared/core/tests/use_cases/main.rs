@@ -2,6 +2,7 @@
 
 mod batch;
 mod cursors;
+mod damage;
 mod directory;
 mod fuzz;
 mod growth;

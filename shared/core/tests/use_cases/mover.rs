@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dynashard_core::ports::Clock;
-use dynashard_core::{Advance, Error, Settings, settle_time};
+use dynashard_core::{Advance, Error, Job, ServerTime, Settings, StoredItem, Waits, settle_time};
 use dynashard_keys::Placement;
 use dynashard_testing::{Fault, Operation, block_on};
 
@@ -117,14 +117,14 @@ fn a_mover_that_nothing_throttles_reaches_nine_tenths_of_its_budget_and_never_pa
             let taken = times[times.len() - 1].saturating_sub(times[0]);
             let ideal = Duration::from_secs(1) * moves / MOVES_PER_SEC;
             assert!(taken <= ideal.mul_f64(1.0 / 0.9), "{case}: {taken:?}, ideally {ideal:?}");
-            assert_within_budget(&times, &case);
+            assert_within_budget(&times, MOVES_PER_SEC, &case);
         }
     }
 }
 
-fn assert_within_budget(times: &[Duration], case: &str) {
+fn assert_within_budget(times: &[Duration], per_sec: u32, case: &str) {
     // What was unused before, of a twentieth of a second at most, may be spent at once.
-    let most = usize::try_from(MOVES_PER_SEC + MOVES_PER_SEC / 20).expect("few");
+    let most = usize::try_from(per_sec + per_sec / 20).expect("few");
     let bursts = times.windows(most + 1);
     let shortest = bursts.map(|burst| burst[most].saturating_sub(burst[0])).min().expect("many");
     assert!(shortest >= Duration::from_millis(990), "{case}: {most} moves in {shortest:?}");
@@ -145,9 +145,66 @@ fn regression_the_mover_passed_its_budget_where_puts_had_gone_past_the_old_home(
     let (sent, least) = (world.store.attempts(Operation::Transfer), 2 * u64::from(moves));
     // Where a slice ends between the two, the first is sent again, for sixteen items at most.
     assert!((least..=least + 3 * 16).contains(&sent), "{sent}, at least {least}");
-    assert_within_budget(&times.lock().expect("no panic"), "all are in the way");
+    assert_within_budget(&times.lock().expect("no panic"), MOVES_PER_SEC, "all are in the way");
     let found = world.memory.contents().into_iter().filter(|(_, item)| item.is_live());
     assert_eq!(found.count(), usize::try_from(items).expect("few"), "each once");
+}
+
+/// It was paid for by what its attributes take, as if its key, and what the system adds, were free.
+#[test]
+fn regression_an_item_that_its_key_made_larger_than_a_kilobyte_was_paid_for_as_one() {
+    let world = world(0, 1, 2);
+    for sk in (0..1_000).map(|n| format!("{n:05}")) {
+        let item = StoredItem { attributes: attributes(&"x".repeat(1_000)), ..stored(&sk, 1) };
+        world.memory.place(&home(&sk, 1), item);
+    }
+    let moves = leaving(1_000, 1, 2);
+    let times = watch(&world, moves, &[]);
+    finish(&world, 1);
+    assert_within_budget(&times.lock().expect("no panic"), MOVES_PER_SEC / 2, "2 KB each");
+}
+
+/// Growth from one shard has one source, and its end was not foretold before it was there. In the
+/// closing scan the time was counted from `move` on, hours ago.
+#[test]
+fn regression_nobody_could_tell_how_long_the_scan_of_a_single_source_would_take() {
+    const ITEMS: u32 = 4_000;
+    let world = world(ITEMS, 1, 2);
+    let moves = leaving(ITEMS, 1, 2);
+    let times = watch(&world, moves, &[]);
+    let partition = partition();
+    let rebalancer = world.rebalancer();
+    block_on(async {
+        let working = std::pin::pin!(rebalancer.advance(&partition, world.deadline_in(LONG)));
+        let killed = std::pin::pin!(world.clock.sleep(Duration::from_secs(16)));
+        futures_util::future::select(working, killed).await;
+    });
+    let moved = u32::try_from(times.lock().expect("no panic").len()).expect("few");
+    let metadata = world.memory.stored_metadata(&partition).expect("it is there");
+    let reshard = metadata.reshard().expect("it runs");
+    let job = world.memory.stored_job(&partition).expect("a job");
+    let now = ServerTime(world.clock.now().epoch_secs());
+    let waits =
+        Waits::of(&Settings { request_lifetime: Duration::from_secs(5), ..Settings::default() });
+    let progress = job.progress(&reshard, waits, now);
+    let share = moved * 100 / moves;
+    assert!(progress.percent_done.abs_diff(share) <= 15, "{share} % are moved: {progress:?}");
+    let left = u64::from((moves - moved) / MOVES_PER_SEC);
+    let eta_secs = progress.eta_secs.expect("it can be told");
+    assert!((left / 2..=left * 3 + 10).contains(&eta_secs), "{left} s are left: {progress:?}");
+
+    let closing = Job { closing: true, scan_began: Some(ServerTime(now.0 + 10_000)), ..job };
+    let progress = closing.progress(&reshard, waits, ServerTime(now.0 + 10_002));
+    let eta_secs = progress.eta_secs.expect("it can be told");
+    assert!(eta_secs < 60, "it began 2 s ago: {progress:?}");
+}
+
+#[test]
+fn what_a_sweep_has_no_time_for_is_left_and_no_failure() {
+    let world = world(100, 1, 2);
+    let sweep = block_on(world.rebalancer().sweep(world.deadline_in(Duration::from_secs(1))));
+    assert_eq!((sweep.left, sweep.collections.len()), (1, 0));
+    sweep.listed.expect("the index is read");
 }
 
 #[test]

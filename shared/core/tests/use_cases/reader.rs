@@ -30,6 +30,7 @@ fn a_get_is_one_request_to_the_items_home() {
     assert_eq!(world.memory.requests(), expected);
 }
 
+/// Invariant I16.
 #[test]
 fn what_is_no_live_item_is_not_found() {
     let world = World::new();

@@ -23,7 +23,7 @@ use crate::world::{
 const LIFETIME: Duration = Duration::from_secs(20);
 
 /// Long enough for a whole reshard in one slice.
-const LONG: Duration = Duration::from_mins(5);
+pub(crate) const LONG: Duration = Duration::from_mins(5);
 
 /// So many names that each shard of up to 16 holds some of them.
 const MANY: u32 = 200;
@@ -33,7 +33,7 @@ fn settings() -> Settings {
 }
 
 /// A collection of so many shards, long after its creation.
-fn world(placement: Placement, shards: u32) -> World {
+pub(crate) fn world(placement: Placement, shards: u32) -> World {
     let world = World::with(settings());
     world.lay_out(1, shards, placement);
     world.clock.advance(Duration::from_mins(10));
@@ -44,7 +44,7 @@ fn names() -> impl Iterator<Item = String> {
     (0..MANY).map(|n| format!("{n:03}"))
 }
 
-fn put(world: &World, sk: &str, text: &str) -> Result<ShardId, Error> {
+pub(crate) fn put(world: &World, sk: &str, text: &str) -> Result<ShardId, Error> {
     let item = world.new_item(sk, text);
     let put = world.writer();
     block_on(put.put(&item, Precondition::None, world.deadline())).map(|written| written.shard)
@@ -56,21 +56,21 @@ fn get(world: &World, sk: &str) -> Result<StoredItem, Error> {
     got.map(|got| got.item)
 }
 
-fn scale(world: &World, shards: u32) -> Result<CollectionMetadata, Error> {
+pub(crate) fn scale(world: &World, shards: u32) -> Result<CollectionMetadata, Error> {
     block_on(world.scaler().request_count(&partition(), count(shards), world.deadline()))
 }
 
-fn advance(world: &World, time: Duration) -> Result<Advance, Error> {
+pub(crate) fn advance(world: &World, time: Duration) -> Result<Advance, Error> {
     let rebalancer = world.rebalancer();
     let slice = block_on(rebalancer.advance(&partition(), world.deadline_in(time)));
     slice.map(|slice| slice.advance)
 }
 
-fn metadata(world: &World) -> CollectionMetadata {
+pub(crate) fn metadata(world: &World) -> CollectionMetadata {
     world.memory.stored_metadata(&partition()).expect("the collection exists")
 }
 
-fn job(world: &World) -> Job {
+pub(crate) fn job(world: &World) -> Job {
     world.memory.stored_job(&partition()).expect("a job")
 }
 
@@ -117,10 +117,10 @@ fn cost(world: &World, operation: impl FnOnce()) -> Requests {
 }
 
 /// An item whose home changes as the collection goes from one shard to two: at 1 afterwards.
-const MOVES: &str = "c";
+pub(crate) const MOVES: &str = "c";
 
 /// Begins a growth from one shard to two, with an item in it if `text` is given.
-fn in_forward(text: Option<&str>) -> World {
+pub(crate) fn in_forward(text: Option<&str>) -> World {
     let world = world(Placement::Xxh64, 1);
     assert_ne!(home(MOVES, 2), home(MOVES, 1), "the name was chosen so");
     if text.is_some() {
@@ -130,7 +130,7 @@ fn in_forward(text: Option<&str>) -> World {
     world
 }
 
-fn in_move(text: Option<&str>) -> World {
+pub(crate) fn in_move(text: Option<&str>) -> World {
     let world = in_forward(None);
     let moved = advance(&world, settle_time(LEASE) + Duration::from_secs(8));
     assert!(matches!(moved, Ok(Advance::Waiting { .. })), "{moved:?}");
@@ -147,6 +147,7 @@ fn written(text: &str, generation: u64) -> StoredItem {
     StoredItem { version: Version::new(2), ..stored(text, generation) }
 }
 
+/// Invariant I4.
 #[test]
 fn a_collection_changes_its_count_and_every_item_its_home() {
     for (placement, counts) in
@@ -173,6 +174,7 @@ fn a_collection_changes_its_count_and_every_item_its_home() {
     }
 }
 
+/// Invariant I5.
 #[test]
 fn a_collection_is_read_whole_in_every_phase_and_direction() {
     let world = world(Placement::Xxh64, 2);
@@ -209,6 +211,7 @@ fn a_collection_is_read_whole_in_every_phase_and_direction() {
     assert_at_home(&world, Placement::Xxh64, 8);
 }
 
+/// Invariants I13, I14, I28.
 #[test]
 fn operations_cost_what_the_protocol_says() {
     let get_miss = |world: &World| cost(world, || drop(get(world, MOVES)));
@@ -282,6 +285,7 @@ fn operations_cost_what_the_protocol_says() {
     assert_eq!(unmoved, of(0, 1, 0, 0));
 }
 
+/// Invariants I14, I18.
 #[test]
 fn a_put_in_move_goes_past_what_lies_at_the_old_home() {
     let world = in_move(Some("before"));
@@ -299,6 +303,7 @@ fn a_put_in_move_goes_past_what_lies_at_the_old_home() {
     assert_eq!(world.memory.stored(&home(MOVES, 1)), None);
 }
 
+/// Invariant I3.
 #[test]
 fn what_a_put_went_past_does_not_come_back_when_the_item_is_deleted() {
     let world = in_move(Some("before"));
@@ -315,6 +320,7 @@ fn what_a_put_went_past_does_not_come_back_when_the_item_is_deleted() {
 }
 
 /// One late write took effect twice: read, hidden by a put, and read again after a delete.
+/// Invariant I28.
 #[test]
 fn regression_a_late_copy_was_seen_again_when_a_delete_that_had_looked_before_took_what_hid_it() {
     for there in [true, false] {
@@ -343,6 +349,7 @@ fn regression_a_late_copy_was_seen_again_when_a_delete_that_had_looked_before_to
     }
 }
 
+/// Invariant I28.
 #[test]
 fn a_delete_that_other_writes_overtake_ends_all_the_same() {
     let world = in_move(None);
@@ -364,6 +371,7 @@ fn a_delete_that_other_writes_overtake_ends_all_the_same() {
     assert_eq!(code(get(&world, MOVES)), Code::ItemNotFound);
 }
 
+/// Invariant I29.
 #[test]
 fn a_query_reads_a_source_again_while_it_holds_items_to_move() {
     let queries = |world: &World| {
@@ -381,6 +389,7 @@ fn a_query_reads_a_source_again_while_it_holds_items_to_move() {
 
 /// The put was answered before the query began, and the item is deleted before the query comes to
 /// its new home.
+/// Invariants I29, I30.
 #[test]
 fn a_query_does_not_return_what_a_put_had_gone_past() {
     for strategy in [Strategy::Ordered, Strategy::Parallel] {
@@ -398,6 +407,7 @@ fn a_query_does_not_return_what_a_put_had_gone_past() {
 }
 
 /// What is read once more may have moved meanwhile, or been written over by a late request.
+/// Invariants I5, I29.
 #[test]
 fn a_query_returns_what_moves_or_changes_between_its_waves() {
     let moved: fn(&World) -> Fault = |world| {
@@ -426,6 +436,7 @@ fn a_query_returns_what_moves_or_changes_between_its_waves() {
     }
 }
 
+/// Invariant I19.
 #[test]
 fn a_version_survives_the_move() {
     let world = in_forward(Some("before"));
@@ -438,6 +449,7 @@ fn a_version_survives_the_move() {
     block_on(writer.put(&item, Precondition::Version(seen), world.deadline())).expect("a match");
 }
 
+/// Invariant I18.
 #[test]
 fn a_late_copy_at_the_old_home_gives_way_to_the_new_one() {
     let world = in_move(None);
@@ -458,6 +470,7 @@ fn a_late_copy_at_the_old_home_gives_way_to_the_new_one() {
     assert_eq!(world.memory.stored(&home(MOVES, 1)), None);
 }
 
+/// Invariant I9.
 #[test]
 fn what_a_request_from_before_left_at_the_source_is_found_by_the_closing_scan() {
     let world = in_move(None);
@@ -469,6 +482,7 @@ fn what_a_request_from_before_left_at_the_source_is_found_by_the_closing_scan() 
     assert_eq!(world.memory.stored(&home(MOVES, 1)), None);
 }
 
+/// Invariants I11, I22.
 #[test]
 fn a_rebalancer_that_dies_every_few_seconds_still_closes() {
     let world = world(Placement::Xxh64, 1);
@@ -488,6 +502,7 @@ fn a_rebalancer_that_dies_every_few_seconds_still_closes() {
     panic!("it never closed: {:?}", job(&world));
 }
 
+/// Invariant I4.
 #[test]
 fn trouble_with_any_request_of_the_rebalancer_delays_it_and_no_more() {
     for operation in [
@@ -537,6 +552,7 @@ fn regression_a_throttled_note_of_the_rebalancer_ended_its_slice() {
     }
 }
 
+/// Invariants I4, I17.
 #[test]
 fn two_rebalancers_do_each_others_work_and_no_harm() {
     let world = world(Placement::Jump, 2);
@@ -576,6 +592,7 @@ fn a_slice_says_how_many_items_it_has_moved() {
     assert_eq!(again.map(|slice| slice.reshard), Ok(None));
 }
 
+/// Invariant I7.
 #[test]
 fn a_running_reshard_can_be_turned_round_and_nothing_else() {
     let world = world(Placement::Xxh64, 2);
@@ -599,6 +616,7 @@ fn a_running_reshard_can_be_turned_round_and_nothing_else() {
     assert_at_home(&world, Placement::Xxh64, 2);
 }
 
+/// Invariant I7.
 #[test]
 fn a_reshard_waits_until_leases_on_the_last_one_have_ended() {
     let world = in_move(Some("before"));
@@ -651,21 +669,7 @@ fn regression_an_operator_was_refused_because_a_rebalancer_had_noted_its_progres
     assert_eq!(metadata(&world).phase, Phase::Forward { from: count(2), to: count(4) });
 }
 
-#[test]
-fn a_job_that_does_not_fit_is_reported_and_nothing_is_done() {
-    let damages: [fn(&Job) -> Option<Job>; 2] =
-        [|_| None, |job| Some(Job { generation: Generation::new(7), ..job.clone() })];
-    for damage in damages {
-        let world = in_forward(Some("before"));
-        world.memory.place_job(&partition(), damage(&job(&world)));
-        let contents = world.memory.contents();
-        assert_eq!(code(advance(&world, LONG)), Code::CorruptData);
-        assert_eq!(world.memory.contents(), contents);
-        assert_eq!(metadata(&world).phase, Phase::Forward { from: count(1), to: count(2) });
-        put(&world, MOVES, "new").expect("writes go on");
-    }
-}
-
+/// Invariants I4, I5.
 #[test]
 fn a_random_collection_shrinks_and_keeps_every_item_once() {
     let world = world(Placement::Random, 6);
@@ -707,6 +711,7 @@ fn a_random_collection_shrinks_and_keeps_every_item_once() {
 
 /// As a put leaves it behind that was repeated because nobody knew what had become of it. The mover
 /// took the other copy for damage and tried for ever, and no other change could begin.
+/// Invariant I18.
 #[test]
 fn regression_a_repeated_sort_key_kept_a_random_collection_from_shrinking() {
     let world = world(Placement::Random, 2);
@@ -806,6 +811,7 @@ fn regression_to_turn_round_was_taken_back_and_begun_all_the_same() {
     assert_eq!(metadata(&world).number_of_shards, count(2));
 }
 
+/// Invariant I3.
 #[test]
 fn regression_a_delete_missed_an_item_whose_arrival_was_not_visible_yet() {
     // The marker is visible at the drained shard, and the copy is not at the kept one.
@@ -830,6 +836,7 @@ fn regression_a_delete_missed_an_item_whose_arrival_was_not_visible_yet() {
 
 /// The transaction that brought the item is visible at its old home and not at its new one, where
 /// there is nothing yet, or what an earlier reshard has left.
+/// Invariant I1.
 #[test]
 fn regression_a_patch_did_not_find_an_item_whose_arrival_was_not_visible_yet() {
     for before in [None, Some(marker(1))] {

@@ -181,8 +181,9 @@ pub(crate) fn metadata(generation: u64, shards: u32, placement: Placement) -> Co
 /// A collection in the middle of a reshard.
 pub(crate) fn resharding() -> [CollectionMetadata; 2] {
     let (from, to) = (count(1), count(2));
-    [Phase::Forward { from, to }, Phase::Move { from, to }]
-        .map(|phase| CollectionMetadata { phase, ..metadata(2, 1, Placement::Xxh64) })
+    [(Phase::Forward { from, to }, 1), (Phase::Move { from, to }, 2)].map(|(phase, in_force)| {
+        CollectionMetadata { phase, ..metadata(2, in_force, Placement::Xxh64) }
+    })
 }
 
 pub(crate) fn attributes(text: &str) -> Attributes {

@@ -238,6 +238,7 @@ fn a_patch_is_a_strong_read_and_a_guarded_write() {
     assert_eq!(world.memory.requests(), expected);
 }
 
+/// Invariant I16.
 #[test]
 fn a_patch_of_nothing_or_of_a_marker_finds_no_item() {
     for state in [None, Some(marker(1))] {
@@ -333,6 +334,7 @@ fn a_patch_that_always_loses_is_contended_at_the_deadline() {
     assert_eq!(world.stored(&in_shard("a", 0)).as_deref(), Some("a"));
 }
 
+/// Invariant I6.
 #[test]
 fn a_write_that_is_not_answered_is_unknown_and_never_repeated() {
     let faults = || {
@@ -371,6 +373,7 @@ fn a_write_that_is_not_answered_is_unknown_and_never_repeated() {
     }
 }
 
+/// Invariant I6.
 #[test]
 fn a_write_that_is_answered_after_its_lease_is_unknown_and_never_repeated() {
     let world = World::new();
@@ -427,6 +430,7 @@ fn a_write_that_stays_throttled_gives_up_at_the_deadline() {
     }
 }
 
+/// Invariant I12.
 #[test]
 fn a_write_that_finds_a_newer_generation_reads_metadata_and_goes_to_the_new_home() {
     // An item that moves from shard 0 when one shard becomes four.
@@ -540,6 +544,7 @@ fn a_random_collection_takes_puts_in_any_shard_and_deletes_from_each() {
 }
 
 /// The item was gone, and the client was told that nothing had happened.
+/// Invariant I6.
 #[test]
 fn regression_a_delete_of_which_a_part_was_done_was_reported_as_not_done() {
     let answers = [Fault::after(|| {}), Fault::ExecuteUnanswered];

@@ -142,6 +142,7 @@ pub async fn keys_hold_any_characters(fixture: &impl Fixture) {
 }
 
 /// A write that knows the layout may overwrite what an older layout left.
+/// Invariant I12.
 pub async fn the_guard_lets_equal_and_higher_generations_pass(fixture: &impl Fixture) {
     let shard = shard("guard passes", fixture);
     for (n, (there, writer)) in (0..).zip([(5, 5), (5, 6), (0, 1), (u64::MAX, u64::MAX)]) {
@@ -156,6 +157,7 @@ pub async fn the_guard_lets_equal_and_higher_generations_pass(fixture: &impl Fix
 }
 
 /// A write that does not know the layout does nothing, and learns from what there is.
+/// Invariant I12.
 pub async fn the_guard_refuses_a_lower_generation_and_returns_what_is_there(
     fixture: &impl Fixture,
 ) {
@@ -176,6 +178,7 @@ pub async fn the_guard_refuses_a_lower_generation_and_returns_what_is_there(
 }
 
 /// A marker counts as nothing, for puts and deletes.
+/// Invariant I16.
 pub async fn expectations_hold_of_live_items_only(fixture: &impl Fixture) {
     let shard = shard("expectations", fixture);
     let version = Version::new(1);
@@ -232,6 +235,7 @@ pub async fn a_delete_of_nothing_succeeds(fixture: &impl Fixture) {
 }
 
 /// Protocol, "Lease": metadata is not used past its lease.
+/// Invariant I8.
 pub async fn nothing_is_sent_after_the_lease(fixture: &impl Fixture) {
     let shard = shard("lease", fixture);
     let expired = Lease::new(fixture.clock().now(), None, Duration::ZERO);

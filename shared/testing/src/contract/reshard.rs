@@ -18,6 +18,7 @@ use super::{Fixture, at, item, marker, partition, put, shard, sort_key};
 const NOW: u64 = 5;
 
 /// The item at its new home, a marker at the old one.
+/// Invariants I17, I19, I20.
 pub async fn an_item_changes_its_home_in_one_step(fixture: &impl Fixture) {
     let homes = Homes::new("moved", 1, fixture);
     for (n, there) in (2..).zip([None, Some(marker(4)), Some(marker(NOW))]) {
@@ -42,6 +43,7 @@ pub async fn an_item_changes_its_home_in_one_step(fixture: &impl Fixture) {
 const LATE: Arrival = Arrival::Present(Expected::LiveIn(Generation::new(NOW)));
 
 /// Whatever stands in the way at one home, nothing happens at the other either.
+/// Invariants I12, I17, I18.
 pub async fn what_is_not_as_seen_is_not_moved(fixture: &impl Fixture) {
     let copy = || Arrival::Copy(item(NOW, 7));
     let at_new = |item: StoredItem| Transferred::Refused { at_new: Some(Box::new(item)) };
@@ -76,6 +78,7 @@ pub async fn what_is_not_as_seen_is_not_moved(fixture: &impl Fixture) {
 
 /// What a put went past at the old home, or what came late to it, goes, where a live item of the
 /// reshard is at the new one.
+/// Invariant I18.
 pub async fn a_late_copy_gives_way(fixture: &impl Fixture) {
     let homes = Homes::new("late copy", 1, fixture);
     put(&homes.old, item(3, 7), fixture).await;
@@ -93,6 +96,7 @@ pub async fn a_late_copy_gives_way(fixture: &impl Fixture) {
 }
 
 /// Protocol, "Lease": metadata is not used past its lease, by a mover neither.
+/// Invariant I8.
 pub async fn nothing_is_moved_after_the_lease(fixture: &impl Fixture) {
     let homes = Homes::new("moved late", 1, fixture);
     put(&homes.old, item(3, 7), fixture).await;
@@ -103,6 +107,7 @@ pub async fn nothing_is_moved_after_the_lease(fixture: &impl Fixture) {
 }
 
 /// In the order in which they were asked for, with nothing for what is absent.
+/// Invariant I23.
 pub async fn two_items_are_read_at_one_moment(fixture: &impl Fixture) {
     let homes = Homes::new("read both", 1, fixture);
     assert_eq!(homes.contents(fixture).await, [None, None]);
@@ -113,6 +118,7 @@ pub async fn two_items_are_read_at_one_moment(fixture: &impl Fixture) {
 }
 
 /// The phase and its job, or neither.
+/// Invariant I11.
 pub async fn a_reshard_begins_with_its_job(fixture: &impl Fixture) {
     let partition = partition("begun");
     let seen = CollectionMetadata::first_write(partition.clone(), Placement::Jump, 10);
@@ -147,6 +153,7 @@ pub async fn a_reshard_begins_with_its_job(fixture: &impl Fixture) {
 }
 
 /// Every field is kept, and two controllers cannot both make the same step.
+/// Invariant I11.
 pub async fn a_job_is_changed_where_it_is_as_seen(fixture: &impl Fixture) {
     let partition = partition("job");
     let seen = CollectionMetadata::first_write(partition.clone(), Placement::Jump, 10);
@@ -161,6 +168,8 @@ pub async fn a_job_is_changed_where_it_is_as_seen(fixture: &impl Fixture) {
         closing: false,
         done: BTreeSet::new(),
         under_way: BTreeMap::new(),
+        spans: BTreeMap::new(),
+        scan_began: None,
         scanned: None,
         closed_seen: None,
         marked: None,
@@ -177,6 +186,7 @@ pub async fn a_job_is_changed_where_it_is_as_seen(fixture: &impl Fixture) {
 }
 
 /// The note in the metadata and the job, or neither.
+/// Invariant I11.
 pub async fn a_change_ends_with_its_job(fixture: &impl Fixture) {
     let partition = partition("ended");
     let created = CollectionMetadata::first_write(partition.clone(), Placement::Jump, 10);
@@ -258,6 +268,10 @@ pub(super) fn job(partition: &PartitionKey, fixture: &impl Fixture) -> Job {
         scan: u32::MAX,
         done: (0..300).map(ShardId::new).collect(),
         under_way: (300..308).map(|n| (ShardId::new(n), sort_key(n, fixture))).collect(),
+        spans: (300..308)
+            .map(|n| (ShardId::new(n), [sort_key(n, fixture), sort_key(n + 1, fixture)]))
+            .collect(),
+        scan_began: Some(ServerTime(4)),
         scanned: Some(ServerTime(3)),
         closed_seen: Some(ServerTime(u64::MAX)),
         marked: Some(ShardRange { first: ShardId::new(0), last: ShardId::new(65_535) }),

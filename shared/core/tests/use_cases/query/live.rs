@@ -106,6 +106,7 @@ fn walk(
 proptest::proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
+    /// Invariants I5, I25.
     #[test]
     fn every_item_comes_once_while_the_count_changes(
         names in prop::collection::btree_map("[a-f]{1,3}", any::<u32>(), 0..60),
@@ -132,6 +133,7 @@ proptest::proptest! {
     }
 }
 
+/// Invariant I5.
 #[test]
 fn a_query_that_began_while_items_moved_goes_on_after_the_close_by_its_own_strategy() {
     let items = (0..200).map(|n| (sort(&format!("{n:03}")), n)).collect::<Vec<_>>();

@@ -86,6 +86,7 @@ fn a_query_that_dynamodb_would_refuse_is_refused_first() {
     }
 }
 
+/// Invariant I27.
 #[test]
 fn items_ahead_of_the_metadata_make_the_reader_look_again() {
     for query in every() {
@@ -100,6 +101,7 @@ fn items_ahead_of_the_metadata_make_the_reader_look_again() {
     }
 }
 
+/// Invariant I27.
 #[test]
 fn a_layout_that_changes_while_a_page_is_read_begins_the_page_again() {
     for query in every() {

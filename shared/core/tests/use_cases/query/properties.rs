@@ -58,6 +58,7 @@ proptest::proptest! {
         }
     }
 
+    /// Invariant I5.
     #[test]
     fn an_ordered_query_survives_any_reshards_between_its_pages(
         case in any_case(),
