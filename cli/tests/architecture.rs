@@ -1,4 +1,5 @@
-//! The rules between the rooms, as ARCHITECTURE.md draws them.
+//! The rules between the rooms, as ARCHITECTURE.md draws them, and that docs/INVARIANTS.md and the
+//! code cite what the other has.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -69,6 +70,89 @@ fn the_pure_rooms_name_neither_aws_nor_time_nor_chance() {
             }
         }
     }
+}
+
+#[test]
+fn every_invariant_is_cited_and_every_citation_is_of_one() {
+    let numbered = numbered_in(&invariants());
+    assert!(numbered.len() >= 30, "only these are numbered: {numbered:?}");
+    let mut cited = BTreeSet::new();
+    for (file, text) in rust_files() {
+        for number in cited_in(&text) {
+            let is_one = numbered.contains(&number);
+            assert!(is_one, "{} cites I{number}, which docs/INVARIANTS.md lacks", file.display());
+            cited.insert(number);
+        }
+    }
+    let uncited = numbered.difference(&cited).collect::<Vec<_>>();
+    assert!(uncited.is_empty(), "no comment cites {uncited:?} of docs/INVARIANTS.md");
+}
+
+#[test]
+fn the_functions_that_the_invariants_name_exist() {
+    let (page, files) = (invariants(), rust_files());
+    let named = page.split('`').skip(1).step_by(2).filter(|name| is_function(name));
+    let named = named.collect::<BTreeSet<_>>();
+    assert!(named.len() >= 20, "only these are named: {named:?}");
+    let defined = files.iter().flat_map(|(_, text)| functions_in(text)).collect::<BTreeSet<_>>();
+    let missing = named.difference(&defined).collect::<Vec<_>>();
+    assert!(missing.is_empty(), "docs/INVARIANTS.md names what no file defines: {missing:?}");
+}
+
+fn invariants() -> String {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/INVARIANTS.md");
+    std::fs::read_to_string(page).expect("the invariants")
+}
+
+/// The invariants of the page, each of which has a row that begins with its number.
+fn numbered_in(page: &str) -> BTreeSet<u32> {
+    let mut numbered = BTreeSet::new();
+    for row in page.lines() {
+        let first = row.strip_prefix("| ").and_then(|row| row.split_once(" |"));
+        if let Some(number) = first.and_then(|(first, _)| number_of(first)) {
+            assert!(numbered.insert(number), "there are two invariants I{number}");
+        }
+    }
+    numbered
+}
+
+/// The invariants that the comments of a file cite.
+fn cited_in(text: &str) -> impl Iterator<Item = u32> {
+    let is_between = |c: char| !c.is_alphanumeric() && c != '_';
+    let comments = text.lines().filter_map(|line| line.split_once("//"));
+    comments.flat_map(move |(_, comment)| comment.split(is_between)).filter_map(number_of)
+}
+
+/// The number of an invariant, which follows the letter.
+fn number_of(word: &str) -> Option<u32> {
+    word.strip_prefix('I')?.parse().ok()
+}
+
+/// Whether a name in backticks is that of a function, and not of an attribute or a field.
+fn is_function(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.chars().all(is_of_a_name)
+        && name.matches('_').count() >= 2
+}
+
+fn functions_in(text: &str) -> impl Iterator<Item = &str> {
+    let behind = text.split("fn ").skip(1);
+    behind.map(|text| text.split(|c: char| !is_of_a_name(c)).next().unwrap_or_default())
+}
+
+fn is_of_a_name(c: char) -> bool {
+    c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_'
+}
+
+/// The Rust files of all packages, and what is in them.
+fn rust_files() -> Vec<(PathBuf, String)> {
+    let files = packages().into_iter().flat_map(|package| sources(&package.root));
+    let files = files.filter(|file| file.extension().is_some_and(|end| end == "rs"));
+    let read = |file: PathBuf| {
+        let text = std::fs::read_to_string(&file).expect("source");
+        (file, text)
+    };
+    files.map(read).collect()
 }
 
 struct Package {

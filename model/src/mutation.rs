@@ -1,99 +1,132 @@
 //! What can be wrong with the protocol: each mutation takes one rule away, and the checker must find out.
 
-/// A rule of the protocol that is broken.
+/// A rule of the protocol that is broken. What it names last are the invariants of
+/// `docs/INVARIANTS.md` that it is against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mutation {
     /// Breaks the waiting for T': a phase is published while clients still act on leases from before the last one. A
     /// client of `move` puts past the old home, and one of `stable` still reads there.
+    /// Invariant I8.
     PublishBeforeLeasesEnd,
     /// Breaks the waiting for T' between `stable` and the next `forward`: a client may still act on the `move` of the
     /// last reshard.
+    /// Invariant I7.
     ForwardBeforeStableIsKnown,
     /// Breaks the waiting for H: the closing scan begins at once. A write that was signed under `stable(N)` executes
     /// behind it, and lies at a home where nobody looks any more.
+    /// Invariants I4, I9.
     CloseWithoutH,
     /// Breaks where H counts from: `forward` in place of `move`, so that what was signed in `forward` executes behind
     /// the closing scan.
+    /// Invariant I9.
     CountHFromForward,
     /// Breaks "every settled item leaves a marker": the old home is emptied, or left empty. Who still
     /// reads or writes there is not told that the item is elsewhere.
+    /// Invariant I13.
     LeaveNoMarkers,
     /// Breaks the same in `move` only, for moves and for conditional writes. A late put lands at the old
     /// home and is read, and a create that has looked there before succeeds over it at the new one.
+    /// Invariants I13, I14, I20.
     NoMarkersInMove,
     /// Breaks "all other writes mark what is absent": an upsert skips the marker in `move`, although its result depends on what is
     /// there. A late put lands at the old home and is read, and the upsert at the new one is without its bits.
+    /// Invariant I14.
     UpsertSkipsMarker,
     /// Breaks "a delete takes what it saw": in `move` a delete that finds nothing at the old home deletes whatever is at
     /// the new one. A late put lands at the old home behind the look and is read; a put at the new one hides it; and
     /// the delete shows it again.
+    /// Invariant I28.
     DeleteSkipsMarker,
     /// Breaks "both homes in one transaction" for such a delete: it reads the new home after the old one, and so may
     /// see what has hidden the late put already.
+    /// Invariant I28.
     DeleteReadsHomesApart,
     /// Breaks "only a put goes past the old home": a delete does, too, and what lies there comes back.
+    /// Invariant I14.
     DeleteOnlyAtNewHome,
     /// Breaks "markers go after the close": each scan of the mover removes those that it finds. A late put lands
     /// where a create has left its marker, is read, and the create succeeds over it.
+    /// Invariant I21.
     RemoveMarkersWhileMoving,
     /// Breaks "an update of a marker never leaves `_ds_fwd` behind": an upsert at a home that holds an old marker is
     /// acknowledged, and what it wrote counts as absent.
+    /// Invariants I2, I16.
     UpsertKeepsMarker,
     /// Breaks the guard on every write: a late delete removes a marker of a newer generation, and who still reads there
     /// takes the item for deleted.
+    /// Invariant I12.
     WriteWithoutGuard,
     /// Breaks "a move raises `_ds_g`": the item arrives with the generation that it had.
+    /// Invariant I19.
     MoveKeepsGeneration,
     /// Breaks the check in the transaction that drops a late copy: that the new home still is live. If the item there
     /// has been deleted meanwhile, the copy was what clients saw, and it vanishes.
+    /// Invariants I2, I18.
     DropCopyUnchecked,
     /// Breaks "a move is one transaction" in the mover: it copies, and then erases. Whatever happens between is undone
     /// or doubled.
+    /// Invariant I17.
     MoverCopiesThenErases,
     /// Breaks "only the last step shows": a delete gives up the item at the old home, and then deletes at the new one.
     /// It takes effect twice: a create that follows the first half succeeds, and the second half deletes what it made.
+    /// Invariant I15.
     DeleteOldHomeFirst,
     /// Breaks "the operation runs at the new home": a delete of an item at the old home only turns it into a marker.
     /// What another client has put at the new home meanwhile survives.
+    /// Invariants I3, I15.
     DeleteOnlyAtOldHome,
     /// Breaks "new and old are read in one transaction": a get reads one after the other, and misses an item that
     /// moves between.
+    /// Invariant I23.
     PlainSecondGet,
     /// Breaks "the new home is read first": a get believes a late copy at the old home that is doomed.
+    /// Invariant I23.
     GetOldHomeFirst,
     /// Breaks "a write answered after its lease is unknown": a put that executed late at the old home is acknowledged,
     /// read over because the new home wins, and shows once that is deleted.
+    /// Invariants I3, I6.
     AcknowledgeAfterLease,
     /// Breaks "a write whose fate is unknown is not sent again", as an SDK that retries does: it becomes a 412 of its
     /// own making, or goes over a later write.
+    /// Invariant I6.
     RetryUnknown,
 
     /// Breaks "sources before destinations": a query reads the destination, the item moves, and it reads the source.
+    /// Invariants I5, I24.
     QueryDestinationsFirst,
     /// Breaks the common watermark: a round ends where its farthest page does, and skips what the others did not
     /// cover.
+    /// Invariants I5, I25.
     QueryTakesLargestWatermark,
     /// Breaks "`_ds_g` above the metadata's: refresh": a query under old metadata takes a marker of a newer generation
     /// for an absent item.
+    /// Invariants I5, I27.
     QueryIgnoresGeneration,
     /// Breaks "duplicates are dropped": an item that moves between the waves is returned from both.
+    /// Invariants I5, I25.
     QueryKeepsDuplicates,
     /// Breaks "a marker whose item is in no destination page is resolved": half a transaction shows, the item in
     /// neither.
+    /// Invariants I5, I26.
     QuerySkipsMarkers,
     /// Breaks "the checkpoint comes after the answers": a mover that crashes between leaves an item behind.
+    /// Invariants I4, I22.
     CheckpointBeforeMove,
     /// Breaks "every move leaves a marker" for queries: while half the transaction shows, nothing says that there is an
     /// item.
+    /// Invariants I5, I20.
     MoveLeavesNoMarker,
     /// Breaks "what the sources alone have is looked for again": a query reads an item at its source that a put has
     /// replaced at its destination before the query began, and a delete removes that before the destination is read.
+    /// Invariants I29, I30.
     QueryTrustsSources,
     /// Breaks "markers go after the close" and V: the closing scan removes what it finds, also the marker of a
     /// transaction of which only half shows.
+    /// Invariant I21.
     RemoveMarkersInClosingScan,
     /// Breaks the waiting for V before `stable(M)`: a query of the new layout misses an item whose arrival does not show
     /// yet.
+    /// Invariants I5, I10.
     CloseWithoutV,
 }
 

@@ -12,21 +12,25 @@ use dynashard_model::mutation::{Expectation, Mutation};
 /// How many states are generated for each search of the protocol. Some of the searches end before.
 const GOOD: Limit = Limit::States(3_000_000);
 
+/// Invariants I1, I2, I3, I4, I6.
 #[test]
 fn puts_deletes_and_conditional_writes_are_linearizable_through_reshards() {
     holds(Suite::Good);
 }
 
+/// Invariants I1, I2, I3, I4, I6.
 #[test]
 fn upserts_swaps_and_routes_over_three_homes_are_linearizable() {
     holds(Suite::Ext);
 }
 
+/// Invariants I4, I5, I30.
 #[test]
 fn queries_return_every_item_once_through_a_reshard() {
     holds(Suite::Query);
 }
 
+/// Each mutation says which of I2 to I30 it is against.
 #[test]
 fn every_mutation_is_caught_but_those_that_are_defence_in_depth() {
     let caught = Mutation::ALL
@@ -45,6 +49,7 @@ fn every_mutation_is_caught_but_those_that_are_defence_in_depth() {
 }
 
 /// The rules that no search has shown to be needed. To take one away, first say why here and in the protocol.
+/// Invariants I7, I9, I19.
 #[test]
 fn three_rules_are_defence_in_depth() {
     let uncaught = Mutation::ALL
@@ -68,6 +73,7 @@ fn mutations_are_listed_once_each() {
 }
 
 /// A counterexample is a shortest one, so a longer one would mean that the model has lost a behaviour.
+/// Invariants I3, I12.
 #[test]
 fn a_write_without_the_guard_is_lost_in_eight_steps() {
     let report = search(Configuration::against(Mutation::WriteWithoutGuard), AGAINST);

@@ -65,6 +65,7 @@ impl History {
     }
 
     /// An item's version belongs to one write.
+    /// Invariant I19.
     pub(crate) fn note_version(&mut self, writer: u64, version: Version) {
         let known = *self.versions.entry(writer).or_insert(version);
         if known != version {
@@ -91,6 +92,7 @@ impl History {
     }
 
     /// Sorts an error of an operation, and takes note of one that must not occur.
+    /// Invariant I6.
     pub(crate) fn meaning(&mut self, what: &str, error: &Error) -> Meaning {
         match (error.code(), error.kind()) {
             (Code::PreconditionFailed | Code::ItemNotFound, _) => Meaning::Refused,
@@ -108,6 +110,7 @@ impl History {
     }
 
     /// Checks every item, and adds what cannot have happened to the violations.
+    /// Invariants I1, I2, I3.
     pub(crate) fn check(&mut self) {
         for (key, calls) in &self.items {
             let name = format!("pk={} sk={}", key.partition, key.sort);

@@ -102,6 +102,7 @@ pub(crate) enum Verdict {
 const MAX_STEPS: usize = 2_000_000;
 
 /// Whether the calls on an item that did not exist can have happened one at a time.
+/// Invariants I1, I2, I3.
 pub(crate) fn check(calls: &[Call]) -> Verdict {
     let mut calls = calls.to_vec();
     calls.sort_by_key(|call| call.begun);
@@ -219,6 +220,7 @@ mod tests {
         Call { is_certain: false, ..call }
     }
 
+    /// Invariant I1.
     #[test]
     fn calls_at_the_same_time_may_happen_in_any_order() {
         let puts = [call(0, 10, put(1)), call(1, 9, put(2))];
@@ -228,12 +230,14 @@ mod tests {
         }
     }
 
+    /// Invariant I2.
     #[test]
     fn a_lost_write_is_noticed() {
         let saw = call(2, 3, Step::Saw(None));
         assert_eq!(check(&[call(0, 1, put(1)), saw]), Verdict::Impossible);
     }
 
+    /// Invariant I3.
     #[test]
     fn an_item_that_comes_back_is_noticed() {
         let calls = [
@@ -246,6 +250,7 @@ mod tests {
         assert_eq!(check(&calls[..3]), Verdict::Linearizable);
     }
 
+    /// Invariant I6.
     #[test]
     fn a_write_of_unknown_outcome_happens_once_at_most_and_not_too_late() {
         let unknown = perhaps(call(0, 20, put(2)));

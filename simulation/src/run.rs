@@ -121,6 +121,7 @@ fn come_to_rest(world: &World, executor: &mut Executor) {
 }
 
 /// What lies in the tables at the end.
+/// Invariant I4.
 fn inspect(world: &World) {
     let tables = world.network.tables();
     let mut history = world.history();

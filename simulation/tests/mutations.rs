@@ -13,24 +13,28 @@ fn is_found_out(mutation: Mutation, by: &str) {
 }
 
 /// Against A2: a write under the old layout arrives when the reshard has closed.
+/// Invariants I4, I9.
 #[test]
 fn requests_that_are_executed_after_h_are_found_out() {
     is_found_out(Mutation::LateRequests, "is not at home");
 }
 
 /// Against A3: a reshard closes while an item is to be seen at neither of its homes.
+/// Invariants I1, I10.
 #[test]
 fn transactions_that_stay_half_visible_after_v_are_found_out() {
     is_found_out(Mutation::SlowVisibility, "is not linearizable");
 }
 
 /// Against A1: a frozen writer goes on when the reshard has closed.
+/// Invariants I4, I8.
 #[test]
 fn writes_that_are_sent_after_their_lease_are_found_out() {
     is_found_out(Mutation::UncheckedLeases, "is not at home");
 }
 
 /// The SDK's own retries turn a success into a failed precondition.
+/// Invariants I1, I6.
 #[test]
 fn a_store_that_sends_writes_twice_is_found_out() {
     is_found_out(Mutation::StoreRetries, "is not linearizable");

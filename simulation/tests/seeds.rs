@@ -22,6 +22,7 @@ fn for_each_seed(check: impl Fn(u64) -> Report + Sync) -> Vec<Report> {
     })
 }
 
+/// Invariants I1, I2, I3, I4, I5, I6.
 #[test]
 fn no_promise_is_broken_and_every_seed_does_the_same_twice() {
     let reports = for_each_seed(|seed| {

@@ -82,6 +82,7 @@ impl History {
     }
 
     /// The client gives an operation up without knowing its outcome.
+    /// Invariant I6.
     pub fn becomes_unknown(&mut self, CallId(at): CallId) {
         if let Some(call) = &mut self.calls[at] {
             call.unknown = true;
@@ -96,6 +97,7 @@ impl History {
     }
 
     /// Whether there is an order that explains all returns.
+    /// Invariant I1.
     pub fn is_linearizable(&self) -> bool {
         !self.worlds.is_empty()
     }
@@ -168,6 +170,7 @@ mod tests {
         assert!(!history.allows(None));
     }
 
+    /// Invariant I2.
     #[test]
     fn a_read_that_misses_a_finished_write_is_not_linearizable() {
         let mut history = History::new(None);
@@ -178,6 +181,7 @@ mod tests {
         assert!(!history.is_linearizable());
     }
 
+    /// Invariant I1.
     #[test]
     fn two_reads_do_not_see_two_writes_in_opposite_orders() {
         let mut history = History::new(None);
@@ -193,6 +197,7 @@ mod tests {
         assert!(writes[0] != writes[1]);
     }
 
+    /// Invariant I6.
     #[test]
     fn a_write_of_unknown_outcome_may_take_effect_late_but_only_once() {
         let mut history = History::new(None);

@@ -9,6 +9,7 @@ use crate::schedule::Phase;
 /// The properties of the item model.
 pub(super) fn properties() -> Vec<Property<ItemModel>> {
     vec![
+        // Invariant I1.
         Property::always("linearizable", |_, state: &State| state.history.is_linearizable()),
         Property::always("nothing lost", nothing_lost),
         Property::always("nothing revived", nothing_revived),
@@ -21,18 +22,21 @@ pub(super) fn properties() -> Vec<Property<ItemModel>> {
 }
 
 /// At rest an item that may not be absent is there, with a value that it may have.
+/// Invariant I2.
 fn nothing_lost(model: &ItemModel, state: &State) -> bool {
     let found = model.visible(state).value();
     !is_at_rest(state) || found.is_some() || state.history.allows(None)
 }
 
 /// At rest an item is not there with a value that it can no longer have.
+/// Invariant I3.
 fn nothing_revived(model: &ItemModel, state: &State) -> bool {
     let found = model.visible(state).value();
     !is_at_rest(state) || found.is_none() || state.history.allows(found)
 }
 
 /// A stable collection has no item where it does not belong, and so none twice: a reshard closes over a drained source.
+/// Invariant I4.
 fn nothing_twice(model: &ItemModel, state: &State) -> bool {
     let home = model.layout(state.published).new;
     state.published.phase() != Phase::Stable

@@ -9,17 +9,21 @@ use crate::schedule::Phase;
 /// The properties of the query model.
 pub(super) fn properties() -> Vec<Property<QueryModel>> {
     vec![
+        // Invariant I5.
         Property::always("every item at most once, in order", |_, state: &State| {
             state.reader.returned.is_sorted_by(|first, second| first < second)
         }),
+        // Invariant I5.
         Property::always("every item that lives through the query", |_, state: &State| {
             !state.reader.is_done()
                 || QueryModel::live_throughout().all(|key| state.reader.returned.contains(&key))
         }),
+        // Invariants I4, I14.
         Property::always("nothing twice but in `move`", |_, state: &State| {
             state.published.phase() == Phase::Move
                 || !SortKey::all().any(|key| state.item(key).is_live_twice())
         }),
+        // Invariant I30.
         Property::always("nothing that was replaced before", |_, state: &State| {
             !state.reader.returned_replaced
         }),
@@ -34,6 +38,7 @@ pub(super) fn properties() -> Vec<Property<QueryModel>> {
     ]
 }
 
+/// Invariant I4.
 fn source_drained(model: &QueryModel, state: &State) -> bool {
     let drained = |key| !state.item(key).cell(model.source()).is_live();
     !model.is_closed(state) || SortKey::all().filter(|key| QueryModel::moves(*key)).all(drained)
