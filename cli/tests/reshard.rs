@@ -1,6 +1,9 @@
 //! Real flights are written, changed, removed and read by clients while their collections go from
-//! one shard to 2, 16 and 4, under throttling partitions, with a rebalancer that is killed again
-//! and again and a writer that freezes for longer than its lease.
+//! one shard to 2, 16 and 4, under throttling partitions, with a rebalancer that is killed at random
+//! moments until nothing is left to clear up, and a writer that freezes for longer than its lease.
+
+// The SDK's futures nest deeply, and so do the types of the futures that await them.
+#![recursion_limit = "256"]
 
 mod common;
 
@@ -12,9 +15,14 @@ use std::thread;
 use std::time::Duration;
 
 use common::LocalStack;
+use dynashard_aws::{DynamoMetadataStore, OsEntropy, ServerClock, connect_local};
+use dynashard_core::ports::{Entropy, MetadataStore};
+use dynashard_core::{CollectionMetadata, Job, Phase};
+use dynashard_keys::PartitionKey;
 use flate2::read::GzDecoder;
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
+use tokio::runtime::Runtime;
 
 /// How many operations the clients carry out at least. `DYNASHARD_E2E_OPERATIONS` sets another
 /// number.
@@ -33,11 +41,21 @@ const ONLY_READ: usize = 7;
 /// Longer than the lease of a second, and than T'.
 const FREEZE: Duration = Duration::from_millis(2_500);
 
-/// How long the test looks away from a reshard that runs.
-const LOOK_EVERY: Duration = Duration::from_millis(700);
+/// The look at a reshard at which a writer freezes: when `forward` has lasted for about T'.
+const FREEZE_AT: u32 = 20;
 
-/// After so many looks a reshard that has not closed never will.
-const PATIENCE: u32 = 1_000;
+/// How long the test looks away from a reshard that runs. The closing scan of so few items lasts
+/// hardly longer.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// At each look the rebalancer is killed with a chance of one in so many.
+const KILL_ONE_IN: usize = 20;
+
+/// Of these kills so many a reshard: what is given up waits for the sweep, which comes once a minute.
+const MOST_KILLS: u32 = 5;
+
+/// After so many looks a reshard that is not over never will be.
+const PATIENCE: u32 = 7_000;
 
 /// What an item is known to hold; `None` is an item that is absent.
 type State = Option<u64>;
@@ -106,6 +124,7 @@ fn a_collection_is_resharded_under_load_and_trouble_and_loses_nothing() {
         only_read,
     };
     run.load_what_is_only_read();
+    let mut trouble = Trouble::of(&run.stack);
 
     let mut owned = (0..CLIENTS).map(|_| Vec::new()).collect::<Vec<_>>();
     for (n, item) in items.into_iter().enumerate() {
@@ -113,6 +132,7 @@ fn a_collection_is_resharded_under_load_and_trouble_and_loses_nothing() {
     }
     let owned = owned.into_iter().map(Mutex::new).collect::<Vec<_>>();
     thread::scope(|scope| {
+        let _over = Over(&run.resharded);
         for (n, items) in owned.iter().enumerate() {
             let run = &run;
             scope.spawn(move || run.client(n, &mut items.lock().expect("no other")));
@@ -127,10 +147,10 @@ fn a_collection_is_resharded_under_load_and_trouble_and_loses_nothing() {
                 }
             });
         }
-        for count in [2, 16, 4] {
-            run.reshard(count);
+        // The second is followed at once, while its markers are still removed.
+        for (count, until) in [(2, Until::ClearedUp), (16, Until::Closed), (4, Until::ClearedUp)] {
+            run.reshard(count, until, &mut trouble);
         }
-        run.resharded.store(true, Ordering::Relaxed);
     });
 
     // What may yet be carried out is over, and every item is what its client knows it to be.
@@ -155,12 +175,23 @@ fn a_collection_is_resharded_under_load_and_trouble_and_loses_nothing() {
             (&json!(4), &json!("stable"))
         );
     }
+    run.verify(lives);
     eprintln!(
         "{} operations, {} of unknown outcome, {} queries of whole collections, {lives} items in the end",
         run.done.load(Ordering::Relaxed),
         run.unknown.load(Ordering::Relaxed),
         run.walks.load(Ordering::Relaxed),
     );
+    trouble.judge();
+}
+
+/// Ends the clients when it goes, also where the thread that they wait for has given up.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 impl Run {
@@ -341,7 +372,7 @@ impl Run {
     }
 
     /// Asks for another count of all collections and makes trouble until they have it.
-    fn reshard(&self, count: u32) {
+    fn reshard(&self, count: u32, until: Until, trouble: &mut Trouble) {
         for airport in AIRPORTS {
             loop {
                 let path = format!("/collection/scale?pk={airport}");
@@ -355,18 +386,23 @@ impl Run {
                 thread::sleep(Duration::from_millis(200));
             }
         }
-        let mut troubles = 0;
-        while !AIRPORTS.iter().all(|airport| self.rests_at(airport, count)) {
-            assert!(troubles < PATIENCE, "{count} shards");
+        let (mut looks, mut killed) = (0, 0);
+        loop {
+            assert!(looks < PATIENCE, "{count} shards");
             thread::sleep(LOOK_EVERY);
-            troubles += 1;
-            // Not for ever: what is given up waits for the sweep, which comes once a minute.
-            if troubles <= 4 {
-                for pid in self.stack.environments("RebalanceFunction") {
-                    let _ = kill_process(pid, Signal::KILL);
-                }
+            looks += 1;
+            let standings = trouble.standings();
+            let is_over = |(metadata, _): &Standing| until.is_reached(metadata, count);
+            if standings.len() == AIRPORTS.len() && standings.iter().all(is_over) {
+                break;
             }
-            if troubles == 3 {
+            let stages = standings.iter().filter_map(Stage::of).collect::<BTreeSet<_>>();
+            if trouble.strikes(&stages, killed) && self.kill_rebalancers() {
+                killed += 1;
+                trouble.struck(&stages);
+                eprintln!("{count} shards, look {looks}: killed in {stages:?}");
+            }
+            if looks == FREEZE_AT {
                 let writers = self.stack.environments("WriteFunction");
                 let frozen = writers.first().expect("a writer");
                 kill_process(*frozen, Signal::STOP).expect("it runs");
@@ -374,14 +410,195 @@ impl Run {
                 kill_process(*frozen, Signal::CONT).expect("it is there");
             }
         }
-        eprintln!("{count} shards after {troubles} looks");
+        eprintln!("{count} shards after {looks} looks and {killed} kills");
     }
 
-    fn rests_at(&self, airport: &str, count: u32) -> bool {
-        let answer = self.stack.get(&format!("/collection?pk={airport}"));
-        answer.status == 200
-            && answer.json()["number_of_shards"] == count
-            && answer.json()["state"] == "stable"
+    /// Kills all environments of the rebalancer where one of them is at work, and says whether one
+    /// was. One that only waits for an event would not be missed.
+    fn kill_rebalancers(&self) -> bool {
+        let url = format!("{}/_dynashard/environments", self.stack.lambda);
+        let mut answer = ureq::get(url.as_str()).call().expect("an answer");
+        let environments = answer.body_mut().read_json::<Value>().expect("JSON");
+        let is_at_work = environments.as_array().expect("a list").iter().any(|environment| {
+            environment["function"] == "RebalanceFunction" && environment["state"] == "busy"
+        });
+        if is_at_work {
+            for pid in self.stack.environments("RebalanceFunction") {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+        is_at_work
+    }
+
+    /// Has `dynashard verify` look all shards over, which are to hold so many items.
+    fn verify(&self, in_the_end: usize) {
+        let tables = ["--main-table", "MainTable", "--metadata-table", "MetadataTable"];
+        let endpoint = ["--endpoint-url", self.stack.dynamodb.as_str()];
+        let waits = ["--lease-secs", "1", "--request-lifetime-secs", "3"];
+        let verify = ["verify", "--all", "--json"];
+        let mut command =
+            common::dynashard(&[&verify[..], &tables[..], &endpoint[..], &waits[..]].concat());
+        // Nobody's AWS account, and no machine of AWS's.
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("AWS_")) {
+            command.env_remove(name);
+        }
+        command.env("HOME", "/nowhere").env("AWS_EC2_METADATA_DISABLED", "true");
+        let output = command.output().expect("the command runs");
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let line = |line| {
+            serde_json::from_str::<Value>(line).unwrap_or_else(|e| panic!("{e}: {stdout}{stderr}"))
+        };
+        let lines = stdout.lines().map(line).collect::<Vec<_>>();
+        let summary = lines.last().unwrap_or_else(|| panic!("no summary: {stderr}"));
+        assert_eq!(summary["event"], "summary", "{stdout}{stderr}");
+        assert_eq!(
+            (&summary["collections"], &summary["items"], &summary["failed"]),
+            (&json!(AIRPORTS.len()), &json!(in_the_end), &json!(0)),
+            "{stdout}{stderr}"
+        );
+        let found = lines.iter().filter(|line| line["event"] == "finding").collect::<Vec<_>>();
+        // A rebalancer that was killed writes nothing any more. But a write that a writer has signed
+        // in `move` may be executed up to H later, and a machine that is busy with all this may take
+        // as long: a marker that it puts behind the removal stays (DATA_MODEL.md, "Items"). It says
+        // nothing to anybody. Whatever else is found is wrong.
+        let is_stray_marker = |line: &&Value| line["kind"] == "stray_marker";
+        assert!(found.iter().all(is_stray_marker), "{stdout}{stderr}");
+        let expected = i32::from(!found.is_empty());
+        assert_eq!(output.status.code(), Some(expected), "{stdout}{stderr}");
+        eprintln!("verify: {in_the_end} items, {} stray markers and nothing wrong", found.len());
+    }
+}
+
+/// When a reshard counts as over.
+#[derive(Debug, Clone, Copy)]
+enum Until {
+    Closed,
+    /// Its markers are removed, and its job is gone.
+    ClearedUp,
+}
+
+impl Until {
+    fn is_reached(self, metadata: &CollectionMetadata, count: u32) -> bool {
+        metadata.number_of_shards.get() == count
+            && match self {
+                Self::Closed => metadata.phase == Phase::Stable,
+                Self::ClearedUp => !metadata.needs_rebalancing(),
+            }
+    }
+}
+
+/// A collection's metadata, and the job of its change if one runs or is to be cleared up.
+type Standing = (CollectionMetadata, Option<Job>);
+
+/// How far a reshard is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Forward,
+    FirstScan,
+    /// Until no request from before `move` can be executed any more, unless that is over when the
+    /// scan is.
+    WaitForClosingScan,
+    ClosingScan,
+    WaitForClose,
+    /// It has closed.
+    WaitForRemoval,
+    RemovalOfMarkers,
+}
+
+impl Stage {
+    /// Those after the first scan that last for seconds, however much or little there is to move: no
+    /// machine is so slow that all looks miss them.
+    const LATE_AND_LONG: [Self; 2] = [Self::WaitForClose, Self::WaitForRemoval];
+
+    /// `None` where nothing runs, or where metadata and job were read to either side of a change.
+    fn of((metadata, job): &Standing) -> Option<Self> {
+        let job = job.as_ref().filter(|job| job.generation == metadata.generation)?;
+        let is_scanned = || {
+            let reshard = metadata.reshard();
+            reshard.is_some_and(|reshard| reshard.sources().all(|shard| job.done.contains(&shard)))
+        };
+        let is_begun = !job.done.is_empty() || !job.under_way.is_empty();
+        Some(match metadata.phase {
+            Phase::Forward { .. } => Self::Forward,
+            Phase::Move { .. } if job.scanned.is_some() => Self::WaitForClose,
+            Phase::Move { .. } if job.closing => Self::ClosingScan,
+            Phase::Move { .. } if is_scanned() => Self::WaitForClosingScan,
+            Phase::Move { .. } => Self::FirstScan,
+            Phase::Stable if !metadata.cleanup_pending => return None,
+            Phase::Stable if job.closed_seen.is_some() && is_begun => Self::RemovalOfMarkers,
+            Phase::Stable => Self::WaitForRemoval,
+        })
+    }
+}
+
+/// When the rebalancer is killed: at random moments, and in each stage after the first scan once in
+/// any case, as far as it is seen.
+///
+/// `DYNASHARD_E2E_SEED` sets the seed. The same seed draws the same at each look; what runs at that
+/// moment is the machine's affair.
+struct Trouble {
+    chance: Chance,
+    runtime: Runtime,
+    metadata: DynamoMetadataStore,
+    /// How many kills fell into each stage. One kill falls into the stages of all collections, since
+    /// it is not known which of them the environments were at.
+    kills: BTreeMap<Stage, u32>,
+}
+
+impl Trouble {
+    fn of(stack: &LocalStack) -> Self {
+        let seed = std::env::var("DYNASHARD_E2E_SEED").ok();
+        let seed =
+            seed.map_or_else(|| OsEntropy.next_u64(), |seed| seed.parse().expect("a number"));
+        eprintln!("DYNASHARD_E2E_SEED={seed}");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.expect("a runtime");
+        let client = runtime.block_on(connect_local(&stack.dynamodb, ServerClock::default()));
+        let table = "MetadataTable".to_owned();
+        let metadata = DynamoMetadataStore::new(client, table, "pk".to_owned());
+        Self { chance: Chance(seed), runtime, metadata, kills: BTreeMap::new() }
+    }
+
+    /// Where each collection stands that could be read. They are read as rebalancers read them:
+    /// clients are not told what is cleared up.
+    fn standings(&self) -> Vec<Standing> {
+        let standings = AIRPORTS.iter().filter_map(|airport| {
+            let partition = PartitionKey::new(airport).expect("a partition key");
+            self.runtime.block_on(async {
+                let metadata = self.metadata.get(&partition).await.ok()?.value?;
+                let job = if metadata.needs_rebalancing() {
+                    self.metadata.job(&partition).await.ok()?.value
+                } else {
+                    None
+                };
+                Some((metadata, job))
+            })
+        });
+        standings.collect()
+    }
+
+    /// Whether to kill while collections are in these stages, of a reshard in which so many kills
+    /// have been.
+    fn strikes(&mut self, stages: &BTreeSet<Stage>, killed: u32) -> bool {
+        // At each look one number is drawn, whatever becomes of it.
+        let by_chance = self.chance.below(KILL_ONE_IN) == 0 && killed < MOST_KILLS;
+        let is_due = |stage: &Stage| *stage > Stage::FirstScan && !self.kills.contains_key(stage);
+        by_chance || stages.iter().any(is_due)
+    }
+
+    fn struck(&mut self, stages: &BTreeSet<Stage>) {
+        for stage in stages {
+            *self.kills.entry(*stage).or_insert(0) += 1;
+        }
+    }
+
+    /// Prints when the kills were, and checks that there were some after the first scan.
+    fn judge(&self) {
+        eprintln!("killed in {:?}", self.kills);
+        for stage in Stage::LATE_AND_LONG {
+            assert!(self.kills.contains_key(&stage), "no kill fell into {stage:?}");
+        }
     }
 }
 
@@ -405,7 +622,7 @@ fn flights(most: usize) -> Vec<(&'static str, String)> {
     flights.into_iter().collect()
 }
 
-/// `SplitMix64`, so that each client does the same in every run.
+/// `SplitMix64`, so that each client does the same in every run, and trouble can be repeated.
 struct Chance(u64);
 
 impl Chance {

@@ -60,12 +60,22 @@ const MOST_RATIO: f64 = 1.25;
 
 /// Which items the operations hit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Traffic {
+pub(crate) enum Traffic {
     Arriving,
     Overwriting,
 }
 
 impl Traffic {
+    pub(crate) const ALL: [Self; 2] = [Self::Arriving, Self::Overwriting];
+
+    /// The name on the command line.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Arriving => "arriving",
+            Self::Overwriting => "overwriting",
+        }
+    }
+
     /// For each of several collections the counts that it takes, one after the other.
     fn rounds(self) -> &'static [&'static [u32]] {
         match self {
@@ -114,10 +124,10 @@ struct Load {
     over: AtomicBool,
 }
 
-pub(crate) async fn measure(stack: &Stack) -> Result<(), Failure> {
+pub(crate) async fn measure(stack: &Stack, kinds: &[Traffic]) -> Result<(), Failure> {
     println!("\nPuts and gets through the API, {PER_SEC} a second, of items of 1 KB");
     warm_up(stack).await?;
-    for traffic in [Traffic::Arriving, Traffic::Overwriting] {
+    for &traffic in kinds {
         let (mut ratios, mut failed) = (Vec::new(), 0);
         for (n, counts) in (1..).zip(traffic.rounds()) {
             println!("\n{traffic:?}, to a collection of {ITEMS} items at first");

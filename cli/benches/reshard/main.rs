@@ -8,7 +8,8 @@
 //! 3. the latency of puts and gets through the API while items move, beside the same while they
 //!    rest ([`foreground`]).
 //!
-//! `-- mover`, `-- landing` and `-- foreground` choose among them.
+//! `-- mover`, `-- landing` and `-- foreground` choose among them, and `-- arriving` and `-- overwriting`
+//! one of the two kinds of traffic of the last.
 //!
 //! Units come from the `dynamodb` endpoint's own counters and are the same on every machine: the
 //! benchmark fails if they are more than allowed. Times are the machine's, and are only reported.
@@ -28,6 +29,7 @@ use std::process::ExitCode;
 
 use common::{Failure, stack_options};
 use dynashard_local::{Stack, StackOptions};
+use foreground::Traffic;
 
 /// What must hold of one figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -65,7 +67,8 @@ pub(crate) fn report(what: &str, figure: f64, required: Option<Required>) -> boo
 async fn main() -> Result<ExitCode, Failure> {
     // Cargo passes options of its own.
     let chosen = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect::<Vec<_>>();
-    let is_chosen = |part: &str| chosen.is_empty() || chosen.iter().any(|name| name == part);
+    let is_named = |part: &str| chosen.iter().any(|name| name == part);
+    let is_chosen = |part: &str| chosen.is_empty() || is_named(part);
     let options = stack_options()?;
     let mut costs_hold = true;
     if is_chosen("mover") {
@@ -78,9 +81,13 @@ async fn main() -> Result<ExitCode, Failure> {
         Box::pin(landing::measure(&stack)).await?;
         stack.shutdown().await;
     }
-    if is_chosen("foreground") {
+    let mut traffic = Traffic::ALL.to_vec();
+    if !is_chosen("foreground") {
+        traffic.retain(|traffic| is_named(traffic.name()));
+    }
+    if !traffic.is_empty() {
         let stack = Stack::start(with(&options, foreground::SETTINGS)).await?;
-        Box::pin(foreground::measure(&stack)).await?;
+        Box::pin(foreground::measure(&stack, &traffic)).await?;
         stack.shutdown().await;
     }
     Ok(if costs_hold { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -45,6 +45,11 @@ impl Fields {
         Ok(Self(Arc::new(fields)))
     }
 
+    /// No attribute: the key, and what the system keeps with it.
+    pub(crate) fn none() -> Self {
+        Self(Arc::default())
+    }
+
     /// The names, in their order, without those of the key: a store reads that in any case.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str)

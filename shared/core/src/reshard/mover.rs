@@ -16,7 +16,7 @@ use crate::ports::{
 use crate::rebalance::{Carried, RESERVE, Rebalancer};
 use crate::reshard::{Brought, Homes, Job, Unsettled, bring, give_way};
 use crate::retry::{Attempts, Backoff, refusal, within};
-use crate::{Code, Deadline, Error, StoredItem};
+use crate::{Code, Deadline, Error, Fields, StoredItem};
 
 /// How many source shards are worked on at once. Each is a partition of its own, so that together
 /// they carry more than one could.
@@ -25,8 +25,12 @@ const SOURCES_AT_ONCE: usize = 8;
 /// How many items of one source shard are on their way at once.
 const ITEMS_AT_ONCE: usize = 16;
 
-/// The most items of a page.
-const MAX_PAGE: f64 = 200.0;
+/// The most items that a round takes from one source.
+const MAX_PART: f64 = 200.0;
+
+/// The most items that are read at once. A page of all that a round takes would keep the partition,
+/// and whoever else reads and writes there, waiting for the time that its size takes.
+const PAGE: u32 = 32;
 
 /// How long the moves of one round of pages should take. It ends with a checkpoint, which costs a
 /// write and a pause: with rounds of half a second the slowest hundredth of the foreground took half
@@ -49,8 +53,8 @@ const REFUSED: Backoff =
     Backoff { base: Duration::from_millis(25), cap: Duration::from_millis(200) };
 
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E> {
-    /// One round of the scan: a page of each of several sources, and a checkpoint when all of them are
-    /// settled (protocol: "Steps", "mover").
+    /// One round of the scan: a part of each of several sources, and a checkpoint when all items of
+    /// them are settled (protocol: "Steps", "mover").
     pub(crate) async fn move_on(
         &self,
         seen: &Known,
@@ -61,17 +65,13 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             return Ok(Carried::Again);
         };
         let sources = job.next_sources(reshard.sources(), SOURCES_AT_ONCE);
-        let limit = self.page_limit(sources.len(), MOVE_WCU);
+        let limit = self.part_limit(sources.len(), MOVE_WCU);
         let until = deadline.earlier_by(RESERVE);
-        let pages = sources.into_iter().map(|(shard, after)| async move {
-            let page = self.page(seen, shard, after.as_ref(), limit, until).await?;
-            let span = self.span(seen, shard, after.as_ref(), &page, until).await?;
-            let last = page.next.clone();
-            let moved = self.move_page(seen, reshard, shard, page, until).await?;
-            Ok(PageDone { shard, last, span, moved })
+        let parts = sources.into_iter().map(|(shard, after)| {
+            self.part_of(seen, shard, after, limit, Work::Move(reshard), until)
         });
-        let pages = join_all(pages.collect::<Vec<_>>()).await;
-        self.checkpoint(job, pages, deadline).await
+        let parts = join_all(parts.collect::<Vec<_>>()).await;
+        self.checkpoint(job, parts, deadline).await
     }
 
     /// One round of the removal of markers, in the same way (protocol: "in the background").
@@ -82,40 +82,84 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         deadline: Deadline,
     ) -> Result<Carried, Error> {
         let shards = job.next_sources(job.marked_shards(), SOURCES_AT_ONCE);
-        let limit = self.page_limit(shards.len(), REMOVAL_WCU);
+        let limit = self.part_limit(shards.len(), REMOVAL_WCU);
         let until = deadline.earlier_by(RESERVE);
-        let pages = shards.into_iter().map(|(shard, after)| async move {
-            let page = self.page(seen, shard, after.as_ref(), limit, until).await?;
-            let last = page.next.clone();
-            let markers = page
-                .items
-                .into_iter()
-                .filter(|(_, item)| !item.is_live() && item.generation <= job.generation);
-            let removals = markers.map(|(sort, marker)| {
-                let key = ItemKey::new(seen.metadata.partition.clone(), sort);
-                self.remove_marker(seen, job, (key, marker), shard, until)
-            });
-            let removals = removals.collect::<Vec<_>>();
-            all_of(removals).await?;
-            Ok(PageDone { shard, last, span: None, moved: 0 })
+        let parts = shards.into_iter().map(|(shard, after)| {
+            self.part_of(seen, shard, after, limit, Work::RemoveMarkers(job), until)
         });
-        let pages = join_all(pages.collect::<Vec<_>>()).await;
-        self.checkpoint(job, pages, deadline).await
+        let parts = join_all(parts.collect::<Vec<_>>()).await;
+        self.checkpoint(job, parts, deadline).await
+    }
+
+    /// The part of a round that goes through one shard: up to `limit` items behind `after`, page by
+    /// page, each of which is done with before the next is read. Where the time runs out the
+    /// part ends with the last page that was done.
+    async fn part_of(
+        &self,
+        seen: &Known,
+        shard: ShardId,
+        mut after: Option<SortKey>,
+        limit: u32,
+        work: Work<'_>,
+        until: Deadline,
+    ) -> Result<PartDone, Stopped> {
+        let fields = match work {
+            Work::Move(_) => None,
+            // What an item holds is nothing to it.
+            Work::RemoveMarkers(_) => Some(Fields::none()),
+        };
+        let (mut left, mut moved) = (limit, 0);
+        let mut span = None;
+        loop {
+            let page = async {
+                let page =
+                    self.page(seen, shard, after.as_ref(), left.min(PAGE), fields.as_ref(), until);
+                let page = page.await?;
+                let span = self.span(seen, shard, after.as_ref(), &page, until).await?;
+                let read = u32::try_from(page.items.len()).unwrap_or(u32::MAX).max(1);
+                let next = page.next.clone();
+                let moved_now = match work {
+                    Work::Move(reshard) => {
+                        self.move_page(seen, reshard, shard, page, until).await?
+                    }
+                    Work::RemoveMarkers(job) => {
+                        self.remove_markers_of(seen, job, shard, page, until).await?;
+                        0
+                    }
+                };
+                Ok((read, next, span, moved_now))
+            };
+            match page.await {
+                Ok((read, next, found, moved_now)) => {
+                    moved += moved_now;
+                    span = span.or(found);
+                    left = left.saturating_sub(read);
+                    after = next;
+                    if after.is_none() || left == 0 {
+                        return Ok(PartDone { shard, last: after, span, moved });
+                    }
+                }
+                Err(Stopped::OutOfTime) if left < limit => {
+                    return Ok(PartDone { shard, last: after, span, moved });
+                }
+                Err(stopped) => return Err(stopped),
+            }
+        }
     }
 
     /// Notes how far a round has come in each shard whose page was done to its end.
     async fn checkpoint(
         &self,
         job: &Job,
-        pages: Vec<Result<PageDone, Stopped>>,
+        parts: Vec<Result<PartDone, Stopped>>,
         deadline: Deadline,
     ) -> Result<Carried, Error> {
         let mut next = job.clone();
         let mut in_time = true;
         let mut failed = None;
-        for page in pages {
-            match page {
-                Ok(PageDone { shard, last, span, moved }) => {
+        for part in parts {
+            match part {
+                Ok(PartDone { shard, last, span, moved }) => {
                     next.note(shard, last, span);
                     next.items_moved += moved;
                 }
@@ -151,11 +195,11 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
     }
 
     /// How many items to take from each of `shards` shards in one round.
-    fn page_limit(&self, shards: usize, item_wcu: f64) -> u32 {
+    fn part_limit(&self, shards: usize, item_wcu: f64) -> u32 {
         let shards = f64::from(u32::try_from(shards.max(1)).unwrap_or(u32::MAX));
         let items = (self.pace().rate() * ROUND_SECS / item_wcu).max(LEAST_ROUND) / shards;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
-        let limit = items.ceil().clamp(8.0, MAX_PAGE) as u32;
+        let limit = items.ceil().clamp(8.0, MAX_PART) as u32;
         limit
     }
 
@@ -165,6 +209,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         shard: ShardId,
         after: Option<&SortKey>,
         limit: u32,
+        fields: Option<&Fields>,
         deadline: Deadline,
     ) -> Result<ShardPage, Stopped> {
         let partition = &seen.metadata.partition;
@@ -174,7 +219,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             ascending: true,
             after: after.cloned(),
             limit,
-            fields: None,
+            fields: fields.cloned(),
             consistency: Consistency::Strong,
         };
         self.query(&query, deadline).await.map_err(|stopped| stopped.in_shard(shard))
@@ -204,7 +249,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             ascending: false,
             after: None,
             limit: 1,
-            fields: None,
+            fields: Some(Fields::none()),
             consistency: Consistency::Eventual,
         };
         let ends = self.query(&query, deadline).await?;
@@ -335,6 +380,24 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         }
     }
 
+    async fn remove_markers_of(
+        &self,
+        seen: &Known,
+        job: &Job,
+        shard: ShardId,
+        page: ShardPage,
+        deadline: Deadline,
+    ) -> Result<(), Stopped> {
+        let items = page.items.into_iter();
+        let markers =
+            items.filter(|(_, item)| !item.is_live() && item.generation <= job.generation);
+        let removals = markers.map(|(sort, marker)| {
+            let key = ItemKey::new(seen.metadata.partition.clone(), sort);
+            self.remove_marker(seen, job, (key, marker), shard, deadline)
+        });
+        all_of(removals.collect::<Vec<_>>()).await.map(drop)
+    }
+
     async fn remove_marker(
         &self,
         seen: &Known,
@@ -442,19 +505,26 @@ async fn all_of(items: Vec<impl Future<Output = Result<(), Stopped>>>) -> Result
     Ok(u64::try_from(count).unwrap_or(u64::MAX))
 }
 
-/// A page whose items are all done with.
+/// What a round does with the items of a page.
+#[derive(Clone, Copy)]
+enum Work<'a> {
+    Move(Reshard),
+    RemoveMarkers(&'a Job),
+}
+
+/// The part of a round in one shard, whose items are all done with.
 #[derive(Debug)]
-struct PageDone {
+struct PartDone {
     shard: ShardId,
-    /// The last sort key of it, if there are more pages in the shard.
+    /// The last sort key of it, if there are more items in the shard.
     last: Option<SortKey>,
-    /// The first and the last sort key of the shard, if this was its first page of several.
+    /// The first and the last sort key of the shard, if it began with that and has several pages.
     span: Option<[SortKey; 2]>,
     /// How many items it has moved.
     moved: u64,
 }
 
-/// Why a page was not done to its end.
+/// Why a part was not done to its end.
 #[derive(Debug)]
 enum Stopped {
     OutOfTime,
