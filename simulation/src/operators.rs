@@ -124,10 +124,10 @@ async fn slice(world: World, process: Process<Rebalancer>, partition: Option<Par
     let time = world.scenario.longest_slice;
     let work = move |rebalancer: Arc<Rebalancer>, deadline| async move {
         if let Some(partition) = partition {
-            return vec![rebalancer.advance(&partition, deadline).await.map(|_| ())];
+            return vec![rebalancer.advance(&partition, deadline).await.advance.map(|_| ())];
         }
         let Sweep { collections, listed, .. } = rebalancer.sweep(deadline).await;
-        let advances = collections.into_iter().map(|(_, advance)| advance.map(|_| ()));
+        let advances = collections.into_iter().map(|(_, slice)| slice.advance.map(|_| ()));
         advances.chain([listed]).collect()
     };
     let reply = world.call(&process, time, work).await;

@@ -78,7 +78,13 @@ async fn scale(args: &ScaleArgs, output: &mut Output) -> Result<ExitCode, Failur
     let mut ends = Ends::watch().map_err(no_signals)?;
     if args.no_wait {
         output.json(&CollectionView::from(&metadata));
-        output.text(describe(&scaler.standing(&args.pk, target, deadline(directory)).await?, None));
+        // The request was accepted, whatever becomes of this look.
+        match scaler.standing(&args.pk, target, deadline(directory)).await {
+            Ok(standing) => output.text(describe(&standing, None)),
+            Err(error) => {
+                eprintln!("dynashard: asked for; how far it is could not be read: {error}");
+            }
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let waited = tokio::select! {

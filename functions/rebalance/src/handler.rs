@@ -48,11 +48,11 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<I, M
         if key.starts_with(RESERVED_PREFIX) {
             return true;
         }
-        let advanced = match PartitionKey::new(key) {
+        let slice = match PartitionKey::new(key) {
             Ok(partition) => self.rebalancer.advance(&partition, deadline).await,
-            Err(error) => Err(error.into()),
+            Err(error) => Slice { advance: Err(error.into()), reshard: None },
         };
-        if let Err(error) = &advanced {
+        if let Err(error) = &slice.advance {
             let (code, detail, shards) =
                 (error.code().as_str(), error.message(), error.shard_list());
             tracing::error!(
@@ -64,17 +64,17 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<I, M
                 "not advanced"
             );
         }
-        self.report(key, &advanced);
-        advanced.is_ok()
+        self.report(key, &slice);
+        slice.advance.is_ok()
     }
 
     /// Takes up all changes that have come to a halt. One collection's trouble is not another's.
     async fn sweep(&self, deadline: Deadline) -> Result<BatchOutcome, Error> {
         let mut failed = 0_usize;
         let Sweep { collections, left, listed } = self.rebalancer.sweep(deadline).await;
-        for (partition, advanced) in collections {
+        for (partition, slice) in collections {
             let key = partition.as_str();
-            if let Err(error) = &advanced {
+            if let Err(error) = &slice.advance {
                 let (code, detail, shards) =
                     (error.code().as_str(), error.message(), error.shard_list());
                 tracing::error!(
@@ -86,7 +86,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<I, M
                 );
                 failed += 1;
             }
-            self.report(key, &advanced);
+            self.report(key, &slice);
         }
         if left > 0 {
             tracing::warn!(
@@ -101,17 +101,13 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<I, M
         Ok(BatchOutcome::default())
     }
 
-    fn report(&self, key: &str, advanced: &Result<Slice, dynashard_core::Error>) {
-        let slice = match advanced {
-            Ok(slice) => slice,
+    fn report(&self, key: &str, slice: &Slice) {
+        match &slice.advance {
             Err(error) => {
                 let counter = Counter::of_code(error.code());
                 self.metrics.count(self.now(), counter.map(|counter| (counter, 1)));
-                return;
             }
-        };
-        match &slice.advance {
-            Advance::Finished(metadata) => {
+            Ok(Advance::Finished(metadata)) => {
                 let shards = metadata.number_of_shards.get();
                 tracing::info!(
                     partition_key = key,
@@ -120,13 +116,13 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<I, M
                 );
                 self.metrics.count(self.now(), [(Counter::ReshardsFinished, 1)]);
             }
-            Advance::Waiting { until_secs } => {
+            Ok(Advance::Waiting { until_secs }) => {
                 tracing::info!(partition_key = key, until_secs, "the reshard waits");
             }
-            Advance::Yielded => {
+            Ok(Advance::Yielded) => {
                 tracing::info!(partition_key = key, "the slice is over, and asks for the next");
             }
-            Advance::Nothing | Advance::Elsewhere => {}
+            Ok(Advance::Nothing | Advance::Elsewhere) => {}
         }
         if let Some(reshard) = &slice.reshard {
             self.measure(key, reshard);
@@ -296,6 +292,23 @@ mod tests {
                 assert!(output.text().contains(count), "{}", output.text());
             }
         }
+    }
+
+    /// An alarm on the age saw nothing just where a reshard could not go on.
+    #[test]
+    fn regression_a_slice_that_failed_did_not_say_how_old_the_reshard_is() {
+        let (memory, clock) = world();
+        begin(&memory, &clock, "a", Placement::Xxh64);
+        let job = memory.stored_job(&partition("a")).expect("a job");
+        let ahead = Job { generation: job.generation.next(), ..job };
+        memory.place_job(&partition("a"), Some(ahead));
+        clock.advance(Duration::from_mins(30));
+        let output = Output::default();
+        let schedule = json!({ "source": "aws.events" });
+        run_printing(&memory, &clock, &schedule, output.clone()).expect_err("it is damaged");
+        let text = output.text();
+        assert!(text.contains("\"DamagedData\":1"), "{text}");
+        assert!(text.contains("\"ReshardAge\":18"), "half an hour: {text}");
     }
 
     #[test]

@@ -641,7 +641,7 @@ impl World {
     async fn advance(&self, partition: &PartitionKey) -> Advance {
         let rebalancer = Rebalancer::new(self.items.clone(), self.directory());
         let slice = Box::pin(rebalancer.advance(partition, self.deadline())).await;
-        slice.expect("a slice").advance
+        slice.advance.expect("a slice")
     }
 }
 

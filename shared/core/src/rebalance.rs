@@ -24,7 +24,7 @@ pub struct Rebalancer<I, M, C, E> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slice {
     /// How it ended.
-    pub advance: Advance,
+    pub advance: Result<Advance, Error>,
     /// How far it has brought the reshard that it found, if items are moved in that.
     pub reshard: Option<ReshardSlice>,
 }
@@ -33,7 +33,7 @@ pub struct Slice {
 #[derive(Debug)]
 pub struct Sweep {
     /// What became of each collection that was begun with.
-    pub collections: Vec<(PartitionKey, Result<Slice, Error>)>,
+    pub collections: Vec<(PartitionKey, Slice)>,
     /// How many of those that were listed there was no time to begin with, if any.
     pub left: usize,
     /// Whether the list of them was read to its end, or as far as there was time.
@@ -102,14 +102,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
     }
 
     /// Carries the change of one collection on, to its end or as far as the time allows.
-    pub async fn advance(
-        &self,
-        partition: &PartitionKey,
-        deadline: Deadline,
-    ) -> Result<Slice, Error> {
+    pub async fn advance(&self, partition: &PartitionKey, deadline: Deadline) -> Slice {
         let mut account = Account::default();
-        let advance = self.steps(partition, &mut account, deadline).await?;
-        Ok(Slice { advance, reshard: account.reshard })
+        let advance = self.steps(partition, &mut account, deadline).await;
+        Slice { advance, reshard: account.reshard }
     }
 
     async fn steps(

@@ -53,6 +53,19 @@ impl Config {
     /// Reads the variables that `lookup` finds.
     pub fn from_variables(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         let settings = settings_from_variables(&lookup)?;
+        // Only DynamoDB's stand-ins have an address of their own.
+        let is_aws = ["AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL"]
+            .iter()
+            .all(|name| lookup(name).is_none_or(|url| url.is_empty()));
+        if is_aws && settings.request_lifetime < LEAST_REQUEST_LIFETIME {
+            let problem = format!(
+                "is {}; DynamoDB may execute a request for longer than that, which \
+                 a reshard would not wait for: at least {} on AWS",
+                settings.request_lifetime.as_secs(),
+                LEAST_REQUEST_LIFETIME.as_secs(),
+            );
+            return Err(ConfigError { name: "REQUEST_LIFETIME_SECS", problem });
+        }
         let variables = Variables { lookup };
         Ok(Self {
             main_table: variables.required("MAIN_TABLE")?,
@@ -101,6 +114,10 @@ impl Config {
             .with_telemetry(Arc::new(telemetry))
     }
 }
+
+/// For how long DynamoDB may execute a request after it was signed, with a minute to spare (AWS,
+/// "Troubleshooting Signature Version 4": a signature that is older than 15 minutes is refused).
+const LEAST_REQUEST_LIFETIME: Duration = Duration::from_mins(16);
 
 /// Reads the settings of the stack from the variables that `lookup` finds: one for each parameter of
 /// the template, under the parameter's name in capitals.
@@ -220,6 +237,17 @@ mod tests {
     }
 
     #[test]
+    fn requests_may_live_shorter_where_dynamodb_is_not_that_of_aws() {
+        let on_this_machine = |asked: &str| match asked {
+            "REQUEST_LIFETIME_SECS" => Some("5".to_owned()),
+            "AWS_ENDPOINT_URL_DYNAMODB" => Some("http://127.0.0.1:8000".to_owned()),
+            asked => variable(asked),
+        };
+        let config = Config::from_variables(on_this_machine).expect("complete");
+        assert_eq!(config.settings.request_lifetime, Duration::from_secs(5));
+    }
+
+    #[test]
     fn each_wrong_variable_is_named() {
         for (name, value) in [
             ("MAIN_TABLE", ""),
@@ -237,6 +265,10 @@ mod tests {
         ] {
             let error = with(name, value).expect_err(name);
             assert!(error.to_string().contains(name), "{error}");
+        }
+        for too_short in ["0", "1801", "20", "959"] {
+            let error = with("REQUEST_LIFETIME_SECS", too_short).expect_err("on AWS");
+            assert!(error.to_string().contains("REQUEST_LIFETIME_SECS"), "{error}");
         }
         assert!(with("PARTITION_KEY_NAME", "_ds_x").is_err());
         assert!(with("PARTITION_KEY_NAME", "rev").is_err());

@@ -80,38 +80,43 @@ fn a_random_collection_that_grows_is_never_in_move() {
     assert_names(advance(&world, LONG), "metadata", "phase");
 }
 
+fn shards(first: u32, last: u32) -> ShardRange {
+    ShardRange { first: ShardId::new(first), last: ShardId::new(last) }
+}
+
+fn under_way(shard: u32, behind: SortKey) -> BTreeMap<ShardId, SortKey> {
+    BTreeMap::from([(ShardId::new(shard), behind)])
+}
+
+/// In a table whose sort keys are strings.
+fn number() -> SortKey {
+    SortKey::parse("7", SortKeyType::Number).expect("a number")
+}
+
 #[test]
 fn a_job_that_does_not_fit_is_reported_and_nothing_is_done() {
-    let shards =
-        |first, last| Some(ShardRange { first: ShardId::new(first), last: ShardId::new(last) });
-    let number = SortKey::parse("7", SortKeyType::Number).expect("a number");
-    let under_way = |shard, key: &SortKey| BTreeMap::from([(ShardId::new(shard), key.clone())]);
-    let damages: Vec<(Box<dyn Fn(Job) -> Job>, &str)> = vec![
-        (Box::new(|job| Job { generation: Generation::new(7), ..job }), "generation"),
-        (Box::new(|job| Job { from: count(4), ..job }), "from"),
-        (Box::new(|job| Job { to: count(4), ..job }), "to"),
-        (Box::new(|job| Job { to: count(1), ..job }), "to"),
-        (Box::new(|job| Job { then: Some(count(3)), ..job }), "then"),
-        (Box::new(|job| Job { then: Some(count(2)), ..job }), "then"),
-        (Box::new(move |job| Job { marked: shards(3, 2), ..job }), "marked_last"),
-        (Box::new(move |job| Job { marked: shards(0, u32::MAX), ..job }), "marked_last"),
-        (Box::new(|job| Job { done: BTreeSet::from([ShardId::new(1)]), ..job }), "done"),
+    let damages: [Damage<Job>; 15] = [
+        (|job| Job { generation: Generation::new(7), ..job }, "generation"),
+        (|job| Job { from: count(4), ..job }, "from"),
+        (|job| Job { to: count(4), ..job }, "to"),
+        (|job| Job { to: count(1), ..job }, "to"),
+        (|job| Job { then: Some(count(3)), ..job }, "then"),
+        (|job| Job { then: Some(count(2)), ..job }, "then"),
+        (|job| Job { marked: Some(shards(3, 2)), ..job }, "marked_last"),
+        (|job| Job { marked: Some(shards(0, u32::MAX)), ..job }, "marked_last"),
+        (|job| Job { done: BTreeSet::from([ShardId::new(1)]), ..job }, "done"),
+        (|job| Job { marked: None, done: BTreeSet::from([ShardId::new(0)]), ..job }, "done"),
+        (|job| Job { under_way: under_way(5, sort("a")), ..job }, "under_way"),
+        (|job| Job { under_way: under_way(0, number()), ..job }, "under_way"),
         (
-            Box::new(|job| Job { marked: None, done: BTreeSet::from([ShardId::new(0)]), ..job }),
-            "done",
-        ),
-        (Box::new(move |job| Job { under_way: under_way(5, &sort("a")), ..job }), "under_way"),
-        (Box::new(move |job| Job { under_way: under_way(0, &number), ..job }), "under_way"),
-        (
-            Box::new(move |job| Job {
-                under_way: under_way(0, &sort("a")),
-                done: BTreeSet::from([ShardId::new(0)]),
-                ..job
-            }),
+            |job| {
+                let done = BTreeSet::from([ShardId::new(0)]);
+                Job { under_way: under_way(0, sort("a")), done, ..job }
+            },
             "under_way",
         ),
-        (Box::new(|job| Job { scanned: Some(ServerTime(1)), ..job }), "scanned"),
-        (Box::new(|job| Job { closed_seen: Some(ServerTime(1)), ..job }), "closed_seen"),
+        (|job| Job { scanned: Some(ServerTime(1)), ..job }, "scanned"),
+        (|job| Job { closed_seen: Some(ServerTime(1)), ..job }, "closed_seen"),
     ];
     for (damage, field) in damages {
         let world = in_move(Some("before"));

@@ -84,7 +84,7 @@ impl Hot {
     fn finish(&self) {
         let rebalancer = self.world.rebalancer();
         let slice = block_on(rebalancer.advance(&partition(), self.world.deadline()));
-        let advance = slice.expect("it advances").advance;
+        let advance = slice.advance.expect("it advances");
         assert!(matches!(advance, Advance::Finished(_)), "{advance:?}");
     }
 }

@@ -87,7 +87,7 @@ fn finish(world: &World, environments: usize) {
 
 fn advance(world: &World, rebalancer: &Rebalances, time: Duration) -> Result<Advance, Error> {
     let slice = block_on(rebalancer.advance(&partition(), world.deadline_in(time)));
-    slice.map(|slice| slice.advance)
+    slice.advance
 }
 
 /// How many moves there were in each second from the first of them on.
@@ -179,7 +179,7 @@ fn regression_nobody_could_tell_how_long_the_scan_of_a_single_source_would_take(
         let killed = std::pin::pin!(world.clock.sleep(Duration::from_secs(16)));
         futures_util::future::select(working, killed).await;
     });
-    let moved = u32::try_from(times.lock().expect("no panic").len()).expect("few");
+    let so_far = u32::try_from(times.lock().expect("no panic").len()).expect("few");
     let metadata = world.memory.stored_metadata(&partition).expect("it is there");
     let reshard = metadata.reshard().expect("it runs");
     let job = world.memory.stored_job(&partition).expect("a job");
@@ -187,9 +187,9 @@ fn regression_nobody_could_tell_how_long_the_scan_of_a_single_source_would_take(
     let waits =
         Waits::of(&Settings { request_lifetime: Duration::from_secs(5), ..Settings::default() });
     let progress = job.progress(&reshard, waits, now);
-    let share = moved * 100 / moves;
+    let share = so_far * 100 / moves;
     assert!(progress.percent_done.abs_diff(share) <= 15, "{share} % are moved: {progress:?}");
-    let left = u64::from((moves - moved) / MOVES_PER_SEC);
+    let left = u64::from((moves - so_far) / MOVES_PER_SEC);
     let eta_secs = progress.eta_secs.expect("it can be told");
     assert!((left / 2..=left * 3 + 10).contains(&eta_secs), "{left} s are left: {progress:?}");
 
@@ -265,7 +265,7 @@ fn regression_two_rebalancers_moved_each_item_twice() {
             let slices = async |rebalancer: &Rebalances, mut time: Duration| {
                 loop {
                     let slice = rebalancer.advance(&partition, world.deadline_in(time)).await;
-                    let advance = slice.expect("a slice").advance;
+                    let advance = slice.advance.expect("a slice");
                     if advance != Advance::Yielded {
                         return advance;
                     }
