@@ -414,9 +414,9 @@ async fn a_damaged_metadata_item_names_the_field() {
     }
 }
 
-#[tokio::test]
-async fn a_damaged_job_item_names_the_field() {
-    let sound = json!({
+/// A job item in which every field has a value.
+fn sound_job() -> Value {
+    json!({
         "pk": { "S": "_ds_job#EWR" },
         "generation": { "N": "2" },
         "rev": { "N": "7" },
@@ -440,7 +440,12 @@ async fn a_damaged_job_item_names_the_field() {
             "marked_last": { "N": "3" },
             "items_moved": { "N": "12" },
         } },
-    });
+    })
+}
+
+#[tokio::test]
+async fn a_damaged_job_item_names_the_field() {
+    let sound = sound_job();
     let stores = Stores::answering(200, &json!({ "Item": sound.clone() })).await;
     assert!(stores.metadata.job(&partition()).await.is_ok(), "the whole item is sound");
 
