@@ -57,6 +57,9 @@ const MOST_KILLS: u32 = 5;
 /// After so many looks a reshard that is not over never will be.
 const PATIENCE: u32 = 7_000;
 
+/// More markers than can have been on their way at a close are not left over, but were not removed.
+const MOST_STRAYS: usize = 50;
+
 /// What an item is known to hold; `None` is an item that is absent.
 type State = Option<u64>;
 
@@ -464,6 +467,7 @@ impl Run {
         // nothing to anybody. Whatever else is found is wrong.
         let is_stray_marker = |line: &&Value| line["kind"] == "stray_marker";
         assert!(found.iter().all(is_stray_marker), "{stdout}{stderr}");
+        assert!(found.len() <= MOST_STRAYS, "{} stray markers", found.len());
         let expected = i32::from(!found.is_empty());
         assert_eq!(output.status.code(), Some(expected), "{stdout}{stderr}");
         eprintln!("verify: {in_the_end} items, {} stray markers and nothing wrong", found.len());

@@ -280,14 +280,21 @@ fn check_name(name: &str, schema: &TableSchema) -> Result<(), Error> {
 pub(crate) fn stored_bytes(at: &PhysicalKey, item: &StoredItem, schema: &TableSchema) -> usize {
     // A number takes a byte for each two digits, and one more.
     let number = |n: u64| n.to_string().len().div_ceil(2) + 1;
-    let system = [number(item.generation.get()), number(item.version.get())];
-    let system = system.iter().map(|bytes| SYSTEM_NAME_BYTES + bytes).sum::<usize>();
+    let generation = SYSTEM_NAME_BYTES + number(item.generation.get());
+    let other = if item.is_live() {
+        SYSTEM_NAME_BYTES + number(item.version.get())
+    } else {
+        FORWARDED_BYTES
+    };
+    let system = generation + other;
     key_bytes(at.partition.as_str(), &at.sort, schema) + attributes_bytes(&item.attributes) + system
 }
 
-/// `_ds_g` and `_ds_v`. A marker has `_ds_fwd` in place of the second, which takes less than a
-/// version.
+/// The name of `_ds_g`, and of `_ds_v`.
 const SYSTEM_NAME_BYTES: usize = 5;
+
+/// `_ds_fwd`, which a marker has in place of a version, and its value.
+const FORWARDED_BYTES: usize = 7 + 1;
 
 fn attributes_bytes(attributes: &Attributes) -> usize {
     attributes.iter().map(|(name, value)| name.len() + value.stored_bytes()).sum()

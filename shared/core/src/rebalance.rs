@@ -6,7 +6,7 @@ use futures_util::stream::{self, StreamExt};
 
 use crate::directory::{Directory, Known, NotBegun};
 use crate::ports::{Clock, Entropy, ItemStore, MetadataStore, StoreError};
-use crate::reshard::{Job, NextStep, Pace, Progress, ServerTime, Sight, Waits, plan};
+use crate::reshard::{Job, NextStep, Pace, Progress, ServerTime, Sight, Trouble, Waits, plan};
 use crate::retry::{Attempts, refusal};
 use crate::{Code, CollectionMetadata, Deadline, Error, Generation, Reading};
 
@@ -34,9 +34,9 @@ pub struct Slice {
 pub struct Sweep {
     /// What became of each collection that was begun with.
     pub collections: Vec<(PartitionKey, Slice)>,
-    /// How many of those that were listed there was no time to begin with, if any.
+    /// How many others there was no time to begin with.
     pub left: usize,
-    /// Whether the list of them was read to its end, or as far as there was time.
+    /// Whether the list of them was read to its end.
     pub listed: Result<(), Error>,
 }
 
@@ -104,7 +104,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
     /// Carries the change of one collection on, to its end or as far as the time allows.
     pub async fn advance(&self, partition: &PartitionKey, deadline: Deadline) -> Slice {
         let mut account = Account::default();
-        let advance = self.steps(partition, &mut account, deadline).await;
+        let advance = Box::pin(self.steps(partition, &mut account, deadline)).await;
         Slice { advance, reshard: account.reshard }
     }
 
@@ -117,6 +117,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         let waits = Waits::of(self.directory.settings());
         let mut sighting = Sighting::default();
         let mut turn = Turn::default();
+        let mut trouble = Trouble::default();
         let mut scanned = Duration::ZERO;
         let last_pause = deadline.earlier_by(RESERVE);
         let refusals_from_now =
@@ -144,8 +145,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             let step = plan(&seen.metadata, &job, Sight { now, unchanged_for }, waits);
             let scans = matches!(step, NextStep::Scan | NextStep::RemoveMarkers);
             if scans && scanned >= SCAN_SLICE {
-                self.ask_for_another_slice(partition, deadline).await?;
-                return Ok(Advance::Yielded);
+                return self.yield_slice(partition, &trouble, deadline).await;
             }
             let began = self.directory.now();
             let left = SCAN_SLICE.saturating_sub(scanned) + RESERVE;
@@ -153,7 +153,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             let carried = if scans && turn.noted != Some(job.rev) {
                 self.take_turn(&mut turn, &job, until).await
             } else {
-                self.carry_out(step, &seen, &job, now, until).await
+                self.carry_out(step, &seen, &job, now, &mut trouble, until).await
             };
             let carried = match carried {
                 // The metadata table has throttled a note, say: what it said is found out again.
@@ -190,8 +190,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                     return Ok(Advance::Waiting { until_secs: now.0 + 1 });
                 }
                 Carried::OutOfTime => {
-                    self.ask_for_another_slice(partition, deadline).await?;
-                    return Ok(Advance::Yielded);
+                    return self.yield_slice(partition, &trouble, deadline).await;
                 }
             }
         }
@@ -200,32 +199,40 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
     /// Carries all running changes on, whatever the stream has said of them. One collection's trouble
     /// is not another's, and what there is no time for is left to the next sweep.
     pub async fn sweep(&self, deadline: Deadline) -> Sweep {
-        let mut sweep = Sweep { collections: Vec::new(), left: 0, listed: Ok(()) };
+        let (mut partitions, listed) = self.listed(deadline).await;
+        // In the order of the index the same ones would be left each time.
+        partitions.sort_by_cached_key(|_| self.directory.entropy().next_u64());
         let last_begin = deadline.earlier_by(RESERVE);
-        let mut after = None;
-        loop {
-            let mut page = match self.directory.resharding(after.as_ref(), deadline).await {
-                Ok(page) => page,
-                Err(error) => return Sweep { listed: Err(error), ..sweep },
-            };
-            // In the order of the index the same ones would be left each time.
-            page.partitions.sort_by_cached_key(|_| self.directory.entropy().next_u64());
-            let advances = page.partitions.into_iter().map(|partition| async move {
-                if last_begin.remaining(self.directory.now()).is_zero() {
-                    return None;
-                }
-                let slice = self.advance(&partition, deadline).await;
-                Some((partition, slice))
-            });
-            let side_by_side =
-                stream::iter(advances.collect::<Vec<_>>()).buffer_unordered(COLLECTIONS_AT_ONCE);
-            for advanced in side_by_side.collect::<Vec<_>>().await {
-                sweep.left += usize::from(advanced.is_none());
-                sweep.collections.extend(advanced);
+        let advances = partitions.into_iter().map(|partition| async move {
+            if last_begin.remaining(self.directory.now()).is_zero() {
+                return None;
             }
-            after = page.next;
-            if after.is_none() || sweep.left > 0 {
-                return sweep;
+            let slice = self.advance(&partition, deadline).await;
+            Some((partition, slice))
+        });
+        let side_by_side =
+            stream::iter(advances.collect::<Vec<_>>()).buffer_unordered(COLLECTIONS_AT_ONCE);
+        let mut sweep = Sweep { collections: Vec::new(), left: 0, listed };
+        for advanced in side_by_side.collect::<Vec<_>>().await {
+            sweep.left += usize::from(advanced.is_none());
+            sweep.collections.extend(advanced);
+        }
+        sweep
+    }
+
+    /// The collections in which a change seems to run, and why these may not be all.
+    async fn listed(&self, deadline: Deadline) -> (Vec<PartitionKey>, Result<(), Error>) {
+        let (mut partitions, mut after) = (Vec::new(), None);
+        loop {
+            match self.directory.resharding(after.as_ref(), deadline).await {
+                Ok(page) => {
+                    partitions.extend(page.partitions);
+                    after = page.next;
+                    if after.is_none() {
+                        return (partitions, Ok(()));
+                    }
+                }
+                Err(error) => return (partitions, Err(error)),
             }
         }
     }
@@ -236,6 +243,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         seen: &Known,
         job: &Job,
         now: ServerTime,
+        trouble: &mut Trouble,
         deadline: Deadline,
     ) -> Result<Carried, Error> {
         let metadata = &seen.metadata;
@@ -248,7 +256,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             NextStep::NoteMove(at) => {
                 self.save(job, Job { move_seen: Some(at), ..job.clone() }, deadline).await
             }
-            NextStep::Scan => self.move_on(seen, job, deadline).await,
+            NextStep::Scan => self.move_on(seen, job, trouble, deadline).await,
             NextStep::BeginScan { closing } => {
                 self.save(job, job.with_scan(closing, now), deadline).await
             }
@@ -262,7 +270,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                 let next = Job { closed_seen: Some(at), ..job.with_scan(job.closing, at) };
                 self.save(job, next, deadline).await
             }
-            NextStep::RemoveMarkers => self.remove_markers(seen, job, deadline).await,
+            NextStep::RemoveMarkers => self.remove_markers(seen, job, trouble, deadline).await,
             NextStep::Finish => match self.directory.finish(metadata, job, deadline).await {
                 Ok(known) => Ok(Carried::Finished(known.metadata)),
                 Err(error) => of_conditional(error),
@@ -372,6 +380,21 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             Ok(_) => Ok(Carried::Out),
             Err(error) => of_conditional(error),
         }
+    }
+
+    /// Ends a slice that has not come to the end. Another that met the same trouble at once would be
+    /// of no use: that is for the retries of the record, and the sweep.
+    async fn yield_slice(
+        &self,
+        partition: &PartitionKey,
+        trouble: &Trouble,
+        deadline: Deadline,
+    ) -> Result<Advance, Error> {
+        if let Some(error) = trouble.error() {
+            return Err(error);
+        }
+        self.ask_for_another_slice(partition, deadline).await?;
+        Ok(Advance::Yielded)
     }
 
     /// Touches the job, so that its stream record starts the next slice.

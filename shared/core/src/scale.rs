@@ -138,6 +138,13 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
         check_change(metadata, now_secs, settle).map_err(|reason| refused(metadata, reason))?;
         match self.directory.begin(metadata, target, None, deadline).await? {
             Ok(known) => Ok(Ok(CollectionMetadata::clone(&known.metadata))),
+            // What is asked for may be what is about to begin.
+            Err(NotBegun::No(NoGrowth::Running))
+                if self.directory.job(partition, deadline).await?.0.and_then(|job| job.then)
+                    == Some(target) =>
+            {
+                Ok(Ok(CollectionMetadata::clone(metadata)))
+            }
             Err(NotBegun::No(reason)) => Err(refused(metadata, reason)),
             Err(NotBegun::Changed) => Ok(Err(Overtaken)),
             Err(NotBegun::Failed(error)) => Err(refusal(error).unwrap_or_else(|error| error)),
@@ -260,7 +267,7 @@ fn refused(metadata: &CollectionMetadata, reason: NoGrowth) -> Error {
         (NoGrowth::Running, Phase::Stable) => Error::new(
             Code::ReshardRunning,
             "another change of the shard count was asked for and is about to begin; ask again when \
-             that has closed",
+             that has closed, or take it back by asking for the present count",
         ),
         _ => changed_meanwhile(),
     }

@@ -53,11 +53,11 @@ impl Config {
     /// Reads the variables that `lookup` finds.
     pub fn from_variables(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         let settings = settings_from_variables(&lookup)?;
-        // Only DynamoDB's stand-ins have an address of their own.
-        let is_aws = ["AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL"]
+        // AWS has endpoints of other addresses, too, but none that is not encrypted is meant for this.
+        let is_stand_in = ["AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL"]
             .iter()
-            .all(|name| lookup(name).is_none_or(|url| url.is_empty()));
-        if is_aws && settings.request_lifetime < LEAST_REQUEST_LIFETIME {
+            .any(|name| lookup(name).is_some_and(|url| url.starts_with("http://")));
+        if !is_stand_in && settings.request_lifetime < LEAST_REQUEST_LIFETIME {
             let problem = format!(
                 "is {}; DynamoDB may execute a request for longer than that, which \
                  a reshard would not wait for: at least {} on AWS",

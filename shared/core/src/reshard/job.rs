@@ -216,18 +216,25 @@ impl Job {
         }
     }
 
-    /// Up to `most` of these shards that the scan has to go on with, those under way first, each
-    /// with the last sort key behind it.
+    /// Whether the scan has come to the end of all these shards.
+    pub(crate) fn has_scanned(&self, shards: impl Iterator<Item = ShardId>) -> bool {
+        self.next_sources(shards, 1, &BTreeSet::new()).is_empty()
+    }
+
+    /// Up to `most` of these shards, but for some, that the scan has to go on with, those under way
+    /// first, each with the last sort key behind it.
     pub(crate) fn next_sources(
         &self,
         shards: impl Iterator<Item = ShardId>,
         most: usize,
+        but_for: &BTreeSet<ShardId>,
     ) -> Vec<(ShardId, Option<SortKey>)> {
         let under_way = self.under_way.iter().map(|(shard, sort)| (*shard, Some(sort.clone())));
         let untouched = shards
             .filter(|shard| !self.done.contains(shard) && !self.under_way.contains_key(shard))
             .map(|shard| (shard, None));
-        under_way.chain(untouched).take(most).collect()
+        let all = under_way.chain(untouched);
+        all.filter(|(shard, _)| !but_for.contains(shard)).take(most).collect()
     }
 
     /// How far the reshard is, for people.

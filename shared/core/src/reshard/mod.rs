@@ -10,11 +10,13 @@ mod mover;
 mod pace;
 mod plan;
 mod position;
+mod round;
 mod settle;
 
 pub use job::{Job, Progress, ServerTime, ShardRange};
 pub use pace::Pace;
 pub use plan::{NextStep, Sight, Waits, plan};
+pub(crate) use round::Trouble;
 pub(crate) use settle::{
     Brought, Homes, OldHome, Unsettled, bring, give_way, relocate, settle, settle_live,
 };

@@ -111,7 +111,7 @@ pub fn plan(metadata: &CollectionMetadata, job: &Job, sight: Sight, waits: Waits
             Some(seen) => match settled(seen) {
                 Err(wait) => wait,
                 Ok(()) if job.then.is_some() => turn_round(seen, now, waits),
-                Ok(()) if job.next_sources(job.marked_shards(), 1).is_empty() => NextStep::Finish,
+                Ok(()) if job.has_scanned(job.marked_shards()) => NextStep::Finish,
                 Ok(()) => NextStep::RemoveMarkers,
             },
         },
@@ -139,7 +139,16 @@ fn job_fits(metadata: &CollectionMetadata, job: &Job) -> Result<(), Contradictio
     // A job that is further than the phase shows that the phase is over: the metadata was read
     // first. What a scan of `move` notes must not count for the removal of markers.
     let ahead = match phase {
-        Phase::Forward { .. } => job.move_seen.map(|_| "move_seen"),
+        Phase::Forward { .. } => [
+            ("move_seen", job.move_seen.is_some()),
+            ("closing", job.closing),
+            ("done", !job.done.is_empty()),
+            ("under_way", !job.under_way.is_empty()),
+            ("closed_seen", job.closed_seen.is_some()),
+        ]
+        .into_iter()
+        .find_map(|(field, is_there)| is_there.then_some(field)),
+        Phase::Move { .. } if job.closing && job.move_seen.is_none() => Some("closing"),
         Phase::Move { .. } => job.closed_seen.map(|_| "closed_seen"),
         Phase::Stable => (!metadata.cleanup_pending).then_some("closed_seen"),
     };
@@ -166,7 +175,7 @@ fn in_move(metadata: &CollectionMetadata, job: &Job, now: ServerTime, waits: Wai
     let Some(seen) = job.move_seen else {
         return NextStep::NoteMove(now);
     };
-    if !job.next_sources(reshard.sources(), 1).is_empty() {
+    if !job.has_scanned(reshard.sources()) {
         return NextStep::Scan;
     }
     let late_requests_are_over = seen.plus(waits.request_lifetime + waits.settle);
