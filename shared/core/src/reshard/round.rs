@@ -163,7 +163,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             }
             part.span = part.span.or(span);
             part.after = if cut { behind } else { page.next };
-            part.is_done = part.after.is_none();
+            part.is_done = !cut && part.after.is_none();
             if part.is_done || cut || units < least || clock.now().boot >= ends {
                 return part;
             }
