@@ -85,9 +85,9 @@ async fn main() -> Result<ExitCode, Failure> {
     if !is_chosen("foreground") {
         traffic.retain(|traffic| is_named(traffic.name()));
     }
-    if !traffic.is_empty() {
+    for traffic in traffic {
         let stack = Stack::start(with(&options, foreground::SETTINGS)).await?;
-        Box::pin(foreground::measure(&stack, &traffic)).await?;
+        Box::pin(foreground::measure(&stack, traffic)).await?;
         stack.shutdown().await;
     }
     Ok(if costs_hold { ExitCode::SUCCESS } else { ExitCode::FAILURE })
