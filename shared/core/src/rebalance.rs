@@ -177,7 +177,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                 Carried::Finished(metadata) => {
                     return Ok(Advance::Finished(CollectionMetadata::clone(&metadata)));
                 }
-                Carried::Elsewhere => return Ok(Advance::Elsewhere),
+                Carried::Elsewhere => {
+                    return trouble.error().map_or(Ok(Advance::Elsewhere), Err);
+                }
                 Carried::WaitsUntil(until) => {
                     return Ok(Advance::Waiting { until_secs: until.0 });
                 }
@@ -187,7 +189,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                     if scanned < LEAST_SLICE
                         && deadline.remaining(self.directory.now()) > SCAN_SLICE =>
                 {
-                    return Ok(Advance::Waiting { until_secs: now.0 + 1 });
+                    let waiting = Advance::Waiting { until_secs: now.0 + 1 };
+                    return trouble.error().map_or(Ok(waiting), Err);
                 }
                 Carried::OutOfTime => {
                     return self.yield_slice(partition, &trouble, deadline).await;
@@ -223,6 +226,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
     /// The collections in which a change seems to run, and why these may not be all.
     async fn listed(&self, deadline: Deadline) -> (Vec<PartitionKey>, Result<(), Error>) {
         let (mut partitions, mut after) = (Vec::new(), None);
+        // A page that does not come leaves the time for those that have come.
+        let now = self.directory.now();
+        let deadline = deadline.min(Deadline::after(now, deadline.remaining(now) / 4));
         loop {
             match self.directory.resharding(after.as_ref(), deadline).await {
                 Ok(page) => {

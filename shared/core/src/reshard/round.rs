@@ -1,4 +1,5 @@
 use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dynashard_keys::{ItemKey, PhysicalKey, ShardId, SortKey};
@@ -112,24 +113,28 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         {
             return Err(error);
         }
-        let count = f64::from(u32::try_from(shards.len().max(1)).unwrap_or(u32::MAX));
-        let units = (self.pace().rate() * ROUND.as_secs_f64()).max(LEAST_ROUND_WCU) / count;
+        let budget = Budget {
+            units: (self.pace().rate() * ROUND.as_secs_f64()).max(LEAST_ROUND_WCU),
+            parts: f64::from(u32::try_from(shards.len().max(1)).unwrap_or(u32::MAX)),
+            is_untouched: true,
+        };
+        let budget = Mutex::new(budget);
         let until = deadline.earlier_by(RESERVE);
         let parts = shards
             .into_iter()
-            .map(|(shard, after)| self.part_of(seen, shard, after, units, work, until));
+            .map(|(shard, after)| self.part_of(seen, shard, after, &budget, work, until));
         let parts = join_all(parts.collect::<Vec<_>>()).await;
         self.checkpoint(job, parts, trouble, deadline).await
     }
 
     /// The part of a round that goes through one shard from `after` on: page by page, each of which is
-    /// done with before the next is read, until the time of a round or these write units are used up.
+    /// done with before the next is read, until the time or the write units of the round are used up.
     async fn part_of(
         &self,
         seen: &Known,
         shard: ShardId,
         after: Option<SortKey>,
-        mut units: f64,
+        budget: &Mutex<Budget>,
         work: Work,
         until: Deadline,
     ) -> Part {
@@ -141,18 +146,17 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             Work::RemoveMarkers(_) => LEAST_REMOVAL_WCU,
         };
         let mut size = PAGE;
-        let mut begins = true;
         loop {
-            let size_now = size.min(items_for(units / least));
+            let affordable = lock(budget).share() / least;
+            // Where there was nothing to do there will be little.
+            let size_now = if size > PAGE { size } else { size.min(items_for(affordable)) };
             let after = part.after.as_ref();
             let page = match self.page(seen, shard, after, size_now, work, until).await {
                 Ok(page) => page,
                 Err(stopped) => return Part { stopped: Some(stopped), ..part },
             };
             let span = self.span(seen, &part, &page, until);
-            let Due { tasks, behind, cut } =
-                self.due(seen, work, &part, page.items, &mut units, begins);
-            begins &= tasks.is_empty();
+            let Due { tasks, behind, cut } = self.due(seen, work, &part, page.items, budget);
             size = if tasks.is_empty() { (size * 2).min(MAX_PAGE) } else { PAGE };
             let tasks = tasks.into_iter().map(|task| self.carry_through(seen, task, until));
             let (done, span) = join(all_of(tasks.collect::<Vec<_>>()), span).await;
@@ -164,32 +168,29 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             part.span = part.span.or(span);
             part.after = if cut { behind } else { page.next };
             part.is_done = !cut && part.after.is_none();
-            if part.is_done || cut || units < least || clock.now().boot >= ends {
+            let is_used_up = lock(budget).units < least;
+            if part.is_done || cut || is_used_up || clock.now().boot >= ends {
                 return part;
             }
         }
     }
 
-    /// What is to be done with these items, as far as the units suffice; what a part `begins` with is
-    /// done whatever it takes.
+    /// What is to be done with these items, as far as the budget suffices.
     fn due(
         &self,
         seen: &Known,
         work: Work,
         part: &Part,
         items: Vec<(SortKey, StoredItem)>,
-        units: &mut f64,
-        mut begins: bool,
+        budget: &Mutex<Budget>,
     ) -> Due {
         let mut due = Due { tasks: Vec::new(), behind: part.after.clone(), cut: false };
         for (sort, item) in items {
             let behind = Some(sort.clone());
             if let Some((task, takes)) = self.task(seen, work, part.shard, sort, item) {
-                if takes > *units && !begins {
+                if !lock(budget).spend(takes) {
                     return Due { cut: true, ..due };
                 }
-                *units -= takes;
-                begins = false;
                 due.tasks.push(task);
             }
             due.behind = behind;
@@ -371,6 +372,36 @@ async fn all_of(items: Vec<impl Future<Output = Result<(), Stopped>>>) -> Result
     Ok(u64::try_from(count).unwrap_or(u64::MAX))
 }
 
+/// The write units that a round has left for its parts.
+struct Budget {
+    units: f64,
+    parts: f64,
+    is_untouched: bool,
+}
+
+impl Budget {
+    /// Takes these units, if they are there. What comes first in a round gets them in any case, or an
+    /// item that is larger would never move.
+    fn spend(&mut self, units: f64) -> bool {
+        if units > self.units && !self.is_untouched {
+            return false;
+        }
+        self.units -= units;
+        self.is_untouched = false;
+        true
+    }
+
+    /// What there is for each part.
+    fn share(&self) -> f64 {
+        self.units.max(0.0) / self.parts
+    }
+}
+
+fn lock(budget: &Mutex<Budget>) -> MutexGuard<'_, Budget> {
+    // Nothing panics while the lock is held.
+    budget.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// What a round does with what it finds.
 #[derive(Debug, Clone, Copy)]
 enum Work {
@@ -390,7 +421,7 @@ struct Due {
     tasks: Vec<Task>,
     /// The last sort key of what it covers.
     behind: Option<SortKey>,
-    /// Whether the units did not suffice for all of the page.
+    /// Whether the budget did not suffice for all of the page.
     cut: bool,
 }
 

@@ -273,6 +273,7 @@ fn regression_two_rebalancers_moved_each_item_twice() {
 #[test]
 fn regression_a_round_of_large_items_looked_as_if_nobody_was_at_work() {
     two_rebalancers_move_each_item_once(1_000, 4, &[12_500, 15_000, 30_000]);
+    two_rebalancers_move_each_item_once(60, 100, &[12_500, 20_000, 33_000]);
 }
 
 fn two_rebalancers_move_each_item_once(items: u32, kilobytes: usize, seconds_after: &[u64]) {
