@@ -21,8 +21,8 @@
 //!   of one that has not is two requests one after the other, and the mover finds what puts have gone
 //!   past.
 //!
-//! Each has a stack of its own: the transactions that a put has overtaken are rolled back, which takes
-//! the embedded engine longer the more it holds, and the first kind leaves much.
+//! Each has a stack of its own, so that what the first kind leaves behind weighs on nothing of the
+//! second.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -44,8 +44,8 @@ const SOURCES_AT_ONCE: usize = 8;
 /// How many items of one source shard are on their way at once.
 const ITEMS_AT_ONCE: usize = 16;
 
-/// The most items that are read at once. A page of all that a round takes would keep the partition,
-/// and whoever else reads and writes there, waiting for the time that its size takes.
+/// The most items that are read at once, so that no answer is large: whoever else reads and writes in
+/// the partition may have to wait for it.
 const PAGE: u32 = 32;
 
 /// The same where nothing was to be done with the last page: what has moved is markers.

@@ -207,9 +207,9 @@ fn what_a_sweep_has_no_time_for_is_left_and_no_failure() {
     sweep.listed.expect("the index is read");
 }
 
-/// One page of all that a round takes kept those waiting who read and wrote meanwhile.
+/// Others may have to wait for a large answer.
 #[test]
-fn regression_a_round_read_all_that_it_was_to_move_at_once() {
+fn a_round_reads_what_it_moves_in_small_pages() {
     const ITEMS: u32 = 2_000;
     let world = world(ITEMS, 1, 2);
     finish(&world, 1);
