@@ -197,20 +197,6 @@ const FORWARD_OF_NOTHING: &[Row] = &[
             (DELETE, DONE, "DeleteItem, GetItem", "1 RCU + 1 WCU"),
         ],
     ),
-    ([Nothing, Nothing], &[(CREATE, DONE, "GetItem, 2 PutItem", "1 RCU + 2 WCU")]),
-    ([Nothing, Nothing], &[(REPLACE, REFUSED, "GetItem, 2 PutItem", "1 RCU + 2 WCU")]),
-    (
-        [Nothing, Nothing],
-        &[(DELETE_THERE, REFUSED, "DeleteItem, GetItem, PutItem", "1 RCU + 2 WCU")],
-    ),
-    // That nothing is there is only said on the word of a transaction, as by a get.
-    (
-        [Nothing, Nothing],
-        &[
-            (PATCH, ABSENT, "2 GetItem, PutItem, TransactGetItems", "6 RCU + 1 WCU"),
-            (PATCH, ABSENT, "2 GetItem, TransactGetItems", "6 RCU"),
-        ],
-    ),
 ];
 
 /// Each of these moves the item first, once.
@@ -295,8 +281,8 @@ const BLIND_IN_MOVE: &[Row] = &[
     ),
 ];
 
-/// With a precondition, and by PATCH, all is as in `forward`.
-const CONDITIONAL_IN_MOVE: &[Row] = &[
+/// With a precondition, and by PATCH, all is in `move` as it is in `forward`.
+const CONDITIONAL_OF_NOTHING: &[Row] = &[
     (
         [Nothing, Nothing],
         &[
@@ -311,6 +297,7 @@ const CONDITIONAL_IN_MOVE: &[Row] = &[
         [Nothing, Nothing],
         &[(DELETE_THERE, REFUSED, "DeleteItem, GetItem, PutItem", "1 RCU + 2 WCU")],
     ),
+    // That nothing is there is only said on the word of a transaction, as by a get.
     (
         [Nothing, Nothing],
         &[
@@ -318,7 +305,10 @@ const CONDITIONAL_IN_MOVE: &[Row] = &[
             (PATCH, ABSENT, "2 GetItem, TransactGetItems", "6 RCU"),
         ],
     ),
-    // A put came since `move`, and has left no marker.
+];
+
+/// A put came since `move`, and has left no marker.
+const CONDITIONAL_OF_WHAT_CAME_SINCE: &[Row] = &[
     (
         [Nothing, Since],
         &[
@@ -428,13 +418,19 @@ async fn operations_in_stable_cost_what_the_protocol_says() {
 
 #[tokio::test]
 async fn operations_in_forward_cost_what_the_protocol_says() {
-    let tables = [FORWARD_OF_NOTHING, NOT_YET_MOVED, PUT_IN_FORWARD];
+    let tables = [FORWARD_OF_NOTHING, CONDITIONAL_OF_NOTHING, NOT_YET_MOVED, PUT_IN_FORWARD];
     Box::pin(check(In::Forward, true, &tables)).await;
 }
 
 #[tokio::test]
 async fn operations_in_move_cost_what_the_protocol_says() {
-    let tables = [BLIND_IN_MOVE, CONDITIONAL_IN_MOVE, NOT_YET_MOVED, WENT_PAST];
+    let tables = [
+        BLIND_IN_MOVE,
+        CONDITIONAL_OF_NOTHING,
+        CONDITIONAL_OF_WHAT_CAME_SINCE,
+        NOT_YET_MOVED,
+        WENT_PAST,
+    ];
     Box::pin(check(In::Move, true, &tables)).await;
 }
 

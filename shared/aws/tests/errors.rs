@@ -11,8 +11,8 @@ use dynashard_aws::{
     DynamoItemStore, DynamoMetadataStore, ServerClock, SystemClock, connect_local,
 };
 use dynashard_core::ports::{
-    Action, Clock, Condition, Consistency, Expected, ItemStore, MetadataStore, ShardQuery,
-    SortRange, StoreError, Write,
+    Action, Clock, Condition, Consistency, Expected, ItemStore, MetadataStore, ShardPage,
+    ShardQuery, SortRange, StoreError, Write,
 };
 use dynashard_core::{
     AttributeValue, Attributes, CollectionMetadata, Generation, Lease, StoredItem, TableSchema,
@@ -128,6 +128,16 @@ impl Stores {
 
     /// The errors of each operation that only reads.
     async fn reads(&self) -> Vec<StoreError> {
+        let strong = Consistency::Strong;
+        vec![
+            self.items.get(&key(), None, strong).await.expect_err("a read that fails"),
+            self.page().await.expect_err("a query that fails"),
+            self.items.batch_get(&[key()], None, strong).await.expect_err("a batch that fails"),
+            self.metadata.get(&partition()).await.expect_err("a metadata read that fails"),
+        ]
+    }
+
+    async fn page(&self) -> Result<ShardPage, StoreError> {
         let query = ShardQuery {
             partition: key().partition,
             range: SortRange::All,
@@ -137,13 +147,7 @@ impl Stores {
             fields: None,
             consistency: Consistency::Strong,
         };
-        let strong = Consistency::Strong;
-        vec![
-            self.items.get(&key(), None, strong).await.expect_err("a read that fails"),
-            self.items.query(&query).await.expect_err("a query that fails"),
-            self.items.batch_get(&[key()], None, strong).await.expect_err("a batch that fails"),
-            self.metadata.get(&partition()).await.expect_err("a metadata read that fails"),
-        ]
+        self.items.query(&query).await
     }
 
     /// The errors of each operation that writes to the main table.
@@ -358,6 +362,15 @@ async fn a_damaged_item_names_the_attribute() {
 }
 
 #[tokio::test]
+async fn of_a_page_the_damaged_item_is_named() {
+    let item = json!({ "pk": { "S": "EWR#0" }, "sk": { "S": "UA1545" }, "_ds_v": { "S": "7" } });
+    let page = json!({ "Items": [item], "Count": 1, "ScannedCount": 1 });
+    let stores = Stores::answering(200, &page).await;
+    let why = "the item with sort key \"UA1545\": _ds_v is no number";
+    assert_eq!(stores.page().await, Err(StoreError::Corrupt(why.to_owned())));
+}
+
+#[tokio::test]
 async fn a_damaged_metadata_item_names_the_field() {
     let whole = json!({
         "pk": { "S": "EWR" },
@@ -374,6 +387,14 @@ async fn a_damaged_metadata_item_names_the_field() {
     });
     let stores = Stores::answering(200, &json!({ "Item": whole.clone() })).await;
     assert!(stores.metadata.get(&partition()).await.is_ok(), "the whole item is sound");
+
+    let mut left_over = whole.clone();
+    left_over["phase"] = json!({ "S": "stable" });
+    let stores = Stores::answering(200, &json!({ "Item": left_over })).await;
+    let why =
+        "the metadata item of \"EWR\" is damaged: from: is there, although the phase is stable";
+    let found = stores.metadata.get(&partition()).await.map(|found| found.value);
+    assert_eq!(found, Err(StoreError::Corrupt(why.to_owned())));
 
     let counts = ["0", "65537", "1.5", "-4"];
     let numbers = ["-1", "1.5", "18446744073709551616"];

@@ -138,12 +138,13 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
         check_change(metadata, now_secs, settle).map_err(|reason| refused(metadata, reason))?;
         match self.directory.begin(metadata, target, None, deadline).await? {
             Ok(known) => Ok(Ok(CollectionMetadata::clone(&known.metadata))),
-            // What is asked for may be what is about to begin.
-            Err(NotBegun::No(NoGrowth::Running))
-                if self.directory.job(partition, deadline).await?.0.and_then(|job| job.then)
-                    == Some(target) =>
-            {
-                Ok(Ok(CollectionMetadata::clone(metadata)))
+            Err(NotBegun::No(NoGrowth::Running)) => {
+                let (job, _) = self.directory.job(partition, deadline).await?;
+                if job.and_then(|job| job.then) == Some(target) {
+                    // What is asked for is what is about to begin.
+                    return Ok(Ok(CollectionMetadata::clone(metadata)));
+                }
+                Err(refused(metadata, NoGrowth::Running))
             }
             Err(NotBegun::No(reason)) => Err(refused(metadata, reason)),
             Err(NotBegun::Changed) => Ok(Err(Overtaken)),

@@ -82,8 +82,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         let Some(reshard) = seen.metadata.reshard() else {
             return Ok(Carried::Again);
         };
-        let sources = job.next_sources(reshard.sources(), SOURCES_AT_ONCE, &trouble.shards);
-        self.round(seen, job, sources, Work::Move(reshard), trouble, deadline).await
+        self.round(seen, job, Work::Move(reshard), trouble, deadline).await
     }
 
     /// One round of the removal of markers, in the same way (protocol: "in the background").
@@ -94,20 +93,24 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         trouble: &mut Trouble,
         deadline: Deadline,
     ) -> Result<Carried, Error> {
-        let shards = job.next_sources(job.marked_shards(), SOURCES_AT_ONCE, &trouble.shards);
-        let work = Work::RemoveMarkers(job.generation);
-        self.round(seen, job, shards, work, trouble, deadline).await
+        self.round(seen, job, Work::RemoveMarkers(job.generation), trouble, deadline).await
     }
 
     async fn round(
         &self,
         seen: &Known,
         job: &Job,
-        shards: Vec<(ShardId, Option<SortKey>)>,
         work: Work,
         trouble: &mut Trouble,
         deadline: Deadline,
     ) -> Result<Carried, Error> {
+        let but_for = &trouble.shards;
+        let shards = match work {
+            Work::Move(reshard) => job.next_sources(reshard.sources(), SOURCES_AT_ONCE, but_for),
+            Work::RemoveMarkers(_) => {
+                job.next_sources(job.marked_shards(), SOURCES_AT_ONCE, but_for)
+            }
+        };
         if shards.is_empty()
             && let Some(error) = trouble.error()
         {
@@ -289,16 +292,13 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         deadline: Deadline,
     ) -> Result<ShardPage, Stopped> {
         let query = ShardQuery {
-            ascending: true,
             after: after.cloned(),
             limit,
             fields: match work {
                 Work::Move(_) => None,
-                // What an item holds is nothing to it.
                 Work::RemoveMarkers(_) => Some(Fields::none()),
             },
-            consistency: Consistency::Strong,
-            ..self.last_key_of(seen, shard)
+            ..self.keys_of(seen, shard)
         };
         let mut attempts = self.attempts(deadline);
         loop {
@@ -324,23 +324,29 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         let shard = part.shard;
         async move {
             let first = first?;
-            let query = self.last_key_of(seen, shard);
+            let query = ShardQuery {
+                ascending: false,
+                limit: 1,
+                consistency: Consistency::Eventual,
+                ..self.keys_of(seen, shard)
+            };
             let ends = within(self.directory.clock(), deadline, self.items.query(&query)).await;
             let (last, _) = ends?.ok()?.items.into_iter().next()?;
             Some([first, last])
         }
     }
 
-    fn last_key_of(&self, seen: &Known, shard: ShardId) -> ShardQuery {
+    /// A page of a shard from its start, without what its items hold.
+    fn keys_of(&self, seen: &Known, shard: ShardId) -> ShardQuery {
         let separator = self.directory.settings().schema.separator;
         ShardQuery {
             partition: seen.metadata.partition.at(shard, separator),
             range: SortRange::All,
-            ascending: false,
+            ascending: true,
             after: None,
-            limit: 1,
+            limit: PAGE,
             fields: Some(Fields::none()),
-            consistency: Consistency::Eventual,
+            consistency: Consistency::Strong,
         }
     }
 }
