@@ -20,7 +20,7 @@ use crate::attributes::{
 };
 use crate::clock::SystemClock;
 use crate::error::{Refused, of_read, of_write};
-use crate::interceptors::LeaseCheck;
+use crate::interceptors::{LeaseCheck, SentOnce};
 
 /// The main table in DynamoDB.
 #[derive(Debug, Clone)]
@@ -199,6 +199,7 @@ impl ItemStore for DynamoItemStore {
             .transact_items(departure.build())
             .return_consumed_capacity(ReturnConsumedCapacity::Total)
             .customize()
+            .interceptor(SentOnce)
             .interceptor(lease)
             .send()
             .await;

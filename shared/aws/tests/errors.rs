@@ -3,16 +3,15 @@
 
 use std::mem::discriminant;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use dynashard_aws::{
     DynamoItemStore, DynamoMetadataStore, ServerClock, SystemClock, connect_local,
 };
 use dynashard_core::ports::{
-    Action, Clock, Condition, Consistency, Expected, ItemStore, MetadataStore, ShardPage,
-    ShardQuery, SortRange, StoreError, Write,
+    Action, Arrival, Clock, Condition, Consistency, Expected, ItemStore, MetadataStore, ShardPage,
+    ShardQuery, SortRange, StoreError, Transfer, Transferred, Write,
 };
 use dynashard_core::{
     AttributeValue, Attributes, CollectionMetadata, Generation, Lease, StoredItem, TableSchema,
@@ -26,8 +25,11 @@ use tokio::net::{TcpListener, TcpStream};
 /// A server that answers every request alike.
 struct Server {
     address: SocketAddr,
-    requests: Arc<AtomicUsize>,
+    requests: Requests,
 }
+
+/// The requests that were received, head and body.
+type Requests = Arc<Mutex<Vec<String>>>;
 
 #[derive(Clone)]
 enum Answer {
@@ -43,12 +45,12 @@ impl Server {
     async fn start(answer: Answer) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
         let address = listener.local_addr().expect("the port that was bound");
-        let requests = Arc::new(AtomicUsize::new(0));
-        let counter = Arc::clone(&requests);
+        let requests = Requests::default();
+        let received = Arc::clone(&requests);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 // A client that breaks off shows in the test.
-                let _ = converse(stream, &answer, &counter).await;
+                let _ = converse(stream, &answer, &received).await;
             }
         });
         Self { address, requests }
@@ -58,19 +60,23 @@ impl Server {
     async fn absent() -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
         let address = listener.local_addr().expect("the port that was bound");
-        Self { address, requests: Arc::default() }
+        Self { address, requests: Requests::default() }
     }
 
     fn requests(&self) -> usize {
-        self.requests.load(Ordering::Relaxed)
+        self.received().len()
+    }
+
+    fn received(&self) -> Vec<String> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// Reads one request, counts it, and answers.
+/// Reads one request, notes it, and answers.
 async fn converse(
     mut stream: TcpStream,
     answer: &Answer,
-    requests: &AtomicUsize,
+    requests: &Requests,
 ) -> std::io::Result<()> {
     let mut received = Vec::new();
     while !is_whole(&received) {
@@ -78,7 +84,8 @@ async fn converse(
             return Ok(());
         }
     }
-    requests.fetch_add(1, Ordering::Relaxed);
+    let request = String::from_utf8_lossy(&received).into_owned();
+    requests.lock().unwrap_or_else(PoisonError::into_inner).push(request);
     let Answer::Body { status, text } = answer else { return Ok(()) };
     let length = text.len();
     let head = format!(
@@ -155,8 +162,7 @@ impl Stores {
         let mut errors = Vec::new();
         for action in [Action::Put(item()), Action::Delete] {
             let condition = Condition { generation: Generation::new(1), expected: Expected::Any };
-            let lease = Lease::new(self.clock.now(), None, Duration::from_mins(1));
-            let write = Write { key: key(), action, condition, lease };
+            let write = Write { key: key(), action, condition, lease: self.lease() };
             errors.push(self.items.write(&write).await.expect_err("a write that fails"));
         }
         errors
@@ -165,8 +171,27 @@ impl Stores {
     /// The errors of each operation that writes.
     async fn writes(&self) -> Vec<StoreError> {
         let mut errors = self.item_writes().await;
+        errors.push(self.transfer().await.expect_err("a transaction that fails"));
         errors.push(self.creation().await);
         errors
+    }
+
+    /// A move of an item to its new home.
+    async fn transfer(&self) -> Result<Transferred, StoreError> {
+        let StoredItem { version, generation, .. } = item();
+        let transfer = Transfer {
+            old: key(),
+            new: key_in(ShardId::new(1)),
+            seen: (version, generation),
+            arrival: Arrival::Copy(item()),
+            generation,
+            lease: self.lease(),
+        };
+        self.items.transfer(&transfer).await
+    }
+
+    fn lease(&self) -> Lease {
+        Lease::new(self.clock.now(), None, Duration::from_mins(1))
     }
 
     async fn creation(&self) -> StoreError {
@@ -180,8 +205,12 @@ fn partition() -> PartitionKey {
 }
 
 fn key() -> PhysicalKey {
+    key_in(ShardId::new(0))
+}
+
+fn key_in(shard: ShardId) -> PhysicalKey {
     let sort = SortKey::string("UA1545").expect("a valid sort key");
-    ItemKey::new(partition(), sort).at(ShardId::new(0), TableSchema::default().separator)
+    ItemKey::new(partition(), sort).at(shard, TableSchema::default().separator)
 }
 
 fn item() -> StoredItem {
@@ -320,7 +349,11 @@ async fn a_failed_condition_brings_what_was_there() {
     let mut body = error("ConditionalCheckFailedException");
     let nothing = StoreError::ConditionFailed { existing: None };
     let stores = Stores::answering(400, &body).await;
-    assert_eq!(stores.writes().await, [nothing.clone(), nothing.clone(), nothing.clone()]);
+    let writes = stores.writes().await;
+    assert!(
+        writes.iter().all(|error| *error == nothing),
+        "{nothing:?} expected, and not {writes:?}"
+    );
 
     body["Item"] = json!({
         "pk": { "S": "EWR#0" },
@@ -339,6 +372,30 @@ async fn a_failed_condition_brings_what_was_there() {
     let stores = Stores::answering(400, &body).await;
     let damaged = StoreError::Corrupt("_ds_g is \"-3\", no unsigned number".to_owned());
     assert_eq!(stores.item_writes().await, [damaged.clone(), damaged]);
+}
+
+/// The engine of the local stack goes through the tokens of the last ten minutes with every
+/// transaction that has one, so that reshards slowed down each other and their foreground.
+#[tokio::test]
+async fn a_transaction_carries_no_token_that_the_server_would_have_to_remember() {
+    let stores = Stores::answering(200, &json!({ "Item": sound_job() })).await;
+    let job = stores.metadata.job(&partition()).await.expect("a sound job").value;
+    let job = job.expect("a job");
+    let metadata = CollectionMetadata::first_write(partition(), Placement::Xxh64, 1);
+    let (began, finished) = (
+        stores.metadata.begin(&metadata, &metadata, Some(&job), &job).await,
+        stores.metadata.finish(&metadata, &metadata, &job).await,
+    );
+    assert!(began.is_ok() && finished.is_ok(), "{began:?}, {finished:?}");
+    assert_eq!(stores.transfer().await, Ok(Transferred::Done));
+
+    let received = stores.server.received();
+    let is_transaction = |request: &&String| request.contains("TransactWriteItems");
+    let transactions = received.iter().filter(is_transaction).collect::<Vec<_>>();
+    assert_eq!(transactions.len(), 3, "{received:?}");
+    for transaction in transactions {
+        assert!(!transaction.contains("ClientRequestToken"), "{transaction}");
+    }
 }
 
 #[tokio::test]
