@@ -15,7 +15,8 @@ use crate::json;
 /// Parameters by name. Whatever is not taken is unknown, and [`Params::finish`] says so.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Params {
-    texts: BTreeMap<String, String>,
+    /// `None` is JSON's null: left out, but by a name that must be right.
+    texts: BTreeMap<String, Option<String>>,
     /// `fields` as JSON has it, where a name may hold a comma.
     fields: Option<Vec<String>>,
 }
@@ -27,7 +28,7 @@ impl Params {
         let mut params = Self::default();
         for pair in text.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            params.insert(decode(name)?, decode(value)?)?;
+            params.insert(decode(name)?, Some(decode(value)?))?;
         }
         Ok(params)
     }
@@ -48,25 +49,29 @@ impl Params {
                 _ => "string",
             };
             let text = match json::type_name(value) {
-                "null" => continue,
+                "null" => {
+                    params.insert(name.into_owned(), None)?;
+                    continue;
+                }
                 "string" if takes == "string" => serde_json::from_str(value.get()).ok(),
                 other => (other == takes).then(|| value.get().to_owned()),
             };
             let text = text.ok_or_else(|| {
                 Problem::bad_parameter(format!("the parameter {name:?} is no {takes}"))
             })?;
-            params.insert(name.into_owned(), text)?;
+            params.insert(name.into_owned(), Some(text))?;
         }
         Ok(params)
     }
 
     /// Parameters that were given by other means than a request, each at most once.
     pub fn from_pairs(pairs: impl IntoIterator<Item = (&'static str, Option<String>)>) -> Self {
-        let given = pairs.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        let given =
+            pairs.into_iter().filter_map(|(name, value)| Some((name.to_owned(), Some(value?))));
         Self { texts: given.collect(), fields: None }
     }
 
-    fn insert(&mut self, name: String, value: String) -> Result<(), Problem> {
+    fn insert(&mut self, name: String, value: Option<String>) -> Result<(), Problem> {
         if self.texts.contains_key(&name) {
             return Err(Problem::bad_parameter(format!("the parameter {name:?} is repeated")));
         }
@@ -76,7 +81,7 @@ impl Params {
 
     /// Takes a parameter out, if it was given.
     pub fn take(&mut self, name: &str) -> Option<String> {
-        self.texts.remove(name)
+        self.texts.remove(name).flatten()
     }
 
     /// Takes a parameter out and parses it, if it was given.

@@ -138,6 +138,8 @@ fn query_bodies_that_are_no_object_of_parameters_are_refused() {
         ("a null for the pk", "bad_parameter", r#"{"pk":null}"#),
         ("an empty pk", "bad_key", r#"{"pk":""}"#),
         ("an unknown parameter", "bad_parameter", r#"{"pk":"EWR","prefix":"2013"}"#),
+        // It passed: what is null was taken for left out, whatever its name.
+        ("an unknown parameter of null", "bad_parameter", r#"{"pk":"EWR","prefix":null}"#),
         ("a limit of 0", "bad_parameter", r#"{"pk":"EWR","limit":0}"#),
         ("a limit of 1.5", "bad_parameter", r#"{"pk":"EWR","limit":1.5}"#),
         ("a limit of true", "bad_parameter", r#"{"pk":"EWR","limit":true}"#),
