@@ -175,13 +175,14 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         read.await.map_err(|error| error.of_shards(vec![one.min(other), one.max(other)]))
     }
 
-    /// The metadata of a collection, and the job of the reshard that runs.
+    /// The metadata of a collection, and the job of the reshard that runs, as they are now: whoever has
+    /// just asked for another count is to see that.
     pub async fn collection(
         &self,
         partition: &PartitionKey,
         deadline: Deadline,
     ) -> Result<(CollectionMetadata, Option<Job>), Error> {
-        let Some(known) = self.directory.find(partition, deadline).await? else {
+        let Some(known) = self.directory.read_now(partition, deadline).await? else {
             let why = "no item was ever written under this partition key";
             return Err(Error::new(Code::CollectionNotFound, why));
         };

@@ -402,6 +402,8 @@ fn a_collection_is_read_while_it_is_resharded_and_says_how_far_it_is() {
     let partition = PartitionKey::new(PK).expect("pk");
     let resting: Vec<_> = calls().iter().map(|call| Answer::of(&handler(&world), call)).collect();
     world.clock.advance(Duration::from_mins(1));
+    let reading = handler(&world);
+    assert_eq!(Answer::of(&reading, &calls()[0]).status, 200);
     let scaler = Scaler::new(world.directory());
     let [from, to] = [8, 16].map(|count| ShardCount::new(count).expect("a count"));
     let deadline = Deadline::after(scaler.directory().now(), Duration::from_secs(20));
@@ -417,8 +419,12 @@ fn a_collection_is_read_while_it_is_resharded_and_says_how_far_it_is() {
         );
     }
     let [.., collection] = calls();
-    let answer = Answer::of(&handler(&world), &collection);
-    assert_eq!((answer.status, &answer.body["state"]), (200, &json!("forward")));
+    let answer = Answer::of(&reading, &collection);
+    assert_eq!(
+        (answer.status, &answer.body["state"]),
+        (200, &json!("forward")),
+        "what this environment has read before was answered"
+    );
     let reshard = &answer.body["reshard"];
     assert_eq!((&reshard["from"], &reshard["to"]), (&json!(from.get()), &json!(to.get())));
     assert_eq!((&reshard["source_shards"], &reshard["source_shards_done"]), (&json!(8), &json!(0)));
