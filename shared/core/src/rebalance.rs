@@ -498,7 +498,7 @@ pub(crate) enum Carried {
     },
     /// It was done, and it was the last one: this is what the change has left.
     Finished(Arc<CollectionMetadata>),
-    /// Nothing is known of it, or something has changed: look again.
+    /// Something has changed, or nothing is known of it: look again.
     Again,
     /// Another rebalancer was faster.
     Elsewhere,
@@ -512,7 +512,8 @@ pub(crate) enum Carried {
 fn of_conditional(error: StoreError) -> Result<Carried, Error> {
     match error {
         StoreError::ConditionFailed { .. } | StoreError::Conflict => Ok(Carried::Elsewhere),
-        StoreError::OutcomeUnknown(_) => Ok(Carried::Again),
+        // After a pause it is found out: a table that fails may do so at once.
+        StoreError::OutcomeUnknown(why) => Err(Error::new(Code::Unavailable, why)),
         error => Err(refusal(error).unwrap_or_else(|error| error)),
     }
 }

@@ -10,6 +10,12 @@ use crate::reshard::{NextStep, ServerTime, Sight, Waits, plan};
 use crate::retry::{Attempts, refusal};
 use crate::{Code, CollectionMetadata, Deadline, Error, Job, Phase};
 
+/// How long a request that comes too soon waits at least before it is made again.
+const LEAST_REST: Duration = Duration::from_millis(200);
+
+/// What a request that has waited needs to begin a change.
+const TIME_TO_BEGIN: Duration = Duration::from_secs(2);
+
 /// Where a collection stands on the way to a count that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Standing {
@@ -81,7 +87,8 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
     }
 
     /// Asks for another shard count of an existing collection, and returns its metadata as the
-    /// request left it. An operator waits for no cooldown, only for leases to end.
+    /// request left it. An operator waits for no cooldown, only for leases on the last change to end:
+    /// here, if the deadline allows it.
     ///
     /// A reshard that runs goes on to its end: only its own old count may be asked for meanwhile,
     /// which turns it round when it has closed, and its own new count, which takes that back.
@@ -97,9 +104,27 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
             match self.try_request(partition, requested, deadline).await? {
                 Ok(metadata) => return Ok(metadata),
                 // A rebalancer that clears up behind the last change has noted how far it is.
-                Err(Overtaken) => attempts.pause(changed_meanwhile()).await?,
+                Err(NotYet::Overtaken) => attempts.pause(changed_meanwhile()).await?,
+                Err(NotYet::Until { epoch_secs }) => self.rest_until(epoch_secs, deadline).await?,
             }
         }
+    }
+
+    /// Waits for a moment at which leases on the last change have ended.
+    async fn rest_until(&self, epoch_secs: u64, deadline: Deadline) -> Result<(), Error> {
+        let clock = self.directory.clock();
+        let now = clock.now();
+        let wait = Duration::from_secs(epoch_secs.saturating_sub(now.epoch_secs()));
+        // Two clocks may be asked, this one and DynamoDB's, and they may differ.
+        let wait = wait.max(LEAST_REST);
+        if wait >= deadline.earlier_by(TIME_TO_BEGIN).remaining(now) {
+            let why = format!(
+                "the collection changed a moment ago; ask again at epoch second {epoch_secs}"
+            );
+            return Err(Error::new(Code::ReshardTooSoon, why));
+        }
+        clock.sleep(wait).await;
+        Ok(())
     }
 
     async fn try_request(
@@ -107,7 +132,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
         partition: &PartitionKey,
         requested: ShardCount,
         deadline: Deadline,
-    ) -> Result<Result<CollectionMetadata, Overtaken>, Error> {
+    ) -> Result<Result<CollectionMetadata, NotYet>, Error> {
         let Some(known) = self.directory.read_now(partition, deadline).await? else {
             let why = "no item was ever written under this partition key";
             return Err(Error::new(Code::CollectionNotFound, why));
@@ -135,19 +160,25 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
         }
         let now_secs = self.directory.clock().now().epoch_secs();
         let settle = settle_time(self.directory.settings().lease_term);
-        check_change(metadata, now_secs, settle).map_err(|reason| refused(metadata, reason))?;
-        match self.directory.begin(metadata, target, None, deadline).await? {
+        let begun = match check_change(metadata, now_secs, settle) {
+            Ok(()) => self.directory.begin(metadata, target, None, deadline).await?,
+            Err(reason) => Err(NotBegun::No(reason)),
+        };
+        match begun {
             Ok(known) => Ok(Ok(CollectionMetadata::clone(&known.metadata))),
-            Err(NotBegun::No(NoGrowth::Running)) => {
+            Err(NotBegun::No(NoGrowth::TooSoon { until_secs })) => {
+                Ok(Err(NotYet::Until { epoch_secs: until_secs }))
+            }
+            Err(NotBegun::No(_)) if metadata.phase != Phase::Stable => Err(running(metadata)),
+            Err(NotBegun::No(_)) => {
                 let (job, _) = self.directory.job(partition, deadline).await?;
                 if job.and_then(|job| job.then) == Some(target) {
                     // What is asked for is what is about to begin.
                     return Ok(Ok(CollectionMetadata::clone(metadata)));
                 }
-                Err(refused(metadata, NoGrowth::Running))
+                Err(running(metadata))
             }
-            Err(NotBegun::No(reason)) => Err(refused(metadata, reason)),
-            Err(NotBegun::Changed) => Ok(Err(Overtaken)),
+            Err(NotBegun::Changed) => Ok(Err(NotYet::Overtaken)),
             Err(NotBegun::Failed(error)) => Err(refusal(error).unwrap_or_else(|error| error)),
         }
     }
@@ -186,13 +217,13 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
         metadata: &CollectionMetadata,
         then: Option<ShardCount>,
         deadline: Deadline,
-    ) -> Result<Result<CollectionMetadata, Overtaken>, Error> {
+    ) -> Result<Result<CollectionMetadata, NotYet>, Error> {
         let mut attempts =
             Attempts::new(self.directory.clock(), self.directory.entropy(), deadline);
         loop {
             let (job, _) = self.directory.job(&metadata.partition, deadline).await?;
             let Some(job) = job.filter(|job| job.generation == metadata.generation) else {
-                return Ok(Err(Overtaken));
+                return Ok(Err(NotYet::Overtaken));
             };
             if job.then == then {
                 return Ok(Ok(metadata.clone()));
@@ -242,38 +273,34 @@ fn stage(metadata: &CollectionMetadata, job: Option<&Job>, target: ShardCount) -
     if has_changed || destination == Some(target) { Stage::UnderWay } else { Stage::Overtaken }
 }
 
-/// The metadata or the job changed between the read and the request.
-struct Overtaken;
+/// Why a request is to be made again.
+enum NotYet {
+    /// The metadata or the job changed between the read and the request.
+    Overtaken,
+    /// Somebody may still act on what was before the last change.
+    Until { epoch_secs: u64 },
+}
 
-/// Why a count is not changed, for the operator who asked for it.
-fn refused(metadata: &CollectionMetadata, reason: NoGrowth) -> Error {
-    match (reason, metadata.phase) {
-        (NoGrowth::TooSoon { until_secs }, _) => Error::new(
-            Code::ReshardTooSoon,
-            format!("the collection changed a moment ago; ask again at epoch second {until_secs}"),
-        ),
-        (_, Phase::Forward { from, to } | Phase::Move { from, to }) => {
+/// What is changing the count already, for the operator who asked for another.
+fn running(metadata: &CollectionMetadata) -> Error {
+    let why = match metadata.phase {
+        Phase::Forward { from, to } | Phase::Move { from, to } => {
             let change = format!("the collection is being changed from {from} to {to} shards");
-            Error::new(
-                Code::ReshardRunning,
-                match metadata.reshard() {
-                    Some(_) => format!(
-                        "{change}; until that has closed only {from} may be asked for, which \
-                         turns it round"
-                    ),
-                    None => format!("{change}; ask again when it has them"),
-                },
-            )
+            match metadata.reshard() {
+                Some(_) => format!(
+                    "{change}; until that has closed only {from} may be asked for, which turns it \
+                     round"
+                ),
+                None => format!("{change}; ask again when it has them"),
+            }
         }
-        (NoGrowth::Running, Phase::Stable) => Error::new(
-            Code::ReshardRunning,
-            "another change of the shard count was asked for and is about to begin; ask again when \
-             that has closed, or take it back by asking for the present count",
-        ),
-        _ => changed_meanwhile(),
-    }
+        Phase::Stable => "another change of the shard count was asked for and is about to begin; ask \
+                          again when that has closed, or take it back by asking for the present count"
+            .to_owned(),
+    };
+    Error::new(Code::ReshardRunning, why)
 }
 
 fn changed_meanwhile() -> Error {
-    Error::new(Code::ReshardRunning, "the collection's metadata changed meanwhile; ask again")
+    Error::new(Code::Contended, "the collection's metadata kept changing; ask again")
 }

@@ -64,12 +64,13 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         let query = &Query { consistency: Consistency::Strong, ..query.clone() };
         let mut page = Page::new(query.limit, budget);
         let mut watermark = start.clone();
-        let mut grown = 0;
+        let (mut grown, mut widest) = (0, most());
         let more = 'page: loop {
             let room = page.room();
             let shards = reshard.sources().len() + reshard.destinations().len();
-            let limit = lane_limit(room, shards).max(grown);
+            let limit = lane_limit(room, shards).max(grown).min(widest);
             let from = watermark.as_ref();
+            let began = self.clock().now();
             let window =
                 self.window(query, from, limit, &known, reshard, &mut page, deadline).await;
             let Window { items, watermark: covered } = match window {
@@ -80,13 +81,26 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
                 }
                 Err(abandon) => return Err(abandon),
             };
-            if !known.lease.is_live(self.clock().now()) {
-                // The window is thrown away, and read again under the same layout or not at all.
-                known = self.renewed(&known, deadline).await?;
+            let now = self.clock().now();
+            if !known.lease.is_live(now) {
+                // The window is thrown away, and read again under the same layout or not at all. All
+                // of it has to fit into a lease.
+                let took = now.boot.saturating_sub(began.boot);
+                if took >= self.directory().settings().lease_term / 2 {
+                    widest = (limit / 2).max(1);
+                }
+                known = match self.renewed(&known, deadline).await {
+                    Ok(known) => known,
+                    Err(Abandon::Failed(error)) if error.is_passing() && watermark != start => {
+                        break true;
+                    }
+                    Err(abandon) => return Err(abandon),
+                };
                 continue;
             }
             // Each window reads all shards anew. One that came to little is followed by a wider one.
-            grown = if items.len() < room / 2 { limit.saturating_mul(2).min(most()) } else { 0 };
+            let is_little = items.len() < room.div_ceil(2);
+            grown = if is_little { limit.saturating_mul(2) } else { 0 };
             let mut items = items.into_iter().collect::<Vec<_>>();
             if !query.ascending {
                 items.reverse();

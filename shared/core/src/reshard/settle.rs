@@ -133,8 +133,22 @@ pub(crate) async fn give_way<I: ItemStore>(
     } else {
         Expected::Live
     });
+    let generation = metadata.generation;
     match items.transfer(&transfer(homes, seen, arrival, known)).await? {
         Transferred::Done => Ok(()),
+        Transferred::Refused { at_new: Some(found) } if found.generation > generation => {
+            Err(Unsettled::Behind)
+        }
+        // No write leaves one there, so nothing says which of the two is the item.
+        Transferred::Refused { at_new: Some(found) } if found.is_live() => {
+            let why = format!(
+                "an item lies at its old home, and another at its new one since generation {}, \
+                 before the reshard of generation {} began",
+                found.generation.get(),
+                generation.get()
+            );
+            Err(Unsettled::Failed(StoreError::Corrupt(why)))
+        }
         Transferred::Refused { .. } => Err(Unsettled::Changed),
     }
 }

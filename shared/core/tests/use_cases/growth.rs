@@ -327,7 +327,9 @@ fn an_operator_asks_for_a_count_without_waiting_for_a_cooldown() {
     assert_eq!(code(scale(6)), Code::ReshardRunning);
     assert_eq!(scale(5).expect("it is on its way").phase, metadata(&world).phase);
     advance(&world);
-    assert_eq!(code(scale(6)), Code::ReshardTooSoon);
+    let soon = world.deadline_in(Duration::from_secs(2));
+    let refused = block_on(world.scaler().request_count(&partition(), count(6), soon));
+    assert_eq!(code(refused), Code::ReshardTooSoon);
     world.clock.advance(settle_time(LEASE) + Duration::from_secs(1));
     assert_eq!(scale(5).expect("nothing to do").rev, 4);
     assert_eq!(code(scale(257)), Code::BadShardCount);

@@ -631,7 +631,9 @@ fn a_reshard_waits_until_leases_on_the_last_one_have_ended() {
         world.clock.advance(Duration::from_secs(1));
         assert!(world.clock.now().certainly_since(begun) < LONG, "it never closed");
     }
-    assert_eq!(code(scale(&world, 4)), Code::ReshardTooSoon);
+    let soon = world.deadline_in(Duration::from_secs(2));
+    let refused = block_on(world.scaler().request_count(&partition(), count(4), soon));
+    assert_eq!(code(refused), Code::ReshardTooSoon);
     world.clock.advance(settle_time(LEASE) + Duration::from_secs(1));
     // The markers may still be there: the next job removes them with its own.
     assert!(metadata(&world).cleanup_pending);
@@ -914,4 +916,87 @@ fn regression_a_long_scan_kept_other_collections_waiting() {
         }
     }
     panic!("it never closed: {:?}", job(&world));
+}
+
+/// What is deleted while items move leaves its marker behind, and nothing at its new home: the head
+/// of a queue is made of these. With room for one item, windows did not grow.
+#[test]
+fn regression_a_page_of_one_passed_markers_one_by_one() {
+    let world = in_move(None);
+    let generation = metadata(&world).generation.get();
+    let moved = (0..2_000).map(|n| format!("{n:05}")).filter(|sk| home(sk, 2) != home(sk, 1));
+    for sk in moved {
+        world.memory.place(&home(&sk, 1), marker(generation));
+    }
+    world.memory.place(&home("behind", 2), stored("behind", generation));
+    let before = world.memory.requests().queries;
+    for limit in [1, 2] {
+        let query = Query { limit, ..Query::all(partition()) };
+        let page = block_on(world.reader().query(&query, PageBudget::UNLIMITED, world.deadline()));
+        let found = page.expect("a page").items.into_iter().map(|(sort, _)| sort.to_string());
+        assert_eq!(found.collect::<Vec<_>>(), ["behind"]);
+    }
+    let requests = world.memory.requests().queries - before;
+    assert!(requests < 100, "{requests} for some thousand markers, twice");
+}
+
+/// Each marker without its item is asked for by itself, so that a wide window may take longer than a
+/// lease lasts: then it was read as wide again, until the deadline.
+#[test]
+fn regression_a_window_that_outlasted_its_lease_was_read_again_as_wide() {
+    let world = in_move(None);
+    let generation = metadata(&world).generation.get();
+    let moved = (0..2_000).map(|n| format!("{n:05}")).filter(|sk| home(sk, 2) != home(sk, 1));
+    for sk in moved {
+        world.memory.place(&home(&sk, 1), marker(generation));
+    }
+    world.memory.place(&home("behind", 2), stored("behind", generation));
+    // A window of 512 takes 16 turns of 32, and so more than a lease.
+    world.store.delay(&world.clock, Duration::from_millis(400));
+    let query = Query { limit: 1, ..Query::all(partition()) };
+    let deadline = world.deadline_in(Duration::from_mins(1));
+    let page = block_on(world.reader().query(&query, PageBudget::UNLIMITED, deadline));
+    let found = page.expect("a page").items.into_iter().map(|(sort, _)| sort.to_string());
+    assert_eq!(found.collect::<Vec<_>>(), ["behind"]);
+}
+
+/// No write leaves an item at both homes with that at the new one the older: somebody has put it
+/// there. The mover tried until its slice was over, each time, and did not say why.
+#[test]
+fn regression_an_item_in_the_way_of_a_move_was_not_named() {
+    let world = in_move(Some("before"));
+    let generation = metadata(&world).generation.get();
+    world.memory.place(&home(MOVES, 2), written("in the way", generation - 1));
+    let before = world.memory.contents();
+    let error = advance(&world, LONG).expect_err("somebody has to look");
+    let message = error.to_string();
+    assert_eq!(error.code(), Code::CorruptData, "{message}");
+    for part in [&format!("sort key \"{MOVES}\""), "at its new one", "shard 0"] {
+        assert!(message.contains(part), "{part} in {message}");
+    }
+    for home in [home(MOVES, 1), home(MOVES, 2)] {
+        let there = before.iter().find(|(at, _)| *at == home).map(|(_, item)| item.clone());
+        assert_eq!(world.memory.stored(&home), there, "nobody can say which is the item");
+    }
+    assert_eq!(
+        world.memory.stored(&home("other", 2)).is_some(),
+        home("other", 2) != home("other", 1)
+    );
+    let item = world.new_item(MOVES, "new");
+    let put = world.writer();
+    let put = block_on(put.put(&item, Precondition::Exists, world.deadline()));
+    assert_eq!(code(put), Code::CorruptData, "it was tried until the deadline");
+}
+
+/// A metadata table that answers each note at once, with an error that says nothing of its fate, had
+/// the rebalancer read and write as fast as it could.
+#[test]
+fn regression_a_note_of_unknown_fate_was_repeated_without_a_pause() {
+    let world = in_forward(None);
+    let unknown = std::iter::repeat_with(|| Fault::Refuse(outcome_unknown()));
+    world.store.script(Operation::JobSave, unknown.take(100_000));
+    let slice = advance(&world, Duration::from_secs(10));
+    assert!(matches!(slice, Ok(Advance::Yielded | Advance::Waiting { .. })), "{slice:?}");
+    let notes = world.store.attempts(Operation::JobSave);
+    assert!(notes < 200, "{notes} in ten seconds");
 }

@@ -3,13 +3,15 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use dynashard_core::ports::Clock;
 use dynashard_core::{
-    Code, CollectionMetadata, Error, Generation, HistoryEntry, Phase, Precondition, Settings, Stage,
+    Code, CollectionMetadata, Error, Generation, HistoryEntry, Phase, Precondition, Settings,
+    Stage, settle_time,
 };
 use dynashard_keys::Placement;
 use dynashard_testing::{Fault, Operation, block_on};
 
-use crate::world::{World, code, count, outcome_unknown, partition};
+use crate::world::{LEASE, World, code, count, outcome_unknown, partition};
 
 /// H in these tests.
 const LIFETIME: Duration = Duration::from_secs(20);
@@ -132,10 +134,32 @@ fn a_count_that_cannot_be_had_now_is_refused() {
     };
     assert_eq!(request(4), Code::CollectionNotFound);
     world.lay_out(1, 2, Placement::Xxh64);
-    assert_eq!(request(4), Code::ReshardTooSoon);
     assert_eq!(request(257), Code::BadShardCount);
+    let soon = world.deadline_in(Duration::from_secs(5));
+    let began = world.clock.now();
+    let refused = block_on(scaler.request_count(&partition(), count(4), soon));
+    assert_eq!(code(refused), Code::ReshardTooSoon, "leases on the creation outlast the deadline");
+    assert_eq!(world.clock.now(), began, "what is known at once is said at once");
     let kept = world.memory.stored_metadata(&partition()).expect("metadata");
     assert_eq!(kept.number_of_shards, count(2));
+}
+
+/// They were refused, 409, for the first seven seconds of every collection.
+#[test]
+fn regression_operators_had_to_ask_again_until_leases_had_ended() {
+    for placement in [Placement::Xxh64, Placement::Random] {
+        let world = World::new();
+        world.lay_out(1, 2, placement);
+        let created = world.clock.now();
+        let scaler = world.scaler();
+        let begun = block_on(scaler.request_count(&partition(), count(4), world.deadline()));
+        let begun = begun.expect("it waits, and begins");
+        assert_eq!(begun.phase, Phase::Forward { from: count(2), to: count(4) });
+        let waited = world.clock.now().certainly_since(created);
+        let settle = settle_time(LEASE);
+        let shortly = Duration::from_secs(2);
+        assert!(waited >= settle && waited < settle + shortly, "{waited:?} of {settle:?}");
+    }
 }
 
 /// Where an operator who waits for `target` finds the collection.
