@@ -170,7 +170,8 @@ impl Tables {
         let (processed, unprocessed) = keys.split_at(processed.min(keys.len()));
         let items = processed.iter().filter_map(|key| Some((key.clone(), self.get(key, now)?)));
         let items = items.collect();
-        Ok(BatchPage { items, unprocessed: unprocessed.to_vec(), consumed_rcu: 1.0 })
+        let unprocessed = unprocessed.to_vec();
+        Ok(BatchPage { items, unprocessed, consumed_rcu: 1.0, ..BatchPage::default() })
     }
 
     /// A page that ends after `most` items, if not before.

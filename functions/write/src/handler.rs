@@ -17,26 +17,26 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> WriteHandler<I, M, C,
 
     async fn put(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
         let key = self.item_key(request)?;
-        let asked = headers::asked(request)?;
+        let precondition = headers::precondition(request)?;
         let format = headers::body_format(request)?;
         let item = body::item(&request.body, key, format, self.schema())?;
-        let written = self.writer.put(&item, asked.precondition()?, deadline).await?;
+        let written = self.writer.put(&item, precondition, deadline).await?;
         Ok(stored(item.key(), written))
     }
 
     async fn patch(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
         let key = self.item_key(request)?;
-        let asked = headers::if_match(request)?;
+        let precondition = headers::if_match(request)?;
         headers::expect_merge_patch(request)?;
         let patch = body::patch(&request.body, &key, self.schema())?;
-        let written = self.writer.patch(&key, patch, asked.precondition()?, deadline).await?;
+        let written = self.writer.patch(&key, patch, precondition, deadline).await?;
         Ok(stored(&key, written))
     }
 
     async fn delete(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
         let key = self.item_key(request)?;
-        let asked = headers::if_match(request)?;
-        self.writer.delete(&key, asked.precondition()?, deadline).await?;
+        let precondition = headers::if_match(request)?;
+        self.writer.delete(&key, precondition, deadline).await?;
         Ok(Response::empty(204))
     }
 

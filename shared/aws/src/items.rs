@@ -259,7 +259,11 @@ impl ItemStore for DynamoItemStore {
         for mut item in answer.responses.unwrap_or_default().remove(&self.table).unwrap_or_default()
         {
             let key = take_key(&mut item)?;
-            page.items.push((key, decode_item(item, &self.schema)?));
+            match decode_item(item, &self.schema) {
+                Ok(item) => page.items.push((key, item)),
+                // The others are of other collections, perhaps.
+                Err(_) => page.damaged.push(key),
+            }
         }
         let left = answer.unprocessed_keys.unwrap_or_default().remove(&self.table);
         for mut key in left.map(|left| left.keys).unwrap_or_default() {

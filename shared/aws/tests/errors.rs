@@ -7,15 +7,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use dynashard_aws::{
-    DynamoItemStore, DynamoMetadataStore, ServerClock, SystemClock, connect_local,
+    DynamoItemStore, DynamoMetadataStore, OsEntropy, ServerClock, SystemClock, connect_local,
 };
 use dynashard_core::ports::{
     Action, Arrival, Clock, Condition, Consistency, Expected, ItemStore, MetadataStore, ShardPage,
     ShardQuery, SortRange, StoreError, Transfer, Transferred, Write,
 };
 use dynashard_core::{
-    AttributeValue, Attributes, CollectionMetadata, Generation, Lease, StoredItem, TableSchema,
-    Throttle, ThrottleLimit, Version,
+    AttributeValue, Attributes, Code, CollectionMetadata, Deadline, Directory, Generation, Lease,
+    Reader, Settings, StoredItem, TableSchema, Throttle, ThrottleLimit, Version,
 };
 use dynashard_keys::{ItemKey, PartitionKey, PhysicalKey, Placement, ShardId, SortKey};
 use serde_json::{Value, json};
@@ -427,9 +427,41 @@ async fn of_a_page_the_damaged_item_is_named() {
     assert_eq!(stores.page().await, Err(StoreError::Corrupt(why.to_owned())));
 }
 
+/// It kept all keys that were asked for with it from being read, those of other collections too.
 #[tokio::test]
-async fn a_damaged_metadata_item_names_the_field() {
-    let whole = json!({
+async fn regression_a_damaged_item_hid_the_others_of_its_batch() {
+    let [sound, damaged] =
+        [("1", json!({ "N": "7" })), ("2", json!({ "S": "7" }))].map(|(sk, version)| {
+            json!({
+                "pk": { "S": "EWR#0" },
+                "sk": { "S": sk },
+                "_ds_g": { "N": "1" },
+                "_ds_v": version,
+            })
+        });
+    let mut metadata = metadata_in_forward();
+    for field in ["from", "to"] {
+        metadata.as_object_mut().expect("an item").remove(field);
+    }
+    metadata["phase"] = json!({ "S": "stable" });
+    metadata["number_of_shards"] = json!({ "N": "1" });
+    metadata["shard_history"] = json!({ "SS": ["1356998400:1"] });
+    metadata["min_shards"] = json!({ "N": "1" });
+    let body = json!({ "Item": metadata, "Responses": { "table": [damaged, sound] } });
+    let Stores { items, metadata, clock, .. } = Stores::answering(200, &body).await;
+    let directory = Directory::new(metadata, clock.clone(), OsEntropy, Settings::default());
+    let reader = Reader::new(items, directory);
+    let keys = ["1", "2", "3"]
+        .map(|sk| ItemKey::new(partition(), SortKey::string(sk).expect("a sort key")));
+    let deadline = Deadline::after(clock.now(), Duration::from_secs(20));
+    let got = reader.batch_get(keys.to_vec(), None, Consistency::Strong, deadline).await;
+    let got = got.expect("a batch");
+    assert_eq!(got.items.into_iter().map(|(key, _)| key).collect::<Vec<_>>(), [keys[0].clone()]);
+    assert_eq!(got.unprocessed, [(keys[1].clone(), Code::CorruptData)]);
+}
+
+fn metadata_in_forward() -> Value {
+    json!({
         "pk": { "S": "EWR" },
         "number_of_shards": { "N": "4" },
         "last_updated": { "N": "1356998400" },
@@ -441,7 +473,12 @@ async fn a_damaged_metadata_item_names_the_field() {
         "placement": { "S": "xxh64" },
         "rev": { "N": "1" },
         "min_shards": { "N": "4" },
-    });
+    })
+}
+
+#[tokio::test]
+async fn a_damaged_metadata_item_names_the_field() {
+    let whole = metadata_in_forward();
     let stores = Stores::answering(200, &json!({ "Item": whole.clone() })).await;
     assert!(stores.metadata.get(&partition()).await.is_ok(), "the whole item is sound");
 

@@ -215,12 +215,15 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
             let items_read = u64::try_from(page.items.len()).unwrap_or(u64::MAX);
             progress.cost += Cost { items_read, consumed_rcu: page.consumed_rcu };
             let unprocessed = page.unprocessed.iter().collect::<HashSet<_>>();
+            let damaged = page.damaged.iter().collect::<HashSet<_>>();
             let mut items = page.items.into_iter().collect::<HashMap<_, _>>();
             for (home, (key, known)) in chunk.iter().filter_map(|at| homes.get_key_value(at)) {
                 let (key, generation) = (ItemKey::clone(key), known.metadata.generation);
                 let item = items.remove(home);
                 if unprocessed.contains(home) {
                     left.keys.insert(key, code);
+                } else if damaged.contains(home) {
+                    progress.given_up.insert(key, Code::CorruptData);
                 } else if !known.lease.is_live(answered_at) {
                     // What was read after the lease is thrown away (protocol: "Lease").
                     left.keys.insert(key, Code::Unavailable);

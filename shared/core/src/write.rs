@@ -32,13 +32,14 @@ pub struct Writer<I, M, C, E> {
     items: I,
     directory: Directory<M, C, E>,
     backoff_seed: u64,
-    /// Held by each write while it is under way, and not while it waits to be tried again.
+    /// Held by each request of a write while it is under way, and not while it waits to be tried again.
     slots: Semaphore,
 }
 
-/// How many writes of one environment are under way at once. `BatchWriteItem` cannot carry the
-/// guard, so a batch is single writes side by side.
-const WRITES_IN_FLIGHT: usize = 64;
+/// How many requests of one environment's writes are under way at once, reads of what is to be
+/// written included. `BatchWriteItem` cannot carry the guard, so a batch is single writes side by
+/// side.
+const REQUESTS_IN_FLIGHT: usize = 64;
 
 /// No write begins with less time than this before its deadline: one that is cut off has an unknown
 /// outcome, and one that was never sent has not.
@@ -55,6 +56,9 @@ pub enum Precondition {
     Exists,
     /// `If-Match: "<etag>"`: there is this version of it.
     Version(Version),
+    /// `If-Match` with entity tags that no item ever had. It is refused where the others are checked:
+    /// a request that is wrong for another reason is told that one.
+    Never,
 }
 
 /// Where a write landed.
@@ -104,7 +108,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
     /// A writer over these stores.
     pub fn new(items: I, directory: Directory<M, C, E>) -> Self {
         let backoff_seed = directory.entropy().next_u64();
-        Self { items, directory, backoff_seed, slots: Semaphore::new(WRITES_IN_FLIGHT) }
+        Self { items, directory, backoff_seed, slots: Semaphore::new(REQUESTS_IN_FLIGHT) }
     }
 
     /// What the writer knows about collections.
@@ -124,6 +128,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
         let mut attempts = self.attempts(deadline);
         loop {
             let known = self.collection_to_put_into(key, precondition, deadline).await?;
+            let expected = expected(precondition)?;
             let new_home = match precondition {
                 Precondition::None => blind_home(key, &known),
                 _ => None,
@@ -141,7 +146,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
                 version,
                 forwarded: false,
             };
-            let write = self.guarded(key, shard, Action::Put(item), expected(precondition), &known);
+            let write = self.guarded(key, shard, Action::Put(item), expected, &known);
             match self.send(&write, shard, key, deadline, &mut attempts).await? {
                 Step::Done => return Ok(Written { shard, version }),
                 Step::Unexpected => return Err(precondition_failed()),
@@ -164,7 +169,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
                 return self.directory.find_or_create(&key.partition, deadline).await;
             }
             Precondition::Absent => {}
-            Precondition::Exists | Precondition::Version(_) => {
+            Precondition::Exists | Precondition::Version(_) | Precondition::Never => {
                 let known = self.directory.find(&key.partition, deadline).await?;
                 let known = known.ok_or_else(precondition_failed)?;
                 refuse_random(known.metadata.placement, preconditions)?;
@@ -194,7 +199,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
             let Some(known) = self.directory.find(&key.partition, deadline).await? else {
                 return match precondition {
                     Precondition::None | Precondition::Absent => Ok(()),
-                    Precondition::Exists | Precondition::Version(_) => Err(precondition_failed()),
+                    Precondition::Exists | Precondition::Version(_) | Precondition::Never => {
+                        Err(precondition_failed())
+                    }
                 };
             };
             if !known.metadata.placement.is_calculated() {
@@ -203,12 +210,13 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
                 }
                 return self.delete_wherever_it_is(key, known, deadline).await;
             }
+            let expected = expected(precondition)?;
             let blind = precondition == Precondition::None;
             let target = if blind && !overtaken {
                 self.target_of_delete(key, &known, deadline, &mut attempts).await?
             } else {
                 let shard = self.settled_shard(key, &known, deadline, &mut attempts).await?;
-                shard.map(|shard| Target::Item(shard, expected(precondition)))
+                shard.map(|shard| Target::Item(shard, expected))
             };
             let (shard, expected) = match target {
                 None => continue,
@@ -241,6 +249,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
                 return Err(nothing_to_patch(precondition));
             };
             refuse_random(known.metadata.placement, "PATCH needs")?;
+            let expected = expected(precondition)?;
             let Some(shard) = self.settled_shard(key, &known, deadline, &mut attempts).await?
             else {
                 continue;
@@ -253,10 +262,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
             let Some(existing) = existing.filter(StoredItem::is_live) else {
                 return Err(nothing_to_patch(precondition));
             };
-            let found = Condition {
-                generation: known.metadata.generation,
-                expected: expected(precondition),
-            };
+            let found = Condition { generation: known.metadata.generation, expected };
             if !found.holds(Some(&existing)) {
                 return Err(precondition_failed());
             }
@@ -348,7 +354,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
         deadline: Deadline,
         attempts: &mut Attempts<'_, C, E>,
     ) -> Result<Option<[Option<StoredItem>; N]>, Error> {
-        match within(self.clock(), deadline, read).await {
+        let slot = self.slot(deadline).await?;
+        let answer = within(self.clock(), deadline, read).await;
+        drop(slot);
+        match answer {
             Some(Ok(found)) => {
                 if found.iter().flatten().any(|i| i.generation > known.metadata.generation) {
                     self.directory.forget(&key.partition);
@@ -446,9 +455,11 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
         deadline: Deadline,
         attempts: &mut Attempts<'_, C, E>,
     ) -> Result<Option<T>, Error> {
-        let _slot = self.slot(deadline).await?;
+        let slot = self.slot(deadline).await?;
         let begin_by = deadline.earlier_by(LEAST_WRITE_TIME);
-        let refusal = match within(self.clock(), begin_by, settling).await {
+        let settled = within(self.clock(), begin_by, settling).await;
+        drop(slot);
+        let refusal = match settled {
             Some(Ok(settled)) if known.lease.is_live(self.clock().now()) => {
                 return Ok(Some(settled));
             }
@@ -652,7 +663,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
         }
     }
 
-    /// Waits for a turn among the writes under way.
+    /// Waits for a turn among the requests under way.
     async fn slot(&self, deadline: Deadline) -> Result<SemaphoreGuard<'_>, Error> {
         let begin_by = deadline.earlier_by(LEAST_WRITE_TIME);
         within(self.clock(), begin_by, self.slots.acquire()).await.ok_or_else(out_of_time)
@@ -737,12 +748,13 @@ fn refuse_random(placement: Placement, what_needs: &str) -> Result<(), Error> {
     ))
 }
 
-fn expected(precondition: Precondition) -> Expected {
+fn expected(precondition: Precondition) -> Result<Expected, Error> {
     match precondition {
-        Precondition::None => Expected::Any,
-        Precondition::Absent => Expected::Absent,
-        Precondition::Exists => Expected::Live,
-        Precondition::Version(version) => Expected::Version(version),
+        Precondition::None => Ok(Expected::Any),
+        Precondition::Absent => Ok(Expected::Absent),
+        Precondition::Exists => Ok(Expected::Live),
+        Precondition::Version(version) => Ok(Expected::Version(version)),
+        Precondition::Never => Err(precondition_failed()),
     }
 }
 
@@ -756,6 +768,8 @@ fn nothing_to_patch(precondition: Precondition) -> Error {
         Precondition::None | Precondition::Absent => {
             Error::new(Code::ItemNotFound, "there is no such item")
         }
-        Precondition::Exists | Precondition::Version(_) => precondition_failed(),
+        Precondition::Exists | Precondition::Version(_) | Precondition::Never => {
+            precondition_failed()
+        }
     }
 }

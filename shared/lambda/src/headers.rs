@@ -57,32 +57,12 @@ pub fn answer_format(request: &Request) -> Format {
 }
 
 /// What `If-Match` and `If-None-Match` ask for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asked {
-    /// What an item may fulfil.
-    Possible(Precondition),
-    /// One of some entity tags, none of which any item ever had.
-    Impossible,
-}
-
-impl Asked {
-    /// The precondition to check, once the rest of the request is known to be right: a wrong request
-    /// is 400 whatever it asks for.
-    pub fn precondition(self) -> Result<Precondition, Problem> {
-        match self {
-            Self::Possible(precondition) => Ok(precondition),
-            Self::Impossible => Err(Problem::precondition_failed()),
-        }
-    }
-}
-
-/// Reads `If-Match` and `If-None-Match`.
-pub fn asked(request: &Request) -> Result<Asked, Problem> {
+pub fn precondition(request: &Request) -> Result<Precondition, Problem> {
     match (request.header("if-match"), request.header("if-none-match")) {
-        (None, None) => Ok(Asked::Possible(Precondition::None)),
-        (Some("*"), None) => Ok(Asked::Possible(Precondition::Exists)),
+        (None, None) => Ok(Precondition::None),
+        (Some("*"), None) => Ok(Precondition::Exists),
         (Some(tags), None) => one_of(tags),
-        (None, Some("*")) => Ok(Asked::Possible(Precondition::Absent)),
+        (None, Some("*")) => Ok(Precondition::Absent),
         (None, Some(_)) => Err(Problem::bad_header("If-None-Match takes only *".to_owned())),
         (Some(_), Some(_)) => {
             Err(Problem::bad_header("If-Match and If-None-Match do not go together".to_owned()))
@@ -90,13 +70,13 @@ pub fn asked(request: &Request) -> Result<Asked, Problem> {
     }
 }
 
-/// As [`asked`], where only `If-Match` makes sense.
-pub fn if_match(request: &Request) -> Result<Asked, Problem> {
-    match asked(request)? {
-        Asked::Possible(Precondition::Absent) => Err(Problem::bad_header(
+/// As [`precondition`], where only `If-Match` makes sense.
+pub fn if_match(request: &Request) -> Result<Precondition, Problem> {
+    match precondition(request)? {
+        Precondition::Absent => Err(Problem::bad_header(
             "If-None-Match is for PUT; this method takes If-Match".to_owned(),
         )),
-        asked => Ok(asked),
+        precondition => Ok(precondition),
     }
 }
 
@@ -107,15 +87,15 @@ pub fn etag(version: Version) -> String {
 
 /// The version that a list of entity tags asks for. To clients a tag is opaque, so one that was
 /// never ours is no mistake of theirs (RFC 9110, 13.1.1).
-fn one_of(tags: &str) -> Result<Asked, Problem> {
+fn one_of(tags: &str) -> Result<Precondition, Problem> {
     let tags = entity_tags(tags).ok_or_else(|| {
         Problem::bad_header(format!("If-Match takes * or ETags in quotation marks, not {tags}"))
     })?;
     let ours = tags.into_iter().filter_map(version).collect::<BTreeSet<_>>();
     let mut ours = ours.into_iter();
     match (ours.next(), ours.next()) {
-        (None, _) => Ok(Asked::Impossible),
-        (Some(version), None) => Ok(Asked::Possible(Precondition::Version(version))),
+        (None, _) => Ok(Precondition::Never),
+        (Some(version), None) => Ok(Precondition::Version(version)),
         (Some(_), Some(_)) => {
             Err(Problem::bad_header("If-Match takes one ETag of this API".to_owned()))
         }
@@ -176,8 +156,8 @@ mod tests {
         for number in [0, 1, u64::MAX] {
             let version = Version::new(number);
             let etag = etag(version);
-            let asked = asked(&request(&[("if-match", &etag)]));
-            assert_eq!(asked, Ok(Asked::Possible(Precondition::Version(version))));
+            let asked = precondition(&request(&[("if-match", &etag)]));
+            assert_eq!(asked, Ok(Precondition::Version(version)));
         }
     }
 
@@ -193,15 +173,19 @@ mod tests {
             r#""+000000000000001""#,
             r#" "abc" ,, W/"def","#,
         ] {
-            assert_eq!(asked(&request(&[("if-match", tags)])), Ok(Asked::Impossible), "{tags}");
+            assert_eq!(
+                precondition(&request(&[("if-match", tags)])),
+                Ok(Precondition::Never),
+                "{tags}"
+            );
         }
         for tags in [
             r#""abc", "0000000000000001""#,
             r#""0000000000000001","0000000000000001""#,
             r#"W/"0000000000000002",	"0000000000000001" "#,
         ] {
-            let one = Asked::Possible(Precondition::Version(Version::new(1)));
-            assert_eq!(asked(&request(&[("if-match", tags)])), Ok(one), "{tags}");
+            let one = Precondition::Version(Version::new(1));
+            assert_eq!(precondition(&request(&[("if-match", tags)])), Ok(one), "{tags}");
         }
     }
 
@@ -222,11 +206,12 @@ mod tests {
             r#""abc", *"#,
             r#""0000000000000001", "0000000000000002""#,
         ] {
-            let refused = asked(&request(&[("if-match", tags)])).map_err(|problem| problem.code());
+            let refused =
+                precondition(&request(&[("if-match", tags)])).map_err(|problem| problem.code());
             assert_eq!(refused, Err("bad_header"), "{tags}");
         }
-        assert!(asked(&request(&[("if-none-match", "\"0000000000000001\"")])).is_err());
-        assert!(asked(&request(&[("if-match", "*"), ("if-none-match", "*")])).is_err());
+        assert!(precondition(&request(&[("if-none-match", "\"0000000000000001\"")])).is_err());
+        assert!(precondition(&request(&[("if-match", "*"), ("if-none-match", "*")])).is_err());
         assert!(if_match(&request(&[("if-none-match", "*")])).is_err());
     }
 

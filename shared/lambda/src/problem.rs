@@ -50,11 +50,6 @@ impl Problem {
         Self::of(400, "bad_header", detail)
     }
 
-    pub(crate) fn precondition_failed() -> Self {
-        let why = "the item is not what If-Match or If-None-Match asks for";
-        Error::new(Code::PreconditionFailed, why).into()
-    }
-
     pub(crate) fn bad_parameter(detail: String) -> Self {
         Self::of(400, Code::BadParameter.as_str(), detail)
     }

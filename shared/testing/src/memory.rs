@@ -393,6 +393,7 @@ impl ItemStore for MemoryStore {
             items: found.map(|(key, item)| (key, projected(item.clone(), fields))).collect(),
             unprocessed: unprocessed.to_vec(),
             consumed_rcu: prices.sum::<f64>() * price(consistency),
+            ..BatchPage::default()
         })
     }
 

@@ -374,6 +374,10 @@ fn what_needs_an_items_shard_is_refused_for_random_placement() {
         ("PUT with If-Match: *", put().header("if-match", "*")),
         ("PUT with If-None-Match", put().header("if-none-match", "*")),
         ("DELETE with If-Match", call("DELETE").header("if-match", OLD_ETAG)),
+        // These were 412: the tag was looked at before the placement.
+        ("PATCH with a tag of others", call("PATCH").json("{}").header("if-match", "\"abc\"")),
+        ("PUT with a tag of others", put().header("if-match", "\"abc\"")),
+        ("DELETE with a tag of others", call("DELETE").header("if-match", "\"abc\"")),
     ];
     let wrong = wrong.map(|(what, call)| Wrong::new(what, "not_for_placement", call));
     assert_refused(&world, &handler(&world), wrong);

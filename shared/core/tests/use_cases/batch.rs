@@ -5,12 +5,14 @@ use std::time::Duration;
 use dynashard_core::ports::{Clock, Consistency, StoreError};
 use dynashard_core::query::{PageBudget, Query};
 use dynashard_core::{
-    BatchGot, BatchOperation, BatchWritten, Code, Error, MAX_BATCH_GETS, MAX_BATCH_OPERATIONS,
-    NewItem, Settings, TableSchema,
+    BatchGot, BatchOperation, BatchWritten, Code, CollectionMetadata, Error, MAX_BATCH_GETS,
+    MAX_BATCH_OPERATIONS, NewItem, Precondition, Settings, TableSchema,
 };
 use dynashard_keys::{ItemKey, PartitionKey, Placement};
 use dynashard_testing::{Fault, Operation, block_on};
+use futures_util::future::{join, join_all};
 
+use crate::reshard::in_forward;
 use crate::world::{
     LEASE, TIMEOUT, World, attributes, code, home, in_shard, key, marker, metadata,
     outcome_unknown, partition, shard, sort, stored,
@@ -324,6 +326,48 @@ fn regression_a_hot_partition_starved_the_others_of_its_batch() {
     assert!(outcome.unprocessed.iter().all(|(key, code)| hot(key) && *code == Code::Throttled));
     assert_eq!(outcome.written, world.memory.contents().len());
     assert!(outcome.written > 100, "{} of about 150 cold ones", outcome.written);
+}
+
+/// The same while the hot collection is resharded: what settles an item held its turn while it waited
+/// to be tried again.
+#[test]
+fn regression_settling_on_a_hot_partition_starved_the_others_of_its_batch() {
+    let world = in_forward(None);
+    world.store.throttle(shard(0));
+    let elsewhere = PartitionKey::new("elsewhere").expect("a key");
+    let existing = CollectionMetadata::first_write(elsewhere.clone(), Placement::Xxh64, 1);
+    world.memory.place_metadata(existing);
+    let writer = world.writer();
+    let hot = names(200).into_iter().filter(|sk| home(sk, 2) != home(sk, 1)).take(64);
+    let hot = hot.map(|sk| world.new_item(&sk, "new")).collect::<Vec<_>>();
+    assert_eq!(hot.len(), 64, "all that may be under way at once");
+    let hot = hot.iter().map(|item| writer.put(item, Precondition::None, world.deadline()));
+    let item = ItemKey::new(elsewhere, sort("1"));
+    let item = NewItem::new(item, attributes("new"), &TableSchema::default()).expect("an item");
+    let cold = async {
+        // All the others have begun, and been throttled.
+        world.clock.sleep(Duration::from_nanos(1)).await;
+        let began = world.clock.now();
+        writer.put(&item, Precondition::None, world.deadline()).await.expect("nothing hinders it");
+        world.clock.now().certainly_since(began)
+    };
+    let (_, waited) = block_on(join(join_all(hot.collect::<Vec<_>>()), cold));
+    assert_eq!(waited, Duration::ZERO, "it waited for those that wait");
+}
+
+/// A thousand deletes of a random collection were read of in all shards at once, with a connection for
+/// each.
+#[test]
+fn regression_a_batch_of_deletes_read_everywhere_at_once() {
+    let world = World::random();
+    world.lay_out(1, 32, Placement::Random);
+    let answer = Duration::from_millis(10);
+    world.store.delay(&world.clock, answer);
+    let began = world.clock.now();
+    let deletes = names(100).iter().map(|sk| BatchOperation::Delete(key(sk))).collect();
+    assert_eq!(write(&world, deletes).written, 100);
+    let taken = world.clock.now().certainly_since(began);
+    assert!(taken >= answer * (100 * 32 / 64), "at most 64 requests at once: {taken:?}");
 }
 
 #[test]
