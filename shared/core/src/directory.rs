@@ -143,24 +143,25 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
     }
 
     /// Begins the growth of a collection that a writer found throttled in this shard, if it may grow
-    /// now.
+    /// now. Telemetry is told what comes of it.
     pub(crate) async fn grow(
         &self,
         partition: &PartitionKey,
         throttled: ShardId,
         backoff: impl Fn(u64) -> Duration,
         deadline: Deadline,
-    ) -> Result<(), Error> {
+    ) {
         let _reading = self.stripe(partition).lock().await;
         let Some(known) = self.cached(partition) else {
             // The writer's next attempt reads it, and if it is throttled again asks again.
-            return Ok(());
+            return;
         };
         let backoff = backoff(known.metadata.last_updated_secs);
         let pause = self.settings.scaling.cooldown + backoff;
-        let growth = self.begin_growth(&known.metadata, &[throttled], pause, deadline).await?;
-        self.writer_growths.tell(&known.metadata, growth);
-        Ok(())
+        match self.begin_growth(&known.metadata, &[throttled], pause, deadline).await {
+            Ok(growth) => self.writer_growths.tell(&known.metadata, growth),
+            Err(error) => self.writer_growths.tell_failed(&known.metadata, &error),
+        }
     }
 
     /// Begins the growth of a collection with these throttled shards, if it may grow when it rests for

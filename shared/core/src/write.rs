@@ -683,8 +683,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
             return;
         }
         let backoff = |last_updated_secs| self.backoff(partition, last_updated_secs);
-        // That another was first, or that the table cannot be reached, is no concern of this write.
-        let _ = self.directory.grow(partition, shard, backoff, deadline).await;
+        self.directory.grow(partition, shard, backoff, deadline).await;
     }
 
     /// Between one and ten seconds (seed 000), and the same whenever this writer asks about the same

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dynashard_core::ports::Clock;
-use dynashard_core::{Code, Growth, Reading, Telemetry};
+use dynashard_core::{Code, Error, Growth, Reading, Telemetry};
 use dynashard_keys::PartitionKey;
 use serde_json::{Map, Value, json};
 
@@ -83,7 +83,7 @@ names! {
     ReshardAge;
     /// In how many seconds a reshard closes, as far as can be told.
     ReshardEta;
-    /// The share of the source shards that the present scan of a reshard has come to the end of.
+    /// How much of the source shards the present scan of a reshard has behind it.
     ReshardProgress;
 }
 
@@ -208,6 +208,13 @@ impl<C: Clock> Telemetry for WriterTelemetry<C> {
         };
         let partition_key = partition.as_str();
         tracing::info!(partition_key, decision = %growth, "a writer found a collection throttled");
+        self.metrics.count(self.clock.now(), [(counter, 1)]);
+    }
+
+    fn writer_growth_failed(&self, partition: &PartitionKey, error: &Error) {
+        let partition_key = partition.as_str();
+        tracing::error!(partition_key, %error, "a throttled collection could not begin to grow");
+        let counter = Counter::of_code(error.code()).unwrap_or(Counter::GrowthsFailed);
         self.metrics.count(self.clock.now(), [(counter, 1)]);
     }
 }

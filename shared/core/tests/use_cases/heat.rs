@@ -1,6 +1,7 @@
 //! What an alarm on throttles leads to.
 
 use std::future::poll_fn;
+use std::iter;
 use std::mem;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
@@ -508,11 +509,18 @@ fn the_schedule_acts_for_events_that_were_lost() {
 
 /// Notes what writers tell.
 #[derive(Debug, Clone, Default)]
-struct Told(Arc<Mutex<Vec<(String, Growth)>>>);
+struct Told {
+    growths: Arc<Mutex<Vec<(String, Growth)>>>,
+    failures: Arc<Mutex<Vec<(String, Code)>>>,
+}
 
 impl Telemetry for Told {
     fn writer_growth(&self, partition: &PartitionKey, growth: Growth) {
-        self.0.lock().expect("no panic").push((partition.to_string(), growth));
+        self.growths.lock().expect("no panic").push((partition.to_string(), growth));
+    }
+
+    fn writer_growth_failed(&self, partition: &PartitionKey, error: &Error) {
+        self.failures.lock().expect("no panic").push((partition.to_string(), error.code()));
     }
 }
 
@@ -527,7 +535,7 @@ impl Told {
             let put = writer.put(&item, Precondition::None, hot.world.deadline());
             block_on(put).expect("a put");
         }
-        self.0.lock().expect("no panic").clone()
+        self.growths.lock().expect("no panic").clone()
     }
 }
 
@@ -554,4 +562,25 @@ fn a_writer_in_dry_run_tells_once_what_it_would_do_and_requests_nothing() {
     let further = Growth::WouldBegin { from: count(2), to: count(4) };
     assert_eq!(told.last(), Some(&("EWR".to_owned(), further)));
     assert_eq!(told.len(), 2);
+}
+
+/// The write goes on whatever comes of the growth, and nobody heard of it.
+#[test]
+fn regression_a_writer_that_could_not_begin_a_growth_was_silent() {
+    let damaged = || StoreError::Corrupt("the job of \"EWR\" is damaged: from".to_owned());
+    let denied = || StoreError::Misconfigured("AccessDeniedException: no".to_owned());
+    let cases: [(&dyn Fn() -> StoreError, Code); 3] = [
+        (&damaged, Code::CorruptData),
+        (&denied, Code::Internal),
+        (&outcome_unknown, Code::OutcomeUnknown),
+    ];
+    for (error, expected) in cases {
+        let hot = Hot::new(1);
+        let told = Told::default();
+        let errors = iter::repeat_with(|| Fault::Refuse(error()));
+        hot.world.store.script(Operation::JobGet, errors.take(1_000));
+        assert_eq!(told.by_throttled_puts(&hot, 5), []);
+        let failures = told.failures.lock().expect("no panic").clone();
+        assert_eq!(failures, [("EWR".to_owned(), expected)], "once");
+    }
 }
