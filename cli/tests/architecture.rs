@@ -13,7 +13,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("dynashard-core", &["dynashard-keys"]),
     ("dynashard-aws", &["dynashard-core", "dynashard-keys"]),
     ("dynashard-testing", &["dynashard-core", "dynashard-keys"]),
-    ("dynashard-sim", &["dynashard-core", "dynashard-keys"]),
+    ("dynashard-sim", &["dynashard-keys"]),
     ("dynashard-simulation", &["dynashard-core", "dynashard-keys", "dynashard-testing"]),
     ("dynashard-model", &[]),
     ("dynashard-lambda", &["dynashard-aws", "dynashard-core", "dynashard-keys"]),
@@ -21,7 +21,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("dynashard-read", &["dynashard-core", "dynashard-keys", "dynashard-lambda"]),
     ("dynashard-rebalance", &["dynashard-core", "dynashard-keys", "dynashard-lambda"]),
     ("dynashard-scale", &["dynashard-core", "dynashard-keys", "dynashard-lambda"]),
-    ("dynashard-local", &["dynashard-core", "dynashard-keys", "dynashard-sim"]),
+    ("dynashard-local", &["dynashard-sim"]),
     (
         "dynashard-cli",
         // Of `lambda` what the operators' commands share with the API: items, collections and the
@@ -32,7 +32,6 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "dynashard-keys",
             "dynashard-lambda",
             "dynashard-local",
-            "dynashard-sim",
         ],
     ),
 ];

@@ -89,7 +89,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<I, M
                     code,
                     detail,
                     shards,
-                    "not advanced"
+                    "the collection could not be advanced"
                 );
                 let counter = Counter::of_code(error.code());
                 self.metrics.count(self.now(), counter.map(|counter| (counter, 1)));

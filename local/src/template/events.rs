@@ -71,8 +71,10 @@ impl Route {
     }
 
     fn read(properties: &Node, what: &str, line: usize) -> Result<Self, Problem> {
-        properties
-            .only(what, &["ApiId", "Method", "Path", "PayloadFormatVersion", "TimeoutInMillis"])?;
+        properties.only(
+            what,
+            &["ApiId", "Auth", "Method", "Path", "PayloadFormatVersion", "TimeoutInMillis"],
+        )?;
         let text =
             |name: &str| properties.require(name, what)?.as_text(&format!("{name} of {what}"));
         let method = text("Method")?.to_ascii_uppercase();

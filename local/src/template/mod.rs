@@ -499,10 +499,21 @@ fn queue(resource: Resource) -> Result<String, Problem> {
     Ok(resource.id)
 }
 
+/// What the API's properties say of who may call it and how often is without effect here, where
+/// only this machine can.
 fn check_api(resource: &Resource) -> Result<(), Problem> {
-    resource
-        .properties
-        .only(&resource.what, &["AccessLogSettings", "Description", "StageName", "Tags"])?;
+    resource.properties.only(
+        &resource.what,
+        &[
+            "AccessLogSettings",
+            "Auth",
+            "DefaultRouteSettings",
+            "Description",
+            "RouteSettings",
+            "StageName",
+            "Tags",
+        ],
+    )?;
     match resource.properties.get("StageName") {
         Some(stage) if stage.as_text("StageName")? != "$default" => {
             let text =

@@ -332,8 +332,8 @@ fn events_that_the_gateway_would_not_serve_are_named_with_their_line() {
             "not GET /{proxy+}",
         ),
         (
-            "{ Type: HttpApi, Properties: { ApiId: !Ref Api, Method: GET, Path: /b, Auth: {} } }",
-            "does not know the property Auth",
+            "{ Type: HttpApi, Properties: { ApiId: !Ref Api, Method: GET, Path: /b, Cors: {} } }",
+            "does not know the property Cors",
         ),
         (
             "{ Type: HttpApi, Properties: { ApiId: !Ref Api, Method: GET, Path: /b, PayloadFormatVersion: \"1.0\" } }",
@@ -347,6 +347,21 @@ fn events_that_the_gateway_would_not_serve_are_named_with_their_line() {
         let error = problem(&function_with(event));
         assert!(error.contains(expected), "{event}: {error}");
     }
+}
+
+/// README tells people to add an authorizer before they deploy, and then the template was refused.
+#[test]
+fn regression_an_api_that_asks_who_calls_could_not_be_tried() {
+    let api = "Auth: { EnableIamAuthorizer: true, DefaultAuthorizer: AWS_IAM }, \
+               DefaultRouteSettings: { ThrottlingRateLimit: 100 }";
+    let open = "{ Type: HttpApi, Properties: { ApiId: !Ref Api, Method: POST, Path: /a, \
+                Auth: { Authorizer: NONE } } }";
+    let guarded = function_with(open).replace(
+        "{ Type: AWS::Serverless::HttpApi }",
+        &format!("{{ Type: AWS::Serverless::HttpApi, Properties: {{ {api} }} }}"),
+    );
+    assert!(guarded.contains("DefaultAuthorizer"));
+    assert_eq!(load(&guarded).expect("two routes").functions[0].routes.len(), 2);
 }
 
 /// A function with a table, a queue and one event on line 9.

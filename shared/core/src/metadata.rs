@@ -16,7 +16,8 @@ pub struct CollectionMetadata {
     pub partition: PartitionKey,
     /// The count in force.
     pub number_of_shards: ShardCount,
-    /// When the count last changed, in epoch seconds. Guards the cooldown.
+    /// When the count or the phase last changed, or the markers of that were removed, in epoch
+    /// seconds. Guards the cooldown.
     pub last_updated_secs: u64,
     /// Counts and when they came into force, oldest first, at most [`MAX_HISTORY_ENTRIES`].
     pub shard_history: Vec<HistoryEntry>,

@@ -45,7 +45,7 @@ pub(crate) struct Attempts<'a, C, E> {
 }
 
 /// How often an operation may find that an item is ahead of the metadata before it gives up
-/// (protocol: A4, "after a bounded number of refreshes").
+/// (assumption A4 of the protocol).
 const MAX_REFRESHES: u32 = 5;
 
 impl<'a, C: Clock, E: Entropy> Attempts<'a, C, E> {

@@ -97,8 +97,8 @@ impl From<Error> for Problem {
             // What DynamoDB and the network said is for the log.
             Kind::Unavailable => (unavailable(error.code()), true),
             Kind::OutcomeUnknown => (
-                "the write may have taken effect, now or later; read the item, or repeat the \
-                 write under If-Match or If-None-Match",
+                "the write may have taken effect, now or later; read what it was to change before it \
+                 is sent again, or send it under If-Match or If-None-Match",
                 true,
             ),
             _ => (error.message(), false),
