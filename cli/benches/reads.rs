@@ -60,7 +60,7 @@ const MANY_SHARDS: u32 = 64;
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
-    let mut options = stack_options()?;
+    let mut options = stack_options().await?;
     // What is measured is the reader, so nothing may throttle.
     options.partitions.partition_wcu = NonZeroU32::MAX;
     options.partitions.partition_rcu = NonZeroU32::MAX;

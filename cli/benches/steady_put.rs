@@ -38,7 +38,7 @@ const IN_FLIGHT: usize = 16;
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
-    let mut options = stack_options()?;
+    let mut options = stack_options().await?;
     // What is measured is the machine, so nothing may throttle.
     options.partitions.partition_wcu = NonZeroU32::MAX;
     let stack = Stack::start(options).await?;

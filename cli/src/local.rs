@@ -37,7 +37,7 @@ async fn serve(args: LocalArgs) -> Result<(), LocalError> {
             };
             return Ok(Serving::DynamoDb(DynamoDb::start(options).await?));
         }
-        let mut options = stack_options(&args.project)?;
+        let mut options = stack_options(&args.project).await?;
         options.port = args.port;
         options.dynamodb_port = args.dynamodb_port;
         options.lambda_port = args.lambda_port;
@@ -48,9 +48,11 @@ async fn serve(args: LocalArgs) -> Result<(), LocalError> {
         options.alarm_period_secs = args.alarm_period_secs;
         Ok::<_, LocalError>(Serving::Stack(Box::new(Stack::start(options).await?)))
     };
+    // In a terminal a signal ends the build of the functions as well, which is no error then.
     let serving = tokio::select! {
-        started = started => started?,
+        biased;
         () = ends.signalled() => return Ok(()),
+        started = started => started?,
     };
     let announced = serving.announce();
     if announced.is_ok() {

@@ -53,6 +53,8 @@ fn start_logging(logs: &Logs) {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(logs.clone())
+        // Who has closed stderr is not to be told so there: that would panic.
+        .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal())
         .with_target(false)
         .compact()

@@ -21,7 +21,7 @@ pub(crate) enum ProjectError {
 
 /// The options of a stack for this project, on free ports and in memory. Builds the functions
 /// unless they are there already; cargo shows its progress on stderr.
-pub(crate) fn stack_options(args: &ProjectArgs) -> Result<StackOptions, ProjectError> {
+pub(crate) async fn stack_options(args: &ProjectArgs) -> Result<StackOptions, ProjectError> {
     let path = match &args.template {
         Some(path) => path.clone(),
         None => find_template().ok_or(ProjectError::NoTemplate)?,
@@ -34,7 +34,8 @@ pub(crate) fn stack_options(args: &ProjectArgs) -> Result<StackOptions, ProjectE
         let template = Template::load(&source, &args.settings)?;
         let workspace = path.parent().filter(|dir| !dir.as_os_str().is_empty());
         let release = !cfg!(debug_assertions);
-        Functions::Built(build_functions(&template, workspace.unwrap_or(Path::new(".")), release)?)
+        let workspace = workspace.unwrap_or(Path::new("."));
+        Functions::Built(build_functions(&template, workspace, release).await?)
     };
     let mut options = StackOptions::new(source, functions);
     options.overrides.clone_from(&args.settings);

@@ -5,10 +5,11 @@ use crate::template::{Function, Template};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::Command;
 
 /// Where the executables of the functions are.
 #[derive(Clone, Debug)]
@@ -23,29 +24,29 @@ pub enum Functions {
 /// Builds the binaries of all functions with one call of cargo, and returns where they are by their
 /// names.
 ///
-/// `workspace` is the directory with the workspace's `Cargo.toml`. Blocks until cargo has ended,
-/// which prints its progress to stderr.
+/// `workspace` is the directory with the workspace's `Cargo.toml`. Cargo prints its progress to
+/// stderr, and ends when the future is dropped.
 ///
 /// # Errors
 /// [`StartError::Build`] where cargo cannot be run, fails, or does not build one of the binaries.
-pub fn build_functions(
+pub async fn build_functions(
     template: &Template,
     workspace: &Path,
     release: bool,
 ) -> Result<BTreeMap<String, PathBuf>, StartError> {
     let failed = |problem: String| StartError::Build(problem);
     let mut command = build_command(template, workspace, release);
-    let mut child = command
-        .spawn()
-        .map_err(|error| failed(format!("{}: {error}", command.get_program().display())))?;
-    let messages = child.stdout.take().map(BufReader::new);
-    let mut built: BTreeMap<String, PathBuf> = messages
-        .into_iter()
-        .flat_map(BufRead::lines)
-        .map_while(Result::ok)
-        .filter_map(|line| executable(&line))
-        .collect();
-    let status = child.wait().map_err(|error| failed(error.to_string()))?;
+    let mut child = command.spawn().map_err(|error| {
+        failed(format!("{}: {error}", command.as_std().get_program().display()))
+    })?;
+    let mut built = BTreeMap::<String, PathBuf>::new();
+    if let Some(messages) = child.stdout.take() {
+        let mut messages = BufReader::new(messages).lines();
+        while let Ok(Some(message)) = messages.next_line().await {
+            built.extend(executable(&message));
+        }
+    }
+    let status = child.wait().await.map_err(|error| failed(error.to_string()))?;
     if !status.success() {
         return Err(failed(format!("cargo build ended with {status}; what it printed is above")));
     }
@@ -66,6 +67,7 @@ fn build_command(template: &Template, workspace: &Path, release: bool) -> Comman
         .arg("--message-format=json-render-diagnostics")
         .arg("--manifest-path")
         .arg(workspace.join("Cargo.toml"))
+        .kill_on_drop(true)
         .stdin(Stdio::null())
         .stdout(Stdio::piped());
     // They also describe the package that they run. A build script that asks for the description of
@@ -190,20 +192,22 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_binaries_of_a_template_are_built_in_their_workspace() {
+    #[tokio::test]
+    async fn the_binaries_of_a_template_are_built_in_their_workspace() {
         let workspace = tempfile::tempdir().expect("a temporary directory");
         let manifest = "[package]\nname = \"NAME\"\nedition = \"2024\"\n[workspace]\n";
         let manifest_path = workspace.path().join("Cargo.toml");
         fs::write(&manifest_path, manifest.replace("NAME", "greet")).expect("a manifest");
         fs::create_dir(workspace.path().join("src")).expect("a directory");
         fs::write(workspace.path().join("src/main.rs"), "fn main() {}\n").expect("a program");
-        let built = build_functions(&template(), workspace.path(), false).expect("a binary");
+        let built = build_functions(&template(), workspace.path(), false).await;
+        let built = built.expect("a binary");
         let found = Functions::Built(built).locate(&template().functions).expect("an executable");
         assert!(found["Greeter"].ends_with("debug/greet"), "{found:?}");
 
         fs::write(&manifest_path, manifest.replace("NAME", "part")).expect("a manifest");
-        let error = build_functions(&template(), workspace.path(), false).expect_err("no binary");
+        let error = build_functions(&template(), workspace.path(), false).await;
+        let error = error.expect_err("no binary");
         assert!(error.to_string().starts_with("building the functions failed: "), "{error}");
     }
 
@@ -211,7 +215,7 @@ mod tests {
     #[test]
     fn regression_a_build_under_cargo_run_compiled_crates_that_were_there_already() {
         let command = build_command(&template(), Path::new("."), true);
-        let removed = command.get_envs().filter(|(_, value)| value.is_none());
+        let removed = command.as_std().get_envs().filter(|(_, value)| value.is_none());
         let removed = removed.map(|(name, _)| name).collect::<Vec<_>>();
         for name in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME", "CARGO_PKG_VERSION_MAJOR"] {
             assert!(std::env::var_os(name).is_some(), "cargo tells a test its {name}");

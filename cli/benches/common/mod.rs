@@ -32,11 +32,11 @@ pub fn workspace() -> Result<&'static Path, Failure> {
 }
 
 /// A stack of this checkout on free ports, with release builds of the functions.
-pub fn stack_options() -> Result<StackOptions, Failure> {
+pub async fn stack_options() -> Result<StackOptions, Failure> {
     let workspace = workspace()?;
     let source = TemplateSource::Path(workspace.join("template.yaml"));
     let template = Template::load(&source, &[])?;
-    let functions = Functions::Built(build_functions(&template, workspace, true)?);
+    let functions = Functions::Built(build_functions(&template, workspace, true).await?);
     Ok(StackOptions::new(source, functions))
 }
 

@@ -69,7 +69,7 @@ async fn main() -> Result<ExitCode, Failure> {
     let chosen = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect::<Vec<_>>();
     let is_named = |part: &str| chosen.iter().any(|name| name == part);
     let is_chosen = |part: &str| chosen.is_empty() || is_named(part);
-    let options = stack_options()?;
+    let options = stack_options().await?;
     let mut costs_hold = true;
     if is_chosen("mover") {
         let stack = Stack::start(with(&options, mover::SETTINGS)).await?;

@@ -83,11 +83,16 @@ pub(crate) async fn run(args: DemoArgs, logs: &Logs) -> Result<(), crate::Failur
     let airports = flights::load().map_err(DemoError::from)?;
     chart::prepare(&args.chart_dir).map_err(DemoError::from)?;
     let plan = plan(&args, airports.len());
-    let options = options(&args, &plan)?;
     let mut ends = Ends::watch()?;
+    let started = async {
+        let options = options(&args, &plan).await?;
+        Ok::<_, crate::Failure>(Stack::start(options).await?)
+    };
+    // In a terminal a signal ends the build of the functions as well, which is no error then.
     let stack = tokio::select! {
-        stack = Stack::start(options) => stack?,
+        biased;
         () = ends.signalled() => return Err(DemoError::Interrupted.into()),
+        stack = Box::pin(started) => stack?,
     };
     let Endpoints { api, dynamodb, .. } = stack.endpoints();
     eprintln!("The stack is up: API {api}, DynamoDB {dynamodb}");
@@ -134,7 +139,7 @@ fn plan(args: &DemoArgs, airports: usize) -> Plan {
     }
 }
 
-fn options(args: &DemoArgs, plan: &Plan) -> Result<StackOptions, ProjectError> {
+async fn options(args: &DemoArgs, plan: &Plan) -> Result<StackOptions, ProjectError> {
     let mut project = args.project.clone();
     let writers = match args.scaling {
         Scaling::Writers => "on",
@@ -144,7 +149,7 @@ fn options(args: &DemoArgs, plan: &Plan) -> Result<StackOptions, ProjectError> {
     let settings = SETTINGS.iter().copied().chain([("WriterScaling", writers)]).chain(placement);
     let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
     project.settings.splice(..0, settings);
-    let mut options = stack_options(&project)?;
+    let mut options = stack_options(&project).await?;
     // Lambda starts an environment for each request that finds none free, and so many batches are
     // under way at once.
     options.max_environments =

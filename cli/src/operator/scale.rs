@@ -73,9 +73,22 @@ async fn scale(args: &ScaleArgs, output: &mut Output) -> Result<ExitCode, Failur
     let connection = args.connect.connect().await?;
     let scaler = Scaler::new(connection.directory());
     let directory = scaler.directory();
-    let metadata = scaler.request_count(&args.pk, shards, deadline(directory)).await?;
-    let target = metadata.placement.round(shards);
     let mut ends = Ends::watch().map_err(no_signals)?;
+    // It may wait for leases on the last change to end.
+    let activity = Activity::begin(!output.is_json());
+    activity.says(|| format!("{}: asking for {shards} shards", args.pk));
+    let asked = tokio::select! {
+        asked = scaler.request_count(&args.pk, shards, deadline(directory)) => Some(asked?),
+        () = ends.signalled() => None,
+    };
+    drop(activity);
+    let Some(metadata) = asked else {
+        eprintln!(
+            "dynashard: interrupted before the request was answered; the same command asks again"
+        );
+        return Ok(ExitCode::from(INTERRUPTED));
+    };
+    let target = metadata.placement.round(shards);
     if args.no_wait {
         output.json(&CollectionView::from(&metadata));
         // The request was accepted, whatever becomes of this look.

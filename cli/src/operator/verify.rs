@@ -73,7 +73,7 @@ pub(crate) async fn run(args: VerifyArgs) -> ExitCode {
     let mut summary = Summary::default();
     if let Err(failure) = Box::pin(check(&args, &mut output, &mut summary)).await {
         output.failure(None, &failure);
-        summary.failed += 1;
+        summary.add_failure();
     }
     summary.print(&mut output);
     match summary {
@@ -132,7 +132,7 @@ async fn collection(
             print(partition, &verification, &shown, output);
         }
         Err(error) => {
-            summary.failed += 1;
+            summary.add_failure();
             output.failure(Some(partition.as_str()), &error.into());
         }
     }
@@ -316,6 +316,7 @@ struct Summary {
     repaired: u64,
     /// Collections that could not be verified.
     failed: u64,
+    /// Whether all were verified, and nothing is wrong with them, or nothing any more.
     clean: bool,
 }
 
@@ -343,6 +344,11 @@ impl Summary {
         self.clean &= verification.is_clean();
     }
 
+    fn add_failure(&mut self) {
+        self.failed += 1;
+        self.clean = false;
+    }
+
     fn print(&self, output: &mut Output) {
         output.json(self);
         let Self { collections, items, found, repaired, failed, .. } = self;
@@ -352,6 +358,7 @@ impl Summary {
         let failed =
             if *failed > 0 { format!("; {failed} could not be verified") } else { String::new() };
         let verdict = match (*found, *found - *repaired) {
+            (0, _) if self.failed > 0 => "nothing wrong was found".to_owned(),
             (0, _) => "nothing is wrong".to_owned(),
             (_, 0) => format!("{found} findings, all repaired"),
             (_, left) => format!("{found} findings, {left} of them left"),

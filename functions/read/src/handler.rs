@@ -6,7 +6,7 @@ use dynashard_lambda::body::BatchGet;
 use dynashard_lambda::json::ItemJson;
 use dynashard_lambda::params::Params;
 use dynashard_lambda::view::{CollectionView, Unprocessed};
-use dynashard_lambda::{Format, Handler, Problem, Request, Response, body, headers};
+use dynashard_lambda::{Format, Handler, Problem, Request, Response, body, headers, log_failures};
 use serde::Serialize;
 
 /// A page ends before its items take 5 MB of Lambda's answer, and so before its body does. That
@@ -45,6 +45,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> ReadHandler<I, M, C, 
         let BatchGet { keys, fields, consistency } = body::batch_get(&request.body, self.schema())?;
         let format = headers::answer_format(request);
         let mut got = self.reader.batch_get(keys, fields.as_ref(), consistency, deadline).await?;
+        log_failures(&got.failures);
 
         // A hundred large items do not fit one answer; what is left out is for another request.
         let mut bytes = 0;

@@ -3,7 +3,7 @@ use dynashard_core::{Deadline, Reading, TableSchema, Writer, Written};
 use dynashard_keys::ItemKey;
 use dynashard_lambda::json::SortKeyJson;
 use dynashard_lambda::view::Unprocessed;
-use dynashard_lambda::{Handler, Problem, Request, Response, body, headers};
+use dynashard_lambda::{Handler, Problem, Request, Response, body, headers, log_failures};
 use serde::Serialize;
 
 pub(crate) struct WriteHandler<I, M, C, E> {
@@ -45,6 +45,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> WriteHandler<I, M, C,
         let format = headers::body_format(request)?;
         let operations = body::batch_write(&request.body, format, self.schema())?;
         let outcome = self.writer.batch(operations, deadline).await?;
+        log_failures(&outcome.failures);
         let unprocessed =
             outcome.unprocessed.iter().map(|(key, code)| Unprocessed::new(key, code.as_str()));
         let answer = BatchAnswer { written: outcome.written, unprocessed: unprocessed.collect() };

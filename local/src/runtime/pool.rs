@@ -82,7 +82,8 @@ impl Pool {
         })
     }
 
-    /// Carries out one invocation. It runs to its end even if the caller stops waiting.
+    /// Carries out one invocation. Once an environment has it, it runs to its end even if the caller
+    /// stops waiting.
     pub(crate) async fn invoke(
         self: &Arc<Self>,
         invocation: Invocation,
@@ -185,7 +186,7 @@ impl Pool {
         let mut inner = self.lock();
         // The receiver is at hand, so a waiting invocation is taken for certain. The dropped end of
         // a stopped pool says that there will be none.
-        match inner.waiting.pop_front() {
+        match inner.next_waiting() {
             _ if *self.stop.borrow() => {}
             Some(queued) => {
                 inner.set_state(id, State::Busy);
@@ -214,7 +215,7 @@ impl Pool {
     /// Without this, a function that cannot start would be started again and again for the same
     /// invocation.
     pub(super) fn fail_oldest(&self, payload: Bytes) {
-        if let Some(queued) = self.lock().waiting.pop_front() {
+        if let Some(queued) = self.lock().next_waiting() {
             queued.complete(Completed { payload, failed: true, log_tail: None });
         }
     }
@@ -246,7 +247,7 @@ impl Pool {
     /// Gives waiting invocations to free environments, and starts environments for those that
     /// remain.
     fn dispatch(self: &Arc<Self>, inner: &mut Inner, patience: Patience) {
-        while let Some(queued) = inner.waiting.pop_front() {
+        while let Some(queued) = inner.next_waiting() {
             let Some(idle) = inner.idle.pop() else {
                 inner.waiting.push_front(queued);
                 break;
@@ -355,6 +356,17 @@ struct Idle {
 }
 
 impl Inner {
+    /// The invocation that has waited longest. Those whose callers have given up are dropped: Lambda
+    /// queues none at all, and they would be carried out long after.
+    fn next_waiting(&mut self) -> Option<Queued> {
+        while let Some(queued) = self.waiting.pop_front() {
+            if !queued.reply.is_closed() {
+                return Some(queued);
+            }
+        }
+        None
+    }
+
     fn set_state(&mut self, id: u64, state: State) {
         if let Some(known) = self.environments.get_mut(&id) {
             known.state = state;

@@ -128,6 +128,27 @@ async fn an_invocation_that_finds_no_environment_free_in_time_is_throttled_and_n
     rig.runtime.shutdown().await;
 }
 
+/// They were carried out one after the other, while those who still waited were refused.
+#[tokio::test]
+async fn regression_invocations_whose_callers_had_gone_were_carried_out() {
+    let (rig, fake, polling) = Rig::start(1).await;
+    let busy = rig.invoke("1");
+    let event = polling.await.expect("an event");
+    let gone = rig.invoke("2");
+    rig.clock.sleeping(2).await;
+    gone.abort();
+    assert!(gone.await.is_err(), "its caller has gone");
+    let waiting = rig.invoke("3");
+    rig.clock.sleeping(2).await;
+    fake.respond(&event, "").await;
+    busy.await.expect("no panic").expect("completed");
+    let event = fake.poll().await.expect("an event");
+    assert_eq!(event.payload, "3");
+    fake.respond(&event, "").await;
+    waiting.await.expect("no panic").expect("completed");
+    rig.runtime.shutdown().await;
+}
+
 #[tokio::test]
 async fn a_caller_who_is_faster_than_the_environment_starts_no_other_one() {
     let (mut rig, fake, polling) = Rig::start(2).await;

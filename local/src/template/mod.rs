@@ -215,6 +215,7 @@ impl Table {
                 "AttributeDefinitions"
                 | "KeySchema"
                 | "BillingMode"
+                | "DeletionProtectionEnabled"
                 | "GlobalSecondaryIndexes"
                 | "LocalSecondaryIndexes"
                 | "ProvisionedThroughput" => {
@@ -226,10 +227,7 @@ impl Table {
                     request[name]["StreamEnabled"] = true.into();
                 }
                 "ContributorInsightsSpecification" => insights = insights_mode(node)?,
-                "DeletionProtectionEnabled"
-                | "PointInTimeRecoverySpecification"
-                | "SSESpecification"
-                | "Tags" => {}
+                "PointInTimeRecoverySpecification" | "SSESpecification" | "Tags" => {}
                 _ => return Err(resource.unknown_property(name, node)),
             }
         }

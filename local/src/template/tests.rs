@@ -86,6 +86,7 @@ fn the_shipped_template_makes_the_tables_with_the_keys_of_its_parameters() {
         json!({
             "TableName": "MainTable",
             "BillingMode": "PAY_PER_REQUEST",
+            "DeletionProtectionEnabled": true,
             "AttributeDefinitions": [
                 { "AttributeName": "user", "AttributeType": "S" },
                 { "AttributeName": "at", "AttributeType": "N" },
@@ -99,6 +100,7 @@ fn the_shipped_template_makes_the_tables_with_the_keys_of_its_parameters() {
     assert_eq!(main.insights, Some(InsightsMode::ThrottledKeys));
     assert_eq!(metadata.insights, None);
     let metadata = &metadata.create_request;
+    assert_eq!(metadata["DeletionProtectionEnabled"], true);
     assert_eq!(
         metadata["StreamSpecification"],
         json!({ "StreamViewType": "NEW_AND_OLD_IMAGES", "StreamEnabled": true })

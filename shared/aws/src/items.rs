@@ -262,7 +262,8 @@ impl ItemStore for DynamoItemStore {
             match decode_item(item, &self.schema) {
                 Ok(item) => page.items.push((key, item)),
                 // The others are of other collections, perhaps.
-                Err(_) => page.damaged.push(key),
+                Err(StoreError::Corrupt(why)) => page.damaged.push((key, why)),
+                Err(error) => return Err(error),
             }
         }
         let left = answer.unprocessed_keys.unwrap_or_default().remove(&self.table);

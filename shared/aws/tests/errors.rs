@@ -14,8 +14,8 @@ use dynashard_core::ports::{
     ShardQuery, SortRange, StoreError, Transfer, Transferred, Write,
 };
 use dynashard_core::{
-    AttributeValue, Attributes, Code, CollectionMetadata, Deadline, Directory, Generation, Lease,
-    Reader, Settings, StoredItem, TableSchema, Throttle, ThrottleLimit, Version,
+    AttributeValue, Attributes, Code, CollectionMetadata, Deadline, Directory, Error, Generation,
+    Lease, Reader, Settings, StoredItem, TableSchema, Throttle, ThrottleLimit, Version,
 };
 use dynashard_keys::{ItemKey, PartitionKey, PhysicalKey, Placement, ShardId, SortKey};
 use serde_json::{Value, json};
@@ -458,6 +458,8 @@ async fn regression_a_damaged_item_hid_the_others_of_its_batch() {
     let got = got.expect("a batch");
     assert_eq!(got.items.into_iter().map(|(key, _)| key).collect::<Vec<_>>(), [keys[0].clone()]);
     assert_eq!(got.unprocessed, [(keys[1].clone(), Code::CorruptData)]);
+    let why = Error::new(Code::CorruptData, "_ds_v is no number");
+    assert_eq!(got.failures, [(keys[1].clone(), why)]);
 }
 
 fn metadata_in_forward() -> Value {

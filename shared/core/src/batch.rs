@@ -47,6 +47,8 @@ pub struct BatchWritten {
     pub written: usize,
     /// Those that did not, or may not have, and why.
     pub unprocessed: Vec<(ItemKey, Code)>,
+    /// The whole reason, for logs, where an operator has to look.
+    pub failures: Vec<(ItemKey, Error)>,
 }
 
 /// What a batch read returned: every key is found, absent, or listed.
@@ -56,6 +58,8 @@ pub struct BatchGot {
     pub items: Vec<(ItemKey, StoredItem)>,
     /// Keys that were not looked up in time, and why.
     pub unprocessed: Vec<(ItemKey, Code)>,
+    /// The whole reason, for logs, where an operator has to look.
+    pub failures: Vec<(ItemKey, Error)>,
     /// The items that were read and paid for, markers and repetitions included.
     pub items_read: u64,
     /// The read units that DynamoDB reported. A key without an item takes some, too.
@@ -86,7 +90,11 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
         for (operation, result) in results {
             match result {
                 Ok(()) => outcome.written += 1,
-                Err(error) => outcome.unprocessed.push((operation.key().clone(), error.code())),
+                Err(error) => {
+                    let key = operation.key();
+                    outcome.unprocessed.push((key.clone(), error.code()));
+                    outcome.failures.extend(error.needs_operator().then(|| (key.clone(), error)));
+                }
             }
         }
         Ok(outcome)
@@ -212,21 +220,22 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
                 },
                 None => (nothing(), Code::DeadlineExceeded),
             };
-            let items_read = u64::try_from(page.items.len()).unwrap_or(u64::MAX);
+            let items_read = page.items.len() + page.damaged.len();
+            let items_read = u64::try_from(items_read).unwrap_or(u64::MAX);
             progress.cost += Cost { items_read, consumed_rcu: page.consumed_rcu };
             let unprocessed = page.unprocessed.iter().collect::<HashSet<_>>();
-            let damaged = page.damaged.iter().collect::<HashSet<_>>();
+            let mut damaged = page.damaged.into_iter().collect::<HashMap<_, _>>();
             let mut items = page.items.into_iter().collect::<HashMap<_, _>>();
             for (home, (key, known)) in chunk.iter().filter_map(|at| homes.get_key_value(at)) {
                 let (key, generation) = (ItemKey::clone(key), known.metadata.generation);
                 let item = items.remove(home);
                 if unprocessed.contains(home) {
                     left.keys.insert(key, code);
-                } else if damaged.contains(home) {
-                    progress.given_up.insert(key, Code::CorruptData);
                 } else if !known.lease.is_live(answered_at) {
                     // What was read after the lease is thrown away (protocol: "Lease").
                     left.keys.insert(key, Code::Unavailable);
+                } else if let Some(why) = damaged.remove(home) {
+                    progress.give_up(&key, &Error::new(Code::CorruptData, why));
                 } else if item.as_ref().is_some_and(|item| item.generation > generation) {
                     self.directory().forget(&key.partition);
                     left.ahead = true;
@@ -292,13 +301,13 @@ struct Progress {
     /// random collection is absent only after all of them.
     answered: HashSet<(Generation, PhysicalKey)>,
     /// The keys that another attempt would not help, and why.
-    given_up: BTreeMap<ItemKey, Code>,
+    given_up: BTreeMap<ItemKey, Error>,
     cost: Cost,
 }
 
 impl Progress {
     fn give_up(&mut self, key: &ItemKey, error: &Error) {
-        self.given_up.insert(key.clone(), error.code());
+        self.given_up.insert(key.clone(), error.clone());
     }
 
     fn is_settled(&self, key: &ItemKey) -> bool {
@@ -311,8 +320,12 @@ impl Progress {
         let Cost { items_read, consumed_rcu } = cost;
         // A copy in one shard answers for an item that another shard failed to.
         let failed = given_up.into_iter().filter(|(key, _)| !found.contains_key(key));
-        let unprocessed = left.into_iter().chain(failed).collect();
-        BatchGot { items: found.into_iter().collect(), unprocessed, items_read, consumed_rcu }
+        let failed = failed.collect::<Vec<_>>();
+        let codes = failed.iter().map(|(key, error)| (key.clone(), error.code()));
+        let unprocessed = left.into_iter().chain(codes).collect();
+        let failures = failed.into_iter().filter(|(_, error)| error.needs_operator()).collect();
+        let items = found.into_iter().collect();
+        BatchGot { items, unprocessed, failures, items_read, consumed_rcu }
     }
 }
 

@@ -65,6 +65,11 @@ impl Error {
         }
     }
 
+    /// Whether somebody has to look, since sending the request again does not help.
+    pub(crate) fn needs_operator(&self) -> bool {
+        matches!(self.kind(), Kind::Data | Kind::Internal) || self.code == Code::MetadataBehind
+    }
+
     /// Whether it is about the moment, and not about the request or the data: a refusal, or time
     /// that ran out.
     pub(crate) fn is_passing(&self) -> bool {

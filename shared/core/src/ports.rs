@@ -438,8 +438,8 @@ pub struct BatchPage {
     pub items: Vec<(PhysicalKey, StoredItem)>,
     /// The keys that DynamoDB left for another request.
     pub unprocessed: Vec<PhysicalKey>,
-    /// The keys of items that cannot be understood.
-    pub damaged: Vec<PhysicalKey>,
+    /// The keys of items that cannot be understood, and why not.
+    pub damaged: Vec<(PhysicalKey, String)>,
     /// The read units that DynamoDB reported.
     pub consumed_rcu: f64,
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use dynashard_keys::PartitionKey;
 use lru::LruCache;
 
-use crate::{CollectionMetadata, Error, Growth};
+use crate::{Code, CollectionMetadata, Error, Growth};
 
 /// The collections of which is remembered what was said.
 const REMEMBERED_COLLECTIONS: NonZeroUsize = NonZeroUsize::new(10_000).expect("not zero");
@@ -16,7 +16,7 @@ pub trait Telemetry: Send + Sync {
     fn writer_growth(&self, partition: &PartitionKey, growth: Growth);
 
     /// The growth of a collection that a throttled writer asked for could not be begun. An environment
-    /// tells of it once for each state of a collection.
+    /// tells of it once for each state of a collection and code.
     fn writer_growth_failed(&self, partition: &PartitionKey, error: &Error);
 }
 
@@ -25,22 +25,27 @@ pub(crate) struct WriterGrowths {
     telemetry: Option<Arc<dyn Telemetry>>,
     /// The revision of each collection that dry-run mode has spoken of. Every throttled write
     /// decides anew, and the decision stays the same until somebody changes the collection.
-    told: Told,
-    /// The same of growths that failed.
-    told_failed: Told,
+    told: Told<()>,
+    /// The same of growths that failed, and why. What passes must not hide what does not.
+    told_failed: Told<Code>,
 }
 
-/// The last revision of collections that was spoken of.
-struct Told(Mutex<LruCache<PartitionKey, u64>>);
+/// What was last spoken of, by collection: its revision, and what was said.
+struct Told<T>(Mutex<LruCache<PartitionKey, (u64, T)>>);
 
-impl Told {
+impl<T: PartialEq> Told<T> {
     fn new() -> Self {
         Self(Mutex::new(LruCache::new(REMEMBERED_COLLECTIONS)))
     }
 
-    fn is_news(&self, seen: &CollectionMetadata) -> bool {
+    fn is_news(&self, seen: &CollectionMetadata, what: T) -> bool {
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        told.put(seen.partition.clone(), seen.rev) != Some(seen.rev)
+        let last = told.get(&seen.partition);
+        let is_news = last.is_none_or(|last| last.0 != seen.rev || last.1 != what);
+        if is_news {
+            told.put(seen.partition.clone(), (seen.rev, what));
+        }
+        is_news
     }
 }
 
@@ -53,16 +58,17 @@ impl WriterGrowths {
         let Some(telemetry) = &self.telemetry else { return };
         let is_news = match growth {
             Growth::Begun { .. } => true,
-            Growth::WouldBegin { .. } => self.told.is_news(seen),
+            Growth::WouldBegin { .. } => self.told.is_news(seen, ()),
             Growth::Refused(_) | Growth::Overtaken => false,
         };
         if is_news {
             telemetry.writer_growth(&seen.partition, growth);
         }
     }
+
     pub(crate) fn tell_failed(&self, seen: &CollectionMetadata, error: &Error) {
         let Some(telemetry) = &self.telemetry else { return };
-        if self.told_failed.is_news(seen) {
+        if self.told_failed.is_news(seen, error.code()) {
             telemetry.writer_growth_failed(&seen.partition, error);
         }
     }

@@ -20,6 +20,6 @@ pub mod view;
 
 pub use config::{Config, ConfigError, settings_from_variables};
 pub use event::Request;
-pub use problem::Problem;
+pub use problem::{Problem, log_failures};
 pub use response::{Format, Response};
 pub use runtime::{EventHandler, Handler, answer, run, run_events, start};

@@ -1,5 +1,7 @@
+use std::collections::BTreeMap;
+
 use dynashard_core::{Code, Error, Kind};
-use dynashard_keys::KeyError;
+use dynashard_keys::{ItemKey, KeyError};
 use serde::Serialize;
 
 use crate::Response;
@@ -113,6 +115,20 @@ impl From<Error> for Problem {
             reason: Some(error.code()),
             ..Self::of(status, code, of_shards(detail))
         }
+    }
+}
+
+/// Says in the log what of a batch an operator has to look at, each code once: the batch itself is
+/// answered 200.
+pub fn log_failures(failures: &[(ItemKey, Error)]) {
+    let mut by_code = BTreeMap::<&str, (usize, &ItemKey, &Error)>::new();
+    for (key, error) in failures {
+        by_code.entry(error.code().as_str()).or_insert((0, key, error)).0 += 1;
+    }
+    for (code, (items, key, error)) in by_code {
+        let (partition_key, sort_key) = (key.partition.as_str(), key.sort.to_string());
+        let detail = error.message();
+        tracing::error!(code, items, partition_key, sort_key, detail, "items of a batch failed");
     }
 }
 

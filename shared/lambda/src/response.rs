@@ -50,6 +50,7 @@ impl Response {
     }
 
     /// The answer, which is to be counted as one for these reasons, where they call for an operator.
+    /// [`log_failures`](crate::log_failures) says more of them.
     #[must_use]
     pub fn because_of(mut self, codes: impl IntoIterator<Item = Code>) -> Self {
         for counter in codes.into_iter().filter_map(Counter::of_code) {

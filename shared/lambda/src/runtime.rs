@@ -146,6 +146,8 @@ fn start_logging() {
         .with_current_span(false)
         .with_span_list(false)
         .with_target(false)
+        // Where the log is gone, that cannot be logged either: the attempt would panic.
+        .log_internal_errors(false)
         .with_env_filter(EnvFilter::try_new(level).unwrap_or_else(|_| EnvFilter::new("info")))
         .init();
 }

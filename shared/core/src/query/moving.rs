@@ -71,11 +71,20 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
             let limit = lane_limit(room, shards).max(grown).min(widest);
             let from = watermark.as_ref();
             let began = self.clock().now();
+            if !known.lease.is_fresh(began) {
+                known = match self.renewed(&known, deadline).await {
+                    Ok(known) => known,
+                    // What was merged so far is exact; the rest is for another page.
+                    Err(Abandon::Failed(error)) if error.is_passing() && watermark != start => {
+                        break true;
+                    }
+                    Err(abandon) => return Err(abandon),
+                };
+            }
             let window =
                 self.window(query, from, limit, &known, reshard, &mut page, deadline).await;
             let Window { items, watermark: covered } = match window {
                 Ok(window) => window,
-                // What was merged so far is exact; the rest is for another page.
                 Err(Abandon::Failed(error)) if error.is_passing() && watermark != start => {
                     break true;
                 }
@@ -89,13 +98,6 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
                 if took >= self.directory().settings().lease_term / 2 {
                     widest = (limit / 2).max(1);
                 }
-                known = match self.renewed(&known, deadline).await {
-                    Ok(known) => known,
-                    Err(Abandon::Failed(error)) if error.is_passing() && watermark != start => {
-                        break true;
-                    }
-                    Err(abandon) => return Err(abandon),
-                };
                 continue;
             }
             // Each window reads all shards anew. One that came to little is followed by a wider one.

@@ -56,7 +56,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                     item = Some(found);
                     continue;
                 }
-                // A client was faster, most likely. But what is in the way at the new home may stay.
+                // A client was faster.
                 Some(Err(Unsettled::Changed)) => {
                     let why = "what lies at an item's homes kept changing while it was moved";
                     let changed = attempts.pause(Error::new(Code::Contended, why));

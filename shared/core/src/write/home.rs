@@ -141,6 +141,11 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
         attempts: &mut Attempts<'_, C, E>,
     ) -> Result<Option<[Option<StoredItem>; N]>, Error> {
         let slot = self.slot(deadline).await?;
+        // The turn may have come late in the lease, or after it.
+        let renewed = self.directory.find(&key.partition, deadline).await?;
+        let Some(known) = renewed.filter(|renewed| renewed.metadata == known.metadata) else {
+            return Ok(None);
+        };
         let answer = within(self.clock(), deadline, read).await;
         drop(slot);
         match answer {
