@@ -260,6 +260,10 @@ fn whoever_cannot_come_to_the_tables_is_told_in_one_line() {
         assert_eq!((ran.status, ran.stderr.lines().count()), (2, 1), "{args:?}: {ran:?}");
         assert!(ran.stderr.contains(says), "{args:?}: {ran:?}");
     }
+    // It was called clean.
+    let ran = verify(&[&tables[..], &["--endpoint-url", &nobody, "--json"]].concat());
+    assert_eq!((ran.status, &ran.last()["failed"]), (2, &json!(1)), "{ran:?}");
+    assert_eq!(ran.last()["clean"], json!(false), "{ran:?}");
     let usage = verify(&["--main-table", "MainTable"]);
     assert_eq!(usage.status, 2);
     assert!(usage.stderr.contains("--metadata-table"), "{usage:?}");

@@ -160,6 +160,8 @@ mod tests {
     use super::*;
     use crate::template::TemplateSource;
     use std::fs::{self, File, Permissions};
+    use std::net::Ipv4Addr;
+    use tokio::net::TcpListener;
 
     fn template() -> Template {
         let text = r"
@@ -209,6 +211,36 @@ mod tests {
         let error = build_functions(&template(), workspace.path(), false).await;
         let error = error.expect_err("no binary");
         assert!(error.to_string().starts_with("building the functions failed: "), "{error}");
+    }
+
+    /// A signal during the build was not heeded until cargo had ended by itself.
+    #[tokio::test]
+    async fn regression_a_build_went_on_when_nobody_waited_for_it() {
+        let workspace = tempfile::tempdir().expect("a temporary directory");
+        let write = |name: &str, text: &str| {
+            fs::write(workspace.path().join(name), text).expect("a file");
+        };
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
+        let port = listener.local_addr().expect("a port").port();
+        fs::create_dir(workspace.path().join("src")).expect("a directory");
+        write("Cargo.toml", "[package]\nname = \"greet\"\nedition = \"2024\"\n[workspace]\n");
+        write("src/main.rs", "fn main() {}\n");
+        // Tells that it runs, and ends when the test does.
+        let script = format!(
+            "fn main() {{
+                let mut test = std::net::TcpStream::connect((\"127.0.0.1\", {port})).unwrap();
+                let _ = std::io::Read::read(&mut test, &mut [0]);
+            }}"
+        );
+        write("build.rs", &script);
+        let _script = tokio::select! {
+            built = build_functions(&template(), workspace.path(), false) => panic!("{built:?}"),
+            script = listener.accept() => script.expect("a build script"),
+        };
+        // Cargo locks its directory for as long as it runs.
+        fs::remove_file(workspace.path().join("build.rs")).expect("the script");
+        let built = build_functions(&template(), workspace.path(), false).await;
+        assert!(built.expect("a binary").contains_key("greet"));
     }
 
     /// `ring` was compiled again, with the TLS library and the clients that stand on it.

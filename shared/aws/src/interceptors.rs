@@ -100,6 +100,9 @@ impl Intercept for LeaseCheck {
 /// Nothing is sent twice here, so there is nothing to tell apart. The server would have to remember
 /// the token for ten minutes, and the engine of the local stack goes through all that it remembers
 /// with every transaction that has one: a reshard slowed down itself and its foreground.
+///
+/// It goes with each transaction, since a client's interceptors run before the one that sets the
+/// token.
 #[derive(Debug)]
 pub(crate) struct SentOnce;
 

@@ -43,7 +43,8 @@ impl Error {
         self.code.kind()
     }
 
-    /// The sentence that explains it. What clients are not shown of it is decided where they are answered.
+    /// The sentence that explains it. What clients are not shown of it is decided where they are
+    /// answered.
     pub fn message(&self) -> &str {
         &self.message
     }

@@ -1,6 +1,7 @@
 use std::fmt;
 
-/// DynamoDB refused a request because a limit was hit, and says which (`ThrottlingReasons` of its errors).
+/// DynamoDB refused a request because a limit was hit, and says which (`ThrottlingReasons` of its
+/// errors).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Throttle {
     /// The limit.

@@ -71,20 +71,21 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
             let limit = lane_limit(room, shards).max(grown).min(widest);
             let from = watermark.as_ref();
             let began = self.clock().now();
-            if !known.lease.is_fresh(began) {
-                known = match self.renewed(&known, deadline).await {
-                    Ok(known) => known,
-                    // What was merged so far is exact; the rest is for another page.
-                    Err(Abandon::Failed(error)) if error.is_passing() && watermark != start => {
-                        break true;
-                    }
-                    Err(abandon) => return Err(abandon),
-                };
-            }
-            let window =
-                self.window(query, from, limit, &known, reshard, &mut page, deadline).await;
+            let renewed = if known.lease.is_fresh(began) {
+                Ok(known.clone())
+            } else {
+                self.renewed(&known, deadline).await
+            };
+            let window = match renewed {
+                Ok(renewed) => {
+                    known = renewed;
+                    self.window(query, from, limit, &known, reshard, &mut page, deadline).await
+                }
+                Err(abandon) => Err(abandon),
+            };
             let Window { items, watermark: covered } = match window {
                 Ok(window) => window,
+                // What was merged so far is exact; the rest is for another page.
                 Err(Abandon::Failed(error)) if error.is_passing() && watermark != start => {
                     break true;
                 }

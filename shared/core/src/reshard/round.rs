@@ -61,9 +61,8 @@ const LEAST_MOVE_WCU: f64 = 4.0;
 /// What it takes to remove a marker, unless its keys are long.
 const LEAST_REMOVAL_WCU: f64 = 1.0;
 
-/// How long a round takes. It ends with a checkpoint, which costs a write and a pause: with rounds of
-/// half a second the slowest hundredth of the foreground took half as long again (`cargo bench -p
-/// dynashard-cli --bench reshard -- foreground`).
+/// How long a round takes. It ends with a checkpoint, which costs a write and a pause, and is shorter
+/// than another rebalancer watches whether somebody is at work.
 const ROUND: Duration = Duration::from_secs(2);
 
 /// The least write units of a round, so that its checkpoint costs little beside them.

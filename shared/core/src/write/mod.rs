@@ -26,7 +26,8 @@ pub struct Writer<I, M, C, E> {
     items: I,
     directory: Directory<M, C, E>,
     backoff_seed: u64,
-    /// Held by each request of a write while it is under way, and not while it waits to be tried again.
+    /// Held by each request of a write while it is under way, and not while it waits to be tried
+    /// again.
     slots: Semaphore,
 }
 

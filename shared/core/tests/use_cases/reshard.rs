@@ -918,10 +918,9 @@ fn regression_a_long_scan_kept_other_collections_waiting() {
     panic!("it never closed: {:?}", job(&world));
 }
 
-/// What is deleted while items move leaves its marker behind, and nothing at its new home: the head
-/// of a queue is made of these. With room for one item, windows did not grow.
-#[test]
-fn regression_a_page_of_one_passed_markers_one_by_one() {
+/// A collection in `move` whose first items, some thousand, were deleted since: each has left its
+/// marker behind, and nothing at its new home. One item is behind them.
+fn with_a_deleted_head() -> World {
     let world = in_move(None);
     let generation = metadata(&world).generation.get();
     let moved = (0..2_000).map(|n| format!("{n:05}")).filter(|sk| home(sk, 2) != home(sk, 1));
@@ -929,12 +928,23 @@ fn regression_a_page_of_one_passed_markers_one_by_one() {
         world.memory.place(&home(&sk, 1), marker(generation));
     }
     world.memory.place(&home("behind", 2), stored("behind", generation));
+    world
+}
+
+fn first_page(world: &World, limit: u32, time: Duration) -> Vec<String> {
+    let query = Query { limit, ..Query::all(partition()) };
+    let reader = world.reader();
+    let page = block_on(reader.query(&query, PageBudget::UNLIMITED, world.deadline_in(time)));
+    page.expect("a page").items.into_iter().map(|(sort, _)| sort.to_string()).collect()
+}
+
+/// The head of a queue is made of these. With room for one item, windows did not grow.
+#[test]
+fn regression_a_page_of_one_passed_markers_one_by_one() {
+    let world = with_a_deleted_head();
     let before = world.memory.requests().queries;
     for limit in [1, 2] {
-        let query = Query { limit, ..Query::all(partition()) };
-        let page = block_on(world.reader().query(&query, PageBudget::UNLIMITED, world.deadline()));
-        let found = page.expect("a page").items.into_iter().map(|(sort, _)| sort.to_string());
-        assert_eq!(found.collect::<Vec<_>>(), ["behind"]);
+        assert_eq!(first_page(&world, limit, Duration::from_secs(20)), ["behind"]);
     }
     let requests = world.memory.requests().queries - before;
     assert!(requests < 100, "{requests} for some thousand markers, twice");
@@ -944,20 +954,10 @@ fn regression_a_page_of_one_passed_markers_one_by_one() {
 /// lease lasts: then it was read as wide again, until the deadline.
 #[test]
 fn regression_a_window_that_outlasted_its_lease_was_read_again_as_wide() {
-    let world = in_move(None);
-    let generation = metadata(&world).generation.get();
-    let moved = (0..2_000).map(|n| format!("{n:05}")).filter(|sk| home(sk, 2) != home(sk, 1));
-    for sk in moved {
-        world.memory.place(&home(&sk, 1), marker(generation));
-    }
-    world.memory.place(&home("behind", 2), stored("behind", generation));
+    let world = with_a_deleted_head();
     // A window of 512 takes 16 turns of 32, and so more than a lease.
     world.store.delay(&world.clock, Duration::from_millis(400));
-    let query = Query { limit: 1, ..Query::all(partition()) };
-    let deadline = world.deadline_in(Duration::from_mins(1));
-    let page = block_on(world.reader().query(&query, PageBudget::UNLIMITED, deadline));
-    let found = page.expect("a page").items.into_iter().map(|(sort, _)| sort.to_string());
-    assert_eq!(found.collect::<Vec<_>>(), ["behind"]);
+    assert_eq!(first_page(&world, 1, Duration::from_mins(1)), ["behind"]);
 }
 
 /// No write leaves an item at both homes with that at the new one the older: somebody has put it
