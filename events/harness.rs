@@ -18,7 +18,7 @@ use dynashard_keys::{
     ItemKey, PartitionKey, PhysicalKey, Placement, ShardCount, ShardId, SortKey, SortKeyType,
 };
 use dynashard_lambda::{Format, Handler, json};
-use dynashard_testing::{
+use dynashard_testkit::{
     Fault, Faulty, ManualClock, MemoryHeat, MemoryStore, SeededEntropy, block_on,
 };
 use serde_json::{Value, json};

@@ -41,7 +41,7 @@ use dynashard_keys::{
     ItemKey, PartitionKey, PhysicalKey, PhysicalPartitionKey, Placement, ShardCount, SortKey,
 };
 use dynashard_local::Stack;
-use dynashard_testing::{ManualClock, MemoryStore, SeededEntropy, block_on};
+use dynashard_testkit::{ManualClock, MemoryStore, SeededEntropy, block_on};
 use flate2::read::GzDecoder;
 use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt, TryStreamExt};

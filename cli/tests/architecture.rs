@@ -12,16 +12,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("dynashard-keys", &[]),
     ("dynashard-core", &["dynashard-keys"]),
     ("dynashard-aws", &["dynashard-core", "dynashard-keys"]),
-    ("dynashard-testing", &["dynashard-core", "dynashard-keys"]),
-    ("dynashard-sim", &["dynashard-keys"]),
-    ("dynashard-simulation", &["dynashard-core", "dynashard-keys", "dynashard-testing"]),
+    ("dynashard-testkit", &["dynashard-core", "dynashard-keys"]),
+    ("dynashard-limits", &["dynashard-keys"]),
+    ("dynashard-simulation", &["dynashard-core", "dynashard-keys", "dynashard-testkit"]),
     ("dynashard-model", &[]),
     ("dynashard-lambda", &["dynashard-aws", "dynashard-core", "dynashard-keys"]),
     ("dynashard-write", &["dynashard-core", "dynashard-keys", "dynashard-lambda"]),
     ("dynashard-read", &["dynashard-core", "dynashard-keys", "dynashard-lambda"]),
     ("dynashard-rebalance", &["dynashard-core", "dynashard-keys", "dynashard-lambda"]),
     ("dynashard-scale", &["dynashard-core", "dynashard-keys", "dynashard-lambda"]),
-    ("dynashard-local", &["dynashard-sim"]),
+    ("dynashard-local", &["dynashard-limits"]),
     (
         "dynashard-cli",
         // Of `lambda` what the operators' commands share with the API: items, collections and the
@@ -39,7 +39,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 /// What the pure rooms must not name, in dependencies or in code.
 const IMPURE_CRATES: &[&str] = &["aws-", "tokio", "hyper", "http", "rand", "getrandom", "fastrand"];
 const IMPURE_CODE: &[&str] = &["std::env", "std::net", "std::fs", "SystemTime", "Instant::now"];
-const PURE: &[&str] = &["dynashard-keys", "dynashard-core", "dynashard-sim"];
+const PURE: &[&str] = &["dynashard-keys", "dynashard-core", "dynashard-limits"];
 
 #[test]
 fn dependencies_run_one_way() {

@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::front::{Counters, Front, Observed};
 use crate::server::{self, Server};
 use crate::template::Table;
-use dynashard_sim::partition::{Limits, Partitions};
+use dynashard_limits::partition::{Limits, Partitions};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;

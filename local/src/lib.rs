@@ -41,7 +41,7 @@ mod template;
 pub use binaries::{Functions, build_functions};
 pub use cloudwatch::AlarmState;
 pub use dynamodb::{DynamoDb, DynamoDbOptions};
-pub use dynashard_sim::partition::{Limits, Partitions};
+pub use dynashard_limits::partition::{Limits, Partitions};
 pub use error::StartError;
 pub use front::{Counters, OperationCount};
 pub use stack::{Endpoints, Stack, StackOptions};

@@ -15,7 +15,7 @@ use crate::lambda_api::LambdaApi;
 use crate::runtime::{Background, Bootstraps, Runtime};
 use crate::server::{self, Server, url};
 use crate::template::{Template, TemplateSource};
-use dynashard_sim::partition::{Limits, Partitions};
+use dynashard_limits::partition::{Limits, Partitions};
 use serde::Serialize;
 use std::num::NonZeroU32;
 use std::path::PathBuf;

@@ -11,7 +11,7 @@ mod harness;
 mod hostile;
 
 use dynashard_core::Reader;
-use dynashard_testing::{ManualClock, SeededEntropy};
+use dynashard_testkit::{ManualClock, SeededEntropy};
 
 use crate::handler::ReadHandler;
 use harness::{Store, World};

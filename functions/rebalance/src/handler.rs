@@ -171,7 +171,7 @@ mod tests {
 
     use dynashard_core::{CollectionMetadata, Directory, Scaler, Settings};
     use dynashard_keys::{Placement, ShardCount};
-    use dynashard_testing::{ManualClock, MemoryStore, Output, SeededEntropy, block_on};
+    use dynashard_testkit::{ManualClock, MemoryStore, Output, SeededEntropy, block_on};
     use serde_json::json;
 
     use super::*;

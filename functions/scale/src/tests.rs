@@ -15,7 +15,7 @@ use dynashard_core::ports::Clock;
 use dynashard_core::{Deadline, Scaler, Settings};
 use dynashard_lambda::EventHandler;
 use dynashard_lambda::metrics::Metrics;
-use dynashard_testing::{ManualClock, MemoryHeat, Output, SeededEntropy, block_on};
+use dynashard_testkit::{ManualClock, MemoryHeat, Output, SeededEntropy, block_on};
 use serde_json::{Value, json};
 
 use crate::events::ScaleEvents;

@@ -9,7 +9,7 @@ mod harness;
 mod hostile;
 
 use dynashard_core::Writer;
-use dynashard_testing::{ManualClock, SeededEntropy};
+use dynashard_testkit::{ManualClock, SeededEntropy};
 
 use crate::handler::WriteHandler;
 use harness::{Store, World};

@@ -12,7 +12,7 @@
 
 use super::{MetricId, MetricSource, StatisticSet};
 use crate::front::Observed;
-use dynashard_sim::partition::{Counts, Kind, Partitions, Resource, Throughput};
+use dynashard_limits::partition::{Counts, Kind, Partitions, Resource, Throughput};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -219,8 +219,8 @@ fn dimensions(metric: &MetricId) -> Vec<(&str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dynashard_sim::Units;
-    use dynashard_sim::partition::{Demand, Limits};
+    use dynashard_limits::Units;
+    use dynashard_limits::partition::{Demand, Limits};
     use std::num::NonZeroU32;
     use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Reports of Contributor Insights about the keys that tables throttle.
 
 use crate::front::{InsightRule, Observed, RuleKeys};
-use dynashard_sim::partition::{Kind, Partitions, Resource};
+use dynashard_limits::partition::{Kind, Partitions, Resource};
 use std::collections::BTreeMap;
 use std::ops::Range;
 

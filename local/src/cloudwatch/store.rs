@@ -1,7 +1,7 @@
 //! The metrics that were put: by `PutMetricData`, and by the functions in what they log.
 
 use super::{MetricId, MetricSource, StatisticSet};
-use dynashard_sim::partition::Partitions;
+use dynashard_limits::partition::Partitions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};

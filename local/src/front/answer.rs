@@ -1,7 +1,7 @@
 //! What the engine's answers say, and what is changed of them and of requests.
 
 use bytes::Bytes;
-use dynashard_sim::Units;
+use dynashard_limits::Units;
 use http::StatusCode;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;

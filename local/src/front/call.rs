@@ -1,6 +1,6 @@
 //! What one request asks of which tables, read once.
 
-use dynashard_sim::capacity::{Consistency, key_text};
+use dynashard_limits::capacity::{Consistency, key_text};
 use http::HeaderMap;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;

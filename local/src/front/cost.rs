@@ -1,17 +1,17 @@
 //! What a request costs, and which table, index and partition pay.
 //!
-//! Sizes and units are [`dynashard_sim::capacity`]'s. A request is admitted with what is known of
+//! Sizes and units are [`dynashard_limits::capacity`]'s. A request is admitted with what is known of
 //! its cost before it executes, and settled once its outcome is known.
 
 use super::answer::Outcome;
 use super::call::{Action, PageRequest, Verb};
 use super::tables::{GlobalIndex, Table, Tables};
 use crate::engine::Store;
-use dynashard_sim::Units;
-use dynashard_sim::capacity::{
+use dynashard_limits::Units;
+use dynashard_limits::capacity::{
     Consistency, Index, item_bytes, key_text, read_units, transactional_write_units, write_units,
 };
-use dynashard_sim::partition::{Demand, Kind, Resource};
+use dynashard_limits::partition::{Demand, Kind, Resource};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@
 
 use super::cost::Charge;
 use super::refusal::Hit;
-use dynashard_sim::partition::Kind;
+use dynashard_limits::partition::Kind;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};

@@ -3,8 +3,8 @@
 use super::cost::Charge;
 use super::refusal::Hit;
 use super::tables::Table;
-use dynashard_sim::Units;
-use dynashard_sim::partition::{Demand, Kind, Limits, Partitions, Resource};
+use dynashard_limits::Units;
+use dynashard_limits::partition::{Demand, Kind, Limits, Partitions, Resource};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! The public `dynamodb` endpoint: everything that the engine behind it lacks of DynamoDB.
 //!
 //! It refuses requests whose signature is too old, which the resharding protocol stands on, tells
-//! the time in a `Date` header, counts, and throttles: [`dynashard_sim`] says what a request costs
+//! the time in a `Date` header, counts, and throttles: [`dynashard_limits`] says what a request costs
 //! and whether the partitions that it meets have room for it.
 //!
 //! # The way of a request
@@ -52,7 +52,7 @@ use answer::Outcome;
 use bytes::Bytes;
 use call::Call;
 use counters::CounterStore;
-use dynashard_sim::partition::{Limits, Partitions};
+use dynashard_limits::partition::{Limits, Partitions};
 use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, DATE, EXPECT, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::response::Parts as AnswerParts;

@@ -2,7 +2,7 @@
 
 use super::insights::Insights;
 use super::meter::Meter;
-use dynashard_sim::partition::Partitions;
+use dynashard_limits::partition::Partitions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,7 +34,7 @@ impl Observed {
 #[cfg(test)]
 impl Observed {
     /// Of no tables yet.
-    pub(crate) fn of(limits: dynashard_sim::partition::Limits) -> Self {
+    pub(crate) fn of(limits: dynashard_limits::partition::Limits) -> Self {
         Self {
             meter: Arc::new(Meter::new(limits)),
             requests: Arc::default(),
@@ -56,7 +56,7 @@ impl Observed {
                 arn: String::new(),
                 partition_key: "pk".to_owned(),
                 sort_key: Some("sk".to_owned()),
-                throughput: dynashard_sim::partition::Throughput::OnDemand,
+                throughput: dynashard_limits::partition::Throughput::OnDemand,
                 global_indexes: Vec::new(),
                 local_indexes: Vec::new(),
             }),

@@ -3,7 +3,7 @@
 use super::cost::Charge;
 use crate::server::{Response, json_response};
 use bytes::Bytes;
-use dynashard_sim::partition::{LimitHit, Throughput};
+use dynashard_limits::partition::{LimitHit, Throughput};
 use http::header::CONTENT_TYPE;
 use http::{HeaderName, HeaderValue, StatusCode};
 use serde::Serialize;

@@ -1,8 +1,8 @@
 //! The tables behind the front, as far as they decide what a request costs and who pays.
 
 use crate::engine::Store;
-use dynashard_sim::capacity::{Index, Projection};
-use dynashard_sim::partition::Throughput;
+use dynashard_limits::capacity::{Index, Projection};
+use dynashard_limits::partition::Throughput;
 use dynoxide::actions::{TableDescription, TableProvisionedThroughputDescription};
 use dynoxide::types::{self, KeySchemaElement, KeyType, ProjectionType};
 use dynoxide::{DynoxideError, Result};

@@ -20,7 +20,7 @@ use dynashard_core::{
     AttributeValue, Attributes, Generation, Lease, StoredItem, TableSchema, Version,
 };
 use dynashard_keys::{ItemKey, PartitionKey, Separator, ShardId, SortKey, SortKeyType};
-use dynashard_testing::contract::{self, Fixture};
+use dynashard_testkit::contract::{self, Fixture};
 use tokio::net::TcpListener;
 
 const MAIN_TABLE: &str = "main";
@@ -171,7 +171,7 @@ macro_rules! on_the_engine {
     };
 }
 
-dynashard_testing::contract_suite!(on_the_engine);
+dynashard_testkit::contract_suite!(on_the_engine);
 
 /// An item that was in the table before the system was: it counts as of generation and version 0,
 /// and every guard lets it be replaced.

@@ -224,7 +224,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::time::Duration;
 
-    use dynashard_testing::Output;
+    use dynashard_testkit::Output;
 
     use super::*;
 

@@ -15,7 +15,7 @@ use dynashard_keys::{
 };
 use dynashard_lambda::Format;
 use dynashard_lambda::json::{self, ItemJson};
-use dynashard_testing::{Fault, Operation, block_on};
+use dynashard_testkit::{Fault, Operation, block_on};
 use serde_json::{Value, json};
 
 use super::handler;

@@ -9,7 +9,7 @@ use dynashard_core::ports::Entropy;
 use dynashard_core::query::cursor::Cursor;
 use dynashard_keys::SortKeyType;
 use dynashard_lambda::params::Params;
-use dynashard_testing::SeededEntropy;
+use dynashard_testkit::SeededEntropy;
 
 use super::handler;
 use super::harness::{Answer, Call, World};

@@ -6,7 +6,7 @@ use dynashard_core::ports::StoreError;
 use dynashard_core::{Deadline, Phase, ScalingMode, ScalingPolicy, Settings};
 use dynashard_keys::{PartitionKey, Placement, ShardCount};
 use dynashard_lambda::EventHandler;
-use dynashard_testing::{Fault, Operation, Output, block_on};
+use dynashard_testkit::{Fault, Operation, Output, block_on};
 use serde_json::{Value, json};
 
 use super::harness::{World, event};

@@ -2,7 +2,7 @@ use std::iter;
 
 use dynashard_core::{CollectionMetadata, Phase, Settings};
 use dynashard_keys::{PartitionKey, Placement, ShardCount};
-use dynashard_testing::{Fault, Operation};
+use dynashard_testkit::{Fault, Operation};
 use serde_json::json;
 
 use super::handler;

@@ -1,5 +1,5 @@
 use dynashard_keys::Placement;
-use dynashard_testing::Operation;
+use dynashard_testkit::Operation;
 use proptest::prelude::{any, prop, proptest};
 
 use super::harness::hostile::{assert_sane, damage};

@@ -5,7 +5,7 @@ use dynashard_core::{AttributeValue, Settings};
 use dynashard_keys::{PartitionKey, Separator, ShardId, SortKey};
 use dynashard_lambda::Format;
 use dynashard_lambda::json::ItemJson;
-use dynashard_testing::{Fault, Operation};
+use dynashard_testkit::{Fault, Operation};
 use serde_json::{Value, json};
 
 use super::handler;

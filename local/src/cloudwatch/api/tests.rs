@@ -9,7 +9,7 @@ use crate::clock::manual::ManualClock;
 use crate::server::{self, testing::send};
 use alarms::OneAlarm;
 use bytes::Bytes;
-use dynashard_sim::partition::Limits;
+use dynashard_limits::partition::Limits;
 use http::StatusCode;
 use serde_json::{Value, json};
 use std::num::NonZeroU32;

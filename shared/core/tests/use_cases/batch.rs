@@ -9,7 +9,7 @@ use dynashard_core::{
     MAX_BATCH_OPERATIONS, NewItem, Precondition, Settings, TableSchema,
 };
 use dynashard_keys::{ItemKey, PartitionKey, Placement};
-use dynashard_testing::{Fault, Operation, block_on};
+use dynashard_testkit::{Fault, Operation, block_on};
 use futures_util::future::{join, join_all};
 
 use crate::reshard::in_forward;

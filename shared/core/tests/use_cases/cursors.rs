@@ -5,7 +5,7 @@ use dynashard_core::query::cursor::{Cursor, Position};
 use dynashard_core::query::{PageBudget, Query, QueryPage, Strategy};
 use dynashard_core::{Code, Error, Generation};
 use dynashard_keys::{PartitionKey, Placement, SortKey, SortKeyType};
-use dynashard_testing::block_on;
+use dynashard_testkit::block_on;
 
 use crate::world::{World, code, partition, sort};
 

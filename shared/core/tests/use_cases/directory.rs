@@ -5,7 +5,7 @@ use std::time::Duration;
 use dynashard_core::ports::{Clock, Dated, MetadataStore, ReshardingPage, StoreError};
 use dynashard_core::{CollectionMetadata, Deadline, Directory, Job, Known, Settings};
 use dynashard_keys::{PartitionKey, Placement};
-use dynashard_testing::{Fault, ManualClock, MemoryStore, Operation, SeededEntropy, block_on};
+use dynashard_testkit::{Fault, ManualClock, MemoryStore, Operation, SeededEntropy, block_on};
 use futures_util::future::join_all;
 
 use crate::world::{FRESH, TIMEOUT, World, count, metadata, partition};

@@ -11,7 +11,7 @@ use dynashard_core::query::cursor::{Cursor, Position};
 use dynashard_core::query::{Query, Strategy};
 use dynashard_core::{Code, Generation};
 use dynashard_keys::{SortKey, SortKeyType};
-use dynashard_testing::SeededEntropy;
+use dynashard_testkit::SeededEntropy;
 use twox_hash::XxHash64;
 
 use crate::world::{partition, sort};

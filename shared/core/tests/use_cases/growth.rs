@@ -10,7 +10,7 @@ use dynashard_core::{
     ScalingPolicy, Settings, Sweep, Throttle, settle_time,
 };
 use dynashard_keys::{Placement, ShardId};
-use dynashard_testing::{Fault, Operation, block_on};
+use dynashard_testkit::{Fault, Operation, block_on};
 use futures_util::future::join_all;
 
 use crate::world::{LEASE, Reads, World, Writes, code, count, key, outcome_unknown, partition};

@@ -16,7 +16,7 @@ use dynashard_core::{
     Precondition, Rearm, ScalingMode, ScalingPolicy, Settings, Telemetry, Throttle, Writer,
 };
 use dynashard_keys::{PartitionKey, Placement, ShardId};
-use dynashard_testing::{
+use dynashard_testkit::{
     Fault, ManualClock, MemoryHeat, MemoryStore, Operation, SeededEntropy, block_on,
 };
 use futures_util::future::{join, join_all};

@@ -10,7 +10,7 @@ use dynashard_core::{
     AttributeValue, Attributes, Code, Error, NewItem, Precondition, StoredItem, Version,
     merge_patch,
 };
-use dynashard_testing::{Fault, Operation, block_on};
+use dynashard_testkit::{Fault, Operation, block_on};
 use proptest::prelude::{Just, ProptestConfig, any, prop, prop_assert_eq, prop_oneof};
 use proptest::strategy::Strategy;
 use proptest::test_runner::TestCaseError;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use dynashard_core::ports::Clock;
 use dynashard_core::{Advance, Error, Job, ServerTime, Settings, StoredItem, Waits, settle_time};
 use dynashard_keys::Placement;
-use dynashard_testing::{Fault, Operation, block_on};
+use dynashard_testkit::{Fault, Operation, block_on};
 
 use crate::world::{Rebalances, World, attributes, count, home, partition, stored};
 

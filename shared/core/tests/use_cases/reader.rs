@@ -5,7 +5,7 @@ use std::time::Duration;
 use dynashard_core::ports::{Consistency, StoreError};
 use dynashard_core::{Code, Error, StoredItem};
 use dynashard_keys::Placement;
-use dynashard_testing::{Fault, Operation, Requests, block_on};
+use dynashard_testkit::{Fault, Operation, Requests, block_on};
 
 use crate::world::{
     LEASE, Reads, World, code, home, in_shard, key, marker, metadata, partition, resharding, shard,

@@ -12,7 +12,7 @@ use dynashard_core::{
     StoredItem, Version, settle_time,
 };
 use dynashard_keys::{Placement, ShardId};
-use dynashard_testing::{Fault, Operation, Requests, block_on};
+use dynashard_testkit::{Fault, Operation, Requests, block_on};
 
 use crate::world::{
     LEASE, World, attributes, code, count, home, in_shard, key, marker, outcome_unknown, partition,

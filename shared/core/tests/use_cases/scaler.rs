@@ -9,7 +9,7 @@ use dynashard_core::{
     Stage, settle_time,
 };
 use dynashard_keys::Placement;
-use dynashard_testing::{Fault, Operation, block_on};
+use dynashard_testkit::{Fault, Operation, block_on};
 
 use crate::world::{LEASE, World, code, count, outcome_unknown, partition};
 

@@ -11,7 +11,7 @@ use dynashard_core::{
     Verification, VerifyObserver, VerifyOptions, Version, settle_time,
 };
 use dynashard_keys::{PartitionKey, Placement, ShardId, SortKey};
-use dynashard_testing::{Fault, ManualClock, MemoryStore, Operation, SeededEntropy, block_on};
+use dynashard_testkit::{Fault, ManualClock, MemoryStore, Operation, SeededEntropy, block_on};
 
 use crate::world::{
     LEASE, World, code, count, home, in_shard, key, marker, outcome_unknown, partition, shard,

@@ -12,7 +12,7 @@ use dynashard_keys::{
     ItemKey, PartitionKey, PhysicalKey, PhysicalPartitionKey, Placement, ShardCount, ShardId,
     SortKey, SortKeyType,
 };
-use dynashard_testing::{Faulty, ManualClock, MemoryStore, SeededEntropy};
+use dynashard_testkit::{Faulty, ManualClock, MemoryStore, SeededEntropy};
 
 pub(crate) type Store = Faulty<MemoryStore>;
 pub(crate) type Writes = Writer<Store, Store, ManualClock, SeededEntropy>;

@@ -8,7 +8,7 @@ use dynashard_core::{
     AttributeValue, Attributes, Code, Generation, MAX_ITEM_BYTES, Precondition, Version,
 };
 use dynashard_keys::{Placement, ShardId};
-use dynashard_testing::{Fault, Operation, Requests, block_on};
+use dynashard_testkit::{Fault, Operation, Requests, block_on};
 
 use crate::world::{
     LEASE, TIMEOUT, World, Writes, attributes, code, home, in_shard, key, marker, metadata,

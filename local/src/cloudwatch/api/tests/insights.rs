@@ -1,8 +1,8 @@
 //! Reports of Contributor Insights.
 
 use super::*;
-use dynashard_sim::Units;
-use dynashard_sim::partition::{Demand, Kind, Resource, Throughput};
+use dynashard_limits::Units;
+use dynashard_limits::partition::{Demand, Kind, Resource, Throughput};
 
 #[tokio::test]
 async fn a_report_names_the_most_throttled_keys_by_period() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use dynashard_core::query::{PageBudget, Query, Strategy};
 use dynashard_core::{Code, Phase};
 use dynashard_keys::{Placement, SortKey};
-use dynashard_testing::{Fault, Operation, block_on};
+use dynashard_testkit::{Fault, Operation, block_on};
 use proptest::prelude::{ProptestConfig, any, prop, prop_assert, prop_assert_eq, prop_oneof};
 use proptest::strategy::Strategy as _;
 use proptest::test_runner::TestCaseError;

@@ -6,7 +6,7 @@ use dynashard_core::ports::{Clock, Consistency, SortRange, StoreError};
 use dynashard_core::query::{MAX_LIMIT, PageBudget, Query, QueryPage, Strategy};
 use dynashard_core::{Code, Error, Kind};
 use dynashard_keys::{Placement, ShardId, SortKey, SortKeyType};
-use dynashard_testing::{Fault, Operation, block_on};
+use dynashard_testkit::{Fault, Operation, block_on};
 
 use super::reference::GENERATION;
 use crate::world::{

@@ -3,7 +3,7 @@
 use dynashard_core::query::Strategy;
 use dynashard_core::{Generation, StoredItem};
 use dynashard_keys::Placement;
-use dynashard_testing::{Fault, Operation};
+use dynashard_testkit::{Fault, Operation};
 use proptest::prelude::{Just, ProptestConfig, prop, prop_assert_eq, prop_oneof};
 
 use super::reference::{Case, GENERATION, Lies, MOST_TROUBLE, Placed, any_case};

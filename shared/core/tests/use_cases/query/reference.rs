@@ -9,7 +9,7 @@ use dynashard_core::{AttributeValue, Attributes, Generation, Kind, StoredItem, V
 use dynashard_keys::{
     ItemKey, PhysicalKey, PhysicalPartitionKey, Placement, Separator, ShardId, SortKey, SortKeyType,
 };
-use dynashard_testing::block_on;
+use dynashard_testkit::block_on;
 use proptest::prelude::{Just, any, prop, prop_assert, prop_assert_eq, prop_oneof};
 use proptest::strategy::{BoxedStrategy, Strategy as _};
 use proptest::test_runner::TestCaseError;

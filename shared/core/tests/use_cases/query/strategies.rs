@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use dynashard_core::query::cursor::{Cursor, Position};
 use dynashard_core::query::{MAX_OPEN_SHARDS, PageBudget, Query, QueryPage, Strategy};
 use dynashard_keys::{Placement, SortKeyType};
-use dynashard_testing::block_on;
+use dynashard_testkit::block_on;
 
 use super::pages::{names, page};
 use super::reference::GENERATION;
@@ -187,8 +187,8 @@ fn a_run_of_markers_that_takes_longer_than_a_request_is_passed_page_by_page() {
         let mut empty = 0;
         loop {
             // Each request for a page takes a second, and each page has ten.
-            let slow = (0..100).map(|_| dynashard_testing::Fault::before(world.passing(SECOND)));
-            world.store.script(dynashard_testing::Operation::Query, slow);
+            let slow = (0..100).map(|_| dynashard_testkit::Fault::before(world.passing(SECOND)));
+            world.store.script(dynashard_testkit::Operation::Query, slow);
             let page = block_on(reader.query(
                 &query,
                 PageBudget::UNLIMITED,

@@ -3,8 +3,8 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use dynashard_sim::Units;
-use dynashard_sim::partition::{
+use dynashard_limits::Units;
+use dynashard_limits::partition::{
     Counts, Demand, Kind, Limit, Limits, Partitions, Refusal, Resource, ThrottledKey, Throughput,
 };
 

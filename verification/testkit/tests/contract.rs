@@ -3,8 +3,8 @@
 use dynashard_core::TableSchema;
 use dynashard_core::ports::{CollectionCatalog, ItemStore, MetadataStore};
 use dynashard_keys::{Separator, SortKeyType};
-use dynashard_testing::contract::{self, Fixture};
-use dynashard_testing::{Faulty, ManualClock, MemoryStore, block_on};
+use dynashard_testkit::contract::{self, Fixture};
+use dynashard_testkit::{Faulty, ManualClock, MemoryStore, block_on};
 
 struct InMemory<S> {
     store: S,
@@ -72,7 +72,7 @@ macro_rules! on_the_memory_store {
     };
 }
 
-dynashard_testing::contract_suite!(on_the_memory_store);
+dynashard_testkit::contract_suite!(on_the_memory_store);
 
 #[test]
 fn a_faulty_store_without_faults_is_the_store_itself() {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use dynashard_sim::Units;
-use dynashard_sim::partition::{Demand, Kind, Limits, Partitions, Resource, Throughput};
+use dynashard_limits::Units;
+use dynashard_limits::partition::{Demand, Kind, Limits, Partitions, Resource, Throughput};
 use proptest::prelude::*;
 
 const PARTITION_WCU: u32 = 50;

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use dynashard_core::ports::Entropy;
-use dynashard_testing::SeededEntropy;
+use dynashard_testkit::SeededEntropy;
 
 /// Draws of one sequence of chance.
 #[derive(Debug)]

@@ -54,7 +54,7 @@ pub trait Fixture: Sync {
 /// macro_rules! count {
 ///     ($($module:ident :: $test:ident),+) => { [$(stringify!($test)),+].len() };
 /// }
-/// assert!(dynashard_testing::contract_suite!(count) > 20);
+/// assert!(dynashard_testkit::contract_suite!(count) > 20);
 /// ```
 #[macro_export]
 macro_rules! contract_suite {

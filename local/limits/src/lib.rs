@@ -4,8 +4,8 @@
 //! ```
 //! use std::time::Duration;
 //!
-//! use dynashard_sim::capacity::{item_bytes, write_units};
-//! use dynashard_sim::partition::{Demand, Kind, Limits, Partitions, Resource, Throughput};
+//! use dynashard_limits::capacity::{item_bytes, write_units};
+//! use dynashard_limits::partition::{Demand, Kind, Limits, Partitions, Resource, Throughput};
 //! use serde_json::json;
 //!
 //! let mut partitions = Partitions::new(Limits::default());

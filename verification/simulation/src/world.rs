@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use dynashard_core::ports::Clock;
 use dynashard_core::{Deadline, Directory, Settings};
-use dynashard_testing::SeededEntropy;
+use dynashard_testkit::SeededEntropy;
 use futures_util::future::{Either, select};
 
 use crate::environment::{Environment, EnvironmentId, LocalClock, Role};

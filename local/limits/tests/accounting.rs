@@ -1,8 +1,8 @@
 //! Capacity accounting, each row worked out by hand from the Amazon DynamoDB Developer Guide. The
 //! reason in a row is the calculation; "guide" marks an example of the guide's own.
 
-use dynashard_sim::Units;
-use dynashard_sim::capacity::{
+use dynashard_limits::Units;
+use dynashard_limits::capacity::{
     Consistency, Index, IndexWrite, Projection, failed_condition_units, item_bytes, key_text,
     page_units, read_units, transactional_write_units, write_units,
 };
