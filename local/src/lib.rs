@@ -11,7 +11,7 @@
 //!                          |      Lambda Runtime API
 //!                 the real bootstraps, child processes
 //!                          |
-//!  any SDK --- dynamodb --[front]  signature age, clock, throttles, counters
+//!  any SDK --- dynamodb --[endpoint]  signature age, clock, throttles, counters
 //!                          |   \
 //!                          |    [cloudwatch]--- cloudwatch --- any SDK
 //!                          |      metrics, alarms, Contributor Insights
@@ -26,10 +26,8 @@ mod binaries;
 mod clock;
 mod cloudwatch;
 mod dynamodb;
-mod engine;
 mod error;
 mod events;
-mod front;
 mod gateway;
 mod ids;
 mod lambda_api;
@@ -40,9 +38,9 @@ mod template;
 
 pub use binaries::{Functions, build_functions};
 pub use cloudwatch::AlarmState;
+pub use dynamodb::endpoint::{Counters, OperationCount};
 pub use dynamodb::{DynamoDb, DynamoDbOptions};
 pub use dynashard_limits::partition::{Limits, Partitions};
 pub use error::StartError;
-pub use front::{Counters, OperationCount};
 pub use stack::{Endpoints, Stack, StackOptions};
 pub use template::{Template, TemplateSource};

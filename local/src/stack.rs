@@ -7,9 +7,9 @@ use crate::cloudwatch::alarms::{Alarms, Evaluator};
 use crate::cloudwatch::{
     AlarmState, CloudWatchApi, EmbeddedMetrics, MetricSource, MetricStore, Metrics,
 };
+use crate::dynamodb::endpoint::Counters;
 use crate::dynamodb::{DynamoDb, Setup};
 use crate::events::{Events, Queues};
-use crate::front::Counters;
 use crate::gateway::Gateway;
 use crate::lambda_api::LambdaApi;
 use crate::runtime::{Background, Bootstraps, Runtime};

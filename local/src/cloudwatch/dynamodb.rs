@@ -11,7 +11,7 @@
 //! least and the greatest mean of a second's requests.
 
 use super::{MetricId, MetricSource, StatisticSet};
-use crate::front::Observed;
+use crate::dynamodb::endpoint::Observed;
 use dynashard_limits::partition::{Counts, Kind, Partitions, Resource, Throughput};
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,6 +1,6 @@
 //! Reports of Contributor Insights about the keys that tables throttle.
 
-use crate::front::{InsightRule, Observed, RuleKeys};
+use crate::dynamodb::endpoint::{InsightRule, Observed, RuleKeys};
 use dynashard_limits::partition::{Kind, Partitions, Resource};
 use std::collections::BTreeMap;
 use std::ops::Range;

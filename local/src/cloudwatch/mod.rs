@@ -51,7 +51,10 @@ pub(crate) struct Metrics {
 
 impl Metrics {
     /// Those that are put into `put`, and those of the tables.
-    pub(crate) fn new(put: Arc<MetricStore>, observed: crate::front::Observed) -> Self {
+    pub(crate) fn new(
+        put: Arc<MetricStore>,
+        observed: crate::dynamodb::endpoint::Observed,
+    ) -> Self {
         Self { put, dynamodb: DynamoDbMetrics::new(observed) }
     }
 

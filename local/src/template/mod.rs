@@ -17,7 +17,7 @@ pub(crate) use events::{RetryPolicy, Route, Schedule, Scheduler, StartingPositio
 
 use crate::StartError;
 use crate::cloudwatch::alarms::{Definition, Permission};
-use crate::front::InsightsMode;
+use crate::dynamodb::endpoint::InsightsMode;
 use events::FunctionEvents;
 use intrinsics::Scope;
 use parameters::Parameter;

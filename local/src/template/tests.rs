@@ -1,7 +1,7 @@
 mod alarms;
 
 use super::*;
-use crate::front::InsightsMode;
+use crate::dynamodb::endpoint::InsightsMode;
 
 /// The template that is deployed.
 fn shipped() -> TemplateSource {

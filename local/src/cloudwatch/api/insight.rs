@@ -3,7 +3,7 @@
 use super::super::insights::{self, Period, ReportOrder, ReportRequest};
 use super::super::wire::{Document, Members, structure};
 use super::{ApiError, Fault, first_of_page, page, page_size};
-use crate::front::{InsightRule, Observed, RuleKeys};
+use crate::dynamodb::endpoint::{InsightRule, Observed, RuleKeys};
 use serde_json::json;
 
 /// The most contributors that may be asked for.

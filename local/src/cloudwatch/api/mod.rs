@@ -14,7 +14,7 @@ pub(super) use error::{ApiError, Fault};
 use super::wire::{Call, Document, MAX_BODY, Members, Protocol};
 use super::{AlarmRegistry, MetricId, MetricStore, Metrics};
 use crate::clock::SharedClock;
-use crate::front::Observed;
+use crate::dynamodb::endpoint::Observed;
 use crate::server::{BodyError, Handler, Response, read_body};
 use http::Request;
 use hyper::body::Incoming;

@@ -3,7 +3,7 @@
 use super::record::testing::record;
 use super::*;
 use crate::clock::manual::ManualClock;
-use crate::engine::Engine;
+use crate::dynamodb::engine::Engine;
 use crate::events::Pattern;
 use crate::runtime::fake::{Event, Fake, Polling, Rig};
 use crate::template::{RetryPolicy, StartingPosition, Template, TemplateSource};

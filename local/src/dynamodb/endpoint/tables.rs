@@ -1,6 +1,6 @@
-//! The tables behind the front, as far as they decide what a request costs and who pays.
+//! The tables behind the endpoint, as far as they decide what a request costs and who pays.
 
-use crate::engine::Store;
+use crate::dynamodb::engine::Store;
 use dynashard_limits::capacity::{Index, Projection};
 use dynashard_limits::partition::Throughput;
 use dynoxide::actions::{TableDescription, TableProvisionedThroughputDescription};

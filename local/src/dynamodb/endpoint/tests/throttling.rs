@@ -109,11 +109,11 @@ async fn only_the_partition_that_is_hot_throttles() {
     rig.refused("PutItem", put("hot", "2")).await;
     rig.ok("GetItem", get("hot", "1")).await;
 
-    let counters = rig.front.counters();
+    let counters = rig.endpoint.counters();
     assert_eq!(counters.requests("Flights", "PutItem"), 26, "the others did not reach the engine");
     assert_eq!(counters.throttles["Flights"]["TableWriteKeyRangeThroughputExceeded"], 2);
     assert_eq!(counters.table_throttles("Flights"), 2);
-    let keys = rig.front.partitions(|partitions| {
+    let keys = rig.endpoint.partitions(|partitions| {
         let table = dynashard_limits::partition::Resource::table("Flights");
         let writes = [dynashard_limits::partition::Kind::Write];
         partitions.throttled_partition_keys(table, &writes, 0..u64::MAX, 25)
@@ -145,7 +145,7 @@ async fn a_write_batch_leaves_what_is_throttled_as_unprocessed() {
     let (error, answer) = rig.refused("BatchWriteItem", batch.clone()).await;
     assert_eq!(error, "ProvisionedThroughputExceededException");
     assert_eq!(answer["ThrottlingReasons"].as_array().map(Vec::len), Some(1), "{answer}");
-    assert_eq!(rig.front.counters().table_throttles("Flights"), 4, "each item counts");
+    assert_eq!(rig.endpoint.counters().table_throttles("Flights"), 4, "each item counts");
     rig.clock.advance(Duration::from_secs(1));
     assert_eq!(rig.ok("BatchWriteItem", batch).await["UnprocessedItems"], json!({}));
     rig.stop().await;
@@ -290,7 +290,7 @@ async fn an_index_without_capacity_throttles_the_writes_of_its_table() {
     let message = answer["message"].as_str().expect("a message");
     assert!(message.contains("global secondary indexes"), "{message}");
     rig.ok("PutItem", put("flight 10", "1")).await;
-    let throttles = &rig.front.counters().throttles["Flights"];
+    let throttles = &rig.endpoint.counters().throttles["Flights"];
     assert_eq!(throttles["IndexWriteKeyRangeThroughputExceeded"], 1);
     rig.stop().await;
 }

@@ -6,7 +6,7 @@
 use super::answer::Outcome;
 use super::call::{Action, PageRequest, Verb};
 use super::tables::{GlobalIndex, Table, Tables};
-use crate::engine::Store;
+use crate::dynamodb::engine::Store;
 use dynashard_limits::Units;
 use dynashard_limits::capacity::{
     Consistency, Index, item_bytes, key_text, read_units, transactional_write_units, write_units,

@@ -8,7 +8,7 @@ async fn rig() -> Rig {
     let watched = Table { insights: Some(InsightsMode::ThrottledKeys), ..table("Watched") };
     let rig = Rig::with(TEN_UNITS, None, &[watched.clone(), table("Plain")]).await;
     // The endpoint does this at its start.
-    rig.front.enable_insights(&watched.name, InsightsMode::ThrottledKeys);
+    rig.endpoint.enable_insights(&watched.name, InsightsMode::ThrottledKeys);
     rig
 }
 
@@ -37,7 +37,7 @@ async fn a_table_tells_its_rules_by_their_real_names() {
         "ContributorInsightsRuleList": [],
     });
     assert_eq!(plain, disabled);
-    assert_eq!(rig.front.counters().table_requests("Watched"), 0, "the engine is not asked");
+    assert_eq!(rig.endpoint.counters().table_requests("Watched"), 0, "the engine is not asked");
     rig.stop().await;
 }
 
@@ -84,7 +84,7 @@ async fn insights_are_enabled_and_disabled_for_tables_and_indexes_and_end_with_t
         rules(&describe(&rig, index).await),
         json!(["DynamoDBContributorInsights-PKT-Flights-ByDay-1795169411000"])
     );
-    let labels: Vec<_> = rig.front.observed().insights().rules();
+    let labels: Vec<_> = rig.endpoint.observed().insights().rules();
     let labels: Vec<_> = labels.iter().map(|rule| rule.key_labels.join(" ")).collect();
     assert_eq!(labels, ["pk", "pk sk", "day", "pk"]);
 
@@ -105,7 +105,7 @@ async fn insights_are_enabled_and_disabled_for_tables_and_indexes_and_end_with_t
     let disabled = describe(&rig, json!({ "TableName": "Flights" })).await;
     assert_eq!(disabled["ContributorInsightsStatus"], "DISABLED");
     rig.ok("DeleteTable", json!({ "TableName": "Flights" })).await;
-    assert_eq!(rig.front.observed().insights().rules().len(), 1);
+    assert_eq!(rig.endpoint.observed().insights().rules().len(), 1);
     rig.stop().await;
 }
 
@@ -151,7 +151,7 @@ async fn a_batch_counts_as_a_throttled_request_only_if_nothing_of_it_was_admitte
     let batch = |items: &[Value]| json!({ "RequestItems": { "Plain": items } });
     let answer = rig.ok("BatchWriteItem", batch(&[item("hot"), item("cool")])).await;
     assert_eq!(answer["UnprocessedItems"]["Plain"].as_array().map(Vec::len), Some(1));
-    let observed = rig.front.observed();
+    let observed = rig.endpoint.observed();
     let counted = |operation: &str| {
         let counts = observed.throttled_requests().per_second("Plain", operation, 0..u64::MAX);
         counts.into_iter().map(|(_, count)| count).sum::<u64>()

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What is counted and set of the tables. It may outlive the front, since it holds on to nothing
+/// What is counted and set of the tables. It may outlive the endpoint, since it holds on to nothing
 /// that the engine waits for.
 #[derive(Clone, Debug)]
 pub(crate) struct Observed {

@@ -53,7 +53,7 @@ pub(super) enum Request {
     Page(Box<PageRequest>),
     /// Creates, changes or deletes a table.
     TableChange,
-    /// Nothing that the front has to know more about.
+    /// Nothing that the endpoint has to know more about.
     Other,
 }
 

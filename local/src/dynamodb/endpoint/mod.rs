@@ -9,7 +9,7 @@
 //! 1. [`Call`] reads what it asks for, once.
 //! 2. The items that it is about are looked up in the engine, since a write costs by the item before
 //!    it as well. Another write may come between; the cost then is that of a moment ago.
-//! 3. [`Front::admit`] decides, directly before the request is handed over. A batch goes on without
+//! 3. [`Endpoint::admit`] decides, directly before the request is handed over. A batch goes on without
 //!    what was refused.
 //! 4. The engine executes it.
 //! 5. What the request was admitted with is [settled](job::Admitted::settle): an update costs by
@@ -45,7 +45,7 @@ pub(crate) use observed::Observed;
 
 use crate::StartError;
 use crate::clock::SharedClock;
-use crate::engine::{Engine, Store};
+use crate::dynamodb::engine::{Engine, Store};
 use crate::ids;
 use crate::server::{BodyError, Handler, Response, empty_response, json_response, read_body};
 use answer::Outcome;
@@ -74,9 +74,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tables::Tables;
 
-/// The endpoint in front of one engine.
+/// The HTTP endpoint in front of one engine.
 #[derive(Debug)]
-pub(crate) struct Front {
+pub(crate) struct Endpoint {
     engine: Authority,
     client: Client<HttpConnector, Full<Bytes>>,
     store: Store,
@@ -89,8 +89,8 @@ pub(crate) struct Front {
     counters: CounterStore,
 }
 
-impl Front {
-    /// A front of the engine, with `limits` for the tables that it has and will have, that hands
+impl Endpoint {
+    /// An endpoint of the engine, with `limits` for the tables that it has and will have, that hands
     /// over no request signed more than `request_lifetime` ago. Blocks.
     pub(crate) fn new(
         engine: &Engine,
@@ -124,7 +124,7 @@ impl Front {
         })
     }
 
-    /// What the front has counted since it started.
+    /// What the endpoint has counted since it started.
     pub(crate) fn counters(&self) -> Counters {
         self.counters.snapshot()
     }
@@ -281,7 +281,7 @@ impl Front {
     }
 }
 
-impl Handler for Front {
+impl Handler for Endpoint {
     async fn handle(&self, request: Request<Incoming>, _peer: SocketAddr) -> Response {
         let mut response = match (request.method(), request.uri().path()) {
             (&Method::GET, "/") => health(),
@@ -323,7 +323,7 @@ fn health() -> Response {
     response
 }
 
-/// These describe one connection; each side of the front has its own.
+/// These describe one connection; each side of the endpoint has its own.
 fn remove_hop_headers(headers: &mut HeaderMap) {
     for name in [CONNECTION, CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING] {
         headers.remove(name);

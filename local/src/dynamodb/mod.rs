@@ -1,9 +1,11 @@
 //! DynamoDB on one machine: the engine with its public endpoint, alone or as part of a stack.
 
+pub(crate) mod endpoint;
+pub(crate) mod engine;
+
 use crate::StartError;
 use crate::clock::{SharedClock, SystemClock};
-use crate::engine::Engine;
-use crate::front::{Counters, Front, Observed};
+use crate::dynamodb::endpoint::{Counters, Endpoint, Observed};
 use crate::server::{self, Server};
 use crate::template::Table;
 use dynashard_limits::partition::{Limits, Partitions};
@@ -34,7 +36,7 @@ pub struct DynamoDbOptions {
 pub struct DynamoDb {
     url: String,
     engine: Engine,
-    front: Arc<Front>,
+    endpoint: Arc<Endpoint>,
     server: Server,
 }
 
@@ -59,21 +61,21 @@ impl DynamoDb {
 
     /// What it has counted so far.
     pub fn counters(&self) -> Counters {
-        self.front.counters()
+        self.endpoint.counters()
     }
 
     /// Lets the partitions be looked at: what was consumed and throttled by the second, and which
     /// keys met a limit. Requests wait meanwhile.
     pub fn partitions<T>(&self, look: impl FnOnce(&Partitions) -> T) -> T {
-        self.front.partitions(look)
+        self.endpoint.partitions(look)
     }
 
     /// Ends it. Requests that run are given a moment to end; with a data directory, everything
     /// acknowledged is in it.
     pub async fn shutdown(self) {
         self.server.stop().await;
-        // The engine waits for its connections, and these are the front's.
-        drop(self.front);
+        // The engine waits for its connections, and these are the endpoint's.
+        drop(self.endpoint);
         self.engine.stop().await;
     }
 
@@ -84,29 +86,29 @@ impl DynamoDb {
             tables.iter().filter_map(|table| Some((table.name.clone(), table.insights?))).collect();
         let started = tokio::task::spawn_blocking(move || {
             let engine = Engine::start(data_dir.as_deref(), &tables)?;
-            let front = Front::new(&engine, partitions, request_lifetime, clock);
-            Ok((engine, front))
+            let endpoint = Endpoint::new(&engine, partitions, request_lifetime, clock);
+            Ok((engine, endpoint))
         });
-        let (engine, front) =
+        let (engine, endpoint) =
             started.await.map_err(|error| StartError::Engine(error.to_string()))??;
-        let front = match front {
-            Ok(front) => {
+        let endpoint = match endpoint {
+            Ok(endpoint) => {
                 for (table, mode) in insights {
-                    front.enable_insights(&table, mode);
+                    endpoint.enable_insights(&table, mode);
                 }
-                Arc::new(front)
+                Arc::new(endpoint)
             }
             Err(error) => {
                 engine.stop().await;
                 return Err(error);
             }
         };
-        Ok(Self { url, engine, server: Server::start(listener, Arc::clone(&front)), front })
+        Ok(Self { url, engine, server: Server::start(listener, Arc::clone(&endpoint)), endpoint })
     }
 
     /// What `CloudWatch` sees of the tables.
     pub(crate) fn observed(&self) -> Observed {
-        self.front.observed()
+        self.endpoint.observed()
     }
 
     /// Where the engine itself is reached, past everything that the endpoint adds.

@@ -81,7 +81,7 @@ impl Engine {
     }
 }
 
-/// What the front asks the engine beside the requests that it passes on.
+/// What the endpoint asks the engine beside the requests that it passes on.
 ///
 /// Every question waits for the engine's other users, and so, with a data directory, for their
 /// fsyncs: ask where a thread may block.

@@ -1,4 +1,4 @@
-//! The errors that the front answers itself, in DynamoDB's words and shapes.
+//! The errors that the endpoint answers itself, in DynamoDB's words and shapes.
 
 use super::cost::Charge;
 use crate::server::{Response, json_response};
@@ -8,7 +8,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderName, HeaderValue, StatusCode};
 use serde::Serialize;
 
-/// An error that the front answers itself.
+/// An error that the endpoint answers itself.
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub(super) status: StatusCode,
@@ -113,7 +113,7 @@ impl Refusal {
     }
 }
 
-/// An answer of the front's own, with the headers that DynamoDB's have.
+/// An answer of the endpoint's own, with the headers that DynamoDB's have.
 pub(super) fn answer(status: StatusCode, body: impl Into<Bytes>) -> Response {
     let body = body.into();
     let checksum = HeaderValue::from(crc32fast::hash(&body));

@@ -14,10 +14,10 @@ use tokio::task::JoinHandle;
 
 const LIFETIME: Duration = Duration::from_mins(16);
 
-/// A front with a real engine behind it, on a clock that stands still.
+/// An endpoint with a real engine behind it, on a clock that stands still.
 struct Rig {
     clock: Arc<ManualClock>,
-    front: Arc<Front>,
+    endpoint: Arc<Endpoint>,
     engine: Engine,
     url: String,
     stop: watch::Sender<bool>,
@@ -29,7 +29,7 @@ impl Rig {
         Self::with(Limits::default(), None, &[table("First"), table("Second")]).await
     }
 
-    /// A front whose partitions take 10 write and 10 read units a second, with no tables.
+    /// An endpoint whose partitions take 10 write and 10 read units a second, with no tables.
     async fn throttling() -> Self {
         Self::with(TEN_UNITS, None, &[]).await
     }
@@ -37,8 +37,9 @@ impl Rig {
     async fn with(limits: Limits, data_dir: Option<&Path>, tables: &[Table]) -> Self {
         let clock = ManualClock::at(httpdate::parse_http_date(NOW).expect("a date"));
         let engine = Engine::start(data_dir, tables).expect("an engine");
-        let front = Front::new(&engine, limits, LIFETIME, clock.clone()).expect("a front");
-        let front = Arc::new(front);
+        let endpoint =
+            Endpoint::new(&engine, limits, LIFETIME, clock.clone()).expect("an endpoint");
+        let endpoint = Arc::new(endpoint);
         let listener = server::bind_free().await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let (stop, stopped) = watch::channel(false);
@@ -47,15 +48,15 @@ impl Rig {
             engine,
             url: format!("http://{address}"),
             stop,
-            server: tokio::spawn(server::serve(listener, Arc::clone(&front), stopped)),
-            front,
+            server: tokio::spawn(server::serve(listener, Arc::clone(&endpoint), stopped)),
+            endpoint,
         }
     }
 
     async fn stop(self) {
         self.stop.send_replace(true);
         self.server.await.expect("the server ends");
-        drop(self.front);
+        drop(self.endpoint);
         self.engine.stop().await;
     }
 
@@ -162,7 +163,7 @@ async fn a_request_executes_up_to_its_lifetime_after_its_signing_and_not_a_momen
         body["message"],
         "Signature expired: 20261120T101010Z is now earlier than 20261120T101010Z (20261120T102610Z - 16 min.)"
     );
-    let counters = rig.front.counters();
+    let counters = rig.endpoint.counters();
     assert_eq!(
         counters.requests("First", "PutItem"),
         1,
@@ -256,7 +257,7 @@ async fn requests_and_their_capacity_are_counted_by_table_and_operation() {
     ] {
         rig.send(operation, body, SIGNED_NOW).await;
     }
-    let counters = rig.front.counters();
+    let counters = rig.endpoint.counters();
     assert_eq!(counters.requests("First", "PutItem"), 2);
     assert_eq!(counters.requests("First", "GetItem"), 1);
     assert_eq!(counters.requests("First", "BatchGetItem"), 1);

@@ -6,7 +6,7 @@ use super::cost::{Charge, ItemWork, PageWork};
 use super::meter::Meter;
 use super::refusal::{Hit, Refusal};
 use super::tables::Tables;
-use crate::engine::Store;
+use crate::dynamodb::engine::Store;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -257,7 +257,7 @@ impl Left {
     }
 }
 
-/// What a page cost, and its answer without what only the front has asked for.
+/// What a page cost, and its answer without what only the endpoint has asked for.
 fn page_due(page: &PageWork, outcome: Outcome, answer: &[u8]) -> (Vec<Charge>, Option<Bytes>) {
     match outcome {
         Outcome::Done => {}

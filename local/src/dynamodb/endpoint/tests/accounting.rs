@@ -39,7 +39,7 @@ fn table() -> Value {
 
 /// What was consumed of the table, and of its global indexes, in halves of units.
 fn consumed(rig: &Rig) -> [u64; 3] {
-    rig.front.partitions(|partitions| {
+    rig.endpoint.partitions(|partitions| {
         [None, Some("ByDay"), Some("ByHour")].map(|index| {
             let resource = Resource { table: "Flights", index };
             let of = |kind| partitions.counts(resource, kind, 0..u64::MAX).consumed;
@@ -102,7 +102,7 @@ async fn the_engine_and_the_model_agree_on_every_operation() {
         assert!(counted.iter().sum::<u64>() > 0, "{operation} costs something");
     }
     let total: u64 = consumed(&rig).iter().sum();
-    let counted = rig.front.counters().tables["Flights"]
+    let counted = rig.endpoint.counters().tables["Flights"]
         .values()
         .map(|count| count.consumed_rcu + count.consumed_wcu)
         .sum::<f64>();

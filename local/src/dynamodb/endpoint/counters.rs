@@ -56,7 +56,7 @@ pub struct OperationCount {
     pub consumed_wcu: f64,
 }
 
-/// The counters of a running front.
+/// The counters of a running endpoint.
 #[derive(Debug, Default)]
 pub(super) struct CounterStore {
     counters: Mutex<Counters>,
