@@ -233,13 +233,14 @@ mod tests {
             }}"
         );
         write("build.rs", &script);
+        let template = template();
         let _script = tokio::select! {
-            built = build_functions(&template(), workspace.path(), false) => panic!("{built:?}"),
+            built = build_functions(&template, workspace.path(), false) => panic!("{built:?}"),
             script = listener.accept() => script.expect("a build script"),
         };
         // Cargo locks its directory for as long as it runs.
         fs::remove_file(workspace.path().join("build.rs")).expect("the script");
-        let built = build_functions(&template(), workspace.path(), false).await;
+        let built = build_functions(&template, workspace.path(), false).await;
         assert!(built.expect("a binary").contains_key("greet"));
     }
 

@@ -6,6 +6,7 @@ pub(crate) mod engine;
 use crate::StartError;
 use crate::clock::{SharedClock, SystemClock};
 use crate::dynamodb::endpoint::{Counters, Endpoint, Observed};
+use crate::dynamodb::engine::Engine;
 use crate::server::{self, Server};
 use crate::template::Table;
 use dynashard_limits::partition::{Limits, Partitions};
