@@ -25,6 +25,8 @@ ALLOWED = {
     # Permissive, without a notice in binaries: minicbor, by which the AWS SDK speaks CBOR to CloudWatch.
     "BlueOak-1.0.0",
     "BSD-3-Clause",
+    # Permissive, without a notice in binaries: xxhash-rust, which hashes keys to shards.
+    "BSL-1.0",
     "ISC",
     "MIT",
     "Unicode-3.0",

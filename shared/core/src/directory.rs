@@ -5,7 +5,7 @@ use std::time::Duration;
 use dynashard_keys::{PartitionKey, ShardCount, ShardId};
 use futures_util::lock::Mutex as AsyncMutex;
 use lru::LruCache;
-use twox_hash::XxHash64;
+use xxhash_rust::xxh64::xxh64;
 
 use crate::growth::{Growth, NoGrowth, decide_growth};
 use crate::lease::settle_time;
@@ -406,7 +406,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
     }
 
     fn stripe(&self, partition: &PartitionKey) -> &AsyncMutex<()> {
-        let hash = XxHash64::oneshot(self.stripe_seed, partition.as_str().as_bytes());
+        let hash = xxh64(partition.as_str().as_bytes(), self.stripe_seed);
         let stripes = u64::try_from(STRIPES).unwrap_or(1);
         &self.reading[usize::try_from(hash % stripes).unwrap_or(0)]
     }

@@ -1,10 +1,9 @@
 use std::fmt;
-use std::hash::Hasher;
 use std::io::Write;
 use std::ops::Range;
 use std::str::FromStr;
 
-use twox_hash::XxHash64;
+use xxhash_rust::xxh64::Xxh64;
 
 use crate::{ItemKey, KeyError, ShardCount, ShardId, SortKey};
 
@@ -122,29 +121,16 @@ impl FromStr for Placement {
 /// `XXH64(pk ":" sk, seed 0)`. Two keys may share the hashed text (`a:b`,`c` and `a`,`b:c`); that
 /// costs nothing, since the hash only picks a shard within one collection.
 fn key_hash(key: &ItemKey) -> u64 {
-    let mut hasher = HashWriter(XxHash64::with_seed(0));
-    hasher.0.write(key.partition.as_str().as_bytes());
-    hasher.0.write(b":");
+    let mut hasher = Xxh64::new(0);
+    hasher.update(key.partition.as_str().as_bytes());
+    hasher.update(b":");
     match &key.sort {
         // Readers hash every item of a page, so the formatter stays out of it.
-        SortKey::String(text) => hasher.0.write(text.as_bytes()),
+        SortKey::String(text) => hasher.update(text.as_bytes()),
         // Writing into a hasher cannot fail.
         SortKey::Number(number) => drop(write!(hasher, "{number}")),
     }
-    hasher.0.finish()
-}
-
-struct HashWriter(XxHash64);
-
-impl Write for HashWriter {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.write(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
+    hasher.digest()
 }
 
 /// "A Fast, Minimal Memory, Consistent Hash Algorithm", figure 1. Its floating-point steps are

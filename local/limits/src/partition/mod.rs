@@ -49,7 +49,7 @@ use std::num::NonZeroU32;
 use std::ops::Range;
 use std::time::Duration;
 
-use twox_hash::XxHash64;
+use xxhash_rust::xxh64::xxh64;
 
 use crate::Units;
 use bucket::Bucket;
@@ -77,7 +77,7 @@ impl Limits {
     /// The hash is XXH64 under a seed of its own, so that nothing about a key's range follows from
     /// the shard that the key names.
     pub fn partition_of(&self, partition_key: &str) -> u32 {
-        let hash = XxHash64::oneshot(RANGE_SEED, partition_key.as_bytes());
+        let hash = xxh64(partition_key.as_bytes(), RANGE_SEED);
         // The high half of the product is uniform over 0..partitions, and grows with the hash.
         let scaled = (u128::from(hash) * u128::from(self.partitions.get())) >> 64;
         u32::try_from(scaled).unwrap_or(u32::MAX)

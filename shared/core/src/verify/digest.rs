@@ -2,7 +2,7 @@ use std::fmt;
 use std::ops::AddAssign;
 
 use dynashard_keys::SortKey;
-use twox_hash::XxHash64;
+use xxhash_rust::xxh64::xxh64;
 
 use crate::{AttributeValue, Attributes, StoredItem};
 
@@ -29,7 +29,7 @@ impl Digest {
         }
         text.part(b'v', &item.version.get().to_be_bytes());
         text.attributes(&item.attributes);
-        Self(SEEDS.map(|seed| XxHash64::oneshot(seed, &text.0)))
+        Self(SEEDS.map(|seed| xxh64(&text.0, seed)))
     }
 }
 

@@ -1,11 +1,10 @@
 //! One guarded write, and what its answer means.
 
-use std::hash::Hasher;
 use std::time::Duration;
 
 use async_lock::SemaphoreGuard;
 use dynashard_keys::{ItemKey, PartitionKey, ShardId};
-use twox_hash::XxHash64;
+use xxhash_rust::xxh64::Xxh64;
 
 use crate::directory::Known;
 use crate::ports::{
@@ -120,10 +119,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
     /// Between one and ten seconds (seed 000), and the same whenever this writer asks about the same
     /// change.
     fn backoff(&self, partition: &PartitionKey, last_updated_secs: u64) -> Duration {
-        let mut hasher = XxHash64::with_seed(self.backoff_seed);
-        hasher.write(partition.as_str().as_bytes());
-        hasher.write(&last_updated_secs.to_be_bytes());
-        Duration::from_secs(1) + Duration::from_millis(hasher.finish() % 9_001)
+        let mut hasher = Xxh64::new(self.backoff_seed);
+        hasher.update(partition.as_str().as_bytes());
+        hasher.update(&last_updated_secs.to_be_bytes());
+        Duration::from_secs(1) + Duration::from_millis(hasher.digest() % 9_001)
     }
 }
 

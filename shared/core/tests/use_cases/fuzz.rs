@@ -12,7 +12,7 @@ use dynashard_core::query::{Query, Strategy};
 use dynashard_core::{Code, Generation};
 use dynashard_keys::{SortKey, SortKeyType};
 use dynashard_testkit::SeededEntropy;
-use twox_hash::XxHash64;
+use xxhash_rust::xxh64::xxh64;
 
 use crate::world::{partition, sort};
 
@@ -97,7 +97,7 @@ fn corpus() -> Vec<(Query, SortKeyType, Vec<u8>)> {
 fn seal(mut bytes: Vec<u8>) -> Vec<u8> {
     const VERSION: u8 = 2;
     let body = bytes.split_off(bytes.len().min(5));
-    let checksum = XxHash64::oneshot(u64::from(VERSION), &body) >> 32;
+    let checksum = xxh64(&body, u64::from(VERSION)) >> 32;
     let checksum = u32::try_from(checksum).expect("the high half");
     [&[VERSION][..], &checksum.to_be_bytes(), &body].concat()
 }

@@ -17,12 +17,10 @@ mod positions;
 #[cfg(test)]
 mod tests;
 
-use std::hash::Hasher;
-
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use dynashard_keys::{SortKey, SortKeyType};
-use twox_hash::XxHash64;
+use xxhash_rust::xxh64::{Xxh64, xxh64};
 
 use super::Query;
 use crate::ports::SortRange;
@@ -162,11 +160,11 @@ fn open(text: &str) -> Option<(u8, Vec<u8>)> {
 /// Everything that must be the same when a query goes on. The limit, the consistency and the fields
 /// may change: none of them says which items come, nor in which order.
 fn fingerprint(query: &Query) -> u32 {
-    let mut hasher = XxHash64::with_seed(u64::from(FORMAT));
+    let mut hasher = Xxh64::new(u64::from(FORMAT));
     let mut field = |bytes: &[u8]| {
         // Lengths keep two neighbouring fields apart.
-        hasher.write(&u64::try_from(bytes.len()).unwrap_or(u64::MAX).to_be_bytes());
-        hasher.write(bytes);
+        hasher.update(&u64::try_from(bytes.len()).unwrap_or(u64::MAX).to_be_bytes());
+        hasher.update(bytes);
     };
     field(query.partition.as_str().as_bytes());
     field(&[u8::from(query.ascending)]);
@@ -185,11 +183,11 @@ fn fingerprint(query: &Query) -> u32 {
             bound(4, &to.to_string());
         }
     }
-    truncate(hasher.finish())
+    truncate(hasher.digest())
 }
 
 fn checksum(format: u8, body: &[u8]) -> u32 {
-    truncate(XxHash64::oneshot(u64::from(format), body))
+    truncate(xxh64(body, u64::from(format)))
 }
 
 fn truncate(hash: u64) -> u32 {
