@@ -1,11 +1,12 @@
-//! How fast a sharded collection is read, beside an unsharded one and beside the ways of seed 003.
+//! How fast a sharded collection is read, beside an unsharded one and beside the ways of
+//! "Dynamo DB Sharding" (<https://upthecreek.dev/software/dynamo-db-sharding>).
 //!
 //! `cargo bench -p dynashard-cli --bench reads` prints, from one run on one machine:
 //!
 //! 1. the time of a page of 100 by each strategy, with the same latency added to each request of
 //!    the main table, beside one plain `Query` of an unsharded collection;
-//! 2. the items that DynamoDB reads for each item returned over a whole walk, beside the first method
-//!    of seed 003, a high watermark, which asks every shard for the whole page;
+//! 2. the items that DynamoDB reads for each item returned over a whole walk, beside the high-watermark
+//!    reads of that article, which ask every shard for the whole page;
 //! 3. the processor time of merging and of cursors for each item of a million, and the memory that it
 //!    takes, beside collecting everything and sorting it.
 //!
@@ -321,12 +322,12 @@ async fn walks(
     }
     let (read, returned) = high_watermark_page(collections, whole).await?;
     let first = ratio(read, returned);
-    println!("{:<40} {:>8} {read:>12} {first:>12.2}", "high watermark (seed 003), first page", 1);
+    println!("{:<40} {:>8} {read:>12} {first:>12.2}", "high-watermark reads, first page", 1);
     Ok(())
 }
 
-/// The first page as the first method of seed 003 reads it: every shard is asked for a whole page,
-/// since each might hold all of it, and the rest is thrown away.
+/// The first page by the article's high-watermark reads: every shard is asked for a whole page, since
+/// each might hold all of it, and the rest is thrown away.
 async fn high_watermark_page(
     collections: &Collections,
     partition: &PartitionKey,

@@ -1,9 +1,11 @@
-//! What a steady put costs, beside the algorithm of seed 000, and how fast the local stack is.
+//! What a steady put costs, beside a writer that reads the metadata before every write, and how fast
+//! the local stack is.
 //!
 //! `cargo bench -p dynashard-cli` prints, from one run on one machine:
 //!
 //! 1. requests, write units and time of a put by the writer, and of one that reads the collection's
-//!    metadata before every write, as seed 000 describes it;
+//!    metadata before every write, as "Choosing the right number of shards" describes it
+//!    (AWS Database Blog, linked in ARCHITECTURE.md);
 //! 2. the puts a second that the whole stack serves over HTTP, one item a request;
 //! 3. how soon `dynashard local` is ready once its binaries are built.
 //!
@@ -48,10 +50,10 @@ async fn main() -> Result<(), Failure> {
     let steady = Box::pin(writer_puts(&stack, "steady", false)).await?;
     steady.print("this writer");
     let baseline = Box::pin(writer_puts(&stack, "baseline", true)).await?;
-    baseline.print("seed 000: metadata read each time");
+    baseline.print("metadata read before each put");
     println!(
         "{:<34} {:>12.2} {:>12.2} {:>12.2}",
-        "ratio, seed 000 to this",
+        "ratio, that to this",
         baseline.requests / steady.requests,
         baseline.wcu / steady.wcu,
         baseline.micros / steady.micros
@@ -102,7 +104,7 @@ async fn writer_puts(stack: &Stack, pk: &str, read_each_time: bool) -> Result<Co
         let payload = AttributeValue::String("x".repeat(PAYLOAD_BYTES));
         let item = NewItem::new(key, Attributes::from([("payload".to_owned(), payload)]), &schema)?;
         if read_each_time {
-            // What seed 000's writer does before every write; what it returns is in the cache too.
+            // The item is in the writer's cache too, so this read costs and changes nothing else.
             let read = metadata.get(&partition).await;
             read.map_err(|error| format!("the metadata cannot be read: {error:?}"))?;
         }

@@ -326,7 +326,7 @@ impl Change {
     }
 }
 
-/// The condition of every change of a metadata item (seed 000's lock).
+/// The condition of every change of a metadata item: the optimistic lock.
 const AS_SEEN: &str = "#rev = :seen_rev AND #last_updated = :seen_last_updated";
 
 /// The condition of every change of a job.

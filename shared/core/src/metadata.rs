@@ -5,11 +5,13 @@ use dynashard_keys::{ItemKey, PartitionKey, Placement, ShardCount, ShardId};
 
 use crate::Generation;
 
-/// How many entries `shard_history` keeps; the oldest are dropped (seed 000: "a reasonable number
-/// of shard updates").
+/// How many entries `shard_history` keeps; the oldest are dropped.
 pub const MAX_HISTORY_ENTRIES: usize = 20;
 
-/// The metadata item of one collection: seed 000's three attributes, and what the protocol adds.
+/// The metadata item of one collection. `number_of_shards`, `last_updated` and `shard_history` are
+/// those of ["Choosing the right number of shards for your large-scale Amazon DynamoDB
+/// table"](https://aws.amazon.com/blogs/database/choosing-the-right-number-of-shards-for-your-large-scale-amazon-dynamodb-table/);
+/// the protocol adds the others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CollectionMetadata {
     /// The logical partition key.

@@ -85,8 +85,8 @@ pub trait MetadataStore: Send + Sync {
         metadata: &CollectionMetadata,
     ) -> impl Future<Output = Result<Dated<()>, StoreError>> + Send;
 
-    /// `UpdateItem` from `seen` to `next`, on condition that `rev` and `last_updated` are as seen
-    /// (seed 000's lock). [`StoreError::ConditionFailed`] where they are not.
+    /// `UpdateItem` from `seen` to `next`, on condition that `rev` and `last_updated` are as seen.
+    /// [`StoreError::ConditionFailed`] if they are not.
     fn update(
         &self,
         seen: &CollectionMetadata,

@@ -200,13 +200,13 @@ pub enum Separator {
     /// `#`
     #[default]
     Hash,
-    /// `_`, as in seed 000
+    /// `_`, as in "Choosing the right number of shards" (AWS Database Blog)
     Underscore,
-    /// `.`, as in seed 002
+    /// `.`, as in "Best Practices for Tables" (an older DynamoDB Developer Guide)
     Dot,
-    /// `-`, as in seed 004
+    /// `-`, as in "Choosing the Right DynamoDB Partition Key" (AWS Database Blog)
     Dash,
-    /// `:`, as in seed 003
+    /// `:`, as in "Dynamo DB Sharding" (upthecreek.dev)
     Colon,
 }
 

@@ -9,7 +9,7 @@
 //!
 //! let key = ItemKey::new(PartitionKey::new("user.v1.User:abc")?, SortKey::string("123")?);
 //! let shard = Placement::Xxh64.home(&key, ShardCount::new(16)?).expect("calculated");
-//! assert_eq!(shard.get(), 11); // the example of seed 003
+//! assert_eq!(shard.get(), 11); // as in "Dynamo DB Sharding"
 //! let physical = key.at(shard, Separator::Hash);
 //! assert_eq!(physical.partition.as_str(), "user.v1.User:abc#11");
 //! # Ok::<(), dynashard_keys::KeyError>(())

@@ -13,13 +13,17 @@ use crate::{ItemKey, KeyError, ShardCount, ShardId, SortKey};
 /// N and above, and shrinking is the inverse. Online resharding stands on that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Placement {
-    /// `XXH64(pk:sk, seed 0) & (N-1)`: seed 003's rule. N is a power of two; shards 0 to N-1.
+    /// `XXH64(pk:sk, seed 0) & (N-1)`, the rule of ["Dynamo DB
+    /// Sharding"](https://upthecreek.dev/software/dynamo-db-sharding). N is a power of two; shards 0 to N-1.
     #[default]
     Xxh64,
     /// Jump consistent hash (Lamping and Veach, 2014) of the same value. Any N; shards 0 to N-1.
     Jump,
-    /// A shard drawn for each write: seed 000's method 2. For append-only collections whose sort
-    /// keys never repeat. Any N; shards 1 to N; growth moves nothing.
+    /// A shard drawn for each write, as in ["Choosing the right number of shards for your large-scale
+    /// Amazon DynamoDB
+    /// table"](https://aws.amazon.com/blogs/database/choosing-the-right-number-of-shards-for-your-large-scale-amazon-dynamodb-table/).
+    /// For append-only collections whose sort keys never repeat. Any N; shards 1 to N; growth moves
+    /// nothing.
     Random,
 }
 

@@ -30,7 +30,7 @@ impl fmt::Display for ShardId {
 pub struct ShardCount(NonZeroU32);
 
 impl ShardCount {
-    /// A new collection's count (seed 000).
+    /// A new collection's count.
     pub const ONE: Self = Self(NonZeroU32::MIN);
 
     /// The largest count that any collection may have. At 1,000 write units a shard it stands for

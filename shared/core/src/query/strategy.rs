@@ -3,7 +3,8 @@ use std::str::FromStr;
 
 use crate::{Code, Error};
 
-/// How the shards of a collection are read.
+/// How the shards of a collection are read. The last three are the strategies of ["Dynamo DB
+/// Sharding"](https://upthecreek.dev/software/dynamo-db-sharding).
 ///
 /// With a page of L items, a collection of N shards, and items that are spread evenly:
 ///
@@ -23,16 +24,15 @@ pub enum Strategy {
     #[default]
     Ordered,
     /// As fast as it goes, for whole collections: up to 32 shards at once, each in its order, and
-    /// the next ones as those end (seed 003: "parallel shard reads"). Its cursor holds a position
+    /// the next ones as those end. Its cursor holds a position
     /// for each shard that is being read, and ends with the shard layout.
     Parallel,
     /// A page of each shard in turn, so that no shard is asked more than another and none is left
-    /// for last (seed 003: "round-robin ordered reads"). Of more than 256 shards the first 256 take
+    /// for last. Of more than 256 shards the first 256 take
     /// turns, and the next come in as those end, so that the cursor, which holds a position for each
     /// of them, stays below 360 KB with any sort keys. It ends with the shard layout.
     RoundRobin,
-    /// Shard after shard (seed 003: "shard-ordered reads"): what asks the least of a table, one
-    /// partition at a time. Its cursor holds one sort key, and ends with the shard layout.
+    /// Shard after shard: what asks the least of a table, one partition at a time. Its cursor holds one sort key, and ends with the shard layout.
     Sequential,
 }
 
