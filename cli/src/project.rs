@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use dynashard_local::{
-    Functions, StackOptions, StartError, Template, TemplateSource, build_functions,
+    Functions, StackOptions, StartError, TemplateSource, build_functions, load_template,
 };
 use thiserror::Error;
 
@@ -31,7 +31,7 @@ pub(crate) async fn stack_options(args: &ProjectArgs) -> Result<StackOptions, Pr
         Functions::Prebuilt(dir.clone())
     } else {
         // A wrong parameter should not be found out after minutes of compiling.
-        let template = Template::load(&source, &args.settings)?;
+        let template = load_template(&source, &args.settings)?;
         let workspace = path.parent().filter(|dir| !dir.as_os_str().is_empty());
         let release = !cfg!(debug_assertions);
         let workspace = workspace.unwrap_or(Path::new("."));

@@ -3,7 +3,7 @@
 //! ```text
 //!            api                      lambda
 //!             |                          |
-//!         [gateway]  HTTP events   [lambda_api]
+//!         [gateway]  HTTP events     [invoke]  
 //!             +------------+-------------+
 //!                          |      [events]  streams, schedules
 //!                          +---------+
@@ -18,29 +18,28 @@
 //!                       [engine]   SQLite, in memory or in a directory
 //! ```
 //!
-//! Everything is made from [`Template`], which is the template that is deployed, so that the stack
+//! Everything is made from [`Plan`] that [`load_template`] reads from the template that is deployed, so that the stack
 //! cannot drift from it. Everything listens on 127.0.0.1 only. [`Stack::start`] starts it all and
 //! [`Stack::shutdown`] ends it.
 
-mod binaries;
 mod clock;
 mod cloudwatch;
 mod dynamodb;
 mod error;
 mod events;
-mod gateway;
 mod ids;
-mod lambda_api;
-mod runtime;
+mod lambda;
+mod plan;
 mod server;
 mod stack;
 mod template;
 
-pub use binaries::{Functions, build_functions};
 pub use cloudwatch::AlarmState;
 pub use dynamodb::endpoint::{Counters, OperationCount};
 pub use dynamodb::{DynamoDb, DynamoDbOptions};
 pub use dynashard_limits::partition::{Limits, Partitions};
 pub use error::StartError;
+pub use lambda::{Functions, build_functions};
+pub use plan::Plan;
 pub use stack::{Endpoints, Stack, StackOptions};
-pub use template::{Template, TemplateSource};
+pub use template::{TemplateSource, load_template};

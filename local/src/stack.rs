@@ -1,7 +1,6 @@
 //! The stack as a whole: what starts after what, and what ends before what.
 
 use crate::StartError;
-use crate::binaries::Functions;
 use crate::clock::{SharedClock, SystemClock};
 use crate::cloudwatch::alarms::{Alarms, Evaluator};
 use crate::cloudwatch::{
@@ -10,11 +9,12 @@ use crate::cloudwatch::{
 use crate::dynamodb::endpoint::Counters;
 use crate::dynamodb::{DynamoDb, Setup};
 use crate::events::{Events, Queues};
-use crate::gateway::Gateway;
-use crate::lambda_api::LambdaApi;
-use crate::runtime::{Background, Bootstraps, Runtime};
+use crate::lambda::Functions;
+use crate::lambda::Gateway;
+use crate::lambda::LambdaApi;
+use crate::lambda::{Background, Bootstraps, Runtime};
 use crate::server::{self, Server, url};
-use crate::template::{Template, TemplateSource};
+use crate::template::{TemplateSource, load_template};
 use dynashard_limits::partition::{Limits, Partitions};
 use serde::Serialize;
 use std::num::NonZeroU32;
@@ -109,8 +109,8 @@ pub struct Stack {
 impl Stack {
     /// Starts everything, and returns when each function has an environment that waits for events.
     pub async fn start(options: StackOptions) -> Result<Self, StartError> {
-        let template = Template::load(&options.template, &options.overrides)?;
-        let executables = options.functions.locate(&template.functions)?;
+        let plan = load_template(&options.template, &options.overrides)?;
+        let executables = options.functions.locate(&plan.functions)?;
         let api = server::bind(options.port, "--port").await?;
         let dynamodb = server::bind(options.dynamodb_port, "--dynamodb-port").await?;
         let lambda = server::bind(options.lambda_port, "--lambda-port").await?;
@@ -128,10 +128,10 @@ impl Stack {
         };
         let clock: SharedClock = Arc::new(SystemClock);
         let setup = Setup {
-            tables: template.tables.clone(),
+            tables: plan.tables.clone(),
             data_dir: options.data_dir,
             partitions: options.partitions,
-            request_lifetime: template.request_lifetime(),
+            request_lifetime: plan.request_lifetime(),
             clock: Arc::clone(&clock),
         };
         let data = DynamoDb::serve(dynamodb, setup).await?;
@@ -144,7 +144,7 @@ impl Stack {
             cloudwatch: endpoints.cloudwatch.clone(),
             metrics: EmbeddedMetrics::new(Arc::clone(&put_metrics), Arc::clone(&clock)),
         };
-        let functions = &template.functions;
+        let functions = &plan.functions;
         let runtime = Runtime::start(functions, options.max_environments, &clock, launcher).await;
         let runtime = match runtime {
             Ok(runtime) => Arc::new(runtime),
@@ -154,15 +154,15 @@ impl Stack {
             }
         };
         let background = Arc::new(Background::new(Arc::clone(&clock)));
-        let queues = Arc::new(Queues::new(&template.queues, &clock));
+        let queues = Arc::new(Queues::new(&plan.queues, &clock));
         let engine = data.engine();
         let events = Events::start(functions, engine, &runtime, &background, &queues, &clock);
-        let definitions = template.alarms.iter().cloned();
+        let definitions = plan.alarms.iter().cloned();
         let definitions = definitions.map(|definition| match options.alarm_period_secs {
             Some(secs) => definition.with_period(secs.get().into()),
             None => definition,
         });
-        let permissions = template.permissions.clone();
+        let permissions = plan.permissions.clone();
         let alarms = Alarms::new(definitions.collect(), permissions, &runtime, &background, &clock);
         let alarms = Arc::new(alarms);
         let source: Arc<dyn MetricSource> = metrics.clone();

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use dynashard_aws::{DynamoItemStore, DynamoMetadataStore, ServerClock, SystemClock};
 use dynashard_core::Settings;
 use dynashard_local::{
-    Counters, Functions, OperationCount, Stack, StackOptions, Template, TemplateSource,
-    build_functions,
+    Counters, Functions, OperationCount, Stack, StackOptions, TemplateSource, build_functions,
+    load_template,
 };
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
@@ -35,7 +35,7 @@ pub fn workspace() -> Result<&'static Path, Failure> {
 pub async fn stack_options() -> Result<StackOptions, Failure> {
     let workspace = workspace()?;
     let source = TemplateSource::Path(workspace.join("template.yaml"));
-    let template = Template::load(&source, &[])?;
+    let template = load_template(&source, &[])?;
     let functions = Functions::Built(build_functions(&template, workspace, true).await?);
     Ok(StackOptions::new(source, functions))
 }

@@ -1,7 +1,7 @@
 //! The embedded DynamoDB engine, on a loopback port of its own behind the public endpoint.
 
 use crate::StartError;
-use crate::template::Table;
+use crate::plan::Table;
 use dynoxide::actions::TableDescription;
 use dynoxide::actions::create_table::CreateTableRequest;
 use dynoxide::actions::describe_table::DescribeTableRequest;

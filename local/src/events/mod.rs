@@ -1,19 +1,16 @@
 //! What invokes functions of its own accord: the streams of tables and the time, and the queues
 //! that take what could not be processed.
 
-mod pattern;
 mod queues;
 mod schedules;
 mod streams;
 
-pub(crate) use pattern::Pattern;
 pub(crate) use queues::Queues;
-pub(crate) use schedules::Expression;
 
 use crate::clock::SharedClock;
-use crate::runtime::{Background, Runtime};
+use crate::lambda::{Background, Runtime};
+use crate::plan::Function;
 use crate::server::Stop;
-use crate::template::Function;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::SystemTime;

@@ -2,12 +2,13 @@
 
 use super::intrinsics::Scope;
 use super::yaml::{Node, Problem};
-use super::{FUNCTION, Resource, function_arn};
+use super::{FUNCTION, Resource};
 use crate::cloudwatch::alarms::{
-    Actions, ArnPattern, Comparison, Definition, Formula, MissingData, Permission, Queries, Query,
-    Schedule, Source, Stat, Subject,
+    Actions, Comparison, Definition, Formula, MissingData, Queries, Query, Schedule, Source, Stat,
+    Subject,
 };
 use crate::cloudwatch::{MetricId, Statistic};
+use crate::plan::{ArnPattern, Permission, function_arn};
 use std::collections::BTreeMap;
 
 /// Reads an `AWS::CloudWatch::Alarm`. The ranges are those of `PutMetricAlarm`.

@@ -1,8 +1,11 @@
 //! The events of functions: routes of the HTTP API, table streams and schedules.
 
+use super::Resource;
 use super::yaml::{Node, Problem};
-use super::{ACCOUNT_ID, REGION, Resource, stream_arn};
-use crate::events::{Expression, Pattern};
+use crate::plan::{
+    ACCOUNT_ID, Pattern, REGION, RetryPolicy, Route, Schedule, StartingPosition, StreamMapping,
+    stream_arn,
+};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -29,12 +32,9 @@ impl FunctionEvents {
             // SAM names the resources of an event so.
             let id = format!("{}{name}", function.id);
             match kind.as_text(&format!("Type of {what}"))? {
-                "HttpApi" => read.routes.push(Route::read(properties, what, event.line)?),
-                "DynamoDB" => read.streams.extend(StreamMapping::read(properties, what)?),
-                "Schedule" => read.schedules.extend(Schedule::read_rule(id, properties, what)?),
-                "ScheduleV2" => {
-                    read.schedules.extend(Schedule::read_scheduler(id, properties, what)?);
-                }
+                "HttpApi" => read.routes.push(route(properties, what, event.line)?),
+                "DynamoDB" => read.streams.extend(stream_mapping(properties, what)?),
+                "Schedule" => read.schedules.push(schedule(id, properties, what)?),
                 unknown => {
                     let text =
                         format!("the local stack does not know the event type {unknown} of {what}");
@@ -46,239 +46,121 @@ impl FunctionEvents {
     }
 }
 
-/// A method and path of the HTTP API that lead to a function.
-#[derive(Clone, Debug)]
-pub(crate) struct Route {
-    pub(crate) method: String,
-    pub(crate) path: String,
-    /// How long the API waits for the function.
-    pub(crate) timeout: Duration,
-    pub(super) api: String,
-    pub(super) line: usize,
-}
-
-impl Route {
-    /// A route of no template.
-    #[cfg(test)]
-    pub(crate) fn new(method: &str, path: &str, timeout: Duration) -> Self {
-        Self {
-            method: method.to_owned(),
-            path: path.to_owned(),
-            timeout,
-            api: String::new(),
-            line: 1,
-        }
+fn route(properties: &Node, what: &str, line: usize) -> Result<Route, Problem> {
+    properties.only(
+        what,
+        &["ApiId", "Auth", "Method", "Path", "PayloadFormatVersion", "TimeoutInMillis"],
+    )?;
+    let text = |name: &str| properties.require(name, what)?.as_text(&format!("{name} of {what}"));
+    let method = text("Method")?.to_ascii_uppercase();
+    let path = text("Path")?;
+    if method == "ANY" || path.contains(['{', '$']) {
+        let text = format!(
+            "the local stack knows routes of one method and a fixed path only, not {method} \
+             {path}"
+        );
+        return Err(Problem::at(properties.line, text));
     }
-
-    fn read(properties: &Node, what: &str, line: usize) -> Result<Self, Problem> {
-        properties.only(
-            what,
-            &["ApiId", "Auth", "Method", "Path", "PayloadFormatVersion", "TimeoutInMillis"],
-        )?;
-        let text =
-            |name: &str| properties.require(name, what)?.as_text(&format!("{name} of {what}"));
-        let method = text("Method")?.to_ascii_uppercase();
-        let path = text("Path")?;
-        if method == "ANY" || path.contains(['{', '$']) {
-            let text = format!(
-                "the local stack knows routes of one method and a fixed path only, not {method} \
-                 {path}"
-            );
-            return Err(Problem::at(properties.line, text));
-        }
-        if let Some(version) = properties.get("PayloadFormatVersion")
-            && version.as_text("PayloadFormatVersion")? != "2.0"
-        {
-            let text = format!("the local stack knows the payload format 2.0 only, at {what}");
-            return Err(Problem::at(version.line, text));
-        }
-        let timeout_ms = match properties.get("TimeoutInMillis") {
-            Some(node) => node.as_number(&format!("TimeoutInMillis of {what}"))?,
-            None => 30_000,
-        };
-        Ok(Self {
-            method,
-            path: path.to_owned(),
-            timeout: Duration::from_millis(timeout_ms.into()),
-            api: text("ApiId")?.to_owned(),
-            line,
-        })
+    if let Some(version) = properties.get("PayloadFormatVersion")
+        && version.as_text("PayloadFormatVersion")? != "2.0"
+    {
+        let text = format!("the local stack knows the payload format 2.0 only, at {what}");
+        return Err(Problem::at(version.line, text));
     }
+    let timeout_ms = match properties.get("TimeoutInMillis") {
+        Some(node) => node.as_number(&format!("TimeoutInMillis of {what}"))?,
+        None => 30_000,
+    };
+    Ok(Route {
+        method,
+        path: path.to_owned(),
+        timeout: Duration::from_millis(timeout_ms.into()),
+        api: text("ApiId")?.to_owned(),
+        line,
+    })
 }
 
-/// An event source mapping: how the records of a table's stream reach a function.
-///
-/// The defaults and ranges are those of "Lambda parameters for Amazon DynamoDB event source
-/// mappings" in Lambda's developer guide.
-#[derive(Clone, Debug)]
-pub(crate) struct StreamMapping {
-    /// The table whose stream it reads.
-    pub(crate) table: String,
-    pub(crate) start: StartingPosition,
-    /// The most records of one invocation.
-    pub(crate) batch_size: usize,
-    /// How long a batch that is not full waits for further records.
-    pub(crate) window: Duration,
-    /// How many batches of one stream shard may be under way at once (`ParallelizationFactor`).
-    pub(crate) lanes: usize,
-    pub(crate) retry: RetryPolicy,
-    /// Whether the function says which records failed (`ReportBatchItemFailures`).
-    pub(crate) reports_failures: bool,
-    /// The queue that hears of discarded records.
-    pub(crate) on_failure: Option<String>,
-    /// A record passes that one of these matches. None at all let everything pass.
-    pub(crate) filters: Vec<Pattern>,
-    /// Where it stands in the template.
-    pub(crate) line: usize,
-}
-
-/// Where the first reading of a stream begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum StartingPosition {
-    /// At its oldest record.
-    TrimHorizon,
-    /// After its newest record.
-    Latest,
-}
-
-/// What a mapping does about records that fail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RetryPolicy {
-    /// How often a batch is tried again before it is discarded; without it until it is too old.
-    pub(crate) max_retries: Option<u32>,
-    /// How old a record may be that is given to the function.
-    pub(crate) max_age: Duration,
-    /// Whether a batch that failed is split in two.
-    pub(crate) bisect: bool,
-}
-
-impl StreamMapping {
-    fn read(properties: &Node, what: &str) -> Result<Option<Self>, Problem> {
-        properties.only(
-            what,
-            &[
-                "BatchSize",
-                "BisectBatchOnFunctionError",
-                "DestinationConfig",
-                "Enabled",
-                "FilterCriteria",
-                "FunctionResponseTypes",
-                "MaximumBatchingWindowInSeconds",
-                "MaximumRecordAgeInSeconds",
-                "MaximumRetryAttempts",
-                "ParallelizationFactor",
-                "StartingPosition",
-                "Stream",
-            ],
-        )?;
-        let flag = |name: &str, default: bool| {
-            let node = properties.get(name);
-            node.map_or(Ok(default), |node| node.as_bool(&format!("{name} of {what}")))
-        };
-        let number =
-            |name: &str, default: i32, range: RangeInclusive<i32>| match properties.get(name) {
-                Some(node) => node.as_number_in(&format!("{name} of {what}"), range),
-                None => Ok(default),
-            };
-        let count = |name: &str, default: i32, range: RangeInclusive<i32>| {
-            // The ranges of counts begin at 0 or 1.
-            Ok(usize::try_from(number(name, default, range)?).unwrap_or_default())
-        };
-        let secs = |secs: i32| Duration::from_secs(u64::try_from(secs).unwrap_or_default());
-        let mapping = Self {
-            table: source_table(properties.require("Stream", what)?, what)?,
-            start: starting_position(properties.require("StartingPosition", what)?, what)?,
-            batch_size: count("BatchSize", 100, 1..=10_000)?,
-            window: secs(number("MaximumBatchingWindowInSeconds", 0, 0..=300)?),
-            lanes: count("ParallelizationFactor", 1, 1..=10)?,
-            retry: RetryPolicy {
-                // -1 stands for no limit.
-                max_retries: u32::try_from(number("MaximumRetryAttempts", -1, -1..=10_000)?).ok(),
-                max_age: match number("MaximumRecordAgeInSeconds", -1, -1..=604_800)? {
-                    -1 => RETENTION,
-                    age => secs(age).min(RETENTION),
-                },
-                bisect: flag("BisectBatchOnFunctionError", false)?,
+fn stream_mapping(properties: &Node, what: &str) -> Result<Option<StreamMapping>, Problem> {
+    properties.only(
+        what,
+        &[
+            "BatchSize",
+            "BisectBatchOnFunctionError",
+            "DestinationConfig",
+            "Enabled",
+            "FilterCriteria",
+            "FunctionResponseTypes",
+            "MaximumBatchingWindowInSeconds",
+            "MaximumRecordAgeInSeconds",
+            "MaximumRetryAttempts",
+            "ParallelizationFactor",
+            "StartingPosition",
+            "Stream",
+        ],
+    )?;
+    let flag = |name: &str, default: bool| {
+        let node = properties.get(name);
+        node.map_or(Ok(default), |node| node.as_bool(&format!("{name} of {what}")))
+    };
+    let number = |name: &str, default: i32, range: RangeInclusive<i32>| match properties.get(name) {
+        Some(node) => node.as_number_in(&format!("{name} of {what}"), range),
+        None => Ok(default),
+    };
+    let count = |name: &str, default: i32, range: RangeInclusive<i32>| {
+        // The ranges of counts begin at 0 or 1.
+        Ok(usize::try_from(number(name, default, range)?).unwrap_or_default())
+    };
+    let secs = |secs: i32| Duration::from_secs(u64::try_from(secs).unwrap_or_default());
+    let mapping = StreamMapping {
+        table: source_table(properties.require("Stream", what)?, what)?,
+        start: starting_position(properties.require("StartingPosition", what)?, what)?,
+        batch_size: count("BatchSize", 100, 1..=10_000)?,
+        window: secs(number("MaximumBatchingWindowInSeconds", 0, 0..=300)?),
+        lanes: count("ParallelizationFactor", 1, 1..=10)?,
+        retry: RetryPolicy {
+            // -1 stands for no limit.
+            max_retries: u32::try_from(number("MaximumRetryAttempts", -1, -1..=10_000)?).ok(),
+            max_age: match number("MaximumRecordAgeInSeconds", -1, -1..=604_800)? {
+                -1 => RETENTION,
+                age => secs(age).min(RETENTION),
             },
-            reports_failures: reports_failures(properties, what)?,
-            on_failure: failure_queue(properties, what)?,
-            filters: filters(properties, what)?,
-            line: properties.line,
-        };
-        Ok(flag("Enabled", true)?.then_some(mapping))
-    }
+            bisect: flag("BisectBatchOnFunctionError", false)?,
+        },
+        reports_failures: reports_failures(properties, what)?,
+        on_failure: failure_queue(properties, what)?,
+        filters: filters(properties, what)?,
+        line: properties.line,
+    };
+    Ok(flag("Enabled", true)?.then_some(mapping))
 }
 
-/// A function invoked by the time.
-#[derive(Clone, Debug)]
-pub(crate) struct Schedule {
-    /// What SAM calls the rule or schedule.
-    pub(crate) id: String,
-    pub(crate) scheduler: Scheduler,
-    pub(crate) expression: Expression,
-    /// The whole event, where the template gives one.
-    pub(crate) input: Option<String>,
+fn schedule(id: String, properties: &Node, what: &str) -> Result<Schedule, Problem> {
+    properties.only(what, &["Description", "Name", "Schedule"])?;
+    let expression = properties.require("Schedule", what)?;
+    let what = &format!("Schedule of {what}");
+    let text = expression.as_text(what)?;
+    let interval = rate(text).ok_or_else(|| {
+        let text = format!(
+            "{what}: the local stack knows rates only, such as rate(1 minute), rate(5 minutes), \
+             rate(2 hours) or rate(1 day), not {text}"
+        );
+        Problem::at(expression.line, text)
+    })?;
+    Ok(Schedule { id, interval })
 }
 
-/// The service that keeps a schedule: their events differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scheduler {
-    /// A rule of `EventBridge` (`Schedule`).
-    Rule,
-    /// `EventBridge` Scheduler (`ScheduleV2`).
-    Scheduler,
-}
-
-impl Schedule {
-    fn read_rule(id: String, properties: &Node, what: &str) -> Result<Option<Self>, Problem> {
-        properties.only(what, &["Description", "Enabled", "Input", "Name", "Schedule", "State"])?;
-        let schedule = Self {
-            id,
-            scheduler: Scheduler::Rule,
-            expression: expression(properties.require("Schedule", what)?, what)?,
-            input: input(properties, what)?,
-        };
-        let enabled = match properties.get("Enabled") {
-            Some(node) => node.as_bool(&format!("Enabled of {what}"))?,
-            None => is_enabled(properties, what)?,
-        };
-        Ok(enabled.then_some(schedule))
-    }
-
-    fn read_scheduler(id: String, properties: &Node, what: &str) -> Result<Option<Self>, Problem> {
-        properties.only(
-            what,
-            &[
-                "Description",
-                "FlexibleTimeWindow",
-                "Input",
-                "Name",
-                "OmitName",
-                "PermissionsBoundary",
-                "RoleArn",
-                "ScheduleExpression",
-                "ScheduleExpressionTimezone",
-                "State",
-            ],
-        )?;
-        let only = |node: Option<&Node>, name: &str, known: &str| match node {
-            Some(node) if node.as_text(&format!("{name} of {what}"))? != known => {
-                let text = format!("the local stack knows the {name} {known} only, at {what}");
-                Err(Problem::at(node.line, text))
-            }
-            _ => Ok(()),
-        };
-        only(properties.get("ScheduleExpressionTimezone"), "ScheduleExpressionTimezone", "UTC")?;
-        let window = properties.get("FlexibleTimeWindow");
-        only(window.and_then(|window| window.get("Mode")), "Mode of FlexibleTimeWindow", "OFF")?;
-        let schedule = Self {
-            id,
-            scheduler: Scheduler::Scheduler,
-            expression: expression(properties.require("ScheduleExpression", what)?, what)?,
-            input: input(properties, what)?,
-        };
-        Ok(is_enabled(properties, what)?.then_some(schedule))
-    }
+/// The interval of `rate(5 minutes)`: the unit of one is singular, that of more is plural ("Rate
+/// expressions" in `EventBridge`'s user guide).
+fn rate(text: &str) -> Option<Duration> {
+    let (value, unit) = text.strip_prefix("rate(")?.strip_suffix(')')?.split_once(' ')?;
+    let value: u32 = value.parse().ok().filter(|value| *value > 0)?;
+    let unit = match if value == 1 { unit } else { unit.strip_suffix('s')? } {
+        "minute" => Duration::from_mins(1),
+        "hour" => Duration::from_hours(1),
+        "day" => Duration::from_hours(24),
+        _ => return None,
+    };
+    unit.checked_mul(value)
 }
 
 /// How long a stream keeps its records: "Data retention limit for DynamoDB Streams" in DynamoDB's
@@ -356,36 +238,4 @@ fn filters(properties: &Node, what: &str) -> Result<Vec<Pattern>, Problem> {
                 .map_err(|problem| Problem::at(pattern.line, format!("{what}: {problem}")))
         })
         .collect()
-}
-
-fn expression(node: &Node, what: &str) -> Result<Expression, Problem> {
-    Expression::parse(node.as_text(&format!("the schedule of {what}"))?)
-        .map_err(|problem| Problem::at(node.line, format!("the schedule of {what}: {problem}")))
-}
-
-fn input(properties: &Node, what: &str) -> Result<Option<String>, Problem> {
-    let Some(node) = properties.get("Input") else {
-        return Ok(None);
-    };
-    let text = node.as_text(&format!("Input of {what}"))?;
-    match serde_json::from_str::<serde::de::IgnoredAny>(text) {
-        Ok(_) => Ok(Some(text.to_owned())),
-        Err(error) => {
-            Err(Problem::at(node.line, format!("Input of {what} is not valid JSON: {error}")))
-        }
-    }
-}
-
-fn is_enabled(properties: &Node, what: &str) -> Result<bool, Problem> {
-    let Some(node) = properties.get("State") else {
-        return Ok(true);
-    };
-    match node.as_text(&format!("State of {what}"))? {
-        "ENABLED" => Ok(true),
-        "DISABLED" => Ok(false),
-        other => {
-            let text = format!("State of {what} is ENABLED or DISABLED, and not {other}");
-            Err(Problem::at(node.line, text))
-        }
-    }
 }

@@ -1,7 +1,8 @@
 //! Intrinsic functions and conditions, evaluated as AWS would for one stack on this machine.
 
 use super::yaml::{Node, Problem, Value};
-use super::{ACCOUNT_ID, ALARM, FUNCTION, REGION};
+use super::{ALARM, FUNCTION};
+use crate::plan::{ACCOUNT_ID, REGION, function_arn, stream_arn};
 use std::collections::BTreeMap;
 
 /// What the intrinsics of one template refer to.
@@ -262,7 +263,7 @@ fn attribute_of(kind: &str, id: &str, attribute: &str) -> Option<String> {
         (_, "Arn") => arn(kind, id),
         // The true label is not known before the engine has made the table. Streams are found by
         // their tables, here and in the engine.
-        ("AWS::DynamoDB::Table", "StreamArn") => Some(super::stream_arn(id, "local")),
+        ("AWS::DynamoDB::Table", "StreamArn") => Some(stream_arn(id, "local")),
         (QUEUE, "QueueName") => Some(id.to_owned()),
         _ => None,
     }
@@ -276,7 +277,7 @@ fn arn(kind: &str, id: &str) -> Option<String> {
         "AWS::IAM::Role" => Some(format!("arn:aws:iam::{ACCOUNT_ID}:role/{id}")),
         "AWS::Logs::LogGroup" => Some(format!("arn:aws:logs:{place}:log-group:{id}:*")),
         QUEUE => Some(format!("arn:aws:sqs:{place}:{id}")),
-        FUNCTION => Some(super::function_arn(id)),
+        FUNCTION => Some(function_arn(id)),
         _ => None,
     }
 }

@@ -13,11 +13,9 @@ mod parameters;
 mod tests;
 mod yaml;
 
-pub(crate) use events::{RetryPolicy, Route, Schedule, Scheduler, StartingPosition, StreamMapping};
-
 use crate::StartError;
-use crate::cloudwatch::alarms::{Definition, Permission};
-use crate::dynamodb::endpoint::InsightsMode;
+use crate::cloudwatch::alarms::Definition;
+use crate::plan::{Function, InsightsMode, Plan, Table};
 use events::FunctionEvents;
 use intrinsics::Scope;
 use parameters::Parameter;
@@ -27,22 +25,6 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 use yaml::{Node, Problem, Value};
-
-/// The account that the stack says it runs in: the one of AWS's own examples.
-pub(crate) const ACCOUNT_ID: &str = "123456789012";
-
-/// The region that the stack says it runs in.
-pub(crate) const REGION: &str = "us-east-1";
-
-/// The ARN of a function, in the shape that Lambda gives it.
-pub(crate) fn function_arn(name: &str) -> String {
-    format!("arn:aws:lambda:{REGION}:{ACCOUNT_ID}:function:{name}")
-}
-
-/// The ARN of a table's stream; its label is the time at which the stream was enabled.
-pub(crate) fn stream_arn(table: &str, label: &str) -> String {
-    format!("arn:aws:dynamodb:{REGION}:{ACCOUNT_ID}:table/{table}/stream/{label}")
-}
 
 /// Where a template comes from.
 #[derive(Clone, Debug)]
@@ -58,186 +40,125 @@ pub enum TemplateSource {
     },
 }
 
-/// What the stack runs: the tables, queues, functions, alarms and API of a SAM template, with the
-/// parameters of this run put in.
-#[derive(Clone, Debug)]
-pub struct Template {
-    pub(crate) parameters: BTreeMap<String, String>,
-    pub(crate) tables: Vec<Table>,
-    /// The logical ids of the queues, which are also their names.
-    pub(crate) queues: Vec<String>,
-    pub(crate) functions: Vec<Function>,
-    pub(crate) alarms: Vec<Definition>,
-    /// Who may invoke the functions.
-    pub(crate) permissions: Vec<Permission>,
+/// Reads a template and gives its parameters the values of `overrides`, pairs of a name and a
+/// value.
+///
+/// # Errors
+/// [`StartError::Template`] where the template cannot be read, parsed or run on one machine,
+/// and [`StartError::Parameter`] where an override is unknown or not allowed.
+pub fn load_template(
+    source: &TemplateSource,
+    overrides: &[(String, String)],
+) -> Result<Plan, StartError> {
+    let (name, text) = match source {
+        TemplateSource::Text { name, text } => (name.clone(), text.clone()),
+        TemplateSource::Path(path) => {
+            let name = path.display().to_string();
+            let text = fs::read_to_string(path).map_err(|error| {
+                StartError::template(&name, None, format!("cannot be read: {error}"))
+            })?;
+            (name, text)
+        }
+    };
+    let located = |problem: Problem| StartError::template(&name, problem.line, problem.text);
+    let root = Node::parse(&text).map_err(located)?;
+    let declared = declared_parameters(&root).map_err(located)?;
+    let parameters = parameters::values(&declared, overrides, &name)?;
+    read(&root, parameters).map_err(located)
 }
 
-impl Template {
-    /// Reads a template and gives its parameters the values of `overrides`, pairs of a name and a
-    /// value.
-    ///
-    /// # Errors
-    /// [`StartError::Template`] where the template cannot be read, parsed or run on one machine,
-    /// and [`StartError::Parameter`] where an override is unknown or not allowed.
-    pub fn load(
-        source: &TemplateSource,
-        overrides: &[(String, String)],
-    ) -> Result<Self, StartError> {
-        let (name, text) = match source {
-            TemplateSource::Text { name, text } => (name.clone(), text.clone()),
-            TemplateSource::Path(path) => {
-                let name = path.display().to_string();
-                let text = fs::read_to_string(path).map_err(|error| {
-                    StartError::template(&name, None, format!("cannot be read: {error}"))
-                })?;
-                (name, text)
+fn read(root: &Node, parameters: BTreeMap<String, String>) -> Result<Plan, Problem> {
+    root.only("the template", &SECTIONS)?;
+    let transform = root.require("Transform", "the template")?;
+    if transform.as_text("Transform")? != TRANSFORM {
+        let text = format!("the local stack runs templates with the transform {TRANSFORM} only");
+        return Err(Problem::at(transform.line, text));
+    }
+    let resources = root.require("Resources", "the template")?;
+    let mut types = BTreeMap::new();
+    for (id, node) in resources.entries("Resources")? {
+        let kind = node.require("Type", id)?.as_text(&format!("Type of {id}"))?;
+        types.insert(id.clone(), kind.to_owned());
+    }
+    let scope =
+        Scope { parameters: &parameters, resources: &types, conditions: root.get("Conditions") };
+    let globals = global_properties(root, &scope)?;
+    let mut tables = Vec::new();
+    let mut queues = Vec::new();
+    let mut functions = Vec::new();
+    let mut apis = Vec::new();
+    let mut alarms: Vec<Definition> = Vec::new();
+    let mut permissions = Vec::new();
+    for (id, node) in resources.entries("Resources")? {
+        if let Some(condition) = node.get("Condition") {
+            let name = condition.as_text(&format!("Condition of {id}"))?;
+            if !scope.holds(name, condition.line)? {
+                continue;
             }
-        };
-        let located = |problem: Problem| StartError::template(&name, problem.line, problem.text);
-        let root = Node::parse(&text).map_err(located)?;
-        let declared = declared_parameters(&root).map_err(located)?;
-        let parameters = parameters::values(&declared, overrides, &name)?;
-        Self::read(&root, parameters).map_err(located)
-    }
-
-    /// The value of a parameter in this run.
-    pub fn parameter(&self, name: &str) -> Option<&str> {
-        self.parameters.get(name).map(String::as_str)
-    }
-
-    /// The logical ids of the functions, in the order of the template.
-    pub fn functions(&self) -> impl Iterator<Item = &str> {
-        self.functions.iter().map(|function| function.name.as_str())
-    }
-
-    /// The names of the binaries that the functions run, each once.
-    pub fn binaries(&self) -> BTreeSet<&str> {
-        self.functions.iter().map(|function| function.binary.as_str()).collect()
-    }
-
-    /// How long after its signing DynamoDB may still execute a request: the template's
-    /// `RequestLifetimeSecs`, and DynamoDB's own 15 minutes for a template without that parameter.
-    pub(crate) fn request_lifetime(&self) -> Duration {
-        let secs = self.parameter("RequestLifetimeSecs").and_then(|secs| secs.parse().ok());
-        let lifetime = secs.and_then(|secs| Duration::try_from_secs_f64(secs).ok());
-        lifetime.unwrap_or(Duration::from_mins(15))
-    }
-
-    fn read(root: &Node, parameters: BTreeMap<String, String>) -> Result<Self, Problem> {
-        root.only("the template", &SECTIONS)?;
-        let transform = root.require("Transform", "the template")?;
-        if transform.as_text("Transform")? != TRANSFORM {
-            let text =
-                format!("the local stack runs templates with the transform {TRANSFORM} only");
-            return Err(Problem::at(transform.line, text));
         }
-        let resources = root.require("Resources", "the template")?;
-        let mut types = BTreeMap::new();
-        for (id, node) in resources.entries("Resources")? {
-            let kind = node.require("Type", id)?.as_text(&format!("Type of {id}"))?;
-            types.insert(id.clone(), kind.to_owned());
-        }
-        let scope = Scope {
-            parameters: &parameters,
-            resources: &types,
-            conditions: root.get("Conditions"),
-        };
-        let globals = global_properties(root, &scope)?;
-        let mut tables = Vec::new();
-        let mut queues = Vec::new();
-        let mut functions = Vec::new();
-        let mut apis = Vec::new();
-        let mut alarms: Vec<Definition> = Vec::new();
-        let mut permissions = Vec::new();
-        for (id, node) in resources.entries("Resources")? {
-            if let Some(condition) = node.get("Condition") {
-                let name = condition.as_text(&format!("Condition of {id}"))?;
-                if !scope.holds(name, condition.line)? {
-                    continue;
-                }
+        let resource = Resource::read(id, node, &scope)?;
+        match types[id].as_str() {
+            "AWS::DynamoDB::Table" => tables.push(table(&resource)?),
+            "AWS::SQS::Queue" => queues.push(queue(resource)?),
+            FUNCTION => {
+                functions.push(function(resource.with_defaults(&globals.function))?);
             }
-            let resource = Resource::read(id, node, &scope)?;
-            match types[id].as_str() {
-                "AWS::DynamoDB::Table" => tables.push(Table::read(&resource)?),
-                "AWS::SQS::Queue" => queues.push(queue(resource)?),
-                FUNCTION => {
-                    functions.push(Function::read(resource.with_defaults(&globals.function))?);
-                }
-                "AWS::Serverless::HttpApi" => {
-                    check_api(&resource.with_defaults(&globals.api))?;
-                    apis.push(id.as_str());
-                }
-                ALARM => {
-                    let alarm = alarms::alarm(&resource, &scope)?;
-                    if alarms.iter().any(|other| other.name == alarm.name) {
-                        let text = format!("two alarms have the name {}", alarm.name);
-                        return Err(Problem::at(node.line, text));
-                    }
-                    alarms.push(alarm);
-                }
-                "AWS::Lambda::Permission" => {
-                    permissions.push(alarms::permission(&resource, &scope)?);
-                }
-                kind if WITHOUT_EFFECT.contains(&kind) => {}
-                kind => {
-                    let text =
-                        format!("the local stack does not know the resource type {kind} of {id}");
+            "AWS::Serverless::HttpApi" => {
+                check_api(&resource.with_defaults(&globals.api))?;
+                apis.push(id.as_str());
+            }
+            ALARM => {
+                let alarm = alarms::alarm(&resource, &scope)?;
+                if alarms.iter().any(|other| other.name == alarm.name) {
+                    let text = format!("two alarms have the name {}", alarm.name);
                     return Err(Problem::at(node.line, text));
                 }
+                alarms.push(alarm);
+            }
+            "AWS::Lambda::Permission" => {
+                permissions.push(alarms::permission(&resource, &scope)?);
+            }
+            kind if WITHOUT_EFFECT.contains(&kind) => {}
+            kind => {
+                let text =
+                    format!("the local stack does not know the resource type {kind} of {id}");
+                return Err(Problem::at(node.line, text));
             }
         }
-        check_routes(&functions, &apis)?;
-        check_streams(&functions, &tables, &queues)?;
-        if let Some(outputs) = root.get("Outputs") {
-            scope.resolve(outputs)?;
-        }
-        Ok(Self { parameters, tables, queues, functions, alarms, permissions })
     }
+    check_routes(&functions, &apis)?;
+    check_streams(&functions, &tables, &queues)?;
+    if let Some(outputs) = root.get("Outputs") {
+        scope.resolve(outputs)?;
+    }
+    Ok(Plan { parameters, tables, queues, functions, alarms, permissions })
 }
 
-/// A table of the template.
-#[derive(Clone, Debug)]
-pub(crate) struct Table {
-    /// The logical id, which is also the table's name.
-    pub(crate) name: String,
-    /// The body of the `CreateTable` request that makes it.
-    pub(crate) create_request: serde_json::Value,
-    /// Which keys Contributor Insights report; `None` where they are not enabled.
-    pub(crate) insights: Option<InsightsMode>,
-}
-
-impl Table {
-    fn read(resource: &Resource) -> Result<Self, Problem> {
-        let mut request = json!({ "TableName": resource.id });
-        let mut insights = None;
-        for (name, node) in resource.properties.entries(&resource.what)? {
-            match name.as_str() {
-                "AttributeDefinitions"
-                | "KeySchema"
-                | "BillingMode"
-                | "DeletionProtectionEnabled"
-                | "GlobalSecondaryIndexes"
-                | "LocalSecondaryIndexes"
-                | "ProvisionedThroughput" => {
-                    request[name] = node.to_json();
-                }
-                "StreamSpecification" => {
-                    request[name] = node.to_json();
-                    // CreateTable wants it said, where CloudFormation takes it from the view type.
-                    request[name]["StreamEnabled"] = true.into();
-                }
-                "ContributorInsightsSpecification" => insights = insights_mode(node)?,
-                "PointInTimeRecoverySpecification" | "SSESpecification" | "Tags" => {}
-                _ => return Err(resource.unknown_property(name, node)),
+fn table(resource: &Resource) -> Result<Table, Problem> {
+    let mut request = json!({ "TableName": resource.id });
+    let mut insights = None;
+    for (name, node) in resource.properties.entries(&resource.what)? {
+        match name.as_str() {
+            "AttributeDefinitions"
+            | "KeySchema"
+            | "BillingMode"
+            | "DeletionProtectionEnabled"
+            | "GlobalSecondaryIndexes"
+            | "LocalSecondaryIndexes"
+            | "ProvisionedThroughput" => {
+                request[name] = node.to_json();
             }
+            "StreamSpecification" => {
+                request[name] = node.to_json();
+                // CreateTable wants it said, where CloudFormation takes it from the view type.
+                request[name]["StreamEnabled"] = true.into();
+            }
+            "ContributorInsightsSpecification" => insights = insights_mode(node)?,
+            "PointInTimeRecoverySpecification" | "SSESpecification" | "Tags" => {}
+            _ => return Err(resource.unknown_property(name, node)),
         }
-        Ok(Self { name: resource.id.clone(), create_request: request, insights })
     }
-
-    /// Whether its changes can be read as a stream.
-    fn has_stream(&self) -> bool {
-        self.create_request.get("StreamSpecification").is_some()
-    }
+    Ok(Table { name: resource.id.clone(), create_request: request, insights })
 }
 
 /// `CloudFormation` enables every key where no mode is named, as DynamoDB does.
@@ -258,84 +179,62 @@ fn insights_mode(specification: &Node) -> Result<Option<InsightsMode>, Problem> 
     Ok(is_enabled.then_some(mode))
 }
 
-/// A function of the template.
-#[derive(Clone, Debug)]
-pub(crate) struct Function {
-    /// The logical id, which is also the function's name.
-    pub(crate) name: String,
-    /// The binary that is its bootstrap.
-    pub(crate) binary: String,
-    pub(crate) environment: BTreeMap<String, String>,
-    /// How long one invocation may take.
-    pub(crate) timeout: Duration,
-    pub(crate) memory_mb: u32,
-    /// What `AWS_LAMBDA_LOG_FORMAT` says: `Text` or `JSON`.
-    pub(crate) log_format: String,
-    /// What `AWS_LAMBDA_LOG_LEVEL` says, where the template sets a level.
-    pub(crate) log_level: Option<String>,
-    pub(crate) routes: Vec<Route>,
-    pub(crate) streams: Vec<StreamMapping>,
-    pub(crate) schedules: Vec<Schedule>,
-}
-
-impl Function {
-    fn read(resource: Resource) -> Result<Self, Problem> {
-        let what = &resource.what;
-        let properties = &resource.properties;
-        properties.only(
-            what,
-            &[
-                "Architectures",
-                "CodeUri",
-                "Description",
-                "Environment",
-                "Events",
-                "Handler",
-                "LoggingConfig",
-                "MemorySize",
-                "Policies",
-                "Role",
-                "Runtime",
-                "Tags",
-                "Timeout",
-                "Tracing",
-            ],
-        )?;
-        let runtime = properties.require("Runtime", what)?;
-        if runtime.as_text("Runtime")? != RUNTIME {
-            let text = format!("the local stack runs functions of the runtime {RUNTIME} only");
-            return Err(Problem::at(runtime.line, text));
-        }
-        // The defaults are Lambda's.
-        let number = |name: &str, default: u32| {
-            let node = properties.get(name);
-            node.map_or(Ok(default), |node| node.as_number(&format!("{name} of {what}")))
-        };
-        let timeout_secs = number("Timeout", 3)?;
-        if timeout_secs == 0 {
-            let text = format!("Timeout of {what} must be at least one second");
-            return Err(Problem::at(properties.line, text));
-        }
-        let logging = properties.get("LoggingConfig");
-        let log_setting = |name: &str| {
-            let node = logging.and_then(|logging| logging.get(name));
-            let text = node.map(|node| node.as_text(&format!("{name} of {what}")));
-            Ok(text.transpose()?.map(str::to_owned))
-        };
-        let FunctionEvents { routes, streams, schedules } = FunctionEvents::read(&resource)?;
-        Ok(Self {
-            binary: binary(&resource)?,
-            environment: variables(&resource)?,
-            log_format: log_setting("LogFormat")?.unwrap_or_else(|| "Text".to_owned()),
-            log_level: log_setting("ApplicationLogLevel")?,
-            timeout: Duration::from_secs(timeout_secs.into()),
-            memory_mb: number("MemorySize", 128)?,
-            routes,
-            streams,
-            schedules,
-            name: resource.id,
-        })
+fn function(resource: Resource) -> Result<Function, Problem> {
+    let what = &resource.what;
+    let properties = &resource.properties;
+    properties.only(
+        what,
+        &[
+            "Architectures",
+            "CodeUri",
+            "Description",
+            "Environment",
+            "Events",
+            "Handler",
+            "LoggingConfig",
+            "MemorySize",
+            "Policies",
+            "Role",
+            "Runtime",
+            "Tags",
+            "Timeout",
+            "Tracing",
+        ],
+    )?;
+    let runtime = properties.require("Runtime", what)?;
+    if runtime.as_text("Runtime")? != RUNTIME {
+        let text = format!("the local stack runs functions of the runtime {RUNTIME} only");
+        return Err(Problem::at(runtime.line, text));
     }
+    // The defaults are Lambda's.
+    let number = |name: &str, default: u32| {
+        let node = properties.get(name);
+        node.map_or(Ok(default), |node| node.as_number(&format!("{name} of {what}")))
+    };
+    let timeout_secs = number("Timeout", 3)?;
+    if timeout_secs == 0 {
+        let text = format!("Timeout of {what} must be at least one second");
+        return Err(Problem::at(properties.line, text));
+    }
+    let logging = properties.get("LoggingConfig");
+    let log_setting = |name: &str| {
+        let node = logging.and_then(|logging| logging.get(name));
+        let text = node.map(|node| node.as_text(&format!("{name} of {what}")));
+        Ok(text.transpose()?.map(str::to_owned))
+    };
+    let FunctionEvents { routes, streams, schedules } = FunctionEvents::read(&resource)?;
+    Ok(Function {
+        binary: binary(&resource)?,
+        environment: variables(&resource)?,
+        log_format: log_setting("LogFormat")?.unwrap_or_else(|| "Text".to_owned()),
+        log_level: log_setting("ApplicationLogLevel")?,
+        timeout: Duration::from_secs(timeout_secs.into()),
+        memory_mb: number("MemorySize", 128)?,
+        routes,
+        streams,
+        schedules,
+        name: resource.id,
+    })
 }
 
 const TRANSFORM: &str = "AWS::Serverless-2016-10-31";

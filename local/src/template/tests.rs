@@ -1,7 +1,7 @@
 mod alarms;
 
 use super::*;
-use crate::dynamodb::endpoint::InsightsMode;
+use crate::plan::{RetryPolicy, Schedule, StartingPosition};
 
 /// The template that is deployed.
 fn shipped() -> TemplateSource {
@@ -13,13 +13,13 @@ fn overrides(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-fn load(text: &str) -> Result<Template, StartError> {
+fn load(text: &str) -> Result<Plan, StartError> {
     load_with(text, &[])
 }
 
-fn load_with(text: &str, pairs: &[(&str, &str)]) -> Result<Template, StartError> {
+fn load_with(text: &str, pairs: &[(&str, &str)]) -> Result<Plan, StartError> {
     let source = TemplateSource::Text { name: "t.yaml".to_owned(), text: text.to_owned() };
-    Template::load(&source, &overrides(pairs))
+    load_template(&source, &overrides(pairs))
 }
 
 /// A small template with `resources` for its section of that name.
@@ -33,7 +33,7 @@ fn problem(text: &str) -> String {
 
 #[test]
 fn the_shipped_template_gives_the_tables_functions_and_routes_of_the_contract() {
-    let template = Template::load(&shipped(), &[]).expect("the shipped template");
+    let template = load_template(&shipped(), &[]).expect("the shipped template");
     let tables: Vec<_> = template.tables.iter().map(|table| table.name.as_str()).collect();
     assert_eq!(tables, ["MainTable", "MetadataTable"]);
     let functions: Vec<_> = template.functions().collect();
@@ -77,7 +77,7 @@ fn the_shipped_template_gives_the_tables_functions_and_routes_of_the_contract() 
 fn the_shipped_template_makes_the_tables_with_the_keys_of_its_parameters() {
     let given =
         overrides(&[("PartitionKeyName", "user"), ("SortKeyName", "at"), ("SortKeyType", "N")]);
-    let template = Template::load(&shipped(), &given).expect("the shipped template");
+    let template = load_template(&shipped(), &given).expect("the shipped template");
     let [main, metadata] = template.tables.as_slice() else {
         panic!("two tables");
     };
@@ -113,7 +113,7 @@ fn the_shipped_template_makes_the_tables_with_the_keys_of_its_parameters() {
 
 #[test]
 fn the_shipped_template_leads_reshards_and_the_time_to_the_rebalance_function() {
-    let template = Template::load(&shipped(), &[]).expect("the shipped template");
+    let template = load_template(&shipped(), &[]).expect("the shipped template");
     assert_eq!(template.queues, ["RebalanceFailures"]);
     let rebalance = &template.functions[3];
     assert_eq!(rebalance.binary, "dynashard-rebalance");
@@ -140,11 +140,9 @@ fn the_shipped_template_leads_reshards_and_the_time_to_the_rebalance_function() 
         assert_eq!(passes(json!({ "NewImage": { "slice": { "S": slice } } })), expected, "{slice}");
     }
 
-    let [sweep] = &rebalance.schedules[..] else { panic!("one schedule") };
-    assert_eq!(sweep.id, "RebalanceFunctionSweep");
-    assert_eq!(sweep.scheduler, Scheduler::Rule);
-    assert_eq!(sweep.expression, crate::events::Expression::Rate(Duration::from_mins(1)));
-    assert_eq!(sweep.input, None);
+    let interval = Duration::from_mins(1);
+    let sweep = Schedule { id: "RebalanceFunctionSweep".to_owned(), interval };
+    assert_eq!(rebalance.schedules, [sweep]);
     let others = &template.functions[..3];
     assert!(others.iter().all(|function| function.streams.is_empty()));
     let scheduled = others.iter().filter(|function| !function.schedules.is_empty());
@@ -166,21 +164,21 @@ fn an_override_that_is_unknown_or_not_allowed_is_refused_with_what_is_allowed() 
         ("PartitionKeyName", "_ds_pk", "begins with a letter"),
         ("SortKeyName", "", "begins with a letter"),
     ] {
-        let error = Template::load(&shipped(), &overrides(&[(name, value)])).expect_err(value);
+        let error = load_template(&shipped(), &overrides(&[(name, value)])).expect_err(value);
         let error = error.to_string();
         assert!(error.starts_with(&format!("parameter {name}: ")), "{error}");
         assert!(error.contains(expected), "{error}");
         assert!(!error.contains('\n'), "{error}");
     }
     let given = overrides(&[("LeaseSecs", "1"), ("LeaseSecs", "2")]);
-    let template = Template::load(&shipped(), &given).expect("the last one counts");
+    let template = load_template(&shipped(), &given).expect("the last one counts");
     assert_eq!(template.parameter("LeaseSecs"), Some("2"));
 }
 
 #[test]
 fn a_template_that_cannot_be_read_is_named() {
     let source = TemplateSource::Path(PathBuf::from("no/such/template.yaml"));
-    let error = Template::load(&source, &[]).expect_err("no file").to_string();
+    let error = load_template(&source, &[]).expect_err("no file").to_string();
     assert!(error.starts_with("no/such/template.yaml: cannot be read"), "{error}");
 }
 
@@ -461,52 +459,30 @@ fn stream_mappings_that_would_not_be_carried_out_are_named_with_their_line() {
 }
 
 #[test]
-fn schedules_are_read_in_both_forms_and_what_would_not_fire_as_on_aws_is_named() {
-    let rule = "{ Type: Schedule, Properties: { Schedule: rate(5 minutes), Input: '{}' } }";
-    let template = load(&with_event(rule)).expect("a schedule");
-    let [schedule] = &template.functions[0].schedules[..] else { panic!("one schedule") };
-    assert_eq!((schedule.id.as_str(), schedule.input.as_deref()), ("FFirst", Some("{}")));
-    let scheduler = "{ Type: ScheduleV2, Properties: { ScheduleExpression: 'cron(0 4 * * ? *)', \
-                     ScheduleExpressionTimezone: UTC, FlexibleTimeWindow: { Mode: \"OFF\" } } }";
-    let template = load(&with_event(scheduler)).expect("a schedule");
-    assert_eq!(template.functions[0].schedules[0].scheduler, Scheduler::Scheduler);
-    for off in [
-        "{ Type: Schedule, Properties: { Schedule: rate(1 hour), Enabled: false } }",
-        "{ Type: Schedule, Properties: { Schedule: rate(1 hour), State: DISABLED } }",
-        "{ Type: ScheduleV2, Properties: { ScheduleExpression: rate(1 hour), State: DISABLED } }",
-    ] {
-        let template = load(&with_event(off)).expect("a schedule");
-        assert!(template.functions[0].schedules.is_empty(), "{off}");
+fn a_schedule_is_a_rate_and_anything_else_is_named_with_its_line() {
+    for (rate, secs) in
+        [("rate(1 minute)", 60), ("rate(5 minutes)", 300), ("rate(12 hours)", 43_200)]
+    {
+        let event = format!("{{ Type: Schedule, Properties: {{ Schedule: {rate} }} }}");
+        let template = load(&with_event(&event)).expect("a schedule");
+        let schedule = Schedule { id: "FFirst".to_owned(), interval: Duration::from_secs(secs) };
+        assert_eq!(template.functions[0].schedules, [schedule]);
+    }
+    for wrong in ["rate(1 minutes)", "rate(0 minutes)", "rate(2 weeks)", "cron(0 4 * * ? *)"] {
+        let event = format!("{{ Type: Schedule, Properties: {{ Schedule: '{wrong}' }} }}");
+        let error = problem(&with_event(&event));
+        assert!(error.contains("t.yaml:9: Schedule of event First of F: "), "{error}");
+        assert!(error.contains("knows rates only") && error.ends_with(wrong), "{error}");
     }
     for (event, expected) in [
         ("{ Type: Schedule, Properties: {} }", "event First of F has no Schedule"),
         (
-            "{ Type: Schedule, Properties: { Schedule: rate(1 minutes) } }",
-            "t.yaml:9: the schedule of event First of F: a rate is such as",
+            "{ Type: Schedule, Properties: { Schedule: rate(1 hour), State: DISABLED } }",
+            "does not know the property State",
         ),
         (
-            "{ Type: Schedule, Properties: { Schedule: rate(1 hour), Input: no } }",
-            "Input of event First of F is not valid JSON",
-        ),
-        (
-            "{ Type: Schedule, Properties: { Schedule: rate(1 hour), State: off } }",
-            "is ENABLED or DISABLED, and not off",
-        ),
-        (
-            "{ Type: Schedule, Properties: { Schedule: rate(1 hour), RetryPolicy: {} } }",
-            "does not know the property RetryPolicy",
-        ),
-        (
-            "{ Type: ScheduleV2, Properties: { ScheduleExpression: rate(1 hour), ScheduleExpressionTimezone: Europe/Berlin } }",
-            "knows the ScheduleExpressionTimezone UTC only",
-        ),
-        (
-            "{ Type: ScheduleV2, Properties: { ScheduleExpression: rate(1 hour), FlexibleTimeWindow: { Mode: FLEXIBLE } } }",
-            "knows the Mode of FlexibleTimeWindow OFF only",
-        ),
-        (
-            "{ Type: ScheduleV2, Properties: { ScheduleExpression: 'at(2027-01-01T00:00:00)' } }",
-            "rate(...) and cron(...) expressions",
+            "{ Type: ScheduleV2, Properties: { ScheduleExpression: rate(1 hour) } }",
+            "t.yaml:9: the local stack does not know the event type ScheduleV2",
         ),
     ] {
         let error = problem(&with_event(event));

@@ -2,7 +2,7 @@
 
 use super::subject::Subject;
 use crate::cloudwatch::AlarmState;
-use crate::template::{ACCOUNT_ID, REGION};
+use crate::plan::{ACCOUNT_ID, REGION};
 
 /// An alarm of the template (`CloudWatch` API: `PutMetricAlarm`).
 #[derive(Clone, Debug, PartialEq)]

@@ -6,7 +6,7 @@ use super::definition::Definition;
 use super::reason::timestamp;
 use super::subject::{Source, Stat, Subject};
 use crate::cloudwatch::MetricId;
-use crate::template::{ACCOUNT_ID, REGION};
+use crate::plan::{ACCOUNT_ID, REGION};
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -8,7 +8,7 @@ mod definition;
 mod evaluation;
 mod event;
 mod formula;
-mod permission;
+
 mod reason;
 mod subject;
 #[cfg(test)]
@@ -16,15 +16,15 @@ mod tests;
 
 pub(crate) use definition::{Actions, Comparison, Definition, MissingData, Schedule};
 pub(crate) use formula::Formula;
-pub(crate) use permission::{ArnPattern, Permission};
+
 pub(crate) use subject::{Queries, Query, Source, Stat, Subject};
 
 use super::store::HISTORY_SECS;
 use super::{AlarmDescription, AlarmRegistry, AlarmState, MetricSource, UnknownAlarm};
 use crate::clock::{SharedClock, epoch_millis};
 use crate::ids;
-use crate::runtime::{Background, Invocation, Runtime};
-use crate::template::function_arn;
+use crate::lambda::{Background, Invocation, Runtime};
+use crate::plan::{ALARMS, Permission, function_arn};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -155,7 +155,7 @@ impl Alarms {
                     function,
                     "the alarm may not invoke the function: no AWS::Lambda::Permission of the \
                      template lets {} invoke it for {arn}",
-                    permission::ALARMS
+                    ALARMS
                 );
                 continue;
             }

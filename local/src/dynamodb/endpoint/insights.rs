@@ -8,6 +8,7 @@
 use super::call::without_arn;
 use super::refusal::{Details, Refusal};
 use super::tables::Table;
+use crate::plan::InsightsMode;
 use http::StatusCode;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -42,29 +43,6 @@ struct Resource {
 struct Enabled {
     mode: InsightsMode,
     since: Duration,
-}
-
-/// Which keys are to be reported (DynamoDB API: `ContributorInsightsMode`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum InsightsMode {
-    AccessedAndThrottledKeys,
-    ThrottledKeys,
-}
-
-impl InsightsMode {
-    /// The mode of this name.
-    pub(crate) fn parse(name: &str) -> Option<Self> {
-        [Self::AccessedAndThrottledKeys, Self::ThrottledKeys]
-            .into_iter()
-            .find(|mode| mode.as_str() == name)
-    }
-
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::AccessedAndThrottledKeys => "ACCESSED_AND_THROTTLED_KEYS",
-            Self::ThrottledKeys => "THROTTLED_KEYS",
-        }
-    }
 }
 
 /// A rule of `CloudWatch` that reports the most throttled keys of a table or index.

@@ -40,13 +40,14 @@ mod signature;
 mod tables;
 
 pub use counters::{Counters, OperationCount};
-pub(crate) use insights::{InsightRule, InsightsMode, RuleKeys};
+pub(crate) use insights::{InsightRule, RuleKeys};
 pub(crate) use observed::Observed;
 
 use crate::StartError;
 use crate::clock::SharedClock;
 use crate::dynamodb::engine::{Engine, Store};
 use crate::ids;
+use crate::plan::InsightsMode;
 use crate::server::{BodyError, Handler, Response, empty_response, json_response, read_body};
 use answer::Outcome;
 use bytes::Bytes;

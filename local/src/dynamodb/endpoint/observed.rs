@@ -61,7 +61,7 @@ impl Observed {
                 local_indexes: Vec::new(),
             }),
         );
-        self.insights.enable(now, table, super::InsightsMode::ThrottledKeys);
+        self.insights.enable(now, table, crate::plan::InsightsMode::ThrottledKeys);
     }
 
     /// Counts a request that was throttled as a whole.

@@ -4,8 +4,8 @@ mod throttling;
 
 use super::*;
 use crate::clock::manual::ManualClock;
+use crate::plan::Table;
 use crate::server::{self, testing::send};
-use crate::template::Table;
 use serde_json::{Value, json};
 use std::num::NonZeroU32;
 use std::path::Path;

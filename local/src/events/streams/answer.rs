@@ -2,7 +2,7 @@
 
 use super::delivery::Outcome;
 use super::record::Record;
-use crate::runtime::Completed;
+use crate::lambda::Completed;
 use serde_json::Value;
 
 /// Reads the answer to `batch`.

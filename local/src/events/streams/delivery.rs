@@ -16,7 +16,7 @@
 //! The guide does not say how long the pauses are. Here the first takes a second, and each further
 //! one twice as long, up to a minute.
 
-use crate::template::RetryPolicy;
+use crate::plan::RetryPolicy;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::{Duration, SystemTime};

@@ -4,7 +4,7 @@ use super::delivery::{Discarded, Reason};
 use super::record::Record;
 use crate::events::{timestamp_millis, timestamp_secs};
 use crate::ids;
-use crate::template::function_arn;
+use crate::plan::function_arn;
 use serde_json::{Value, json};
 use std::time::SystemTime;
 

@@ -29,9 +29,9 @@ mod tests;
 
 use super::{Queues, until_stopped};
 use crate::clock::SharedClock;
-use crate::runtime::Pool;
+use crate::lambda::Pool;
+use crate::plan::StreamMapping;
 use crate::server::Stop;
-use crate::template::StreamMapping;
 use lane::Lane;
 use reader::Reader;
 use source::{Source, SourceError, Stream};

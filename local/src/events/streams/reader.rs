@@ -5,7 +5,7 @@ use super::lane::Pages;
 use super::record::{Record, shaped};
 use super::source::{Page, Position, Source, SourceError, Stream};
 use crate::clock::SharedClock;
-use crate::template::StreamMapping;
+use crate::plan::StreamMapping;
 use serde_json::Value;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -120,8 +120,8 @@ fn last_sequence_number(records: &[Value]) -> Option<String> {
 mod tests {
     use super::*;
     use crate::clock::manual::ManualClock;
-    use crate::events::Pattern;
-    use crate::template::{RetryPolicy, StartingPosition};
+    use crate::plan::Pattern;
+    use crate::plan::{RetryPolicy, StartingPosition};
     use serde_json::json;
     use tokio::sync::mpsc;
 

@@ -1,6 +1,6 @@
 //! One record of a stream, in the shape that Lambda gives it in its event.
 
-use crate::template::REGION;
+use crate::plan::REGION;
 use bytes::Bytes;
 use serde_json::Value;
 use std::hash::{DefaultHasher, Hash, Hasher};

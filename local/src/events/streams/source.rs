@@ -1,6 +1,6 @@
 //! The DynamoDB Streams API of the engine.
 
-use crate::template::{StartingPosition, stream_arn};
+use crate::plan::{StartingPosition, stream_arn};
 use bytes::Bytes;
 use http::Request;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};

@@ -4,9 +4,10 @@ use super::record::testing::record;
 use super::*;
 use crate::clock::manual::ManualClock;
 use crate::dynamodb::engine::Engine;
-use crate::events::Pattern;
-use crate::runtime::fake::{Event, Fake, Polling, Rig};
-use crate::template::{RetryPolicy, StartingPosition, Template, TemplateSource};
+use crate::lambda::fake::{Event, Fake, Polling, Rig};
+use crate::plan::Pattern;
+use crate::plan::{RetryPolicy, StartingPosition};
+use crate::template::{TemplateSource, load_template};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -55,7 +56,7 @@ impl World {
     async fn start(mapping: StreamMapping, items: &[(&str, &str)]) -> (Self, Fake, Polling) {
         let text = TEMPLATE.to_owned();
         let template = TemplateSource::Text { name: "template.yaml".to_owned(), text };
-        let template = Template::load(&template, &[]).expect("a template");
+        let template = load_template(&template, &[]).expect("a template");
         let engine = Engine::start(None, &template.tables).expect("an engine");
         let source = Source::new(engine.address());
         for (key, phase) in items {

@@ -7,7 +7,7 @@ use crate::cloudwatch::alarms::{Comparison, MissingData, Source, Stat, Subject};
 
 #[test]
 fn the_shipped_template_lets_its_throttle_alarm_invoke_the_scale_function() {
-    let template = Template::load(&shipped(), &[]).expect("the shipped template");
+    let template = load_template(&shipped(), &[]).expect("the shipped template");
     let [alarm] = &template.alarms[..] else { panic!("one alarm") };
     assert_eq!(alarm.name, "dynashard-write-throttles");
     assert_eq!(template.functions[2].name, "ScaleFunction");

@@ -3,7 +3,7 @@
 use super::*;
 use crate::clock::Clock;
 use crate::clock::manual::ManualClock;
-use crate::runtime::fake::Rig;
+use crate::lambda::fake::Rig;
 use std::pin::Pin;
 use tokio::sync::mpsc;
 

@@ -1,7 +1,8 @@
 //! What the transitions of alarms do.
 
 use super::*;
-use crate::runtime::fake::{Event, Fake, Polling, Rig};
+use crate::lambda::fake::{Event, Fake, Polling, Rig};
+use crate::plan::ArnPattern;
 use serde_json::{Value, json};
 
 /// An alarm that invokes the one function of a rig on every transition but those to
@@ -81,7 +82,7 @@ impl Setup {
 fn permission() -> Permission {
     Permission {
         function: "Function".to_owned(),
-        principal: permission::ALARMS.to_owned(),
+        principal: ALARMS.to_owned(),
         source_account: Some("123456789012".to_owned()),
         source_arn: ArnPattern::parse("arn:aws:cloudwatch:us-east-1:123456789012:alarm:throttles"),
     }

@@ -5,9 +5,9 @@ mod reply;
 
 use crate::clock::{SharedClock, epoch_millis};
 use crate::ids;
-use crate::runtime::{Invocation, InvokeError, MAX_PAYLOAD, Pool, Runtime};
+use crate::lambda::runtime::{Invocation, InvokeError, MAX_PAYLOAD, Pool, Runtime};
+use crate::plan::{Function, Route};
 use crate::server::{BodyError, Handler, Response, json_response, read_body};
-use crate::template::{Function, Route};
 use event::Received;
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Request, StatusCode};

@@ -2,7 +2,7 @@
 
 use super::log::Log;
 use crate::cloudwatch::EmbeddedMetrics;
-use crate::template::{Function, REGION};
+use crate::plan::{Function, REGION};
 use rustix::process::{Pid, getpriority_process, setpriority_pgrp};
 use std::collections::BTreeMap;
 use std::ffi::OsString;

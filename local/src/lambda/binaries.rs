@@ -1,7 +1,7 @@
 //! The executables of the functions: built with cargo, or found where they were built before.
 
 use crate::StartError;
-use crate::template::{Function, Template};
+use crate::plan::{Function, Plan};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -30,12 +30,12 @@ pub enum Functions {
 /// # Errors
 /// [`StartError::Build`] where cargo cannot be run, fails, or does not build one of the binaries.
 pub async fn build_functions(
-    template: &Template,
+    plan: &Plan,
     workspace: &Path,
     release: bool,
 ) -> Result<BTreeMap<String, PathBuf>, StartError> {
     let failed = |problem: String| StartError::Build(problem);
-    let mut command = build_command(template, workspace, release);
+    let mut command = build_command(plan, workspace, release);
     let mut child = command.spawn().map_err(|error| {
         failed(format!("{}: {error}", command.as_std().get_program().display()))
     })?;
@@ -50,7 +50,7 @@ pub async fn build_functions(
     if !status.success() {
         return Err(failed(format!("cargo build ended with {status}; what it printed is above")));
     }
-    let wanted = template.binaries();
+    let wanted = plan.binaries();
     if let Some(missing) = wanted.iter().find(|binary| !built.contains_key(**binary)) {
         return Err(failed(format!("the workspace has no binary {missing}")));
     }
@@ -58,7 +58,7 @@ pub async fn build_functions(
     Ok(built)
 }
 
-fn build_command(template: &Template, workspace: &Path, release: bool) -> Command {
+fn build_command(plan: &Plan, workspace: &Path, release: bool) -> Command {
     // `cargo run` and `cargo test` say which cargo they are.
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(cargo);
@@ -81,7 +81,7 @@ fn build_command(template: &Template, workspace: &Path, release: bool) -> Comman
     if release {
         command.arg("--release");
     }
-    for binary in template.binaries() {
+    for binary in plan.binaries() {
         command.args(["--bin", binary]);
     }
     command
@@ -158,12 +158,12 @@ fn is_executable(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::template::TemplateSource;
+    use crate::template::{TemplateSource, load_template};
     use std::fs::{self, File, Permissions};
     use std::net::Ipv4Addr;
     use tokio::net::TcpListener;
 
-    fn template() -> Template {
+    fn template() -> Plan {
         let text = r"
             Transform: AWS::Serverless-2016-10-31
             Resources:
@@ -174,7 +174,7 @@ mod tests {
         ";
         let source =
             TemplateSource::Text { name: "template.yaml".to_owned(), text: text.to_owned() };
-        Template::load(&source, &[]).expect("a template")
+        load_template(&source, &[]).expect("a template")
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Who may invoke a function: the statements of its resource policy.
 
-use crate::template::ACCOUNT_ID;
+use super::names::ACCOUNT_ID;
 use regex_lite::Regex;
 
 /// A statement that lets a principal invoke a function (`AWS::Lambda::Permission`).
@@ -16,7 +16,7 @@ pub(crate) struct Permission {
 }
 
 /// The principal that alarms invoke functions as.
-pub(super) const ALARMS: &str = "lambda.alarms.cloudwatch.amazonaws.com";
+pub(crate) const ALARMS: &str = "lambda.alarms.cloudwatch.amazonaws.com";
 
 impl Permission {
     /// Whether the alarm of that ARN may invoke the function.

@@ -4,9 +4,11 @@
 use crate::clock::{SharedClock, epoch_millis};
 use crate::events::Queues;
 use crate::ids;
-use crate::runtime::{Background, Completed, Invocation, InvokeError, MAX_PAYLOAD, Pool, Runtime};
+use crate::lambda::runtime::{
+    Background, Completed, Invocation, InvokeError, MAX_PAYLOAD, Pool, Runtime,
+};
+use crate::plan::function_arn;
 use crate::server::{BodyError, Handler, Response, empty_response, json_response, read_body};
-use crate::template::function_arn;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::runtime::fake::{Fake, Polling, Rig};
+use crate::lambda::runtime::fake::{Fake, Polling, Rig};
 use crate::server::{self, testing::send};
 use serde_json::Value;
 use std::time::Duration;

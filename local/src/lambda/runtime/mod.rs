@@ -23,8 +23,8 @@ pub(crate) use process::{Bootstraps, Launch};
 
 use crate::StartError;
 use crate::clock::SharedClock;
+use crate::plan::Function;
 use crate::server::{self, Stop};
-use crate::template::Function;
 use api::RuntimeApi;
 use environment::Registry;
 use serde::Serialize;

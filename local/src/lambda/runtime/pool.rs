@@ -5,7 +5,7 @@ use super::EnvironmentInfo;
 use super::environment::{self, Event, Ready, Registry, State};
 use super::process::Launch;
 use crate::clock::SharedClock;
-use crate::template::Function;
+use crate::plan::Function;
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

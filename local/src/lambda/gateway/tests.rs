@@ -1,5 +1,5 @@
 use super::*;
-use crate::runtime::fake::{self, Event, Fake, Polling, Rig};
+use crate::lambda::runtime::fake::{self, Event, Fake, Polling, Rig};
 use crate::server::{self, testing::send};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -7,7 +7,7 @@ use crate::StartError;
 use crate::clock::SharedClock;
 use crate::clock::manual::ManualClock;
 use crate::ids;
-use crate::template::Function;
+use crate::plan::Function;
 use bytes::Bytes;
 use http::{HeaderMap, Request, StatusCode};
 use http_body_util::{BodyExt, Full};

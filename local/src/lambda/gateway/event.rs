@@ -1,7 +1,7 @@
 //! HTTP requests as events of the payload format 2.0 of API Gateway's HTTP APIs.
 
 use crate::clock::epoch_millis;
-use crate::template::ACCOUNT_ID;
+use crate::plan::ACCOUNT_ID;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;

@@ -6,8 +6,8 @@
 use super::MAX_PAYLOAD;
 use super::environment::{Answer, Call, Event, Registry};
 use crate::clock::epoch_millis;
+use crate::plan::function_arn;
 use crate::server::{BodyError, Handler, Response, json_response, read_body};
-use crate::template::function_arn;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
 use hyper::body::Incoming;

@@ -1,0 +1,16 @@
+//! Lambda and API Gateway: the executables of the functions, the runtime that they run in, and the
+//! two ways in from outside.
+
+mod binaries;
+mod gateway;
+mod invoke;
+mod runtime;
+
+pub use binaries::{Functions, build_functions};
+pub(crate) use gateway::Gateway;
+pub(crate) use invoke::LambdaApi;
+#[cfg(test)]
+pub(crate) use runtime::fake;
+pub(crate) use runtime::{
+    Background, Bootstraps, Completed, Invocation, InvokeError, MAX_PAYLOAD, Pool, Runtime,
+};

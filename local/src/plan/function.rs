@@ -1,0 +1,105 @@
+//! Functions, and what invokes them.
+
+use super::pattern::Pattern;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A function of the template.
+#[derive(Clone, Debug)]
+pub(crate) struct Function {
+    /// The logical id, which is also the function's name.
+    pub(crate) name: String,
+    /// The binary that is its bootstrap.
+    pub(crate) binary: String,
+    pub(crate) environment: BTreeMap<String, String>,
+    /// How long one invocation may take.
+    pub(crate) timeout: Duration,
+    pub(crate) memory_mb: u32,
+    /// What `AWS_LAMBDA_LOG_FORMAT` says: `Text` or `JSON`.
+    pub(crate) log_format: String,
+    /// What `AWS_LAMBDA_LOG_LEVEL` says, where the template sets a level.
+    pub(crate) log_level: Option<String>,
+    pub(crate) routes: Vec<Route>,
+    pub(crate) streams: Vec<StreamMapping>,
+    pub(crate) schedules: Vec<Schedule>,
+}
+
+/// A method and path of the HTTP API that lead to a function.
+#[derive(Clone, Debug)]
+pub(crate) struct Route {
+    pub(crate) method: String,
+    pub(crate) path: String,
+    /// How long the API waits for the function.
+    pub(crate) timeout: Duration,
+    pub(crate) api: String,
+    pub(crate) line: usize,
+}
+
+impl Route {
+    /// A route of no template.
+    #[cfg(test)]
+    pub(crate) fn new(method: &str, path: &str, timeout: Duration) -> Self {
+        Self {
+            method: method.to_owned(),
+            path: path.to_owned(),
+            timeout,
+            api: String::new(),
+            line: 1,
+        }
+    }
+}
+
+/// An event source mapping: how the records of a table's stream reach a function.
+///
+/// The defaults and ranges are those of "Lambda parameters for Amazon DynamoDB event source
+/// mappings" in Lambda's developer guide.
+#[derive(Clone, Debug)]
+pub(crate) struct StreamMapping {
+    /// The table whose stream it reads.
+    pub(crate) table: String,
+    pub(crate) start: StartingPosition,
+    /// The most records of one invocation.
+    pub(crate) batch_size: usize,
+    /// How long a batch that is not full waits for further records.
+    pub(crate) window: Duration,
+    /// How many batches of one stream shard may be under way at once (`ParallelizationFactor`).
+    pub(crate) lanes: usize,
+    pub(crate) retry: RetryPolicy,
+    /// Whether the function says which records failed (`ReportBatchItemFailures`).
+    pub(crate) reports_failures: bool,
+    /// The queue that hears of discarded records.
+    pub(crate) on_failure: Option<String>,
+    /// A record passes that one of these matches. None at all let everything pass.
+    pub(crate) filters: Vec<Pattern>,
+    /// Where it stands in the template.
+    pub(crate) line: usize,
+}
+
+/// Where the first reading of a stream begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StartingPosition {
+    /// At its oldest record.
+    TrimHorizon,
+    /// After its newest record.
+    Latest,
+}
+
+/// What a mapping does about records that fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RetryPolicy {
+    /// How often a batch is tried again before it is discarded; without it until it is too old.
+    pub(crate) max_retries: Option<u32>,
+    /// How old a record may be that is given to the function.
+    pub(crate) max_age: Duration,
+    /// Whether a batch that failed is split in two.
+    pub(crate) bisect: bool,
+}
+
+/// A rule of `EventBridge` that invokes a function at equal intervals.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Schedule {
+    /// What SAM calls the rule.
+    pub(crate) id: String,
+    /// The first interval begins when the rule is made.
+    pub(crate) interval: Duration,
+}

@@ -1,0 +1,58 @@
+//! What a template asks for, as plain data: what is to run, and how it is called.
+
+mod function;
+mod names;
+mod pattern;
+mod permission;
+mod table;
+
+pub(crate) use function::{
+    Function, RetryPolicy, Route, Schedule, StartingPosition, StreamMapping,
+};
+pub(crate) use names::{ACCOUNT_ID, REGION, function_arn, stream_arn};
+pub(crate) use pattern::Pattern;
+pub(crate) use permission::{ALARMS, ArnPattern, Permission};
+pub(crate) use table::{InsightsMode, Table};
+
+use crate::cloudwatch::alarms::Definition;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// What the stack runs: the tables, queues, functions, alarms and API of a SAM template, with the
+/// parameters of this run put in.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub(crate) parameters: BTreeMap<String, String>,
+    pub(crate) tables: Vec<Table>,
+    /// The logical ids of the queues, which are also their names.
+    pub(crate) queues: Vec<String>,
+    pub(crate) functions: Vec<Function>,
+    pub(crate) alarms: Vec<Definition>,
+    /// Who may invoke the functions.
+    pub(crate) permissions: Vec<Permission>,
+}
+
+impl Plan {
+    /// The value of a parameter in this run.
+    pub fn parameter(&self, name: &str) -> Option<&str> {
+        self.parameters.get(name).map(String::as_str)
+    }
+
+    /// The logical ids of the functions, in the order of the template.
+    pub fn functions(&self) -> impl Iterator<Item = &str> {
+        self.functions.iter().map(|function| function.name.as_str())
+    }
+
+    /// The names of the binaries that the functions run, each once.
+    pub fn binaries(&self) -> BTreeSet<&str> {
+        self.functions.iter().map(|function| function.binary.as_str()).collect()
+    }
+
+    /// How long after its signing DynamoDB may still execute a request: the template's
+    /// `RequestLifetimeSecs`, and DynamoDB's own 15 minutes for a template without that parameter.
+    pub(crate) fn request_lifetime(&self) -> Duration {
+        let secs = self.parameter("RequestLifetimeSecs").and_then(|secs| secs.parse().ok());
+        let lifetime = secs.and_then(|secs| Duration::try_from_secs_f64(secs).ok());
+        lifetime.unwrap_or(Duration::from_mins(15))
+    }
+}
