@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dynashard_core::ports::Consistency;
-use dynashard_core::{BatchOperation, Error, NewItem, Precondition, StoredItem, Written};
+use dynashard_core::{BatchOperation, Error, NewItem, Precondition, Written};
 use dynashard_keys::{ItemKey, SortKey};
 
 use crate::environment::Role;
@@ -14,10 +14,10 @@ use crate::scenario::Collection;
 use crate::world::{Process, Reader, Reply, World, Writer};
 
 /// One client, and the two functions that serve it.
-pub(crate) struct Client {
-    pub(crate) world: World,
+struct Client {
+    world: World,
     writer: Process<Writer>,
-    pub(crate) reader: Process<Reader>,
+    reader: Process<Reader>,
 }
 
 /// What a client is to do next.
@@ -101,7 +101,7 @@ impl Client {
             }
             Operation::BatchGet => self.batch_get().await,
             Operation::BatchWrite => self.batch_write(collection).await,
-            Operation::Query => query(self, collection).await,
+            Operation::Query => query(&self.world, &self.reader, collection).await,
         }
     }
 
@@ -190,7 +190,7 @@ impl Client {
         let put = move |writer: std::sync::Arc<Writer>, deadline| async move {
             writer.put(&item, precondition, deadline).await
         };
-        let reply = self.world.call(&self.writer, self.time(), put).await;
+        let reply = self.world.call(&self.writer, self.world.draw_timeout(), put).await;
         let step = Step::Put(expect, content);
         self.wrote(key, begun, step, Step::Refused(expect), Some(content.writer), reply);
     }
@@ -209,7 +209,7 @@ impl Client {
         let patch = move |writer: std::sync::Arc<Writer>, deadline| async move {
             writer.patch(&key_of_it, changes, precondition, deadline).await
         };
-        let reply = self.world.call(&self.writer, self.time(), patch).await;
+        let reply = self.world.call(&self.writer, self.world.draw_timeout(), patch).await;
         self.wrote(key, begun, step, Step::Refused(expect), Some(writer), reply);
     }
 
@@ -220,7 +220,7 @@ impl Client {
         let delete = move |writer: std::sync::Arc<Writer>, deadline| async move {
             writer.delete(&key_of_it, precondition, deadline).await
         };
-        let reply = self.world.call(&self.writer, self.time(), delete).await;
+        let reply = self.world.call(&self.writer, self.world.draw_timeout(), delete).await;
         self.wrote(key, begun, Step::Delete(expect), Step::Refused(expect), None, reply);
     }
 
@@ -230,7 +230,7 @@ impl Client {
         let get = move |reader: std::sync::Arc<Reader>, deadline| async move {
             reader.get(&key_of_it, None, Consistency::Strong, deadline).await
         };
-        let reply = self.world.call(&self.reader, self.time(), get).await;
+        let reply = self.world.call(&self.reader, self.world.draw_timeout(), get).await;
         let ended = self.world.kernel.moment();
         self.world.kernel.trace(|| format!("get {key:?}: {reply:?}"));
         let mut history = self.world.history();
@@ -260,7 +260,7 @@ impl Client {
         let get = move |reader: std::sync::Arc<Reader>, deadline| async move {
             reader.batch_get(asked, None, Consistency::Strong, deadline).await
         };
-        let reply = self.world.call(&self.reader, self.time(), get).await;
+        let reply = self.world.call(&self.reader, self.world.draw_timeout(), get).await;
         let ended = self.world.kernel.moment();
         self.world.kernel.trace(|| format!("batch get: {reply:?}"));
         let mut history = self.world.history();
@@ -312,7 +312,7 @@ impl Client {
         let batch = move |writer: std::sync::Arc<Writer>, deadline| async move {
             writer.batch(operations, deadline).await
         };
-        let reply = self.world.call(&self.writer, self.time(), batch).await;
+        let reply = self.world.call(&self.writer, self.world.draw_timeout(), batch).await;
         for (key, step) in steps {
             let reply = match &reply {
                 Reply::Killed => Reply::Killed,
@@ -362,11 +362,6 @@ impl Client {
         };
         history.add(key, call);
     }
-
-    /// How much time a call is given.
-    pub(crate) fn time(&self) -> Duration {
-        Duration::from_millis(self.world.kernel.draw(|random| random.between(1_500, 20_000)))
-    }
 }
 
 /// What a successful write may tell.
@@ -385,9 +380,6 @@ impl MayHaveVersion for () {
         None
     }
 }
-
-/// An item that a query returned.
-pub(crate) type Row = (SortKey, StoredItem);
 
 fn key(collection: &Collection, sort: &str) -> ItemKey {
     let sort = SortKey::string(sort).expect("a sort key of a few letters");

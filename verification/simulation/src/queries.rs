@@ -4,14 +4,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dynashard_core::Code;
 use dynashard_core::ports::{Consistency, SortRange};
 use dynashard_core::query::{PageBudget, Query, Strategy};
+use dynashard_core::{Code, StoredItem};
 use dynashard_keys::{ItemKey, SortKey};
 
-use crate::clients::{Client, Row};
 use crate::scenario::Collection;
-use crate::world::{Reader, Reply};
+use crate::world::{Process, Reader, Reply, World};
+
+/// An item that a query returned.
+type Row = (SortKey, StoredItem);
 
 /// One page that was answered.
 struct Page {
@@ -21,9 +23,8 @@ struct Page {
 }
 
 /// Reads a collection page by page, as far as the pages come.
-pub(crate) async fn query(client: &Client, collection: &Collection) {
-    let world = &client.world;
-    let mut query = draw_query(client, collection);
+pub(crate) async fn query(world: &World, process: &Process<Reader>, collection: &Collection) {
+    let mut query = draw_query(world, collection);
     let mut pages = Vec::new();
     let is_complete = loop {
         let begun = world.kernel.moment();
@@ -31,7 +32,7 @@ pub(crate) async fn query(client: &Client, collection: &Collection) {
         let call = move |reader: Arc<Reader>, deadline| async move {
             reader.query(&asked, PageBudget::UNLIMITED, deadline).await
         };
-        let reply = world.call(&client.reader, client.time(), call).await;
+        let reply = world.call(process, world.draw_timeout(), call).await;
         let ended = world.kernel.moment();
         world.kernel.trace(|| format!("{query:?}: {reply:?}"));
         match reply {
@@ -59,11 +60,11 @@ pub(crate) async fn query(client: &Client, collection: &Collection) {
         let thought = world.kernel.draw(|random| random.any_scale(world.scenario.longest_thought));
         world.rest(thought).await;
     };
-    judge(client, collection, &query, &pages, is_complete);
+    judge(world, collection, &query, &pages, is_complete);
 }
 
-fn draw_query(client: &Client, collection: &Collection) -> Query {
-    client.world.kernel.draw(|random| {
+fn draw_query(world: &World, collection: &Collection) -> Query {
+    world.kernel.draw(|random| {
         let bound = |number: u64| SortKey::string(format!("k{number}"));
         let (low, high) = (random.below(3), random.between(3, 6));
         let range = match (random.below(6), bound(low), bound(high)) {
@@ -98,14 +99,8 @@ fn draw_query(client: &Client, collection: &Collection) -> Query {
 /// read; and one that is missing was absent at some moment while the page was read that passed its
 /// place. So a query is a read of each item by itself.
 /// Invariants I5, I30.
-fn judge(
-    client: &Client,
-    collection: &Collection,
-    query: &Query,
-    pages: &[Page],
-    is_complete: bool,
-) {
-    let mut history = client.world.history();
+fn judge(world: &World, collection: &Collection, query: &Query, pages: &[Page], is_complete: bool) {
+    let mut history = world.history();
     let rows = || pages.iter().flat_map(|page| &page.rows).map(|(sort, _)| sort);
     let returned = rows().collect::<BTreeSet<_>>();
     if returned.len() < rows().count() {

@@ -122,6 +122,11 @@ impl World {
         }
     }
 
+    /// How much time a client gives a call.
+    pub(crate) fn draw_timeout(&self) -> Duration {
+        Duration::from_millis(self.kernel.draw(|random| random.between(1_500, 20_000)))
+    }
+
     pub(crate) async fn rest(&self, time: Duration) {
         LocalClock::new(self.kernel.clone(), self.outside).sleep(time).await;
     }

@@ -4,12 +4,13 @@
 //! an operation has an effect that a client can see, so every earlier one may be begun anew, and is whenever the lease
 //! has ended or metadata turns out to be old.
 
+use super::command::{Answer, Cell, Command, Handover, Leave, Request, Version};
 use super::history::CallId;
 use super::operation::{Change, Operation, Outcome, Value, Verb};
-use super::state::{Answer, Cell, Command, Handover, Leave, Request, State, Version};
+use super::state::{Client, Lease, Running, State, Step};
 use super::{ItemModel, Layout};
 use crate::mutation::Mutation;
-use crate::schedule::{Phase, Revision};
+use crate::schedule::Phase;
 
 /// What a client may do in the model's bounds.
 #[derive(Clone, Debug)]
@@ -18,79 +19,6 @@ pub struct Program {
     pub verbs: Vec<Verb>,
     /// How many operations it begins.
     pub operations: u8,
-}
-
-/// A client.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Client {
-    /// The metadata that it has read.
-    pub lease: Lease,
-    /// How many operations it has begun.
-    pub begun: u8,
-    /// How many of its requests it has stopped to wait for.
-    pub timeouts: u8,
-    /// What its last read found.
-    pub last_read: Option<Value>,
-    /// The operation under way.
-    pub running: Option<Running>,
-}
-
-/// Metadata as a client has it, and whether it may still act on it (assumption A1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Lease {
-    /// What it read.
-    pub revision: Revision,
-    /// Whether the lease still runs.
-    pub runs: bool,
-}
-
-/// An operation under way. It always has a request on its way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Running {
-    /// What was asked for.
-    pub operation: Operation,
-    /// Its place in the history.
-    pub call: CallId,
-    /// What the request is for.
-    pub step: Step,
-    /// The request.
-    pub request: Request,
-}
-
-/// The steps of the protocol. Each is one request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Step {
-    /// stable get: a strong read at home.
-    GetAtHome,
-    /// forward or move, get: a strong read at the new home.
-    GetNew,
-    /// forward or move, get: what was not at the new home is read at both, in a transaction.
-    GetBoth,
-    /// Mutations only: a second plain read instead.
-    GetOther,
-    /// settle: a strong read at the old home.
-    ReadOld,
-    /// A delete in `move` that found nothing at the old home: both homes, in a transaction.
-    ReadBoth,
-    /// Mutations only: a plain read of the new home instead.
-    ReadNew,
-    /// settle: the item that was seen goes to the new home.
-    Move(Version),
-    /// settle: what was seen gives way to what is live at the new home.
-    DropCopy,
-    /// settle: nothing is at the old home, and a marker keeps it so.
-    Mark,
-    /// A delete in `move` of an item as it was read. A step that shows, like the next.
-    DeleteAsSeen,
-    /// The operation itself, at its home or at the new one. The only step of a write that shows.
-    Apply,
-}
-
-impl Step {
-    /// Whether clients can see what it does. It is the last of its operation.
-    fn shows(self) -> bool {
-        matches!(self, Self::Apply | Self::DeleteAsSeen)
-    }
 }
 
 /// What a client does once it knows an answer.
@@ -105,19 +33,6 @@ enum Next {
     Return(Outcome),
     /// Returns that the outcome is unknown.
     Unknown,
-}
-
-impl Client {
-    /// A client that has read the first metadata, and the item.
-    pub fn new(register: Option<Value>) -> Self {
-        Self {
-            lease: Lease { revision: Revision::FIRST, runs: true },
-            begun: 0,
-            timeouts: 0,
-            last_read: register,
-            running: None,
-        }
-    }
 }
 
 impl ItemModel {

@@ -4,8 +4,8 @@
 //! if no client acts on a lease from before, and H if no request that was signed before is left.
 
 use super::ItemModel;
-use super::mover::{Mover, Scan};
-use super::state::{Cell, State};
+use super::command::Cell;
+use super::state::{Mover, Scan, State};
 use crate::mutation::Mutation;
 use crate::schedule::{Phase, Revision};
 

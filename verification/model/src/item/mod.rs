@@ -8,6 +8,7 @@
 //! closing scan; a marker is removed.
 
 mod client;
+mod command;
 mod controller;
 mod history;
 mod mover;
@@ -19,13 +20,13 @@ mod store;
 use stateright::{Model, Property};
 
 pub use client::Program;
+pub use command::Home;
 pub use operation::{Value, Verb};
-pub use state::{Home, State};
+pub use state::State;
 
-use client::{Client, Lease};
+use command::{Answer, Cell, Command, HOMES, Version};
 use history::History;
-use mover::{Mover, Scan};
-use state::{Answer, Cell, Command, HOMES, Version};
+use state::{Client, Lease, Mover, Scan};
 
 use crate::mutation::Mutation;
 use crate::schedule::{Generation, Numbering, Phase, Revision};

@@ -4,45 +4,10 @@
 //! checkpoints are modelled in [`crate::query`]. A mover that crashes leaves its request behind, which is also what
 //! a zombie sends. Two movers are a crash and its late request.
 
-use super::state::{Answer, Cell, Command, Request, State, Version};
+use super::command::{Answer, Cell, Command, Request, Version};
+use super::state::{Scan, State, Task};
 use super::{ItemModel, Layout};
 use crate::mutation::Mutation;
-
-/// What the mover remembers, and what its job item does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Mover {
-    /// How far the scan is.
-    pub scan: Scan,
-    /// Whether this is the closing scan: the one that began after H. It is in the job item, so a crash keeps it.
-    pub closing: bool,
-}
-
-/// One scan of the old home.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Scan {
-    /// Before the item's page is read, or read again.
-    Begins,
-    /// A request is on its way.
-    Waits(Task, Request),
-    /// The scan has come to its end.
-    Ended,
-}
-
-/// What a request of the mover is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Task {
-    /// The item that was seen goes to the new home.
-    Move(Version),
-    /// What is left to do for it at the old home.
-    Drop,
-    /// Mutations only: a marker is removed.
-    RemoveMarker,
-}
-
-impl Mover {
-    /// A mover that has done nothing.
-    pub const IDLE: Self = Self { scan: Scan::Begins, closing: false };
-}
 
 impl ItemModel {
     /// The mover reads the old home, and sends what settles the item there.

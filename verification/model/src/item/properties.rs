@@ -3,7 +3,8 @@
 use stateright::Property;
 
 use super::ItemModel;
-use super::state::{Home, State};
+use super::command::Home;
+use super::state::State;
 use crate::schedule::Phase;
 
 /// The properties of the item model.

@@ -3,8 +3,8 @@
 //! Transactions are atomic here, since every read of the item protocol that could see half of one is followed by a
 //! `TransactGetItems`. Their halves are the business of [`crate::query`].
 
+use super::command::{Answer, Cell, Command, HOMES, Handover, Home, Leave, Version};
 use super::operation::Change;
-use super::state::{Answer, Cell, Command, HOMES, Handover, Home, Leave, Version};
 use crate::mutation::Mutation;
 use crate::schedule::Generation;
 

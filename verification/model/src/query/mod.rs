@@ -15,9 +15,7 @@ use stateright::{Model, Property};
 
 pub use state::State;
 
-use mover::{Mover, Task};
-use reader::Reader;
-use state::{Cell, ITEMS, Item, Shard, SortKey};
+use state::{Cell, ITEMS, Item, Mover, Reader, Shard, SortKey, Task};
 use writer::Write;
 
 use crate::mutation::Mutation;

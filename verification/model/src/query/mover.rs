@@ -1,47 +1,9 @@
 //! The mover's scan of the source, page by page with one item in each, and its checkpoints.
 
 use super::QueryModel;
-use super::state::{Cell, ITEMS, SortKey, State};
+use super::state::{Cell, SortKey, State, Task};
 use crate::mutation::Mutation;
 use crate::schedule::Generation;
-
-/// Where the scan is. `closing` and the checkpoint are in the job item; a crash loses the rest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Mover {
-    /// Whether this is the closing scan.
-    pub closing: bool,
-    /// The first sort key behind the checkpoint.
-    pub checkpoint: SortKey,
-    /// What the mover is doing.
-    pub task: Task,
-}
-
-/// What the mover does with one item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Task {
-    /// It reads it.
-    Read,
-    /// It has seen it in this generation at the source, and moves it.
-    Move(SortKey, Generation),
-    /// Nothing is left to do for it but the checkpoint.
-    Checkpoint,
-}
-
-impl Mover {
-    /// A scan from the start.
-    pub fn new(closing: bool) -> Self {
-        Self { closing, checkpoint: SortKey(0), task: Task::Read }
-    }
-
-    /// Whether the job item says that the scan has come to its end.
-    pub fn has_ended(self) -> bool {
-        self.checkpoint == SortKey(ITEMS)
-    }
-
-    fn write_checkpoint(&mut self) {
-        self.checkpoint.0 += 1;
-    }
-}
 
 impl QueryModel {
     /// The mover goes on: it reads, moves, or writes its checkpoint.

@@ -5,70 +5,10 @@
 //! is seen twice and not missed. And what only the source has of an item that moves is believed once the source has it
 //! still: a put may have replaced it at the destination, and a delete removed that.
 
-use super::state::{Cell, ITEMS, Shard, SortKey, State};
+use super::state::{Cell, ITEMS, Page, Reader, Shard, SortKey, State};
 use super::{Layout, QueryModel};
 use crate::mutation::Mutation;
-use crate::schedule::{Phase, Revision};
-
-/// A query under way.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Reader {
-    /// The metadata that it acts on.
-    pub revision: Revision,
-    /// Whether its lease still runs.
-    pub lease_runs: bool,
-    /// The first sort key that it has not returned yet: the watermark.
-    pub from: SortKey,
-    /// The pages of this round.
-    pub pages: Vec<Page>,
-    /// What is asked for by a `TransactGetItems` each: markers whose items are in no page of their round, and items
-    /// that the source had and has no more.
-    pub unresolved: Vec<SortKey>,
-    /// What was returned.
-    pub returned: Vec<SortKey>,
-    /// What had been replaced at the destination, and lay at the source still, when the query began.
-    pub replaced: Option<Vec<SortKey>>,
-    /// Whether it has returned something of that from the source.
-    pub returned_replaced: bool,
-}
-
-/// What one request for a page of one shard answered.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Page {
-    /// The items that are returned from it.
-    pub live: Vec<SortKey>,
-    /// Markers of this generation.
-    pub markers: Vec<SortKey>,
-    /// The first sort key that it does not cover.
-    pub covers_until: SortKey,
-}
-
-impl Reader {
-    /// A query that has read the first metadata and nothing else.
-    pub fn new() -> Self {
-        Self {
-            revision: Revision::FIRST,
-            lease_runs: true,
-            from: SortKey(0),
-            pages: Vec::new(),
-            unresolved: Vec::new(),
-            returned: Vec::new(),
-            replaced: None,
-            returned_replaced: false,
-        }
-    }
-
-    /// Whether everything was returned.
-    pub fn is_done(&self) -> bool {
-        self.from == SortKey(ITEMS) && self.unresolved.is_empty()
-    }
-
-    /// The lease ends, and the answers of this round are thrown away.
-    pub fn lose_lease(&mut self) {
-        self.lease_runs = false;
-        self.pages.clear();
-    }
-}
+use crate::schedule::Phase;
 
 impl QueryModel {
     /// The query reads its next page, and ends the round if it was the last.

@@ -1,7 +1,5 @@
 //! What a query's world consists of: a few items of one collection, in two shards.
 
-use super::mover::Mover;
-use super::reader::Reader;
 use crate::schedule::{Generation, Revision};
 
 /// A sort key. Items are numbered in order, from the first.
@@ -64,6 +62,61 @@ pub struct State {
     pub late: Vec<(SortKey, Generation)>,
     /// Whether the late put has executed.
     pub put_late: bool,
+}
+
+/// A query under way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Reader {
+    /// The metadata that it acts on.
+    pub revision: Revision,
+    /// Whether its lease still runs.
+    pub lease_runs: bool,
+    /// The first sort key that it has not returned yet: the watermark.
+    pub from: SortKey,
+    /// The pages of this round.
+    pub pages: Vec<Page>,
+    /// What is asked for by a `TransactGetItems` each: markers whose items are in no page of their round, and items
+    /// that the source had and has no more.
+    pub unresolved: Vec<SortKey>,
+    /// What was returned.
+    pub returned: Vec<SortKey>,
+    /// What had been replaced at the destination, and lay at the source still, when the query began.
+    pub replaced: Option<Vec<SortKey>>,
+    /// Whether it has returned something of that from the source.
+    pub returned_replaced: bool,
+}
+
+/// What one request for a page of one shard answered.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Page {
+    /// The items that are returned from it.
+    pub live: Vec<SortKey>,
+    /// Markers of this generation.
+    pub markers: Vec<SortKey>,
+    /// The first sort key that it does not cover.
+    pub covers_until: SortKey,
+}
+
+/// Where the scan is. `closing` and the checkpoint are in the job item; a crash loses the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Mover {
+    /// Whether this is the closing scan.
+    pub closing: bool,
+    /// The first sort key behind the checkpoint.
+    pub checkpoint: SortKey,
+    /// What the mover is doing.
+    pub task: Task,
+}
+
+/// What the mover does with one item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Task {
+    /// It reads it.
+    Read,
+    /// It has seen it in this generation at the source, and moves it.
+    Move(SortKey, Generation),
+    /// Nothing is left to do for it but the checkpoint.
+    Checkpoint,
 }
 
 impl SortKey {
@@ -136,5 +189,48 @@ impl State {
     /// Whether a transaction on an item is visible in part only.
     pub fn is_half_visible(&self, key: SortKey) -> bool {
         self.item(key).unseen.is_some()
+    }
+}
+
+impl Reader {
+    /// A query that has read the first metadata and nothing else.
+    pub fn new() -> Self {
+        Self {
+            revision: Revision::FIRST,
+            lease_runs: true,
+            from: SortKey(0),
+            pages: Vec::new(),
+            unresolved: Vec::new(),
+            returned: Vec::new(),
+            replaced: None,
+            returned_replaced: false,
+        }
+    }
+
+    /// Whether everything was returned.
+    pub fn is_done(&self) -> bool {
+        self.from == SortKey(ITEMS) && self.unresolved.is_empty()
+    }
+
+    /// The lease ends, and the answers of this round are thrown away.
+    pub fn lose_lease(&mut self) {
+        self.lease_runs = false;
+        self.pages.clear();
+    }
+}
+
+impl Mover {
+    /// A scan from the start.
+    pub fn new(closing: bool) -> Self {
+        Self { closing, checkpoint: SortKey(0), task: Task::Read }
+    }
+
+    /// Whether the job item says that the scan has come to its end.
+    pub fn has_ended(self) -> bool {
+        self.checkpoint == SortKey(ITEMS)
+    }
+
+    pub(super) fn write_checkpoint(&mut self) {
+        self.checkpoint.0 += 1;
     }
 }
