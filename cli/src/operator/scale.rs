@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dynashard_aws::{DynamoMetadataStore, OsEntropy, SystemClock};
 use dynashard_core::{
-    CollectionMetadata, Phase, Progress, Scaler, ServerTime, Stage, Standing, Waits,
+    CollectionMetadata, Phase, Progress, Scaler, ScalingStatus, ServerTime, Stage, Waits,
 };
 use dynashard_keys::{PartitionKey, ShardCount};
 use dynashard_lambda::view::CollectionView;
@@ -92,8 +92,8 @@ async fn scale(args: &ScaleArgs, output: &mut Output) -> Result<ExitCode, Failur
     if args.no_wait {
         output.json(&CollectionView::from(&metadata));
         // The request was accepted, whatever becomes of this look.
-        match scaler.standing(&args.pk, target, deadline(directory)).await {
-            Ok(standing) => output.text(describe(&standing, None)),
+        match scaler.status(&args.pk, target, deadline(directory)).await {
+            Ok(status) => output.text(describe(&status, None)),
             Err(error) => {
                 eprintln!("dynashard: asked for; how far it is could not be read: {error}");
             }
@@ -128,19 +128,19 @@ async fn wait(
     let activity = Activity::begin(!output.is_json());
     let mut watch = Watch::begin();
     loop {
-        let standing = scaler.standing(partition, target, deadline(scaler.directory())).await?;
-        activity.says(|| format!("{partition}: {}", describe(&standing, Some(waits))));
-        let is_new = watch.look(&standing);
+        let status = scaler.status(partition, target, deadline(scaler.directory())).await?;
+        activity.says(|| format!("{partition}: {}", describe(&status, Some(waits))));
+        let is_new = watch.look(&status);
         if is_new {
-            let Standing { metadata, job, now, .. } = &standing;
+            let ScalingStatus { metadata, job, now, .. } = &status;
             let job = job.as_ref().filter(|job| job.generation == metadata.generation);
             output.json(&CollectionView::with_progress(metadata, job, waits, now.0));
         }
-        match standing.stage {
-            Stage::Reached => return Ok(standing.metadata),
+        match status.stage {
+            Stage::Reached => return Ok(status.metadata),
             Stage::UnderWay => {}
             Stage::Overtaken => {
-                let count = standing.metadata.number_of_shards;
+                let count = status.metadata.number_of_shards;
                 return Err(Failure {
                     code: "overtaken",
                     detail: format!(
@@ -150,7 +150,7 @@ async fn wait(
                 });
             }
         }
-        if watch.has_stalled(&standing) {
+        if watch.has_stalled(&status) {
             activity.notes(&format!(
                 "dynashard: {partition:?}: nothing has happened for {} minutes; does RebalanceFunction run, and \
                  what does its log say?",
@@ -174,8 +174,8 @@ impl Watch {
     }
 
     /// Whether anything has changed since the last look.
-    fn look(&mut self, standing: &Standing) -> bool {
-        let now = (standing.metadata.rev, standing.job.as_ref().map(|job| job.rev));
+    fn look(&mut self, status: &ScalingStatus) -> bool {
+        let now = (status.metadata.rev, status.job.as_ref().map(|job| job.rev));
         if self.seen == Some(now) {
             return false;
         }
@@ -184,8 +184,8 @@ impl Watch {
     }
 
     /// Whether nothing has changed for a long time, although nothing is waited for. Says so once.
-    fn has_stalled(&mut self, standing: &Standing) -> bool {
-        let waits = standing.waits_until.is_some_and(|until| standing.now <= until);
+    fn has_stalled(&mut self, status: &ScalingStatus) -> bool {
+        let waits = status.waits_until.is_some_and(|until| status.now <= until);
         if waits {
             self.since = Stopwatch::start();
         }
@@ -196,8 +196,8 @@ impl Watch {
 }
 
 /// Where the collection stands, for people.
-fn describe(standing: &Standing, waits: Option<Waits>) -> String {
-    let Standing { metadata, job, waits_until, now, .. } = standing;
+fn describe(status: &ScalingStatus, waits: Option<Waits>) -> String {
+    let ScalingStatus { metadata, job, waits_until, now, .. } = status;
     let (from, to) = match metadata.phase {
         Phase::Stable => return format!("stable with {} shards", metadata.number_of_shards),
         Phase::Forward { from, to } | Phase::Move { from, to } => (from, to),

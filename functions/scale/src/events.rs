@@ -1,6 +1,6 @@
 use dynashard_core::ports::{AlarmControl, Clock, Entropy, HeatSource, MetadataStore};
 use dynashard_core::{
-    Deadline, Error as CoreError, HeatOutcome, HeatReport, HeatResponder, Reading, ScalingMode,
+    AutoScaler, Deadline, Error as CoreError, HeatOutcome, HeatReport, Reading, ScalingMode,
 };
 use dynashard_lambda::alarm::{AlarmEvent, AlarmRefusal};
 use dynashard_lambda::metrics::{Counter, Metrics};
@@ -58,7 +58,7 @@ where
         let window =
             AlarmEvent::parse(event).and_then(|event| event.window(&self.main_table, now_secs));
         match window {
-            Ok(window) => self.outcome(self.responder().respond(window, deadline).await),
+            Ok(window) => self.outcome(self.autoscaler().scale(window, deadline).await),
             Err(refusal) => Ok(self.refuse(&refusal)),
         }
     }
@@ -67,15 +67,15 @@ where
         if self.requests.directory().settings().scaling.mode == ScalingMode::Off {
             return Ok(idle("ScalingMode is off"));
         }
-        match self.responder().sweep(deadline).await {
+        match self.autoscaler().sweep(deadline).await {
             Ok(None) => Ok(idle("the alarm is not raised")),
             Ok(Some(report)) => self.outcome(Ok(report)),
             Err(error) => self.outcome(Err(error)),
         }
     }
 
-    fn responder(&self) -> HeatResponder<'_, W, M, C, E> {
-        HeatResponder::new(&self.watch, self.requests.directory())
+    fn autoscaler(&self) -> AutoScaler<'_, W, M, C, E> {
+        AutoScaler::new(&self.watch, self.requests.directory())
     }
 
     /// An event that is none of ours would be none the next time either, so it is no error.

@@ -9,15 +9,14 @@ mod tests;
 
 use std::process::ExitCode;
 
-use dynashard_core::Writer;
 use handler::WriteHandler;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     dynashard_lambda::start(async |config| {
         let metrics = config.metrics();
-        let (items, directory) = config.connect().await;
-        dynashard_lambda::run(WriteHandler::new(Writer::new(items, directory)), metrics).await
+        let writer = config.connect_writer().await;
+        dynashard_lambda::run(WriteHandler::new(writer), metrics).await
     })
     .await
 }

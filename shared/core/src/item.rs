@@ -3,7 +3,7 @@ use std::fmt;
 
 use dynashard_keys::{ItemKey, Number, PhysicalKey, RESERVED_PREFIX, SortKey};
 
-use crate::settings::TableSchema;
+use crate::schema::TableSchema;
 use crate::{Code, Error};
 
 /// The most that an item may take, key included: DynamoDB's 400 KB less 1 KB for the system's own

@@ -6,11 +6,12 @@
 //!
 //! - [`Writer`] and [`Reader`] are what clients do to items, [`Directory`] is what they know about
 //!   a collection and for how long they may believe it ([`Lease`]).
-//! - [`HeatResponder`] is what an alarm on throttles leads to.
+//! - [`AutoScaler`] is what an alarm on throttles leads to.
 //! - [`CollectionMetadata`] is the state of one item collection.
 //! - [`query`] reads a sharded collection back, in order.
 //! - [`Verifier`] looks a whole collection over, for operators, and repairs it.
 
+mod autoscaler;
 mod batch;
 mod cost;
 mod directory;
@@ -23,25 +24,26 @@ mod item;
 mod lease;
 mod merge_patch;
 mod metadata;
+mod pace;
 pub mod ports;
 pub mod query;
 mod read;
 mod rebalance;
 mod reshard;
-mod responder;
 mod retry;
 mod scale;
+mod schema;
 mod settings;
-mod telemetry;
 mod throttle;
 mod verify;
 mod write;
 
+pub use autoscaler::{AutoScaler, CollectionHeat, HeatOutcome, HeatReport, Rearm};
 pub use batch::{BatchGot, BatchOperation, BatchWritten, MAX_BATCH_GETS, MAX_BATCH_OPERATIONS};
 pub use directory::{Directory, Known};
 pub use error::{Code, Error, Kind};
 pub use fields::{Fields, MAX_FIELDS};
-pub use growth::{Growth, NoGrowth, ScalingMode, ScalingPolicy, decide_growth};
+pub use growth::{Growth, NoGrowth, ScalingMode, ScalingPolicy, Telemetry};
 pub use heat::{AlarmStatus, HeatWindow, HotKey, Throttles};
 pub use item::{
     AttributeValue, Attributes, Generation, MAX_DEPTH, MAX_ITEM_BYTES, NewItem, StoredItem,
@@ -54,12 +56,10 @@ pub use metadata::{
 };
 pub use read::{Got, Reader};
 pub use rebalance::{Advance, Rebalancer, ReshardSlice, Slice, Sweep};
-pub use reshard::{Job, NextStep, Pace, Progress, ServerTime, ShardRange, Sight, Waits, plan};
-pub use responder::{CollectionHeat, HeatOutcome, HeatReport, HeatResponder, Rearm};
-pub use retry::Backoff;
-pub use scale::{Scaler, Stage, Standing};
-pub use settings::{Settings, TableSchema};
-pub use telemetry::Telemetry;
+pub use reshard::{Job, Progress, ServerTime, ShardRange, Waits};
+pub use scale::{Scaler, ScalingStatus, Stage};
+pub use schema::TableSchema;
+pub use settings::Settings;
 pub use throttle::{Throttle, ThrottleLimit};
 pub use verify::{
     Digest, Finding, FindingKind, Tally, Verification, Verifier, VerifyObserver, VerifyOptions,

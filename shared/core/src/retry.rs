@@ -11,21 +11,20 @@ use crate::{Code, Error};
 /// Exponential back-off with full jitter: a delay drawn evenly between zero and a bound that
 /// doubles with every attempt (AWS Architecture Blog, "Exponential Backoff And Jitter").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Backoff {
+pub(crate) struct Backoff {
     /// The bound of the first delay.
-    pub base: Duration,
+    pub(crate) base: Duration,
     /// The bound that no delay exceeds.
-    pub cap: Duration,
+    pub(crate) cap: Duration,
 }
 
 impl Backoff {
     /// For requests that DynamoDB refused: its own answer takes a few milliseconds, and a partition
     /// refills every second.
-    pub const STANDARD: Self =
-        Self { base: Duration::from_millis(25), cap: Duration::from_secs(1) };
+    const STANDARD: Self = Self { base: Duration::from_millis(25), cap: Duration::from_secs(1) };
 
     /// The delay after attempt number `attempt` (from 0), given a uniformly random `draw`.
-    pub fn delay(&self, attempt: u32, draw: u64) -> Duration {
+    fn delay(&self, attempt: u32, draw: u64) -> Duration {
         let bound = self.base.saturating_mul(2_u32.saturating_pow(attempt)).min(self.cap);
         let nanos = u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX);
         let scaled = (u128::from(draw) * u128::from(nanos)) >> 64;

@@ -2,12 +2,12 @@ use std::time::Duration;
 
 use dynashard_keys::{PartitionKey, Placement, ShardCount};
 
-use crate::directory::{Directory, NotBegun};
+use crate::directory::{BeginOutcome, Directory};
 use crate::growth::{NoGrowth, check_change};
 use crate::lease::settle_time;
 use crate::ports::{Clock, Entropy, MetadataStore, StoreError};
 use crate::reshard::{NextStep, ServerTime, Sight, Waits, plan};
-use crate::retry::{Attempts, refusal};
+use crate::retry::refusal;
 use crate::{Code, CollectionMetadata, Deadline, Error, Job, Phase};
 
 /// How long a request that comes too soon waits at least before it is made again.
@@ -16,9 +16,9 @@ const LEAST_REST: Duration = Duration::from_millis(200);
 /// What a request that has waited needs to begin a change.
 const TIME_TO_BEGIN: Duration = Duration::from_secs(2);
 
-/// Where a collection stands on the way to a count that was asked for.
+/// How far a collection is on the way to a count that was asked for, and what it waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
+pub struct ScalingStatus {
     /// The collection.
     pub metadata: CollectionMetadata,
     /// The job of its last change, if that has not been cleared up.
@@ -69,8 +69,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
     ) -> Result<CollectionMetadata, Error> {
         let placement = placement.unwrap_or(self.directory.settings().placement);
         let count = self.allowed(placement, requested)?;
-        let mut attempts =
-            Attempts::new(self.directory.clock(), self.directory.entropy(), deadline);
+        let mut attempts = self.directory.attempts(deadline);
         loop {
             let now_secs = self.directory.clock().now().epoch_secs();
             let metadata =
@@ -98,28 +97,29 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
         requested: ShardCount,
         deadline: Deadline,
     ) -> Result<CollectionMetadata, Error> {
-        let mut attempts =
-            Attempts::new(self.directory.clock(), self.directory.entropy(), deadline);
+        let mut attempts = self.directory.attempts(deadline);
         loop {
             match self.try_request(partition, requested, deadline).await? {
-                Ok(metadata) => return Ok(metadata),
+                RequestOutcome::Accepted(metadata) => return Ok(metadata),
                 // A rebalancer that clears up behind the last change has noted how far it is.
-                Err(NotYet::Overtaken) => attempts.pause(changed_meanwhile()).await?,
-                Err(NotYet::Until { epoch_secs }) => self.rest_until(epoch_secs, deadline).await?,
+                RequestOutcome::Overtaken => attempts.pause(changed_meanwhile()).await?,
+                RequestOutcome::TooSoon { until_secs } => {
+                    self.rest_until(until_secs, deadline).await?;
+                }
             }
         }
     }
 
     /// Waits for a moment at which leases on the last change have ended.
-    async fn rest_until(&self, epoch_secs: u64, deadline: Deadline) -> Result<(), Error> {
+    async fn rest_until(&self, until_secs: u64, deadline: Deadline) -> Result<(), Error> {
         let clock = self.directory.clock();
         let now = clock.now();
-        let wait = Duration::from_secs(epoch_secs.saturating_sub(now.epoch_secs()));
+        let wait = Duration::from_secs(until_secs.saturating_sub(now.epoch_secs()));
         // Two clocks may be asked, this one and DynamoDB's, and they may differ.
         let wait = wait.max(LEAST_REST);
         if wait >= deadline.earlier_by(TIME_TO_BEGIN).remaining(now) {
             let why = format!(
-                "the collection changed a moment ago; ask again at epoch second {epoch_secs}"
+                "the collection changed a moment ago; ask again at epoch second {until_secs}"
             );
             return Err(Error::new(Code::ReshardTooSoon, why));
         }
@@ -132,7 +132,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
         partition: &PartitionKey,
         requested: ShardCount,
         deadline: Deadline,
-    ) -> Result<Result<CollectionMetadata, NotYet>, Error> {
+    ) -> Result<RequestOutcome, Error> {
         let Some(known) = self.directory.read_now(partition, deadline).await? else {
             let why = "no item was ever written under this partition key";
             return Err(Error::new(Code::CollectionNotFound, why));
@@ -144,7 +144,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
                 // To turn round may be what its job is to do next.
                 return self.turn_round(metadata, None, deadline).await;
             }
-            return Ok(Ok(CollectionMetadata::clone(metadata)));
+            return Ok(RequestOutcome::accepted(metadata));
         }
         if let Some(reshard) = metadata.reshard()
             && (target == reshard.from || target == reshard.to)
@@ -156,40 +156,39 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
             && to == target
         {
             // A growth that moves nothing, which is on its way there.
-            return Ok(Ok(CollectionMetadata::clone(metadata)));
+            return Ok(RequestOutcome::accepted(metadata));
         }
-        let now_secs = self.directory.clock().now().epoch_secs();
+        let now_secs = self.directory.now().epoch_secs();
         let settle = settle_time(self.directory.settings().lease_term);
-        let begun = match check_change(metadata, now_secs, settle) {
-            Ok(()) => self.directory.begin(metadata, target, None, deadline).await?,
-            Err(reason) => Err(NotBegun::No(reason)),
-        };
-        match begun {
-            Ok(known) => Ok(Ok(CollectionMetadata::clone(&known.metadata))),
-            Err(NotBegun::No(NoGrowth::TooSoon { until_secs })) => {
-                Ok(Err(NotYet::Until { epoch_secs: until_secs }))
+        match check_change(metadata, now_secs, settle) {
+            Ok(()) => {}
+            Err(NoGrowth::TooSoon { until_secs }) => {
+                return Ok(RequestOutcome::TooSoon { until_secs });
             }
-            Err(NotBegun::No(_)) if metadata.phase != Phase::Stable => Err(running(metadata)),
-            Err(NotBegun::No(_)) => {
+            Err(_) => return Err(running(metadata)),
+        }
+        match self.directory.begin(metadata, target, None, deadline).await? {
+            BeginOutcome::Begun(known) => Ok(RequestOutcome::accepted(&known.metadata)),
+            BeginOutcome::TooSoon { until_secs } => Ok(RequestOutcome::TooSoon { until_secs }),
+            BeginOutcome::Overtaken => Ok(RequestOutcome::Overtaken),
+            BeginOutcome::Running => {
                 let (job, _) = self.directory.job(partition, deadline).await?;
                 if job.and_then(|job| job.then) == Some(target) {
                     // What is asked for is what is about to begin.
-                    return Ok(Ok(CollectionMetadata::clone(metadata)));
+                    return Ok(RequestOutcome::accepted(metadata));
                 }
                 Err(running(metadata))
             }
-            Err(NotBegun::Changed) => Ok(Err(NotYet::Overtaken)),
-            Err(NotBegun::Failed(error)) => Err(refusal(error).unwrap_or_else(|error| error)),
         }
     }
 
-    /// Where a collection stands on the way to `target`, whatever is cached.
-    pub async fn standing(
+    /// How far a collection is on the way to `target`, whatever is cached.
+    pub async fn status(
         &self,
         partition: &PartitionKey,
         target: ShardCount,
         deadline: Deadline,
-    ) -> Result<Standing, Error> {
+    ) -> Result<ScalingStatus, Error> {
         let Some(known) = self.directory.read_now(partition, deadline).await? else {
             let why = "the collection's metadata has gone";
             return Err(Error::new(Code::CollectionNotFound, why));
@@ -199,7 +198,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
         // An operator's command sees as much as a rebalancer that has just begun.
         let sight = Sight { now, unchanged_for: Duration::ZERO };
         let step = job.as_ref().map(|job| plan(&known.metadata, job, sight, waits));
-        Ok(Standing {
+        Ok(ScalingStatus {
             stage: stage(&known.metadata, job.as_ref(), target),
             metadata: CollectionMetadata::clone(&known.metadata),
             job,
@@ -217,20 +216,19 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
         metadata: &CollectionMetadata,
         then: Option<ShardCount>,
         deadline: Deadline,
-    ) -> Result<Result<CollectionMetadata, NotYet>, Error> {
-        let mut attempts =
-            Attempts::new(self.directory.clock(), self.directory.entropy(), deadline);
+    ) -> Result<RequestOutcome, Error> {
+        let mut attempts = self.directory.attempts(deadline);
         loop {
             let (job, _) = self.directory.job(&metadata.partition, deadline).await?;
             let Some(job) = job.filter(|job| job.generation == metadata.generation) else {
-                return Ok(Err(NotYet::Overtaken));
+                return Ok(RequestOutcome::Overtaken);
             };
             if job.then == then {
-                return Ok(Ok(metadata.clone()));
+                return Ok(RequestOutcome::accepted(metadata));
             }
             let next = Job { then, ..job.clone() };
             match self.directory.save_job(&job, next, deadline).await {
-                Ok(_) => return Ok(Ok(metadata.clone())),
+                Ok(_) => return Ok(RequestOutcome::accepted(metadata)),
                 // The mover has noted how far it is, or this request may have been carried out.
                 Err(StoreError::ConditionFailed { .. } | StoreError::OutcomeUnknown(_)) => {
                     let why = "the job of the reshard kept changing; ask again";
@@ -273,12 +271,20 @@ fn stage(metadata: &CollectionMetadata, job: Option<&Job>, target: ShardCount) -
     if has_changed || destination == Some(target) { Stage::UnderWay } else { Stage::Overtaken }
 }
 
-/// Why a request is to be made again.
-enum NotYet {
+/// What became of one request for another count.
+enum RequestOutcome {
+    /// The collection has the count, or is on its way to it. This is its metadata.
+    Accepted(CollectionMetadata),
     /// The metadata or the job changed between the read and the request.
     Overtaken,
-    /// Somebody may still act on what was before the last change.
-    Until { epoch_secs: u64 },
+    /// Somebody may still act on what was before the last change, until this epoch second.
+    TooSoon { until_secs: u64 },
+}
+
+impl RequestOutcome {
+    fn accepted(metadata: &CollectionMetadata) -> Self {
+        Self::Accepted(metadata.clone())
+    }
 }
 
 /// What is changing the count already, for the operator who asked for another.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use dynashard_aws::{
     CloudWatchHeat, DynamoItemStore, DynamoMetadataStore, OsEntropy, ServerClock, SystemClock,
 };
-use dynashard_core::{Directory, ScalingMode, ScalingPolicy, Settings, TableSchema};
+use dynashard_core::{Directory, ScalingMode, ScalingPolicy, Settings, TableSchema, Writer};
 use dynashard_keys::{Placement, Separator, ShardCount, SortKeyType};
 use thiserror::Error;
 
@@ -28,6 +28,9 @@ pub struct Config {
 
 /// The stores and the clock in AWS.
 type AwsDirectory = Directory<DynamoMetadataStore, SystemClock, OsEntropy>;
+
+/// A writer over them.
+type AwsWriter = Writer<DynamoItemStore, DynamoMetadataStore, SystemClock, OsEntropy>;
 
 /// A variable that is missing or wrong. The stack was deployed wrongly; no request can help it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -92,6 +95,14 @@ impl Config {
         (items, self.directory(client, clock))
     }
 
+    /// As [`Config::connect`], for the function that writes, whose telemetry goes into its metrics.
+    pub async fn connect_writer(self) -> AwsWriter {
+        let metrics = self.metrics();
+        let (items, directory) = self.connect().await;
+        let telemetry = WriterTelemetry::new(metrics, directory.clock().clone());
+        Writer::new(items, directory).with_telemetry(Arc::new(telemetry))
+    }
+
     /// As [`Config::connect`], for the function that acts on throttles: who knows of them comes
     /// in place of the items.
     pub async fn connect_to_heat(self) -> Result<(CloudWatchHeat, AwsDirectory), ConfigError> {
@@ -107,11 +118,9 @@ impl Config {
     }
 
     fn directory(self, client: dynashard_aws::Client, clock: SystemClock) -> AwsDirectory {
-        let telemetry = WriterTelemetry::new(self.metrics(), clock.clone());
         let key_name = self.settings.schema.partition_key_name.clone();
         let metadata = DynamoMetadataStore::new(client, self.metadata_table, key_name);
         Directory::new(metadata, clock, OsEntropy, self.settings)
-            .with_telemetry(Arc::new(telemetry))
     }
 }
 

@@ -5,8 +5,8 @@ use dynashard_keys::{PartitionKey, ShardCount, ShardId, SortKey, SortKeyType};
 
 use crate::Generation;
 use crate::metadata::{CollectionMetadata, Contradiction, Phase, Reshard};
-use crate::reshard::Waits;
 use crate::reshard::position::share_behind;
+use crate::reshard::{ServerTime, Waits};
 
 /// What a change of the shard count waits for and how far it has come, in an item of its own beside
 /// the metadata, so that readers never pay for it (protocol: "Job item").
@@ -57,25 +57,6 @@ pub struct Job {
     /// Whether the controller that wrote this has stopped, so that the next slice may begin. The
     /// stream passes only such changes on.
     pub yielded: bool,
-}
-
-/// A second of DynamoDB's clock, from the `Date` of an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ServerTime(pub u64);
-
-impl ServerTime {
-    /// What has certainly passed since `earlier`: `Date` headers are cut to whole seconds, so two
-    /// that differ by n are only more than n - 1 seconds apart.
-    pub fn certainly_since(self, earlier: Self) -> Duration {
-        Duration::from_secs(self.0.saturating_sub(earlier.0).saturating_sub(1))
-    }
-
-    /// The earliest second at which `wait` has certainly passed since this one.
-    #[must_use]
-    pub fn plus(self, wait: Duration) -> Self {
-        let whole_secs = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-        Self(self.0.saturating_add(whole_secs).saturating_add(1))
-    }
 }
 
 /// A range of shards by index.
@@ -324,19 +305,4 @@ fn percent(share: f64) -> u32 {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 1")]
     let percent = (share * 100.0) as u32;
     percent
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Invariant I11.
-    #[test]
-    fn two_dates_prove_a_second_less_than_they_differ_by() {
-        let wait = Duration::from_millis(6_050);
-        let seen = ServerTime(100);
-        assert_eq!(seen.plus(wait), ServerTime(108));
-        assert!(ServerTime(107).certainly_since(seen) < wait);
-        assert!(seen.plus(wait).certainly_since(seen) >= wait);
-    }
 }

@@ -3,20 +3,16 @@
 //!
 //! - [`settle`] is what both writers and the mover do to one item that changes its home.
 //! - [`Job`] is what a controller has to remember, and [`plan`] what is to be done next.
-//! - [`Pace`] is how fast the mover may go.
 
 mod job;
-mod mover;
-mod pace;
 mod plan;
 mod position;
-mod round;
 mod settle;
+mod time;
 
-pub use job::{Job, Progress, ServerTime, ShardRange};
-pub use pace::Pace;
-pub use plan::{NextStep, Sight, Waits, plan};
-pub(crate) use round::Trouble;
+pub use job::{Job, Progress, ShardRange};
+pub(crate) use plan::{NextStep, Sight, plan};
 pub(crate) use settle::{
     Brought, Homes, OldHome, Unsettled, bring, give_way, relocate, settle, settle_live,
 };
+pub use time::{ServerTime, Waits};

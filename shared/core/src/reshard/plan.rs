@@ -1,43 +1,21 @@
 use std::time::Duration;
 
-use crate::Settings;
-use crate::lease::settle_time;
 use crate::metadata::{CollectionMetadata, Contradiction, Phase};
-use crate::reshard::{Job, ServerTime};
-
-/// The waits of the protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Waits {
-    /// T': no lease outlives a change of metadata by more. Also V: how long after a transaction both
-    /// its halves are visible.
-    pub settle: Duration,
-    /// H: how long after its signing a request may still be executed.
-    pub request_lifetime: Duration,
-}
-
-impl Waits {
-    /// The waits under these settings.
-    pub fn of(settings: &Settings) -> Self {
-        Self {
-            settle: settle_time(settings.lease_term),
-            request_lifetime: settings.request_lifetime,
-        }
-    }
-}
+use crate::reshard::{Job, ServerTime, Waits};
 
 /// What a controller knows of time when it has read metadata and job strongly, in that order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sight {
+pub(crate) struct Sight {
     /// DynamoDB's time, from the later answer.
-    pub now: ServerTime,
+    pub(crate) now: ServerTime,
     /// For how long this controller certainly has seen the metadata as it is, by the local clock that
     /// advanced least. Nothing for one that has just begun.
-    pub unchanged_for: Duration,
+    pub(crate) unchanged_for: Duration,
 }
 
 /// What a controller is to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NextStep {
+pub(crate) enum NextStep {
     /// Write into the job that `forward` was seen at this time.
     NoteForward(ServerTime),
     /// Publish `move`.
@@ -81,7 +59,12 @@ pub enum NextStep {
 /// Every wait counts from a strong read that saw what is waited for, and is written into the job as
 /// `Date` headers tell it: the controller that waits need not be the one that began to. One that has
 /// waited itself knows sooner, since two `Date`s prove up to two seconds less than a clock does.
-pub fn plan(metadata: &CollectionMetadata, job: &Job, sight: Sight, waits: Waits) -> NextStep {
+pub(crate) fn plan(
+    metadata: &CollectionMetadata,
+    job: &Job,
+    sight: Sight,
+    waits: Waits,
+) -> NextStep {
     let Sight { now, unchanged_for } = sight;
     if let Err(contradiction) = job_fits(metadata, job) {
         return NextStep::Mismatch(contradiction);

@@ -10,10 +10,10 @@ use super::examine::Examined;
 use super::judge::{Entry, Verdict, View, Wrong};
 use super::{Finding, Verification, Verifier, VerifyObserver, VerifyOptions};
 use crate::fan_out::fan_out;
+use crate::pace::Pace;
 use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore, ShardPage};
 use crate::query::cursor::Position;
 use crate::query::{MAX_LIMIT, Query};
-use crate::reshard::Pace;
 use crate::{Code, CollectionMetadata, Error};
 
 /// How many items all shards together are read ahead. They are kept without their attributes, so

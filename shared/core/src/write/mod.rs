@@ -7,10 +7,13 @@ mod delete;
 mod home;
 mod send;
 
+use std::sync::Arc;
+
 use async_lock::Semaphore;
 use dynashard_keys::{ItemKey, Placement, ShardId};
 
 use crate::directory::{Directory, Known};
+use crate::growth::{Telemetry, WriterGrowths};
 use crate::item::take_key;
 use crate::ports::{Action, Clock, Condition, Entropy, Expected, ItemStore, MetadataStore};
 use crate::write::home::blind_home;
@@ -25,7 +28,7 @@ use crate::{Attributes, Code, Deadline, Error, NewItem, StoredItem, Version, mer
 pub struct Writer<I, M, C, E> {
     items: I,
     directory: Directory<M, C, E>,
-    backoff_seed: u64,
+    growths: WriterGrowths,
     /// Held by each request of a write while it is under way, and not while it waits to be tried
     /// again.
     slots: Semaphore,
@@ -64,8 +67,15 @@ pub struct Written {
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
     /// A writer over these stores.
     pub fn new(items: I, directory: Directory<M, C, E>) -> Self {
-        let backoff_seed = directory.entropy().next_u64();
-        Self { items, directory, backoff_seed, slots: Semaphore::new(REQUESTS_IN_FLIGHT) }
+        let growths = WriterGrowths::new(directory.entropy().next_u64());
+        Self { items, directory, growths, slots: Semaphore::new(REQUESTS_IN_FLIGHT) }
+    }
+
+    /// Reports to `telemetry` what this writer does about throttles.
+    #[must_use]
+    pub fn with_telemetry(mut self, telemetry: Arc<dyn Telemetry>) -> Self {
+        self.growths.report_to(telemetry);
+        self
     }
 
     /// What the writer knows about collections.

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use async_lock::SemaphoreGuard;
-use dynashard_keys::{ItemKey, PartitionKey, ShardId};
-use xxhash_rust::xxh64::Xxh64;
+use dynashard_keys::{ItemKey, ShardId};
 
 use crate::directory::Known;
 use crate::ports::{
@@ -12,7 +11,7 @@ use crate::ports::{
 };
 use crate::retry::{Attempts, refusal, within};
 use crate::write::Writer;
-use crate::{Code, Deadline, Error, ScalingMode, Throttle};
+use crate::{Code, Deadline, Error};
 
 /// What became of one request that was answered in time.
 pub(super) enum Step {
@@ -64,7 +63,14 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
             }
             Some(Err(error)) => {
                 if let StoreError::Throttled(throttle) = &error {
-                    self.grow(&key.partition, shard, throttle, deadline).await;
+                    let growth = self.growths.after_throttle(
+                        &self.directory,
+                        &key.partition,
+                        shard,
+                        throttle,
+                        deadline,
+                    );
+                    growth.await;
                 }
                 attempts.pause(refusal(error)?).await?;
                 Ok(Step::Again)
@@ -97,32 +103,6 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
     pub(super) fn attempts(&self, deadline: Deadline) -> Attempts<'_, C, E> {
         let begin_by = deadline.earlier_by(LEAST_WRITE_TIME);
         Attempts::new(self.clock(), self.directory.entropy(), begin_by)
-    }
-
-    /// Seed 000's writer rule: a throttle of the key's own partition begins a growth. Whatever comes
-    /// of it, the write itself goes on being tried.
-    async fn grow(
-        &self,
-        partition: &PartitionKey,
-        shard: ShardId,
-        throttle: &Throttle,
-        deadline: Deadline,
-    ) {
-        let scaling = self.directory.settings().scaling;
-        if !scaling.writers || scaling.mode == ScalingMode::Off || !throttle.is_of_a_partition() {
-            return;
-        }
-        let backoff = |last_updated_secs| self.backoff(partition, last_updated_secs);
-        self.directory.grow(partition, shard, backoff, deadline).await;
-    }
-
-    /// Between one and ten seconds (seed 000), and the same whenever this writer asks about the same
-    /// change.
-    fn backoff(&self, partition: &PartitionKey, last_updated_secs: u64) -> Duration {
-        let mut hasher = Xxh64::new(self.backoff_seed);
-        hasher.update(partition.as_str().as_bytes());
-        hasher.update(&last_updated_secs.to_be_bytes());
-        Duration::from_secs(1) + Duration::from_millis(hasher.digest() % 9_001)
     }
 }
 

@@ -11,17 +11,15 @@ use dynashard_core::ports::{
     AlarmControl, Clock, Dated, HeatSource, MetadataStore, ReshardingPage, StoreError,
 };
 use dynashard_core::{
-    Advance, AlarmStatus, Code, CollectionMetadata, Directory, Error, Growth, HeatOutcome,
-    HeatReport, HeatResponder, HeatWindow, HistoryEntry, HotKey, Job, NoGrowth, Phase,
-    Precondition, Rearm, ScalingMode, ScalingPolicy, Settings, Telemetry, Throttle, Writer,
+    Advance, AlarmStatus, AutoScaler, Code, CollectionMetadata, Directory, Error, Growth,
+    HeatOutcome, HeatReport, HeatWindow, HistoryEntry, HotKey, Job, NoGrowth, Phase, Precondition,
+    Rearm, ScalingMode, ScalingPolicy, Settings, Telemetry, Throttle, Writer,
 };
 use dynashard_keys::{PartitionKey, Placement, ShardId};
-use dynashard_testkit::{
-    Fault, ManualClock, MemoryHeat, MemoryStore, Operation, SeededEntropy, block_on,
-};
+use dynashard_testkit::{Fault, MemoryHeat, MemoryStore, Operation, SeededEntropy, block_on};
 use futures_util::future::{join, join_all};
 
-use crate::world::{Store, World, count, metadata as new_metadata, outcome_unknown, partition};
+use crate::world::{World, count, metadata as new_metadata, outcome_unknown, partition};
 
 /// Longer than T', and than the cooldown.
 const LONG: Duration = Duration::from_secs(71);
@@ -61,20 +59,20 @@ impl Hot {
         HeatWindow::of_alarm(now, Some(minute), minute, now)
     }
 
-    fn respond(&self) -> HeatReport {
-        self.try_respond(self.window()).expect("a report")
+    fn scale(&self) -> HeatReport {
+        self.try_scale(self.window()).expect("a report")
     }
 
-    fn try_respond(&self, window: HeatWindow) -> Result<HeatReport, Error> {
+    fn try_scale(&self, window: HeatWindow) -> Result<HeatReport, Error> {
         let directory = self.world.directory();
-        let responder = HeatResponder::new(&self.heat, &directory);
-        block_on(responder.respond(window, self.world.deadline()))
+        let autoscaler = AutoScaler::new(&self.heat, &directory);
+        block_on(autoscaler.scale(window, self.world.deadline()))
     }
 
     fn sweep(&self) -> Option<HeatReport> {
         let directory = self.world.directory();
-        let responder = HeatResponder::new(&self.heat, &directory);
-        block_on(responder.sweep(self.world.deadline())).expect("a sweep")
+        let autoscaler = AutoScaler::new(&self.heat, &directory);
+        block_on(autoscaler.sweep(self.world.deadline())).expect("a sweep")
     }
 
     fn metadata(&self) -> CollectionMetadata {
@@ -113,7 +111,7 @@ fn throttled_shards_make_their_collection_grow_and_the_alarm_is_set_back() {
     hot.heat.raise();
     hot.throttle("EWR#1");
     hot.throttle("EWR#2");
-    let report = hot.respond();
+    let report = hot.scale();
     assert_eq!(*outcome(&report), begun(2, 4));
     assert!((report.collections[0].throttles - 200.0).abs() < 1e-9);
     assert_eq!(hot.metadata().phase, Phase::Forward { from: count(2), to: count(4) });
@@ -131,7 +129,7 @@ fn each_throttled_collection_is_decided_on_hottest_first() {
         hot.heat.throttle(&format!("{name}#1"), hot.now_secs() - 1, count);
     }
     hot.throttle("EWR#1");
-    let report = hot.respond();
+    let report = hot.scale();
     let names = report.collections.iter().map(|c| c.partition.as_str()).collect::<Vec<_>>();
     assert_eq!(names, ["EWR", "b", "a"]);
     assert!(report.collections.iter().all(|c| c.outcome == begun(1, 2)));
@@ -142,10 +140,10 @@ fn a_thousand_alarms_and_a_thousand_writers_at_once_cause_one_growth() {
     let hot = Hot::new(1);
     hot.throttle("EWR#1");
     let directories = (0..1_000).map(|_| hot.world.directory()).collect::<Vec<_>>();
-    let responders = directories.iter().map(|directory| HeatResponder::new(&hot.heat, directory));
-    let responders = responders.collect::<Vec<_>>();
+    let autoscalers = directories.iter().map(|directory| AutoScaler::new(&hot.heat, directory));
+    let autoscalers = autoscalers.collect::<Vec<_>>();
     let (window, deadline) = (hot.window(), hot.world.deadline());
-    let responses = responders.iter().map(|responder| responder.respond(window, deadline));
+    let responses = autoscalers.iter().map(|autoscaler| autoscaler.scale(window, deadline));
 
     let writers = (0..1_000).map(|_| hot.world.writer()).collect::<Vec<_>>();
     hot.world.store.script(Operation::Write, (0..1_000).map(|_| hot_partition()));
@@ -235,10 +233,10 @@ fn of_a_thousand_alarms_that_read_the_same_one_begins_the_growth() {
         Directory::new(store, hot.world.clock.clone(), entropy, Settings::default())
     };
     let directories = (0..1_000).map(directory).collect::<Vec<_>>();
-    let responders = directories.iter().map(|directory| HeatResponder::new(&hot.heat, directory));
-    let responders = responders.collect::<Vec<_>>();
+    let autoscalers = directories.iter().map(|directory| AutoScaler::new(&hot.heat, directory));
+    let autoscalers = autoscalers.collect::<Vec<_>>();
     let (window, deadline) = (hot.window(), hot.world.deadline());
-    let responses = responders.iter().map(|responder| responder.respond(window, deadline));
+    let responses = autoscalers.iter().map(|autoscaler| autoscaler.scale(window, deadline));
     let reports = block_on(join_all(responses));
     let with = |expected: HeatOutcome| {
         let reports = reports.iter().map(|report| report.as_ref().expect("a report"));
@@ -250,7 +248,7 @@ fn of_a_thousand_alarms_that_read_the_same_one_begins_the_growth() {
 }
 
 #[test]
-fn a_responder_that_another_overtakes_leaves_it_at_that() {
+fn an_autoscaler_that_another_overtakes_leaves_it_at_that() {
     let hot = Hot::new(1);
     hot.throttle("EWR#1");
     let (memory, before) = (hot.world.memory.clone(), hot.metadata());
@@ -258,7 +256,7 @@ fn a_responder_that_another_overtakes_leaves_it_at_that() {
     let theirs = others.clone();
     let overtake = Fault::before(move || memory.place_metadata(theirs));
     hot.world.store.script(Operation::Begin, [overtake]);
-    assert_eq!(*outcome(&hot.respond()), HeatOutcome::Decided(Growth::Overtaken));
+    assert_eq!(*outcome(&hot.scale()), HeatOutcome::Decided(Growth::Overtaken));
     assert_eq!(hot.metadata(), others);
 }
 
@@ -269,7 +267,7 @@ fn the_same_event_twice_causes_one_growth() {
     let (raised_secs, minute) = (hot.now_secs(), Duration::from_mins(1));
     let respond = || {
         let window = HeatWindow::of_alarm(raised_secs, Some(minute), minute, hot.now_secs());
-        hot.try_respond(window).expect("a report")
+        hot.try_scale(window).expect("a report")
     };
     assert_eq!(*outcome(&respond()), begun(1, 2));
     assert_eq!(*outcome(&respond()), HeatOutcome::Decided(Growth::Refused(NoGrowth::Running)));
@@ -301,25 +299,25 @@ fn regression_an_alarm_of_the_rebalancers_own_making_was_a_reason_to_grow() {
         ..created
     });
     hot.throttle("EWR#0");
-    let report = hot.respond();
+    let report = hot.scale();
     let clearing_up = HeatOutcome::Decided(Growth::Refused(NoGrowth::ClearingUp));
     assert_eq!((outcome(&report), &report.rearm), (&clearing_up, &Rearm::Done), "it looks again");
     hot.throttle("EWR#2");
-    assert_eq!(*outcome(&hot.respond()), begun(4, 16));
+    assert_eq!(*outcome(&hot.scale()), begun(4, 16));
 }
 
 #[test]
 fn a_cooldown_lies_between_two_growths_whatever_the_heat() {
     let hot = Hot::new(1);
     hot.throttle("EWR#1");
-    hot.respond();
+    hot.scale();
     hot.finish();
     let changed_secs = hot.metadata().last_updated_secs;
     let mut begun_secs = None;
     while begun_secs.is_none() && hot.now_secs() < changed_secs + 300 {
         hot.world.clock.advance(Duration::from_secs(1));
         hot.throttle("EWR#1");
-        let report = hot.respond();
+        let report = hot.scale();
         match outcome(&report) {
             HeatOutcome::Decided(Growth::Begun { .. }) => begun_secs = Some(hot.now_secs()),
             HeatOutcome::Decided(Growth::Refused(NoGrowth::TooSoon { until_secs })) => {
@@ -340,7 +338,7 @@ fn a_report_without_contributors_changes_nothing() {
     let hot = Hot::new(1);
     hot.heat.raise();
     hot.heat.throttle("EWR#1", hot.now_secs() - 3_600, 100.0);
-    let report = hot.respond();
+    let report = hot.scale();
     assert!(report.collections.is_empty() && report.unsharded.is_empty(), "{report:?}");
     assert_eq!(report.rearm, Rearm::NotNeeded);
     assert!(hot.heat.is_raised());
@@ -373,7 +371,7 @@ fn what_cannot_be_attributed_to_a_shard_makes_nothing_grow() {
     for (what, key, expected) in cases {
         let hot = Hot::new(2);
         hot.throttle(key);
-        let report = hot.respond();
+        let report = hot.scale();
         let unsharded = if expected.is_none() { vec![key.to_owned()] } else { vec![] };
         let outcomes = report.collections.iter().map(|c| c.outcome.clone()).collect::<Vec<_>>();
         assert_eq!(
@@ -396,7 +394,7 @@ fn damaged_metadata_is_reported_and_holds_up_no_other_collection() {
     hot.throttle("EWR#1");
     let corrupt = StoreError::Corrupt("the metadata item of \"LGA\" is damaged: rev".to_owned());
     hot.world.store.script(Operation::MetadataGet, [Fault::Refuse(corrupt)]);
-    let report = hot.respond();
+    let report = hot.scale();
     assert_eq!(report.collections[0].partition, damaged);
     let HeatOutcome::Damaged(error) = &report.collections[0].outcome else {
         panic!("{report:?}");
@@ -412,7 +410,7 @@ fn a_collection_that_cannot_grow_leaves_the_alarm_raised_for_people() {
         hot.world.lay_out(1, 256, placement);
         hot.heat.raise();
         hot.throttle("EWR#1");
-        let report = hot.respond();
+        let report = hot.scale();
         assert_eq!(*outcome(&report), HeatOutcome::Decided(Growth::Refused(NoGrowth::NotLarger)));
         assert_eq!((report.rearm, hot.heat.is_raised()), (Rearm::NotNeeded, true));
     }
@@ -423,10 +421,10 @@ fn a_change_whose_fate_is_unknown_is_looked_at_again() {
     let hot = Hot::new(1);
     hot.throttle("EWR#1");
     hot.world.store.script(Operation::Begin, [Fault::ExecuteThen(outcome_unknown())]);
-    let report = hot.respond();
+    let report = hot.scale();
     let HeatOutcome::Failed(error) = outcome(&report) else { panic!("{report:?}") };
     assert_eq!((error.code(), report.rearm.clone()), (Code::OutcomeUnknown, Rearm::Done));
-    let again = hot.respond();
+    let again = hot.scale();
     assert_eq!(*outcome(&again), HeatOutcome::Decided(Growth::Refused(NoGrowth::Running)));
 }
 
@@ -439,7 +437,7 @@ fn without_a_report_nothing_is_done() {
         let hot = Hot::new(1);
         hot.throttle("EWR#1");
         hot.heat.fail([error]);
-        let refused = hot.try_respond(hot.window()).map_err(|error| error.code());
+        let refused = hot.try_scale(hot.window()).map_err(|error| error.code());
         assert_eq!(refused, Err(code));
         assert_eq!(hot.world.memory.requests().total(), 0);
     }
@@ -464,8 +462,8 @@ fn an_alarm_that_cannot_be_set_back_undoes_nothing() {
     let hot = Hot::new(1);
     hot.throttle("EWR#1");
     let (watch, directory) = (NoRearm(hot.heat.clone()), hot.world.directory());
-    let responder = HeatResponder::new(&watch, &directory);
-    let report = block_on(responder.respond(hot.window(), hot.world.deadline()));
+    let autoscaler = AutoScaler::new(&watch, &directory);
+    let report = block_on(autoscaler.scale(hot.window(), hot.world.deadline()));
     let report = report.expect("a report");
     assert_eq!(*outcome(&report), begun(1, 2));
     assert!(matches!(report.rearm, Rearm::Failed(_)), "{report:?}");
@@ -476,7 +474,7 @@ fn dry_run_decides_and_writes_nothing() {
     let hot = Hot::with(1, ScalingMode::DryRun);
     hot.heat.raise();
     hot.throttle("EWR#1");
-    let report = hot.respond();
+    let report = hot.scale();
     let would = Growth::WouldBegin { from: count(1), to: count(2) };
     assert_eq!(*outcome(&report), HeatOutcome::Decided(would));
     assert_eq!((report.mode, report.rearm), (ScalingMode::DryRun, Rearm::NotNeeded));
@@ -490,7 +488,7 @@ fn off_reads_nothing() {
     let hot = Hot::with(1, ScalingMode::Off);
     hot.heat.raise();
     hot.throttle("EWR#1");
-    assert_eq!(hot.respond().mode, ScalingMode::Off);
+    assert_eq!(hot.scale().mode, ScalingMode::Off);
     assert_eq!(hot.sweep(), None);
     assert_eq!((hot.heat.requests(), hot.world.memory.requests().total()), (0, 0));
 }
@@ -507,14 +505,14 @@ fn the_schedule_acts_for_events_that_were_lost() {
     assert!(!hot.heat.is_raised());
 }
 
-/// Notes what writers tell.
+/// Notes what writers report.
 #[derive(Debug, Clone, Default)]
-struct Told {
+struct Reports {
     growths: Arc<Mutex<Vec<(String, Growth)>>>,
     failures: Arc<Mutex<Vec<(String, Code)>>>,
 }
 
-impl Telemetry for Told {
+impl Telemetry for Reports {
     fn writer_growth(&self, partition: &PartitionKey, growth: Growth) {
         self.growths.lock().expect("no panic").push((partition.to_string(), growth));
     }
@@ -524,11 +522,10 @@ impl Telemetry for Told {
     }
 }
 
-impl Told {
+impl Reports {
     fn by_throttled_puts(&self, hot: &Hot, puts: u32) -> Vec<(String, Growth)> {
-        let directory: Directory<Store, ManualClock, SeededEntropy> =
-            hot.world.directory().with_telemetry(Arc::new(self.clone()));
-        let writer = Writer::new(hot.world.store.clone(), directory);
+        let writer = Writer::new(hot.world.store.clone(), hot.world.directory());
+        let writer = writer.with_telemetry(Arc::new(self.clone()));
         for n in 0..puts {
             hot.world.store.script(Operation::Write, [hot_partition()]);
             let item = hot.world.new_item(&n.to_string(), "new");
@@ -543,25 +540,25 @@ impl Told {
 fn a_writer_tells_of_the_growth_that_it_began() {
     let hot = Hot::new(1);
     let growth = Growth::Begun { from: count(1), to: count(2) };
-    assert_eq!(Told::default().by_throttled_puts(&hot, 5), [("EWR".to_owned(), growth)]);
+    assert_eq!(Reports::default().by_throttled_puts(&hot, 5), [("EWR".to_owned(), growth)]);
 }
 
 #[test]
 fn a_writer_in_dry_run_tells_once_what_it_would_do_and_requests_nothing() {
     let hot = Hot::with(1, ScalingMode::DryRun);
-    let told = Told::default();
+    let reports = Reports::default();
     let growth = Growth::WouldBegin { from: count(1), to: count(2) };
-    assert_eq!(told.by_throttled_puts(&hot, 20), [("EWR".to_owned(), growth)]);
+    assert_eq!(reports.by_throttled_puts(&hot, 20), [("EWR".to_owned(), growth)]);
     assert_eq!(hot.world.store.attempts(Operation::Begin), 0);
     // An operator grows it, and it is throttled again.
     let grown = CollectionMetadata { rev: 3, ..new_metadata(2, 2, Placement::Random) };
     let seen = hot.metadata();
     block_on(hot.world.memory.update(&seen, &grown)).expect("it is as seen");
     hot.world.clock.advance(LONG);
-    let told = told.by_throttled_puts(&hot, 20);
+    let reports = reports.by_throttled_puts(&hot, 20);
     let further = Growth::WouldBegin { from: count(2), to: count(4) };
-    assert_eq!(told.last(), Some(&("EWR".to_owned(), further)));
-    assert_eq!(told.len(), 2);
+    assert_eq!(reports.last(), Some(&("EWR".to_owned(), further)));
+    assert_eq!(reports.len(), 2);
 }
 
 /// The write goes on whatever comes of the growth, and nobody heard of it.
@@ -576,11 +573,11 @@ fn regression_a_writer_that_could_not_begin_a_growth_was_silent() {
     ];
     for (error, expected) in cases {
         let hot = Hot::new(1);
-        let told = Told::default();
+        let reports = Reports::default();
         let errors = iter::repeat_with(|| Fault::Refuse(error()));
         hot.world.store.script(Operation::JobGet, errors.take(1_000));
-        assert_eq!(told.by_throttled_puts(&hot, 5), []);
-        let failures = told.failures.lock().expect("no panic").clone();
+        assert_eq!(reports.by_throttled_puts(&hot, 5), []);
+        let failures = reports.failures.lock().expect("no panic").clone();
         assert_eq!(failures, [("EWR".to_owned(), expected)], "once");
     }
 }

@@ -163,11 +163,11 @@ fn regression_operators_had_to_ask_again_until_leases_had_ended() {
 }
 
 /// Where an operator who waits for `target` finds the collection.
-fn standing(world: &World, target: u32) -> (Stage, Option<u64>) {
+fn status(world: &World, target: u32) -> (Stage, Option<u64>) {
     let scaler = world.scaler();
-    let standing = block_on(scaler.standing(&partition(), count(target), world.deadline()));
-    let standing = standing.expect("a reading");
-    (standing.stage, standing.waits_until.map(|until| until.0))
+    let status = block_on(scaler.status(&partition(), count(target), world.deadline()));
+    let status = status.expect("a reading");
+    (status.stage, status.waits_until.map(|until| until.0))
 }
 
 #[test]
@@ -177,15 +177,15 @@ fn whoever_waits_for_a_count_is_told_when_it_is_there_and_when_it_never_will_be(
         let world = World::with(settings);
         world.lay_out(1, 2, placement);
         world.clock.advance(LIFETIME);
-        assert_eq!(standing(&world, 2), (Stage::Reached, None));
-        assert_eq!(standing(&world, 4).0, Stage::Overtaken, "nobody has asked for it");
+        assert_eq!(status(&world, 2), (Stage::Reached, None));
+        assert_eq!(status(&world, 4).0, Stage::Overtaken, "nobody has asked for it");
         let ask = |shards| {
             let scaler = world.scaler();
             block_on(scaler.request_count(&partition(), count(shards), world.deadline()))
         };
         ask(4).expect("begun");
-        assert_eq!(standing(&world, 4), (Stage::UnderWay, None), "not yet seen by anybody");
-        assert_eq!(standing(&world, 2).0, Stage::Overtaken);
+        assert_eq!(status(&world, 4), (Stage::UnderWay, None), "not yet seen by anybody");
+        assert_eq!(status(&world, 2).0, Stage::Overtaken);
         let turned_round = placement.is_calculated();
         if turned_round {
             ask(2).expect("noted");
@@ -197,7 +197,7 @@ fn whoever_waits_for_a_count_is_told_when_it_is_there_and_when_it_never_will_be(
             assert!(step < 1_000, "it never gets there");
             let slice = world.deadline_in(Duration::from_secs(7));
             block_on(rebalancer.advance(&partition(), slice)).advance.expect("it goes on");
-            let (stage, until) = standing(&world, target);
+            let (stage, until) = status(&world, target);
             waits += u32::from(until.is_some());
             let metadata = world.memory.stored_metadata(&partition()).expect("metadata");
             closed_between |=

@@ -9,7 +9,7 @@ use crate::ports::{
     Action, Clock, Condition, Consistency, Entropy, Expected, ItemStore, MetadataStore, StoreError,
     Write,
 };
-use crate::rebalance::Rebalancer;
+use crate::rebalance::rebalancer::Rebalancer;
 use crate::reshard::{Brought, Homes, Unsettled, bring, give_way};
 use crate::retry::{Attempts, Backoff, refusal, within};
 use crate::{Code, Deadline, Error, Generation, StoredItem};

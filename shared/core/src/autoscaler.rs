@@ -12,7 +12,7 @@ use crate::{
     Throttles,
 };
 
-/// Acts on throttles that an alarm reports: whatever is hot grows, and nothing grows by guess.
+/// Acts on throttles that an alarm reports: what is hot grows, and nothing grows by guess.
 ///
 /// Events may repeat, come late or be lost. So an event says only when to look; what to do follows
 /// from the report of throttled keys and from each collection's metadata, and throttles from before
@@ -20,7 +20,7 @@ use crate::{
 ///
 /// A report does not tell reads from writes. That the alarm watches writes, and that a collection
 /// rests after every change, bounds what a read-hot key beside a write-hot one may cause.
-pub struct HeatResponder<'a, W, M, C, E> {
+pub struct AutoScaler<'a, W, M, C, E> {
     watch: &'a W,
     directory: &'a Directory<M, C, E>,
 }
@@ -81,24 +81,20 @@ pub enum Rearm {
     Failed(Error),
 }
 
-impl<'a, W, M, C, E> HeatResponder<'a, W, M, C, E>
+impl<'a, W, M, C, E> AutoScaler<'a, W, M, C, E>
 where
     W: HeatSource + AlarmControl,
     M: MetadataStore,
     C: Clock,
     E: Entropy,
 {
-    /// A responder that asks `watch` and acts through `directory`.
+    /// An autoscaler that asks `watch` and acts through `directory`.
     pub fn new(watch: &'a W, directory: &'a Directory<M, C, E>) -> Self {
         Self { watch, directory }
     }
 
     /// Acts on the throttles of `window`, for an alarm that was raised.
-    pub async fn respond(
-        &self,
-        window: HeatWindow,
-        deadline: Deadline,
-    ) -> Result<HeatReport, Error> {
+    pub async fn scale(&self, window: HeatWindow, deadline: Deadline) -> Result<HeatReport, Error> {
         let mode = self.directory.settings().scaling.mode;
         let mut report = HeatReport {
             mode,
@@ -143,7 +139,7 @@ where
         let now_secs = self.directory.now().epoch_secs();
         let evaluated = alarm.period.saturating_mul(alarm.evaluation_periods);
         let window = HeatWindow::of_alarm(now_secs, Some(evaluated), alarm.period, now_secs);
-        self.respond(window, deadline).await.map(Some)
+        self.scale(window, deadline).await.map(Some)
     }
 
     async fn decide(

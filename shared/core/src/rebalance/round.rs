@@ -11,8 +11,8 @@ use crate::metadata::Reshard;
 use crate::ports::{
     Clock, Consistency, Entropy, ItemStore, MetadataStore, ShardPage, ShardQuery, SortRange,
 };
-use crate::rebalance::{Carried, RESERVE, Rebalancer};
-use crate::reshard::mover::Stopped;
+use crate::rebalance::mover::Stopped;
+use crate::rebalance::rebalancer::{RESERVE, Rebalancer, StepOutcome};
 use crate::reshard::{Homes, Job};
 use crate::retry::within;
 use crate::{Deadline, Error, Fields, Generation, StoredItem};
@@ -20,18 +20,18 @@ use crate::{Deadline, Error, Fields, Generation, StoredItem};
 /// The shards that a call has met trouble with that does not pass, such as an item that is damaged:
 /// it leaves them alone, and goes on with the others.
 #[derive(Debug, Default)]
-pub(crate) struct Trouble {
+pub(super) struct FailedShards {
     shards: BTreeSet<ShardId>,
     first: Option<Error>,
 }
 
-impl Trouble {
+impl FailedShards {
     /// What was met first, if anything was.
-    pub(crate) fn error(&self) -> Option<Error> {
+    pub(super) fn error(&self) -> Option<Error> {
         self.first.clone()
     }
 
-    fn meet(&mut self, shard: ShardId, error: Error) {
+    fn add(&mut self, shard: ShardId, error: Error) {
         self.shards.insert(shard);
         self.first.get_or_insert_with(|| error.of_shards(vec![shard]));
     }
@@ -71,28 +71,28 @@ const LEAST_ROUND_WCU: f64 = 64.0;
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E> {
     /// One round of the scan: a part of each of several sources, and a checkpoint when all items of
     /// them are settled (protocol: "Steps", "mover").
-    pub(crate) async fn move_on(
+    pub(super) async fn move_on(
         &self,
         seen: &Known,
         job: &Job,
-        trouble: &mut Trouble,
+        failed: &mut FailedShards,
         deadline: Deadline,
-    ) -> Result<Carried, Error> {
+    ) -> Result<StepOutcome, Error> {
         let Some(reshard) = seen.metadata.reshard() else {
-            return Ok(Carried::Again);
+            return Ok(StepOutcome::Retry);
         };
-        self.round(seen, job, Work::Move(reshard), trouble, deadline).await
+        self.round(seen, job, Work::Move(reshard), failed, deadline).await
     }
 
     /// One round of the removal of markers, in the same way (protocol: "in the background").
-    pub(crate) async fn remove_markers(
+    pub(super) async fn remove_markers(
         &self,
         seen: &Known,
         job: &Job,
-        trouble: &mut Trouble,
+        failed: &mut FailedShards,
         deadline: Deadline,
-    ) -> Result<Carried, Error> {
-        self.round(seen, job, Work::RemoveMarkers(job.generation), trouble, deadline).await
+    ) -> Result<StepOutcome, Error> {
+        self.round(seen, job, Work::RemoveMarkers(job.generation), failed, deadline).await
     }
 
     async fn round(
@@ -100,10 +100,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         seen: &Known,
         job: &Job,
         work: Work,
-        trouble: &mut Trouble,
+        failed: &mut FailedShards,
         deadline: Deadline,
-    ) -> Result<Carried, Error> {
-        let but_for = &trouble.shards;
+    ) -> Result<StepOutcome, Error> {
+        let but_for = &failed.shards;
         let shards = match work {
             Work::Move(reshard) => job.next_sources(reshard.sources(), SOURCES_AT_ONCE, but_for),
             Work::RemoveMarkers(_) => {
@@ -111,7 +111,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             }
         };
         if shards.is_empty()
-            && let Some(error) = trouble.error()
+            && let Some(error) = failed.error()
         {
             return Err(error);
         }
@@ -126,7 +126,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             .into_iter()
             .map(|(shard, after)| self.part_of(seen, shard, after, &budget, work, until));
         let parts = join_all(parts.collect::<Vec<_>>()).await;
-        self.checkpoint(job, parts, trouble, deadline).await
+        self.checkpoint(job, parts, failed, deadline).await
     }
 
     /// The part of a round that goes through one shard from `after` on: page by page, each of which is
@@ -245,9 +245,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         &self,
         job: &Job,
         parts: Vec<Part>,
-        trouble: &mut Trouble,
+        failed: &mut FailedShards,
         deadline: Deadline,
-    ) -> Result<Carried, Error> {
+    ) -> Result<StepOutcome, Error> {
         let mut next = job.clone();
         let mut in_time = true;
         for Part { shard, after, is_done, span, moved, stopped } in parts {
@@ -258,26 +258,26 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             match stopped {
                 None => {}
                 Some(Stopped::OutOfTime) => in_time = false,
-                Some(Stopped::MetadataChanged) => return Ok(Carried::Again),
-                Some(Stopped::Failed(error)) => trouble.meet(shard, error),
+                Some(Stopped::MetadataChanged) => return Ok(StepOutcome::Retry),
+                Some(Stopped::Failed(error)) => failed.add(shard, error),
             }
         }
         if next == *job {
-            return Ok(if in_time { Carried::Again } else { Carried::OutOfTime });
+            return Ok(if in_time { StepOutcome::Retry } else { StepOutcome::OutOfTime });
         }
-        let mut carried = self.save(job, next.clone(), deadline).await?;
-        if carried == Carried::Elsewhere
+        let mut outcome = self.save(job, next.clone(), deadline).await?;
+        if outcome == StepOutcome::Lost
             && let (Some(noted), _) = self.directory.job(&job.partition, deadline).await?
             && noted.then != job.then
             && *job == (Job { rev: job.rev, then: job.then, ..noted.clone() })
         {
             // It was an operator who has written into the job, and no other mover.
             let next = Job { then: noted.then, ..next };
-            carried = self.save(&noted, next, deadline).await?;
+            outcome = self.save(&noted, next, deadline).await?;
         }
-        match carried {
-            Carried::Noted { .. } if !in_time => Ok(Carried::OutOfTime),
-            carried => Ok(carried),
+        match outcome {
+            StepOutcome::Noted { .. } if !in_time => Ok(StepOutcome::OutOfTime),
+            outcome => Ok(outcome),
         }
     }
 

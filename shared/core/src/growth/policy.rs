@@ -106,7 +106,7 @@ impl fmt::Display for Growth {
 /// Two times must have passed since the last change: `settle`, after which no lease on what was
 /// before it lives (T' of the protocol), and the cooldown of seed 000 with the `backoff` that each
 /// writer draws, so that they do not all try at its end. Creation starts no cooldown.
-pub fn decide_growth(
+pub(crate) fn decide_growth(
     metadata: &CollectionMetadata,
     now_secs: u64,
     settle: Duration,

@@ -4,7 +4,7 @@ use std::time::Duration;
 /// is halved when something is (additive increase, multiplicative decrease), so that moving takes
 /// what the foreground leaves, and a quarter of the most in any case.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Pace {
+pub(crate) struct Pace {
     /// Write units a second.
     rate: f64,
     most: f64,
@@ -39,27 +39,32 @@ const ONE_BURST: Duration = Duration::from_secs(1);
 
 impl Pace {
     /// A mover that may write at most so many units a second.
-    pub fn new(most_wcu: u32, now: Duration) -> Self {
+    pub(crate) fn new(most_wcu: u32, now: Duration) -> Self {
         let most = f64::from(most_wcu.max(1));
         Self { rate: most * LEAST_SHARE, most, tokens: 0.0, as_of: now, deaf_until: now }
     }
 
     /// Spends `units`, and says how long to wait before what they are for.
-    pub fn spend(&mut self, units: f64, now: Duration) -> Duration {
+    pub(crate) fn spend(&mut self, units: f64, now: Duration) -> Duration {
         let wait = self.wait_for(units, now);
         self.tokens -= units;
         wait
     }
 
     /// The same, but spends nothing if the wait would not be shorter than `time`.
-    pub fn spend_within(&mut self, units: f64, now: Duration, time: Duration) -> Option<Duration> {
+    pub(crate) fn spend_within(
+        &mut self,
+        units: f64,
+        now: Duration,
+        time: Duration,
+    ) -> Option<Duration> {
         let wait = self.wait_for(units, now);
         (wait < time).then(|| self.spend(units, now))
     }
 
     /// Takes note of a throttle, and back the `units` that were spent on what was refused: DynamoDB
     /// charges nothing for it.
-    pub fn throttled(&mut self, units: f64, now: Duration) {
+    pub(crate) fn throttled(&mut self, units: f64, now: Duration) {
         self.bring_up_to(now);
         self.tokens = (self.tokens + units).min(self.burst());
         if now < self.deaf_until {
@@ -71,7 +76,7 @@ impl Pace {
     }
 
     /// The present rate in write units a second.
-    pub fn rate(&self) -> f64 {
+    pub(crate) fn rate(&self) -> f64 {
         self.rate
     }
 

@@ -1,0 +1,124 @@
+use dynashard_keys::ShardCount;
+
+use crate::directory::{Directory, Known};
+use crate::lease::settle_time;
+use crate::metadata::Contradiction;
+use crate::ports::{Clock, Dated, Entropy, MetadataStore, StoreError};
+use crate::reshard::Job;
+use crate::retry::{refusal, within};
+use crate::{Code, CollectionMetadata, Deadline, Error, Lease, Reading};
+
+/// What became of a change of a shard count that was to begin.
+#[derive(Debug, Clone)]
+pub(crate) enum BeginOutcome {
+    /// `forward` is published.
+    Begun(Known),
+    /// An operator has asked already for the change that follows the last one.
+    Running,
+    /// Leases on what was before the last change may live until this epoch second.
+    TooSoon {
+        /// By DynamoDB's clock.
+        until_secs: u64,
+    },
+    /// The collection is not as seen any more.
+    Overtaken,
+}
+
+impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
+    /// Publishes `forward` to `target`, with the job of the change. Whether the collection may change
+    /// at all was decided before.
+    ///
+    /// Beginning waits until the last change was seen closed T' ago: by DynamoDB's clock, as its job
+    /// tells, or by that of the controller that has removed the job (protocol: "Phases"). Where the
+    /// decision came from `planned`, the job must still be as it was then.
+    pub(crate) async fn begin(
+        &self,
+        seen: &CollectionMetadata,
+        target: ShardCount,
+        planned: Option<&Job>,
+        deadline: Deadline,
+    ) -> Result<BeginOutcome, Error> {
+        let now_secs = self.clock().now().epoch_secs();
+        let next = seen.with_forward(target, now_secs);
+        let (before, now) = self.job(&seen.partition, deadline).await?;
+        if planned.is_some() && planned != before.as_ref() {
+            return Ok(BeginOutcome::Overtaken);
+        }
+        if let Some(before) = before.as_ref().filter(|job| job.generation == seen.generation) {
+            if before.closed_seen.is_none() && !seen.needs_rebalancing() {
+                let why =
+                    "is missing, although the metadata says that nothing is left of the change";
+                let damage = before.damaged(&Contradiction::new("closed_seen", why));
+                return Err(Error::new(Code::CorruptData, damage));
+            }
+            if planned.is_none() && before.then.is_some() {
+                return Ok(BeginOutcome::Running);
+            }
+            let settle = settle_time(self.settings().lease_term);
+            let until = before.closed_seen.unwrap_or(now).plus(settle);
+            if now < until {
+                return Ok(BeginOutcome::TooSoon { until_secs: until.0 });
+            }
+        }
+        let Some(job) = Job::new(&next, before.as_ref(), now_secs) else {
+            return Ok(BeginOutcome::Overtaken);
+        };
+        let sent = self.clock().now();
+        let request = self.store.begin(seen, &next, before.as_ref(), &job);
+        let answer = within(self.clock(), deadline, request).await;
+        match self.published(seen, next, sent, answer) {
+            Ok(known) => Ok(BeginOutcome::Begun(known)),
+            Err(StoreError::ConditionFailed { .. }) => Ok(BeginOutcome::Overtaken),
+            Err(error) => Err(refusal(error).unwrap_or_else(|error| error)),
+        }
+    }
+
+    /// Removes a job, and the note of it from the metadata, if both are as seen.
+    pub(crate) async fn finish(
+        &self,
+        seen: &CollectionMetadata,
+        job: &Job,
+        deadline: Deadline,
+    ) -> Result<Known, StoreError> {
+        let next = seen.without_cleanup(self.clock().now().epoch_secs());
+        let sent = self.clock().now();
+        let answer = within(self.clock(), deadline, self.store.finish(seen, &next, job)).await;
+        self.published(seen, next, sent, answer)
+    }
+
+    /// Changes metadata from `seen` to `next`, if it still is as seen; otherwise
+    /// [`StoreError::ConditionFailed`], and what is cached is dropped.
+    pub(crate) async fn update(
+        &self,
+        seen: &CollectionMetadata,
+        next: CollectionMetadata,
+        deadline: Deadline,
+    ) -> Result<Known, StoreError> {
+        let sent = self.clock().now();
+        let answer = within(self.clock(), deadline, self.store.update(seen, &next)).await;
+        self.published(seen, next, sent, answer)
+    }
+
+    /// Keeps what a change has published, and drops what is cached if it may not have.
+    fn published(
+        &self,
+        seen: &CollectionMetadata,
+        next: CollectionMetadata,
+        sent: Reading,
+        answer: Option<Result<Dated<()>, StoreError>>,
+    ) -> Result<Known, StoreError> {
+        let answer = answer.unwrap_or_else(|| {
+            let why = "the change of the metadata was not answered in time";
+            Err(StoreError::OutcomeUnknown(why.to_owned()))
+        });
+        match answer {
+            Ok(Dated { server_secs, .. }) => {
+                Ok(self.keep(next, Lease::new(sent, server_secs, self.settings().lease_term)))
+            }
+            Err(error) => {
+                self.forget(&seen.partition);
+                Err(error)
+            }
+        }
+    }
+}

@@ -1,0 +1,37 @@
+use dynashard_keys::PartitionKey;
+
+use crate::directory::Directory;
+use crate::ports::{CatalogPage, Clock, CollectionCatalog, Entropy, MetadataStore, ReshardingPage};
+use crate::{Deadline, Error};
+
+impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
+    /// One page of the collections in which a reshard seems to run.
+    pub(crate) async fn resharding(
+        &self,
+        after: Option<&PartitionKey>,
+        deadline: Deadline,
+    ) -> Result<ReshardingPage, Error> {
+        let mut attempts = self.attempts(deadline);
+        attempts
+            .make(
+                || self.store.resharding(after),
+                "the index of running reshards could not be read in time",
+            )
+            .await
+    }
+
+    /// One page of all collections.
+    pub(crate) async fn collections(
+        &self,
+        after: Option<&str>,
+        deadline: Deadline,
+    ) -> Result<CatalogPage, Error>
+    where
+        M: CollectionCatalog,
+    {
+        let mut attempts = self.attempts(deadline);
+        attempts
+            .make(|| self.store.collections(after), "the metadata table could not be read in time")
+            .await
+    }
+}

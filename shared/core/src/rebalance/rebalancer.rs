@@ -1,0 +1,126 @@
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::directory::Directory;
+use crate::pace::Pace;
+use crate::ports::{Clock, Entropy, ItemStore, MetadataStore, StoreError};
+use crate::reshard::{Job, Progress, ServerTime};
+use crate::retry::refusal;
+use crate::{Code, CollectionMetadata, Deadline, Error};
+
+/// Carries running changes of shard counts to their end, and moves items for them.
+///
+/// What starts it is a hint: metadata and job are always read again, so a record of the stream may
+/// repeat, come late or be lost, and two rebalancers may work on one collection.
+pub struct Rebalancer<I, M, C, E> {
+    pub(super) items: I,
+    pub(super) directory: Directory<M, C, E>,
+    pace: Mutex<Pace>,
+}
+
+/// What one call did for a collection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Slice {
+    /// How it ended.
+    pub advance: Result<Advance, Error>,
+    /// How far it has brought the reshard that it found, if items are moved in that.
+    pub reshard: Option<ReshardSlice>,
+}
+
+/// How far a reshard is after one call, as it saw it last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReshardSlice {
+    /// Items moved since the call began, by other rebalancers too.
+    pub items_moved: u64,
+    /// For how many seconds the reshard has been running.
+    pub age_secs: u64,
+    /// How far it is.
+    pub progress: Progress,
+}
+
+/// What became of one collection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Advance {
+    /// There is nothing to do, or nothing more.
+    Nothing,
+    /// This rebalancer made the last step of a change: nothing is left to do. Of all that work on
+    /// one, a single one is told so at most.
+    Finished(CollectionMetadata),
+    /// The time of this slice is over, and a note in the job asks for the next one.
+    Yielded,
+    /// There is nothing to do before DynamoDB's clock shows this epoch second.
+    Waiting {
+        /// Epoch seconds.
+        until_secs: u64,
+    },
+    /// Another rebalancer is at work on the collection.
+    Elsewhere,
+}
+
+/// What a slice keeps of its time for its last requests: without the note that it is over, the next
+/// one would not come.
+pub(super) const RESERVE: Duration = Duration::from_secs(2);
+
+impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E> {
+    /// A rebalancer over these stores.
+    pub fn new(items: I, directory: Directory<M, C, E>) -> Self {
+        let pace = Pace::new(directory.settings().mover_wcu, directory.now().boot);
+        Self { items, directory, pace: Mutex::new(pace) }
+    }
+
+    /// What the rebalancer knows about collections.
+    pub fn directory(&self) -> &Directory<M, C, E> {
+        &self.directory
+    }
+
+    /// Writes into the job what was found out or done.
+    pub(super) async fn save(
+        &self,
+        seen: &Job,
+        next: Job,
+        deadline: Deadline,
+    ) -> Result<StepOutcome, Error> {
+        let next = Job { yielded: false, ..next };
+        match self.directory.save_job(seen, next, deadline).await {
+            Ok(saved) => Ok(StepOutcome::Noted { rev: saved.rev }),
+            Err(error) => of_conditional(error),
+        }
+    }
+
+    pub(super) fn pace(&self) -> MutexGuard<'_, Pace> {
+        // Nothing panics while the lock is held, and a pace is sound in any case.
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What became of one step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum StepOutcome {
+    /// It was done.
+    Done,
+    /// It was done, and noted in the job, which has this `rev` now.
+    Noted {
+        /// The new one.
+        rev: u64,
+    },
+    /// It was done, and it was the last one: this is what the change has left.
+    Finished(Arc<CollectionMetadata>),
+    /// Something has changed, or nothing is known of it: look again.
+    Retry,
+    /// Another rebalancer was faster.
+    Lost,
+    /// The time did not suffice.
+    OutOfTime,
+    /// Nothing may happen before this time, and the slice does not last that long.
+    WaitsUntil(ServerTime),
+}
+
+/// What the failure of a conditional change of metadata or job means.
+pub(super) fn of_conditional(error: StoreError) -> Result<StepOutcome, Error> {
+    match error {
+        StoreError::ConditionFailed { .. } | StoreError::Conflict => Ok(StepOutcome::Lost),
+        // After a pause it is found out: a table that fails may do so at once.
+        StoreError::OutcomeUnknown(why) => Err(Error::new(Code::Unavailable, why)),
+        error => Err(refusal(error).unwrap_or_else(|error| error)),
+    }
+}
