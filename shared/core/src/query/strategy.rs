@@ -32,7 +32,8 @@ pub enum Strategy {
     /// turns, and the next come in as those end, so that the cursor, which holds a position for each
     /// of them, stays below 360 KB with any sort keys. It ends with the shard layout.
     RoundRobin,
-    /// Shard after shard: what asks the least of a table, one partition at a time. Its cursor holds one sort key, and ends with the shard layout.
+    /// Shard after shard: what asks the least of a table, one partition at a time. Its cursor holds
+    /// one sort key, and ends with the shard layout.
     Sequential,
 }
 
