@@ -104,7 +104,7 @@ impl fmt::Display for Growth {
 /// or twice under random placement, as far as the stack and the placement allow.
 ///
 /// Two times must have passed since the last change: `settle`, after which no lease on what was
-/// before it lives (T' of the protocol), and the cooldown of seed 000 with the `backoff` that each
+/// before it lives (T' of the protocol), and the cooldown with the `backoff` that each
 /// writer draws, so that they do not all try at its end. Creation starts no cooldown.
 pub(crate) fn decide_growth(
     metadata: &CollectionMetadata,
