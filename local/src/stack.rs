@@ -2,9 +2,9 @@
 
 use crate::StartError;
 use crate::clock::{SharedClock, SystemClock};
-use crate::cloudwatch::alarms::{Alarms, Evaluator};
 use crate::cloudwatch::{
-    AlarmState, CloudWatchApi, EmbeddedMetrics, MetricSource, MetricStore, Metrics,
+    AlarmState, Alarms, CloudWatchApi, EmbeddedMetrics, Evaluator, MetricSource, MetricStore,
+    Metrics,
 };
 use crate::dynamodb::endpoint::Counters;
 use crate::dynamodb::{DynamoDb, Setup};
@@ -155,15 +155,15 @@ impl Stack {
         };
         let background = Arc::new(Background::new(Arc::clone(&clock)));
         let queues = Arc::new(Queues::new(&plan.queues, &clock));
-        let engine = data.engine();
-        let events = Events::start(functions, engine, &runtime, &background, &queues, &clock);
-        let definitions = plan.alarms.iter().cloned();
-        let definitions = definitions.map(|definition| match options.alarm_period_secs {
-            Some(secs) => definition.with_period(secs.get().into()),
-            None => definition,
+        let alarms = plan.alarms.iter().cloned();
+        let alarms = alarms.map(|alarm| match options.alarm_period_secs {
+            Some(secs) => alarm.with_period(secs.get().into()),
+            None => alarm,
         });
-        let permissions = plan.permissions.clone();
-        let alarms = Alarms::new(definitions.collect(), permissions, &runtime, &background, &clock);
+        let (alarms, transitions) = Alarms::new(alarms.collect(), &clock);
+        let engine = data.engine();
+        let events =
+            Events::start(&plan, engine, transitions, &runtime, &background, &queues, &clock);
         let alarms = Arc::new(alarms);
         let source: Arc<dyn MetricSource> = metrics.clone();
         let evaluator = alarms.watch(&source);
@@ -209,7 +209,11 @@ impl Stack {
 
     /// The name and the state of each alarm, in the order of their names.
     pub fn alarms(&self) -> Vec<(String, AlarmState)> {
-        self.alarms.states()
+        self.alarms
+            .list()
+            .into_iter()
+            .map(|(alarm, status)| (alarm.name.clone(), status.state))
+            .collect()
     }
 
     /// Ends everything in order, and returns when no process, thread or task of the stack is left.

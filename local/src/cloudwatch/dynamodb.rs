@@ -10,8 +10,9 @@
 //! units are counted by the second and not by the request, so their minimum and maximum are the
 //! least and the greatest mean of a second's requests.
 
-use super::{MetricId, MetricSource, StatisticSet};
+use super::statistics::{MetricSource, StatisticSet};
 use crate::dynamodb::endpoint::Observed;
+use crate::plan::MetricId;
 use dynashard_limits::partition::{Counts, Kind, Partitions, Resource, Throughput};
 use std::collections::BTreeMap;
 use std::ops::Range;

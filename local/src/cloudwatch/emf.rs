@@ -1,9 +1,10 @@
 //! Metrics in the logs of functions: the Embedded Metric Format (`CloudWatch` User Guide:
 //! "Specification: Embedded metric format").
 
+use super::statistics::StatisticSet;
 use super::store::MetricStore;
-use super::{MetricId, StatisticSet};
 use crate::clock::{SharedClock, epoch_millis};
+use crate::plan::MetricId;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -136,7 +137,7 @@ fn pick(
 mod tests {
     use super::*;
     use crate::clock::manual::ManualClock;
-    use crate::cloudwatch::MetricSource;
+    use crate::cloudwatch::statistics::MetricSource;
     use serde_json::json;
     use std::time::{Duration, SystemTime};
 

@@ -1,91 +1,40 @@
-//! What a metric is, and what is asked of those who have values of one.
+//! All metrics of a stack.
 
-use std::collections::BTreeMap;
-use std::fmt;
+use super::dynamodb::{self, DynamoDbMetrics};
+use super::statistics::{MetricSource, StatisticSet};
+use super::store::{HISTORY_SECS, MetricStore};
+use crate::dynamodb::endpoint::Observed;
+use crate::plan::MetricId;
+use std::collections::BTreeSet;
 use std::ops::Range;
+use std::sync::Arc;
 
-/// A metric: its namespace, its name and all of its dimensions.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct MetricId {
-    pub(crate) namespace: String,
-    pub(crate) name: String,
-    pub(crate) dimensions: BTreeMap<String, String>,
+/// The metrics that were put or logged, and those of the tables.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    put: Arc<MetricStore>,
+    dynamodb: DynamoDbMetrics,
 }
 
-/// The values of a metric over some time, as `CloudWatch` keeps them.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct StatisticSet {
-    pub(crate) sample_count: f64,
-    pub(crate) sum: f64,
-    pub(crate) minimum: f64,
-    pub(crate) maximum: f64,
-}
-
-impl StatisticSet {
-    /// `count` times the same value.
-    pub(crate) fn of(value: f64, count: f64) -> Self {
-        Self { sample_count: count, sum: value * count, minimum: value, maximum: value }
+impl Metrics {
+    pub(crate) fn new(put: Arc<MetricStore>, observed: Observed) -> Self {
+        Self { put, dynamodb: DynamoDbMetrics::new(observed) }
     }
 
-    /// The values of both.
-    pub(crate) fn merge(self, other: Self) -> Self {
-        Self {
-            sample_count: self.sample_count + other.sample_count,
-            sum: self.sum + other.sum,
-            minimum: self.minimum.min(other.minimum),
-            maximum: self.maximum.max(other.maximum),
+    /// The metrics that had a value within the history that ends in the epoch second `now`.
+    pub(super) fn list(&self, now: u64) -> BTreeSet<MetricId> {
+        let mut metrics = self.put.list(now);
+        metrics.extend(self.dynamodb.list(now.saturating_sub(HISTORY_SECS), now));
+        metrics
+    }
+}
+
+impl MetricSource for Metrics {
+    fn statistics(&self, metric: &MetricId, seconds: Range<u64>) -> Option<StatisticSet> {
+        if metric.namespace == dynamodb::NAMESPACE {
+            self.dynamodb.statistics(metric, seconds)
+        } else {
+            self.put.statistics(metric, seconds)
         }
     }
-
-    /// The values of all; `None` where there are none.
-    pub(crate) fn merge_all(sets: impl IntoIterator<Item = Self>) -> Option<Self> {
-        sets.into_iter().reduce(Self::merge)
-    }
-}
-
-/// What is said of the values of a period (`CloudWatch` API: `Statistic`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Statistic {
-    SampleCount,
-    Average,
-    Sum,
-    Minimum,
-    Maximum,
-}
-
-impl Statistic {
-    /// All that there are. Percentiles and their like would take the single values.
-    pub(crate) const ALL: [Self; 5] =
-        [Self::SampleCount, Self::Average, Self::Sum, Self::Minimum, Self::Maximum];
-
-    /// The statistic of this name.
-    pub(crate) fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|statistic| statistic.as_str() == name)
-    }
-
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::SampleCount => "SampleCount",
-            Self::Average => "Average",
-            Self::Sum => "Sum",
-            Self::Minimum => "Minimum",
-            Self::Maximum => "Maximum",
-        }
-    }
-
-    pub(crate) fn of(self, set: &StatisticSet) -> f64 {
-        match self {
-            Self::SampleCount => set.sample_count,
-            Self::Average => set.sum / set.sample_count,
-            Self::Sum => set.sum,
-            Self::Minimum => set.minimum,
-            Self::Maximum => set.maximum,
-        }
-    }
-}
-
-/// Whoever has values of metrics.
-pub(crate) trait MetricSource: fmt::Debug + Send + Sync {
-    /// The values of `metric` in these epoch seconds, or `None` where there are none.
-    fn statistics(&self, metric: &MetricId, seconds: Range<u64>) -> Option<StatisticSet>;
 }

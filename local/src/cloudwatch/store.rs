@@ -1,6 +1,7 @@
 //! The metrics that were put: by `PutMetricData`, and by the functions in what they log.
 
-use super::{MetricId, MetricSource, StatisticSet};
+use super::statistics::{MetricSource, StatisticSet};
+use crate::plan::MetricId;
 use dynashard_limits::partition::Partitions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -92,7 +93,7 @@ impl MetricSource for MetricStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cloudwatch::Statistic;
+    use crate::plan::Statistic;
 
     const NOW: u64 = 1_795_000_000;
 
@@ -116,7 +117,7 @@ mod tests {
         }
         let all = |seconds| {
             let set = store.statistics(&metric("m"), seconds).expect("values");
-            Statistic::ALL.map(|statistic| statistic.of(&set).to_string())
+            Statistic::ALL.map(|statistic| set.get(statistic).to_string())
         };
         assert_eq!(all(NOW..NOW + 60), ["3", "6", "18", "2", "12"]);
         assert_eq!(all(NOW..NOW + 1), ["2", "3", "6", "2", "4"]);

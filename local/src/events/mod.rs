@@ -1,6 +1,7 @@
-//! What invokes functions of its own accord: the streams of tables and the time, and the queues
-//! that take what could not be processed.
+//! What invokes functions of its own accord: the streams of tables, alarms and the time, and the
+//! queues that take what could not be processed.
 
+mod alarms;
 mod queues;
 mod schedules;
 mod streams;
@@ -8,9 +9,11 @@ mod streams;
 pub(crate) use queues::Queues;
 
 use crate::clock::SharedClock;
+use crate::cloudwatch::Transition;
 use crate::lambda::{Background, Runtime};
-use crate::plan::Function;
+use crate::plan::Plan;
 use crate::server::Stop;
+use alarms::Actions;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -18,7 +21,7 @@ use streams::Pump;
 use time::OffsetDateTime;
 use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 /// The event sources of all functions, at work until [`Events::stop`].
@@ -29,13 +32,14 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Starts what the template maps to each function.
+    /// Starts what the template maps to each function, and acts on the `transitions` of alarms.
     ///
     /// Streams are read from the engine itself, at the address `engine`: what the stack does is no
     /// traffic of an application, and is neither counted nor throttled.
     pub(crate) fn start(
-        functions: &[Function],
+        plan: &Plan,
         engine: SocketAddr,
+        transitions: mpsc::UnboundedReceiver<Transition>,
         runtime: &Runtime,
         background: &Arc<Background>,
         queues: &Arc<Queues>,
@@ -43,7 +47,14 @@ impl Events {
     ) -> Self {
         let (stop, stopped) = watch::channel(false);
         let mut tasks = JoinSet::new();
-        for function in functions {
+        let actions = Actions {
+            permissions: plan.permissions.clone(),
+            pools: runtime.pools().clone(),
+            background: Arc::clone(background),
+            clock: Arc::clone(clock),
+        };
+        tasks.spawn(until_stopped(actions.follow(transitions), stopped.clone()));
+        for function in &plan.functions {
             let Some(pool) = runtime.pool(&function.name) else {
                 continue;
             };

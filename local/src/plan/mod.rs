@@ -1,20 +1,23 @@
 //! What a template asks for, as plain data: what is to run, and how it is called.
 
+mod alarm;
 mod function;
+mod metric;
 mod names;
 mod pattern;
 mod permission;
 mod table;
 
+pub(crate) use alarm::{Alarm, AlarmActions, AlarmSchedule, Comparison, MissingData};
 pub(crate) use function::{
     Function, RetryPolicy, Route, Schedule, StartingPosition, StreamMapping,
 };
+pub(crate) use metric::{MetricId, Statistic};
 pub(crate) use names::{ACCOUNT_ID, REGION, function_arn, stream_arn};
 pub(crate) use pattern::Pattern;
 pub(crate) use permission::{ALARMS, ArnPattern, Permission};
 pub(crate) use table::{InsightsMode, Table};
 
-use crate::cloudwatch::alarms::Definition;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -27,7 +30,7 @@ pub struct Plan {
     /// The logical ids of the queues, which are also their names.
     pub(crate) queues: Vec<String>,
     pub(crate) functions: Vec<Function>,
-    pub(crate) alarms: Vec<Definition>,
+    pub(crate) alarms: Vec<Alarm>,
     /// Who may invoke the functions.
     pub(crate) permissions: Vec<Permission>,
 }

@@ -20,7 +20,7 @@ pub(crate) const ALARMS: &str = "lambda.alarms.cloudwatch.amazonaws.com";
 
 impl Permission {
     /// Whether the alarm of that ARN may invoke the function.
-    pub(crate) fn lets(&self, alarm_arn: &str, function: &str) -> bool {
+    pub(crate) fn allows(&self, alarm_arn: &str, function: &str) -> bool {
         self.function == function
             && [ALARMS, "*"].contains(&self.principal.as_str())
             && self.source_account.as_ref().is_none_or(|account| account == ACCOUNT_ID)
@@ -90,24 +90,24 @@ mod tests {
 
     #[test]
     fn a_permission_is_of_one_function_and_one_principal() {
-        assert!(permission().lets(ARN, "Scale"));
-        assert!(!permission().lets(ARN, "Write"));
+        assert!(permission().allows(ARN, "Scale"));
+        assert!(!permission().allows(ARN, "Write"));
         let everyone = Permission { principal: "*".to_owned(), ..permission() };
-        assert!(everyone.lets(ARN, "Scale"));
+        assert!(everyone.allows(ARN, "Scale"));
         let events = Permission { principal: "events.amazonaws.com".to_owned(), ..permission() };
-        assert!(!events.lets(ARN, "Scale"));
+        assert!(!events.allows(ARN, "Scale"));
     }
 
     #[test]
     fn a_permission_ends_at_its_account_and_its_alarm() {
         let of_account =
             |account: &str| Permission { source_account: Some(account.to_owned()), ..permission() };
-        assert!(of_account("123456789012").lets(ARN, "Scale"));
-        assert!(!of_account("210987654321").lets(ARN, "Scale"));
+        assert!(of_account("123456789012").allows(ARN, "Scale"));
+        assert!(!of_account("210987654321").allows(ARN, "Scale"));
         let of_alarm =
             |arn: &str| Permission { source_arn: ArnPattern::parse(arn), ..permission() };
-        assert!(of_alarm(ARN).lets(ARN, "Scale"));
-        assert!(!of_alarm(&format!("{ARN}-too")).lets(ARN, "Scale"));
+        assert!(of_alarm(ARN).allows(ARN, "Scale"));
+        assert!(!of_alarm(&format!("{ARN}-too")).allows(ARN, "Scale"));
     }
 
     #[test]

@@ -3,19 +3,17 @@
 use super::intrinsics::Scope;
 use super::yaml::{Node, Problem};
 use super::{FUNCTION, Resource};
-use crate::cloudwatch::alarms::{
-    Actions, Comparison, Definition, Formula, MissingData, Queries, Query, Schedule, Source, Stat,
-    Subject,
+use crate::plan::{
+    Alarm, AlarmActions, AlarmSchedule, ArnPattern, Comparison, MetricId, MissingData, Permission,
+    Statistic, function_arn,
 };
-use crate::cloudwatch::{MetricId, Statistic};
-use crate::plan::{ArnPattern, Permission, function_arn};
 use std::collections::BTreeMap;
 
 /// Reads an `AWS::CloudWatch::Alarm`. The ranges are those of `PutMetricAlarm`.
-pub(super) fn alarm(resource: &Resource, scope: &Scope<'_>) -> Result<Definition, Problem> {
+pub(super) fn alarm(resource: &Resource, scope: &Scope<'_>) -> Result<Alarm, Problem> {
     let (what, properties) = (resource.what.as_str(), &resource.properties);
     properties.only(what, &PROPERTIES)?;
-    let watched = Watched::read(properties, what)?;
+    let period_secs = period(properties.require("Period", what)?, what)?;
     let evaluation_periods =
         whole_number(properties.require("EvaluationPeriods", what)?, "EvaluationPeriods", what)?;
     let datapoints_to_alarm = match properties.get("DatapointsToAlarm") {
@@ -29,8 +27,8 @@ pub(super) fn alarm(resource: &Resource, scope: &Scope<'_>) -> Result<Definition
         }
         None => None,
     };
-    let range = u64::from(evaluation_periods) * watched.period_secs;
-    let longest = if watched.period_secs < 3600 { DAY_SECS } else { 7 * DAY_SECS };
+    let range = u64::from(evaluation_periods) * period_secs;
+    let longest = if period_secs < 3600 { DAY_SECS } else { 7 * DAY_SECS };
     if range > longest {
         let text = format!(
             "the periods that {what} evaluates are {range} s together, and may be {longest} s"
@@ -38,11 +36,12 @@ pub(super) fn alarm(resource: &Resource, scope: &Scope<'_>) -> Result<Definition
         return Err(Problem::at(properties.line, text));
     }
     let actions = |name: &str| functions(properties.get(name), name, what, scope);
-    Ok(Definition {
+    Ok(Alarm {
         name: text(properties, "AlarmName", what)?.unwrap_or_else(|| resource.id.clone()),
         description: text(properties, "AlarmDescription", what)?,
-        subject: watched.subject,
-        schedule: Schedule::of_period(watched.period_secs),
+        metric: metric(properties, what)?,
+        statistic: statistic(properties.require("Statistic", what)?, what)?,
+        schedule: AlarmSchedule::of_period(period_secs),
         evaluation_periods,
         datapoints_to_alarm,
         comparison: choice(
@@ -64,7 +63,7 @@ pub(super) fn alarm(resource: &Resource, scope: &Scope<'_>) -> Result<Definition
             Some(node) => node.as_bool(&format!("ActionsEnabled of {what}"))?,
             None => true,
         },
-        actions: Actions {
+        actions: AlarmActions {
             alarm: actions("AlarmActions")?,
             ok: actions("OKActions")?,
             insufficient_data: actions("InsufficientDataActions")?,
@@ -88,7 +87,7 @@ pub(super) fn permission(resource: &Resource, scope: &Scope<'_>) -> Result<Permi
     let source_arn = match properties.get("SourceArn") {
         Some(node) => {
             let pattern = ArnPattern::parse(node.as_text(&format!("SourceArn of {what}"))?);
-            let invalid = || Problem::at(node.line, format!("SourceArn of {what} is no ARN"));
+            let invalid = || Problem::at(node.line, format!("SourceArn of {what} is not an ARN"));
             Some(pattern.ok_or_else(invalid)?)
         }
         None => None,
@@ -108,7 +107,7 @@ pub(super) fn permission(resource: &Resource, scope: &Scope<'_>) -> Result<Permi
     })
 }
 
-const PROPERTIES: [&str; 18] = [
+const PROPERTIES: [&str; 17] = [
     "ActionsEnabled",
     "AlarmActions",
     "AlarmDescription",
@@ -119,7 +118,6 @@ const PROPERTIES: [&str; 18] = [
     "EvaluationPeriods",
     "InsufficientDataActions",
     "MetricName",
-    "Metrics",
     "Namespace",
     "OKActions",
     "Period",
@@ -130,84 +128,6 @@ const PROPERTIES: [&str; 18] = [
 ];
 
 const DAY_SECS: u64 = 86_400;
-
-/// What an alarm says of what it watches.
-struct Watched {
-    subject: Subject,
-    period_secs: u64,
-}
-
-impl Watched {
-    fn read(properties: &Node, what: &str) -> Result<Self, Problem> {
-        let Some(metrics) = properties.get("Metrics") else {
-            let statistic = statistic(properties.require("Statistic", what)?, "Statistic", what)?;
-            return Ok(Self {
-                subject: Subject::Metric(Stat { metric: metric(properties, what)?, statistic }),
-                period_secs: period(properties.require("Period", what)?, what)?,
-            });
-        };
-        let own = ["Dimensions", "MetricName", "Namespace", "Period", "Statistic"];
-        if let Some(name) = own.iter().find(|name| properties.get(name).is_some()) {
-            let text = format!("{what} has Metrics, which take the place of its {name}");
-            return Err(Problem::at(metrics.line, text));
-        }
-        let what = &format!("Metrics of {what}");
-        let mut periods = BTreeMap::new();
-        let queries = metrics.items(what)?.iter();
-        let queries = queries.map(|node| query(node, what, &mut periods));
-        let queries = Queries::new(queries.collect::<Result<_, _>>()?)
-            .map_err(|problem| Problem::at(metrics.line, format!("{what}: {problem}")))?;
-        let mut periods = periods.into_iter();
-        match (periods.next(), periods.next()) {
-            (Some((period_secs, _)), None) => {
-                Ok(Self { subject: Subject::Queries(queries), period_secs })
-            }
-            (Some(_), Some((_, line))) => {
-                Err(Problem::at(line, format!("{what} must all have the same Period")))
-            }
-            (None, _) => Err(Problem::at(
-                metrics.line,
-                format!("{what} must have a query with a MetricStat"),
-            )),
-        }
-    }
-}
-
-/// A query of an alarm. Its period and the line of that are added to `periods`.
-fn query(node: &Node, what: &str, periods: &mut BTreeMap<u64, usize>) -> Result<Query, Problem> {
-    node.only(what, &["Expression", "Id", "Label", "MetricStat", "ReturnData"])?;
-    let source = match (node.get("MetricStat"), node.get("Expression")) {
-        (Some(stat), None) => {
-            stat.only(what, &["Metric", "Period", "Stat"])?;
-            let named = stat.require("Metric", what)?;
-            named.only(what, &["Dimensions", "MetricName", "Namespace"])?;
-            let length = stat.require("Period", what)?;
-            periods.insert(period(length, what)?, length.line);
-            let statistic = statistic(stat.require("Stat", what)?, "Stat", what)?;
-            Source::Metric(Stat { metric: metric(named, what)?, statistic })
-        }
-        (None, Some(expression)) => {
-            let text = expression.as_text(&format!("Expression of {what}"))?.to_owned();
-            let formula = Formula::parse(&text).map_err(|problem| {
-                Problem::at(expression.line, format!("Expression of {what}: {problem}"))
-            })?;
-            Source::Expression { text, formula }
-        }
-        _ => {
-            let text = format!("each of {what} has either a MetricStat or an Expression");
-            return Err(Problem::at(node.line, text));
-        }
-    };
-    Ok(Query {
-        id: node.require("Id", what)?.as_text(&format!("Id of {what}"))?.to_owned(),
-        label: text(node, "Label", what)?,
-        return_data: match node.get("ReturnData") {
-            Some(node) => node.as_bool(&format!("ReturnData of {what}"))?,
-            None => true,
-        },
-        source,
-    })
-}
 
 fn metric(node: &Node, what: &str) -> Result<MetricId, Problem> {
     let required = |name: &str| {
@@ -231,8 +151,8 @@ fn metric(node: &Node, what: &str) -> Result<MetricId, Problem> {
     Ok(MetricId { namespace: required("Namespace")?, name: required("MetricName")?, dimensions })
 }
 
-fn statistic(node: &Node, name: &str, what: &str) -> Result<Statistic, Problem> {
-    choice(node, name, what, &Statistic::ALL, Statistic::as_str)
+fn statistic(node: &Node, what: &str) -> Result<Statistic, Problem> {
+    choice(node, "Statistic", what, &Statistic::ALL, Statistic::as_str)
 }
 
 fn period(node: &Node, what: &str) -> Result<u64, Problem> {

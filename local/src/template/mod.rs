@@ -14,8 +14,7 @@ mod tests;
 mod yaml;
 
 use crate::StartError;
-use crate::cloudwatch::alarms::Definition;
-use crate::plan::{Function, InsightsMode, Plan, Table};
+use crate::plan::{Alarm, Function, InsightsMode, Plan, Table};
 use events::FunctionEvents;
 use intrinsics::Scope;
 use parameters::Parameter;
@@ -87,7 +86,7 @@ fn read(root: &Node, parameters: BTreeMap<String, String>) -> Result<Plan, Probl
     let mut queues = Vec::new();
     let mut functions = Vec::new();
     let mut apis = Vec::new();
-    let mut alarms: Vec<Definition> = Vec::new();
+    let mut alarms: Vec<Alarm> = Vec::new();
     let mut permissions = Vec::new();
     for (id, node) in resources.entries("Resources")? {
         if let Some(condition) = node.get("Condition") {

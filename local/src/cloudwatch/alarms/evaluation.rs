@@ -3,9 +3,10 @@
 //! The rules are those of "Alarm evaluation" and "Configuring how `CloudWatch` alarms treat missing
 //! data" in `CloudWatch`'s user guide; the tests hold their tables.
 
-use super::definition::{Definition, MissingData};
-use super::subject::Value;
-use crate::cloudwatch::{AlarmState, MetricSource};
+use super::state::AlarmState;
+use crate::cloudwatch::statistics::MetricSource;
+use crate::plan::{Alarm, MissingData};
+use std::ops::Range;
 
 /// What one look at the metric found.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,15 +22,22 @@ pub(super) struct Evaluation {
 pub(super) struct Datapoint {
     /// When the period began, in seconds since the Unix epoch.
     pub(super) start: u64,
-    /// What was measured in it; `None` where nothing was.
+    /// What was measured in it, if anything.
     pub(super) value: Option<Value>,
 }
 
+/// What was measured in one period.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Value {
+    pub(super) value: f64,
+    pub(super) sample_count: f64,
+}
+
 /// Evaluates an alarm on the periods that end at `end`, in seconds since the Unix epoch.
-pub(super) fn evaluate(definition: &Definition, source: &dyn MetricSource, end: u64) -> Evaluation {
-    let range = retrieve(definition, source, end);
-    let datapoints = decisive(&range, definition.evaluation_periods);
-    let state = judge(definition, &datapoints, end);
+pub(super) fn evaluate(alarm: &Alarm, source: &dyn MetricSource, end: u64) -> Evaluation {
+    let range = retrieve(alarm, source, end);
+    let datapoints = decisive(&range, alarm.evaluation_periods);
+    let state = judge(alarm, &datapoints, end);
     Evaluation { state, datapoints }
 }
 
@@ -38,16 +46,22 @@ pub(super) fn evaluate(definition: &Definition, source: &dyn MetricSource, end: 
 const SPARE_DATAPOINTS: u32 = 2;
 
 /// The datapoints of the evaluation range, the newest first.
-fn retrieve(definition: &Definition, source: &dyn MetricSource, end: u64) -> Vec<Datapoint> {
-    let period = definition.schedule.period_secs;
-    let starts = (1..=u64::from(definition.evaluation_periods + SPARE_DATAPOINTS))
+fn retrieve(alarm: &Alarm, source: &dyn MetricSource, end: u64) -> Vec<Datapoint> {
+    let period = alarm.schedule.period_secs;
+    let starts = (1..=u64::from(alarm.evaluation_periods + SPARE_DATAPOINTS))
         .map_while(|age| end.checked_sub(age * period));
     starts
         .map(|start| {
-            let value = definition.subject.value(source, &(start..start + period));
+            let value = measure(alarm, source, start..start + period);
             Datapoint { start, value }
         })
         .collect()
+}
+
+fn measure(alarm: &Alarm, source: &dyn MetricSource, seconds: Range<u64>) -> Option<Value> {
+    let values = source.statistics(&alarm.metric, seconds)?;
+    let sample_count = values.sample_count;
+    (sample_count > 0.0).then(|| Value { value: values.get(alarm.statistic), sample_count })
 }
 
 /// The newest datapoints that there are, as many as are evaluated, and where these are too few the
@@ -64,16 +78,16 @@ fn decisive(range: &[Datapoint], evaluation_periods: u32) -> Vec<Datapoint> {
     chosen.take(wanted).collect()
 }
 
-fn judge(definition: &Definition, datapoints: &[Datapoint], end: u64) -> Option<AlarmState> {
-    let breaches = |value: f64| definition.comparison.breaches(value, definition.threshold);
+fn judge(alarm: &Alarm, datapoints: &[Datapoint], end: u64) -> Option<AlarmState> {
+    let breaches = |value: f64| alarm.comparison.breaches(value, alarm.threshold);
     let is_breaching =
         |datapoint: &&Datapoint| datapoint.value.is_some_and(|measured| breaches(measured.value));
     let missing = datapoints.iter().filter(|datapoint| datapoint.value.is_none()).count();
     let breaching = datapoints.iter().filter(is_breaching).count();
     let not_breaching = datapoints.len() - missing - breaching;
-    let least = definition.least_breaching() as usize;
+    let least = alarm.least_breaching() as usize;
     let counted = |breaching| if breaching >= least { AlarmState::Alarm } else { AlarmState::Ok };
-    let treatment = definition.treatment();
+    let treatment = alarm.treatment();
     match treatment {
         MissingData::Breaching => Some(counted(breaching + missing)),
         MissingData::NotBreaching => Some(counted(breaching)),
@@ -85,7 +99,7 @@ fn judge(definition: &Definition, datapoints: &[Datapoint], end: u64) -> Option<
             // "Avoiding premature transitions to alarm state": the gaps could still be filled by
             // datapoints that do not breach, until the oldest one that does is old enough.
             let oldest = datapoints.iter().rfind(is_breaching)?;
-            let age = (end - oldest.start) / definition.schedule.period_secs;
+            let age = (end - oldest.start) / alarm.schedule.period_secs;
             (age >= least as u64).then_some(AlarmState::Alarm)
         }
     }

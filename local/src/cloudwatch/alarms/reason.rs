@@ -1,9 +1,8 @@
 //! Why an alarm is in its state, in the words and in the JSON of `CloudWatch`.
 
-use super::definition::{Definition, MissingData};
-use super::evaluation::{Datapoint, Evaluation};
-use super::subject::Value;
-use crate::cloudwatch::{AlarmState, Statistic};
+use super::evaluation::{Datapoint, Evaluation, Value};
+use super::state::AlarmState;
+use crate::plan::{Alarm, Comparison, MissingData};
 use serde::Serialize;
 use std::time::{Duration, SystemTime};
 use time::OffsetDateTime;
@@ -14,14 +13,14 @@ use time::macros::format_description;
 pub(super) const INITIAL: &str = "Unchecked: Initial alarm creation";
 
 /// Why the alarm goes into `state`.
-pub(super) fn text(definition: &Definition, evaluation: &Evaluation, state: AlarmState) -> String {
+pub(super) fn text(alarm: &Alarm, evaluation: &Evaluation, state: AlarmState) -> String {
     let datapoints = &evaluation.datapoints;
     let missing = datapoints.iter().filter(|datapoint| datapoint.value.is_none()).count();
     if state == AlarmState::InsufficientData {
         return format!("Insufficient Data: {} unknown.", counted(missing, "datapoint"));
     }
     let treated = || {
-        let treatment = match definition.treatment() {
+        let treatment = match alarm.treatment() {
             MissingData::Breaching => "Breaching",
             MissingData::NotBreaching => "NonBreaching",
             MissingData::Ignore => "Ignored",
@@ -38,9 +37,8 @@ pub(super) fn text(definition: &Definition, evaluation: &Evaluation, state: Alar
         );
     }
     let breaching = state == AlarmState::Alarm;
-    let supports = |measured: &Value| {
-        definition.comparison.breaches(measured.value, definition.threshold) == breaching
-    };
+    let supports =
+        |measured: &Value| alarm.comparison.breaches(measured.value, alarm.threshold) == breaching;
     let supporting: Vec<_> = datapoints
         .iter()
         .filter_map(|datapoint| {
@@ -51,17 +49,17 @@ pub(super) fn text(definition: &Definition, evaluation: &Evaluation, state: Alar
     let mut parts = Vec::new();
     if !supporting.is_empty() {
         let count = supporting.len();
-        let datapoints = match definition.datapoints_to_alarm {
+        let datapoints = match alarm.datapoints_to_alarm {
             Some(_) => {
-                format!("{count} out of the last {} datapoints", definition.evaluation_periods)
+                format!("{count} out of the last {} datapoints", alarm.evaluation_periods)
             }
             None => plural(count, "datapoint"),
         };
         let verb = if count == 1 { "was" } else { "were" };
         let not = if breaching { "" } else { "not " };
         let values = supporting.join(", ");
-        let words = definition.comparison.words();
-        let threshold = definition.threshold;
+        let words = words(alarm.comparison);
+        let threshold = alarm.threshold;
         parts.push(format!(
             "{datapoints} [{values}] {verb} {not}{words} the threshold ({threshold:?})"
         ));
@@ -69,11 +67,11 @@ pub(super) fn text(definition: &Definition, evaluation: &Evaluation, state: Alar
     if missing > 0 {
         parts.push(treated());
     }
-    let minimum = definition.datapoints_to_alarm.map(|to_alarm| {
+    let minimum = alarm.datapoints_to_alarm.map(|to_alarm| {
         let (least, transition) = if breaching {
             (to_alarm, "OK -> ALARM")
         } else {
-            (definition.evaluation_periods - to_alarm + 1, "ALARM -> OK")
+            (alarm.evaluation_periods - to_alarm + 1, "ALARM -> OK")
         };
         let least = plural(least as usize, "datapoint");
         format!(" (minimum {least} for {transition} transition)")
@@ -82,28 +80,28 @@ pub(super) fn text(definition: &Definition, evaluation: &Evaluation, state: Alar
 }
 
 /// What the reason rests on, as JSON.
-pub(super) fn data(definition: &Definition, evaluation: &Evaluation, now: SystemTime) -> String {
+pub(super) fn data(alarm: &Alarm, evaluation: &Evaluation, now: SystemTime) -> String {
     let datapoints = &evaluation.datapoints;
     let received = || datapoints.iter().rev().filter(|datapoint| datapoint.value.is_some());
     let data = ReasonData {
         version: "1.0",
         query_date: timestamp(now),
         start_date: received().next().map(|oldest| timestamp(at(oldest.start))),
-        statistic: definition.subject.statistic().map(Statistic::as_str),
-        period: definition.schedule.period_secs,
+        statistic: alarm.statistic.as_str(),
+        period: alarm.schedule.period_secs,
         recent_datapoints: received()
             .filter_map(|datapoint| datapoint.value)
             .map(|it| it.value)
             .collect(),
-        threshold: definition.threshold,
+        threshold: alarm.threshold,
         evaluated_datapoints: datapoints.iter().map(EvaluatedDatapoint::new).collect(),
     };
-    // Numbers and texts only: there is nothing that JSON could not say.
+    // Numbers and texts only: JSON can express all of it.
     serde_json::to_string(&data).unwrap_or_default()
 }
 
 /// A time as alarms write it: `2026-11-20T10:10:10.123+0000`.
-pub(super) fn timestamp(time: SystemTime) -> String {
+pub(crate) fn timestamp(time: SystemTime) -> String {
     const FORMAT: &[BorrowedFormatItem<'_>] = format_description!(
         "[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]+0000"
     );
@@ -119,6 +117,16 @@ fn short(secs: u64) -> String {
 
 fn at(secs: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(secs)
+}
+
+/// A comparison as reasons say it.
+const fn words(comparison: Comparison) -> &'static str {
+    match comparison {
+        Comparison::Greater => "greater than",
+        Comparison::GreaterOrEqual => "greater than or equal to",
+        Comparison::Less => "less than",
+        Comparison::LessOrEqual => "less than or equal to",
+    }
 }
 
 /// `1 datapoint`, `2 datapoints`.
@@ -139,9 +147,7 @@ struct ReasonData {
     /// The beginning of the oldest datapoint; absent where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     start_date: Option<String>,
-    /// Expressions have none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    statistic: Option<&'static str>,
+    statistic: &'static str,
     period: u64,
     /// The values that were received, the oldest first.
     recent_datapoints: Vec<f64>,
@@ -164,7 +170,7 @@ impl EvaluatedDatapoint {
     fn new(datapoint: &Datapoint) -> Self {
         Self {
             timestamp: timestamp(at(datapoint.start)),
-            sample_count: datapoint.value.and_then(|measured| measured.sample_count),
+            sample_count: datapoint.value.map(|measured| measured.sample_count),
             value: datapoint.value.map(|measured| measured.value),
         }
     }

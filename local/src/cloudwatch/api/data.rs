@@ -1,9 +1,12 @@
 //! `GetMetricData` and `GetMetricStatistics`.
 
+use super::super::error::{ApiError, Fault};
+use super::super::statistics::{MetricSource, StatisticSet};
 use super::super::store::{HISTORY_SECS, MAX_AHEAD_SECS};
 use super::super::wire::{Document, Members, structure};
-use super::super::{MetricId, MetricSource, Statistic, StatisticSet};
-use super::{ApiError, first_of_page, metric_id, page_size};
+use super::metric::metric_id;
+use super::page::{first_of_page, page_size};
+use crate::plan::{MetricId, Statistic};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -70,7 +73,7 @@ pub(super) fn get(
             ("Id", query.id.into()),
             ("Label", query.label.unwrap_or(&query.metric.name).into()),
             ("Timestamps", points.iter().map(|(second, _)| Document::second(*second)).collect()),
-            ("Values", points.iter().map(|(_, set)| query.statistic.of(set).into()).collect()),
+            ("Values", points.iter().map(|(_, set)| set.get(query.statistic).into()).collect()),
             ("StatusCode", if rest > taken { "PartialData" } else { "Complete" }.into()),
         ]));
     }
@@ -115,7 +118,7 @@ pub(super) fn statistics(
     let points = points.into_iter().map(|(second, set)| {
         let mut members = vec![("Timestamp".to_owned(), Document::second(second))];
         members.extend(wanted.iter().map(|statistic| {
-            (statistic.as_str().to_owned(), Document::Number(statistic.of(&set)))
+            (statistic.as_str().to_owned(), Document::Number(set.get(*statistic)))
         }));
         Document::Structure(members)
     });
@@ -191,7 +194,7 @@ impl TimeRange {
         let end = end.as_secs() + u64::from(end.subsec_nanos() > 0);
         if start >= end {
             let text = "The parameter StartTime must be less than the parameter EndTime.";
-            return Err(ApiError::new(super::Fault::Validation, text.to_owned()));
+            return Err(ApiError::new(Fault::Validation, text.to_owned()));
         }
         Ok(Self { start, end })
     }

@@ -1,8 +1,9 @@
 //! `GetInsightRuleReport` and `DescribeInsightRules`.
 
+use super::super::error::{ApiError, Fault};
 use super::super::insights::{self, Period, ReportOrder, ReportRequest};
 use super::super::wire::{Document, Members, structure};
-use super::{ApiError, Fault, first_of_page, page, page_size};
+use super::page::{first_of_page, page, page_size};
 use crate::dynamodb::endpoint::{InsightRule, Observed, RuleKeys};
 use serde_json::json;
 

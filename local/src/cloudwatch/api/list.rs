@@ -1,8 +1,11 @@
 //! `ListMetrics`.
 
+use super::super::error::ApiError;
+use super::super::metrics::Metrics;
 use super::super::wire::{Document, Members, structure};
-use super::super::{MetricId, Metrics};
-use super::{ApiError, dimensions, first_of_page, page};
+use super::metric::dimensions;
+use super::page::{first_of_page, page};
+use crate::plan::MetricId;
 use std::time::Duration;
 
 /// The metrics of a page.

@@ -1,9 +1,11 @@
 //! `PutMetricData`.
 
+use super::super::error::{ApiError, Fault};
+use super::super::statistics::StatisticSet;
 use super::super::store::{MAX_AHEAD_SECS, MetricStore};
 use super::super::wire::{Document, Members, structure};
-use super::super::{MetricId, StatisticSet};
-use super::{ApiError, Fault, metric_id};
+use super::metric::metric_id;
+use crate::plan::MetricId;
 use std::time::Duration;
 
 pub(super) fn put(

@@ -7,7 +7,6 @@ mod protocols;
 use super::*;
 use crate::clock::manual::ManualClock;
 use crate::server::{self, testing::send};
-use alarms::OneAlarm;
 use bytes::Bytes;
 use dynashard_limits::partition::Limits;
 use http::StatusCode;
@@ -22,7 +21,7 @@ const NOW: u64 = 1_795_000_020;
 /// The endpoint on a socket, on a clock that stands still.
 struct Served {
     observed: Observed,
-    alarms: Arc<OneAlarm>,
+    alarms: Arc<Alarms>,
     url: String,
     stop: watch::Sender<bool>,
     server: JoinHandle<()>,
@@ -34,10 +33,11 @@ impl Served {
         let observed = Observed::of(Limits { partition_wcu: write, ..Limits::default() });
         let put = Arc::new(MetricStore::default());
         let metrics = Arc::new(Metrics::new(Arc::clone(&put), observed.clone()));
-        let alarms = Arc::new(OneAlarm::default());
-        let clock = ManualClock::at(SystemTime::UNIX_EPOCH + Duration::from_secs(NOW));
-        let registry: Arc<dyn AlarmRegistry> = Arc::clone(&alarms) as _;
-        let api = CloudWatchApi::new(metrics, put, observed.clone(), registry, clock);
+        let now = SystemTime::UNIX_EPOCH + Duration::from_millis(NOW * 1000 + 250);
+        let clock: SharedClock = ManualClock::at(now);
+        let (alarms, _) = Alarms::new(alarms::two_alarms(), &clock);
+        let alarms = Arc::new(alarms);
+        let api = CloudWatchApi::new(metrics, put, observed.clone(), Arc::clone(&alarms), clock);
         let listener = server::bind_free().await.expect("a port");
         let url = server::url(&listener).expect("an address");
         let (stop, stopped) = watch::channel(false);

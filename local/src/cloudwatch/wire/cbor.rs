@@ -1,7 +1,7 @@
 //! Smithy RPC v2 CBOR.
 
-use super::super::api::ApiError;
-use super::Document;
+use super::super::error::ApiError;
+use super::document::Document;
 use ciborium::Value;
 
 /// The tag of seconds since the Unix epoch (RFC 8949, section 3.4.2).

@@ -1,9 +1,17 @@
 //! Requests and answers before they are bytes of a protocol, and the reading of a request's members.
 
-use super::super::api::ApiError;
+use super::super::error::ApiError;
 use std::time::{Duration, SystemTime};
 use time::OffsetDateTime;
 use time::format_description::well_known::Iso8601;
+
+/// A request, in whatever protocol it came.
+#[derive(Debug)]
+pub(in super::super) struct Call {
+    /// Such as `GetMetricData`.
+    pub(in super::super) operation: String,
+    pub(in super::super) input: Document,
+}
 
 /// A value of a request or answer.
 #[derive(Clone, Debug, PartialEq)]

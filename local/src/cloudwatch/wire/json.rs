@@ -1,7 +1,7 @@
 //! AWS JSON 1.0.
 
-use super::super::api::ApiError;
-use super::Document;
+use super::super::error::ApiError;
+use super::document::Document;
 use serde_json::{Number, Value};
 
 /// Reads a body. An operation without input may have none.

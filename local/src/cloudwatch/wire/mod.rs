@@ -8,9 +8,9 @@ mod json;
 mod query;
 mod xml;
 
-pub(super) use document::{Document, Members, structure};
+pub(super) use document::{Call, Document, Members, structure};
 
-use super::api::{ApiError, Fault};
+use super::error::{ApiError, Fault};
 use crate::ids;
 use crate::server::Response;
 use bytes::Bytes;
@@ -28,14 +28,6 @@ pub(super) enum Protocol {
     Cbor,
     Json,
     Query,
-}
-
-/// A request as every protocol says it.
-#[derive(Debug)]
-pub(super) struct Call {
-    /// Such as `GetMetricData`.
-    pub(super) operation: String,
-    pub(super) input: Document,
 }
 
 /// The largest request, before and after it is unpacked. `PutMetricData` takes 1 MB of them

@@ -1,8 +1,8 @@
 //! Requests of the AWS query protocol: a form whose names are paths, such as
 //! `MetricData.member.1.MetricName`.
 
-use super::super::api::ApiError;
-use super::{Call, Document};
+use super::super::error::ApiError;
+use super::document::{Call, Document};
 use std::collections::BTreeMap;
 
 /// How deep a path may go. No structure of `CloudWatch` goes half as deep.

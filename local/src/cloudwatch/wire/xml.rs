@@ -1,7 +1,7 @@
 //! Answers of the AWS query protocol.
 
-use super::super::api::ApiError;
-use super::Document;
+use super::super::error::ApiError;
+use super::document::{Document, structure};
 use quick_xml::Writer;
 use quick_xml::events::BytesText;
 use std::io;
@@ -14,7 +14,7 @@ const NAMESPACE: &str = "http://monitoring.amazonaws.com/doc/2010-08-01/";
 /// The answer to `operation`, in its two wrappers.
 pub(super) fn answer(operation: &str, output: &Document, request_id: &str) -> Vec<u8> {
     document(&format!("{operation}Response"), |writer| {
-        if *output != super::structure([]) {
+        if *output != structure([]) {
             element(writer, &format!("{operation}Result"), output)?;
         }
         writer

@@ -101,6 +101,11 @@ impl Runtime {
         self.pools.get(function)
     }
 
+    /// The pools of all functions by their names.
+    pub(crate) fn pools(&self) -> &BTreeMap<String, Arc<Pool>> {
+        &self.pools
+    }
+
     /// All environments that run now.
     pub(crate) fn environments(&self) -> Vec<EnvironmentInfo> {
         self.pools.values().flat_map(|pool| pool.environments()).collect()

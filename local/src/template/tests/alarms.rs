@@ -1,9 +1,7 @@
 //! Alarms of templates, and the permissions of their actions.
 
 use super::*;
-use crate::cloudwatch::MetricId;
-use crate::cloudwatch::Statistic;
-use crate::cloudwatch::alarms::{Comparison, MissingData, Source, Stat, Subject};
+use crate::plan::{Comparison, MetricId, MissingData, Statistic};
 
 #[test]
 fn the_shipped_template_lets_its_throttle_alarm_invoke_the_scale_function() {
@@ -17,7 +15,7 @@ fn the_shipped_template_lets_its_throttle_alarm_invoke_the_scale_function() {
         name: "WriteKeyRangeThroughputThrottleEvents".to_owned(),
         dimensions: BTreeMap::from([("TableName".to_owned(), "MainTable".to_owned())]),
     };
-    assert_eq!(alarm.subject, Subject::Metric(Stat { metric, statistic: Statistic::Sum }));
+    assert_eq!((&alarm.metric, alarm.statistic), (&metric, Statistic::Sum));
     assert_eq!((alarm.schedule.period_secs, alarm.schedule.interval_secs), (60, 60));
     assert_eq!((alarm.evaluation_periods, alarm.datapoints_to_alarm), (1, Some(1)));
     assert_eq!((alarm.comparison, alarm.threshold), (Comparison::GreaterOrEqual, 1.0));
@@ -26,8 +24,8 @@ fn the_shipped_template_lets_its_throttle_alarm_invoke_the_scale_function() {
     assert_eq!(alarm.actions.alarm, ["ScaleFunction"]);
     assert!(alarm.actions.ok.is_empty() && alarm.actions.insufficient_data.is_empty());
     let [permission] = &template.permissions[..] else { panic!("one permission") };
-    assert!(permission.lets(&alarm.arn(), "ScaleFunction"));
-    assert!(!permission.lets(&format!("{}-2", alarm.arn()), "ScaleFunction"));
+    assert!(permission.allows(&alarm.arn(), "ScaleFunction"));
+    assert!(!permission.allows(&format!("{}-2", alarm.arn()), "ScaleFunction"));
 }
 
 const FUNCTION: &str = "  F:
@@ -59,7 +57,12 @@ fn an_alarm_has_the_defaults_of_cloudwatch() {
     let [alarm] = &template.alarms[..] else { panic!("one alarm") };
     assert_eq!(alarm.name, "A");
     assert_eq!(alarm.description, None);
-    assert_eq!(alarm.subject, Subject::Metric(orders()));
+    let orders = MetricId {
+        namespace: "App".to_owned(),
+        name: "Orders".to_owned(),
+        dimensions: BTreeMap::new(),
+    };
+    assert_eq!((&alarm.metric, alarm.statistic), (&orders, Statistic::Average));
     assert_eq!((alarm.schedule.period_secs, alarm.schedule.interval_secs), (300, 60));
     assert_eq!((alarm.evaluation_periods, alarm.datapoints_to_alarm), (3, None));
     assert_eq!((alarm.comparison, alarm.threshold), (Comparison::Less, -0.5));
@@ -71,36 +74,8 @@ fn an_alarm_has_the_defaults_of_cloudwatch() {
     );
 }
 
-fn orders() -> Stat {
-    let metric = MetricId {
-        namespace: "App".to_owned(),
-        name: "Orders".to_owned(),
-        dimensions: BTreeMap::new(),
-    };
-    Stat { metric, statistic: Statistic::Average }
-}
-
-#[test]
-fn an_alarm_may_watch_a_query_on_other_queries() {
-    let stat = "{ Metric: { Namespace: App, MetricName: Orders }, Period: 300, Stat: Average }";
-    let metric = format!("{{ Id: m, ReturnData: false, MetricStat: {stat} }}");
-    let query = "{ Id: e, Label: Twice, Expression: m * 2 }";
-    let template = load(&with_alarm(&format!("Metrics: [{query}, {metric}]\n{REST}")));
-    let template = template.expect("a template");
-    let [alarm] = &template.alarms[..] else { panic!("one alarm") };
-    assert_eq!(alarm.schedule.period_secs, 300);
-    let Subject::Queries(queries) = &alarm.subject else { panic!("queries") };
-    let [query, metric] = &queries.iter().collect::<Vec<_>>()[..] else { panic!("two") };
-    assert_eq!((query.id.as_str(), query.label.as_deref()), ("e", Some("Twice")));
-    assert_eq!((query.return_data, metric.return_data), (true, false));
-    assert!(matches!(&query.source, Source::Expression { text, .. } if text == "m * 2"));
-    assert_eq!(metric.source, Source::Metric(orders()));
-}
-
 #[test]
 fn alarms_that_would_not_be_carried_out_are_named_with_their_line() {
-    let stat = "{ Metric: { Namespace: App, MetricName: Orders }, Period: 60, Stat: Sum }";
-    let query = |text: &str| format!("Metrics: [{text}]\n{REST}");
     let plain = |line: &str| format!("{METRIC}\n{REST}\n{line}");
     for (properties, expected) in [
         (plain("Unit: Count"), "t.yaml:17: the local stack does not know the property Unit of A"),
@@ -118,7 +93,7 @@ fn alarms_that_would_not_be_carried_out_are_named_with_their_line() {
         (plain("DatapointsToAlarm: 4"), "t.yaml:17: DatapointsToAlarm of A"),
         (plain("TreatMissingData: notbreaching"), "not notbreaching of A"),
         (plain("Dimensions: [{ Name: a, Value: 1 }, { Name: a, Value: 2 }]"), "have a twice"),
-        (plain("Metrics: []"), "t.yaml:17: A, a AWS::CloudWatch::Alarm has Metrics, which take"),
+        (plain("Metrics: []"), "t.yaml:17: the local stack does not know the property Metrics"),
         (METRIC.to_owned(), "has no EvaluationPeriods"),
         (format!("{METRIC}\n{REST}").replace("300", "45"), "t.yaml:13: Period of A"),
         (format!("{METRIC}\n{REST}").replace("300", "0"), "10, 20, 30 or a multiple of 60"),
@@ -129,25 +104,6 @@ fn alarms_that_would_not_be_carried_out_are_named_with_their_line() {
             format!("{METRIC}\n{REST}").replace("Periods: 3", "Periods: 300"),
             "are 90000 s together, and may be 86400 s",
         ),
-        (
-            query("{ Id: e, Expression: SUM(METRICS()) }"),
-            "t.yaml:10: Expression of Metrics of A, a AWS::CloudWatch::Alarm: \"SUM(METRICS())\" \
-             is not known",
-        ),
-        (
-            query(&format!("{{ Id: a, MetricStat: {stat} }}, {{ Id: b, MetricStat: {stat} }}")),
-            "t.yaml:10: Metrics of A, a AWS::CloudWatch::Alarm: one query must return data",
-        ),
-        (
-            query(&format!(
-                "{{ Id: a, ReturnData: false, MetricStat: {stat} }}, {{ Id: b, MetricStat: {} }}",
-                stat.replace("60", "300")
-            )),
-            "must all have the same Period",
-        ),
-        (query("{ Id: e, Expression: 1 + 1 }"), "must have a query with a MetricStat"),
-        (query("{ Id: e }"), "t.yaml:10: each of Metrics of A"),
-        (query("{ Id: a, MetricStat: { Unit: Count } }"), "does not know the property Unit"),
     ] {
         let error = problem(&with_alarm(&properties));
         assert!(error.contains(expected), "{properties}: {error}");
@@ -177,9 +133,9 @@ fn permissions_that_would_not_be_carried_out_are_named_with_their_line() {
     };
     let arn = "arn:aws:cloudwatch:us-east-1:123456789012:alarm:any";
     let template = load(&with(good)).expect("a template");
-    assert!(template.permissions[0].lets(arn, "F"));
+    assert!(template.permissions[0].allows(arn, "F"));
     let by_arn = good.replace("!Ref F", "!GetAtt F.Arn");
-    assert!(load(&with(&by_arn)).expect("a template").permissions[0].lets(arn, "F"));
+    assert!(load(&with(&by_arn)).expect("a template").permissions[0].allows(arn, "F"));
     for (properties, expected) in [
         (good.replace("!Ref F", "G"), "t.yaml:10: FunctionName of P"),
         (good.replace("InvokeFunction", "GetFunction"), "t.yaml:12: the local stack knows"),

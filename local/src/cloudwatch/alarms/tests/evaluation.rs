@@ -1,7 +1,6 @@
 //! The tables of "Configuring how `CloudWatch` alarms treat missing data", and what else decides.
 
-use super::super::evaluation::{Evaluation, evaluate};
-use super::super::subject::Value;
+use super::super::evaluation::{Evaluation, Value, evaluate};
 use super::*;
 use AlarmState::{Alarm, InsufficientData, Ok};
 
@@ -10,7 +9,7 @@ const END: u64 = 1_795_169_700;
 
 /// Evaluates an alarm on periods of a minute: `0` does not breach, `X` does, `-` is missing. The
 /// newest stands last, as in the guide.
-fn evaluated(alarm: &Definition, periods: &str) -> Evaluation {
+fn evaluated(alarm: &super::Alarm, periods: &str) -> Evaluation {
     let source = Recorded::default();
     for (age, period) in (1..).zip(periods.split(' ').rev()) {
         match period {
@@ -23,7 +22,7 @@ fn evaluated(alarm: &Definition, periods: &str) -> Evaluation {
     evaluate(alarm, &source, END)
 }
 
-fn state(alarm: &Definition, periods: &str) -> Option<AlarmState> {
+fn state(alarm: &super::Alarm, periods: &str) -> Option<AlarmState> {
     evaluated(alarm, periods).state
 }
 
@@ -110,7 +109,7 @@ fn the_last_datapoint_counts_until_it_has_left_the_evaluation_range() {
 
 #[test]
 fn without_datapoints_to_alarm_every_datapoint_must_breach() {
-    let alarm = Definition { datapoints_to_alarm: None, ..alarm(1, 2, MissingData::Missing) };
+    let alarm = super::Alarm { datapoints_to_alarm: None, ..alarm(1, 2, MissingData::Missing) };
     assert_eq!(state(&alarm, "X 0"), Some(Ok));
     assert_eq!(state(&alarm, "X X"), Some(Alarm));
 }
@@ -122,7 +121,7 @@ fn missing_data_is_ignored_by_default_in_metrics_of_dynamodb_only() {
     assert_eq!(alarm.treatment(), MissingData::Missing);
     let mut metric = throttles();
     metric.namespace = "AWS/DynamoDB".to_owned();
-    alarm.subject = Subject::Metric(Stat { metric, statistic: Statistic::Sum });
+    alarm.metric = metric;
     assert_eq!(alarm.treatment(), MissingData::Ignore);
     alarm.missing_data = Some(MissingData::NotBreaching);
     assert_eq!(alarm.treatment(), MissingData::NotBreaching);
@@ -143,11 +142,10 @@ fn a_datapoint_is_the_statistic_of_its_whole_period_and_of_no_other_second() {
         (Statistic::Minimum, 1.0),
         (Statistic::Maximum, 5.0),
     ] {
-        let subject = Subject::Metric(Stat { metric: throttles(), statistic });
-        let alarm = Definition { subject, ..alarm(1, 1, MissingData::Missing) };
+        let alarm = super::Alarm { statistic, ..alarm(1, 1, MissingData::Missing) };
         let newest = evaluate(&alarm, &source, END).datapoints[0];
         assert_eq!(newest.start, END - 60);
-        assert_eq!(newest.value, Some(Value { value, sample_count: Some(3.0) }), "{statistic:?}");
+        assert_eq!(newest.value, Some(Value { value, sample_count: 3.0 }), "{statistic:?}");
     }
 }
 
@@ -157,53 +155,4 @@ fn each_comparison_says_for_itself_whether_the_threshold_breaches() {
     assert_eq!(breaching(0.9), [false, false, true, true]);
     assert_eq!(breaching(1.0), [false, true, false, true]);
     assert_eq!(breaching(1.1), [true, true, false, false]);
-}
-
-fn query(id: &str, return_data: bool, source: Source) -> Query {
-    Query { id: id.to_owned(), label: None, return_data, source }
-}
-
-fn expression(text: &str) -> Source {
-    Source::Expression { text: text.to_owned(), formula: Formula::parse(text).expect(text) }
-}
-
-fn metric(statistic: Statistic) -> Source {
-    Source::Metric(Stat { metric: throttles(), statistic })
-}
-
-#[test]
-fn an_expression_is_evaluated_period_by_period() {
-    let queries = Queries::new(vec![
-        query("twice", true, expression("FILL(mean, 0) * 2")),
-        query("mean", false, expression("sum / count")),
-        query("sum", false, metric(Statistic::Sum)),
-        query("count", false, metric(Statistic::SampleCount)),
-    ]);
-    let subject = Subject::Queries(queries.expect("queries"));
-    let alarm = Definition { subject, ..alarm(2, 2, MissingData::Missing) };
-    let source = Recorded::default();
-    source.record(END - 60, 1.0);
-    source.record(END - 60, 6.0);
-    let evaluation = evaluate(&alarm, &source, END);
-    let values: Vec<_> = evaluation.datapoints.iter().map(|datapoint| datapoint.value).collect();
-    let value = |value| Some(Value { value, sample_count: None });
-    assert_eq!(values, [value(7.0), value(0.0)]);
-    assert_eq!(evaluation.state, Some(Ok));
-}
-
-#[test]
-fn queries_that_cannot_be_evaluated_are_refused() {
-    let m = || query("m", false, metric(Statistic::Sum));
-    let e = |text: &str| query("e", true, expression(text));
-    for (queries, expected) in [
-        (vec![m()], "one query must return data, and 0 do"),
-        (vec![e("1"), e("2"), m()], "and 2 do"),
-        (vec![e("m"), m(), m()], "two queries have the id m"),
-        (vec![e("m + n"), m()], "the expression e names n, which is no query"),
-        (vec![e("e + m"), m()], "the expression e stands on itself"),
-        (vec![e("f"), query("f", false, expression("e * 2"))], "stands on itself"),
-    ] {
-        let error = Queries::new(queries).expect_err(expected);
-        assert!(error.contains(expected), "{error}");
-    }
 }

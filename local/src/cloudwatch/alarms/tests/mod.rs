@@ -6,7 +6,8 @@ mod timing;
 mod transitions;
 
 use super::*;
-use crate::cloudwatch::{MetricId, Statistic, StatisticSet};
+use crate::cloudwatch::statistics::StatisticSet;
+use crate::plan::{AlarmActions, AlarmSchedule, Comparison, MetricId, MissingData, Statistic};
 use std::ops::Range;
 
 /// One metric, whose values stand at seconds.
@@ -37,18 +38,19 @@ fn throttles() -> MetricId {
 }
 
 /// An alarm on the sum of a minute, which breaches from 1.
-fn alarm(to_alarm: u32, periods: u32, missing_data: MissingData) -> Definition {
-    Definition {
+fn alarm(to_alarm: u32, periods: u32, missing_data: MissingData) -> Alarm {
+    Alarm {
         name: "throttles".to_owned(),
         description: None,
-        subject: Subject::Metric(Stat { metric: throttles(), statistic: Statistic::Sum }),
-        schedule: Schedule::of_period(60),
+        metric: throttles(),
+        statistic: Statistic::Sum,
+        schedule: AlarmSchedule::of_period(60),
         evaluation_periods: periods,
         datapoints_to_alarm: Some(to_alarm),
         comparison: Comparison::GreaterOrEqual,
         threshold: 1.0,
         missing_data: Some(missing_data),
         actions_enabled: true,
-        actions: Actions::default(),
+        actions: AlarmActions::default(),
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 const END: u64 = 1_795_169_700;
 
 /// The reason and its data, of an alarm on these values; the newest stands last.
-fn reasons(alarm: &Definition, values: &[Option<f64>]) -> (String, Value) {
+fn reasons(alarm: &Alarm, values: &[Option<f64>]) -> (String, Value) {
     let source = Recorded::default();
     for (age, value) in (1..).zip(values.iter().rev()) {
         if let Some(value) = value {
@@ -50,7 +50,7 @@ fn an_alarm_names_the_datapoints_that_breach() {
 
 #[test]
 fn datapoints_stand_newest_first_in_the_text_and_oldest_first_in_the_data() {
-    let alarm = Definition { datapoints_to_alarm: None, ..alarm(1, 2, MissingData::Missing) };
+    let alarm = Alarm { datapoints_to_alarm: None, ..alarm(1, 2, MissingData::Missing) };
     let (text, data) = reasons(&alarm, &[Some(4.0), Some(5.5)]);
     assert_eq!(
         text,

@@ -3,11 +3,10 @@
 use super::*;
 use crate::clock::Clock;
 use crate::clock::manual::ManualClock;
-use crate::lambda::fake::Rig;
 use std::pin::Pin;
 use tokio::sync::mpsc;
 
-/// 2026-11-20T10:10:10Z, when the clock of a [`Rig`] begins.
+/// 2026-11-20T10:10:10Z.
 const START: u64 = 1_795_169_410;
 
 /// A metric that has no values, and tells of each period that it is asked for.
@@ -23,25 +22,25 @@ impl MetricSource for Probe {
 
 /// The evaluation of an alarm by the clock.
 struct Watch {
-    rig: Rig,
-    background: Arc<Background>,
+    clock: Arc<ManualClock>,
     evaluator: Evaluator,
     asked: mpsc::UnboundedReceiver<Range<u64>>,
 }
 
 impl Watch {
     /// Watches an alarm of one evaluation period.
-    async fn start(schedule: Schedule, clock: impl FnOnce(&Rig) -> SharedClock) -> Self {
-        let (rig, _function, _polling) = Rig::start(1).await;
-        let definition = Definition { schedule, ..alarm(1, 1, MissingData::NotBreaching) };
-        let clock = clock(&rig);
-        let background = Arc::new(Background::new(Arc::clone(&clock)));
-        let alarms = Alarms::new(vec![definition], vec![], &rig.runtime, &background, &clock);
+    async fn start(
+        schedule: AlarmSchedule,
+        clock: impl FnOnce(&Arc<ManualClock>) -> SharedClock,
+    ) -> Self {
+        let manual = ManualClock::at(SystemTime::UNIX_EPOCH + Duration::from_secs(START));
+        let watched = Alarm { schedule, ..alarm(1, 1, MissingData::NotBreaching) };
+        let (alarms, _) = Alarms::new(vec![watched], &clock(&manual));
         let (tell, asked) = mpsc::unbounded_channel();
         let source: Arc<dyn MetricSource> = Arc::new(Probe(tell));
         let evaluator = Arc::new(alarms).watch(&source);
-        rig.clock.sleeping(1).await;
-        Self { rig, background, evaluator, asked }
+        manual.sleeping(1).await;
+        Self { clock: manual, evaluator, asked }
     }
 
     /// The newest period of the next evaluation, in seconds after 10:10:00.
@@ -54,24 +53,22 @@ impl Watch {
     }
 
     async fn advance(&self, secs: u64) {
-        self.rig.clock.sleeping(1).await;
-        self.rig.clock.advance(Duration::from_secs(secs));
+        self.clock.sleeping(1).await;
+        self.clock.advance(Duration::from_secs(secs));
     }
 
     async fn stop(self) {
         self.evaluator.stop().await;
-        self.background.shutdown().await;
-        self.rig.runtime.shutdown().await;
     }
 }
 
-fn same_clock(rig: &Rig) -> SharedClock {
-    rig.clock.clone()
+fn same_clock(clock: &Arc<ManualClock>) -> SharedClock {
+    clock.clone()
 }
 
 #[tokio::test]
 async fn an_alarm_is_evaluated_at_the_end_of_each_minute() {
-    let mut watch = Watch::start(Schedule::of_period(60), same_clock).await;
+    let mut watch = Watch::start(AlarmSchedule::of_period(60), same_clock).await;
     watch.advance(49).await;
     tokio::task::yield_now().await;
     assert!(watch.asked.try_recv().is_err(), "the minute is not over");
@@ -84,14 +81,14 @@ async fn an_alarm_is_evaluated_at_the_end_of_each_minute() {
 
 #[tokio::test]
 async fn longer_periods_are_evaluated_each_minute_and_shorter_ones_every_ten_seconds() {
-    let mut watch = Watch::start(Schedule::of_period(300), same_clock).await;
+    let mut watch = Watch::start(AlarmSchedule::of_period(300), same_clock).await;
     watch.advance(290).await;
     assert_eq!(watch.evaluated().await, 0..300);
     watch.advance(60).await;
     assert_eq!(watch.evaluated().await, 60..360);
     watch.stop().await;
 
-    let mut watch = Watch::start(Schedule::of_period(30), same_clock).await;
+    let mut watch = Watch::start(AlarmSchedule::of_period(30), same_clock).await;
     watch.advance(25).await;
     assert_eq!(watch.evaluated().await, 0..30);
     watch.advance(5).await;
@@ -112,7 +109,7 @@ async fn a_period_that_is_set_is_evaluated_at_its_end() {
 
 #[tokio::test]
 async fn minutes_that_the_machine_slept_through_are_not_made_up_for() {
-    let mut watch = Watch::start(Schedule::of_period(60), same_clock).await;
+    let mut watch = Watch::start(AlarmSchedule::of_period(60), same_clock).await;
     watch.advance(3600).await;
     assert_eq!(watch.evaluated().await, 3540..3600);
     watch.advance(50).await;
@@ -137,7 +134,7 @@ impl Clock for Hasty {
 #[tokio::test]
 async fn a_sleep_that_ends_early_evaluates_no_period_twice() {
     let mut watch =
-        Watch::start(Schedule::of_period(60), |rig| Arc::new(Hasty(rig.clock.clone()))).await;
+        Watch::start(AlarmSchedule::of_period(60), |clock| Arc::new(Hasty(clock.clone()))).await;
     watch.advance(49).await;
     assert_eq!(watch.evaluated().await, 0..60);
     watch.advance(60).await;

@@ -1,86 +1,41 @@
-//! Alarms, of a registry that is none.
+//! `DescribeAlarms` and `SetAlarmState`.
 
 use super::*;
-use crate::cloudwatch::{
-    AlarmDescription, AlarmState, MetricQuery, MetricStat, QuerySource, UnknownAlarm, Watched,
+use crate::cloudwatch::alarms::AlarmState;
+use crate::plan::{
+    Alarm, AlarmActions, AlarmSchedule, Comparison, MetricId, MissingData, Statistic,
 };
-use std::sync::Mutex;
 
-/// A registry of one alarm, which notes what it is told.
-#[derive(Debug, Default)]
-pub(super) struct OneAlarm {
-    set: Mutex<Vec<(AlarmState, String, Option<String>)>>,
-}
-
-impl AlarmRegistry for OneAlarm {
-    fn describe(&self) -> Vec<AlarmDescription> {
-        let throttles = MetricStat {
-            metric: MetricId {
-                namespace: "AWS/DynamoDB".to_owned(),
-                name: "WriteKeyRangeThroughputThrottleEvents".to_owned(),
-                dimensions: [("TableName".to_owned(), "Flights".to_owned())].into(),
-            },
-            period_secs: 60,
-            statistic: "Sum".to_owned(),
-        };
-        let alarm = AlarmDescription {
-            name: "flights-hot".to_owned(),
-            arn: "arn:aws:cloudwatch:us-east-1:123456789012:alarm:flights-hot".to_owned(),
-            description: None,
-            state: AlarmState::Alarm,
-            state_reason: "Threshold Crossed".to_owned(),
-            state_reason_data: Some("{}".to_owned()),
-            state_updated: SystemTime::UNIX_EPOCH + Duration::from_millis(NOW * 1000 + 250),
-            actions_enabled: true,
-            alarm_actions: vec!["arn:aws:lambda:f".to_owned()],
-            ok_actions: Vec::new(),
-            insufficient_data_actions: Vec::new(),
-            watched: Watched::Metric(throttles.clone()),
-            evaluation_periods: 1,
-            datapoints_to_alarm: None,
-            threshold: 0.0,
-            comparison_operator: "GreaterThanThreshold".to_owned(),
-            treat_missing_data: Some("notBreaching".to_owned()),
-        };
-        let query = |id: &str, source| MetricQuery {
-            id: id.to_owned(),
-            label: None,
-            return_data: id == "all",
-            source,
-        };
-        let expression = "m * 2".to_owned();
-        let math = AlarmDescription {
-            name: "math".to_owned(),
-            state: AlarmState::Ok,
-            alarm_actions: Vec::new(),
-            watched: Watched::Queries(vec![
-                query("m", QuerySource::Metric(throttles)),
-                query("all", QuerySource::Expression { expression, period_secs: Some(120) }),
-            ]),
-            ..alarm.clone()
-        };
-        vec![alarm, math]
-    }
-
-    fn set_state(
-        &self,
-        name: &str,
-        state: AlarmState,
-        reason: &str,
-        reason_data: Option<&str>,
-    ) -> Result<(), UnknownAlarm> {
-        if name != "flights-hot" {
-            return Err(UnknownAlarm(name.to_owned()));
-        }
-        let told = (state, reason.to_owned(), reason_data.map(str::to_owned));
-        self.set.lock().expect("no panic").push(told);
-        Ok(())
-    }
+/// `flights-hot`, which invokes a function, and `quiet`, which does not.
+pub(super) fn two_alarms() -> Vec<Alarm> {
+    let hot = Alarm {
+        name: "flights-hot".to_owned(),
+        description: None,
+        metric: MetricId {
+            namespace: "AWS/DynamoDB".to_owned(),
+            name: "WriteKeyRangeThroughputThrottleEvents".to_owned(),
+            dimensions: [("TableName".to_owned(), "Flights".to_owned())].into(),
+        },
+        statistic: Statistic::Sum,
+        schedule: AlarmSchedule::of_period(60),
+        evaluation_periods: 1,
+        datapoints_to_alarm: None,
+        comparison: Comparison::Greater,
+        threshold: 0.0,
+        missing_data: Some(MissingData::NotBreaching),
+        actions_enabled: true,
+        actions: AlarmActions { alarm: vec!["F".to_owned()], ..AlarmActions::default() },
+    };
+    let quiet = Alarm { name: "quiet".to_owned(), actions: AlarmActions::default(), ..hot.clone() };
+    vec![hot, quiet]
 }
 
 #[tokio::test]
-async fn alarms_are_described_as_the_registry_has_them() {
+async fn alarms_are_described_with_their_states() {
     let served = Served::start().await;
+    let data = Some("{}");
+    let set = served.alarms.set_state("flights-hot", AlarmState::Alarm, "Threshold Crossed", data);
+    set.expect("the alarm");
     let names = |filter: Value| {
         let served = &served;
         async move {
@@ -89,15 +44,15 @@ async fn alarms_are_described_as_the_registry_has_them() {
             alarms.into_iter().map(|alarm| alarm["AlarmName"].clone()).collect::<Value>()
         }
     };
-    assert_eq!(names(json!({})).await, json!(["flights-hot", "math"]));
-    assert_eq!(names(json!({ "AlarmNames": ["math", "none"] })).await, json!(["math"]));
+    assert_eq!(names(json!({})).await, json!(["flights-hot", "quiet"]));
+    assert_eq!(names(json!({ "AlarmNames": ["quiet", "none"] })).await, json!(["quiet"]));
     assert_eq!(names(json!({ "AlarmNamePrefix": "fl" })).await, json!(["flights-hot"]));
-    assert_eq!(names(json!({ "StateValue": "OK" })).await, json!(["math"]));
+    assert_eq!(names(json!({ "StateValue": "INSUFFICIENT_DATA" })).await, json!(["quiet"]));
     assert_eq!(names(json!({ "ActionPrefix": "arn:aws:lambda" })).await, json!(["flights-hot"]));
     assert_eq!(names(json!({ "AlarmTypes": ["CompositeAlarm"] })).await, json!([]));
     let page = served.ok("DescribeAlarms", json!({ "MaxRecords": 1 })).await;
     let rest = names(json!({ "NextToken": page["NextToken"] })).await;
-    assert_eq!(rest, json!(["math"]));
+    assert_eq!(rest, json!(["quiet"]));
 
     let answer = served.ok("DescribeAlarms", json!({})).await;
     let updated = secs(NOW) + 0.25;
@@ -110,7 +65,7 @@ async fn alarms_are_described_as_the_registry_has_them() {
             "AlarmArn": "arn:aws:cloudwatch:us-east-1:123456789012:alarm:flights-hot",
             "ActionsEnabled": true,
             "OKActions": [],
-            "AlarmActions": ["arn:aws:lambda:f"],
+            "AlarmActions": ["arn:aws:lambda:us-east-1:123456789012:function:F"],
             "InsufficientDataActions": [],
             "StateValue": "ALARM",
             "StateReason": "Threshold Crossed",
@@ -128,19 +83,6 @@ async fn alarms_are_described_as_the_registry_has_them() {
             "TreatMissingData": "notBreaching",
         })
     );
-    let metric =
-        json!({ "Namespace": "AWS/DynamoDB", "MetricName": throttles, "Dimensions": dimensions });
-    assert_eq!(
-        answer["MetricAlarms"][1]["Metrics"],
-        json!([
-            {
-                "Id": "m",
-                "MetricStat": { "Metric": metric, "Period": 60, "Stat": "Sum" },
-                "ReturnData": false,
-            },
-            { "Id": "all", "Expression": "m * 2", "ReturnData": true, "Period": 120 },
-        ])
-    );
     served.stop().await;
 }
 
@@ -154,9 +96,9 @@ async fn the_state_of_an_alarm_is_set_with_its_reason() {
         })
     };
     assert_eq!(served.ok("SetAlarmState", request("flights-hot")).await, json!({}));
-    let told = served.alarms.set.lock().expect("no panic").clone();
-    let data = Some("{\"by\":\"test\"}".to_owned());
-    assert_eq!(told, [(AlarmState::Ok, "acted".to_owned(), data)]);
+    let (_, status) = served.alarms.list().remove(0);
+    assert_eq!((status.state, status.reason.as_str()), (AlarmState::Ok, "acted"));
+    assert_eq!(status.reason_data.as_deref(), Some("{\"by\":\"test\"}"));
     let (status, answer) = served.json("SetAlarmState", &request("other")).await;
     assert_eq!(status, StatusCode::NOT_FOUND);
     assert_eq!(answer["__type"], "com.amazonaws.cloudwatch#ResourceNotFound");

@@ -1,15 +1,17 @@
+//! The errors that clients of the endpoint get.
+
 use http::StatusCode;
 
-/// An error that a client is answered.
+/// An error, as clients get it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in super::super) struct ApiError {
-    pub(in super::super) fault: Fault,
-    pub(in super::super) message: String,
+pub(super) struct ApiError {
+    pub(super) fault: Fault,
+    pub(super) message: String,
 }
 
 /// The kinds of errors (`CloudWatch` API: "Errors" of the operations, and "Common Errors").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Fault {
+pub(super) enum Fault {
     InvalidFormat,
     InvalidNextToken,
     InvalidParameterCombination,
@@ -28,7 +30,7 @@ pub(in super::super) enum Fault {
 
 impl Fault {
     /// What the query protocol calls it.
-    pub(in super::super) const fn code(self) -> &'static str {
+    pub(super) const fn code(self) -> &'static str {
         match self {
             Self::InvalidFormat => "InvalidFormat",
             Self::InvalidNextToken => "InvalidNextToken",
@@ -46,7 +48,7 @@ impl Fault {
     }
 
     /// What the other protocols call it.
-    pub(in super::super) const fn shape(self) -> &'static str {
+    pub(super) const fn shape(self) -> &'static str {
         match self {
             Self::InvalidFormat => "InvalidFormatFault",
             Self::InvalidNextToken => "InvalidNextToken",
@@ -63,7 +65,7 @@ impl Fault {
         }
     }
 
-    pub(in super::super) const fn status(self) -> StatusCode {
+    pub(super) const fn status(self) -> StatusCode {
         match self {
             Self::RequestTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::ResourceNotFound | Self::RuleNotFound => StatusCode::NOT_FOUND,
@@ -73,32 +75,32 @@ impl Fault {
 }
 
 impl ApiError {
-    pub(in super::super) fn new(fault: Fault, message: String) -> Self {
+    pub(super) fn new(fault: Fault, message: String) -> Self {
         Self { fault, message }
     }
 
     /// A parameter has a value that it may not have.
-    pub(in super::super) fn invalid(parameter: &str, problem: &str) -> Self {
+    pub(super) fn invalid(parameter: &str, problem: &str) -> Self {
         Self::new(Fault::InvalidParameterValue, format!("The parameter {parameter} {problem}."))
     }
 
-    pub(in super::super) fn missing(parameter: &str) -> Self {
+    pub(super) fn missing(parameter: &str) -> Self {
         Self::new(Fault::MissingParameter, format!("The parameter {parameter} is required."))
     }
 
-    pub(in super::super) fn combination(message: &str) -> Self {
+    pub(super) fn combination(message: &str) -> Self {
         Self::new(Fault::InvalidParameterCombination, message.to_owned())
     }
 
-    pub(in super::super) fn unreadable(problem: &str) -> Self {
+    pub(super) fn unreadable(problem: &str) -> Self {
         Self::new(Fault::Serialization, problem.to_owned())
     }
 
-    pub(in super::super) fn no_operation() -> Self {
+    pub(super) fn no_operation() -> Self {
         Self::new(Fault::UnknownOperation, "the request names no operation".to_owned())
     }
 
-    pub(in super::super) fn too_large() -> Self {
+    pub(super) fn too_large() -> Self {
         Self::new(Fault::RequestTooLarge, "a request has at most 1 MB".to_owned())
     }
 }

@@ -1,16 +1,16 @@
-//! What an alarm is: what it watches, when a value breaches, and whom it calls.
+//! Alarms: what each watches, when a value breaches, and which functions it invokes.
 
-use super::subject::Subject;
-use crate::cloudwatch::AlarmState;
-use crate::plan::{ACCOUNT_ID, REGION};
+use super::metric::{MetricId, Statistic};
+use super::names::{ACCOUNT_ID, REGION};
 
 /// An alarm of the template (`CloudWatch` API: `PutMetricAlarm`).
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Definition {
+pub(crate) struct Alarm {
     pub(crate) name: String,
     pub(crate) description: Option<String>,
-    pub(crate) subject: Subject,
-    pub(crate) schedule: Schedule,
+    pub(crate) metric: MetricId,
+    pub(crate) statistic: Statistic,
+    pub(crate) schedule: AlarmSchedule,
     /// How many datapoints are evaluated, N of "M out of N"; at least one.
     pub(crate) evaluation_periods: u32,
     /// How many of them must breach, M of "M out of N"; all without it.
@@ -19,30 +19,30 @@ pub(crate) struct Definition {
     pub(crate) threshold: f64,
     pub(crate) missing_data: Option<MissingData>,
     pub(crate) actions_enabled: bool,
-    pub(crate) actions: Actions,
+    pub(crate) actions: AlarmActions,
 }
 
-impl Definition {
+impl Alarm {
     pub(crate) fn arn(&self) -> String {
         format!("arn:aws:cloudwatch:{REGION}:{ACCOUNT_ID}:alarm:{}", self.name)
     }
 
     /// The same alarm with periods of another length, at whose ends it is evaluated.
     pub(crate) fn with_period(mut self, secs: u64) -> Self {
-        self.schedule = Schedule { period_secs: secs, interval_secs: secs };
+        self.schedule = AlarmSchedule { period_secs: secs, interval_secs: secs };
         self
     }
 
     /// How many of the evaluated datapoints must breach.
-    pub(super) fn least_breaching(&self) -> u32 {
+    pub(crate) fn least_breaching(&self) -> u32 {
         self.datapoints_to_alarm.unwrap_or(self.evaluation_periods)
     }
 
     /// How missing datapoints are treated. Alarms on metrics of DynamoDB ignore them unless they
     /// say otherwise ("Configuring how `CloudWatch` alarms treat missing data" in `CloudWatch`'s
     /// user guide).
-    pub(super) fn treatment(&self) -> MissingData {
-        let ignores = self.subject.is_of("AWS/DynamoDB");
+    pub(crate) fn treatment(&self) -> MissingData {
+        let ignores = self.metric.namespace == "AWS/DynamoDB";
         let default = if ignores { MissingData::Ignore } else { MissingData::Missing };
         self.missing_data.unwrap_or(default)
     }
@@ -50,14 +50,14 @@ impl Definition {
 
 /// How long the periods of an alarm are, and how often it is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Schedule {
+pub(crate) struct AlarmSchedule {
     /// The length of the period that makes one datapoint.
     pub(crate) period_secs: u64,
     /// The time between two evaluations.
     pub(crate) interval_secs: u64,
 }
 
-impl Schedule {
+impl AlarmSchedule {
     /// As `CloudWatch` does it: each minute, and every 10 seconds where the period is shorter than a
     /// minute ("Alarm evaluation" in its user guide).
     pub(crate) const fn of_period(secs: u64) -> Self {
@@ -65,7 +65,7 @@ impl Schedule {
     }
 }
 
-/// How a breaching value stands to the threshold.
+/// How a value must compare with the threshold to breach it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Comparison {
     Greater,
@@ -78,7 +78,7 @@ impl Comparison {
     pub(crate) const ALL: [Self; 4] =
         [Self::Greater, Self::GreaterOrEqual, Self::Less, Self::LessOrEqual];
 
-    /// As it stands in templates and answers.
+    /// The name in templates and answers.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Greater => "GreaterThanThreshold",
@@ -88,17 +88,7 @@ impl Comparison {
         }
     }
 
-    /// As reasons say it.
-    pub(super) const fn words(self) -> &'static str {
-        match self {
-            Self::Greater => "greater than",
-            Self::GreaterOrEqual => "greater than or equal to",
-            Self::Less => "less than",
-            Self::LessOrEqual => "less than or equal to",
-        }
-    }
-
-    pub(super) fn breaches(self, value: f64, threshold: f64) -> bool {
+    pub(crate) fn breaches(self, value: f64, threshold: f64) -> bool {
         match self {
             Self::Greater => value > threshold,
             Self::GreaterOrEqual => value >= threshold,
@@ -108,16 +98,16 @@ impl Comparison {
     }
 }
 
-/// What stands in for datapoints that are missing.
+/// How an alarm treats missing datapoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MissingData {
-    /// A datapoint that breaches.
+    /// As datapoints that breach.
     Breaching,
-    /// Nothing, and the state is kept where they would decide.
+    /// The alarm keeps its state where they would decide.
     Ignore,
-    /// Nothing, and the alarm has insufficient data where all are missing.
+    /// The alarm has insufficient data where all are missing.
     Missing,
-    /// A datapoint that does not breach.
+    /// As datapoints that do not breach.
     NotBreaching,
 }
 
@@ -125,7 +115,7 @@ impl MissingData {
     pub(crate) const ALL: [Self; 4] =
         [Self::Breaching, Self::Ignore, Self::Missing, Self::NotBreaching];
 
-    /// As it stands in templates and answers.
+    /// The name in templates and answers.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Breaching => "breaching",
@@ -136,20 +126,10 @@ impl MissingData {
     }
 }
 
-/// The functions that an alarm invokes on its transition into each state.
+/// The names of the functions that an alarm invokes on its transition into each state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Actions {
+pub(crate) struct AlarmActions {
     pub(crate) alarm: Vec<String>,
     pub(crate) ok: Vec<String>,
     pub(crate) insufficient_data: Vec<String>,
-}
-
-impl Actions {
-    pub(super) fn on(&self, state: AlarmState) -> &[String] {
-        match state {
-            AlarmState::Alarm => &self.alarm,
-            AlarmState::Ok => &self.ok,
-            AlarmState::InsufficientData => &self.insufficient_data,
-        }
-    }
 }
