@@ -17,6 +17,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("dynashard-simulation", &["dynashard-core", "dynashard-keys", "dynashard-testkit"]),
     ("dynashard-model", &[]),
     ("dynashard-lambda", &["dynashard-aws", "dynashard-core", "dynashard-keys"]),
+    (
+        "dynashard-eventkit",
+        &["dynashard-core", "dynashard-keys", "dynashard-lambda", "dynashard-testkit"],
+    ),
     ("dynashard-write", &["dynashard-core", "dynashard-keys", "dynashard-lambda"]),
     ("dynashard-read", &["dynashard-core", "dynashard-keys", "dynashard-lambda"]),
     ("dynashard-rebalance", &["dynashard-core", "dynashard-keys", "dynashard-lambda"]),

@@ -4,9 +4,6 @@ mod alarms;
 mod bad_input;
 mod contract;
 mod golden;
-#[path = "../../../events/harness.rs"]
-#[allow(dead_code, reason = "the functions share the harness, and none needs all of it")]
-mod harness;
 mod hostile;
 
 use std::time::Duration;
@@ -20,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::events::ScaleEvents;
 use crate::handler::ScaleHandler;
-use harness::{Store, World};
+use dynashard_eventkit::{Store, World};
 
 /// The main table of the events.
 const MAIN_TABLE: &str = "dynashard-MainTable-1PH9Q3ZV0XK2S";

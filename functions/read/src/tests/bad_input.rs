@@ -1,5 +1,8 @@
 use super::handler;
-use super::harness::{Answer, Call, FLIGHT, World, Wrong, assert_refused, malformed_events};
+use dynashard_eventkit::{
+    Answer, Call, FLIGHT, World, Wrong, assert_damaged_events_are_answered, assert_refused,
+    malformed_events,
+};
 
 fn batch(body: impl Into<String>) -> Call {
     Call::new("POST /batch-get").json(body)
@@ -303,4 +306,9 @@ fn events_that_are_no_http_request_are_refused() {
         Answer::of_event(&handler, &event).assert_problem(400, "bad_event", what);
     }
     assert_eq!(world.memory.requests().total(), 0);
+}
+
+#[test]
+fn no_damaged_event_brings_the_function_down() {
+    assert_damaged_events_are_answered("read", handler);
 }

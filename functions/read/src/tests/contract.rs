@@ -19,11 +19,11 @@ use dynashard_testkit::{Fault, Operation, block_on};
 use serde_json::{Value, json};
 
 use super::handler;
-use super::harness::{
+use crate::handler::{MAX_PAGE_BYTES, ReadHandler};
+use dynashard_eventkit::{
     Answer, Call, FLIGHT, MAX_LAMBDA_PAYLOAD_BYTES, MakeFault, OLD_ETAG, OLD_VERSION, SECRET,
     STACK_FAULTS, Store, World, unreachable_table,
 };
-use crate::handler::{MAX_PAGE_BYTES, ReadHandler};
 
 const PK: &str = "EWR";
 const SK: &str = "2013-01-01T10:00:00Z#UA1545";

@@ -4,7 +4,7 @@ use dynashard_keys::{PartitionKey, Separator, ShardId};
 use serde_json::{Value, json};
 
 use super::handler;
-use super::harness::{Answer, Call, FLIGHT, OLD_ETAG, World, Wrong, assert_refused};
+use dynashard_eventkit::{Answer, Call, FLIGHT, OLD_ETAG, World, Wrong, assert_refused};
 
 const PK: &str = "EWR";
 const SK: &str = "2013-01-01T10:00:00Z#UA1545";

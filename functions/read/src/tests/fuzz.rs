@@ -12,7 +12,7 @@ use dynashard_lambda::params::Params;
 use dynashard_testkit::SeededEntropy;
 
 use super::handler;
-use super::harness::{Answer, Call, World};
+use dynashard_eventkit::{Answer, Call, World};
 
 /// As many as take a few seconds without optimisation.
 const CASES: u64 = 100_000;

@@ -1,7 +1,7 @@
 use serde_json::Value;
 
 use super::handler;
-use super::harness::{Answer, World, assert_golden, event};
+use dynashard_eventkit::{Answer, World, assert_golden, event};
 
 #[test]
 fn every_event_gets_its_expected_answer() {

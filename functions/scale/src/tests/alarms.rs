@@ -9,8 +9,8 @@ use dynashard_lambda::EventHandler;
 use dynashard_testkit::{Fault, Operation, Output, block_on};
 use serde_json::{Value, json};
 
-use super::harness::{World, event};
 use super::{counted, events, handle, heat, hot};
+use dynashard_eventkit::{World, event};
 
 fn phase(world: &World) -> Phase {
     let partition = PartitionKey::new("log").expect("pk");

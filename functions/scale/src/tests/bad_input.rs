@@ -1,5 +1,5 @@
 use super::handler;
-use super::harness::{Answer, Call, FLIGHT, World, Wrong, assert_refused, malformed_events};
+use dynashard_eventkit::{Answer, Call, FLIGHT, World, Wrong, assert_refused, malformed_events};
 
 const LINES: [&str; 2] = ["PUT /collection", "POST /collection/scale"];
 

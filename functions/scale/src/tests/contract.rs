@@ -6,7 +6,7 @@ use dynashard_testkit::{Fault, Operation};
 use serde_json::json;
 
 use super::handler;
-use super::harness::{
+use dynashard_eventkit::{
     Answer, Call, MAX_LAMBDA_PAYLOAD_BYTES, MakeFault, SECRET, STACK_FAULTS, UNKNOWN_OUTCOMES,
     World, unreachable_table,
 };

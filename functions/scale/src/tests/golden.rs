@@ -3,8 +3,8 @@ use std::time::Duration;
 use dynashard_core::Settings;
 use dynashard_keys::Placement;
 
-use super::harness::{World, assert_golden};
 use super::{hot, outcome};
+use dynashard_eventkit::{World, assert_golden};
 
 fn empty() -> World {
     World::new(Settings::default())
@@ -19,7 +19,7 @@ fn hot_log() -> World {
 
 fn growing_log() -> World {
     let world = hot_log();
-    outcome(&world, &super::harness::event("scale-alarm.json"));
+    outcome(&world, &dynashard_eventkit::event("scale-alarm.json"));
     world
 }
 

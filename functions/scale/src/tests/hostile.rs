@@ -1,40 +1,22 @@
+use dynashard_eventkit::{assert_damaged_events_are_answered, damaged_events, event_files};
 use dynashard_keys::Placement;
 use dynashard_testkit::Operation;
-use proptest::prelude::{any, prop, proptest};
+use proptest::prelude::proptest;
 
-use super::harness::hostile::{assert_sane, damage};
-use super::harness::{Answer, World, event, event_files};
 use super::{handle, handler, hot};
+
+#[test]
+fn no_damaged_event_brings_the_function_down() {
+    assert_damaged_events_are_answered("scale", handler);
+}
 
 proptest! {
     #[test]
-    fn no_damaged_event_brings_the_function_down(
-        file in any::<prop::sample::Index>(),
-        damage in prop::collection::vec(damage(), 1..3),
-    ) {
-        let files = event_files("scale").into_iter().collect::<Vec<_>>();
-        let event = event(&files[file.index(files.len())]);
-        // A second damage needs what is still JSON.
-        let event = damage.iter().fold(event, |event, damage| {
-            if serde_json::from_str::<serde_json::Value>(&event).is_ok() {
-                damage.apply(&event)
-            } else {
-                event
-            }
-        });
-        let world = World::of_flights();
-        let before = world.snapshot();
-        assert_sane(&world, &before, &Answer::of_event(&handler(&world), &event), &event);
-    }
-
-    #[test]
     fn a_damaged_alarm_is_acted_on_or_refused_and_counted(
-        file in any::<prop::sample::Index>(),
-        damage in damage(),
+        event in damaged_events(
+            event_files("scale").into_iter().filter(|name| name.contains("alarm")).collect()
+        ),
     ) {
-        let files = event_files("scale").into_iter().filter(|name| name.contains("alarm"));
-        let files = files.collect::<Vec<_>>();
-        let event = damage.apply(&event(&files[file.index(files.len())]));
         let world = hot(&["log#2"]);
         world.collection("log", Placement::Random, 4);
         let (outcome, counted) = handle(&world, &event);

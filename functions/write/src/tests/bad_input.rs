@@ -1,8 +1,9 @@
 use dynashard_core::Settings;
 
 use super::handler;
-use super::harness::{
-    Answer, Call, FLIGHT, OLD_ETAG, World, Wrong, assert_refused, malformed_events,
+use dynashard_eventkit::{
+    Answer, Call, FLIGHT, OLD_ETAG, World, Wrong, assert_damaged_events_are_answered,
+    assert_refused, malformed_events,
 };
 
 const METHODS: [&str; 3] = ["PUT", "PATCH", "DELETE"];
@@ -441,4 +442,9 @@ fn events_that_are_no_http_request_are_refused() {
         Answer::of_event(&handler, &event).assert_problem(400, "bad_event", what);
     }
     assert_eq!(world.snapshot(), before);
+}
+
+#[test]
+fn no_damaged_event_brings_the_function_down() {
+    assert_damaged_events_are_answered("write", handler);
 }

@@ -9,7 +9,7 @@ use dynashard_testkit::{Fault, Operation};
 use serde_json::{Value, json};
 
 use super::handler;
-use super::harness::{
+use dynashard_eventkit::{
     Answer, Call, FLIGHT, OLD_ETAG, SECRET, STACK_FAULTS, UNKNOWN_OUTCOMES, World,
     unreachable_table,
 };

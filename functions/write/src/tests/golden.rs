@@ -1,7 +1,7 @@
 use dynashard_core::Settings;
 
 use super::handler;
-use super::harness::{Answer, World, assert_golden};
+use dynashard_eventkit::{Answer, World, assert_golden};
 
 fn empty() -> World {
     World::new(Settings::default())
