@@ -19,7 +19,9 @@ use std::process::ExitCode;
 use args::{Args, Command};
 use clap::Parser;
 use logs::Logs;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// What ends a command early; one line for people.
 type Failure = Box<dyn std::error::Error>;
@@ -47,16 +49,21 @@ async fn main() -> ExitCode {
 
 /// Logs go to stderr: stdout carries what the command was asked for.
 fn start_logging(logs: &Logs) {
-    let filter = EnvFilter::try_from_env("DYNASHARD_LOG").unwrap_or_else(|_| {
-        EnvFilter::new("warn,aws_config=error,dynashard=info,dynashard_local=info,dynoxide=error")
-    });
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let asked = std::env::var("DYNASHARD_LOG").ok().and_then(|text| text.parse().ok());
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(logs.clone())
-        // Who has closed stderr is not to be told so there: that would panic.
+        // A stderr that is closed cannot take the error either: the attempt would panic.
         .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal())
         .with_target(false)
-        .compact()
-        .init();
+        .compact();
+    tracing_subscriber::registry().with(asked.unwrap_or_else(usual_logs)).with(lines).init();
+}
+
+/// What is logged unless `DYNASHARD_LOG` says otherwise.
+fn usual_logs() -> Targets {
+    Targets::new()
+        .with_default(LevelFilter::WARN)
+        .with_targets([("aws_config", LevelFilter::ERROR), ("dynoxide", LevelFilter::ERROR)])
+        .with_targets([("dynashard", LevelFilter::INFO)])
 }

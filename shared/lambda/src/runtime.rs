@@ -7,7 +7,7 @@ use dynashard_core::{Deadline, Reading};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use serde::Serialize;
 use serde_json::value::RawValue;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::metrics::Metrics;
 use crate::{Config, Problem, Request, Response};
@@ -139,15 +139,46 @@ pub async fn answer(
 
 /// One line of JSON for each event, at the level that Lambda's logging configuration sets.
 fn start_logging() {
-    let level = std::env::var("AWS_LAMBDA_LOG_LEVEL").unwrap_or_else(|_| "info".to_owned());
+    let level = std::env::var("AWS_LAMBDA_LOG_LEVEL").ok();
     tracing_subscriber::fmt()
         .json()
         .flatten_event(true)
         .with_current_span(false)
         .with_span_list(false)
         .with_target(false)
-        // Where the log is gone, that cannot be logged either: the attempt would panic.
+        // A log that is gone cannot take the error either: the attempt would panic.
         .log_internal_errors(false)
-        .with_env_filter(EnvFilter::try_new(level).unwrap_or_else(|_| EnvFilter::new("info")))
+        .with_max_level(log_level(level.as_deref()))
         .init();
+}
+
+/// The level of one of Lambda's names, from `TRACE` to `FATAL`; `INFO` where none is set.
+/// ([Configuring advanced logging controls](https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs-advanced.html))
+fn log_level(name: Option<&str>) -> LevelFilter {
+    match name {
+        // `tracing` has no level above an error.
+        Some("FATAL") => LevelFilter::ERROR,
+        name => name.and_then(|name| name.parse().ok()).unwrap_or(LevelFilter::INFO),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_log_level_of_lambda_is_known() {
+        for (name, level) in [
+            (Some("TRACE"), LevelFilter::TRACE),
+            (Some("DEBUG"), LevelFilter::DEBUG),
+            (Some("INFO"), LevelFilter::INFO),
+            (Some("WARN"), LevelFilter::WARN),
+            (Some("ERROR"), LevelFilter::ERROR),
+            (Some("FATAL"), LevelFilter::ERROR),
+            (Some("verbose"), LevelFilter::INFO),
+            (None, LevelFilter::INFO),
+        ] {
+            assert_eq!(log_level(name), level, "{name:?}");
+        }
+    }
 }
