@@ -1,8 +1,10 @@
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use insta::{assert_json_snapshot, with_settings};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::World;
@@ -21,29 +23,56 @@ pub fn event(name: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// The names of the JSON files in a directory that are about a function.
-fn files_of(directory: &Path, function: &str) -> BTreeSet<String> {
+/// The names of a function's event files.
+pub fn event_files(function: &str) -> BTreeSet<String> {
+    let names = names_of(&directory(), "json", function);
+    names.into_iter().map(|name| format!("{name}.json")).collect()
+}
+
+/// The names, without their extension, of the files in a directory that are about a function.
+fn names_of(directory: &Path, extension: &str, function: &str) -> BTreeSet<String> {
     let entries = fs::read_dir(directory).expect("a directory");
-    let names = entries.map(|entry| entry.expect("an entry").file_name().into_string());
-    let names = names.map(|name| name.expect("UTF-8"));
-    let json = names.filter(|name| Path::new(name).extension().is_some_and(|e| e == "json"));
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let paths = paths.filter(|path| path.extension().is_some_and(|found| found == extension));
+    let names = paths
+        .map(|path| path.file_stem().and_then(OsStr::to_str).expect("a name in UTF-8").to_owned());
     let of_function = |name: &String| {
         let (prefix, _) = name.split_once('-').unwrap_or_else(|| panic!("{name} has no function"));
         let known = ["write", "read", "scale", "rebalance"].contains(&prefix);
         assert!(known, "{name} is about no function, so nothing tests it");
         prefix == function
     };
-    json.filter(of_function).collect()
+    names.filter(of_function).collect()
 }
 
-/// The names of a function's event files.
-pub fn event_files(function: &str) -> BTreeSet<String> {
-    files_of(&directory(), function)
+/// A whole answer, in the order in which people read it.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Golden<'a> {
+    #[serde(rename_all = "camelCase")]
+    Http { status_code: &'a Value, headers: &'a Value, body: &'a Value },
+    /// The outcome of an event that is not a request.
+    Outcome(&'a Value),
 }
 
-/// Compares the answer to every event of a function with the file of the same name under
-/// `expected`. An event, an expectation or a line of the README without the other two fails. What
-/// is answered to an event that is no request has no status, and stands in the file as it is.
+impl<'a> Golden<'a> {
+    fn of(answer: &'a Value) -> Self {
+        match answer.get("statusCode") {
+            Some(status_code) => {
+                Self::Http { status_code, headers: &answer["headers"], body: &answer["body"] }
+            }
+            None => Self::Outcome(answer),
+        }
+    }
+}
+
+/// Compares the answer to every event of a function with the snapshot of the same name under
+/// `expected`. The test fails if an event, its snapshot or its line of the README is missing, and
+/// if a snapshot or a line is left of an event that is gone. Worlds are deterministic, so a
+/// snapshot holds the answer as it is.
+///
+/// `cargo insta review`, or `INSTA_UPDATE=always` and a look at the difference, accepts what has
+/// changed on purpose.
 #[track_caller]
 pub fn assert_golden(
     function: &str,
@@ -52,35 +81,38 @@ pub fn assert_golden(
 ) {
     let tested = cases.iter().map(|(name, _)| (*name).to_owned()).collect::<BTreeSet<_>>();
     assert_eq!(tested.len(), cases.len(), "an event is listed twice");
-    assert_eq!(event_files(function), tested, "events, and events that are tested");
-    let readme = fs::read_to_string(directory().join("README.md")).expect("a README");
-    let expected = directory().join("expected");
-    let mut wrong = String::new();
+    assert_eq!(names_of(&directory(), "json", function), tested, "events, and those tested");
+    let mut lines = BTreeSet::new();
     for (name, given) in cases {
-        let text = event(name);
-        assert_natural(name, &text);
-        let world = given();
-        let answer = answer(&world, &text);
-        let path = expected.join(name);
-        let wanted = fs::read_to_string(&path).unwrap_or_default();
-        if serde_json::from_str::<Value>(&wanted).ok().as_ref() != Some(&answer) {
-            let answer = serde_json::to_string_pretty(&answer).expect("JSON");
-            let _ = writeln!(wrong, "{} is not the answer:\n{answer}", path.display());
-        }
-        let function = format!("{}Function", capitalised(function));
-        let in_readme = readme.lines().any(|line| {
-            let cells = line.split('|').map(str::trim).collect::<Vec<_>>();
-            let status = answer.get("statusCode").map_or("-".to_owned(), ToString::to_string);
-            cells.get(1) == Some(&format!("[`{name}`]({name})").as_str())
-                && cells.get(2) == Some(&format!("`{function}`").as_str())
-                && cells.get(4) == Some(&status.as_str())
-        });
-        if !in_readme {
-            let _ = writeln!(wrong, "README.md has no line for {name} with {function} and status");
-        }
+        let event = event(&format!("{name}.json"));
+        assert_natural(name, &event);
+        let answer = answer(&given(), &event);
+        with_settings!({
+            snapshot_path => "../../../events/expected",
+            prepend_module_to_snapshot => false,
+            omit_expression => true,
+            sort_maps => true,
+        }, { assert_json_snapshot!(*name, Golden::of(&answer)) });
+        let status = answer.get("statusCode").map_or("-".to_owned(), ToString::to_string);
+        lines.insert(((*name).to_owned(), status));
     }
-    assert!(wrong.is_empty(), "{wrong}");
-    assert_eq!(files_of(&expected, function), tested, "expected answers, and events");
+    assert_eq!(names_of(&directory().join("expected"), "snap", function), tested, "snapshots");
+    assert_eq!(lines_of_readme(function), lines, "events/README.md, and the events' statuses");
+}
+
+/// Each event of a function that the README lists, with its status.
+fn lines_of_readme(function: &str) -> BTreeSet<(String, String)> {
+    let readme = fs::read_to_string(directory().join("README.md")).expect("a README");
+    let function = format!("`{}Function`", capitalised(function));
+    let cells = readme.lines().map(|line| line.split('|').map(str::trim).collect::<Vec<_>>());
+    let of_function = cells.filter(|cells| cells.get(2) == Some(&function.as_str()));
+    let named = of_function.map(|cells| {
+        let file = cells[1].split('`').nth(1).unwrap_or_default();
+        assert_eq!(cells[1], format!("[`{file}`]({file})"), "a line of events/README.md");
+        let name = file.strip_suffix(".json").expect("a JSON file");
+        (name.to_owned(), cells[4].to_owned())
+    });
+    named.collect()
 }
 
 fn capitalised(word: &str) -> String {
