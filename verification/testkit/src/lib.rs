@@ -3,6 +3,7 @@
 //! - [`MemoryStore`] holds both tables in memory and behaves as DynamoDB does, [`Faulty`] makes any
 //!   store fail as DynamoDB can, [`ManualClock`] and [`SeededEntropy`] are time and chance.
 //! - [`MemoryHeat`] counts throttles and holds an alarm, as CloudWatch does.
+//! - [`fuzz`] runs a test on many inputs that [`Random`] damages.
 //! - [`Output`] keeps what is printed.
 //! - [`block_on`] runs a use case over them. Nothing in it ever waits, so a test takes no real
 //!   time, and a future that hangs fails its test at once.
@@ -13,6 +14,7 @@ pub mod contract;
 mod entropy;
 mod executor;
 mod faults;
+mod fuzz;
 mod heat;
 mod memory;
 mod output;
@@ -21,6 +23,7 @@ pub use clock::ManualClock;
 pub use entropy::SeededEntropy;
 pub use executor::block_on;
 pub use faults::{Fault, Faulty, Operation};
+pub use fuzz::{Random, fuzz};
 pub use heat::MemoryHeat;
 pub use memory::{MemoryStore, Requests};
 pub use output::Output;

@@ -1,17 +1,13 @@
 //! Forged cursors: right checksums and fingerprints around damaged contents, and plain noise.
-//!
-//! `DYNASHARD_FUZZ_CASES` says how many, and `DYNASHARD_FUZZ_SEED` which.
-
-use std::env;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use dynashard_core::ports::{Entropy, SortRange};
+use dynashard_core::ports::SortRange;
 use dynashard_core::query::cursor::{Cursor, Position};
 use dynashard_core::query::{Query, Strategy};
 use dynashard_core::{Code, Generation};
 use dynashard_keys::{SortKey, SortKeyType};
-use dynashard_testkit::SeededEntropy;
+use dynashard_testkit::{Random, fuzz};
 use xxhash_rust::xxh64::xxh64;
 
 use crate::world::{partition, sort};
@@ -19,47 +15,13 @@ use crate::world::{partition, sort};
 /// As many as take a second or two.
 const CASES: u64 = 100_000;
 
-struct Random(SeededEntropy);
-
-impl Random {
-    fn below(&self, bound: usize) -> usize {
-        let bound = u64::try_from(bound).expect("64 bits").max(1);
-        usize::try_from(self.0.next_u64() % bound).expect("small")
-    }
-
-    fn byte(&self) -> u8 {
-        self.0.next_u64().to_le_bytes()[0]
-    }
-
-    fn pick<'a, T>(&self, from: &'a [T]) -> &'a T {
-        &from[self.below(from.len())]
-    }
-
-    /// One to four changes: a byte becomes another, some are cut out, put in twice or made up.
-    fn damage(&self, bytes: &mut Vec<u8>) {
-        for _ in 0..=self.below(4) {
-            let at = self.below(bytes.len() + 1);
-            let to = (at + self.below(9)).min(bytes.len());
-            match self.below(5) {
-                0 => bytes.truncate(at),
-                1 => drop(bytes.drain(at..to)),
-                2 => {
-                    let again = bytes[at..to].to_vec();
-                    bytes.splice(at..at, again);
-                }
-                3 => {
-                    let noise = (0..self.below(9)).map(|_| self.byte()).collect::<Vec<_>>();
-                    bytes.splice(at..at, noise);
-                }
-                // Small numbers and the greatest are where lengths and counts go wrong.
-                _ => {
-                    let value = *self.pick(&[0, 1, 2, 3, 4, 5, 8, 0x7f, 0x80, 0xff, self.byte()]);
-                    if let Some(byte) = bytes.get_mut(at) {
-                        *byte = value;
-                    }
-                }
-            }
-        }
+/// A few bytes, or one of those at which lengths and counts go wrong: small numbers and the
+/// greatest.
+fn noise(random: &Random) -> Vec<u8> {
+    if random.below(2) == 0 {
+        vec![*random.pick(&[0, 1, 2, 3, 4, 5, 8, 0x7f, 0x80, 0xff])]
+    } else {
+        (0..random.below(9)).map(|_| random.byte()).collect()
     }
 }
 
@@ -104,28 +66,25 @@ fn seal(mut bytes: Vec<u8>) -> Vec<u8> {
 
 #[test]
 fn no_forged_cursor_makes_it_panic_or_reaches_beyond_its_query() {
-    let number = |name| env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
-    let cases = number("DYNASHARD_FUZZ_CASES").unwrap_or(CASES);
-    let random = Random(SeededEntropy::new(number("DYNASHARD_FUZZ_SEED").unwrap_or(1)));
     let corpus = corpus();
     let (mut read, mut refused) = (0_u64, 0_u64);
-    for _ in 0..cases {
+    let cases = fuzz(CASES, |random| {
         let (query, sort_keys, cursor) = random.pick(&corpus);
         let mut bytes = cursor.clone();
         match random.below(8) {
             // The head is left alone, so that what is behind it is looked at.
             0..=5 => {
                 let mut tail = bytes.split_off(9);
-                random.damage(&mut tail);
+                random.damage(&mut tail, noise);
                 bytes.extend(tail);
                 bytes = seal(bytes);
             }
-            6 => random.damage(&mut bytes),
+            6 => random.damage(&mut bytes, noise),
             _ => bytes = (0..random.below(64)).map(|_| random.byte()).collect(),
         }
         let mut text = URL_SAFE_NO_PAD.encode(&bytes).into_bytes();
         if random.below(16) == 0 {
-            random.damage(&mut text);
+            random.damage(&mut text, noise);
         }
         let text = String::from_utf8_lossy(&text);
         match Cursor::decode(&text, query, *sort_keys) {
@@ -150,7 +109,7 @@ fn no_forged_cursor_makes_it_panic_or_reaches_beyond_its_query() {
                 assert!(codes.contains(&error.code()), "{text}: {error}");
             }
         }
-    }
+    });
     // Otherwise the damage would not be worth its name, or nothing would get past the checksum.
     assert!(read > cases / 100 && refused > cases / 2, "{read} read, {refused} refused");
 }
