@@ -39,7 +39,7 @@ pub fn assert_refused(
     }
 }
 
-/// Texts that are no HTTP request of payload format 2.0.
+/// Texts that are not HTTP requests of payload format 2.0.
 pub fn malformed_events() -> Vec<(&'static str, String)> {
     let valid = || {
         let call = Call::new(&format!("PUT /item?{FLIGHT}")).json("{}").event();
@@ -73,12 +73,12 @@ pub fn malformed_events() -> Vec<(&'static str, String)> {
         ("no request context", without("", "requestContext")),
         ("no HTTP description", without("/requestContext", "http")),
         ("no method", without("/requestContext/http", "method")),
-        ("a method that is no string", with("/requestContext/http/method", json!(7))),
-        ("headers that are no object", with("/headers", json!("accept: */*"))),
-        ("a header that is no string", with("/headers", json!({ "accept": ["*/*"] }))),
-        ("a body that is no string", with("/body", json!({ "a": 1 }))),
-        ("a flag that is no boolean", with("/isBase64Encoded", json!("no"))),
-        ("a body that is no base64", with("/isBase64Encoded", json!(true))),
+        ("a method that is not a string", with("/requestContext/http/method", json!(7))),
+        ("headers that are not an object", with("/headers", json!("accept: */*"))),
+        ("a header that is not a string", with("/headers", json!({ "accept": ["*/*"] }))),
+        ("a body that is not a string", with("/body", json!({ "a": 1 }))),
+        ("a flag that is not a boolean", with("/isBase64Encoded", json!("no"))),
+        ("a body that is not base64", with("/isBase64Encoded", json!(true))),
         ("text behind the event", format!("{} {{}}", valid())),
     ]
 }

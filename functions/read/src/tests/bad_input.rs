@@ -37,7 +37,7 @@ fn wrong_keys_and_parameters_are_refused() {
         ("pk twice", "bad_parameter", "pk=EWR&pk=JFK&sk=1"),
         ("an unknown parameter", "bad_parameter", "pk=EWR&sk=1&field=dest"),
         ("no UTF-8", "bad_parameter", "pk=%FF&sk=1"),
-        ("a consistency that is no boolean", "bad_parameter", "pk=EWR&sk=1&consistent=yes"),
+        ("a consistency that is not a boolean", "bad_parameter", "pk=EWR&sk=1&consistent=yes"),
         ("a consistency in capitals", "bad_parameter", "pk=EWR&sk=1&consistent=TRUE"),
         ("a consistency of nothing", "bad_parameter", "pk=EWR&sk=1&consistent="),
     ];
@@ -151,7 +151,7 @@ fn query_bodies_that_are_no_object_of_parameters_are_refused() {
         ("a consistency in quotes", "bad_parameter", r#"{"pk":"EWR","consistent":"true"}"#),
         ("a from that is a number", "bad_parameter", r#"{"pk":"EWR","from":2013}"#),
         ("a cursor that is a number", "bad_parameter", r#"{"pk":"EWR","cursor":7}"#),
-        ("a cursor that is none", "bad_cursor", r#"{"pk":"EWR","cursor":"7"}"#),
+        ("a cursor that the function never made", "bad_cursor", r#"{"pk":"EWR","cursor":"7"}"#),
     ];
     let wrong = bodies.map(|(what, code, body)| Wrong::new(what, code, post_query(body)));
     let parameter = Call::new("POST /query?pk=EWR").json(r#"{"pk":"EWR"}"#);
@@ -172,8 +172,8 @@ fn batches_that_are_not_of_the_contracts_shape_are_refused() {
         ("null", "bad_body", "null"),
         ("an array", "bad_body", "[]"),
         ("no keys", "bad_body", "{}"),
-        ("keys that are no array", "bad_body", r#"{"keys":{}}"#),
-        ("a key that is no object", "bad_body", r#"{"keys":["EWR"]}"#),
+        ("keys that are not an array", "bad_body", r#"{"keys":{}}"#),
+        ("a key that is not an object", "bad_body", r#"{"keys":["EWR"]}"#),
         ("a key without its pk", "bad_body", r#"{"keys":[{"sk":"1"}]}"#),
         ("a key without its sk", "bad_body", r#"{"keys":[{"pk":"EWR"}]}"#),
         ("a key of numbers", "bad_body", r#"{"keys":[{"pk":1,"sk":1}]}"#),

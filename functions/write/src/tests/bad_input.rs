@@ -74,7 +74,7 @@ fn the_longest_keys_are_taken() {
     }
 }
 
-/// Bodies that are no JSON object of values that DynamoDB can keep.
+/// Bodies that are not a JSON object of values that DynamoDB can keep.
 fn wrong_bodies() -> Vec<(&'static str, String)> {
     let of = |(what, body): (&'static str, &str)| (what, body.to_owned());
     let mut bodies = [
@@ -141,7 +141,7 @@ fn bodies_that_are_no_dynamodb_json_are_refused() {
         ("two types", "bad_body", r#"{"a":{"S":"x","N":"1"}}"#),
         ("a type twice", "bad_body", r#"{"a":{"S":"x","S":"y"}}"#),
         ("an unknown type", "bad_body", r#"{"a":{"X":"1"}}"#),
-        ("a number that is no string", "bad_body", r#"{"a":{"N":1}}"#),
+        ("a number that is not a string", "bad_body", r#"{"a":{"N":1}}"#),
         ("NaN", "bad_body", r#"{"a":{"N":"NaN"}}"#),
         ("a number with a space", "bad_body", r#"{"a":{"N":" 1"}}"#),
         ("a set that repeats a member", "bad_body", r#"{"a":{"SS":["x","x"]}}"#),
@@ -149,7 +149,7 @@ fn bodies_that_are_no_dynamodb_json_are_refused() {
         ("a set of mixed types", "bad_body", r#"{"a":{"SS":["x",1]}}"#),
         ("an empty set", "bad_item", r#"{"a":{"SS":[]}}"#),
         ("an empty set inside of a list", "bad_item", r#"{"a":{"L":[{"NS":[]}]}}"#),
-        ("binary that is no base64", "bad_body", r#"{"a":{"B":"***"}}"#),
+        ("binary that is not base64", "bad_body", r#"{"a":{"B":"***"}}"#),
         ("a false null", "bad_body", r#"{"a":{"NULL":false}}"#),
         ("a key of another item", "key_mismatch", r#"{"pk":{"S":"JFK"}}"#),
         ("a key of another type", "key_mismatch", r#"{"pk":{"B":"RVdS"}}"#),
@@ -298,13 +298,17 @@ fn batches_that_are_not_of_the_contracts_shape_are_refused() {
     let bodies = [
         ("no body", "bad_body", ""),
         ("an array", "bad_body", "[]"),
-        ("puts that are no array", "bad_body", r#"{"puts":{}}"#),
+        ("puts that are not an array", "bad_body", r#"{"puts":{}}"#),
         ("puts that are null", "bad_body", r#"{"puts":null}"#),
-        ("a put that is no object", "bad_body", r#"{"puts":["EWR"]}"#),
+        ("a put that is not an object", "bad_body", r#"{"puts":["EWR"]}"#),
         ("an unknown member", "bad_body", r#"{"puts":[],"updates":[]}"#),
         ("puts twice", "bad_body", r#"{"puts":[],"puts":[]}"#),
         ("a put without its item", "bad_body", r#"{"puts":[{"pk":"EWR","sk":"1"}]}"#),
-        ("an item that is no object", "bad_body", r#"{"puts":[{"pk":"EWR","sk":"1","item":[]}]}"#),
+        (
+            "an item that is not an object",
+            "bad_body",
+            r#"{"puts":[{"pk":"EWR","sk":"1","item":[]}]}"#,
+        ),
         (
             "a put with another member",
             "bad_body",
@@ -314,8 +318,8 @@ fn batches_that_are_not_of_the_contracts_shape_are_refused() {
         ("a delete without its pk", "bad_body", r#"{"deletes":[{"sk":"1"}]}"#),
         ("a delete without its sk", "bad_body", r#"{"deletes":[{"pk":"EWR"}]}"#),
         ("a delete with an item", "bad_body", r#"{"deletes":[{"pk":"EWR","sk":"1","item":{}}]}"#),
-        ("a pk that is no string", "bad_body", r#"{"deletes":[{"pk":1,"sk":"1"}]}"#),
-        ("an sk that is no string", "bad_body", r#"{"deletes":[{"pk":"EWR","sk":1}]}"#),
+        ("a pk that is not a string", "bad_body", r#"{"deletes":[{"pk":1,"sk":"1"}]}"#),
+        ("an sk that is not a string", "bad_body", r#"{"deletes":[{"pk":"EWR","sk":1}]}"#),
         ("an empty pk", "bad_key", r#"{"deletes":[{"pk":"","sk":"1"}]}"#),
         ("an empty sk", "bad_key", r#"{"deletes":[{"pk":"EWR","sk":""}]}"#),
         ("a reserved pk", "bad_key", r#"{"deletes":[{"pk":"_ds_x","sk":"1"}]}"#),

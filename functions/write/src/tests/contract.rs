@@ -175,7 +175,7 @@ fn nothing_to_patch_is_not_found_and_creates_nothing() {
 fn a_delete_succeeds_whether_or_not_there_was_an_item() {
     let world = World::of_flights();
     let handler = handler(&world);
-    for what in ["an item", "no item any more"] {
+    for what in ["an item", "an item that was removed"] {
         let answer = Answer::of(&handler, &delete());
         assert_eq!((answer.status, answer.text.as_str()), (204, ""), "{what}");
         assert!(answer.headers.is_empty(), "{what}");
