@@ -4,22 +4,22 @@ use aws_config::{BehaviorVersion, SdkConfig};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
-use aws_sdk_dynamodb::config::{
-    Builder, Credentials, Region, SharedHttpClient, StalledStreamProtectionConfig,
-};
+use aws_sdk_dynamodb::config::{Builder, Credentials, Region, StalledStreamProtectionConfig};
+use aws_smithy_http_client::Connector;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_http_client::tls::{Provider, TlsContext};
-use aws_smithy_http_client::{Builder as HttpClientBuilder, Connector};
 use aws_smithy_runtime_api::client::http::HttpConnectorSettings;
 
 use crate::clock::ServerClock;
 use crate::interceptors::DateWatch;
+use crate::pool::http_client;
 
 /// A connection is established within a region, in a few milliseconds.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// An operator may be far from the region.
-const CONNECT_TIMEOUT_OF_OPERATORS: Duration = Duration::from_secs(5);
+/// An operator may be far from the region. It is less than [`ATTEMPT_TIMEOUT`], so that a connection
+/// that does not come about is not taken for an answer that does not.
+const CONNECT_TIMEOUT_OF_OPERATORS: Duration = Duration::from_secs(4);
 
 /// DynamoDB answers in milliseconds, CloudWatch within a second. A request without an answer for so long has lost its
 /// connection, and its fate is unknown.
@@ -70,14 +70,7 @@ async fn local(endpoint: &str) -> SdkConfig {
         .await
 }
 
-pub(crate) fn http_client() -> SharedHttpClient {
-    HttpClientBuilder::new()
-        .tls_provider(Provider::Rustls(CryptoMode::Ring))
-        .tls_context(TlsContext::default())
-        .build_https()
-}
-
-/// One connection after the other, for requests that the SDK knows nothing of.
+/// A connector for requests that the SDK has no client for.
 pub(crate) fn connector() -> Connector {
     let settings = HttpConnectorSettings::builder()
         .connect_timeout(CONNECT_TIMEOUT_OF_OPERATORS)

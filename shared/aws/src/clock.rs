@@ -1,6 +1,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use dynashard_core::Reading;
 use dynashard_core::ports::{Clock, Entropy};
@@ -29,7 +29,7 @@ pub struct SystemClock {
 }
 
 impl SystemClock {
-    /// A clock that knows of the server's time what `server` was told.
+    /// A clock that takes the server's time from `server`.
     pub fn new(server: ServerClock) -> Self {
         Self { server }
     }
@@ -37,25 +37,47 @@ impl SystemClock {
 
 impl Clock for SystemClock {
     fn now(&self) -> Reading {
-        let boot = clock_gettime(ClockId::Boottime);
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "this is the clock that the others are given"
-        )]
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Reading {
-            boot: Duration::new(
-                u64::try_from(boot.tv_sec).unwrap_or_default(),
-                u32::try_from(boot.tv_nsec).unwrap_or_default(),
-            ),
-            wall,
-            server_secs: self.server.latest(),
-        }
+        let Clocks { boot, wall, .. } = Clocks::now();
+        Reading { boot, wall, server_secs: self.server.latest() }
     }
 
     async fn sleep(&self, duration: Duration) {
         tokio::time::sleep(duration).await;
     }
+}
+
+/// What the machine's clocks say at one moment.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Clocks {
+    pub(crate) monotonic: Duration,
+    pub(crate) boot: Duration,
+    /// Since the epoch.
+    pub(crate) wall: Duration,
+}
+
+impl Clocks {
+    pub(crate) fn now() -> Self {
+        Self {
+            monotonic: read(ClockId::Monotonic),
+            boot: read(ClockId::Boottime),
+            wall: read(ClockId::Realtime),
+        }
+    }
+
+    /// For how long the monotonic clock stood while one of the others went on.
+    pub(crate) fn frozen_since(self, earlier: Self) -> Duration {
+        let boot = self.boot.saturating_sub(earlier.boot);
+        let wall = self.wall.saturating_sub(earlier.wall);
+        boot.max(wall).saturating_sub(self.monotonic.saturating_sub(earlier.monotonic))
+    }
+}
+
+fn read(clock: ClockId) -> Duration {
+    let time = clock_gettime(clock);
+    Duration::new(
+        u64::try_from(time.tv_sec).unwrap_or_default(),
+        u32::try_from(time.tv_nsec).unwrap_or_default(),
+    )
 }
 
 /// The operating system's randomness. A generator seeded once would draw the same versions in two

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::error::Error as StdError;
-use std::io;
 
 use aws_sdk_dynamodb::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::batch_get_item::BatchGetItemError;
@@ -17,6 +16,7 @@ use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{AttributeValue, CancellationReason, ThrottlingReason};
 use dynashard_core::Throttle;
 use dynashard_core::ports::StoreError;
+use hyper_util::client::legacy::Error as HttpError;
 
 use crate::interceptors::LeaseRanOut;
 
@@ -24,7 +24,7 @@ use crate::interceptors::LeaseRanOut;
 pub(crate) trait Details: ProvideErrorMetadata + StdError + 'static {
     /// Why it throttled.
     fn throttling_reasons(&self) -> &[ThrottlingReason];
-    /// The item that a failed condition found, where it was asked for.
+    /// The item that a failed condition found, if the request asked for it.
     fn found(&self) -> Option<&HashMap<String, AttributeValue>>;
     /// Why a transaction was cancelled, for each of its parts.
     fn cancellation_reasons(&self) -> &[CancellationReason];
@@ -62,7 +62,7 @@ pub(crate) fn of_write<E: Details, R: std::fmt::Debug + 'static>(
     Refused::Other(match error {
         SdkError::ServiceError(context) => return of_service(context.err()),
         _ if in_chain(error, <dyn StdError>::is::<LeaseRanOut>) => StoreError::LeaseExpired,
-        _ if in_chain(error, is_refused_connection) => StoreError::Unavailable(describe(error)),
+        _ if in_chain(error, is_without_connection) => StoreError::Unavailable(describe(error)),
         SdkError::ConstructionFailure(_) => StoreError::Misconfigured(describe(error)),
         _ => StoreError::OutcomeUnknown(describe(error)),
     })
@@ -83,10 +83,15 @@ fn of_service<E: Details>(error: &E) -> Refused {
         "ValidationException"
         | "SerializationException"
         | "ItemCollectionSizeLimitExceededException" => StoreError::Rejected(why()),
-        // The signature was too old or too new, so the request was not executed.
-        "InvalidSignatureException" | "RequestExpired" => StoreError::Unavailable(why()),
+        "RequestExpired" => StoreError::Unavailable(why()),
+        "InvalidSignatureException"
+            if is_signed_at_another_time(error.message().unwrap_or_default()) =>
+        {
+            StoreError::Unavailable(why())
+        }
         "ResourceNotFoundException"
         | "AccessDeniedException"
+        | "InvalidSignatureException"
         | "UnrecognizedClientException"
         | "MissingAuthenticationTokenException"
         | "IncompleteSignatureException"
@@ -140,8 +145,15 @@ where
     let why = format!("{operation}: {code}: {}", error.message().unwrap_or_default());
     // CloudWatch's codes come with and without "Exception", by protocol.
     match code.trim_end_matches("Exception") {
+        "InvalidSignature" | "SignatureDoesNotMatch"
+            if is_signed_at_another_time(error.message().unwrap_or_default()) =>
+        {
+            StoreError::Unavailable(why)
+        }
         "AccessDenied"
         | "ResourceNotFound"
+        | "InvalidSignature"
+        | "SignatureDoesNotMatch"
         | "UnrecognizedClient"
         | "InvalidClientTokenId"
         | "MissingAuthenticationToken"
@@ -165,10 +177,17 @@ fn throttle(reasons: &[ThrottlingReason]) -> Throttle {
         .unwrap_or_else(Throttle::unknown)
 }
 
-fn is_refused_connection(error: &(dyn StdError + 'static)) -> bool {
-    error
-        .downcast_ref::<io::Error>()
-        .is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+/// Whether no connection came to be, so that nothing was sent: the host is unknown, nobody listens
+/// there, the connection took too long, or TLS could not be agreed on.
+fn is_without_connection(error: &(dyn StdError + 'static)) -> bool {
+    error.downcast_ref::<HttpError>().is_some_and(HttpError::is_connect)
+}
+
+/// Whether a signature was refused for its time alone: the request came late, or a clock is wrong. A
+/// signature by other credentials is refused with the same code (AWS Identity and Access Management
+/// User Guide, "Troubleshoot Signature Version 4 signed requests for AWS APIs").
+fn is_signed_at_another_time(message: &str) -> bool {
+    message.starts_with("Signature expired") || message.starts_with("Signature not yet current")
 }
 
 fn in_chain(

@@ -14,6 +14,7 @@ mod items;
 mod jobs;
 mod metadata;
 mod operator;
+mod pool;
 mod stack;
 
 pub use aws_sdk_dynamodb::Client;

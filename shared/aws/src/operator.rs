@@ -18,11 +18,12 @@ use dynashard_core::TableSchema;
 use dynashard_core::ports::StoreError;
 use dynashard_keys::{Separator, SortKeyType};
 
-use crate::client::{client_of_operator, http_client};
+use crate::client::client_of_operator;
 use crate::clock::{ServerClock, SystemClock};
 use crate::error::of_watch;
 use crate::items::DynamoItemStore;
 use crate::metadata::DynamoMetadataStore;
+use crate::pool::http_client;
 
 /// Who calls, and where, as the aws CLI is told it. What is left out comes from the environment and
 /// the configuration files.

@@ -20,12 +20,34 @@ use dynashard_core::{
 use dynashard_keys::{ItemKey, PartitionKey, PhysicalKey, Placement, ShardId, SortKey};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 /// A server that answers every request alike.
 struct Server {
     address: SocketAddr,
     requests: Requests,
+}
+
+/// A port at which nobody accepts: the connections that it holds fill its queue, so that a further one
+/// is never established.
+struct FullPort {
+    address: SocketAddr,
+    _held: (TcpListener, Vec<TcpStream>),
+}
+
+impl FullPort {
+    async fn open() -> Self {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a free port");
+        let listener = socket.listen(1).expect("a port that listens");
+        let address = listener.local_addr().expect("the port that was bound");
+        // Linux takes one connection more than the queue is long.
+        let mut held = Vec::new();
+        for _ in 0..2 {
+            held.push(TcpStream::connect(address).await.expect("a place in the queue"));
+        }
+        Self { address, _held: (listener, held) }
+    }
 }
 
 /// The requests that were received, head and body.
@@ -61,6 +83,14 @@ impl Server {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
         let address = listener.local_addr().expect("the port that was bound");
         Self { address, requests: Requests::default() }
+    }
+
+    /// A port that hangs up on everybody, before it has read anything.
+    async fn hanging_up() -> SocketAddr {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
+        let address = listener.local_addr().expect("the port that was bound");
+        tokio::spawn(async move { while listener.accept().await.is_ok() {} });
+        address
     }
 
     fn requests(&self) -> usize {
@@ -116,9 +146,13 @@ struct Stores {
 
 impl Stores {
     async fn over(server: Server) -> Self {
+        Self::at(&format!("http://{}", server.address), server).await
+    }
+
+    async fn at(endpoint: &str, server: Server) -> Self {
         let server_clock = ServerClock::default();
         let clock = SystemClock::new(server_clock.clone());
-        let client = connect_local(&format!("http://{}", server.address), server_clock).await;
+        let client = connect_local(endpoint, server_clock).await;
         let schema = TableSchema::default();
         let table = || "table".to_owned();
         Self {
@@ -293,7 +327,6 @@ async fn definite_refusals_are_told_apart() {
     for (code, expected) in [
         ("TransactionConflictException", StoreError::Conflict),
         ("ValidationException", StoreError::Rejected(text("ValidationException"))),
-        ("InvalidSignatureException", StoreError::Unavailable(text("InvalidSignatureException"))),
         ("ResourceNotFoundException", StoreError::Misconfigured(text("ResourceNotFoundException"))),
         ("AccessDeniedException", StoreError::Misconfigured(text("AccessDeniedException"))),
         (
@@ -304,6 +337,29 @@ async fn definite_refusals_are_told_apart() {
     ] {
         check(&Stores::answering(400, &error(code)).await, &expected, &expected).await;
     }
+}
+
+/// Wrong credentials do not get better by waiting, and were retried until the deadline all the same:
+/// a signature that is wrong and one that came late have one code.
+#[tokio::test]
+async fn regression_wrong_credentials_were_retried_as_if_the_signature_had_come_late() {
+    let answering = async |message: &str| {
+        let mut body = error("InvalidSignatureException");
+        body["message"] = json!(message);
+        Stores::answering(400, &body).await
+    };
+    let text = |message: &str| format!("InvalidSignatureException: {message}");
+    for late in [
+        "Signature expired: 20261120T100000Z is now earlier than 20261120T101010Z (20261120T102510Z - 15 min.)",
+        "Signature not yet current: 20261120T104000Z is still later than 20261120T102510Z (20261120T101010Z + 15 min.)",
+    ] {
+        let refused = StoreError::Unavailable(text(late));
+        check(&answering(late).await, &refused, &refused).await;
+    }
+    let wrong = "The request signature we calculated does not match the signature you provided. \
+                 Check your AWS Secret Access Key and signing method.";
+    let refused = StoreError::Misconfigured(text(wrong));
+    check(&answering(wrong).await, &refused, &refused).await;
 }
 
 /// Invariant I6.
@@ -341,6 +397,29 @@ async fn a_connection_that_is_closed_without_an_answer_leaves_a_write_unknown() 
 async fn a_refused_connection_certainly_wrote_nothing() {
     let stores = Stores::over(Server::absent().await).await;
     check_kinds(&stores, &unavailable(), &unavailable(), 0).await;
+}
+
+/// Invariant I6. Only a refused connection was known to have carried nothing; each of these was
+/// answered 504.
+#[tokio::test]
+async fn regression_a_write_without_a_connection_counted_as_sent() {
+    // A label of a host name has at most 63 characters, so no name server is asked.
+    let unknown_host = format!("http://{}.invalid", "a".repeat(64));
+    let hanging_up = Server::hanging_up().await;
+    let full = FullPort::open().await;
+    let mut outcomes = Vec::new();
+    for endpoint in
+        [unknown_host, format!("https://{hanging_up}"), format!("http://{}", full.address)]
+    {
+        let stores = Stores::at(&endpoint, Server::absent().await).await;
+        let creation = CollectionMetadata::first_write(partition(), Placement::Xxh64, 1);
+        // Side by side, since each of them may wait as long as a connection takes at most.
+        let (read, write) = tokio::join!(stores.page(), stores.metadata.create(&creation));
+        outcomes.extend([read.map(drop), write.map(drop)]);
+    }
+    let is_unavailable =
+        |outcome: &Result<(), StoreError>| matches!(outcome, Err(StoreError::Unavailable(_)));
+    assert!(outcomes.iter().all(is_unavailable), "{outcomes:#?}");
 }
 
 /// Invariant I12.

@@ -267,7 +267,13 @@ async fn an_alarm_is_set_back_with_the_reason() {
 #[tokio::test]
 async fn what_no_repetition_helps_is_told_at_once_and_names_the_operation() {
     let refusal = |code: &str| json!({ "__type": code, "message": "told by the service" });
-    for code in ["AccessDeniedException", "AccessDenied", "ResourceNotFoundException"] {
+    for code in [
+        "AccessDeniedException",
+        "AccessDenied",
+        "ResourceNotFoundException",
+        "InvalidSignatureException",
+        "SignatureDoesNotMatch",
+    ] {
         let report = ("GetInsightRuleReport", 400, refusal(code));
         let service = Service::answering([rules(&RULES), report]).await;
         match service.heat.throttled_keys(WINDOW).await {
