@@ -1,7 +1,7 @@
 use dynashard_core::ports::{Clock, Entropy, ItemStore, MetadataStore};
 use dynashard_core::query::PageBudget;
 use dynashard_core::{Deadline, Got, Reader, Reading, StoredItem, TableSchema, Waits};
-use dynashard_keys::SortKey;
+use dynashard_keys::{ItemKey, SortKey};
 use dynashard_lambda::body::BatchGet;
 use dynashard_lambda::json::ItemJson;
 use dynashard_lambda::params::Params;
@@ -44,28 +44,20 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> ReadHandler<I, M, C, 
         headers::expect_json(request)?;
         let BatchGet { keys, fields, consistency } = body::batch_get(&request.body, self.schema())?;
         let format = headers::answer_format(request);
-        let mut got = self.reader.batch_get(keys, fields.as_ref(), consistency, deadline).await?;
+        let measure = |key: &ItemKey, item: &StoredItem| {
+            let comma = 1;
+            ItemJson { partition: &key.partition, sort: &key.sort, item, format }.payload_bytes()
+                + comma
+        };
+        let budget = PageBudget { max_bytes: MAX_PAGE_BYTES, measure: &measure };
+        let got = self.reader.batch_get(keys, fields.as_ref(), consistency, budget, deadline);
+        let got = got.await?;
         log_failures(&got.failures);
-
-        // A hundred large items do not fit one answer; what is left out is for another request.
-        let mut bytes = 0;
-        let mut left_out = Vec::new();
-        got.items.retain(|(key, item)| {
-            let json = ItemJson { partition: &key.partition, sort: &key.sort, item, format };
-            let more = json.payload_bytes();
-            let fits = bytes == 0 || bytes + more <= MAX_PAGE_BYTES;
-            if fits {
-                bytes += more;
-            } else {
-                left_out.push(key.clone());
-            }
-            fits
-        });
         let unprocessed = got
             .unprocessed
             .iter()
             .map(|(key, code)| Unprocessed::new(key, code.as_str()))
-            .chain(left_out.iter().map(|key| Unprocessed::new(key, "answer_full")));
+            .chain(got.left_out.iter().map(|key| Unprocessed::new(key, "answer_full")));
         let items = got.items.iter().map(|(key, item)| ItemJson {
             partition: &key.partition,
             sort: &key.sort,

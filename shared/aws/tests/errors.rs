@@ -13,6 +13,7 @@ use dynashard_core::ports::{
     Action, Arrival, Clock, Condition, Consistency, Expected, ItemStore, MetadataStore, ShardPage,
     ShardQuery, SortRange, StoreError, Transfer, Transferred, Write,
 };
+use dynashard_core::query::PageBudget;
 use dynashard_core::{
     AttributeValue, Attributes, Code, CollectionMetadata, Deadline, Directory, Error, Generation,
     Lease, Reader, Settings, StoredItem, TableSchema, Throttle, ThrottleLimit, Version,
@@ -533,7 +534,9 @@ async fn regression_a_damaged_item_hid_the_others_of_its_batch() {
     let keys = ["1", "2", "3"]
         .map(|sk| ItemKey::new(partition(), SortKey::string(sk).expect("a sort key")));
     let deadline = Deadline::after(clock.now(), Duration::from_secs(20));
-    let got = reader.batch_get(keys.to_vec(), None, Consistency::Strong, deadline).await;
+    let got = reader
+        .batch_get(keys.to_vec(), None, Consistency::Strong, PageBudget::UNLIMITED, deadline)
+        .await;
     let got = got.expect("a batch");
     assert_eq!(got.items.into_iter().map(|(key, _)| key).collect::<Vec<_>>(), [keys[0].clone()]);
     assert_eq!(got.unprocessed, [(keys[1].clone(), Code::CorruptData)]);

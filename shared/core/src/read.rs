@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use dynashard_keys::{ItemKey, PartitionKey, PhysicalKey, ShardCount, ShardId};
 
 use crate::cost::Cost;
@@ -123,28 +125,25 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         reshard: Reshard,
         known: &Known,
     ) -> Result<(Vec<StoredItem>, Cost), Error> {
-        let mut marked_at = None;
-        let mut found = Vec::new();
         let mut cost = Cost::default();
+        let mut found = BTreeMap::new();
         for shards in
             [reshard.sources().collect::<Vec<_>>(), reshard.destinations().collect::<Vec<_>>()]
         {
             for (shard, read) in self.get_side_by_side(lookup, shards.into_iter()).await? {
                 cost += Cost::of(&read);
-                if read.value.as_ref().is_some_and(|item| is_marker_of(item, known)) {
-                    marked_at = Some(shard);
-                }
-                found.extend(read.value);
+                found.extend(read.value.map(|item| (shard, item)));
             }
         }
-        if !found.iter().any(|item| settles_it(item, known))
-            && let Some(old) = marked_at
+        let marked_at = found.iter().rfind(|(_, item)| is_marker_of(item, known));
+        if !found.values().any(|item| settles_it(item, known))
+            && let Some((old, _)) = marked_at
         {
-            let (both, read) = self.get_both(lookup, reshard.new_home(lookup.key), old).await?;
+            let (both, read) = self.get_both(lookup, reshard.new_home(lookup.key), *old).await?;
             cost += read;
             return Ok((both, cost));
         }
-        Ok((found, cost))
+        Ok((found.into_values().collect(), cost))
     }
 
     /// Both homes as they were at one moment: two plain reads could miss an item that moves between
@@ -202,16 +201,6 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         self.directory.clock()
     }
 
-    /// Where an item may be: its home, or every shard of a random collection.
-    pub(crate) fn possible_homes(
-        &self,
-        key: &ItemKey,
-        known: &Known,
-        count: ShardCount,
-    ) -> impl Iterator<Item = PhysicalKey> {
-        possible_shards(key, known, count).map(|shard| self.at(key, shard))
-    }
-
     /// Where an item lies in a shard.
     pub(crate) fn at(&self, key: &ItemKey, shard: ShardId) -> PhysicalKey {
         key.at(shard, self.directory.settings().schema.separator)
@@ -239,7 +228,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
     ) -> Result<Vec<(ShardId, Metered<Option<StoredItem>>)>, Error> {
         let requests =
             shards.map(|shard| async move { Ok((shard, self.get_at(lookup, shard).await?)) });
-        fan_out(requests.collect::<Vec<_>>()).await?.all()
+        fan_out(requests.collect::<Vec<_>>()).await
     }
 
     pub(crate) async fn get_at(
@@ -265,7 +254,7 @@ pub(crate) struct Lookup<'a> {
 }
 
 /// The shards that may hold an item: its home, or every shard of a random collection.
-fn possible_shards(
+pub(crate) fn possible_shards(
     key: &ItemKey,
     known: &Known,
     count: ShardCount,

@@ -3,7 +3,12 @@
 use std::time::Duration;
 
 use dynashard_core::ports::Consistency;
+<<<<<<< HEAD
 use dynashard_core::{BatchOperation, Error, NewItem, Precondition, Written};
+=======
+use dynashard_core::query::PageBudget;
+use dynashard_core::{BatchOperation, Error, NewItem, Precondition, StoredItem, Written};
+>>>>>>> 62161d5 (Return the same copy of a repeated sort key everywhere, and read no more than an answer can hold)
 use dynashard_keys::{ItemKey, SortKey};
 
 use crate::environment::Role;
@@ -258,7 +263,9 @@ impl Client {
         let begun = self.world.kernel.moment();
         let asked = keys.iter().cloned().collect::<Vec<_>>();
         let get = move |reader: std::sync::Arc<Reader>, deadline| async move {
-            reader.batch_get(asked, None, Consistency::Strong, deadline).await
+            reader
+                .batch_get(asked, None, Consistency::Strong, PageBudget::UNLIMITED, deadline)
+                .await
         };
         let reply = self.world.call(&self.reader, self.world.draw_timeout(), get).await;
         let ended = self.world.kernel.moment();

@@ -489,6 +489,20 @@ fn regression_a_batch_of_quotes_did_not_fit_lambdas_answer() {
     assert_eq!(sort_keys(&answer).len() + unprocessed.len(), 60);
 }
 
+/// It read all of them, and dropped what did not fit.
+#[test]
+fn regression_a_batch_read_went_on_when_its_answer_was_full() {
+    let world = world_of_quotes();
+    let keys = (0..60).map(|at| json!({ "pk": "JFK", "sk": format!("{at:02}") }));
+    let keys = json!({ "keys": keys.collect::<Vec<_>>() });
+    let answer = Answer::of(&handler(&world), &batch(&keys));
+    let returned = sort_keys(&answer).len();
+    assert!(returned > 10, "{returned}");
+    let read = answer.body["items_read"].as_u64().expect("a count");
+    let returned = u64::try_from(returned).expect("small");
+    assert!(read <= returned + 1, "{read} items were read for {returned}");
+}
+
 #[test]
 fn regression_the_largest_item_of_short_values_did_not_fit_lambdas_answer() {
     // A set pays nothing for its members but what they take themselves, and each may be there once.

@@ -3,11 +3,11 @@ use std::collections::VecDeque;
 use dynashard_keys::{ItemKey, ShardId, SortKey};
 
 use super::cursor::Position;
-use super::page::Page;
+use super::page::{PageBudget, PageRead};
 use super::{Abandon, MAX_LIMIT, Query};
 use crate::cost::Cost;
 use crate::directory::Known;
-use crate::fan_out::{Answers, fan_out};
+use crate::fan_out::fan_out_each;
 use crate::ports::{Clock, Entropy, ItemStore, MetadataStore, ShardPage, ShardQuery};
 use crate::retry::Attempts;
 use crate::{Deadline, Error, Reader, StoredItem};
@@ -18,10 +18,10 @@ use crate::{Deadline, Error, Reader, StoredItem};
 const MAX_ATTEMPTS: u32 = 16;
 
 /// One shard of a query: what was read of it and not yet returned, and where it goes on.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Lane {
     pub(super) shard: ShardId,
-    pub(super) buffer: VecDeque<(SortKey, StoredItem)>,
+    pub(super) buffer: VecDeque<Buffered>,
     pub(super) next: Position,
     /// How many items it was asked for last, if it was.
     pub(super) asked: Option<u32>,
@@ -30,11 +30,25 @@ pub(super) struct Lane {
     kept: u64,
 }
 
-/// How many items a lane is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// An item that was read and not yet returned.
+#[derive(Debug, Clone)]
+pub(super) struct Buffered {
+    pub(super) key: SortKey,
+    /// What it takes in the body of a page.
+    pub(super) bytes: usize,
+    /// `None` if it was dropped, because it cannot be in this page.
+    pub(super) item: Option<StoredItem>,
+}
+
+/// A request for more of a lane.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Ask {
     /// An index into the lanes.
     pub(super) lane: usize,
+    shard: ShardId,
+    /// Where the lane goes on.
+    pub(super) from: Position,
+    /// The most items.
     pub(super) limit: u32,
 }
 
@@ -53,84 +67,92 @@ impl Lane {
         self.buffer.is_empty() && self.next == Position::End
     }
 
-    /// How many items to ask for where `wanted` more could be used. Markers and what is not at home
-    /// are read and not used: as large a part of the next page as of the pages before. Where nothing
-    /// else came at all the pages grow.
-    pub(super) fn limit(&self, wanted: usize) -> u32 {
+    /// A request for more of this lane, which has the index `lane`, where `wanted` more items could
+    /// be used. Markers and what is not at home are read and not used: as large a part of the next
+    /// page as of the pages before. Where nothing else came at all the pages grow.
+    pub(super) fn ask(&self, lane: usize, wanted: usize) -> Ask {
         let wanted = u32::try_from(wanted.max(1)).unwrap_or(u32::MAX);
         let most = MAX_LIMIT.max(wanted);
-        match (self.asked, self.kept) {
+        let limit = match (self.asked, self.kept) {
             (None, _) => wanted,
             (Some(asked), 0) => asked.saturating_mul(2).clamp(wanted, most),
             (Some(_), kept) => {
                 let scaled = u64::from(wanted).saturating_mul(self.read) / kept;
                 u32::try_from(scaled).unwrap_or(most).clamp(wanted, most)
             }
-        }
+        };
+        Ask { lane, shard: self.shard, from: self.next.clone(), limit }
     }
 
     /// Takes in a page: what lives here stays, markers and misplaced items are passed over. An item
-    /// that is ahead of the metadata spoils it.
-    fn take(&mut self, page: ShardPage, query: &Query, known: &Known) -> Result<(), Abandon> {
+    /// that is ahead of the metadata spoils it. Returns how many bytes of a page's body the lane holds
+    /// more than before.
+    pub(super) fn take(
+        &mut self,
+        page: ShardPage,
+        limit: u32,
+        known: &Known,
+        budget: PageBudget<'_>,
+    ) -> Result<usize, Abandon> {
         let Known { metadata, .. } = known;
         if page.items.iter().any(|(_, item)| item.generation > metadata.generation) {
             return Err(Abandon::Redo);
         }
         let (placement, count) = (metadata.placement, metadata.number_of_shards);
         // Handed on from key to key: a copy for each item would take longer than to merge it.
-        let mut partition = query.partition.clone();
+        let mut partition = metadata.partition.clone();
+        let mut more = 0;
         for (sort, item) in page.items {
             self.read += 1;
             let key = ItemKey::new(partition, sort);
             let at_home = placement.home(&key, count).is_none_or(|home| home == self.shard);
+            let ItemKey { partition: same, sort } = key;
+            partition = same;
             if item.is_live() && at_home {
                 self.kept += 1;
-                self.buffer.push_back((key.sort, item));
+                let bytes = (budget.measure)(&sort, &item);
+                more += bytes;
+                self.buffer.push_back(Buffered { key: sort, bytes, item: Some(item) });
             }
-            partition = key.partition;
         }
         self.next = page.next.map_or(Position::End, Position::After);
-        Ok(())
+        self.asked = Some(limit);
+        Ok(more)
     }
 }
 
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
-    /// Reads on in several lanes at once, and takes in what came. The error of what did not answer
-    /// for now comes back beside it, for whoever can do without.
+    /// Reads on in several lanes at once. `take` gets each page as it comes; the error of the shards
+    /// that did not answer for now is returned, for whoever can do without them.
     ///
     /// What was answered after the lease is thrown away: the lane stays where it was, and the
     /// metadata is renewed, under the same layout or not at all.
     pub(super) async fn read_lanes(
         &self,
-        lanes: &mut [Lane],
         asks: &[Ask],
-        query: &Query,
-        known: &mut Known,
-        page: &mut Page<'_>,
-        deadline: Deadline,
+        reading: &mut PageRead<'_>,
+        mut take: impl FnMut(&Ask, ShardPage, &PageRead<'_>) -> Result<(), Abandon>,
     ) -> Result<Option<Error>, Abandon> {
-        let requests = asks.iter().map(|Ask { lane: at, limit }| {
-            let Lane { shard, next, .. } = &lanes[*at];
-            async move {
-                let page = self.lane_page(query, *shard, next, *limit, deadline).await?;
-                Ok((*at, *limit, page, self.clock().now()))
-            }
+        let (query, deadline) = (reading.query, reading.deadline);
+        let requests = asks.iter().map(|ask| async move {
+            let page = self.lane_page(query, ask.shard, &ask.from, ask.limit, deadline).await?;
+            Ok((ask, page, self.clock().now()))
         });
         let requests = requests.collect::<Vec<_>>();
-        let Answers { answers, missing } = fan_out(requests).await?;
         let mut overdue = false;
-        for (at, limit, shard_page, answered) in answers {
-            page.pay(Cost::of_page(&shard_page));
-            if !known.lease.is_live(answered) {
+        let missing = fan_out_each(requests, |(ask, shard_page, answered)| {
+            reading.page.pay(Cost::of_page(&shard_page));
+            if reading.known.lease.is_live(answered) {
+                take(ask, shard_page, reading)
+            } else {
                 overdue = true;
-                continue;
+                Ok(())
             }
-            lanes[at].take(shard_page, query, known)?;
-            lanes[at].asked = Some(limit);
-        }
+        });
+        let missing = missing.await?;
         if overdue {
-            match self.renewed(known, deadline).await {
-                Ok(fresh) => *known = fresh,
+            match self.renewed(&reading.known, deadline).await {
+                Ok(fresh) => reading.known = fresh,
                 Err(Abandon::Failed(error)) if error.is_passing() => {
                     return Ok(missing.or(Some(error)));
                 }

@@ -19,6 +19,7 @@ use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore, SortRa
 use crate::retry::Attempts;
 use crate::{Code, Deadline, Error, Fields, Reader, Reshard};
 use cursor::Cursor;
+use page::PageRead;
 pub use page::{PageBudget, QueryPage};
 pub use strategy::Strategy;
 
@@ -160,16 +161,12 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
                     consumed_rcu: 0.0,
                 });
             };
-            let page = match (moving_from(cursor.as_ref(), &known)?, query.strategy) {
-                (Some((reshard, start)), _) => {
-                    self.moving_page(query, start, known, reshard, budget, deadline).await
-                }
-                (None, Strategy::Ordered) => {
-                    self.ordered_page(query, cursor.as_ref(), known, budget, deadline).await
-                }
-                (None, _) => {
-                    self.unordered_page(query, cursor.as_ref(), known, budget, deadline).await
-                }
+            let moving = moving_from(cursor.as_ref(), &known)?;
+            let reading = PageRead::new(query, budget, known, deadline);
+            let page = match (moving, query.strategy) {
+                (Some((reshard, start)), _) => self.moving_page(reading, reshard, start).await,
+                (None, Strategy::Ordered) => self.ordered_page(reading, cursor.as_ref()).await,
+                (None, _) => self.unordered_page(reading, cursor.as_ref()).await,
             };
             match page {
                 Ok(page) => return Ok(page),

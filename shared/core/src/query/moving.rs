@@ -4,15 +4,15 @@ use dynashard_keys::{ItemKey, ShardId, SortKey};
 
 use super::cursor::{Cursor, Position};
 use super::ordered::lane_limit;
-use super::page::{Page, PageBudget, QueryPage};
+use super::page::{PageBudget, PageRead, QueryPage};
 use super::{Abandon, MAX_LIMIT, Query};
 use crate::cost::Cost;
 use crate::directory::Known;
-use crate::fan_out::fan_out;
+use crate::fan_out::fan_out_each;
 use crate::metadata::Reshard;
 use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore, ShardPage};
 use crate::read::{Lookup, is_marker_of};
-use crate::{Deadline, Error, Reader, StoredItem};
+use crate::{Error, Reader, StoredItem};
 
 /// What one window of the sort keys holds: everything behind the watermark of the last one, up to
 /// what all waves have covered.
@@ -30,11 +30,14 @@ struct Waves {
     again: Wave,
 }
 
-/// What the pages of a window's waves have covered together.
-struct Covered {
+/// What the pages of a window have covered together.
+struct Covered<'a> {
     /// As for [`Window`].
     watermark: Option<SortKey>,
     ascending: bool,
+    budget: PageBudget<'a>,
+    /// What the page of the query has room for, in bytes of its body.
+    room: usize,
 }
 
 /// The most items that a window asks each shard for.
@@ -54,32 +57,28 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
     /// of the items that move is read once more: where it still is, nothing has replaced it.
     pub(super) async fn moving_page(
         &self,
-        query: &Query,
-        start: Option<SortKey>,
-        mut known: Known,
+        reading: PageRead<'_>,
         reshard: Reshard,
-        budget: PageBudget<'_>,
-        deadline: Deadline,
+        start: Option<SortKey>,
     ) -> Result<QueryPage, Abandon> {
-        let query = &Query { consistency: Consistency::Strong, ..query.clone() };
-        let mut page = Page::new(query.limit, budget);
+        let query = &Query { consistency: Consistency::Strong, ..reading.query.clone() };
+        let mut reading = PageRead { query, ..reading };
         let mut watermark = start.clone();
         let (mut grown, mut widest) = (0, most());
         let more = 'page: loop {
-            let room = page.room();
+            let room = reading.page.room();
             let shards = reshard.sources().len() + reshard.destinations().len();
             let limit = lane_limit(room, shards).max(grown).min(widest);
-            let from = watermark.as_ref();
             let began = self.clock().now();
-            let renewed = if known.lease.is_fresh(began) {
-                Ok(known.clone())
+            let renewed = if reading.known.lease.is_fresh(began) {
+                Ok(reading.known.clone())
             } else {
-                self.renewed(&known, deadline).await
+                self.renewed(&reading.known, reading.deadline).await
             };
             let window = match renewed {
                 Ok(renewed) => {
-                    known = renewed;
-                    self.window(query, from, limit, &known, reshard, &mut page, deadline).await
+                    reading.known = renewed;
+                    self.window(&mut reading, reshard, watermark.as_ref(), limit).await
                 }
                 Err(abandon) => Err(abandon),
             };
@@ -92,7 +91,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
                 Err(abandon) => return Err(abandon),
             };
             let now = self.clock().now();
-            if !known.lease.is_live(now) {
+            if !reading.known.lease.is_live(now) {
                 // The window is thrown away, and read again under the same layout or not at all. All
                 // of it has to fit into a lease.
                 let took = now.boot.saturating_sub(began.boot);
@@ -108,10 +107,12 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
             if !query.ascending {
                 items.reverse();
             }
+            let page = &mut reading.page;
             for (key, item) in items {
-                let Some(bytes) = page.admits(&key, &item) else {
+                let bytes = (page.budget().measure)(&key, &item);
+                if !page.admits(bytes) {
                     break 'page true;
-                };
+                }
                 watermark = Some(key.clone());
                 page.push(key, item, bytes);
             }
@@ -124,70 +125,72 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
             }
         };
         let cursor = watermark.filter(|_| more).map(Cursor::Watermark);
-        Ok(page.finish(cursor, query, known.metadata.layout().readable))
+        Ok(reading.finish(cursor))
     }
 
-    #[expect(clippy::too_many_arguments, reason = "a window is a part of a page's one function")]
     async fn window(
         &self,
-        query: &Query,
+        reading: &mut PageRead<'_>,
+        reshard: Reshard,
         start: Option<&SortKey>,
         limit: usize,
-        known: &Known,
-        reshard: Reshard,
-        answer: &mut Page<'_>,
-        deadline: Deadline,
     ) -> Result<Window, Abandon> {
-        let generation = known.metadata.generation;
-        let mut take = |wave: &Wave| {
-            for (_, page) in wave {
-                answer.pay(Cost::of_page(page));
-            }
-            let mut items = wave.iter().flat_map(|(_, page)| &page.items);
-            let is_behind = items.any(|(_, item)| item.generation > generation);
-            if is_behind { Err(Abandon::Redo) } else { Ok(()) }
-        };
+        let (query, deadline) = (reading.query, reading.deadline);
+        let generation = reading.known.metadata.generation;
+        let mut covered = Covered::nothing_yet(reading);
         let limit = u32::try_from(limit).unwrap_or(MAX_LIMIT);
         let each = |shard| (shard, limit);
-        let sources = self.wave(query, reshard.sources().map(each), start, deadline).await?;
-        let destinations =
-            self.wave(query, reshard.destinations().map(each), start, deadline).await?;
-        take(&sources)?;
-        take(&destinations)?;
-        let covered = Covered { watermark: None, ascending: query.ascending };
-        let covered = covered.by(&sources).by(&destinations);
+        let sources = reshard.sources().map(each);
+        let sources = self.wave(reading, sources, start, &mut covered).await?;
+        let destinations = reshard.destinations().map(each);
+        let destinations = self.wave(reading, destinations, start, &mut covered).await?;
         let doubtful = doubtful(query, &sources, &destinations, reshard, &covered);
-        let again = self.wave(query, doubtful.into_iter(), start, deadline).await?;
-        take(&again)?;
-        let covered = covered.by(&again);
+        let again = self.wave(reading, doubtful.into_iter(), start, &mut covered).await?;
 
         let waves = Waves { sources, destinations, again };
-        let (mut items, unresolved) = waves.merge(query, known, reshard, &covered);
+        let (mut items, unresolved) = waves.merge(query, &reading.known, reshard, &covered);
+        let mut held = items.iter().map(|(sort, item)| (covered.budget.measure)(sort, item)).sum();
         let lookups = unresolved.into_iter().map(|(shard, key)| async move {
             let consistency = query.consistency;
             let lookup = Lookup { key: &key, fields: query.fields.as_ref(), consistency, deadline };
             let (found, cost) = self.get_both(lookup, reshard.new_home(&key), shard).await?;
             Ok::<_, Error>((key.sort, found, cost))
         });
-        let lookups = lookups.collect::<Vec<_>>();
-        for (sort, found, cost) in fan_out(lookups).await?.all()? {
-            answer.pay(cost);
+        let missing = fan_out_each(lookups.collect::<Vec<_>>(), |(sort, found, cost)| {
+            reading.page.pay(cost);
             if found.iter().any(|item| item.generation > generation) {
                 return Err(Abandon::Redo);
             }
-            items.extend(found.into_iter().find(StoredItem::is_live).map(|item| (sort, item)));
+            if let Some(item) = found.into_iter().find(StoredItem::is_live) {
+                held += (covered.budget.measure)(&sort, &item);
+                items.insert(sort, item);
+            }
+            if covered.is_too_much(held) {
+                covered.end_where_full(items.iter());
+                items.retain(|sort, _| covered.holds(sort));
+                held = items.iter().map(|(sort, item)| (covered.budget.measure)(sort, item)).sum();
+            }
+            Ok(())
+        });
+        match missing.await? {
+            Some(missing) => Err(missing.into()),
+            None => {
+                items.retain(|sort, _| covered.holds(sort));
+                Ok(Window { items, watermark: covered.watermark })
+            }
         }
-        Ok(Window { items, watermark: covered.watermark })
     }
 
     /// Reads shards from the same sort key, and of each at most as many items as it is given with.
     async fn wave(
         &self,
-        query: &Query,
+        reading: &mut PageRead<'_>,
         shards: impl Iterator<Item = (ShardId, u32)>,
         start: Option<&SortKey>,
-        deadline: Deadline,
-    ) -> Result<Wave, Error> {
+        covered: &mut Covered<'_>,
+    ) -> Result<Wave, Abandon> {
+        let (query, deadline) = (reading.query, reading.deadline);
+        let generation = reading.known.metadata.generation;
         let next = start.map_or(Position::Start, |key| Position::After(key.clone()));
         let requests = shards.map(|(shard, limit)| {
             let next = &next;
@@ -196,7 +199,31 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
                 Ok((shard, page))
             }
         });
-        fan_out(requests.collect::<Vec<_>>()).await?.all()
+        let mut wave = Wave::new();
+        let mut held = 0;
+        let missing = fan_out_each(requests.collect::<Vec<_>>(), |(shard, page)| {
+            reading.page.pay(Cost::of_page(&page));
+            if page.items.iter().any(|(_, item)| item.generation > generation) {
+                return Err(Abandon::Redo);
+            }
+            covered.include(page.next.as_ref());
+            held += covered.bytes_of(&page);
+            wave.push((shard, page));
+            if covered.is_too_much(held) {
+                let pages = wave.iter().flat_map(|(_, page)| &page.items);
+                covered.end_where_full(pages.map(|(sort, item)| (sort, item)));
+                for (_, page) in &mut wave {
+                    page.items.retain(|(sort, _)| covered.holds(sort));
+                }
+                held = wave.iter().map(|(_, page)| covered.bytes_of(page)).sum();
+            }
+            Ok(())
+        });
+        if let Some(missing) = missing.await? {
+            return Err(missing.into());
+        }
+        wave.sort_unstable_by_key(|(shard, _)| *shard);
+        Ok(wave)
     }
 }
 
@@ -209,12 +236,13 @@ impl Waves {
         query: &Query,
         known: &Known,
         reshard: Reshard,
-        covered: &Covered,
+        covered: &Covered<'_>,
     ) -> (BTreeMap<SortKey, StoredItem>, Vec<(ShardId, ItemKey)>) {
         let mut items = BTreeMap::new();
         for (shard, key, item) in entries(self.destinations, query, covered) {
             if item.is_live() && reshard.may_hold(&key, shard) {
-                items.insert(key.sort, item);
+                // Of the copies of a repeated sort key, all reads return the one in the lowest shard.
+                items.entry(key.sort).or_insert(item);
             }
         }
         let again = entries(self.again, query, covered).filter(|(.., item)| item.is_live());
@@ -246,7 +274,7 @@ impl Waves {
 fn entries<'a>(
     wave: Wave,
     query: &'a Query,
-    covered: &'a Covered,
+    covered: &'a Covered<'a>,
 ) -> impl Iterator<Item = (ShardId, ItemKey, StoredItem)> + 'a {
     wave.into_iter().flat_map(move |(shard, page)| {
         let items = page.items.into_iter().filter(|(sort, _)| covered.holds(sort));
@@ -254,12 +282,18 @@ fn entries<'a>(
     })
 }
 
-impl Covered {
-    /// What this wave has covered, too.
-    fn by(self, wave: &Wave) -> Self {
-        let ends = wave.iter().filter_map(|(_, page)| page.next.clone()).chain(self.watermark);
-        let watermark = if self.ascending { ends.min() } else { ends.max() };
-        Self { watermark, ..self }
+impl<'a> Covered<'a> {
+    fn nothing_yet(reading: &PageRead<'a>) -> Self {
+        let budget = reading.page.budget();
+        let room = budget.max_bytes.saturating_sub(reading.page.bytes());
+        Self { watermark: None, ascending: reading.query.ascending, budget, room }
+    }
+
+    /// Counts a page that ends at this sort key, if it does not end with its shard.
+    fn include(&mut self, end: Option<&SortKey>) {
+        if let Some(end) = end.filter(|end| self.holds(end)) {
+            self.watermark = Some(end.clone());
+        }
     }
 
     fn holds(&self, key: &SortKey) -> bool {
@@ -268,6 +302,30 @@ impl Covered {
             Some(watermark) if self.ascending => key <= watermark,
             Some(watermark) => key >= watermark,
         }
+    }
+
+    fn bytes_of(&self, page: &ShardPage) -> usize {
+        page.items.iter().map(|(sort, item)| (self.budget.measure)(sort, item)).sum()
+    }
+
+    /// Whether so many bytes are not to be held for one page of the query.
+    fn is_too_much(&self, held: usize) -> bool {
+        held > self.budget.max_bytes.saturating_mul(2)
+    }
+
+    /// Ends the window early: with the first of these items that the page has no room for.
+    fn end_where_full<'i>(&mut self, items: impl Iterator<Item = (&'i SortKey, &'i StoredItem)>) {
+        let mut items = items.filter(|(sort, _)| self.holds(sort)).collect::<Vec<_>>();
+        items.sort_unstable_by_key(|(sort, _)| *sort);
+        if !self.ascending {
+            items.reverse();
+        }
+        let mut bytes = 0_usize;
+        let last = items.into_iter().find(|(sort, item)| {
+            bytes = bytes.saturating_add((self.budget.measure)(sort, item));
+            bytes > self.room
+        });
+        self.include(last.map(|(sort, _)| sort));
     }
 }
 
@@ -278,7 +336,7 @@ fn doubtful(
     sources: &Wave,
     destinations: &Wave,
     reshard: Reshard,
-    covered: &Covered,
+    covered: &Covered<'_>,
 ) -> Vec<(ShardId, u32)> {
     let arrived = destinations.iter().flat_map(|(_, page)| &page.items);
     let arrived = arrived.filter(|(_, item)| item.is_live()).map(|(sort, _)| sort);

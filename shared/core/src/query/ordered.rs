@@ -3,13 +3,13 @@ use std::collections::BinaryHeap;
 
 use dynashard_keys::SortKey;
 
+use super::Abandon;
 use super::cursor::{Cursor, Position};
-use super::lanes::{Ask, Lane};
-use super::page::{Page, PageBudget, QueryPage};
-use super::{Abandon, Query};
+use super::lanes::{Ask, Buffered, Lane};
+use super::page::{Page, PageRead, QueryPage};
 use crate::directory::Known;
-use crate::ports::{Clock, Entropy, ItemStore, MetadataStore};
-use crate::{Deadline, Error, Reader};
+use crate::ports::{Clock, Entropy, ItemStore, MetadataStore, ShardPage};
+use crate::{Error, Reader};
 
 /// How many items to ask each of `lanes` shards for, to merge a page of `wanted`.
 ///
@@ -60,8 +60,10 @@ struct Merge {
     /// The items that each lane brought into the page.
     brought: Vec<usize>,
     ascending: bool,
-    /// Everything up to here was returned, or is none of the query's items.
+    /// Everything up to here was returned, or does not belong to the query.
     watermark: Option<SortKey>,
+    /// What all lanes hold, in bytes of a page's body.
+    held: usize,
 }
 
 impl Merge {
@@ -74,7 +76,7 @@ impl Merge {
         let start = watermark.clone().map_or(Position::Start, Position::After);
         let shards = known.metadata.placement.shards(known.metadata.layout().readable);
         let lanes = shards.map(|shard| Lane::new(shard, start.clone())).collect::<Vec<_>>();
-        Self { brought: vec![0; lanes.len()], lanes, ascending, watermark }
+        Self { brought: vec![0; lanes.len()], lanes, ascending, watermark, held: 0 }
     }
 
     fn is_done(&self) -> bool {
@@ -99,7 +101,7 @@ impl Merge {
                     with_spread(share, room).min(2 * asked.max(1))
                 }
             };
-            Ask { lane: at, limit: self.lanes[at].limit(wanted) }
+            self.lanes[at].ask(at, wanted)
         };
         dry.map(ask).collect()
     }
@@ -121,17 +123,19 @@ impl Merge {
                 break;
             }
             let buffer = &mut self.lanes[lane].buffer;
-            if self.watermark.as_ref() == Some(&key) {
-                // A repetition in a random collection.
-                buffer.pop_front();
-            } else {
-                let bytes = buffer.front().and_then(|(key, item)| page.admits(key, item));
-                let Some(bytes) = bytes else { return true };
-                if let Some((key, item)) = buffer.pop_front() {
-                    page.push(key, item, bytes);
+            // Of a sort key that is repeated in a random collection the first copy counts.
+            let repeats = self.watermark.as_ref() == Some(&key);
+            let is_next = |next: &Buffered| next.item.is_some() && page.admits(next.bytes);
+            if !repeats && !buffer.front().is_some_and(is_next) {
+                return true;
+            }
+            if let Some(Buffered { item: Some(item), bytes, .. }) = buffer.pop_front() {
+                self.held -= bytes;
+                if !repeats {
+                    page.push(key.clone(), item, bytes);
+                    self.brought[lane] += 1;
+                    self.watermark = Some(key);
                 }
-                self.brought[lane] += 1;
-                self.watermark = Some(key);
             }
             frontier.include(&self.lanes[lane], self.ascending);
             heads.extend(self.head(lane));
@@ -143,8 +147,60 @@ impl Merge {
     }
 
     fn head(&self, lane: usize) -> Option<Head> {
-        let (key, _) = self.lanes[lane].buffer.front()?;
+        let Buffered { key, .. } = self.lanes[lane].buffer.front()?;
         Some(Head { key: key.clone(), lane, ascending: self.ascending })
+    }
+
+    /// Takes in a page of a lane. Of all that the lanes hold, what cannot be in this page of the query
+    /// is dropped when it is more than two such pages may take.
+    fn take(
+        &mut self,
+        ask: &Ask,
+        shard_page: ShardPage,
+        known: &Known,
+        page: &Page<'_>,
+    ) -> Result<(), Abandon> {
+        let budget = page.budget();
+        self.held += self.lanes[ask.lane].take(shard_page, ask.limit, known, budget)?;
+        if self.held > budget.max_bytes.saturating_mul(2) {
+            self.drop_surplus(page);
+        }
+        Ok(())
+    }
+
+    /// Drops the items before which there is more than fits the page, and repetitions. Their keys
+    /// stay, so that the merge, its requests and its cursor are the same as if nothing was dropped.
+    fn drop_surplus(&mut self, page: &Page<'_>) {
+        let lanes = self.lanes.iter().enumerate();
+        let mut order = lanes
+            .flat_map(|(lane, Lane { buffer, .. })| {
+                buffer.iter().enumerate().map(move |(at, buffered)| (buffered, lane, at))
+            })
+            .collect::<Vec<_>>();
+        let ascending = self.ascending;
+        order.sort_unstable_by(|(one, lane, _), (other, other_lane, _)| {
+            let by_key = one.key.cmp(&other.key);
+            let by_key = if ascending { by_key } else { by_key.reverse() };
+            by_key.then(lane.cmp(other_lane))
+        });
+        let most = page.budget().max_bytes;
+        let mut before = page.bytes();
+        let mut last = self.watermark.as_ref();
+        let mut surplus = Vec::new();
+        for (Buffered { key, bytes, .. }, lane, at) in order {
+            if before > most || last == Some(key) {
+                surplus.push((lane, at));
+            } else {
+                before = before.saturating_add(*bytes);
+                last = Some(key);
+            }
+        }
+        for (lane, at) in surplus {
+            let Buffered { item, bytes, .. } = &mut self.lanes[lane].buffer[at];
+            if item.take().is_some() {
+                self.held -= *bytes;
+            }
+        }
     }
 
     /// Everything up to `key` is merged.
@@ -203,18 +259,14 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
     /// returned is exactly what a single shard would have returned, however the shards' pages fall.
     pub(super) async fn ordered_page(
         &self,
-        query: &Query,
+        mut reading: PageRead<'_>,
         cursor: Option<&Cursor>,
-        mut known: Known,
-        budget: PageBudget<'_>,
-        deadline: Deadline,
     ) -> Result<QueryPage, Abandon> {
-        let mut merge = Merge::open(cursor, &known, query.ascending);
+        let mut merge = Merge::open(cursor, &reading.known, reading.query.ascending);
         let start = merge.watermark.clone();
-        let mut page = Page::new(query.limit, budget);
         let mut missing = None::<Error>;
         loop {
-            if merge.merge(&mut page) || merge.is_done() {
+            if merge.merge(&mut reading.page) || merge.is_done() {
                 break;
             }
             match missing {
@@ -223,13 +275,15 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
                 Some(error) => return Err(error.into()),
                 None => {}
             }
-            let asks = merge.plan(&page);
-            let lanes = &mut merge.lanes;
-            missing = self.read_lanes(lanes, &asks, query, &mut known, &mut page, deadline).await?;
+            let asks = merge.plan(&reading.page);
+            let take = |ask: &Ask, shard_page, reading: &PageRead<'_>| {
+                merge.take(ask, shard_page, &reading.known, &reading.page)
+            };
+            missing = self.read_lanes(&asks, &mut reading, take).await?;
         }
         let more = !merge.is_done();
         let cursor = merge.watermark.filter(|_| more).map(Cursor::Watermark);
-        Ok(page.finish(cursor, query, known.metadata.layout().readable))
+        Ok(reading.finish(cursor))
     }
 }
 

@@ -4,8 +4,9 @@ use dynashard_keys::{ShardCount, SortKey};
 
 use super::Query;
 use super::cursor::Cursor;
-use crate::StoredItem;
 use crate::cost::Cost;
+use crate::directory::Known;
+use crate::{Deadline, StoredItem};
 
 /// A page of a collection.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,24 +24,66 @@ pub struct QueryPage {
     pub consumed_rcu: f64,
 }
 
-/// How large the body of a page may grow.
-#[derive(Clone, Copy)]
-pub struct PageBudget<'a> {
+/// How large the body of an answer may grow.
+pub struct PageBudget<'a, K = SortKey> {
     /// The most bytes of all items together. A single item is returned however large it is.
     pub max_bytes: usize,
     /// What an item takes in the body, in bytes.
-    pub measure: &'a (dyn Fn(&SortKey, &StoredItem) -> usize + Sync),
+    pub measure: &'a (dyn Fn(&K, &StoredItem) -> usize + Sync),
 }
 
-impl PageBudget<'_> {
+impl<K: 'static> PageBudget<'_, K> {
     /// No limit but the number of items.
-    pub const UNLIMITED: PageBudget<'static> =
+    pub const UNLIMITED: PageBudget<'static, K> =
         PageBudget { max_bytes: usize::MAX, measure: &|_, _| 0 };
 }
 
-impl fmt::Debug for PageBudget<'_> {
+impl<K> PageBudget<'_, K> {
+    /// Whether an item of so many bytes fits beside those that are there already.
+    pub(crate) fn fits(&self, bytes: usize, more: usize) -> bool {
+        bytes.saturating_add(more) <= self.max_bytes
+    }
+}
+
+// Derived, these would ask the same of the keys.
+impl<K> Clone for PageBudget<'_, K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K> Copy for PageBudget<'_, K> {}
+
+impl<K> fmt::Debug for PageBudget<'_, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PageBudget").field("max_bytes", &self.max_bytes).finish_non_exhaustive()
+    }
+}
+
+/// A page of a query while it is read.
+pub(super) struct PageRead<'a> {
+    pub(super) query: &'a Query,
+    pub(super) deadline: Deadline,
+    /// Renewed, under the same layout, when its lease ends.
+    pub(super) known: Known,
+    pub(super) page: Page<'a>,
+}
+
+impl<'a> PageRead<'a> {
+    pub(super) fn new(
+        query: &'a Query,
+        budget: PageBudget<'a>,
+        known: Known,
+        deadline: Deadline,
+    ) -> Self {
+        Self { query, deadline, known, page: Page::new(query.limit, budget) }
+    }
+
+    pub(super) fn finish(self, cursor: Option<Cursor>) -> QueryPage {
+        let Cost { items_read, consumed_rcu } = self.page.cost;
+        let cursor = cursor.map(|cursor| cursor.encode(self.query));
+        let shards = self.known.metadata.layout().readable;
+        QueryPage { items: self.page.items, cursor, shards, items_read, consumed_rcu }
     }
 }
 
@@ -64,6 +107,16 @@ impl<'a> Page<'a> {
         self.items.len()
     }
 
+    /// What they take in the body, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// How large the body may grow.
+    pub(super) fn budget(&self) -> PageBudget<'a> {
+        self.budget
+    }
+
     pub(super) fn is_full(&self) -> bool {
         self.items.len() >= self.limit
     }
@@ -82,14 +135,9 @@ impl<'a> Page<'a> {
         bytes_left.checked_div(mean_bytes).map_or(by_count, |fit| by_count.min(fit + 1))
     }
 
-    /// What the item takes of the budget, if it still fits. The first one does in any case.
-    pub(super) fn admits(&self, key: &SortKey, item: &StoredItem) -> Option<usize> {
-        if self.is_full() {
-            return None;
-        }
-        let bytes = (self.budget.measure)(key, item);
-        let fits = self.bytes.saturating_add(bytes) <= self.budget.max_bytes;
-        (fits || self.items.is_empty()).then_some(bytes)
+    /// Whether an item that takes so many bytes still fits. The first one does in any case.
+    pub(super) fn admits(&self, bytes: usize) -> bool {
+        !self.is_full() && (self.items.is_empty() || self.budget.fits(self.bytes, bytes))
     }
 
     /// Takes in an item of so many bytes.
@@ -101,16 +149,5 @@ impl<'a> Page<'a> {
     /// Counts what was read for it.
     pub(super) fn pay(&mut self, cost: Cost) {
         self.cost += cost;
-    }
-
-    pub(super) fn finish(
-        self,
-        cursor: Option<Cursor>,
-        query: &Query,
-        shards: ShardCount,
-    ) -> QueryPage {
-        let Cost { items_read, consumed_rcu } = self.cost;
-        let cursor = cursor.map(|cursor| cursor.encode(query));
-        QueryPage { items: self.items, cursor, shards, items_read, consumed_rcu }
     }
 }

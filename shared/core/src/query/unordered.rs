@@ -3,21 +3,21 @@ use std::collections::HashSet;
 use dynashard_keys::SortKey;
 
 use super::cursor::{Cursor, Position};
-use super::lanes::{Ask, Lane};
-use super::page::{Page, PageBudget, QueryPage};
-use super::{Abandon, MAX_OPEN_SHARDS, Query, Strategy};
+use super::lanes::{Ask, Buffered, Lane};
+use super::page::{Page, PageRead, QueryPage};
+use super::{Abandon, MAX_OPEN_SHARDS, Strategy};
 use crate::directory::Known;
 use crate::fan_out::FAN_OUT;
 use crate::ports::{Clock, Entropy, ItemStore, MetadataStore};
-use crate::{Code, Deadline, Error, Reader};
+use crate::{Code, Error, Reader};
 
-/// Where an unordered query stands: a position in each shard, and whose turn it is.
-struct Stand {
+/// The lanes of an unordered query, each at its position, and whose turn it is.
+struct Lanes {
     lanes: Vec<Lane>,
     turn: usize,
 }
 
-impl Stand {
+impl Lanes {
     /// As the page before left it.
     fn open(cursor: Option<&Cursor>, known: &Known) -> Result<Self, Error> {
         let metadata = &known.metadata;
@@ -71,26 +71,19 @@ impl Stand {
             Strategy::Sequential | Strategy::Ordered => open.truncate(1),
         }
         let share = room / open.len().max(1);
-        let ask = |lane| Ask { lane, limit: self.lanes[lane].limit(share) };
-        open.into_iter().map(ask).collect()
+        open.into_iter().map(|lane| self.lanes[lane].ask(lane, share)).collect()
     }
 
     /// Moves what was read into the page, and says whether all of it fitted. What did not is read
     /// again by the next page.
-    fn collect(
-        &mut self,
-        asks: &[Ask],
-        before: &[Position],
-        page: &mut Page<'_>,
-        seen: &mut Seen,
-    ) -> bool {
+    fn collect(&mut self, asks: &[Ask], page: &mut Page<'_>, seen: &mut Seen) -> bool {
         let mut fitted = true;
-        for (Ask { lane, .. }, before) in asks.iter().zip(before) {
+        for Ask { lane, from, .. } in asks {
             let lane = &mut self.lanes[*lane];
-            let mut returned = before.clone();
-            while let Some((key, item)) = lane.buffer.pop_front() {
+            let mut returned = from.clone();
+            while let Some(Buffered { key, bytes, item }) = lane.buffer.pop_front() {
                 if !seen.contains(&key) {
-                    let Some(bytes) = page.admits(&key, &item) else {
+                    let Some(item) = item.filter(|_| page.admits(bytes)) else {
                         lane.buffer.clear();
                         lane.next = returned;
                         fitted = false;
@@ -121,34 +114,34 @@ type Seen = HashSet<SortKey>;
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
     /// Reads shards without an order between them, as the strategy says. In a random collection a
     /// repeated sort key is dropped within the page only.
+    ///
+    /// What was read is moved into the page, or dropped, before more is asked for, so no more than
+    /// [`FAN_OUT`] answers are held beside it.
     pub(super) async fn unordered_page(
         &self,
-        query: &Query,
+        mut reading: PageRead<'_>,
         cursor: Option<&Cursor>,
-        mut known: Known,
-        budget: PageBudget<'_>,
-        deadline: Deadline,
     ) -> Result<QueryPage, Abandon> {
-        let mut stand = Stand::open(cursor, &known)?;
-        let mut page = Page::new(query.limit, budget);
+        let strategy = reading.query.strategy;
+        let mut lanes = Lanes::open(cursor, &reading.known)?;
         let mut seen = Seen::new();
         let mut has_moved = false;
         loop {
-            let asks = stand.plan(query.strategy, page.room());
-            if asks.is_empty() || is_enough(query.strategy, &page) {
+            let asks = lanes.plan(strategy, reading.page.room());
+            if asks.is_empty() || is_enough(strategy, &reading.page) {
                 break;
             }
-            let before = asks.iter().map(|ask| stand.lanes[ask.lane].next.clone());
-            let before = before.collect::<Vec<_>>();
-            let lanes = &mut stand.lanes;
-            let missing =
-                self.read_lanes(lanes, &asks, query, &mut known, &mut page, deadline).await?;
-            let fitted = stand.collect(&asks, &before, &mut page, &mut seen);
-            let positions = asks.iter().map(|ask| &stand.lanes[ask.lane].next);
-            let moved = positions.zip(&before).any(|(now, before)| now != before);
+            let take = |ask: &Ask, shard_page, reading: &PageRead<'_>| {
+                let lane = &mut lanes.lanes[ask.lane];
+                lane.take(shard_page, ask.limit, &reading.known, reading.page.budget())?;
+                Ok(())
+            };
+            let missing = self.read_lanes(&asks, &mut reading, take).await?;
+            let fitted = lanes.collect(&asks, &mut reading.page, &mut seen);
+            let moved = asks.iter().any(|ask| lanes.lanes[ask.lane].next != ask.from);
             has_moved |= moved;
-            if let (Strategy::RoundRobin, [ask], true) = (query.strategy, asks.as_slice(), moved) {
-                stand.turn = (ask.lane + 1) % stand.lanes.len();
+            if let (Strategy::RoundRobin, [ask], true) = (strategy, asks.as_slice(), moved) {
+                lanes.turn = (ask.lane + 1) % lanes.lanes.len();
             }
             match missing {
                 // What did come is whole, and the cursor says where each shard goes on.
@@ -158,7 +151,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
                 None => {}
             }
         }
-        let shards = known.metadata.layout().readable;
-        Ok(page.finish(stand.cursor(&known), query, shards))
+        let cursor = lanes.cursor(&reading.known);
+        Ok(reading.finish(cursor))
     }
 }

@@ -237,7 +237,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
         });
         let requests = requests.collect::<Vec<_>>();
         let mut read_units = 0.0;
-        for (at, read) in fan_out(requests).await?.all()? {
+        for (at, read) in fan_out(requests).await? {
             report.items_read += read.items_read;
             read_units += read.consumed_rcu;
             walk.lanes[at].take(read);

@@ -6,7 +6,7 @@ use dynashard_core::ports::{Clock, Consistency, StoreError};
 use dynashard_core::query::{PageBudget, Query};
 use dynashard_core::{
     BatchGot, BatchOperation, BatchWritten, Code, CollectionMetadata, Error, MAX_BATCH_GETS,
-    MAX_BATCH_OPERATIONS, NewItem, Precondition, Settings, TableSchema,
+    MAX_BATCH_OPERATIONS, NewItem, Phase, Precondition, Settings, StoredItem, TableSchema,
 };
 use dynashard_keys::{ItemKey, PartitionKey, Placement};
 use dynashard_testkit::{Fault, Operation, block_on};
@@ -14,8 +14,8 @@ use futures_util::future::{join, join_all};
 
 use crate::reshard::in_forward;
 use crate::world::{
-    LEASE, TIMEOUT, World, attributes, code, home, in_shard, key, marker, metadata,
-    outcome_unknown, partition, shard, sort, stored,
+    LEASE, TIMEOUT, World, attributes, code, count, home, in_shard, key, marker, metadata,
+    outcome_unknown, partition, shard, sort, stored, text_of,
 };
 
 fn names(n: usize) -> Vec<String> {
@@ -34,7 +34,8 @@ fn write(world: &World, operations: Vec<BatchOperation>) -> BatchWritten {
 }
 
 fn get_keys(world: &World, keys: Vec<ItemKey>) -> Result<BatchGot, Error> {
-    block_on(world.reader().batch_get(keys, None, Consistency::Strong, world.deadline()))
+    let unlimited = PageBudget::UNLIMITED;
+    block_on(world.reader().batch_get(keys, None, Consistency::Strong, unlimited, world.deadline()))
 }
 
 fn get(world: &World, names: &[String]) -> BatchGot {
@@ -49,7 +50,9 @@ fn regression_the_futures_of_batches_could_not_be_spawned() {
     let world = World::new();
     let (writer, reader) = (world.writer(), world.reader());
     can_be_spawned(writer.batch(Vec::new(), world.deadline()));
-    can_be_spawned(reader.batch_get(Vec::new(), None, Consistency::Strong, world.deadline()));
+    let unlimited = PageBudget::UNLIMITED;
+    let strong = Consistency::Strong;
+    can_be_spawned(reader.batch_get(Vec::new(), None, strong, unlimited, world.deadline()));
     let query = Query::all(partition());
     can_be_spawned(reader.query(&query, PageBudget::UNLIMITED, world.deadline()));
 }
@@ -394,4 +397,109 @@ fn a_random_item_is_found_wherever_it_is_and_unprocessed_while_a_shard_is_silent
     assert_eq!(got.items.len(), 7);
     let left = [(key("8"), Code::Throttled), (key("9"), Code::Throttled)];
     assert_eq!(got.unprocessed, left, "either may be in the eighth");
+}
+
+/// A batch returned the copy whose physical key came last as text, and a get of a shrinking collection
+/// the one that is to leave its shard.
+#[test]
+fn regression_reads_returned_different_copies_of_a_repeated_sort_key() {
+    let stable = metadata(3, 12, Placement::Random);
+    let shrinking =
+        |phase, shards| CollectionMetadata { phase, ..metadata(3, shards, Placement::Random) };
+    let (from, to) = (count(12), count(4));
+    for metadata in
+        [stable, shrinking(Phase::Forward { from, to }, 12), shrinking(Phase::Move { from, to }, 4)]
+    {
+        let world = World::random();
+        world.memory.place_metadata(metadata.clone());
+        let repeated = [("a", [2, 10]), ("b", [3, 4]), ("c", [1, 12]), ("d", [5, 11])];
+        for (sk, shards) in repeated {
+            for shard in shards {
+                world.memory.place(&in_shard(sk, shard), stored(&format!("{sk} in {shard}"), 3));
+            }
+        }
+        let lowest = repeated.map(|(sk, [shard, _])| format!("{sk} in {shard}"));
+        let names = repeated.map(|(sk, _)| sk.to_owned());
+        let reader = world.reader();
+        let strong = Consistency::Strong;
+        let gets = names.each_ref().map(|sk| {
+            let got = block_on(reader.get(&key(sk), None, strong, world.deadline()));
+            text_of(&got.expect("an item").item)
+        });
+        assert_eq!(gets, lowest, "get in {:?}", metadata.phase);
+        let batch = get(&world, &names).items;
+        let batch = batch.iter().map(|(_, item)| text_of(item)).collect::<Vec<_>>();
+        assert_eq!(batch, lowest, "batch get in {:?}", metadata.phase);
+        let query = Query::all(partition());
+        let page = reader.query(&query, PageBudget::UNLIMITED, world.deadline());
+        let page = block_on(page).expect("a page").items;
+        let page = page.iter().map(|(_, item)| text_of(item)).collect::<Vec<_>>();
+        assert_eq!(page, lowest, "query in {:?}", metadata.phase);
+    }
+}
+
+/// The copy of a shard that answered stood for the item, though another shard that did not answer
+/// holds the copy that a get returns.
+#[test]
+fn regression_a_batch_settled_on_a_copy_while_a_lower_shard_was_silent() {
+    let world = World::random();
+    world.lay_out(1, 8, Placement::Random);
+    for shard in [3, 7] {
+        world.memory.place(&in_shard("a", shard), stored(&format!("in {shard}"), 1));
+    }
+    world.store.throttle(shard(3));
+    let got = get(&world, &["a".to_owned()]);
+    assert_eq!((got.items, got.unprocessed), (Vec::new(), vec![(key("a"), Code::Throttled)]));
+    world.store.relieve(&shard(3));
+    world.store.throttle(shard(7));
+    let got = get(&world, &["a".to_owned()]);
+    assert_eq!(text_of(&got.items[0].1), "in 3", "no shard above it has a say");
+}
+
+/// A batch asked for all of its keys at once, however little its answer could hold.
+#[test]
+fn regression_a_batch_read_went_on_when_it_was_full() {
+    let measure = |_: &ItemKey, _: &StoredItem| 400_000;
+    let budget = PageBudget { max_bytes: 5_000_000, measure: &measure };
+    let (from, to) = (count(4), count(8));
+    let resharded =
+        CollectionMetadata { phase: Phase::Move { from, to }, ..metadata(1, 8, Placement::Xxh64) };
+    for metadata in [metadata(1, 8, Placement::Xxh64), resharded] {
+        let world = World::new();
+        world.memory.place_metadata(metadata);
+        let names = names(100);
+        for sk in &names {
+            world.place(sk, 1, 8);
+        }
+        let keys = names.iter().map(|sk| key(sk)).collect();
+        let reader = world.reader();
+        let got = reader.batch_get(keys, None, Consistency::Strong, budget, world.deadline());
+        let got = block_on(got).expect("a batch");
+        assert_eq!((got.items.len(), got.left_out.len()), (12, 88));
+        assert_eq!(
+            (got.items_read, got.unprocessed.len()),
+            (13, 0),
+            "one more, to know that it is full"
+        );
+    }
+}
+
+#[test]
+fn a_batch_read_of_small_items_takes_two_requests() {
+    let measure = |_: &ItemKey, _: &StoredItem| 400;
+    let budget = PageBudget { max_bytes: 5_000_000, measure: &measure };
+    for absent in [false, true] {
+        let world = World::new();
+        world.lay_out(1, 8, Placement::Xxh64);
+        let names = names(100);
+        for sk in names.iter().filter(|_| !absent) {
+            world.place(sk, 1, 8);
+        }
+        let keys = names.iter().map(|sk| key(sk)).collect();
+        let reader = world.reader();
+        let got = reader.batch_get(keys, None, Consistency::Strong, budget, world.deadline());
+        let got = block_on(got).expect("a batch");
+        assert_eq!((got.items.len(), got.left_out.len()), (if absent { 0 } else { 100 }, 0));
+        assert_eq!(world.memory.requests().batch_gets, 2);
+    }
 }
