@@ -3,12 +3,8 @@
 use std::time::Duration;
 
 use dynashard_core::ports::Consistency;
-<<<<<<< HEAD
-use dynashard_core::{BatchOperation, Error, NewItem, Precondition, Written};
-=======
 use dynashard_core::query::PageBudget;
-use dynashard_core::{BatchOperation, Error, NewItem, Precondition, StoredItem, Written};
->>>>>>> 62161d5 (Return the same copy of a repeated sort key everywhere, and read no more than an answer can hold)
+use dynashard_core::{BatchOperation, Error, NewItem, Precondition, Written};
 use dynashard_keys::{ItemKey, SortKey};
 
 use crate::environment::Role;

@@ -45,8 +45,14 @@ fn most() -> usize {
     usize::try_from(MAX_LIMIT).unwrap_or(usize::MAX)
 }
 
-/// One wave's pages, in the order of its shards.
-type Wave = Vec<(ShardId, ShardPage)>;
+/// Pages of several shards from the same sort key on.
+#[derive(Default)]
+struct Wave {
+    /// In the order of the shards.
+    pages: Vec<(ShardId, ShardPage)>,
+    /// What they hold, in bytes of a page's body.
+    held: usize,
+}
 
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
     /// Reads a page while a reshard moves items (protocol: "Queries").
@@ -149,7 +155,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
 
         let waves = Waves { sources, destinations, again };
         let (mut items, unresolved) = waves.merge(query, &reading.known, reshard, &covered);
-        let mut held = items.iter().map(|(sort, item)| (covered.budget.measure)(sort, item)).sum();
+        let mut held = covered.bytes_of(&items);
         let lookups = unresolved.into_iter().map(|(shard, key)| async move {
             let consistency = query.consistency;
             let lookup = Lookup { key: &key, fields: query.fields.as_ref(), consistency, deadline };
@@ -166,19 +172,17 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
                 items.insert(sort, item);
             }
             if covered.is_too_much(held) {
-                covered.end_where_full(items.iter());
+                covered.end_where_full(&items);
                 items.retain(|sort, _| covered.holds(sort));
-                held = items.iter().map(|(sort, item)| (covered.budget.measure)(sort, item)).sum();
+                held = covered.bytes_of(&items);
             }
             Ok(())
         });
-        match missing.await? {
-            Some(missing) => Err(missing.into()),
-            None => {
-                items.retain(|sort, _| covered.holds(sort));
-                Ok(Window { items, watermark: covered.watermark })
-            }
+        if let Some(missing) = missing.await? {
+            return Err(missing.into());
         }
+        items.retain(|sort, _| covered.holds(sort));
+        Ok(Window { items, watermark: covered.watermark })
     }
 
     /// Reads shards from the same sort key, and of each at most as many items as it is given with.
@@ -199,31 +203,41 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
                 Ok((shard, page))
             }
         });
-        let mut wave = Wave::new();
-        let mut held = 0;
+        let mut wave = Wave::default();
         let missing = fan_out_each(requests.collect::<Vec<_>>(), |(shard, page)| {
             reading.page.pay(Cost::of_page(&page));
             if page.items.iter().any(|(_, item)| item.generation > generation) {
                 return Err(Abandon::Redo);
             }
-            covered.include(page.next.as_ref());
-            held += covered.bytes_of(&page);
-            wave.push((shard, page));
-            if covered.is_too_much(held) {
-                let pages = wave.iter().flat_map(|(_, page)| &page.items);
-                covered.end_where_full(pages.map(|(sort, item)| (sort, item)));
-                for (_, page) in &mut wave {
-                    page.items.retain(|(sort, _)| covered.holds(sort));
-                }
-                held = wave.iter().map(|(_, page)| covered.bytes_of(page)).sum();
-            }
+            wave.take(shard, page, covered);
             Ok(())
         });
         if let Some(missing) = missing.await? {
             return Err(missing.into());
         }
-        wave.sort_unstable_by_key(|(shard, _)| *shard);
+        wave.pages.sort_unstable_by_key(|(shard, _)| *shard);
         Ok(wave)
+    }
+}
+
+impl Wave {
+    /// Takes in a shard's page. What lies beyond the window is dropped when the wave has become too
+    /// large for a page of the query.
+    fn take(&mut self, shard: ShardId, page: ShardPage, covered: &mut Covered<'_>) {
+        covered.include(page.next.as_ref());
+        self.held += covered.bytes_of(page.items.iter().map(|(sort, item)| (sort, item)));
+        self.pages.push((shard, page));
+        if covered.is_too_much(self.held) {
+            covered.end_where_full(self.items());
+            for (_, page) in &mut self.pages {
+                page.items.retain(|(sort, _)| covered.holds(sort));
+            }
+            self.held = covered.bytes_of(self.items());
+        }
+    }
+
+    fn items(&self) -> impl Iterator<Item = (&SortKey, &StoredItem)> {
+        self.pages.iter().flat_map(|(_, page)| &page.items).map(|(sort, item)| (sort, item))
     }
 }
 
@@ -276,7 +290,7 @@ fn entries<'a>(
     query: &'a Query,
     covered: &'a Covered<'a>,
 ) -> impl Iterator<Item = (ShardId, ItemKey, StoredItem)> + 'a {
-    wave.into_iter().flat_map(move |(shard, page)| {
+    wave.pages.into_iter().flat_map(move |(shard, page)| {
         let items = page.items.into_iter().filter(|(sort, _)| covered.holds(sort));
         items.map(move |(sort, item)| (shard, ItemKey::new(query.partition.clone(), sort), item))
     })
@@ -304,8 +318,11 @@ impl<'a> Covered<'a> {
         }
     }
 
-    fn bytes_of(&self, page: &ShardPage) -> usize {
-        page.items.iter().map(|(sort, item)| (self.budget.measure)(sort, item)).sum()
+    fn bytes_of<'i>(
+        &self,
+        items: impl IntoIterator<Item = (&'i SortKey, &'i StoredItem)>,
+    ) -> usize {
+        items.into_iter().map(|(sort, item)| (self.budget.measure)(sort, item)).sum()
     }
 
     /// Whether so many bytes are not to be held for one page of the query.
@@ -314,8 +331,11 @@ impl<'a> Covered<'a> {
     }
 
     /// Ends the window early: with the first of these items that the page has no room for.
-    fn end_where_full<'i>(&mut self, items: impl Iterator<Item = (&'i SortKey, &'i StoredItem)>) {
-        let mut items = items.filter(|(sort, _)| self.holds(sort)).collect::<Vec<_>>();
+    fn end_where_full<'i>(
+        &mut self,
+        items: impl IntoIterator<Item = (&'i SortKey, &'i StoredItem)>,
+    ) {
+        let mut items = items.into_iter().filter(|(sort, _)| self.holds(sort)).collect::<Vec<_>>();
         items.sort_unstable_by_key(|(sort, _)| *sort);
         if !self.ascending {
             items.reverse();
@@ -338,8 +358,7 @@ fn doubtful(
     reshard: Reshard,
     covered: &Covered<'_>,
 ) -> Vec<(ShardId, u32)> {
-    let arrived = destinations.iter().flat_map(|(_, page)| &page.items);
-    let arrived = arrived.filter(|(_, item)| item.is_live()).map(|(sort, _)| sort);
+    let arrived = destinations.items().filter(|(_, item)| item.is_live()).map(|(sort, _)| sort);
     let arrived = arrived.collect::<BTreeSet<_>>();
     let is_doubtful = |shard, (sort, item): &(SortKey, StoredItem)| {
         item.is_live()
@@ -347,7 +366,7 @@ fn doubtful(
             && may_be_replaced(&ItemKey::new(query.partition.clone(), sort.clone()), shard, reshard)
     };
     let mut doubtful = Vec::new();
-    for (shard, page) in sources {
+    for (shard, page) in &sources.pages {
         let covered = page.items.iter().take_while(|(sort, _)| covered.holds(sort));
         if covered.clone().any(|item| is_doubtful(*shard, item)) {
             // One more, so that a shard that is read to its end says so.
@@ -362,4 +381,70 @@ fn doubtful(
 /// precondition, in `move`").
 fn may_be_replaced(key: &ItemKey, source: ShardId, reshard: Reshard) -> bool {
     reshard.homes(key).is_some_and(|(old, _)| old == source)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{ProptestConfig, any, prop, prop_assert, prop_assert_eq, proptest};
+
+    use super::*;
+    use crate::Generation;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Invariant I25.
+        #[test]
+        fn a_wave_holds_no_more_than_a_page_can_use(
+            shards in prop::collection::vec(
+                (prop::collection::btree_map("[a-d]{1,2}", 0..60_usize, 0..12), any::<bool>()),
+                1..30,
+            ),
+            ascending in any::<bool>(),
+            (max_bytes, taken) in (1..300_usize, 0..300_usize),
+        ) {
+            // The generation of an item stands for its size.
+            let measure = |_: &SortKey, item: &StoredItem| {
+                usize::try_from(item.generation.get()).expect("small")
+            };
+            let budget = PageBudget { max_bytes, measure: &measure };
+            let room = max_bytes.saturating_sub(taken);
+            let mut covered = Covered { watermark: None, ascending, budget, room };
+            let mut wave = Wave::default();
+            let mut all = Vec::new();
+            for (at, (items, is_last)) in (0..).zip(shards) {
+                let mut items = items
+                    .into_iter()
+                    .map(|(sort, bytes)| {
+                        let bytes = u64::try_from(bytes).expect("small");
+                        let item = StoredItem {
+                            forwarded: false,
+                            ..StoredItem::marker(Generation::new(bytes))
+                        };
+                        (SortKey::string(&sort).expect("sk"), item)
+                    })
+                    .collect::<Vec<_>>();
+                if !ascending {
+                    items.reverse();
+                }
+                all.extend(items.iter().map(|(sort, item)| (sort.clone(), measure(sort, item))));
+                let next = items.last().filter(|_| !is_last).map(|(sort, _)| sort.clone());
+                let items_read = u64::try_from(items.len()).expect("small");
+                let page = ShardPage { items, next, items_read, consumed_rcu: 0.0 };
+                wave.take(ShardId::new(at), page, &mut covered);
+
+                let held = wave.items().map(|(sort, item)| (sort, measure(sort, item)));
+                let held = held.collect::<Vec<_>>();
+                prop_assert_eq!(wave.held, held.iter().map(|(_, bytes)| bytes).sum::<usize>());
+                // The window ends with one sort key, and with all that the shards have of it.
+                let last = held.iter().filter(|(sort, _)| Some(*sort) == covered.watermark.as_ref());
+                let last = last.map(|(_, bytes)| bytes).sum::<usize>();
+                prop_assert!(wave.held <= (2 * max_bytes).max(room + last), "{}", wave.held);
+            }
+            // What is covered is there, and the window ends early only where the page is full.
+            let kept = wave.items().filter(|(sort, _)| covered.holds(sort)).count();
+            let beyond = all.iter().filter(|(sort, _)| !covered.holds(sort)).count();
+            prop_assert_eq!(kept + beyond, all.len());
+        }
+    }
 }

@@ -146,6 +146,11 @@ impl<'a> Page<'a> {
         self.items.push((key, item));
     }
 
+    #[cfg(test)]
+    pub(super) fn into_items(self) -> Vec<(SortKey, StoredItem)> {
+        self.items
+    }
+
     /// Counts what was read for it.
     pub(super) fn pay(&mut self, cost: Cost) {
         self.cost += cost;

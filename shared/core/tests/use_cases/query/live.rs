@@ -4,15 +4,15 @@
 use std::time::Duration;
 
 use dynashard_core::query::{PageBudget, Query, Strategy};
-use dynashard_core::{Code, Phase};
+use dynashard_core::{Code, Phase, StoredItem};
 use dynashard_keys::{Placement, SortKey};
 use dynashard_testkit::{Fault, Operation, block_on};
-use proptest::prelude::{ProptestConfig, any, prop, prop_assert, prop_assert_eq, prop_oneof};
+use proptest::prelude::{Just, ProptestConfig, any, prop, prop_assert, prop_assert_eq, prop_oneof};
 use proptest::strategy::Strategy as _;
 use proptest::test_runner::TestCaseError;
 
 use super::pages::{names, page};
-use crate::world::{World, count, in_shard, metadata, partition, sort, stored};
+use crate::world::{World, count, in_shard, metadata, partition, sort, stored, text_of};
 
 /// What happens between two pages.
 #[derive(Debug, Clone, Copy)]
@@ -71,15 +71,18 @@ fn happen(world: &World, meanwhile: Meanwhile) {
 fn walk(
     world: &World,
     mut query: Query,
+    max_bytes: usize,
     meanwhile: &[Meanwhile],
 ) -> Result<Vec<SortKey>, TestCaseError> {
+    let measure = |_: &SortKey, item: &StoredItem| text_of(item).len();
+    let budget = PageBudget { max_bytes, measure: &measure };
     // An environment that has known the collection from the beginning.
     let reader = world.reader();
     let mut meanwhile = meanwhile.iter();
     let mut found = Vec::new();
     for _ in 0..1_000 {
         let deadline = world.deadline_in(Duration::from_mins(1));
-        match block_on(reader.query(&query, PageBudget::UNLIMITED, deadline)) {
+        match block_on(reader.query(&query, budget, deadline)) {
             Ok(page) => {
                 found.extend(page.items.into_iter().map(|(sort, _)| sort));
                 query.cursor = page.cursor;
@@ -113,6 +116,7 @@ proptest::proptest! {
         placement in prop::sample::select(vec![Placement::Xxh64, Placement::Jump, Placement::Random]),
         shards in 0..4_u32,
         (ascending, limit) in (any::<bool>(), 1..12_u32),
+        max_bytes in prop_oneof![Just(usize::MAX), 1..30_usize],
         ends in prop::collection::vec(1..5_usize, 0..60),
         meanwhile in prop::collection::vec(any_meanwhile(), 0..24),
     ) {
@@ -121,7 +125,7 @@ proptest::proptest! {
             let world = world(placement, 1 << shards, &items);
             world.memory.end_pages_after(ends.clone());
             let query = Query { strategy, ascending, limit, ..Query::all(partition()) };
-            let mut found = walk(&world, query, &meanwhile)?;
+            let mut found = walk(&world, query, max_bytes, &meanwhile)?;
             let mut expected = items.iter().map(|(sort, _)| sort.clone()).collect::<Vec<_>>();
             match strategy {
                 Strategy::Ordered if !ascending => expected.reverse(),
