@@ -30,6 +30,7 @@ mod events;
 mod ids;
 mod lambda;
 mod plan;
+mod queues;
 mod server;
 mod stack;
 mod template;

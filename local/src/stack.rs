@@ -8,11 +8,12 @@ use crate::cloudwatch::{
 };
 use crate::dynamodb::endpoint::Counters;
 use crate::dynamodb::{DynamoDb, Setup};
-use crate::events::{Events, Queues};
+use crate::events::Events;
 use crate::lambda::Functions;
 use crate::lambda::Gateway;
 use crate::lambda::LambdaApi;
 use crate::lambda::{Background, Bootstraps, Runtime};
+use crate::queues::Queues;
 use crate::server::{self, Server, url};
 use crate::template::{TemplateSource, load_template};
 use dynashard_limits::partition::{Limits, Partitions};

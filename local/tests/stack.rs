@@ -1,21 +1,19 @@
 //! The stack as a whole, with real processes for functions.
 //!
-//! This file is three programs. Its tests start stacks whose bootstrap is a script that runs
-//! [`bootstrap`] in this same executable, and one test runs [`stack_to_be_killed`] likewise.
+//! This file is two programs: its tests start stacks whose bootstrap is a script that runs
+//! [`bootstrap`] in this same executable. What the command adds (the ready line, flags and signals)
+//! is tested with the command.
 
 use dynashard_local::{AlarmState, Endpoints, Functions, Stack, StackOptions, TemplateSource};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, getpriority_process};
+use rustix::process::{Pid, getpriority_process};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::num::NonZeroU32;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
@@ -227,7 +225,7 @@ fn judge(reports: &TcpListener, poison: &str, last: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_passes_through_gateway_function_front_and_engine() {
+async fn a_request_passes_through_gateway_function_endpoint_and_engine() {
     let stack = start(options()).await;
     let endpoints = stack.endpoints().clone();
     let answer = greet(&endpoints, json!({ "put": "one" })).await;
@@ -302,66 +300,12 @@ async fn a_metric_that_a_function_logs_is_there_when_the_function_has_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_shutdown_leaves_no_process_behind() {
-    let stack = start(options()).await;
-    let endpoints = stack.endpoints().clone();
-    // At the same time, so that there are several.
-    let (one, two) = tokio::join!(greet(&endpoints, json!({})), greet(&endpoints, json!({})));
-    assert_eq!((one.status, two.status), (200, 200));
-    let handles: Vec<_> = pids(&endpoints).await.into_iter().map(process).collect();
-    assert!(!handles.is_empty());
-    stack.shutdown().await;
-    for handle in handles {
-        ended(handle).await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_killed_stack_leaves_no_process_behind_and_loses_no_acknowledged_item() {
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    bootstraps();
-    let mut killed = Command::new(std::env::current_exe().expect("this executable"))
-        .args(["--exact", "stack_to_be_killed", "--ignored", "--nocapture"])
-        .env("DATA_DIR", directory.path())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("a stack");
-    let lines = BufReader::new(killed.stdout.take().expect("its stdout")).lines();
-    let endpoints = lines
-        .map_while(Result::ok)
-        .find_map(|line| serde_json::from_str::<Value>(line.strip_prefix(READY)?).ok())
-        .expect("the endpoints");
-    let url = |name: &str| endpoints[name].as_str().expect("a URL").to_owned();
-    let endpoints = Endpoints {
-        api: url("api"),
-        dynamodb: url("dynamodb"),
-        lambda: url("lambda"),
-        cloudwatch: url("cloudwatch"),
-    };
-    for item in 0..20 {
-        let answer = greet(&endpoints, json!({ "put": item.to_string() })).await;
-        assert_eq!(answer.status, 200, "{answer:?}");
-    }
-    let handles: Vec<_> = pids(&endpoints).await.into_iter().map(process).collect();
-    assert!(!handles.is_empty());
-    killed.kill().expect("a kill");
-    killed.wait().expect("its end");
-    for handle in handles {
-        ended(handle).await;
-    }
-
-    let again = StackOptions { data_dir: Some(directory.path().to_owned()), ..options() };
-    let stack = start(again).await;
-    for item in 0..20 {
-        assert!(has_item(stack.endpoints(), &item.to_string()).await, "{item}");
-    }
-    stack.shutdown().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_start_that_fails_says_in_one_line_what_to_do_and_leaves_nothing_behind() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = taken.local_addr().expect("an address").port();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let with_data = |path: &Path| StackOptions { data_dir: Some(path.to_owned()), ..options() };
+    let holder = start(with_data(directory.path())).await;
     for (options, expected) in [
         (StackOptions { port, ..options() }, format!("port {port} is in use")),
         (StackOptions { dynamodb_port: port, ..options() }, "--dynamodb-port".to_owned()),
@@ -381,15 +325,14 @@ async fn a_start_that_fails_says_in_one_line_what_to_do_and_leaves_nothing_behin
             },
             "Greeter did not start: Runtime exited with error: exit status 1".to_owned(),
         ),
-        (
-            StackOptions { overrides: vec![("Stage".into(), "x".into())], ..options() },
-            "parameter Stage: template.yaml has no such parameter".to_owned(),
-        ),
+        (with_data(Path::new("/proc/dynashard")), "data directory /proc/dynashard: ".to_owned()),
+        (with_data(directory.path()), format!("data directory {}: ", directory.path().display())),
     ] {
         let error = Stack::start(options).await.expect_err("an error").to_string();
         assert!(error.contains(&expected), "{error}");
         assert!(!error.contains('\n'), "{error}");
     }
+    holder.shutdown().await;
 }
 
 /// What the scripts of the tests run: a bootstrap that does as the body of its event says.
@@ -411,22 +354,6 @@ fn bootstrap() {
         exchange("POST", &format!("{invocation}/{id}/response"), &[], &answer.to_string());
     }
 }
-
-/// What one test runs and kills: a stack that says where it is and waits.
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "another test runs and kills it"]
-async fn stack_to_be_killed() {
-    let Some(data_dir) = std::env::var_os("DATA_DIR").map(PathBuf::from) else {
-        return;
-    };
-    let stack = start(StackOptions { data_dir: Some(data_dir), ..options() }).await;
-    let endpoints = serde_json::to_string(stack.endpoints()).expect("JSON");
-    println!("\n{READY}{endpoints}");
-    std::future::pending::<()>().await;
-}
-
-/// Marks the line with the endpoints among those of the test harness.
-const READY: &str = "ready: ";
 
 async fn start(options: StackOptions) -> Stack {
     Stack::start(options).await.expect("a stack")
@@ -522,21 +449,6 @@ async fn pids(endpoints: &Endpoints) -> Vec<i32> {
     let listed: Vec<Value> = serde_json::from_str(&answer.body).expect("a list");
     let pids = listed.iter().filter_map(|environment| environment["pid"].as_i64());
     pids.map(|pid| i32::try_from(pid).expect("a pid")).collect()
-}
-
-/// A handle that becomes readable at the end of a process, of which this is no parent.
-fn process(pid: i32) -> OwnedFd {
-    let pid = Pid::from_raw(pid).expect("a pid");
-    rustix::process::pidfd_open(pid, PidfdFlags::empty()).expect("a process")
-}
-
-async fn ended(process: OwnedFd) {
-    // Far more than any process takes; without it a failure would be a test that hangs.
-    let limit = Timespec { tv_sec: 30, tv_nsec: 0 };
-    let ended = tokio::task::spawn_blocking(move || {
-        poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&limit))
-    });
-    assert_eq!(ended.await.expect("no panic"), Ok(1), "the process has not ended");
 }
 
 #[derive(Debug)]

@@ -2,16 +2,14 @@
 //! queues that take what could not be processed.
 
 mod alarms;
-mod queues;
 mod schedules;
 mod streams;
-
-pub(crate) use queues::Queues;
 
 use crate::clock::SharedClock;
 use crate::cloudwatch::Transition;
 use crate::lambda::{Background, Runtime};
 use crate::plan::Plan;
+use crate::queues::Queues;
 use crate::server::Stop;
 use alarms::Actions;
 use std::net::SocketAddr;

@@ -2,12 +2,12 @@
 //! aws CLI.
 
 use crate::clock::{SharedClock, epoch_millis};
-use crate::events::Queues;
 use crate::ids;
 use crate::lambda::runtime::{
     Background, Completed, Invocation, InvokeError, MAX_PAYLOAD, Pool, Runtime,
 };
 use crate::plan::function_arn;
+use crate::queues::Queues;
 use crate::server::{BodyError, Handler, Response, empty_response, json_response, read_body};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -14,7 +14,7 @@ pub(crate) struct Alarm {
     /// How many datapoints are evaluated, N of "M out of N"; at least one.
     pub(crate) evaluation_periods: u32,
     /// How many of them must breach, M of "M out of N"; all without it.
-    pub(crate) datapoints_to_alarm: Option<u32>,
+    pub(crate) breaching_datapoints: Option<u32>,
     pub(crate) comparison: Comparison,
     pub(crate) threshold: f64,
     pub(crate) missing_data: Option<MissingData>,
@@ -35,7 +35,7 @@ impl Alarm {
 
     /// How many of the evaluated datapoints must breach.
     pub(crate) fn least_breaching(&self) -> u32 {
-        self.datapoints_to_alarm.unwrap_or(self.evaluation_periods)
+        self.breaching_datapoints.unwrap_or(self.evaluation_periods)
     }
 
     /// How missing datapoints are treated. Alarms on metrics of DynamoDB ignore them unless they

@@ -16,7 +16,7 @@ pub(super) fn alarm(resource: &Resource, scope: &Scope<'_>) -> Result<Alarm, Pro
     let period_secs = period(properties.require("Period", what)?, what)?;
     let evaluation_periods =
         whole_number(properties.require("EvaluationPeriods", what)?, "EvaluationPeriods", what)?;
-    let datapoints_to_alarm = match properties.get("DatapointsToAlarm") {
+    let breaching_datapoints = match properties.get("DatapointsToAlarm") {
         Some(node) => {
             let count = whole_number(node, "DatapointsToAlarm", what)?;
             if count > evaluation_periods {
@@ -43,7 +43,7 @@ pub(super) fn alarm(resource: &Resource, scope: &Scope<'_>) -> Result<Alarm, Pro
         statistic: statistic(properties.require("Statistic", what)?, what)?,
         schedule: AlarmSchedule::of_period(period_secs),
         evaluation_periods,
-        datapoints_to_alarm,
+        breaching_datapoints,
         comparison: choice(
             properties.require("ComparisonOperator", what)?,
             "ComparisonOperator",

@@ -49,7 +49,7 @@ pub(super) fn text(alarm: &Alarm, evaluation: &Evaluation, state: AlarmState) ->
     let mut parts = Vec::new();
     if !supporting.is_empty() {
         let count = supporting.len();
-        let datapoints = match alarm.datapoints_to_alarm {
+        let datapoints = match alarm.breaching_datapoints {
             Some(_) => {
                 format!("{count} out of the last {} datapoints", alarm.evaluation_periods)
             }
@@ -67,7 +67,7 @@ pub(super) fn text(alarm: &Alarm, evaluation: &Evaluation, state: AlarmState) ->
     if missing > 0 {
         parts.push(treated());
     }
-    let minimum = alarm.datapoints_to_alarm.map(|to_alarm| {
+    let minimum = alarm.breaching_datapoints.map(|to_alarm| {
         let (least, transition) = if breaching {
             (to_alarm, "OK -> ALARM")
         } else {

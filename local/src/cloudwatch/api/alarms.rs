@@ -94,7 +94,7 @@ fn alarm_document(alarm: &Alarm, status: &AlarmStatus) -> Document {
         ("Dimensions", dimensions(&alarm.metric)),
         ("Period", alarm.schedule.period_secs.into()),
         ("EvaluationPeriods", alarm.evaluation_periods.into()),
-        ("DatapointsToAlarm", alarm.datapoints_to_alarm.into()),
+        ("DatapointsToAlarm", alarm.breaching_datapoints.into()),
         ("Threshold", alarm.threshold.into()),
         ("ComparisonOperator", alarm.comparison.as_str().into()),
         ("TreatMissingData", alarm.missing_data.map(MissingData::as_str).into()),

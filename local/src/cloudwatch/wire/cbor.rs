@@ -2,71 +2,109 @@
 
 use super::super::error::ApiError;
 use super::document::Document;
-use ciborium::Value;
+use aws_smithy_cbor::decode::DeserializeError;
+use aws_smithy_cbor::{Decoder, Encoder, data::Type};
+use aws_smithy_types::DateTime;
 
-/// The tag of seconds since the Unix epoch (RFC 8949, section 3.4.2).
-const EPOCH_TIME: u64 = 1;
+/// How deep values may be nested. No structure of `CloudWatch` is half as deep.
+const MAX_DEPTH: usize = 16;
 
 /// Reads a body. An operation without input may have none.
 pub(super) fn read(body: &[u8]) -> Result<Document, ApiError> {
     if body.is_empty() {
         return Ok(Document::Null);
     }
-    let value: Value = ciborium::from_reader(body)
-        .map_err(|error| ApiError::unreadable(&format!("the body is no CBOR: {error}")))?;
-    from_value(value)
+    value(&mut Decoder::new(body), MAX_DEPTH)
 }
 
 pub(super) fn write(output: &Document) -> Vec<u8> {
-    let mut body = Vec::new();
-    // Writing to memory cannot fail.
-    let _ = ciborium::into_writer(&to_value(output), &mut body);
-    body
+    let mut encoder = Encoder::new(Vec::new());
+    encode(output, &mut encoder);
+    encoder.into_writer()
 }
 
-fn from_value(value: Value) -> Result<Document, ApiError> {
-    let unexpected = || ApiError::unreadable("the body holds a value of an unexpected kind");
-    Ok(match value {
-        Value::Null => Document::Null,
-        Value::Bool(value) => Document::Boolean(value),
-        Value::Integer(number) => {
-            Document::Integer(i64::try_from(number).map_err(|_| unexpected())?)
+fn malformed(error: &DeserializeError) -> ApiError {
+    ApiError::unreadable(&format!("the body is not CBOR: {error}"))
+}
+
+fn value(decoder: &mut Decoder<'_>, depth: usize) -> Result<Document, ApiError> {
+    let malformed = |error| malformed(&error);
+    let inner = depth.checked_sub(1);
+    let inner = inner.ok_or_else(|| ApiError::unreadable("the body is nested too deeply"))?;
+    Ok(match decoder.datatype().map_err(malformed)? {
+        Type::Null | Type::Undefined => {
+            decoder.skip().map_err(malformed)?;
+            Document::Null
         }
-        Value::Float(number) => Document::Number(number),
-        Value::Text(text) => Document::Text(text),
-        Value::Tag(EPOCH_TIME, secs) => match from_value(*secs)? {
-            #[expect(clippy::cast_precision_loss, reason = "the seconds of any date are exact")]
-            Document::Integer(secs) => Document::Timestamp(secs as f64),
-            Document::Number(secs) => Document::Timestamp(secs),
-            _ => return Err(unexpected()),
-        },
-        Value::Array(items) => {
-            Document::List(items.into_iter().map(from_value).collect::<Result<_, _>>()?)
+        Type::Bool => Document::Boolean(decoder.boolean().map_err(malformed)?),
+        Type::U8
+        | Type::U16
+        | Type::U32
+        | Type::U64
+        | Type::I8
+        | Type::I16
+        | Type::I32
+        | Type::I64
+        | Type::Int => Document::Integer(decoder.long().map_err(malformed)?),
+        Type::F16 | Type::F32 | Type::F64 => Document::Number(decoder.double().map_err(malformed)?),
+        Type::String | Type::StringIndef => Document::Text(decoder.string().map_err(malformed)?),
+        Type::Tag => Document::Timestamp(decoder.timestamp().map_err(malformed)?.as_secs_f64()),
+        Type::Array | Type::ArrayIndef => {
+            let mut left = decoder.list().map_err(malformed)?;
+            let mut items = Vec::new();
+            while has_next(decoder, &mut left)? {
+                items.push(value(decoder, inner)?);
+            }
+            Document::List(items)
         }
-        Value::Map(members) => {
-            let members = members.into_iter().map(|(name, value)| {
-                let name = name.into_text().map_err(|_| unexpected())?;
-                Ok((name, from_value(value)?))
-            });
-            Document::Structure(members.collect::<Result<_, ApiError>>()?)
+        Type::Map | Type::MapIndef => {
+            let mut left = decoder.map().map_err(malformed)?;
+            let mut members = Vec::new();
+            while has_next(decoder, &mut left)? {
+                let name = decoder.string().map_err(malformed)?;
+                members.push((name, value(decoder, inner)?));
+            }
+            Document::Structure(members)
         }
-        _ => return Err(unexpected()),
+        _ => return Err(ApiError::unreadable("the body holds a value of an unexpected kind")),
     })
 }
 
-fn to_value(document: &Document) -> Value {
-    match document {
-        Document::Null => Value::Null,
-        Document::Boolean(value) => Value::Bool(*value),
-        Document::Integer(number) => Value::Integer((*number).into()),
-        Document::Number(number) => Value::Float(*number),
-        Document::Text(text) | Document::Untyped(text) => Value::Text(text.clone()),
-        Document::Timestamp(secs) => Value::Tag(EPOCH_TIME, Box::new(Value::Float(*secs))),
-        Document::List(items) => Value::Array(items.iter().map(to_value).collect()),
-        Document::Structure(members) => {
-            let members = members.iter();
-            let members = members.map(|(name, value)| (Value::Text(name.clone()), to_value(value)));
-            Value::Map(members.collect())
-        }
+/// Whether a list or map has a further element. `left` says how many are left; without it, a break
+/// ends them.
+fn has_next(decoder: &mut Decoder<'_>, left: &mut Option<u64>) -> Result<bool, ApiError> {
+    if let Some(left) = left {
+        let has_next = *left > 0;
+        *left = left.saturating_sub(1);
+        return Ok(has_next);
     }
+    let is_break = decoder.datatype().map_err(|error| malformed(&error))? == Type::Break;
+    if is_break {
+        decoder.skip().map_err(|error| malformed(&error))?;
+    }
+    Ok(!is_break)
+}
+
+fn encode(document: &Document, encoder: &mut Encoder) {
+    match document {
+        Document::Null => encoder.null(),
+        Document::Boolean(value) => encoder.boolean(*value),
+        Document::Integer(number) => encoder.long(*number),
+        Document::Number(number) => encoder.double(*number),
+        Document::Text(text) | Document::Untyped(text) => encoder.str(text),
+        Document::Timestamp(secs) => encoder.timestamp(&DateTime::from_secs_f64(*secs)),
+        Document::List(items) => {
+            encoder.array(items.len());
+            items.iter().for_each(|item| encode(item, encoder));
+            encoder
+        }
+        Document::Structure(members) => {
+            encoder.map(members.len());
+            for (name, value) in members {
+                encoder.str(name);
+                encode(value, encoder);
+            }
+            encoder
+        }
+    };
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 pub(super) fn of_transition(transition: &Transition) -> String {
     let Transition { alarm, metric_id, previous, status } = transition;
     let MetricId { namespace, name, dimensions } = &alarm.metric;
-    let metric = Metric {
+    let query = Query {
         id: metric_id,
         metric_stat: MetricStat {
             metric: MetricName { namespace, name, dimensions },
@@ -31,7 +31,7 @@ pub(super) fn of_transition(transition: &Transition) -> String {
             previous_state: previous.into(),
             configuration: Configuration {
                 description: alarm.description.as_deref(),
-                metrics: [metric],
+                metrics: [query],
             },
         },
     };
@@ -84,12 +84,12 @@ impl<'a> From<&'a AlarmStatus> for State<'a> {
 struct Configuration<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<&'a str>,
-    metrics: [Metric<'a>; 1],
+    metrics: [Query<'a>; 1],
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Metric<'a> {
+struct Query<'a> {
     id: &'a str,
     metric_stat: MetricStat<'a>,
     return_data: bool,

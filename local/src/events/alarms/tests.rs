@@ -61,7 +61,7 @@ fn alarm() -> Alarm {
         statistic: Statistic::Sum,
         schedule: AlarmSchedule::of_period(60),
         evaluation_periods: 1,
-        datapoints_to_alarm: Some(1),
+        breaching_datapoints: Some(1),
         comparison: Comparison::GreaterOrEqual,
         threshold: 1.0,
         missing_data: Some(MissingData::NotBreaching),

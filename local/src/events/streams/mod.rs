@@ -27,10 +27,11 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-use super::{Queues, until_stopped};
+use super::until_stopped;
 use crate::clock::SharedClock;
 use crate::lambda::Pool;
 use crate::plan::StreamMapping;
+use crate::queues::Queues;
 use crate::server::Stop;
 use lane::Lane;
 use reader::Reader;

@@ -3,8 +3,8 @@
 //! Each environment has its own path prefix, `/<function>/<environment>`, so that the process need
 //! not say who it is.
 
-use super::MAX_PAYLOAD;
-use super::environment::{Answer, Call, Event, Registry};
+use super::calls::{Answer, Call, Event, Registry};
+use super::pool::MAX_PAYLOAD;
 use crate::clock::epoch_millis;
 use crate::plan::function_arn;
 use crate::server::{BodyError, Handler, Response, json_response, read_body};

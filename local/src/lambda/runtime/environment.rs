@@ -1,103 +1,31 @@
 //! One execution environment: a task that follows its process through `starting`, `idle` and `busy`
 //! to its end.
 
+use super::calls::{Answer, Call, Event};
 use super::log::Log;
-use super::pool::{Completed, Pool, Queued};
+use super::pool::{Completed, Pool, Queued, Ready};
 use super::process::{Exit, Process};
 use crate::clock::epoch_millis;
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::json;
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::pin::Pin;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// What an environment does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum State {
-    /// Its process has not asked for an event yet.
-    Starting,
-    /// Its process waits for an event.
-    Idle,
-    /// Its process carries out an invocation.
-    Busy,
-    /// Its process has answered, and has not asked for the next event yet.
-    Returning,
-}
-
-/// Tells an environment's pool that it is ready, or why it never will be.
-pub(super) type Ready = oneshot::Sender<Result<(), String>>;
-
-/// The environments that run, so that the Runtime API finds the one that a request comes from.
-#[derive(Debug, Default)]
-pub(super) struct Registry {
-    last_id: AtomicU64,
-    environments: Mutex<HashMap<u64, mpsc::Sender<Call>>>,
-}
-
-impl Registry {
-    pub(super) fn new_id(&self) -> u64 {
-        self.last_id.fetch_add(1, Ordering::Relaxed) + 1
-    }
-
-    pub(super) fn find(&self, id: u64) -> Option<mpsc::Sender<Call>> {
-        self.with(|environments| environments.get(&id).cloned())
-    }
-
-    fn enter(&self, id: u64) -> mpsc::Receiver<Call> {
-        let (sender, calls) = mpsc::channel(4);
-        self.with(|environments| environments.insert(id, sender));
-        calls
-    }
-
-    fn leave(&self, id: u64) {
-        self.with(|environments| environments.remove(&id));
-    }
-
-    fn with<T>(&self, change: impl FnOnce(&mut HashMap<u64, mpsc::Sender<Call>>) -> T) -> T {
-        // Senders stay valid whoever panicked while holding them.
-        let mut environments = self.environments.lock().unwrap_or_else(PoisonError::into_inner);
-        change(&mut environments)
-    }
-}
-
-/// A request of the process to the Runtime API. Dropping the sender inside says that it came out of
-/// turn.
-#[derive(Debug)]
-pub(super) enum Call {
-    /// It wants its next event.
-    Next(oneshot::Sender<Event>),
-    /// It has carried out an invocation.
-    Done { request_id: String, answer: Answer, accepted: oneshot::Sender<()> },
-    /// It cannot start.
-    InitError { payload: Bytes, accepted: oneshot::Sender<()> },
-}
-
-/// What a function made of an event.
-#[derive(Debug)]
-pub(super) struct Answer {
-    /// The result, or the description of the error.
-    pub(super) payload: Bytes,
-    pub(super) failed: bool,
-}
-
-/// An event on its way to a process.
-#[derive(Debug)]
-pub(super) struct Event {
-    pub(super) request_id: String,
-    pub(super) payload: Bytes,
-    pub(super) deadline: SystemTime,
-    pub(super) trace_header: Option<String>,
-    pub(super) client_context: Option<String>,
-}
-
 /// Follows a new environment from its start to its end.
-pub(super) async fn run(pool: Arc<Pool>, id: u64, ready: Option<Ready>) {
+pub(super) fn run(
+    pool: Arc<Pool>,
+    id: u64,
+    ready: Option<Ready>,
+) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    Box::pin(follow(pool, id, ready))
+}
+
+async fn follow(pool: Arc<Pool>, id: u64, ready: Option<Ready>) {
     let log = Arc::new(Log::new(&pool.function().name));
     let calls = pool.registry().enter(id);
     match pool.launcher().launch(pool.function(), id, Arc::clone(&log)) {

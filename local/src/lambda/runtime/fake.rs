@@ -1,8 +1,9 @@
 //! Environments whose processes are driven by the test, over the real Runtime API.
 
 use super::log::Log;
+use super::pool::State;
 use super::process::{Exit, Launch, Process};
-use super::{Invocation, Runtime, State};
+use super::{Invocation, Runtime};
 use crate::StartError;
 use crate::clock::SharedClock;
 use crate::clock::manual::ManualClock;

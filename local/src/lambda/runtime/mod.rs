@@ -7,6 +7,7 @@
 
 mod api;
 mod background;
+mod calls;
 mod environment;
 #[cfg(test)]
 pub(crate) mod fake;
@@ -17,8 +18,7 @@ mod process;
 mod tests;
 
 pub(crate) use background::Background;
-pub(crate) use environment::State;
-pub(crate) use pool::{Completed, Invocation, InvokeError, Pool};
+pub(crate) use pool::{Completed, EnvironmentInfo, Invocation, InvokeError, MAX_PAYLOAD, Pool};
 pub(crate) use process::{Bootstraps, Launch};
 
 use crate::StartError;
@@ -26,17 +26,13 @@ use crate::clock::SharedClock;
 use crate::plan::Function;
 use crate::server::{self, Stop};
 use api::RuntimeApi;
-use environment::Registry;
-use serde::Serialize;
+use calls::Registry;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-
-/// The largest event or answer of an invocation that is waited for: 6 MB.
-pub(crate) const MAX_PAYLOAD: usize = 6 << 20;
 
 /// The running functions.
 #[derive(Debug)]
@@ -46,18 +42,6 @@ pub(crate) struct Runtime {
     stop_api: watch::Sender<bool>,
     /// Taken by the shutdown.
     api: Mutex<Option<JoinHandle<()>>>,
-}
-
-/// An execution environment, as `GET /_dynashard/environments` lists it.
-#[derive(Debug, Serialize)]
-pub(crate) struct EnvironmentInfo {
-    /// The function's logical id.
-    pub(crate) function: String,
-    /// Tells the environments of one stack apart.
-    pub(crate) id: u64,
-    /// The process; absent before it is started.
-    pub(crate) pid: Option<u32>,
-    pub(crate) state: State,
 }
 
 impl Runtime {
@@ -83,6 +67,7 @@ impl Runtime {
                 Arc::clone(clock),
                 Arc::clone(&launcher),
                 Arc::clone(&registry),
+                environment::run,
             );
             (function.name.clone(), pool)
         });

@@ -1,17 +1,21 @@
 //! The environments of one function: which of them carries out an invocation, and when another one
 //! is started.
 
-use super::EnvironmentInfo;
-use super::environment::{self, Event, Ready, Registry, State};
+use super::calls::{Event, Registry};
 use super::process::Launch;
 use crate::clock::SharedClock;
 use crate::plan::Function;
 use bytes::Bytes;
+use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
+
+/// The largest event or answer of an invocation that is waited for: 6 MB.
+pub(crate) const MAX_PAYLOAD: usize = 6 << 20;
 
 /// The environments of one function.
 ///
@@ -25,8 +29,41 @@ pub(crate) struct Pool {
     clock: SharedClock,
     launcher: Arc<dyn Launch>,
     registry: Arc<Registry>,
+    run: Run,
     stop: watch::Sender<bool>,
     inner: Mutex<Inner>,
+}
+
+/// Tells an environment's pool that it is ready, or why it never will be.
+pub(super) type Ready = oneshot::Sender<Result<(), String>>;
+
+/// Follows a new environment from its start to its end.
+pub(super) type Run = fn(Arc<Pool>, u64, Option<Ready>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// An execution environment, as `GET /_dynashard/environments` lists it.
+#[derive(Debug, Serialize)]
+pub(crate) struct EnvironmentInfo {
+    /// The function's logical id.
+    pub(crate) function: String,
+    /// Tells the environments of one stack apart.
+    pub(crate) id: u64,
+    /// The process; absent before it is started.
+    pub(crate) pid: Option<u32>,
+    pub(crate) state: State,
+}
+
+/// What an environment does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum State {
+    /// Its process has not asked for an event yet.
+    Starting,
+    /// Its process waits for an event.
+    Idle,
+    /// Its process carries out an invocation.
+    Busy,
+    /// Its process has answered, and has not asked for the next event yet.
+    Returning,
 }
 
 /// One event for a function.
@@ -70,6 +107,7 @@ impl Pool {
         clock: SharedClock,
         launcher: Arc<dyn Launch>,
         registry: Arc<Registry>,
+        run: Run,
     ) -> Arc<Self> {
         Arc::new(Self {
             function,
@@ -77,6 +115,7 @@ impl Pool {
             clock,
             launcher,
             registry,
+            run,
             stop: watch::Sender::new(false),
             inner: Mutex::default(),
         })
@@ -271,7 +310,7 @@ impl Pool {
         let known = Known { pid: None, state: State::Starting };
         inner.environments.insert(id, known);
         while inner.tasks.try_join_next().is_some() {}
-        inner.tasks.spawn(environment::run(Arc::clone(self), id, ready));
+        inner.tasks.spawn((self.run)(Arc::clone(self), id, ready));
     }
 
     /// Takes an invocation out of the queue; says whether it was still there.

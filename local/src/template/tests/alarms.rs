@@ -17,7 +17,7 @@ fn the_shipped_template_lets_its_throttle_alarm_invoke_the_scale_function() {
     };
     assert_eq!((&alarm.metric, alarm.statistic), (&metric, Statistic::Sum));
     assert_eq!((alarm.schedule.period_secs, alarm.schedule.interval_secs), (60, 60));
-    assert_eq!((alarm.evaluation_periods, alarm.datapoints_to_alarm), (1, Some(1)));
+    assert_eq!((alarm.evaluation_periods, alarm.breaching_datapoints), (1, Some(1)));
     assert_eq!((alarm.comparison, alarm.threshold), (Comparison::GreaterOrEqual, 1.0));
     assert_eq!(alarm.missing_data, Some(MissingData::NotBreaching));
     assert!(alarm.actions_enabled);
@@ -64,7 +64,7 @@ fn an_alarm_has_the_defaults_of_cloudwatch() {
     };
     assert_eq!((&alarm.metric, alarm.statistic), (&orders, Statistic::Average));
     assert_eq!((alarm.schedule.period_secs, alarm.schedule.interval_secs), (300, 60));
-    assert_eq!((alarm.evaluation_periods, alarm.datapoints_to_alarm), (3, None));
+    assert_eq!((alarm.evaluation_periods, alarm.breaching_datapoints), (3, None));
     assert_eq!((alarm.comparison, alarm.threshold), (Comparison::Less, -0.5));
     assert_eq!((alarm.missing_data, alarm.actions_enabled), (None, true));
     let days = format!("{METRIC}\n{REST}").replace("300", "86400");

@@ -108,8 +108,8 @@ fn the_last_datapoint_counts_until_it_has_left_the_evaluation_range() {
 }
 
 #[test]
-fn without_datapoints_to_alarm_every_datapoint_must_breach() {
-    let alarm = super::Alarm { datapoints_to_alarm: None, ..alarm(1, 2, MissingData::Missing) };
+fn without_breaching_datapoints_every_datapoint_must_breach() {
+    let alarm = super::Alarm { breaching_datapoints: None, ..alarm(1, 2, MissingData::Missing) };
     assert_eq!(state(&alarm, "X 0"), Some(Ok));
     assert_eq!(state(&alarm, "X X"), Some(Alarm));
 }

@@ -46,7 +46,7 @@ fn alarm(to_alarm: u32, periods: u32, missing_data: MissingData) -> Alarm {
         statistic: Statistic::Sum,
         schedule: AlarmSchedule::of_period(60),
         evaluation_periods: periods,
-        datapoints_to_alarm: Some(to_alarm),
+        breaching_datapoints: Some(to_alarm),
         comparison: Comparison::GreaterOrEqual,
         threshold: 1.0,
         missing_data: Some(missing_data),

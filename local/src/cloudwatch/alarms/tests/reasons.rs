@@ -50,7 +50,7 @@ fn an_alarm_names_the_datapoints_that_breach() {
 
 #[test]
 fn datapoints_stand_newest_first_in_the_text_and_oldest_first_in_the_data() {
-    let alarm = Alarm { datapoints_to_alarm: None, ..alarm(1, 2, MissingData::Missing) };
+    let alarm = Alarm { breaching_datapoints: None, ..alarm(1, 2, MissingData::Missing) };
     let (text, data) = reasons(&alarm, &[Some(4.0), Some(5.5)]);
     assert_eq!(
         text,

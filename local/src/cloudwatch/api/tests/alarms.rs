@@ -19,7 +19,7 @@ pub(super) fn two_alarms() -> Vec<Alarm> {
         statistic: Statistic::Sum,
         schedule: AlarmSchedule::of_period(60),
         evaluation_periods: 1,
-        datapoints_to_alarm: None,
+        breaching_datapoints: None,
         comparison: Comparison::Greater,
         threshold: 0.0,
         missing_data: Some(MissingData::NotBreaching),
