@@ -15,7 +15,7 @@ pub(crate) trait Clock: fmt::Debug + Send + Sync + 'static {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }
 
-/// A clock that is shared by all rooms of one stack.
+/// The clock that one stack shares.
 pub(crate) type SharedClock = Arc<dyn Clock>;
 
 /// The machine's own clock.
@@ -41,7 +41,7 @@ pub(crate) fn epoch_millis(time: SystemTime) -> u64 {
 
 #[cfg(test)]
 pub(crate) mod manual {
-    //! A clock that stands still until a test moves it.
+    //! A clock that only a test moves.
 
     use super::Clock;
     use std::future::Future;
@@ -67,8 +67,7 @@ pub(crate) mod manual {
             self.now.send_modify(|now| *now += duration);
         }
 
-        /// Ends when at least `count` sleeps wait, so that a test advances the clock after what it
-        /// tests began to wait.
+        /// Ends when at least `count` sleeps wait: only then may a test advance the clock.
         pub(crate) async fn sleeping(&self, count: usize) {
             self.sleepers
                 .subscribe()

@@ -35,7 +35,7 @@ pub enum StartError {
     /// The operating system gives no port of 127.0.0.1 at all.
     #[error("no port of 127.0.0.1 can be listened on: {0}")]
     Loopback(io::Error),
-    /// The template cannot be read, parsed or carried out: correct it at the place that is named.
+    /// The template cannot be read, parsed or run: correct it at the place that is named.
     #[error("{location}: {problem}")]
     Template {
         /// The template's name and, where it is known, the line: `template.yaml:12`.
@@ -70,7 +70,7 @@ pub enum StartError {
     /// The embedded DynamoDB engine could not be started.
     #[error("the DynamoDB engine did not start: {0}")]
     Engine(String),
-    /// There is no executable for a function: build it, or name the directory that holds it.
+    /// The executable of a function is missing: build it, or name the directory that holds it.
     #[error("no bootstrap of {binary} for {function}: {problem}")]
     MissingBootstrap {
         /// The function's logical id.

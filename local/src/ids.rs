@@ -1,5 +1,4 @@
-//! Identifiers in the shapes of the services that would hand them out. Nothing depends on their
-//! values.
+//! Identifiers in the formats of the services that would make them. Nothing depends on their values.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -33,7 +32,7 @@ pub(crate) fn trace_header(epoch_secs: u64) -> String {
 
 fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
-    // Without randomness the ids repeat; only logs would notice.
+    // Without randomness the ids repeat, which only logs show.
     if getrandom::fill(&mut bytes).is_err() {
         tracing::warn!("the operating system gave no random bytes");
     }

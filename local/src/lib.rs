@@ -3,9 +3,9 @@
 //! ```text
 //!            api                      lambda
 //!             |                          |
-//!         [gateway]  HTTP events     [invoke]  
+//!         [gateway]  HTTP events     [invoke]
 //!             +------------+-------------+
-//!                          |      [events]  streams, schedules
+//!                          |      [events]  streams, schedules, alarms
 //!                          +---------+
 //!                      [runtime]  pools of environments
 //!                          |      Lambda Runtime API
@@ -18,9 +18,21 @@
 //!                       [engine]   SQLite, in memory or in a directory
 //! ```
 //!
-//! Everything is made from [`Plan`] that [`load_template`] reads from the template that is deployed, so that the stack
-//! cannot drift from it. Everything listens on 127.0.0.1 only. [`Stack::start`] starts it all and
-//! [`Stack::shutdown`] ends it.
+//! [`load_template`] reads the template that is deployed into a [`Plan`], and everything is made
+//! from that, so that the stack cannot drift from it. Everything listens on 127.0.0.1 only.
+//! [`Stack::start`] starts it all and [`Stack::shutdown`] ends it.
+//!
+//! The rooms form layers, and each may use those below it only:
+//!
+//! ```text
+//!  stack
+//!  events      streams, schedules, alarms: whatever invokes functions
+//!  lambda      runtime, Invoke API, HTTP gateway, binaries
+//!  cloudwatch  metrics, states of alarms, Contributor Insights
+//!  dynamodb    the engine and the endpoint in front of it      template    YAML to a plan
+//!  plan        what the template asks for, as plain data
+//!  server, queues, clock, ids, error
+//! ```
 
 mod clock;
 mod cloudwatch;

@@ -1,4 +1,4 @@
-//! The queues of the template: in memory, and read by people only.
+//! The queues of the template: in memory, for people to read.
 
 use crate::clock::{SharedClock, epoch_millis};
 use crate::ids;
@@ -17,7 +17,7 @@ pub(crate) struct Queues {
 /// What a queue holds, as `GET /_dynashard/queues/<logical id>` tells it.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Queue {
-    /// How many messages had to go because there were more than [`MAX_MESSAGES`].
+    /// How many messages were dropped because there were more than [`MAX_MESSAGES`].
     pub(crate) dropped: u64,
     /// The oldest first.
     pub(crate) messages: VecDeque<Message>,
@@ -40,11 +40,11 @@ impl Queues {
         Self { clock: Arc::clone(clock), queues: queues.collect() }
     }
 
-    /// Appends a message. The loader has checked that whatever sends names a queue of the template;
-    /// a message to another one is lost.
+    /// Appends a message. The loader has checked that the template has the queue; a message to
+    /// another one is lost.
     pub(crate) fn send(&self, queue: &str, body: String) {
         let Some(mut queue) = self.lock(queue) else {
-            tracing::error!(queue, "there is no such queue");
+            tracing::error!(queue, "a message is lost: the template has no such queue");
             return;
         };
         if queue.messages.len() == MAX_MESSAGES {
@@ -61,12 +61,12 @@ impl Queues {
     }
 
     fn lock(&self, queue: &str) -> Option<MutexGuard<'_, Queue>> {
-        // No code that holds the lock leaves it half changed.
+        // A panic while the lock is held leaves no half-made change.
         self.queues.get(queue).map(|queue| queue.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// Far more failures than anybody reads one by one; the newest tell most.
+/// More failures than anybody reads one by one; of more, the newest are kept.
 pub(crate) const MAX_MESSAGES: usize = 1000;
 
 #[cfg(test)]

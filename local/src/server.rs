@@ -1,5 +1,5 @@
-//! The HTTP/1.1 server that every endpoint of the stack stands on: loopback only, without delay,
-//! and joined at the end.
+//! The HTTP/1.1 server of every endpoint. It listens on 127.0.0.1 only, and a stop waits for its
+//! connections.
 
 use crate::StartError;
 use bytes::{Bytes, BytesMut};
@@ -21,7 +21,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// A response that is in memory as a whole.
+/// A response whose body is in memory.
 pub(crate) type Response = http::Response<Full<Bytes>>;
 
 /// What answers the requests of one endpoint.
@@ -34,7 +34,7 @@ pub(crate) trait Handler: Send + Sync + 'static {
     ) -> impl Future<Output = Response> + Send;
 }
 
-/// Ends the servers that hold its other half: `true` says that the time has come.
+/// Turns `true` when the tasks that hold it are to end.
 pub(crate) type Stop = watch::Receiver<bool>;
 
 /// Binds a loopback port for the option `flag` of the command; port 0 takes a free one.
@@ -45,7 +45,7 @@ pub(crate) async fn bind(port: u16, flag: &'static str) -> Result<TcpListener, S
     })
 }
 
-/// Binds the port that was asked for, or else `usual` if nobody else listens there.
+/// Binds `port`; without one, `usual`, or a free port if another program listens on that.
 pub(crate) async fn bind_or_usual(
     port: Option<u16>,
     usual: u16,
@@ -96,8 +96,8 @@ pub(crate) fn url(listener: &TcpListener) -> Result<String, StartError> {
     Ok(format!("http://{address}"))
 }
 
-/// Serves until `stop` says so, and returns when every connection has ended: those at work finish
-/// their request, and those that take longer than [`GRACE`] are cut off.
+/// Serves until `stop`, and returns when every connection has ended. A connection may finish its
+/// request within [`GRACE`]; then it is cut off.
 pub(crate) async fn serve(listener: TcpListener, handler: Arc<impl Handler>, mut stop: Stop) {
     let mut connections = JoinSet::new();
     loop {
@@ -107,7 +107,7 @@ pub(crate) async fn serve(listener: TcpListener, handler: Arc<impl Handler>, mut
                     connections.spawn(converse(stream, peer, Arc::clone(&handler), stop.clone()));
                 }
                 Err(error) => {
-                    // Mostly a lack of file descriptors, which others give back.
+                    // Most often file descriptors are short, and other connections give theirs back.
                     tracing::warn!(%error, "a connection was not accepted");
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
@@ -135,8 +135,8 @@ pub(crate) enum BodyError {
 
 /// Reads a body of at most `limit` bytes.
 ///
-/// Of a longer one some more is read and thrown away: a client that still writes when the
-/// connection is closed sees a reset instead of the answer.
+/// Of a longer body, up to [`DISCARD_LIMIT`] more bytes are read and dropped: a client that still
+/// writes when the connection is closed sees a reset instead of the answer.
 pub(crate) async fn read_body(mut body: Incoming, limit: usize) -> Result<Bytes, BodyError> {
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
@@ -163,7 +163,7 @@ pub(crate) async fn read_body(mut body: Incoming, limit: usize) -> Result<Bytes,
     }
     match length {
         _ if length > limit => Err(BodyError::TooLarge),
-        // A body that came in one piece is passed on without a copy.
+        // A body that came in one piece is not copied.
         _ if rest.is_empty() => Ok(first),
         _ => Ok(rest.freeze()),
     }
@@ -178,7 +178,7 @@ pub(crate) fn json_response(status: StatusCode, body: impl Into<Bytes>) -> Respo
     response
 }
 
-/// A response with nothing but a status.
+/// A response without a body.
 pub(crate) fn empty_response(status: StatusCode) -> Response {
     let mut response = Response::default();
     *response.status_mut() = status;
@@ -188,7 +188,7 @@ pub(crate) fn empty_response(status: StatusCode) -> Response {
 /// How long a connection may take to finish its request once the server stops.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How much of a body that is too long is read before the answer.
+/// How many bytes behind its limit a body may have and still be read before the answer.
 const DISCARD_LIMIT: usize = 64 << 20;
 
 async fn converse(stream: TcpStream, peer: SocketAddr, handler: Arc<impl Handler>, mut stop: Stop) {
@@ -204,7 +204,7 @@ async fn converse(stream: TcpStream, peer: SocketAddr, handler: Arc<impl Handler
             .timer(TokioTimer::new())
             .serve_connection(TokioIo::new(stream), service)
     );
-    // A client that breaks off is no event: it shows where the request is handled.
+    // A client may break off at any time; what handles its request notices.
     tokio::select! {
         _ = connection.as_mut() => {}
         () = stopped(&mut stop) => {
@@ -214,7 +214,15 @@ async fn converse(stream: TcpStream, peer: SocketAddr, handler: Arc<impl Handler
     }
 }
 
-/// Ends when the server is to stop; the loss of the other half says so too.
+/// Runs `work` to its end, or until it is to stop.
+pub(crate) async fn until_stopped(work: impl Future<Output = ()>, mut stop: Stop) {
+    tokio::select! {
+        () = work => {}
+        () = stopped(&mut stop) => {}
+    }
+}
+
+/// Ends when the time to stop has come. A sender that was dropped means the same.
 async fn stopped(stop: &mut Stop) {
     let _ = stop.wait_for(|stop| *stop).await;
 }

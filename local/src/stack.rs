@@ -1,4 +1,4 @@
-//! The stack as a whole: what starts after what, and what ends before what.
+//! The stack as a whole: the order in which its parts start and end.
 
 use crate::StartError;
 use crate::clock::{SharedClock, SystemClock};
@@ -35,8 +35,8 @@ pub struct StackOptions {
     pub dynamodb_port: u16,
     /// The port of the `lambda` endpoint.
     pub lambda_port: u16,
-    /// The port of the `cloudwatch` endpoint. Without one it is 9002, or a free
-    /// one where another program listens there.
+    /// The port of the `cloudwatch` endpoint. Without one it is 9002, or a free port if another
+    /// program listens on that.
     pub cloudwatch_port: Option<u16>,
     /// Where the tables are kept; in memory without it.
     pub data_dir: Option<PathBuf>,
@@ -71,7 +71,7 @@ impl StackOptions {
     }
 }
 
-/// Where the `cloudwatch` endpoint is if nothing else is asked for and nobody is there yet.
+/// The default port of the `cloudwatch` endpoint, unless another program listens on it.
 const USUAL_CLOUDWATCH_PORT: u16 = 9002;
 
 /// Where a stack is reached, as URLs.
@@ -91,8 +91,8 @@ pub struct Endpoints {
 
 /// A running stack.
 ///
-/// End it with [`Stack::shutdown`]. A stack that is dropped leaves its end to the async runtime's:
-/// its processes are killed then.
+/// End it with [`Stack::shutdown`]. The processes of a stack that is dropped run until the async
+/// runtime ends, which kills them.
 #[derive(Debug)]
 pub struct Stack {
     endpoints: Endpoints,
@@ -222,7 +222,7 @@ impl Stack {
     /// Requests that run are given a moment to end; with a data directory, everything acknowledged
     /// is in it.
     pub async fn shutdown(self) {
-        // From the outside in: what ends first is what calls the next.
+        // From the outside in: callers end before what they call.
         tokio::join!(
             self.gateway.stop(),
             self.lambda_api.stop(),

@@ -1,8 +1,8 @@
 //! The metrics in the namespace `AWS/DynamoDB`, straight from what the endpoint counts (Developer
 //! Guide: "DynamoDB metrics and dimensions").
 //!
-//! Like DynamoDB's, a metric of consumption or of throttles has no values where nothing happened,
-//! and those of a table do not contain those of its global secondary indexes.
+//! As in DynamoDB, a metric of consumption or of throttles has no values while nothing happens, and
+//! the metrics of a table do not contain those of its global secondary indexes.
 //!
 //! # What differs from DynamoDB
 //!

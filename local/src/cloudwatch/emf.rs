@@ -22,10 +22,10 @@ impl EmbeddedMetrics {
         Self { store, clock }
     }
 
-    /// Reads a line that `function` has logged. Most are no metrics.
+    /// Reads a line that `function` has logged. Few of them are metrics.
     ///
-    /// What has the mark of a metric and breaks the format is left out, as `CloudWatch` leaves it
-    /// out, and the log says so: nobody would look for it in vain.
+    /// A line that has the mark of a metric and breaks the format is left out, as by `CloudWatch`,
+    /// and the log says so.
     pub(crate) fn read(&self, function: &str, line: &str) {
         if !(line.starts_with('{') && line.contains("\"_aws\"")) {
             return;
@@ -77,7 +77,7 @@ struct Definition {
 fn parse(line: &str) -> Result<Vec<(MetricId, u64, StatisticSet)>, String> {
     let members: Map<String, Value> =
         serde_json::from_str(line).map_err(|error| error.to_string())?;
-    // A line that only mentions the mark deeper down is an ordinary line.
+    // A line that has the mark deeper down only is an ordinary line.
     let Some(metadata) = members.get("_aws").filter(|aws| aws.get("CloudWatchMetrics").is_some())
     else {
         return Ok(Vec::new());
@@ -104,7 +104,7 @@ fn parse(line: &str) -> Result<Vec<(MetricId, u64, StatisticSet)>, String> {
 }
 
 fn values(members: &Map<String, Value>, name: &str) -> Result<StatisticSet, String> {
-    let target = members.get(name).ok_or_else(|| format!("there is no member {name}"))?;
+    let target = members.get(name).ok_or_else(|| format!("the member {name} is missing"))?;
     let values = target.as_array().map_or_else(|| std::slice::from_ref(target), Vec::as_slice);
     if values.len() > MAX_VALUES {
         return Err(format!("{name} has more than {MAX_VALUES} values"));
@@ -115,7 +115,7 @@ fn values(members: &Map<String, Value>, name: &str) -> Result<StatisticSet, Stri
         .and_then(|values| {
             StatisticSet::merge_all(values.into_iter().map(|value| StatisticSet::of(value, 1.0)))
         })
-        .ok_or_else(|| format!("{name} is neither a number nor a list of some"))
+        .ok_or_else(|| format!("{name} is neither a number nor a list of numbers"))
 }
 
 fn pick(
@@ -127,7 +127,7 @@ fn pick(
     }
     let dimensions = names.iter().map(|name| {
         let value = members.get(name).and_then(Value::as_str);
-        let value = value.ok_or_else(|| format!("the dimension {name} is no string"))?;
+        let value = value.ok_or_else(|| format!("the dimension {name} is not a string"))?;
         Ok((name.clone(), value.to_owned()))
     });
     dimensions.collect()
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_metric_or_a_broken_one_is_left_out() {
+    fn lines_that_are_not_metrics_and_broken_metrics_are_left_out() {
         let (metrics, store) = rig();
         let broken = |change: fn(&mut Value)| {
             let mut line = line();

@@ -76,7 +76,7 @@ impl MetricStore {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<MetricId, Seconds>> {
-        // Every value is whole or absent, whoever panicked while holding them.
+        // A panic while they are held leaves every value whole or absent.
         self.metrics.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

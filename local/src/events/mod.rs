@@ -4,21 +4,18 @@
 mod alarms;
 mod schedules;
 mod streams;
+mod time;
 
 use crate::clock::SharedClock;
 use crate::cloudwatch::Transition;
 use crate::lambda::{Background, Runtime};
 use crate::plan::Plan;
 use crate::queues::Queues;
-use crate::server::Stop;
+use crate::server::until_stopped;
 use alarms::Actions;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::SystemTime;
 use streams::Pump;
-use time::OffsetDateTime;
-use time::format_description::BorrowedFormatItem;
-use time::macros::format_description;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
@@ -32,8 +29,8 @@ pub(crate) struct Events {
 impl Events {
     /// Starts what the template maps to each function, and acts on the `transitions` of alarms.
     ///
-    /// Streams are read from the engine itself, at the address `engine`: what the stack does is no
-    /// traffic of an application, and is neither counted nor throttled.
+    /// Streams are read from the engine itself, at the address `engine`: the stack's own reads are
+    /// neither counted nor throttled.
     pub(crate) fn start(
         plan: &Plan,
         engine: SocketAddr,
@@ -84,27 +81,4 @@ impl Events {
             }
         }
     }
-}
-
-/// Runs `work` to its end, or until it is to stop.
-async fn until_stopped(work: impl Future<Output = ()>, mut stop: Stop) {
-    tokio::select! {
-        () = work => {}
-        // The loss of the other half says so too.
-        _ = stop.wait_for(|stop| *stop) => {}
-    }
-}
-
-/// A time as AWS writes it in events, to the second: `2026-11-20T10:10:10Z`.
-fn timestamp_secs(time: SystemTime) -> String {
-    const FORMAT: &[BorrowedFormatItem<'_>] =
-        format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]Z");
-    OffsetDateTime::from(time).format(FORMAT).unwrap_or_default()
-}
-
-/// The same to the millisecond: `2026-11-20T10:10:10.123Z`.
-fn timestamp_millis(time: SystemTime) -> String {
-    const FORMAT: &[BorrowedFormatItem<'_>] =
-        format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z");
-    OffsetDateTime::from(time).format(FORMAT).unwrap_or_default()
 }

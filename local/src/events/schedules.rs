@@ -1,6 +1,6 @@
 //! Schedules: functions that are invoked at equal intervals.
 
-use super::timestamp_secs;
+use super::time::timestamp_secs;
 use crate::clock::{SharedClock, epoch_millis};
 use crate::ids;
 use crate::lambda::{Background, Invocation, Pool};

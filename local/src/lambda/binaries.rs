@@ -71,7 +71,7 @@ fn build_command(plan: &Plan, workspace: &Path, release: bool) -> Command {
         .stdin(Stdio::null())
         .stdout(Stdio::piped());
     // They also describe the package that they run. A build script that asks for the description of
-    // its own package would be run again for that, and all that stands on its crate compiled again.
+    // its own package would be run again for that, and every crate that depends on it compiled again.
     for (name, _) in std::env::vars_os() {
         let name_bytes = name.as_encoded_bytes();
         if DESCRIBES_A_PACKAGE.iter().any(|prefix| name_bytes.starts_with(prefix)) {
@@ -244,7 +244,7 @@ mod tests {
         assert!(built.expect("a binary").contains_key("greet"));
     }
 
-    /// `ring` was compiled again, with the TLS library and the clients that stand on it.
+    /// `ring` was compiled again, with the TLS library and the clients that depend on it.
     #[test]
     fn regression_a_build_under_cargo_run_compiled_crates_that_were_there_already() {
         let command = build_command(&template(), Path::new("."), true);
@@ -263,7 +263,7 @@ mod tests {
         for other in [
             r#"{"reason":"compiler-artifact","target":{"name":"lib","kind":["lib"]},"executable":null}"#,
             r#"{"reason":"build-finished","success":true}"#,
-            "no JSON",
+            "not JSON",
         ] {
             assert_eq!(executable(other), None);
         }

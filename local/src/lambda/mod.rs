@@ -1,5 +1,5 @@
-//! Lambda and API Gateway: the executables of the functions, the runtime that they run in, and the
-//! two ways in from outside.
+//! Lambda and API Gateway: the executables of the functions, their runtime, the Invoke API and the
+//! HTTP gateway.
 
 mod binaries;
 mod gateway;

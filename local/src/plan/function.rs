@@ -15,9 +15,9 @@ pub(crate) struct Function {
     /// How long one invocation may take.
     pub(crate) timeout: Duration,
     pub(crate) memory_mb: u32,
-    /// What `AWS_LAMBDA_LOG_FORMAT` says: `Text` or `JSON`.
+    /// The value of `AWS_LAMBDA_LOG_FORMAT`: `Text` or `JSON`.
     pub(crate) log_format: String,
-    /// What `AWS_LAMBDA_LOG_LEVEL` says, where the template sets a level.
+    /// The value of `AWS_LAMBDA_LOG_LEVEL`, if the template sets a level.
     pub(crate) log_level: Option<String>,
     pub(crate) routes: Vec<Route>,
     pub(crate) streams: Vec<StreamMapping>,
@@ -33,20 +33,6 @@ pub(crate) struct Route {
     pub(crate) timeout: Duration,
     pub(crate) api: String,
     pub(crate) line: usize,
-}
-
-impl Route {
-    /// A route of no template.
-    #[cfg(test)]
-    pub(crate) fn new(method: &str, path: &str, timeout: Duration) -> Self {
-        Self {
-            method: method.to_owned(),
-            path: path.to_owned(),
-            timeout,
-            api: String::new(),
-            line: 1,
-        }
-    }
 }
 
 /// An event source mapping: how the records of a table's stream reach a function.
@@ -67,11 +53,11 @@ pub(crate) struct StreamMapping {
     pub(crate) retry: RetryPolicy,
     /// Whether the function says which records failed (`ReportBatchItemFailures`).
     pub(crate) reports_failures: bool,
-    /// The queue that hears of discarded records.
+    /// The queue that gets a message for each discarded batch.
     pub(crate) on_failure: Option<String>,
-    /// A record passes that one of these matches. None at all let everything pass.
+    /// A record passes if one of these matches it. Without filters every record passes.
     pub(crate) filters: Vec<Pattern>,
-    /// Where it stands in the template.
+    /// Its line in the template.
     pub(crate) line: usize,
 }
 

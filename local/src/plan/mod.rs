@@ -1,4 +1,5 @@
-//! What a template asks for, as plain data: what is to run, and how it is called.
+//! What a template asks for, as plain data: tables, functions and what invokes them, alarms, and the
+//! names and ARNs of all of these.
 
 mod alarm;
 mod function;
@@ -37,17 +38,12 @@ pub struct Plan {
 
 impl Plan {
     /// The value of a parameter in this run.
-    pub fn parameter(&self, name: &str) -> Option<&str> {
+    pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
         self.parameters.get(name).map(String::as_str)
     }
 
-    /// The logical ids of the functions, in the order of the template.
-    pub fn functions(&self) -> impl Iterator<Item = &str> {
-        self.functions.iter().map(|function| function.name.as_str())
-    }
-
     /// The names of the binaries that the functions run, each once.
-    pub fn binaries(&self) -> BTreeSet<&str> {
+    pub(crate) fn binaries(&self) -> BTreeSet<&str> {
         self.functions.iter().map(|function| function.binary.as_str()).collect()
     }
 

@@ -1,9 +1,9 @@
-//! Event patterns, as filters of records: the subset of `EventBridge`'s language that this
-//! application uses, and what lies next to it.
+//! Event patterns, as filters of records.
 //!
-//! The rules are those of "Comparison operators for use in event patterns" in `EventBridge`'s user
-//! guide. A pattern names fields down to a list of values and comparisons; an event matches if each
-//! named field matches one entry of its list. Case counts, and numbers match as they are written.
+//! Of `EventBridge`'s language this is what the application uses: a pattern names fields down to a
+//! list of values, and an event matches if each named field has one value of its list. Case counts,
+//! and numbers match as they are written ("Comparison operators for use in event patterns" in
+//! `EventBridge`'s user guide).
 
 use serde_json::{Map, Value};
 
@@ -15,7 +15,7 @@ impl Pattern {
     /// Reads a pattern, which is a JSON object.
     ///
     /// # Errors
-    /// A sentence that names what is wrong, or which operator the local stack does not know.
+    /// A sentence that names what is wrong, or the operator that the local stack does not know.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let value: Value =
             serde_json::from_str(text).map_err(|error| format!("not valid JSON: {error}"))?;
@@ -35,40 +35,37 @@ impl Pattern {
 enum Node {
     /// Each of its fields must match.
     Fields(Vec<(String, Node)>),
-    /// One of these must hold for it.
-    Rules(Vec<Rule>),
-}
-
-#[derive(Clone, Debug, PartialEq)]
-enum Rule {
-    Equals(Value),
-    Prefix(String),
-    AnythingBut(Vec<Value>),
-    /// Whether there is a field with a value; objects are none.
-    Exists(bool),
+    /// It must have one of these values.
+    Values(Vec<Value>),
 }
 
 impl Node {
     fn read(value: Value, path: &str) -> Result<Self, String> {
         match value {
             Value::Object(fields) => Self::read_fields(fields, path),
-            Value::Array(rules) if rules.is_empty() => {
+            Value::Array(values) if values.is_empty() => {
                 Err(format!("{path} has an empty list, which nothing matches"))
             }
-            Value::Array(rules) => {
-                let rules = rules.into_iter().map(|rule| Rule::read(rule, path));
-                rules.collect::<Result<_, _>>().map(Self::Rules)
+            Value::Array(values) => {
+                for value in &values {
+                    match value {
+                        Value::Array(_) => return Err(format!("{path} has a list in its list")),
+                        Value::Object(operator) => return Err(unknown_operator(operator, path)),
+                        _ => {}
+                    }
+                }
+                Ok(Self::Values(values))
             }
             _ => Err(format!("{path} must be an object or a list")),
         }
     }
 
     fn read_fields(fields: Map<String, Value>, path: &str) -> Result<Self, String> {
+        if let Some(name) = fields.keys().find(|name| name.starts_with('$')) {
+            return Err(format!("the local stack does not know the operator {name}"));
+        }
         let fields = fields.into_iter().map(|(name, value)| {
             let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-            if name.starts_with('$') {
-                return Err(unknown_operator(&path));
-            }
             Ok((name, Self::read(value, &path)?))
         });
         fields.collect::<Result<_, _>>().map(Self::Fields)
@@ -82,63 +79,19 @@ impl Node {
             (Self::Fields(fields), value) => fields
                 .iter()
                 .all(|(name, node)| node.matches(value.and_then(|value| value.get(name)))),
-            (Self::Rules(rules), value) => rules.iter().any(|rule| rule.matches(value)),
+            (Self::Values(wanted), Some(Value::Array(items))) => {
+                items.iter().any(|item| wanted.contains(item))
+            }
+            (Self::Values(wanted), Some(value)) => wanted.contains(value),
+            (Self::Values(_), None) => false,
         }
     }
 }
 
-impl Rule {
-    fn read(value: Value, path: &str) -> Result<Self, String> {
-        let Value::Object(operator) = value else {
-            return match value {
-                Value::Array(_) => Err(format!("{path} has a list in its list")),
-                scalar => Ok(Self::Equals(scalar)),
-            };
-        };
-        let mut operator = operator.into_iter();
-        match (operator.next(), operator.next()) {
-            (Some((name, operand)), None) => match (name.as_str(), operand) {
-                ("prefix", Value::String(prefix)) => Ok(Self::Prefix(prefix)),
-                ("exists", Value::Bool(exists)) => Ok(Self::Exists(exists)),
-                ("anything-but", Value::Array(values)) if values.iter().all(is_scalar) => {
-                    Ok(Self::AnythingBut(values))
-                }
-                ("anything-but", value) if is_scalar(&value) => Ok(Self::AnythingBut(vec![value])),
-                _ => Err(unknown_operator(&format!("{path}.{name}"))),
-            },
-            _ => Err(format!("{path} has a comparison that is not one operator")),
-        }
-    }
-
-    fn matches(&self, value: Option<&Value>) -> bool {
-        let leaf = value.filter(|value| !value.is_object());
-        if let Self::Exists(exists) = self {
-            return leaf.is_some() == *exists;
-        }
-        match leaf {
-            Some(Value::Array(items)) => items.iter().any(|item| self.holds(item)),
-            Some(scalar) => self.holds(scalar),
-            None => false,
-        }
-    }
-
-    fn holds(&self, scalar: &Value) -> bool {
-        match self {
-            Self::Equals(wanted) => scalar == wanted,
-            Self::Prefix(prefix) => scalar.as_str().is_some_and(|text| text.starts_with(prefix)),
-            Self::AnythingBut(unwanted) => !unwanted.contains(scalar),
-            Self::Exists(exists) => *exists,
-        }
-    }
-}
-
-fn is_scalar(value: &Value) -> bool {
-    !value.is_object() && !value.is_array()
-}
-
-fn unknown_operator(path: &str) -> String {
+fn unknown_operator(operator: &Map<String, Value>, path: &str) -> String {
+    let names = operator.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
     format!(
-        "the local stack does not know the operator {path}: it knows prefix, anything-but and exists"
+        "{path}: the local stack compares with values only, and does not know the operator {names}"
     )
 }
 
@@ -177,24 +130,6 @@ mod tests {
             // One element of a list is enough.
             (json!({ "dynamodb": { "NewImage": { "tags": { "SS": ["b"] } } } }), true),
             (json!({ "dynamodb": { "NewImage": { "tags": { "SS": ["c"] } } } }), false),
-            (json!({ "eventName": [{ "prefix": "INS" }] }), true),
-            (json!({ "eventName": [{ "prefix": "MOD" }] }), false),
-            (json!({ "eventName": [{ "prefix": "MOD" }, { "prefix": "I" }] }), true),
-            (json!({ "eventName": [{ "anything-but": "REMOVE" }] }), true),
-            (json!({ "eventName": [{ "anything-but": ["REMOVE", "INSERT"] }] }), false),
-            (json!({ "missing": [{ "anything-but": "x" }] }), false),
-            (json!({ "eventName": [{ "exists": true }] }), true),
-            (json!({ "eventName": [{ "exists": false }] }), false),
-            (
-                json!({ "dynamodb": { "OldImage": { "phase": { "S": [{ "exists": false }] } } } }),
-                true,
-            ),
-            (
-                json!({ "dynamodb": { "OldImage": { "phase": { "S": [{ "exists": true }] } } } }),
-                false,
-            ),
-            // It looks at values only, not at objects.
-            (json!({ "dynamodb": { "NewImage": [{ "exists": true }] } }), false),
         ] {
             let parsed = Pattern::parse(&pattern.to_string()).expect("a pattern");
             assert_eq!(parsed.matches(&event), expected, "{pattern}");
@@ -219,12 +154,9 @@ mod tests {
             (r#"{"a":"b"}"#, "a must be an object or a list"),
             (r#"{"a":{"b":[]}}"#, "a.b has an empty list"),
             (r#"{"a":[["b"]]}"#, "a has a list in its list"),
-            (r#"{"a":[{"numeric":[">",1]}]}"#, "does not know the operator a.numeric"),
-            (r#"{"a":[{"prefix":{"equals-ignore-case":"b"}}]}"#, "the operator a.prefix"),
-            (r#"{"a":[{"anything-but":{"prefix":"b"}}]}"#, "the operator a.anything-but"),
-            (r#"{"$or":[{"a":["b"]}]}"#, "the operator $or"),
-            (r#"{"a":[{}]}"#, "a has a comparison that is not one operator"),
-            (r#"{"a":[{"prefix":"b","exists":true}]}"#, "that is not one operator"),
+            (r#"{"a":[{"numeric":[">",1]}]}"#, "a: the local stack compares with values only"),
+            (r#"{"a":["b",{"prefix":"b"}]}"#, "does not know the operator prefix"),
+            (r#"{"$or":[{"a":["b"]}]}"#, "does not know the operator $or"),
         ] {
             let problem = Pattern::parse(pattern).expect_err(pattern);
             assert!(problem.contains(expected), "{pattern}: {problem}");

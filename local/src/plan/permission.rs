@@ -28,13 +28,13 @@ impl Permission {
     }
 }
 
-/// An ARN with wildcards, as the condition `ArnLike` of IAM takes it: `*` stands for any characters
-/// and `?` for one, and neither reaches over a colon before the last of the six parts.
+/// An ARN with wildcards, as the condition `ArnLike` of IAM takes it: `*` matches any characters
+/// and `?` one, and neither matches a colon before the last of the six parts.
 #[derive(Clone, Debug)]
 pub(crate) struct ArnPattern(Regex);
 
 impl ArnPattern {
-    /// The pattern, or `None` where the text has not the six parts of an ARN.
+    /// The pattern, or `None` if the text does not have the six parts of an ARN.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let parts: Vec<_> = text.splitn(ARN_PARTS, ':').collect();
         let [_, _, _, _, _, resource] = parts[..] else {
@@ -58,8 +58,7 @@ impl ArnPattern {
 /// `arn:partition:service:region:account:resource`.
 const ARN_PARTS: usize = 6;
 
-/// Adds a part of a pattern to a regular expression; its wildcards stand for characters that match
-/// `any`.
+/// Adds a part of a pattern to a regular expression, in which its wildcards match what `any` does.
 fn push(expression: &mut String, part: &str, any: &str) {
     for character in part.chars() {
         match character {

@@ -1,8 +1,8 @@
 //! Alarms, and who may invoke a function.
 
-use super::intrinsics::Scope;
+use super::intrinsics::{FUNCTION, Scope};
+use super::resource::Resource;
 use super::yaml::{Node, Problem};
-use super::{FUNCTION, Resource};
 use crate::plan::{
     Alarm, AlarmActions, AlarmSchedule, ArnPattern, Comparison, MetricId, MissingData, Permission,
     Statistic, function_arn,
@@ -71,8 +71,8 @@ pub(super) fn alarm(resource: &Resource, scope: &Scope<'_>) -> Result<Alarm, Pro
     })
 }
 
-/// Reads an `AWS::Lambda::Permission`. Only alarms are ever refused an invocation here, so one for
-/// another principal is read and changes nothing.
+/// Reads an `AWS::Lambda::Permission`. The stack checks the permissions of alarms only, so one for
+/// another principal changes nothing.
 pub(super) fn permission(resource: &Resource, scope: &Scope<'_>) -> Result<Permission, Problem> {
     let (what, properties) = (resource.what.as_str(), &resource.properties);
     properties
@@ -177,7 +177,7 @@ fn whole_number(node: &Node, name: &str, what: &str) -> Result<u32, Problem> {
     Ok(number.unsigned_abs())
 }
 
-/// The one of `known` that goes by the name that stands there.
+/// The one of `known` whose name the node holds.
 fn choice<T: Copy>(
     node: &Node,
     name: &str,
@@ -195,7 +195,7 @@ fn choice<T: Copy>(
     })
 }
 
-/// The functions among the actions of an alarm, which must be all of them.
+/// The actions of an alarm, each of which must be a function.
 fn functions(
     node: Option<&Node>,
     name: &str,
@@ -224,10 +224,10 @@ fn functions(
     arns.iter().map(function).collect()
 }
 
-/// How many actions an alarm may have for each state.
+/// The most actions that an alarm may have for each state.
 const MAX_ACTIONS: usize = 5;
 
-/// The function of the template that goes by this name or ARN.
+/// The function of the template with this name or ARN.
 fn function_named(text: &str, scope: &Scope<'_>) -> Option<String> {
     let name = text.rsplit(':').next()?;
     let is_function = scope.resources.get(name).is_some_and(|kind| kind == FUNCTION);

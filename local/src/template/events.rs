@@ -1,6 +1,6 @@
 //! The events of functions: routes of the HTTP API, table streams and schedules.
 
-use super::Resource;
+use super::resource::Resource;
 use super::yaml::{Node, Problem};
 use crate::plan::{
     ACCOUNT_ID, Pattern, REGION, RetryPolicy, Route, Schedule, StartingPosition, StreamMapping,
@@ -29,7 +29,7 @@ impl FunctionEvents {
             event.only(what, &["Type", "Properties"])?;
             let kind = event.require("Type", what)?;
             let properties = event.require("Properties", what)?;
-            // SAM names the resources of an event so.
+            // SAM names the resource of an event like this.
             let id = format!("{}{name}", function.id);
             match kind.as_text(&format!("Type of {what}"))? {
                 "HttpApi" => read.routes.push(route(properties, what, event.line)?),
@@ -118,7 +118,7 @@ fn stream_mapping(properties: &Node, what: &str) -> Result<Option<StreamMapping>
         window: secs(number("MaximumBatchingWindowInSeconds", 0, 0..=300)?),
         lanes: count("ParallelizationFactor", 1, 1..=10)?,
         retry: RetryPolicy {
-            // -1 stands for no limit.
+            // -1 means no limit.
             max_retries: u32::try_from(number("MaximumRetryAttempts", -1, -1..=10_000)?).ok(),
             max_age: match number("MaximumRecordAgeInSeconds", -1, -1..=604_800)? {
                 -1 => RETENTION,
@@ -164,7 +164,7 @@ fn rate(text: &str) -> Option<Duration> {
 }
 
 /// How long a stream keeps its records: "Data retention limit for DynamoDB Streams" in DynamoDB's
-/// developer guide. No record is given to a function later, whatever the mapping says.
+/// developer guide. A function gets no older record, whatever the mapping says.
 const RETENTION: Duration = Duration::from_hours(24);
 
 fn source_table(stream: &Node, what: &str) -> Result<String, Problem> {
@@ -182,8 +182,7 @@ fn starting_position(node: &Node, what: &str) -> Result<StartingPosition, Proble
         "TRIM_HORIZON" => Ok(StartingPosition::TrimHorizon),
         "LATEST" => Ok(StartingPosition::Latest),
         other => {
-            let text =
-                format!("StartingPosition of {what} is TRIM_HORIZON or LATEST, and not {other}");
+            let text = format!("StartingPosition of {what} is TRIM_HORIZON or LATEST, not {other}");
             Err(Problem::at(node.line, text))
         }
     }

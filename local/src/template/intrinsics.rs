@@ -1,9 +1,11 @@
 //! Intrinsic functions and conditions, evaluated as AWS would for one stack on this machine.
 
 use super::yaml::{Node, Problem, Value};
-use super::{ALARM, FUNCTION};
 use crate::plan::{ACCOUNT_ID, REGION, function_arn, stream_arn};
 use std::collections::BTreeMap;
+
+pub(super) const ALARM: &str = "AWS::CloudWatch::Alarm";
+pub(super) const FUNCTION: &str = "AWS::Serverless::Function";
 
 /// What the intrinsics of one template refer to.
 #[derive(Debug)]
@@ -11,12 +13,12 @@ pub(super) struct Scope<'a> {
     pub(super) parameters: &'a BTreeMap<String, String>,
     /// The type of every resource, by logical id.
     pub(super) resources: &'a BTreeMap<String, String>,
-    /// The section `Conditions`, where there is one.
+    /// The section `Conditions`, if the template has one.
     pub(super) conditions: Option<&'a Node>,
 }
 
 impl Scope<'_> {
-    /// `node` with every intrinsic replaced by its value; `None` where that is `AWS::NoValue`.
+    /// `node` with every intrinsic replaced by its value; `None` for `AWS::NoValue`.
     pub(super) fn resolve(&self, node: &Node) -> Result<Option<Node>, Problem> {
         if let Some((name, argument)) = intrinsic(node) {
             return self.call(name, argument);
@@ -38,7 +40,7 @@ impl Scope<'_> {
         Ok(Some(Node { line: node.line, value }))
     }
 
-    /// Whether the condition of that name holds.
+    /// Whether the condition `name` holds.
     pub(super) fn holds(&self, condition: &str, line: usize) -> Result<bool, Problem> {
         self.condition(condition, line, 0)
     }
@@ -80,7 +82,7 @@ impl Scope<'_> {
             );
             return Err(Problem::at(line, text));
         }
-        // Every other resource that the stack knows is named by its logical id.
+        // The `!Ref` of every other resource that the stack knows is its logical id.
         let resource = || {
             let kind = self.resources.get(name)?;
             Some(if kind == QUEUE { queue_url(name) } else { name.to_owned() })
@@ -91,7 +93,7 @@ impl Scope<'_> {
             .map(Some)
             .ok_or_else(|| {
                 let text = format!(
-                    "{name} is no parameter, resource or pseudo parameter that the local stack knows"
+                    "{name} is not a parameter, resource or pseudo parameter that the local stack knows"
                 );
                 Problem::at(line, text)
             })
@@ -113,7 +115,7 @@ impl Scope<'_> {
             return Err(Problem::at(line, text));
         };
         let Some(kind) = self.resources.get(id) else {
-            return Err(Problem::at(line, format!("there is no resource {id}")));
+            return Err(Problem::at(line, format!("the template has no resource {id}")));
         };
         attribute_of(kind, id, attribute).ok_or_else(|| {
             let text = format!(
@@ -193,12 +195,12 @@ impl Scope<'_> {
     fn condition(&self, name: &str, line: usize, depth: usize) -> Result<bool, Problem> {
         let node = self.conditions.and_then(|conditions| conditions.get(name));
         let node =
-            node.ok_or_else(|| Problem::at(line, format!("there is no condition {name}")))?;
+            node.ok_or_else(|| Problem::at(line, format!("the template has no condition {name}")))?;
         self.test(node, depth)
     }
 
     fn test(&self, node: &Node, depth: usize) -> Result<bool, Problem> {
-        // Conditions may name each other, also in a circle.
+        // Conditions may refer to each other, even in a circle.
         const MAX_DEPTH: usize = 32;
         if depth > MAX_DEPTH {
             return Err(Problem::at(node.line, "the conditions refer to each other in a circle"));
@@ -235,7 +237,7 @@ impl Scope<'_> {
     }
 }
 
-/// The intrinsic and its argument, where `node` is one. Its name may be unknown.
+/// The name and the argument of the intrinsic that `node` is, if it is one. The name may be unknown.
 fn intrinsic(node: &Node) -> Option<(&str, &Node)> {
     match &node.value {
         Value::Map(entries) => match entries.as_slice() {
@@ -252,17 +254,17 @@ fn intrinsic(node: &Node) -> Option<(&str, &Node)> {
 
 const QUEUE: &str = "AWS::SQS::Queue";
 
-/// What `!Ref` gives for a queue.
+/// The value of `!Ref` for a queue.
 fn queue_url(id: &str) -> String {
     format!("https://sqs.{REGION}.amazonaws.com/{ACCOUNT_ID}/{id}")
 }
 
-/// What `!GetAtt` gives, where the stack knows the attribute.
+/// The value of `!GetAtt`, if the stack knows the attribute.
 fn attribute_of(kind: &str, id: &str, attribute: &str) -> Option<String> {
     match (kind, attribute) {
         (_, "Arn") => arn(kind, id),
-        // The true label is not known before the engine has made the table. Streams are found by
-        // their tables, here and in the engine.
+        // The label is not known before the engine has made the table, and nothing needs it: a
+        // mapping finds its stream by the table.
         ("AWS::DynamoDB::Table", "StreamArn") => Some(stream_arn(id, "local")),
         (QUEUE, "QueueName") => Some(id.to_owned()),
         _ => None,

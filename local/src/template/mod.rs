@@ -1,29 +1,32 @@
-//! The SAM template, read into what the stack acts on.
+//! Reads the SAM template into a [`Plan`].
 //!
-//! The stack runs from the template that is deployed, so that the two cannot drift apart. That
-//! works only if nothing in the template is silently without effect: a resource type, property,
-//! event or intrinsic that the stack neither acts on nor lists below as without effect on one
-//! machine is an error that names it.
+//! The stack runs from the template that is deployed, so that the two cannot drift apart. For that,
+//! nothing in the template may be ignored silently: a resource type, property, event or intrinsic
+//! that the stack neither acts on nor lists as without effect on one machine is an error that names
+//! it and its line.
 
 mod alarms;
 mod events;
+mod function;
 mod intrinsics;
 mod parameters;
+mod resource;
+mod table;
 #[cfg(test)]
 mod tests;
 mod yaml;
 
 use crate::StartError;
-use crate::plan::{Alarm, Function, InsightsMode, Plan, Table};
-use events::FunctionEvents;
-use intrinsics::Scope;
+use crate::plan::{Alarm, Function, Plan, Table};
+use function::function;
+use intrinsics::{ALARM, FUNCTION, Scope};
 use parameters::Parameter;
-use serde_json::json;
+use resource::{Resource, global_properties};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
-use yaml::{Node, Problem, Value};
+use table::table;
+use yaml::{Node, Problem};
 
 /// Where a template comes from.
 #[derive(Clone, Debug)]
@@ -133,114 +136,7 @@ fn read(root: &Node, parameters: BTreeMap<String, String>) -> Result<Plan, Probl
     Ok(Plan { parameters, tables, queues, functions, alarms, permissions })
 }
 
-fn table(resource: &Resource) -> Result<Table, Problem> {
-    let mut request = json!({ "TableName": resource.id });
-    let mut insights = None;
-    for (name, node) in resource.properties.entries(&resource.what)? {
-        match name.as_str() {
-            "AttributeDefinitions"
-            | "KeySchema"
-            | "BillingMode"
-            | "DeletionProtectionEnabled"
-            | "GlobalSecondaryIndexes"
-            | "LocalSecondaryIndexes"
-            | "ProvisionedThroughput" => {
-                request[name] = node.to_json();
-            }
-            "StreamSpecification" => {
-                request[name] = node.to_json();
-                // CreateTable wants it said, where CloudFormation takes it from the view type.
-                request[name]["StreamEnabled"] = true.into();
-            }
-            "ContributorInsightsSpecification" => insights = insights_mode(node)?,
-            "PointInTimeRecoverySpecification" | "SSESpecification" | "Tags" => {}
-            _ => return Err(resource.unknown_property(name, node)),
-        }
-    }
-    Ok(Table { name: resource.id.clone(), create_request: request, insights })
-}
-
-/// `CloudFormation` enables every key where no mode is named, as DynamoDB does.
-fn insights_mode(specification: &Node) -> Result<Option<InsightsMode>, Problem> {
-    const WHAT: &str = "ContributorInsightsSpecification";
-    specification.only(WHAT, &["Enabled", "Mode"])?;
-    let mode =
-        specification.get("Mode").map_or(Ok(InsightsMode::AccessedAndThrottledKeys), |node| {
-            let name = node.as_text("Mode")?;
-            InsightsMode::parse(name).ok_or_else(|| {
-                let text = format!(
-                    "Mode of {WHAT} is ACCESSED_AND_THROTTLED_KEYS or THROTTLED_KEYS, not {name}"
-                );
-                Problem::at(node.line, text)
-            })
-        })?;
-    let is_enabled = specification.require("Enabled", WHAT)?.as_bool("Enabled")?;
-    Ok(is_enabled.then_some(mode))
-}
-
-fn function(resource: Resource) -> Result<Function, Problem> {
-    let what = &resource.what;
-    let properties = &resource.properties;
-    properties.only(
-        what,
-        &[
-            "Architectures",
-            "CodeUri",
-            "Description",
-            "Environment",
-            "Events",
-            "Handler",
-            "LoggingConfig",
-            "MemorySize",
-            "Policies",
-            "Role",
-            "Runtime",
-            "Tags",
-            "Timeout",
-            "Tracing",
-        ],
-    )?;
-    let runtime = properties.require("Runtime", what)?;
-    if runtime.as_text("Runtime")? != RUNTIME {
-        let text = format!("the local stack runs functions of the runtime {RUNTIME} only");
-        return Err(Problem::at(runtime.line, text));
-    }
-    // The defaults are Lambda's.
-    let number = |name: &str, default: u32| {
-        let node = properties.get(name);
-        node.map_or(Ok(default), |node| node.as_number(&format!("{name} of {what}")))
-    };
-    let timeout_secs = number("Timeout", 3)?;
-    if timeout_secs == 0 {
-        let text = format!("Timeout of {what} must be at least one second");
-        return Err(Problem::at(properties.line, text));
-    }
-    let logging = properties.get("LoggingConfig");
-    let log_setting = |name: &str| {
-        let node = logging.and_then(|logging| logging.get(name));
-        let text = node.map(|node| node.as_text(&format!("{name} of {what}")));
-        Ok(text.transpose()?.map(str::to_owned))
-    };
-    let FunctionEvents { routes, streams, schedules } = FunctionEvents::read(&resource)?;
-    Ok(Function {
-        binary: binary(&resource)?,
-        environment: variables(&resource)?,
-        log_format: log_setting("LogFormat")?.unwrap_or_else(|| "Text".to_owned()),
-        log_level: log_setting("ApplicationLogLevel")?,
-        timeout: Duration::from_secs(timeout_secs.into()),
-        memory_mb: number("MemorySize", 128)?,
-        routes,
-        streams,
-        schedules,
-        name: resource.id,
-    })
-}
-
 const TRANSFORM: &str = "AWS::Serverless-2016-10-31";
-const RUNTIME: &str = "provided.al2023";
-
-const ALARM: &str = "AWS::CloudWatch::Alarm";
-const FUNCTION: &str = "AWS::Serverless::Function";
 
 const SECTIONS: [&str; 9] = [
     "AWSTemplateFormatVersion",
@@ -254,96 +150,9 @@ const SECTIONS: [&str; 9] = [
     "Transform",
 ];
 
-/// Resources that mean nothing on one machine: no function is refused access there, and logs go to
+/// Resources without effect on one machine: functions have access to everything, and logs go to
 /// stderr.
 const WITHOUT_EFFECT: [&str; 2] = ["AWS::IAM::Role", "AWS::Logs::LogGroup"];
-
-/// A resource with its intrinsics evaluated.
-struct Resource {
-    id: String,
-    /// What errors call it.
-    what: String,
-    properties: Node,
-    metadata: Node,
-}
-
-impl Resource {
-    fn read(id: &str, node: &Node, scope: &Scope<'_>) -> Result<Self, Problem> {
-        node.only(
-            id,
-            &[
-                "Condition",
-                "DeletionPolicy",
-                "DependsOn",
-                "Metadata",
-                "Properties",
-                "Type",
-                "UpdateReplacePolicy",
-            ],
-        )?;
-        let section = |name: &str| {
-            let resolved = node.get(name).map(|node| scope.resolve(node)).transpose()?;
-            Ok(resolved.flatten().unwrap_or_else(|| Node::empty_map(node.line)))
-        };
-        let kind = &scope.resources[id];
-        Ok(Self {
-            id: id.to_owned(),
-            what: format!("{id}, a {kind}"),
-            properties: section("Properties")?,
-            metadata: section("Metadata")?,
-        })
-    }
-
-    /// Puts in what `Globals` says, where the resource itself says nothing.
-    fn with_defaults(mut self, globals: &Node) -> Self {
-        self.properties = merged(globals, &self.properties);
-        self
-    }
-
-    fn unknown_property(&self, name: &str, node: &Node) -> Problem {
-        let text = format!("the local stack does not know the property {name} of {}", self.what);
-        Problem::at(node.line, text)
-    }
-}
-
-/// The sections of `Globals` that the stack knows, evaluated.
-struct Globals {
-    function: Node,
-    api: Node,
-}
-
-fn global_properties(root: &Node, scope: &Scope<'_>) -> Result<Globals, Problem> {
-    let empty = Node::empty_map(root.line);
-    let globals = root.get("Globals").unwrap_or(&empty);
-    globals.only("Globals", &["Function", "HttpApi"])?;
-    let section = |name: &str| {
-        let resolved = globals.get(name).map(|node| scope.resolve(node)).transpose()?;
-        Ok(resolved.flatten().unwrap_or_else(|| empty.clone()))
-    };
-    Ok(Globals { function: section("Function")?, api: section("HttpApi")? })
-}
-
-/// SAM's rule for `Globals`: mappings are merged, lists are appended, and anything else the
-/// resource overrides.
-fn merged(global: &Node, own: &Node) -> Node {
-    let value = match (&global.value, &own.value) {
-        (Value::Map(global), Value::Map(own)) => {
-            let mut entries = global.clone();
-            for (name, node) in own {
-                match entries.iter_mut().find(|(known, _)| known == name) {
-                    Some((_, known)) => *known = merged(known, node),
-                    None => entries.push((name.clone(), node.clone())),
-                }
-            }
-            Value::Map(entries)
-        }
-        (Value::List(global), Value::List(own)) => {
-            Value::List(global.iter().chain(own).cloned().collect())
-        }
-        _ => own.value.clone(),
-    };
-    Node { line: own.line, value }
-}
 
 fn declared_parameters(root: &Node) -> Result<Vec<Parameter>, Problem> {
     let Some(parameters) = root.get("Parameters") else {
@@ -356,37 +165,8 @@ fn declared_parameters(root: &Node) -> Result<Vec<Parameter>, Problem> {
         .collect()
 }
 
-fn binary(resource: &Resource) -> Result<String, Problem> {
-    let what = format!("Metadata of {}", resource.what);
-    let method = resource.metadata.require("BuildMethod", &what)?;
-    if method.as_text("BuildMethod")? != "rust-cargolambda" {
-        let text = format!(
-            "the local stack builds functions with rust-cargolambda only, not {}",
-            resource.what
-        );
-        return Err(Problem::at(method.line, text));
-    }
-    let build = resource.metadata.require("BuildProperties", &what)?;
-    let binary = build.require("Binary", &format!("BuildProperties of {}", resource.what))?;
-    binary.as_text("Binary").map(str::to_owned)
-}
-
-fn variables(resource: &Resource) -> Result<BTreeMap<String, String>, Problem> {
-    let what = format!("Environment of {}", resource.what);
-    let Some(environment) = resource.properties.get("Environment") else {
-        return Ok(BTreeMap::new());
-    };
-    environment.only(&what, &["Variables"])?;
-    let variables = environment.require("Variables", &what)?;
-    variables
-        .entries(&what)?
-        .iter()
-        .map(|(name, node)| Ok((name.clone(), node.as_text(name)?.to_owned())))
-        .collect()
-}
-
-/// The name of a queue. What its properties say of receivers and of its messages' end is without
-/// effect: nothing receives from it, and it ends with the stack.
+/// The name of a queue. Its properties are without effect: nothing receives from it, and its
+/// messages end with the stack.
 fn queue(resource: Resource) -> Result<String, Problem> {
     resource.properties.only(
         &resource.what,
@@ -395,8 +175,8 @@ fn queue(resource: Resource) -> Result<String, Problem> {
     Ok(resource.id)
 }
 
-/// What the API's properties say of who may call it and how often is without effect here, where
-/// only this machine can.
+/// Checks the API's properties. Who may call it and how often is without effect here, where only
+/// this machine can.
 fn check_api(resource: &Resource) -> Result<(), Problem> {
     resource.properties.only(
         &resource.what,
@@ -439,7 +219,7 @@ fn check_routes(functions: &[Function], apis: &[&str]) -> Result<(), Problem> {
     Ok(())
 }
 
-/// A mapping reads the stream of a table that has one, and discards into a queue that there is.
+/// A mapping must read a table that has a stream, and discard into a queue of the template.
 fn check_streams(
     functions: &[Function],
     tables: &[Table],
@@ -447,11 +227,11 @@ fn check_streams(
 ) -> Result<(), Problem> {
     for mapping in functions.iter().flat_map(|function| &function.streams) {
         if !tables.iter().any(|table| table.name == mapping.table && table.has_stream()) {
-            let text = format!("{} is no table with a StreamSpecification", mapping.table);
+            let text = format!("{} is not a table with a StreamSpecification", mapping.table);
             return Err(Problem::at(mapping.line, text));
         }
         if let Some(queue) = mapping.on_failure.as_ref().filter(|queue| !queues.contains(queue)) {
-            return Err(Problem::at(mapping.line, format!("there is no queue {queue}")));
+            return Err(Problem::at(mapping.line, format!("the template has no queue {queue}")));
         }
     }
     Ok(())

@@ -5,7 +5,7 @@ use crate::StartError;
 use regex_lite::Regex;
 use std::collections::BTreeMap;
 
-/// The value of every parameter, from the overrides and otherwise from its default.
+/// The value of every parameter: its override, or else its default.
 ///
 /// The last override of a name wins, as on the command line of the aws CLI.
 pub(super) fn values(
@@ -180,7 +180,7 @@ impl Parameter {
     }
 }
 
-/// A pattern is matched against the whole value, also where the pattern has no anchors.
+/// `CloudFormation` matches a pattern against the whole value, with anchors or without.
 fn whole_match(node: &Node, what: &str) -> Result<Regex, Problem> {
     let pattern = node.as_text(what)?;
     Regex::new(&format!("^(?:{pattern})$"))

@@ -3,7 +3,7 @@
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput, Tag};
 use std::ops::RangeInclusive;
 
-/// What is wrong with a template, and at which line (1-based) where that is known.
+/// What is wrong with a template, and the line (1-based) if it is known.
 #[derive(Debug)]
 pub(super) struct Problem {
     pub(super) line: Option<usize>,
@@ -23,12 +23,10 @@ pub(super) struct Node {
     pub(super) value: Value,
 }
 
-/// The content of a node. Scalars keep their text: what it means depends on the property that holds
-/// it.
+/// The content of a node. Scalars keep their text, since its meaning depends on the property.
 #[derive(Clone, Debug)]
 pub(super) enum Value {
-    /// A scalar, and whether it stood there unquoted: only then can it be a number, a boolean or
-    /// null.
+    /// A scalar, and whether it is unquoted: only then can it be a number, a boolean or null.
     Scalar {
         text: String,
         plain: bool,
@@ -45,7 +43,7 @@ impl Node {
         reader.document()
     }
 
-    /// A quoted scalar, such as an intrinsic evaluates to.
+    /// A quoted scalar: what an intrinsic evaluates to.
     pub(super) fn text(line: usize, text: impl Into<String>) -> Self {
         Self { line, value: Value::Scalar { text: text.into(), plain: false } }
     }
@@ -55,7 +53,7 @@ impl Node {
         Self { line, value: Value::Map(Vec::new()) }
     }
 
-    /// The entry of that name; `None` also where this is no mapping.
+    /// The entry `name`; `None` also if this is not a mapping.
     pub(super) fn get(&self, name: &str) -> Option<&Self> {
         match &self.value {
             Value::Map(entries) => {
@@ -65,7 +63,7 @@ impl Node {
         }
     }
 
-    /// The entry of that name of `what`, which must have it.
+    /// The entry `name`, which `what` must have.
     pub(super) fn require(&self, name: &str, what: &str) -> Result<&Self, Problem> {
         self.entries(what)?;
         self.get(name).ok_or_else(|| Problem::at(self.line, format!("{what} has no {name}")))
@@ -117,8 +115,7 @@ impl Node {
         }
     }
 
-    /// Refuses entries that are not in `known`, so that nothing in the template is silently without
-    /// effect.
+    /// Refuses entries that are not in `known`, so that nothing in the template is ignored silently.
     pub(super) fn only(&self, what: &str, known: &[&str]) -> Result<(), Problem> {
         for (name, node) in self.entries(what)? {
             if !known.contains(&name.as_str()) {
@@ -129,7 +126,7 @@ impl Node {
         Ok(())
     }
 
-    /// This node as JSON. Unquoted scalars become numbers and booleans where they look like them.
+    /// This node as JSON. Unquoted scalars that look like numbers or booleans become such.
     pub(super) fn to_json(&self) -> serde_json::Value {
         match &self.value {
             Value::Scalar { text, plain } => {
@@ -263,7 +260,7 @@ impl<'input> Reader<'input> {
                 _ => return Err(Problem::at(line, "the name of an entry must be a string")),
             };
             if entries.iter().any(|(other, _)| *other == name) {
-                return Err(Problem::at(line, format!("{name} stands here twice")));
+                return Err(Problem::at(line, format!("the entry {name} is here a second time")));
             }
             let (event, span) = self.next()?;
             let node = self.node(event, span, depth + 1)?;

@@ -8,10 +8,10 @@ use crate::cloudwatch::statistics::MetricSource;
 use crate::plan::{Alarm, MissingData};
 use std::ops::Range;
 
-/// What one look at the metric found.
+/// The result of one evaluation.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Evaluation {
-    /// What the state should be; `None` keeps the one that there is.
+    /// The new state; `None` keeps the current one.
     pub(super) state: Option<AlarmState>,
     /// The datapoints that decided, the newest first.
     pub(super) datapoints: Vec<Datapoint>,
@@ -64,8 +64,8 @@ fn measure(alarm: &Alarm, source: &dyn MetricSource, seconds: Range<u64>) -> Opt
     (sample_count > 0.0).then(|| Value { value: values.get(alarm.statistic), sample_count })
 }
 
-/// The newest datapoints that there are, as many as are evaluated, and where these are too few the
-/// newest of the missing ones too.
+/// The newest datapoints, as many as are evaluated. Where these are too few, the newest missing ones
+/// fill them up.
 fn decisive(range: &[Datapoint], evaluation_periods: u32) -> Vec<Datapoint> {
     let wanted = evaluation_periods as usize;
     let real = range.iter().filter(|datapoint| datapoint.value.is_some()).count();
@@ -92,7 +92,7 @@ fn judge(alarm: &Alarm, datapoints: &[Datapoint], end: u64) -> Option<AlarmState
         MissingData::Breaching => Some(counted(breaching + missing)),
         MissingData::NotBreaching => Some(counted(breaching)),
         _ if breaching >= least || not_breaching > 0 => Some(counted(breaching)),
-        // There is nothing but too few datapoints that breach, and gaps.
+        // All that is left are too few datapoints that breach, and gaps.
         MissingData::Ignore => None,
         MissingData::Missing if breaching == 0 => Some(AlarmState::InsufficientData),
         MissingData::Missing => {

@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 
-/// What an alarm says before it is evaluated for the first time.
+/// The reason of an alarm before its first evaluation.
 pub(super) const INITIAL: &str = "Unchecked: Initial alarm creation";
 
 /// Why the alarm goes into `state`.
@@ -79,7 +79,7 @@ pub(super) fn text(alarm: &Alarm, evaluation: &Evaluation, state: AlarmState) ->
     format!("Threshold Crossed: {}{}.", parts.join(" and "), minimum.unwrap_or_default())
 }
 
-/// What the reason rests on, as JSON.
+/// The data behind the reason, as JSON.
 pub(super) fn data(alarm: &Alarm, evaluation: &Evaluation, now: SystemTime) -> String {
     let datapoints = &evaluation.datapoints;
     let received = || datapoints.iter().rev().filter(|datapoint| datapoint.value.is_some());
@@ -144,7 +144,7 @@ fn counted(count: usize, noun: &str) -> String {
 struct ReasonData {
     version: &'static str,
     query_date: String,
-    /// The beginning of the oldest datapoint; absent where there is none.
+    /// The beginning of the oldest datapoint, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     start_date: Option<String>,
     statistic: &'static str,

@@ -83,7 +83,7 @@ pub(super) fn get(
     ]))
 }
 
-/// Answers statistics of one metric, all at once and in the order of time.
+/// Answers statistics of one metric, all at once and in order of time.
 pub(super) fn statistics(
     metrics: &dyn MetricSource,
     input: &Members<'_>,
@@ -181,7 +181,7 @@ fn period(members: &Members<'_>) -> Result<u64, ApiError> {
     }
 }
 
-/// Epoch seconds, with the end left out.
+/// A range of epoch seconds, without its end.
 struct TimeRange {
     start: u64,
     end: u64,

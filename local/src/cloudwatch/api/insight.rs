@@ -9,7 +9,7 @@ use serde_json::json;
 
 /// The most contributors that may be asked for.
 const MAX_CONTRIBUTORS: usize = 100;
-/// As many are answered where nothing is said.
+/// How many contributors a report has by default.
 const DEFAULT_CONTRIBUTORS: u64 = 10;
 /// The most rules of a page.
 const MAX_RULES: usize = 500;
@@ -72,7 +72,7 @@ pub(super) fn describe(observed: &Observed, input: &Members<'_>) -> Result<Docum
     Ok(structure([("InsightRules", rules.collect()), ("NextToken", next)]))
 }
 
-/// What a report may tell of each period beside its contributors.
+/// A number that a report may give for each period.
 struct ReportMetric {
     name: &'static str,
     of: fn(&Period) -> f64,
@@ -134,7 +134,7 @@ fn report_document(
     ])
 }
 
-/// The rule in words of its own schema. AWS does not show the one of a managed rule.
+/// The definition of a rule, in a schema of our own: AWS does not show that of a managed rule.
 fn definition(rule: &InsightRule) -> String {
     let resource = match &rule.index {
         Some(index) => format!("table/{}/index/{index}", rule.table),

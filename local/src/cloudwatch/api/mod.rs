@@ -1,4 +1,4 @@
-//! The operations of the public `cloudwatch` endpoint, over whichever protocol they are asked.
+//! The operations of the public `cloudwatch` endpoint, whatever the protocol.
 
 mod alarms;
 mod data;

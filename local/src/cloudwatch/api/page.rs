@@ -3,7 +3,7 @@
 use super::super::error::{ApiError, Fault};
 use super::super::wire::{Document, Members};
 
-/// Where a page begins, of what is counted from zero. Tokens are the counts themselves.
+/// The index of the first item of a page. Tokens are these indexes.
 pub(super) fn first_of_page(members: &Members<'_>) -> Result<usize, ApiError> {
     let token = members.text("NextToken")?;
     token.map_or(Ok(0), |token| {
@@ -12,7 +12,7 @@ pub(super) fn first_of_page(members: &Members<'_>) -> Result<usize, ApiError> {
     })
 }
 
-/// How many items a page has, of which one more than `most` is refused.
+/// How many items a page has: at most, and by default, `most`.
 pub(super) fn page_size(members: &Members<'_>, name: &str, most: usize) -> Result<usize, ApiError> {
     match members.whole(name)?.map(usize::try_from) {
         None => Ok(most),

@@ -18,7 +18,7 @@ pub(super) fn put(
         return Err(ApiError::invalid("Namespace", "must not begin with AWS/"));
     }
     let mut data = input.structures("MetricData")?;
-    // Entities describe where metrics come from, which nobody asks for here.
+    // Entities describe where metrics come from, and no operation here returns that.
     for entity in input.structures("EntityMetricData")? {
         data.extend(entity.structures("MetricData")?);
     }
@@ -29,7 +29,7 @@ pub(super) fn put(
         let problem = format!("has more than {MAX_DATA} members");
         return Err(ApiError::invalid("MetricData", &problem));
     }
-    // All is read before anything is stored, so that a request is put as a whole or not at all.
+    // All data are read before the first is stored, so that a request is stored whole or not at all.
     let data: Vec<_> =
         data.iter().map(|datum| read(namespace, datum, now)).collect::<Result<_, _>>()?;
     for (metric, second, values) in data {
@@ -44,9 +44,9 @@ pub(super) fn put(
 const MAX_DATA: usize = 1_000;
 /// The most values of a datum.
 const MAX_VALUES: usize = 150;
-/// How old values may be that are accepted: two weeks. What is older than the history is not kept.
+/// The greatest age of a value that is accepted: two weeks. Values older than the history are not kept.
 const MAX_AGE: Duration = Duration::from_hours(14 * 24);
-/// The magnitude that values must not pass: 2^360.
+/// The greatest magnitude of a value: 2^360.
 const MAX_VALUE: f64 = 2.348_542_582_773_833_2e108;
 
 fn read(

@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 /// A whole minute: 2026-11-18T11:07:00Z.
 const NOW: u64 = 1_795_000_020;
 
-/// The endpoint on a socket, on a clock that stands still.
+/// The endpoint on a socket, with a clock that does not move.
 struct Served {
     observed: Observed,
     alarms: Arc<Alarms>,

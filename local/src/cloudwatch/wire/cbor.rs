@@ -95,7 +95,9 @@ fn encode(document: &Document, encoder: &mut Encoder) {
         Document::Timestamp(secs) => encoder.timestamp(&DateTime::from_secs_f64(*secs)),
         Document::List(items) => {
             encoder.array(items.len());
-            items.iter().for_each(|item| encode(item, encoder));
+            for item in items {
+                encode(item, encoder);
+            }
             encoder
         }
         Document::Structure(members) => {

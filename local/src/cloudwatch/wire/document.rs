@@ -108,8 +108,8 @@ impl<T: Into<Document>> From<Option<T>> for Document {
     }
 }
 
-/// The members of a structure in a request. Members that are null count as absent, and those that
-/// nobody asks for are passed over.
+/// The members of a structure in a request. Members that are null count as absent, and unknown ones
+/// are ignored.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Members<'a> {
     members: &'a [(String, Document)],
@@ -118,12 +118,12 @@ pub(in super::super) struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    /// The members of a whole request. One without a body has none.
+    /// The members of a whole request, which may have no body.
     pub(in super::super) fn of(input: &'a Document) -> Result<Self, ApiError> {
         let members = match input {
             Document::Structure(members) => members.as_slice(),
             Document::Null => &[],
-            _ => return Err(ApiError::unreadable("the request is no structure")),
+            _ => return Err(ApiError::unreadable("the request is not a structure")),
         };
         Ok(Self { members, path: String::new() })
     }

@@ -10,7 +10,7 @@ pub(super) fn read(body: &[u8]) -> Result<Document, ApiError> {
         return Ok(Document::Null);
     }
     let value = serde_json::from_slice(body)
-        .map_err(|error| ApiError::unreadable(&format!("the body is no JSON: {error}")))?;
+        .map_err(|error| ApiError::unreadable(&format!("the body is not JSON: {error}")))?;
     Ok(from_value(value))
 }
 

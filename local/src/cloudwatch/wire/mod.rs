@@ -151,7 +151,7 @@ fn unpacked<'a>(parts: &Parts, body: &'a [u8]) -> Result<Cow<'a, [u8]>, ApiError
     GzDecoder::new(body)
         .take(limit)
         .read_to_end(&mut unpacked)
-        .map_err(|error| ApiError::unreadable(&format!("the body is no gzip: {error}")))?;
+        .map_err(|error| ApiError::unreadable(&format!("the body is not gzip: {error}")))?;
     if unpacked.len() > MAX_BODY {
         return Err(ApiError::too_large());
     }

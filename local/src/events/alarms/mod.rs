@@ -49,7 +49,11 @@ impl Actions {
                 continue;
             }
             let Some(pool) = self.pools.get(function) else {
-                tracing::error!(alarm = name, function, "there is no such function to invoke");
+                tracing::error!(
+                    alarm = name,
+                    function,
+                    "the alarm names a function that does not run"
+                );
                 continue;
             };
             let epoch_secs = epoch_millis(self.clock.now()) / 1000;

@@ -10,7 +10,7 @@ use serde_json::Value;
 /// With `reports_failures` the answer names the records that failed, by the rules of "Configuring
 /// partial batch response with DynamoDB and Lambda": of several the one with the lowest sequence
 /// number counts, no list or an empty one is a success, and an answer that names nothing of the
-/// batch fails it as a whole. Otherwise any answer that is no error is a success.
+/// batch fails it as a whole. Otherwise any answer that is not an error is a success.
 pub(super) fn read(completed: &Completed, reports_failures: bool, batch: &[Record]) -> Outcome {
     if completed.failed {
         return Outcome::Failed;

@@ -2,7 +2,7 @@
 
 use super::delivery::{Discarded, Reason};
 use super::record::Record;
-use crate::events::{timestamp_millis, timestamp_secs};
+use crate::events::time::{timestamp_millis, timestamp_secs};
 use crate::ids;
 use crate::plan::function_arn;
 use serde_json::{Value, json};

@@ -27,12 +27,11 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-use super::until_stopped;
 use crate::clock::SharedClock;
 use crate::lambda::Pool;
 use crate::plan::StreamMapping;
 use crate::queues::Queues;
-use crate::server::Stop;
+use crate::server::{Stop, until_stopped};
 use lane::Lane;
 use reader::Reader;
 use source::{Source, SourceError, Stream};

@@ -80,7 +80,7 @@ impl Reader {
             }
             let Some(record) = Record::read(&record) else {
                 let table = &self.mapping.table;
-                tracing::error!(table, "the engine gave a record that is none; it is left out");
+                tracing::error!(table, "the engine returned a malformed record, which is left out");
                 continue;
             };
             if oldest.is_none_or(|oldest| record.created >= oldest) {
@@ -105,7 +105,7 @@ const FULL_PAGE: usize = 1000;
 ///
 /// The engine looks at every record that its streams hold, each time, and carries out one request
 /// after the other: without the second rule, a stream that has grown long would slow down writes.
-/// It tells nobody of a write, so a timer it is.
+/// The engine announces no writes, so the reader asks at intervals.
 fn pause_after(took: Duration) -> Duration {
     const SHORTEST: Duration = Duration::from_millis(100);
     const LONGEST: Duration = Duration::from_secs(5);

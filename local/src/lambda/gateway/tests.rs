@@ -209,7 +209,13 @@ impl Served {
     async fn start() -> (Self, Fake, Polling) {
         let (rig, fake, polling) = Rig::start(1).await;
         let mut function = fake::function();
-        function.routes.push(Route::new("PUT", "/item", Duration::from_secs(2)));
+        function.routes.push(Route {
+            method: "PUT".to_owned(),
+            path: "/item".to_owned(),
+            timeout: Duration::from_secs(2),
+            api: String::new(),
+            line: 1,
+        });
         let gateway = Gateway::new(&[function], &rig.runtime, rig.clock.clone());
         let listener = server::bind_free().await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));

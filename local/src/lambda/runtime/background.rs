@@ -22,7 +22,7 @@ impl Background {
     /// Takes over an event: it is tried up to three times, and while all environments are busy for
     /// up to six hours.
     pub(crate) fn deliver(&self, pool: Arc<Pool>, event: Invocation) {
-        // A set of tasks stays valid whoever panicked while holding it.
+        // A panic while it is held leaves the set of tasks valid.
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         while tasks.try_join_next().is_some() {}
         tasks.spawn(deliver(pool, event, Arc::clone(&self.clock)));

@@ -34,25 +34,25 @@ impl Registry {
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut HashMap<u64, mpsc::Sender<Call>>) -> T) -> T {
-        // Senders stay valid whoever panicked while holding them.
+        // A panic while they are held leaves the senders valid.
         let mut environments = self.environments.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut environments)
     }
 }
 
-/// A request of the process to the Runtime API. Dropping the sender inside says that it came out of
-/// turn.
+/// A request of a process to the Runtime API. Dropping the sender inside answers that the request
+/// was out of turn.
 #[derive(Debug)]
 pub(super) enum Call {
-    /// It wants its next event.
+    /// It asks for its next event.
     Next(oneshot::Sender<Event>),
-    /// It has carried out an invocation.
+    /// It has finished an invocation.
     Done { request_id: String, answer: Answer, accepted: oneshot::Sender<()> },
     /// It cannot start.
     InitError { payload: Bytes, accepted: oneshot::Sender<()> },
 }
 
-/// What a function made of an event.
+/// The outcome of an invocation.
 #[derive(Debug)]
 pub(super) struct Answer {
     /// The result, or the description of the error.

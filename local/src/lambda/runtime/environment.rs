@@ -89,7 +89,7 @@ impl Environment {
             Err(payload) => return failed_to_start(&self.pool, ready, payload),
         };
         if let Some(ready) = ready {
-            // Nobody may be waiting for it any more.
+            // The receiver may be gone.
             let _ = ready.send(Ok(()));
         }
         while let Some((queued, started)) = self.take_work(next).await {
@@ -100,8 +100,8 @@ impl Environment {
         }
     }
 
-    /// Waits for the first call for an event; nothing for a stop, and the payload of the error for
-    /// a failure.
+    /// Waits for the first call for an event. `None` means a stop; an error is the payload that
+    /// describes it.
     async fn initialise(&mut self) -> Result<Option<oneshot::Sender<Event>>, Bytes> {
         let mut timeout = self.pool.clock().sleep(INIT_TIMEOUT);
         loop {
@@ -219,7 +219,7 @@ impl Environment {
                 let message = format!("{} {id} Task timed out after {limit}", timestamp(now));
                 (json!({ "errorMessage": message }).to_string().into(), true)
             }
-            // Dropping the reply says so.
+            // The dropped reply tells the caller.
             End::Stopped => return,
         };
         let log_tail = if queued.invocation.wants_log_tail {
@@ -236,7 +236,7 @@ impl Environment {
         } else {
             None
         };
-        // Before the caller hears of it, who may send the next one at once.
+        // Before the caller gets the answer, since it may send the next event at once.
         self.pool.returning(self.id);
         queued.complete(Completed { payload, failed, log_tail });
     }
@@ -254,7 +254,7 @@ impl Environment {
 
     async fn wake(&mut self) -> Wake {
         tokio::select! {
-            // The last call of a process is heard before its end.
+            // The last call of a process comes before its end.
             biased;
             Some(call) = self.calls.recv() => Wake::Call(call),
             exit = self.process.exit() => Wake::Exited(exit),
@@ -264,7 +264,7 @@ impl Environment {
 
     /// Ends the process, if it has not exited by itself, and waits until it is gone.
     async fn end(&mut self) {
-        // One that is being stopped may end in order; one that is stuck may not even hear.
+        // In a shutdown the process may end by itself. One that is stuck may not react.
         if *self.stop.borrow() {
             self.process.terminate();
             let exit = tokio::time::timeout(TERMINATION_GRACE, self.process.exit()).await;
@@ -277,8 +277,8 @@ impl Environment {
     }
 }
 
-/// Gives the error to whoever waits for the start, or otherwise to the invocation that has waited
-/// longest.
+/// Gives the error to the start of the stack if that waits for this environment, or else to the
+/// invocation that has waited longest.
 fn failed_to_start(pool: &Pool, ready: Option<Ready>, payload: Bytes) {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -291,7 +291,7 @@ fn failed_to_start(pool: &Pool, ready: Option<Ready>, payload: Bytes) {
     );
     tracing::error!(function = pool.function().name, problem, "an environment failed to start");
     match ready {
-        // Nobody may be waiting for it any more.
+        // The receiver may be gone.
         Some(ready) => drop(ready.send(Err(problem))),
         None => pool.fail_oldest(payload),
     }

@@ -69,7 +69,7 @@ impl Log {
     }
 
     fn with_tail<T>(&self, change: impl FnOnce(&mut VecDeque<u8>) -> T) -> T {
-        // Bytes stay valid whoever panicked while holding them.
+        // A panic while they are held leaves the bytes valid.
         let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut tail)
     }

@@ -1,5 +1,5 @@
-//! The environments of one function: which of them carries out an invocation, and when another one
-//! is started.
+//! The environments of one function: which of them gets an invocation, and when another one is
+//! started.
 
 use super::calls::{Event, Registry};
 use super::process::Launch;
@@ -60,7 +60,7 @@ pub(crate) enum State {
     Starting,
     /// Its process waits for an event.
     Idle,
-    /// Its process carries out an invocation.
+    /// Its process runs an invocation.
     Busy,
     /// Its process has answered, and has not asked for the next event yet.
     Returning,
@@ -78,18 +78,18 @@ pub(crate) struct Invocation {
     pub(crate) wants_log_tail: bool,
 }
 
-/// What became of an invocation that was carried out.
+/// The result of an invocation that ran.
 #[derive(Debug)]
 pub(crate) struct Completed {
     /// The function's answer, or the description of its error.
     pub(crate) payload: Bytes,
-    /// Whether the function failed, by its own account or by its end.
+    /// Whether the function reported an error, exited or timed out.
     pub(crate) failed: bool,
-    /// The last 4 KB of what it printed, where that was asked for.
+    /// The last 4 KB of what it printed, if the invocation asked for that.
     pub(crate) log_tail: Option<Vec<u8>>,
 }
 
-/// Why an invocation was not carried out, or not to its end.
+/// Why an invocation has no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum InvokeError {
     /// All environments stayed busy for as long as an invocation waits. It was not started.
@@ -121,8 +121,8 @@ impl Pool {
         })
     }
 
-    /// Carries out one invocation. Once an environment has it, it runs to its end even if the caller
-    /// stops waiting.
+    /// Runs one invocation. Once an environment has it, it runs to its end even if the caller stops
+    /// waiting.
     pub(crate) async fn invoke(
         self: &Arc<Self>,
         invocation: Invocation,
@@ -322,7 +322,7 @@ impl Pool {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // No code that holds the lock leaves it half changed.
+        // A panic while the lock is held leaves no half-made change.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -396,7 +396,7 @@ struct Idle {
 
 impl Inner {
     /// The invocation that has waited longest. Those whose callers have given up are dropped: Lambda
-    /// queues none at all, and they would be carried out long after.
+    /// queues none at all, and these would run long after.
     fn next_waiting(&mut self) -> Option<Queued> {
         while let Some(queued) = self.waiting.pop_front() {
             if !queued.reply.is_closed() {

@@ -128,7 +128,7 @@ async fn an_invocation_that_finds_no_environment_free_in_time_is_throttled_and_n
     rig.runtime.shutdown().await;
 }
 
-/// They were carried out one after the other, while those who still waited were refused.
+/// They ran one after the other, while callers that still waited were refused.
 #[tokio::test]
 async fn regression_invocations_whose_callers_had_gone_were_carried_out() {
     let (rig, fake, polling) = Rig::start(1).await;

@@ -8,7 +8,7 @@ use AlarmState::{Alarm, InsufficientData, Ok};
 const END: u64 = 1_795_169_700;
 
 /// Evaluates an alarm on periods of a minute: `0` does not breach, `X` does, `-` is missing. The
-/// newest stands last, as in the guide.
+/// newest comes last, as in the guide.
 fn evaluated(alarm: &super::Alarm, periods: &str) -> Evaluation {
     let source = Recorded::default();
     for (age, period) in (1..).zip(periods.split(' ').rev()) {
@@ -16,7 +16,7 @@ fn evaluated(alarm: &super::Alarm, periods: &str) -> Evaluation {
             "0" => source.record(END - age * 60, 0.0),
             "X" => source.record(END - age * 60 + 59, 7.0),
             "-" => {}
-            other => panic!("{other} is no datapoint"),
+            other => panic!("{other} is not a datapoint"),
         }
     }
     evaluate(alarm, &source, END)

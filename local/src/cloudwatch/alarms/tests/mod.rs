@@ -10,7 +10,7 @@ use crate::cloudwatch::statistics::StatisticSet;
 use crate::plan::{AlarmActions, AlarmSchedule, Comparison, MetricId, MissingData, Statistic};
 use std::ops::Range;
 
-/// One metric, whose values stand at seconds.
+/// One metric, with its values by the epoch second.
 #[derive(Debug, Default)]
 struct Recorded(Mutex<BTreeMap<u64, Vec<f64>>>);
 

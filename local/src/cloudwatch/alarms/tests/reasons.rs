@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 /// 2026-11-20T10:15:00Z.
 const END: u64 = 1_795_169_700;
 
-/// The reason and its data, of an alarm on these values; the newest stands last.
+/// The reason and its data, of an alarm on these values; the newest comes last.
 fn reasons(alarm: &Alarm, values: &[Option<f64>]) -> (String, Value) {
     let source = Recorded::default();
     for (age, value) in (1..).zip(values.iter().rev()) {

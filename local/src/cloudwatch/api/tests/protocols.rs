@@ -16,7 +16,7 @@ fn cbor_path(operation: &str) -> String {
     format!("/service/GraniteServiceVersion20100801/operation/{operation}")
 }
 
-/// A value in CBOR. A timestamp stands as an object with the one member `time`.
+/// A value in CBOR. An object with the one member `time` is a timestamp.
 fn cbor(value: &Value) -> Vec<u8> {
     fn encode(value: &Value, encoder: &mut Encoder) {
         match value {
@@ -32,7 +32,9 @@ fn cbor(value: &Value) -> Vec<u8> {
             }
             Value::Array(items) => {
                 encoder.array(items.len());
-                items.iter().for_each(|item| encode(item, encoder));
+                for item in items {
+                    encode(item, encoder);
+                }
             }
             Value::String(text) => drop(encoder.str(text)),
             Value::Number(number) => match number.as_i64() {
@@ -173,7 +175,7 @@ async fn an_error_has_the_shape_and_the_name_of_each_protocol() {
 }
 
 #[tokio::test]
-async fn what_is_no_request_of_any_protocol_is_refused_and_nothing_breaks() {
+async fn bodies_that_are_not_requests_of_any_protocol_are_refused() {
     let served = Served::start().await;
     let bad = StatusCode::BAD_REQUEST;
     let path = cbor_path("PutMetricData");

@@ -1,0 +1,97 @@
+//! Functions.
+
+use super::events::FunctionEvents;
+use super::resource::Resource;
+use super::yaml::Problem;
+use crate::plan::Function;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+pub(super) fn function(resource: Resource) -> Result<Function, Problem> {
+    let what = &resource.what;
+    let properties = &resource.properties;
+    properties.only(
+        what,
+        &[
+            "Architectures",
+            "CodeUri",
+            "Description",
+            "Environment",
+            "Events",
+            "Handler",
+            "LoggingConfig",
+            "MemorySize",
+            "Policies",
+            "Role",
+            "Runtime",
+            "Tags",
+            "Timeout",
+            "Tracing",
+        ],
+    )?;
+    let runtime = properties.require("Runtime", what)?;
+    if runtime.as_text("Runtime")? != RUNTIME {
+        let text = format!("the local stack runs functions of the runtime {RUNTIME} only");
+        return Err(Problem::at(runtime.line, text));
+    }
+    // The defaults are Lambda's.
+    let number = |name: &str, default: u32| {
+        let node = properties.get(name);
+        node.map_or(Ok(default), |node| node.as_number(&format!("{name} of {what}")))
+    };
+    let timeout_secs = number("Timeout", 3)?;
+    if timeout_secs == 0 {
+        let text = format!("Timeout of {what} must be at least one second");
+        return Err(Problem::at(properties.line, text));
+    }
+    let logging = properties.get("LoggingConfig");
+    let log_setting = |name: &str| {
+        let node = logging.and_then(|logging| logging.get(name));
+        let text = node.map(|node| node.as_text(&format!("{name} of {what}")));
+        Ok(text.transpose()?.map(str::to_owned))
+    };
+    let FunctionEvents { routes, streams, schedules } = FunctionEvents::read(&resource)?;
+    Ok(Function {
+        binary: binary(&resource)?,
+        environment: variables(&resource)?,
+        log_format: log_setting("LogFormat")?.unwrap_or_else(|| "Text".to_owned()),
+        log_level: log_setting("ApplicationLogLevel")?,
+        timeout: Duration::from_secs(timeout_secs.into()),
+        memory_mb: number("MemorySize", 128)?,
+        routes,
+        streams,
+        schedules,
+        name: resource.id,
+    })
+}
+
+const RUNTIME: &str = "provided.al2023";
+
+fn binary(resource: &Resource) -> Result<String, Problem> {
+    let what = format!("Metadata of {}", resource.what);
+    let method = resource.metadata.require("BuildMethod", &what)?;
+    if method.as_text("BuildMethod")? != "rust-cargolambda" {
+        let text = format!(
+            "the local stack builds functions with rust-cargolambda only, not {}",
+            resource.what
+        );
+        return Err(Problem::at(method.line, text));
+    }
+    let build = resource.metadata.require("BuildProperties", &what)?;
+    let binary = build.require("Binary", &format!("BuildProperties of {}", resource.what))?;
+    binary.as_text("Binary").map(str::to_owned)
+}
+
+fn variables(resource: &Resource) -> Result<BTreeMap<String, String>, Problem> {
+    let what = format!("Environment of {}", resource.what);
+    let Some(environment) = resource.properties.get("Environment") else {
+        return Ok(BTreeMap::new());
+    };
+    environment.only(&what, &["Variables"])?;
+    let variables = environment.require("Variables", &what)?;
+    variables
+        .entries(&what)?
+        .iter()
+        .map(|(name, node)| Ok((name.clone(), node.as_text(name)?.to_owned())))
+        .collect()
+}

@@ -1,0 +1,91 @@
+//! Resources, with the defaults of `Globals`.
+
+use super::intrinsics::Scope;
+use super::yaml::{Node, Problem, Value};
+
+/// A resource with its intrinsics evaluated.
+pub(super) struct Resource {
+    pub(super) id: String,
+    /// What errors call it.
+    pub(super) what: String,
+    pub(super) properties: Node,
+    pub(super) metadata: Node,
+}
+
+impl Resource {
+    pub(super) fn read(id: &str, node: &Node, scope: &Scope<'_>) -> Result<Self, Problem> {
+        node.only(
+            id,
+            &[
+                "Condition",
+                "DeletionPolicy",
+                "DependsOn",
+                "Metadata",
+                "Properties",
+                "Type",
+                "UpdateReplacePolicy",
+            ],
+        )?;
+        let section = |name: &str| {
+            let resolved = node.get(name).map(|node| scope.resolve(node)).transpose()?;
+            Ok(resolved.flatten().unwrap_or_else(|| Node::empty_map(node.line)))
+        };
+        let kind = &scope.resources[id];
+        Ok(Self {
+            id: id.to_owned(),
+            what: format!("{id}, a {kind}"),
+            properties: section("Properties")?,
+            metadata: section("Metadata")?,
+        })
+    }
+
+    /// Adds the properties of `Globals` that the resource does not set.
+    pub(super) fn with_defaults(mut self, globals: &Node) -> Self {
+        self.properties = merged(globals, &self.properties);
+        self
+    }
+
+    pub(super) fn unknown_property(&self, name: &str, node: &Node) -> Problem {
+        let text = format!("the local stack does not know the property {name} of {}", self.what);
+        Problem::at(node.line, text)
+    }
+}
+
+/// The sections of `Globals` that the stack knows, with their intrinsics evaluated.
+pub(super) struct Globals {
+    pub(super) function: Node,
+    pub(super) api: Node,
+}
+
+pub(super) fn global_properties(root: &Node, scope: &Scope<'_>) -> Result<Globals, Problem> {
+    let empty = Node::empty_map(root.line);
+    let globals = root.get("Globals").unwrap_or(&empty);
+    globals.only("Globals", &["Function", "HttpApi"])?;
+    let section = |name: &str| {
+        let resolved = globals.get(name).map(|node| scope.resolve(node)).transpose()?;
+        Ok(resolved.flatten().unwrap_or_else(|| empty.clone()))
+    };
+    Ok(Globals { function: section("Function")?, api: section("HttpApi")? })
+}
+
+/// SAM's rule for `Globals`: mappings are merged, lists are appended, and anything else the
+/// resource overrides.
+fn merged(global: &Node, own: &Node) -> Node {
+    let value = match (&global.value, &own.value) {
+        (Value::Map(global), Value::Map(own)) => {
+            let mut entries = global.clone();
+            for (name, node) in own {
+                match entries.iter_mut().find(|(known, _)| known == name) {
+                    Some((_, known)) => *known = merged(known, node),
+                    None => entries.push((name.clone(), node.clone())),
+                }
+            }
+            Value::Map(entries)
+        }
+        (Value::List(global), Value::List(own)) => {
+            Value::List(global.iter().chain(own).cloned().collect())
+        }
+        _ => own.value.clone(),
+    };
+    Node { line: own.line, value }
+}

@@ -1,0 +1,51 @@
+//! Tables.
+
+use super::resource::Resource;
+use super::yaml::{Node, Problem};
+use crate::plan::{InsightsMode, Table};
+use serde_json::json;
+
+pub(super) fn table(resource: &Resource) -> Result<Table, Problem> {
+    let mut request = json!({ "TableName": resource.id });
+    let mut insights = None;
+    for (name, node) in resource.properties.entries(&resource.what)? {
+        match name.as_str() {
+            "AttributeDefinitions"
+            | "KeySchema"
+            | "BillingMode"
+            | "DeletionProtectionEnabled"
+            | "GlobalSecondaryIndexes"
+            | "LocalSecondaryIndexes"
+            | "ProvisionedThroughput" => {
+                request[name] = node.to_json();
+            }
+            "StreamSpecification" => {
+                request[name] = node.to_json();
+                // CreateTable requires it; CloudFormation infers it from the view type.
+                request[name]["StreamEnabled"] = true.into();
+            }
+            "ContributorInsightsSpecification" => insights = insights_mode(node)?,
+            "PointInTimeRecoverySpecification" | "SSESpecification" | "Tags" => {}
+            _ => return Err(resource.unknown_property(name, node)),
+        }
+    }
+    Ok(Table { name: resource.id.clone(), create_request: request, insights })
+}
+
+/// Without a mode, `CloudFormation` reports every key, as DynamoDB does.
+fn insights_mode(specification: &Node) -> Result<Option<InsightsMode>, Problem> {
+    const WHAT: &str = "ContributorInsightsSpecification";
+    specification.only(WHAT, &["Enabled", "Mode"])?;
+    let mode =
+        specification.get("Mode").map_or(Ok(InsightsMode::AccessedAndThrottledKeys), |node| {
+            let name = node.as_text("Mode")?;
+            InsightsMode::parse(name).ok_or_else(|| {
+                let text = format!(
+                    "Mode of {WHAT} is ACCESSED_AND_THROTTLED_KEYS or THROTTLED_KEYS, not {name}"
+                );
+                Problem::at(node.line, text)
+            })
+        })?;
+    let is_enabled = specification.require("Enabled", WHAT)?.as_bool("Enabled")?;
+    Ok(is_enabled.then_some(mode))
+}
