@@ -54,7 +54,6 @@ impl Scope<'_> {
             },
             "Fn::GetAtt" => self.attribute(argument)?,
             "Fn::Sub" => self.substitute(argument)?,
-            "Fn::Join" => self.join(argument)?,
             "Fn::If" => return self.choose(argument),
             _ => {
                 let text = format!("the local stack does not know the intrinsic {name} here");
@@ -125,20 +124,10 @@ impl Scope<'_> {
         })
     }
 
-    /// The value of `!Sub`, a text or a list of a text and a mapping of further names.
+    /// The value of `!Sub`, of the form that is a text.
     fn substitute(&self, argument: &Node) -> Result<String, Problem> {
-        let (template, names) = match &argument.value {
-            Value::List(parts) => {
-                let [template, names] = parts.as_slice() else {
-                    let text = "Fn::Sub takes a string, or a list of a string and a mapping";
-                    return Err(Problem::at(argument.line, text));
-                };
-                (template, Some(names))
-            }
-            _ => (argument, None),
-        };
-        let line = template.line;
-        let mut rest = template.as_text("Fn::Sub")?;
+        let line = argument.line;
+        let mut rest = argument.as_text("Fn::Sub")?;
         let mut result = String::with_capacity(rest.len());
         while let Some((before, after)) = rest.split_once("${") {
             result.push_str(before);
@@ -150,10 +139,6 @@ impl Scope<'_> {
                 result.push_str("${");
                 result.push_str(literal);
                 result.push('}');
-            } else if let Some(node) = names.and_then(|names| names.get(name)) {
-                let node = self.resolve(node)?;
-                let node = node.as_ref().ok_or_else(|| Problem::at(line, no_value(name)))?;
-                result.push_str(node.as_text(name)?);
             } else if name.contains('.') {
                 result.push_str(&self.attribute(&Node::text(line, name))?);
             } else {
@@ -163,23 +148,6 @@ impl Scope<'_> {
         }
         result.push_str(rest);
         Ok(result)
-    }
-
-    fn join(&self, argument: &Node) -> Result<String, Problem> {
-        let [delimiter, items] = argument.items("Fn::Join")? else {
-            let text = "Fn::Join takes a delimiter and a list";
-            return Err(Problem::at(argument.line, text));
-        };
-        let items = self.resolve(items)?;
-        let items = match &items {
-            Some(node) => node.items("the second argument of Fn::Join")?,
-            None => &[],
-        };
-        let items: Vec<_> = items
-            .iter()
-            .map(|item| item.as_text("an item of Fn::Join"))
-            .collect::<Result<_, _>>()?;
-        Ok(items.join(delimiter.as_text("the delimiter of Fn::Join")?))
     }
 
     fn choose(&self, argument: &Node) -> Result<Option<Node>, Problem> {
@@ -208,16 +176,10 @@ impl Scope<'_> {
         let Some((name, argument)) = intrinsic(node) else {
             return Err(Problem::at(node.line, "a condition must be an intrinsic function"));
         };
-        let tests = || -> Result<Vec<bool>, Problem> {
-            let operands = argument.items(name)?.iter();
-            operands.map(|operand| self.test(operand, depth + 1)).collect()
-        };
         match name {
             "Condition" => self.condition(argument.as_text("Condition")?, argument.line, depth + 1),
-            "Fn::And" => Ok(tests()?.into_iter().all(|holds| holds)),
-            "Fn::Or" => Ok(tests()?.into_iter().any(|holds| holds)),
-            "Fn::Not" => match tests()?.as_slice() {
-                [holds] => Ok(!holds),
+            "Fn::Not" => match argument.items(name)? {
+                [operand] => Ok(!self.test(operand, depth + 1)?),
                 _ => Err(Problem::at(argument.line, "Fn::Not takes one condition")),
             },
             "Fn::Equals" => {

@@ -502,8 +502,6 @@ Parameters:
 Conditions:
   IsProd: !Equals [!Ref Stage, prod]
   IsNotProd: !Not [!Condition IsProd]
-  Either: !Or [!Condition IsProd, !Condition IsNotProd]
-  Both: !And [!Condition IsProd, !Condition IsNotProd]
 Globals:
   Function:
     Runtime: provided.al2023
@@ -511,7 +509,7 @@ Globals:
     Environment:
       Variables: { SHARED: global, KEPT: global }
 Resources:
-  Logs: { Type: AWS::Logs::LogGroup, Condition: Both }
+  Logs: { Type: AWS::Logs::LogGroup, Condition: IsProd }
   Table:
     Type: AWS::DynamoDB::Table
     Condition: IsProd
@@ -521,7 +519,7 @@ Resources:
     Metadata: { BuildMethod: rust-cargolambda, BuildProperties: { Binary: f } }
     Properties:
       Timeout: !If [IsProd, 20, !Ref AWS::NoValue]
-      MemorySize: !If [Either, 256, 512]
+      MemorySize: !If [IsNotProd, 256, 512]
       Environment:
         Variables:
           SHARED: own
@@ -535,8 +533,6 @@ Resources:
           QUEUE_NAME: !GetAtt Queue.QueueName
           LONG: { \"Fn::GetAtt\": [F, Arn] }
           SUB: !Sub \"${Stage}-${AWS::Region}-${Table.Arn}-${!Literal}\"
-          SUBMAP: !Sub [\"${A}/${Stage}\", { A: !Ref AWS::AccountId }]
-          JOIN: !Join [\"|\", [a, !Ref Stage, !If [IsProd, x, !Ref AWS::NoValue]]]
           IF: !If [IsNotProd, yes, no]
 Outputs:
   Name: { Value: !Ref Table }
@@ -560,8 +556,6 @@ Outputs:
         ("QUEUE_NAME", "Queue"),
         ("LONG", "arn:aws:lambda:us-east-1:123456789012:function:F"),
         ("SUB", &format!("dev-us-east-1-{arn}-${{Literal}}")),
-        ("SUBMAP", "123456789012/dev"),
-        ("JOIN", "a|dev"),
         ("IF", "yes"),
     ] {
         assert_eq!(function.environment[name], value, "{name}");

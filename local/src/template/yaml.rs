@@ -162,16 +162,13 @@ impl Node {
 const MAX_DEPTH: usize = 64;
 
 /// Tags of intrinsics that the local stack evaluates, with their long forms.
-const INTRINSICS: [(&str, &str); 10] = [
+const INTRINSICS: [(&str, &str); 7] = [
     ("Ref", "Ref"),
     ("Condition", "Condition"),
     ("GetAtt", "Fn::GetAtt"),
     ("Sub", "Fn::Sub"),
-    ("Join", "Fn::Join"),
     ("If", "Fn::If"),
     ("Equals", "Fn::Equals"),
-    ("And", "Fn::And"),
-    ("Or", "Fn::Or"),
     ("Not", "Fn::Not"),
 ];
 
