@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_older_than_the_history_or_far_ahead_is_let_go() {
+    fn values_older_than_the_history_or_far_ahead_are_dropped() {
         let store = MetricStore::default();
         put(&store, NOW, NOW - HISTORY_SECS - 1, 1.0);
         put(&store, NOW, NOW + MAX_AHEAD_SECS + 1, 1.0);

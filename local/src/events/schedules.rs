@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_missed_is_not_made_up_for() {
+    fn missed_times_are_not_made_up_for() {
         let made = SystemTime::UNIX_EPOCH + Duration::from_secs(40);
         let minute = Duration::from_mins(1);
         assert_eq!(next(made, minute, made), made + minute);

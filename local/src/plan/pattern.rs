@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_stack_would_not_match_as_eventbridge_does_is_named() {
+    fn patterns_that_the_stack_cannot_match_are_refused() {
         for (pattern, expected) in [
             ("{", "not valid JSON"),
             ("[]", "a pattern must be a JSON object"),

@@ -186,7 +186,7 @@ fn a_template_that_cannot_be_read_is_named() {
 }
 
 #[test]
-fn what_is_no_yaml_or_no_template_is_refused_with_its_line() {
+fn text_that_is_not_a_template_is_refused_with_its_line() {
     for (text, expected) in [
         ("", "t.yaml: the template is empty"),
         ("# nothing\n", "t.yaml: the template is empty"),
@@ -213,7 +213,7 @@ fn what_is_no_yaml_or_no_template_is_refused_with_its_line() {
 }
 
 #[test]
-fn what_the_stack_would_not_carry_out_is_named_with_its_line() {
+fn unsupported_parts_of_a_template_are_refused_with_their_line() {
     for (resources, expected) in [
         (
             "  Topic:\n    Type: AWS::SNS::Topic\n",
@@ -311,7 +311,7 @@ fn function_with(event: &str) -> String {
 }
 
 #[test]
-fn events_that_the_gateway_would_not_serve_are_named_with_their_line() {
+fn unsupported_routes_are_refused_with_their_line() {
     let good = "{ Type: HttpApi, Properties: { ApiId: !Ref Api, Method: POST, Path: /a } }";
     let template = load(&function_with(good)).expect("two routes");
     assert_eq!(template.functions[0].routes[0].method, "GET");
@@ -416,7 +416,7 @@ fn a_stream_mapping_has_the_defaults_of_lambda() {
 }
 
 #[test]
-fn stream_mappings_that_would_not_be_carried_out_are_named_with_their_line() {
+fn unsupported_stream_mappings_are_refused_with_their_line() {
     let with = |properties: &str| stream_with(&format!(", {properties}"));
     for (event, expected) in [
         (

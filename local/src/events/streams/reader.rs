@@ -97,7 +97,7 @@ impl Reader {
     }
 }
 
-/// The most records that one call gives. After fewer there are no more at the moment.
+/// The most records that one call returns. A shorter page is the last one for now.
 const FULL_PAGE: usize = 1000;
 
 /// The pause before the stream is read again: one that is not noticed, and long enough that reading

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_lacks_what_every_record_has_is_none() {
+    fn a_record_without_a_required_member_is_refused() {
         for change in [
             json!({ "SequenceNumber": "1" }),
             json!({ "ApproximateCreationDateTime": 1 }),

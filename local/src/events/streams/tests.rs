@@ -324,7 +324,7 @@ async fn a_batch_is_full_or_its_window_is_over() {
 }
 
 #[tokio::test]
-async fn a_batch_is_no_larger_than_an_event_of_lambda_may_be() {
+async fn a_batch_is_at_most_as_large_as_an_event_of_lambda() {
     let (world, fake, polling) = LaneWorld::start(mapping()).await;
     let long = |end: &str| "x".repeat(4 << 20) + end;
     world.send(&[&long("1"), &long("2")]).await;

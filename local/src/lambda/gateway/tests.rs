@@ -178,7 +178,7 @@ async fn an_answer_without_a_status_is_itself_the_body() {
 }
 
 #[tokio::test]
-async fn an_answer_that_makes_no_sense_is_none() {
+async fn a_malformed_answer_is_not_a_response() {
     for answer in [
         "",
         "no JSON",
@@ -267,7 +267,7 @@ async fn a_request_reaches_its_function_and_the_answer_the_client() {
 }
 
 #[tokio::test]
-async fn what_matches_no_route_is_not_found() {
+async fn a_path_or_method_without_a_route_is_not_found() {
     let (served, _fake, polling) = Served::start().await;
     for (method, path) in
         [("GET", "/item"), ("PUT", "/item/"), ("PUT", "/"), ("OPTIONS", "/item"), ("HEAD", "/item")]

@@ -134,7 +134,7 @@ async fn events_are_accepted_at_once_and_dry_runs_run_nothing() {
 }
 
 #[tokio::test]
-async fn what_lambda_refuses_is_refused_in_its_words() {
+async fn requests_that_lambda_refuses_are_refused_in_its_words() {
     let (served, _fake, polling) = Served::start().await;
     let not_found = "ResourceNotFoundException";
     let event = [("x-amz-invocation-type", "Event")];

@@ -75,7 +75,7 @@ fn an_alarm_has_the_defaults_of_cloudwatch() {
 }
 
 #[test]
-fn alarms_that_would_not_be_carried_out_are_named_with_their_line() {
+fn unsupported_alarms_are_refused_with_their_line() {
     let plain = |line: &str| format!("{METRIC}\n{REST}\n{line}");
     for (properties, expected) in [
         (plain("Unit: Count"), "t.yaml:17: the local stack does not know the property Unit of A"),
@@ -123,7 +123,7 @@ fn two_alarms_of_one_name_and_the_ref_of_an_alarm_are_refused() {
 }
 
 #[test]
-fn permissions_that_would_not_be_carried_out_are_named_with_their_line() {
+fn unsupported_permissions_are_refused_with_their_line() {
     let good = "FunctionName: !Ref F
       Principal: lambda.alarms.cloudwatch.amazonaws.com
       Action: lambda:InvokeFunction";

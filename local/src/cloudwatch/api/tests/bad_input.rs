@@ -54,7 +54,7 @@ async fn assert_refused(cases: impl IntoIterator<Item = Case>) {
 }
 
 #[tokio::test]
-async fn what_cannot_be_put_is_refused_and_names_the_parameter() {
+async fn a_malformed_put_is_refused_and_names_the_parameter() {
     let put = "PutMetricData";
     assert_refused([
         (put, json!({}), MISSING, "Namespace"),
@@ -110,7 +110,7 @@ async fn what_cannot_be_put_is_refused_and_names_the_parameter() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_or_set_is_refused_and_names_the_parameter() {
+async fn a_malformed_query_is_refused_and_names_the_parameter() {
     let data = "GetMetricData";
     assert_refused([
         (data, json!({}), MISSING, "MetricDataQueries"),

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn what_is_put_in_any_form_is_read_by_period_and_statistic() {
+async fn values_put_in_any_form_are_read_by_period_and_statistic() {
     let served = Served::start().await;
     let datum = |form: Value| {
         let mut datum = json!({ "MetricName": "Sold", "Timestamp": NOW });
