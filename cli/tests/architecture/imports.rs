@@ -143,7 +143,6 @@ impl Source {
     /// Notes the names of a tree such as `crate::a::{self, b, c as d}`, behind `prefix`.
     fn note_use(&mut self, tree: &[TokenTree], inside: &Module, prefix: &[String]) {
         let (mut path, length) = path(tree);
-        let mut name = path.last().cloned().unwrap_or_default();
         path.splice(0..0, prefix.iter().cloned());
         if let Some(TokenTree::Group(group)) = tree.last()
             && group.delimiter() == Delimiter::Brace
@@ -155,16 +154,15 @@ impl Source {
             }
             return;
         }
-        if !prefix.is_empty() && name == "self" {
+        if !prefix.is_empty() && path.last().is_some_and(|last| last == "self") {
             path.pop();
-            name = path.last().cloned().unwrap_or_default();
         }
-        match &tree[length..] {
-            [_, TokenTree::Ident(alias)] => name = alias.to_string(),
+        let name = match &tree[length..] {
+            [_, TokenTree::Ident(alias)] => alias.to_string(),
             // All of a module.
-            [.., TokenTree::Punct(_)] => name = "*".to_owned(),
-            _ => {}
-        }
+            [.., TokenTree::Punct(_)] => "*".to_owned(),
+            _ => path.last().cloned().unwrap_or_default(),
+        };
         self.uses.push(Use { inside: inside.clone(), path, name });
     }
 }
