@@ -112,7 +112,7 @@ impl Arguments {
             "query" => (vec![Suite::Query], false),
             "bugs" => (vec![], true),
             "all" => (Suite::ALL.to_vec(), true),
-            other => return Err(format!("{other:?} is no suite")),
+            other => return Err(format!("{other:?} is not a suite")),
         };
         let limit = Limit::Time(Duration::from_secs(secs), THREADS);
         Ok(Some(Self { suites, mutations, limit, steps }))
@@ -179,7 +179,7 @@ impl ProgressLine<'_> {
     fn write(text: &str) {
         let mut terminal = std::io::stderr();
         if terminal.is_terminal() {
-            // A line that cannot be shown is no reason to end a search.
+            // A search goes on where its line cannot be printed.
             let _ = write!(terminal, "\r\x1b[K{text}").and_then(|()| terminal.flush());
         }
     }
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn what_is_not_known_is_named() {
         for (line, problem) in [
-            ("god", "\"god\" is no suite"),
+            ("god", "\"god\" is not a suite"),
             ("good ext", "\"ext\" is one argument too many"),
             ("--secs", "--secs needs a number"),
             ("--secs 0", "--secs takes a number from 1 up, not \"0\""),

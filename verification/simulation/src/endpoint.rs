@@ -88,7 +88,7 @@ impl ItemStore for Endpoint {
         Ok(self.call(name, Kind::Read, execute).await?.value)
     }
 
-    /// A page is no snapshot: it may be read in two parts, at two moments.
+    /// A page is not a snapshot: it may be read in two parts, at two moments.
     async fn query(&self, query: &ShardQuery) -> Result<ShardPage, StoreError> {
         let name = || format!("query {query:?}");
         let query = query.clone();

@@ -1,14 +1,9 @@
 //! Simulated processes: each has clocks of its own, and can be frozen and killed.
 
-use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use dynashard_core::Reading;
-use dynashard_core::ports::Clock;
 
-use crate::kernel::Kernel;
 use crate::random::Random;
 use crate::scenario::{Accidents, Rates};
 
@@ -105,7 +100,7 @@ impl Environment {
         }
     }
 
-    fn reading(&mut self, now: Duration) -> Reading {
+    pub(crate) fn reading(&mut self, now: Duration) -> Reading {
         self.settle_freeze(now);
         Reading { boot: self.boot(now), wall: self.wall_at_zero + now, server_secs: self.last_date }
     }
@@ -124,64 +119,6 @@ impl Environment {
             && self.boot_stops
         {
             self.stood += until.min(now).saturating_sub(since);
-        }
-    }
-}
-
-/// The clocks of one environment.
-#[derive(Clone)]
-pub(crate) struct LocalClock {
-    kernel: Kernel,
-    environment: EnvironmentId,
-}
-
-impl LocalClock {
-    pub(crate) fn new(kernel: Kernel, environment: EnvironmentId) -> Self {
-        Self { kernel, environment }
-    }
-}
-
-impl Clock for LocalClock {
-    fn now(&self) -> Reading {
-        self.kernel.environment(self.environment, Environment::reading)
-    }
-
-    fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {
-        Sleep { clock: self.clone(), until: self.now().boot + duration, alarm: None }
-    }
-}
-
-/// Sleeps by the boot clock: while that stands, nobody comes nearer to the end.
-struct Sleep {
-    clock: LocalClock,
-    until: Duration,
-    alarm: Option<(Duration, u64)>,
-}
-
-impl Future for Sleep {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if let Some(alarm) = self.alarm.take() {
-            self.clock.kernel.cancel(alarm);
-        }
-        let left = self.until.saturating_sub(self.clock.now().boot);
-        if left.is_zero() {
-            return Poll::Ready(());
-        }
-        // Enough for the slowest clock, unless it stands still meanwhile.
-        let kernel = self.clock.kernel.clone();
-        let enough = left + left / 100 + Duration::from_nanos(1);
-        let alarm = kernel.wake_at(kernel.now() + enough, context.waker().clone());
-        self.alarm = Some(alarm);
-        Poll::Pending
-    }
-}
-
-impl Drop for Sleep {
-    fn drop(&mut self) {
-        if let Some(alarm) = self.alarm.take() {
-            self.clock.kernel.cancel(alarm);
         }
     }
 }

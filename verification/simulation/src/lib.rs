@@ -5,7 +5,8 @@
 //! travels and whether it arrives, what the clocks of each process say, who is frozen, killed or
 //! comes back, what clients and operators do. So a run can be repeated from its seed.
 //!
-//! - `kernel` is time and the tasks, `environment` is a process with clocks of its own.
+//! - `kernel` is time and the tasks, `environment` is a process with clocks of its own, and `clock`
+//!   reads them.
 //! - `endpoint` is the ports, `network` carries their requests to `tables`, which are what DynamoDB holds.
 //! - `scenario` is what a seed draws before anything runs, `clients`, `queries` and `operators` are
 //!   the programs.
@@ -13,6 +14,7 @@
 //!   it together and looks at what is left at the end.
 
 mod clients;
+mod clock;
 mod endpoint;
 mod environment;
 mod history;

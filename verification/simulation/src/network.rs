@@ -8,7 +8,8 @@ use dynashard_core::ports::{Clock, Dated, StoreError};
 use dynashard_core::{Lease, Throttle};
 use dynashard_keys::PartitionKey;
 
-use crate::environment::{EnvironmentId, LocalClock, START_SECS};
+use crate::clock::LocalClock;
+use crate::environment::{EnvironmentId, START_SECS};
 use crate::kernel::{Kernel, Slot};
 use crate::scenario::{Rates, Scenario};
 use crate::tables::Tables;

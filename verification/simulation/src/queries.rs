@@ -95,7 +95,7 @@ fn draw_query(world: &World, collection: &Collection) -> Query {
     })
 }
 
-/// A query is no snapshot, but each item is returned as it was at some moment while its page was
+/// A query is not a snapshot, but each item is returned as it was at some moment while its page was
 /// read; and one that is missing was absent at some moment while the page was read that passed its
 /// place. So a query is a read of each item by itself.
 /// Invariants I5, I30.

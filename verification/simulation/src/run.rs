@@ -134,7 +134,7 @@ fn inspect(world: &World) {
         let Ok((partition, shard)) =
             dynashard_keys::PhysicalPartitionKey::parse(at.partition.as_str(), separator)
         else {
-            history.violations.push(format!("{at:?} is no key of a shard"));
+            history.violations.push(format!("{at:?} is not a key of a shard"));
             continue;
         };
         let Some(metadata) = tables.metadata.get(&partition) else {

@@ -10,7 +10,8 @@ use dynashard_core::{Deadline, Directory, Settings};
 use dynashard_testkit::SeededEntropy;
 use futures_util::future::{Either, select};
 
-use crate::environment::{Environment, EnvironmentId, LocalClock, Role};
+use crate::clock::LocalClock;
+use crate::environment::{Environment, EnvironmentId, Role};
 use crate::history::History;
 use crate::kernel::Kernel;
 use crate::network::{Endpoint, Network};

@@ -104,7 +104,7 @@ pub enum Command {
     },
     /// Mutations only: gives up the item at the old home whatever lies at the new one.
     DropUnchecked(Handover),
-    /// Mutations only: the first half of a move that is no transaction.
+    /// Mutations only: the first half of a move that is not a transaction.
     Copy(Handover),
     /// Mutations only: its second half.
     Erase(Handover),
