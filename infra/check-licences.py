@@ -44,8 +44,6 @@ KNOWN_DUPLICATES = {
     "hashbrown": "hashlink of the embedded engine's SQLite binding, dashmap of the model checker",
     "http": "aws-smithy-compression of the SDK's CloudWatch client",
     "http-body": "the same",
-    "lru": "ratatui holds the older one",
-    "miniz_oxide": "png holds the older one, by way of fdeflate",
     "r-efi": "getrandom of the model checker; never built on Linux",
     "rand": "the model checker; proptest holds the newer one",
     "rand_core": "the model checker; proptest holds the newer one",
@@ -138,7 +136,7 @@ def main() -> int:
             print(f"warning: {name} is in the tree as {', '.join(sorted(found))}", file=sys.stderr)
     for name in sorted(KNOWN_DUPLICATES):
         if len(versions[name]) < 2:
-            print(f"warning: {name} is no duplicate any more: drop it from this script", file=sys.stderr)
+            print(f"warning: {name} is no longer a duplicate: drop it from this script", file=sys.stderr)
 
     problems = [(package, problem) for package in packages if (problem := problem_of(package))]
     for package, problem in problems:

@@ -13,7 +13,7 @@ use crate::operator::{self, QueryArgs, ScaleArgs, VerifyArgs};
     name = "dynashard",
     version,
     arg_required_else_help = true,
-    after_help = "Logs go to stderr; DYNASHARD_LOG sets their level, as in DYNASHARD_LOG=debug."
+    after_help = "Logs go to stderr, and those of the demo to a file. DYNASHARD_LOG sets their level, as in DYNASHARD_LOG=debug."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -24,42 +24,43 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Run the whole application on this machine: no AWS account, no Docker.
     ///
-    /// Reads template.yaml, builds the functions, and serves the HTTP API, a DynamoDB endpoint, the
-    /// Lambda Invoke API and CloudWatch on 127.0.0.1. When everything answers, one line of JSON with the
-    /// addresses goes to stdout. Ctrl-C or SIGTERM ends it, and nothing is left behind.
+    /// Reads template.yaml, builds the functions, and serves the HTTP API, DynamoDB, the Lambda Invoke
+    /// API and CloudWatch on 127.0.0.1. When all of them answer, it prints their addresses on stdout as
+    /// one line of JSON. Ctrl-C or SIGTERM ends it and every process that it started.
     ///
-    /// DynamoDB throttles here as on AWS: by partition, and by what a table is provisioned with.
+    /// DynamoDB throttles as it does on AWS: each partition at its limit, and each table at what it is
+    /// provisioned with.
     #[command(after_help = LOCAL_EXAMPLES)]
     Local(LocalArgs),
-    /// Offer real flights to three hot partition keys faster than a partition takes, and watch the
-    /// shards follow.
+    /// Write real flights to three hot partition keys, faster than one partition can take them, and
+    /// watch the shard counts follow.
     ///
-    /// Starts a stack of its own on free ports, with small partitions. Flights that left New York in
-    /// January 2013 are offered to the API at a steady rate, repeated months later where the file is
-    /// too short, until the shard counts have followed by themselves: under the default placement by
-    /// online resharding, which moves the items while more are written. Then every flight is read back
-    /// in order and compared, and once more when the reshards have closed. The exit status is 0 only
-    /// if every flight came back once, in order and unchanged, each time.
+    /// The demo starts a local stack with small partitions on free ports, and offers it the flights
+    /// that left New York in January 2013, by way of the HTTP API and at a steady rate. Throttled
+    /// writers raise the shard counts. Under the default placement items then move to their new shards
+    /// while more are written. When the counts have settled, the demo reads every flight back in order
+    /// and compares it with what it wrote, and does so again when the reshards have closed. The exit
+    /// status is 0 only if each time every flight came back once, in order and unchanged.
     ///
-    /// A reshard closes within seconds of its last move here, since the parameter `RequestLifetimeSecs`
-    /// is 5: this machine's DynamoDB refuses requests whose signature is older. On AWS it is 960, and
-    /// the close takes 16 minutes.
+    /// Here a reshard closes seconds after its last move, because the demo sets `RequestLifetimeSecs`
+    /// to 5, and the local DynamoDB refuses older signatures. On AWS the parameter is 960, and the
+    /// close takes 16 minutes.
     #[command(after_help = DEMO_EXAMPLES)]
     Demo(DemoArgs),
-    /// Look collections over: whether each item lies in its shard, once, and what they hold.
+    /// Check that every item lies in its own shard, exactly once, and repair what does not.
     ///
-    /// Walks every shard that a collection has, or had by one of its last 20 counts, side by side and
-    /// with strong reads, and looks twice at whatever seems wrong. It keeps no more than a page of each
-    /// shard in memory.
+    /// The command reads all shards of a collection side by side, with strong reads, and also those of
+    /// its last 20 shard counts. Whatever seems wrong is read a second time before it is reported. At
+    /// most a page of each shard is in memory.
     #[command(after_help = operator::verify::EXAMPLES)]
     Verify(VerifyArgs),
-    /// Ask for another shard count, and wait until the collection has it.
+    /// Change the shard count of a collection, and wait until the change is complete.
     #[command(after_help = operator::scale::EXAMPLES)]
     Scale(ScaleArgs),
-    /// Print the items of a collection as lines of JSON, in order, from all of its shards.
+    /// Print the items of a collection from all of its shards, in order, as lines of JSON.
     ///
-    /// It keeps no more than a page in memory, however large the collection is, and can go on where it
-    /// was interrupted.
+    /// At most a page is in memory, however large the collection is. A query that was interrupted can go
+    /// on from its cursor.
     #[command(after_help = operator::query::EXAMPLES)]
     Query(QueryArgs),
 }
@@ -82,31 +83,31 @@ Examples:
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct LocalArgs {
-    /// The port of the HTTP API; 0 takes a free one.
+    /// Port of the HTTP API; 0 takes a free one.
     #[arg(long, value_name = "PORT", default_value_t = 3000)]
     pub(crate) port: u16,
-    /// The port of the DynamoDB and DynamoDB Streams endpoint; 0 takes a free one.
+    /// Port of the DynamoDB and DynamoDB Streams endpoint; 0 takes a free one.
     #[arg(long, value_name = "PORT", default_value_t = 8000)]
     pub(crate) dynamodb_port: u16,
-    /// The port of the Lambda Invoke API; 0 takes a free one.
+    /// Port of the Lambda Invoke API; 0 takes a free one.
     #[arg(long, value_name = "PORT", default_value_t = 9001)]
     pub(crate) lambda_port: u16,
-    /// The port of the CloudWatch endpoint; 0 takes a free one. By default it is 9002, or a free one
-    /// where another program listens there.
+    /// Port of the CloudWatch endpoint; 0 takes a free one. The default is 9002, or a free port if 9002
+    /// is taken.
     #[arg(long, value_name = "PORT")]
     pub(crate) cloudwatch_port: Option<u16>,
-    /// Keep the tables in this directory. Without it they are in memory and end with the stack.
+    /// Keep the tables in this directory; without it they are in memory and end with the stack.
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// How many environments of one function may run side by side.
+    /// Execution environments that one function may have at once.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) max_environments: u16,
-    /// Give every alarm periods of this many seconds, and evaluate it at the end of each. Without
-    /// it alarms have the periods of the template, and are evaluated each minute.
+    /// Set the period of every alarm to this many seconds, and evaluate it at the end of each. Without
+    /// this, alarms have the periods of the template and are evaluated each minute.
     #[arg(long, value_name = "SECS", value_parser = clap::value_parser!(NonZeroU32))]
     pub(crate) alarm_period_secs: Option<NonZeroU32>,
-    /// Serve nothing but the DynamoDB endpoint, without tables: a DynamoDB that throttles, for any
-    /// program's tests. Needs no project and builds nothing.
+    /// Serve only the DynamoDB endpoint, without tables: a DynamoDB that throttles, for the tests of any
+    /// program. It needs no template and builds nothing.
     #[arg(long, conflicts_with_all = ["template", "functions_dir", "settings", "max_environments", "alarm_period_secs"])]
     pub(crate) engine_only: bool,
     #[command(flatten)]
@@ -119,17 +120,16 @@ pub(crate) struct LocalArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Limits")]
 pub(crate) struct LimitArgs {
-    /// Into how many partitions, ranges of hashed partition keys, each table and index is cut.
+    /// Partitions of each table and index: equal ranges of the hashed partition key.
     #[arg(long, value_name = "N", default_value_t = Limits::default().partitions)]
     partitions: NonZeroU32,
-    /// What one partition writes, in write units a second.
+    /// Write capacity of one partition, in units a second.
     #[arg(long, value_name = "UNITS", default_value_t = Limits::default().partition_wcu)]
     partition_wcu: NonZeroU32,
-    /// What one partition reads, in read units a second.
+    /// Read capacity of one partition, in units a second.
     #[arg(long, value_name = "UNITS", default_value_t = Limits::default().partition_rcu)]
     partition_rcu: NonZeroU32,
-    /// For how many seconds a provisioned table saves up capacity that it does not use. Partitions
-    /// save up none.
+    /// Seconds of unused capacity that a provisioned table saves up; partitions save none.
     #[arg(long, value_name = "SECS", default_value_t = Limits::default().burst_secs)]
     burst_secs: u32,
 }
@@ -147,29 +147,32 @@ impl LimitArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DemoArgs {
-    /// What one partition writes, in write units a second. AWS's own is 1000, which is more than
-    /// most machines can overload.
+    /// Write capacity of one partition, in units a second. On AWS it is 1000, which is more than most
+    /// machines can overload.
     #[arg(long, value_name = "UNITS", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) partition_wcu: u32,
-    /// How many times what one partition writes is offered to the busiest airport. The next one is
-    /// offered a half of that, the third a quarter.
+    /// Load on the busiest airport, as a multiple of one partition's write capacity. The second airport
+    /// gets half of it, the third a quarter.
     #[arg(long, value_name = "TIMES", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) load: u32,
-    /// What begins a growth: the writer that is throttled, or the alarm alone.
+    /// Who raises a shard count: throttled writers, or the throttle alarm alone.
     #[arg(long, value_enum, default_value_t = Scaling::Writers)]
     pub(crate) scaling: Scaling,
-    /// How items find their shards: xxh64, jump or random. By default what the template says, xxh64.
+    /// How items are placed in shards: xxh64, jump or random. The default is the template's, xxh64.
     #[arg(long, value_name = "NAME")]
     pub(crate) placement: Option<Placement>,
-    /// For how many seconds the collections are measured once their shard counts have settled.
+    /// Seconds for which the demo measures once the shard counts have settled.
     #[arg(long, value_name = "SECS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     pub(crate) steady_secs: u64,
-    /// After how many seconds the demo stops waiting for that, and for its reshards to close.
+    /// Seconds after which the demo no longer waits for the counts to settle and for reshards to close.
     #[arg(long, value_name = "SECS", default_value_t = 150, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) time_limit_secs: u64,
-    /// Where the chart of the run goes, as demo.svg and demo.png.
+    /// Directory for the chart, demo.svg, and for the logs of the stack, demo.log.
     #[arg(long, value_name = "DIR", default_value = "target/demo")]
     pub(crate) chart_dir: PathBuf,
+    /// Print the logs of the stack on stderr, and plain lines in place of the live view.
+    #[arg(long)]
+    pub(crate) logs: bool,
     /// Print the summary as one line of JSON on stdout.
     #[arg(long)]
     pub(crate) json: bool,
@@ -177,23 +180,23 @@ pub(crate) struct DemoArgs {
     pub(crate) project: ProjectArgs,
 }
 
-/// What begins a growth.
+/// Who raises a shard count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Scaling {
-    /// A write that a partition throttles.
+    /// A writer whose write a partition throttles.
     Writers,
-    /// The throttle alarm, and what it invokes.
+    /// The throttle alarm, which invokes ScaleFunction.
     Alarm,
 }
 
 /// Where the application is.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ProjectArgs {
-    /// The SAM template. By default it is looked for here and in the directories above.
+    /// The SAM template. The default is the nearest template.yaml, here or in a directory above.
     #[arg(long, value_name = "FILE")]
     pub(crate) template: Option<PathBuf>,
-    /// Run the bootstraps in this directory instead of building them with cargo: `<binary>`,
-    /// `<binary>/bootstrap` or `<LogicalId>/bootstrap`.
+    /// Run the functions' binaries from this directory instead of building them with cargo:
+    /// `<binary>`, `<binary>/bootstrap` or `<LogicalId>/bootstrap`.
     #[arg(long, value_name = "DIR")]
     pub(crate) functions_dir: Option<PathBuf>,
     /// Set a template parameter; may be repeated.

@@ -9,7 +9,7 @@ use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 use thiserror::Error;
 
-/// Why a request did not bring what was asked for.
+/// Why a request failed.
 #[derive(Debug, Error)]
 pub(crate) enum HttpError {
     #[error("{method} {url}: {why}")]
@@ -55,6 +55,6 @@ impl Client {
             let body = String::from_utf8_lossy(&body).into_owned();
             return Err(HttpError::Refused { method, url: url.to_owned(), status, body });
         }
-        serde_json::from_slice(&body).map_err(|e| failed(format!("the answer is no JSON: {e}")))
+        serde_json::from_slice(&body).map_err(|e| failed(format!("the answer is not JSON: {e}")))
     }
 }

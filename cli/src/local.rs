@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::args::LocalArgs;
 use crate::project::{ProjectError, stack_options};
-use crate::signals::Ends;
+use crate::signals::TerminationSignals;
 
 #[derive(Debug, Error)]
 pub(crate) enum LocalError {
@@ -27,7 +27,7 @@ pub(crate) async fn run(args: LocalArgs) -> Result<(), crate::Failure> {
 
 async fn serve(args: LocalArgs) -> Result<(), LocalError> {
     // Watched from the start, so that a signal during the start ends the stack cleanly too.
-    let mut ends = Ends::watch().map_err(LocalError::Signals)?;
+    let mut signals = TerminationSignals::watch().map_err(LocalError::Signals)?;
     let started = async {
         if args.engine_only {
             let options = DynamoDbOptions {
@@ -48,15 +48,15 @@ async fn serve(args: LocalArgs) -> Result<(), LocalError> {
         options.alarm_period_secs = args.alarm_period_secs;
         Ok::<_, LocalError>(Serving::Stack(Box::new(Stack::start(options).await?)))
     };
-    // In a terminal a signal ends the build of the functions as well, which is no error then.
+    // In a terminal a signal also ends the build of the functions, which then is not an error.
     let serving = tokio::select! {
         biased;
-        () = ends.signalled() => return Ok(()),
+        () = signals.received() => return Ok(()),
         started = started => started?,
     };
     let announced = serving.announce();
     if announced.is_ok() {
-        ends.signalled().await;
+        signals.received().await;
     }
     serving.shutdown().await;
     announced.map_err(LocalError::Stdout)
@@ -88,7 +88,7 @@ impl Serving {
     }
 }
 
-/// The one line that whoever started the command waits for.
+/// The line that tells whoever started the command that the stack can serve.
 fn announce(endpoints: impl Serialize) -> io::Result<()> {
     #[derive(Serialize)]
     struct Ready<E> {

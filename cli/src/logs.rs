@@ -1,71 +1,39 @@
-//! Where log lines go.
+//! Where log lines go. Never to stdout, which carries what the command was asked for.
 
-use std::io::{self, Write};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::fs::File;
+use std::io::{self, IsTerminal};
 
-use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
-/// Writes logs to stderr. While something else has the terminal they can be held back. Clones share
-/// what is held.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Logs {
-    held: Arc<Mutex<Option<Vec<u8>>>>,
+/// Writes logs to stderr from now on.
+pub(crate) fn start_on_stderr() {
+    start(BoxMakeWriter::new(io::stderr), io::stderr().is_terminal());
 }
 
-impl Logs {
-    /// Keeps what is logged from now on.
-    pub(crate) fn hold(&self) {
-        self.held().get_or_insert_default();
-    }
-
-    /// Writes what was kept, and from now on everything at once.
-    pub(crate) fn release(&self) {
-        if let Some(lines) = self.held().take() {
-            // Where stderr is gone nobody can be told so.
-            let _ = io::stderr().write_all(&lines);
-        }
-    }
-
-    fn held(&self) -> MutexGuard<'_, Option<Vec<u8>>> {
-        // Bytes stay valid whoever panicked while adding some.
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// Writes logs to a file from now on.
+pub(crate) fn start_in(file: File) {
+    start(BoxMakeWriter::new(file), false);
 }
 
-impl Write for Logs {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        match &mut *self.held() {
-            Some(lines) => lines.write(line),
-            None => io::stderr().write(line),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+fn start(writer: BoxMakeWriter, ansi: bool) {
+    let asked = std::env::var("DYNASHARD_LOG").ok().and_then(|text| text.parse().ok());
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(writer)
+        // A stderr that is closed cannot take the error either: the attempt would panic.
+        .log_internal_errors(false)
+        .with_ansi(ansi)
+        .with_target(false)
+        .compact();
+    tracing_subscriber::registry().with(asked.unwrap_or_else(usual)).with(lines).init();
 }
 
-impl MakeWriter<'_> for Logs {
-    type Writer = Self;
-
-    fn make_writer(&self) -> Self {
-        self.clone()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_logged_while_the_logs_are_held_is_kept_in_order() {
-        let logs = Logs::default();
-        logs.hold();
-        for line in ["one\n", "two\n"] {
-            logs.make_writer().write_all(line.as_bytes()).expect("kept");
-        }
-        assert_eq!(logs.held().as_deref(), Some(&b"one\ntwo\n"[..]));
-        logs.release();
-        assert_eq!(*logs.held(), None);
-    }
+/// What is logged unless `DYNASHARD_LOG` says otherwise.
+fn usual() -> Targets {
+    Targets::new()
+        .with_default(LevelFilter::WARN)
+        .with_targets([("aws_config", LevelFilter::ERROR), ("dynoxide", LevelFilter::ERROR)])
+        .with_targets([("dynashard", LevelFilter::INFO)])
 }

@@ -4,14 +4,14 @@ use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// SIGINT and SIGTERM.
-pub(crate) struct Ends {
+/// SIGINT and SIGTERM. Neither ends the process by itself once they are watched.
+pub(crate) struct TerminationSignals {
     interrupt: Signal,
     terminate: Signal,
 }
 
-impl Ends {
-    /// Watches for both from now on; neither ends the process by itself any more.
+impl TerminationSignals {
+    /// Watches for both from now on.
     pub(crate) fn watch() -> io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
@@ -19,8 +19,8 @@ impl Ends {
         })
     }
 
-    /// Returns when one of them has come.
-    pub(crate) async fn signalled(&mut self) {
+    /// Returns when the process has received one of them.
+    pub(crate) async fn received(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}

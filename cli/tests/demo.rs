@@ -8,13 +8,18 @@ use std::fs;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-const PARTITION_WCU: &str = "50";
+const PARTITION_WCU: &str = "25";
+
+/// How long a run may take to settle. On a quiet machine it takes half a minute; on a busy one the demo
+/// goes on until it has.
+const TIME_LIMIT_SECS: &str = "600";
 
 /// Runs the demo on small partitions, with these arguments beside. Returns its summary and what it
 /// printed on stderr.
 fn demo(charts: &TempDir, args: &[&str]) -> (Value, String) {
     let dir = charts.path().to_str().expect("UTF-8");
-    let demo = ["demo", "--json", "--partition-wcu", PARTITION_WCU, "--chart-dir", dir];
+    let limits = ["--partition-wcu", PARTITION_WCU, "--time-limit-secs", TIME_LIMIT_SECS];
+    let demo = [&["demo", "--json", "--chart-dir", dir], &limits[..]].concat();
     let output = common::dynashard(&[&demo[..], args].concat()).output().expect("it runs");
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{stderr}");
@@ -42,13 +47,13 @@ fn stored(summary: &Value) -> u64 {
 }
 
 fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+    value.as_f64().unwrap_or_else(|| panic!("{value} is not a number"))
 }
 
 #[test]
 fn hot_keys_outgrow_their_partitions_and_every_flight_comes_back_once() {
     let charts = tempfile::tempdir().expect("a directory");
-    let (summary, stderr) = demo(&charts, &["--load", "4", "--steady-secs", "4"]);
+    let (summary, stderr) = demo(&charts, &["--load", "4", "--steady-secs", "10"]);
     assert_eq!(summary["placement"], "xxh64", "the default");
 
     // The busiest key is offered four times what a partition takes.
@@ -76,8 +81,9 @@ fn hot_keys_outgrow_their_partitions_and_every_flight_comes_back_once() {
     for words in ["throttled", "settled: measured", "moved", "1 → 4"] {
         assert!(svg.contains(words), "no {words:?} in {svg}");
     }
-    let png = fs::read(charts.path().join("demo.png")).expect("a chart");
-    assert!(png.starts_with(b"\x89PNG"));
+    let logs = fs::read_to_string(charts.path().join("demo.log")).expect("logs");
+    assert!(logs.contains("[WriteFunction]"), "{logs}");
+    assert!(!stderr.contains("[WriteFunction]"), "what functions log is in the file: {stderr}");
     for words in ["offered", "move to 4"] {
         assert!(stderr.contains(words), "no {words:?} in {stderr}");
     }
@@ -89,8 +95,11 @@ fn under_random_placement_shards_double_and_nothing_moves() {
     let charts = tempfile::tempdir().expect("a directory");
     let random = ["--placement", "random", "--load", "4", "--steady-secs", "2"];
     let (summary, _) = demo(&charts, &random);
+    // Whether it doubles each time is asked of the API, in growth.rs: a busy machine may see every
+    // second step only.
     let counts = shards(&summary, "EWR");
-    assert!(counts.starts_with(&[Some(1), Some(2), Some(4)]), "{counts:?}");
+    assert!(counts.first() == Some(&Some(1)) && counts.last() >= Some(&Some(4)), "{counts:?}");
+    assert!(counts.is_sorted_by(|one, next| one < next), "{counts:?}");
     assert_eq!(
         (&summary["moving"]["items"], &summary["moving"]["transactions"]),
         (&json!(0), &json!(0))

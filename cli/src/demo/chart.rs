@@ -1,61 +1,47 @@
-//! The run as a picture: what was offered, absorbed, throttled and moved, the shards over time, and
+//! The run as a picture: what was offered, absorbed, throttled and moved, what the shards could take, and
 //! below that the reshards of each key.
 
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use plotters::coord::Shift;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::style::{FontStyle, register_font};
-use thiserror::Error;
 
 use super::history::{History, Rates};
-use super::load::Window;
+use super::plan::Window;
 
-/// Size in CSS pixels. The PNG has [`PNG_SCALE`] times as many, for screens that show them.
-const SIZE: (u32, u32) = (1_120, 720);
-const PNG_SCALE: u32 = 2;
+/// Size in CSS pixels. On a page that is narrower the text is still to be read.
+const SIZE: (u32, u32) = (960, 600);
 
-/// The names of the two files in the directory that was asked for.
-const SVG_NAME: &str = "demo.svg";
-const PNG_NAME: &str = "demo.png";
-
-/// An SVG takes it from whoever shows it; in the PNG it is the font that comes with the command, so
-/// that a machine without fonts draws the same.
+/// Whoever shows the picture has the font.
 const FONT: &str = "sans-serif";
+const TITLE_SIZE: u32 = 22;
+const TEXT_SIZE: u32 = 17;
+
+/// About what a character of [`TEXT_SIZE`] takes of a line.
+const CHAR_WIDTH: f64 = 7.2;
 
 // The palette of Okabe and Ito, which people with any kind of colour vision can tell apart. The
 // lines differ in form, too.
 const INK: RGBColor = RGBColor(40, 40, 40);
-const OFFERED: RGBColor = RGBColor(90, 90, 90);
+const OFFERED: RGBColor = RGBColor(60, 60, 60);
 const ABSORBED: RGBColor = RGBColor(0, 114, 178);
 const THROTTLED: RGBColor = RGBColor(213, 94, 0);
-const CAPACITY: RGBColor = RGBColor(204, 121, 167);
-const SHARDS: RGBColor = RGBColor(0, 158, 115);
-const MOVED: RGBColor = RGBColor(86, 180, 233);
+const CAPACITY: RGBColor = RGBColor(0, 158, 115);
+const MOVED: RGBColor = RGBColor(204, 121, 167);
 const FORWARD: RGBColor = RGBColor(230, 159, 0);
 const MEASURED: RGBColor = RGBColor(120, 120, 120);
 
-/// The height of the strip with a lane for each key, and that of the axis below it.
+/// The heights of the title with the legend, of a key's lane, and of the axis below the lanes.
+const HEAD: u32 = 74;
 const LANE: u32 = 26;
 const TIME_AXIS: u32 = 56;
 
 /// What the two plots leave free at either side, so that their seconds stand above one another.
 const MARGIN: u32 = 10;
-const LEFT_LABELS: u32 = 76;
-const RIGHT_LABELS: u32 = 60;
-
-#[derive(Debug, Error)]
-pub(crate) enum ChartError {
-    #[error("the chart cannot be drawn: {0}")]
-    Draw(String),
-    #[error("the chart cannot be written to {path}: {error}; choose another --chart-dir")]
-    Write { path: PathBuf, error: io::Error },
-}
+const LEFT_LABELS: u32 = 72;
+const RIGHT_LABELS: u32 = 56;
 
 /// What is drawn.
 #[derive(Debug)]
@@ -66,52 +52,16 @@ pub(super) struct Figure<'a> {
     pub(super) title: String,
 }
 
-/// Whether a directory for the chart is there, or could be made: what is wrong with it should not
-/// be found out after the run.
-pub(super) fn prepare(dir: &Path) -> Result<(), ChartError> {
-    fs::create_dir_all(dir).map_err(|error| ChartError::Write { path: dir.to_owned(), error })
-}
-
-/// Writes `demo.svg` and `demo.png`, and returns their paths.
-pub(super) fn save(dir: &Path, figure: &Figure<'_>) -> Result<[PathBuf; 2], ChartError> {
-    let write = |name: &str, bytes: &[u8]| {
-        let path = dir.join(name);
-        match fs::write(&path, bytes) {
-            Ok(()) => Ok(path),
-            Err(error) => Err(ChartError::Write { path, error }),
-        }
-    };
-    Ok([write(SVG_NAME, svg(figure)?.as_bytes())?, write(PNG_NAME, &png(figure)?)?])
-}
-
-fn svg(figure: &Figure<'_>) -> Result<String, ChartError> {
+/// The chart as an SVG, on a ground of its own: it is shown on light pages and on dark ones.
+pub(super) fn draw(figure: &Figure<'_>) -> Result<String, String> {
     let mut text = String::new();
-    let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-    draw(&root, figure, 1)?;
-    drop(root);
+    draw_on(&SVGBackend::with_string(&mut text, SIZE).into_drawing_area(), figure)
+        .map_err(|error| error.to_string())?;
     Ok(text)
 }
 
-fn png(figure: &Figure<'_>) -> Result<Vec<u8>, ChartError> {
-    let (width, height) = (SIZE.0 * PNG_SCALE, SIZE.1 * PNG_SCALE);
-    let pixels = usize::try_from(u64::from(width) * u64::from(height)).map_err(said)?;
-    let mut pixels = vec![0; pixels * 3];
-    let root = BitMapBackend::with_buffer(&mut pixels, (width, height)).into_drawing_area();
-    draw(&root, figure, PNG_SCALE)?;
-    drop(root);
-    let mut file = Vec::new();
-    let mut encoder = png::Encoder::new(&mut file, width, height);
-    encoder.set_color(png::ColorType::Rgb);
-    encoder.set_depth(png::BitDepth::Eight);
-    let mut writer = encoder.write_header().map_err(said)?;
-    writer.write_image_data(&pixels).map_err(said)?;
-    writer.finish().map_err(said)?;
-    Ok(file)
-}
-
-fn said(error: impl std::fmt::Display) -> ChartError {
-    ChartError::Draw(error.to_string())
-}
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Drawn = Result<(), DrawingAreaErrorKind<<SVGBackend<'static> as DrawingBackend>::ErrorType>>;
 
 /// One line of the chart, as it stands in the legend.
 struct Series {
@@ -122,155 +72,143 @@ struct Series {
     points: Vec<(f64, f64)>,
 }
 
-fn draw<DB: DrawingBackend>(
-    root: &DrawingArea<DB, Shift>,
-    figure: &Figure<'_>,
-    scale: u32,
-) -> Result<(), ChartError> {
-    register_font(FONT, FontStyle::Normal, dejavu::sans::regular())
-        .map_err(|_| said("its font is broken"))?;
-    let unit = scale.cast_signed();
+fn draw_on(root: &Area<'_>, figure: &Figure<'_>) -> Drawn {
     let history = figure.history;
-    root.fill(&WHITE).map_err(said)?;
+    root.fill(&WHITE)?;
+    let (head, body) = root.split_vertically(HEAD);
+    let title = (FONT, TITLE_SIZE).into_font().color(&INK);
+    head.draw_text(&figure.title, &title, (18, 14))?;
+    let capacity = capacity(history);
     let series = series(history);
-    let shards = steps(history, |sample| f64::from(history.samples[sample].shards()));
-    let (head, body) = root.split_vertically(74 * scale);
-    let title = (FONT, 19 * scale).into_font().color(&INK);
-    head.draw_text(&figure.title, &title, (18 * unit, 14 * unit)).map_err(said)?;
-    legend(&head, &series, scale)?;
+    legend(&head, series.iter().rev().chain([&capacity]))?;
 
-    let lanes = u32::try_from(history.keys.len()).map_err(said)?;
-    let strip_height = (LANE * lanes + TIME_AXIS) * scale;
-    let body_height = body.dim_in_pixel().1;
-    let (body, strip) = body.split_vertically(body_height.saturating_sub(strip_height));
+    let lanes = u32::try_from(history.keys.len()).unwrap_or(0);
+    let (_, body_height) = body.dim_in_pixel();
+    let (body, strip) = body.split_vertically(body_height.saturating_sub(LANE * lanes + TIME_AXIS));
     let until = history.samples.last().map_or(1.0, |last| last.at.as_secs_f64()).max(1.0);
-    let highest = |points: &[(f64, f64)]| points.iter().map(|point| point.1).fold(1.0, f64::max);
-    let top = series.iter().map(|series| highest(&series.points)).fold(1.0, f64::max) * 1.12;
-    // The shards end lower than the capacity that they amount to, so that both can be seen.
-    let most_shards = highest(&shards) * 1.6;
+    let points = series.iter().chain([&capacity]).flat_map(|series| &series.points);
+    let top = points.map(|(_, rate)| *rate).fold(1.0, f64::max) * 1.12;
     let mut chart = ChartBuilder::on(&body)
-        .margin_left(MARGIN * scale)
-        .margin_right(MARGIN * scale)
-        .margin_bottom(MARGIN * scale)
-        .y_label_area_size(LEFT_LABELS * scale)
-        .right_y_label_area_size(RIGHT_LABELS * scale)
-        .build_cartesian_2d(0.0..until, 0.0..top)
-        .map_err(said)?
-        .set_secondary_coord(0.0..until, 0.0..most_shards);
-    let label = (FONT, 13 * scale).into_font().color(&INK);
-    let description = (FONT, 14 * scale).into_font().color(&INK);
+        .margin_left(MARGIN)
+        .margin_right(MARGIN)
+        .margin_bottom(MARGIN)
+        .y_label_area_size(LEFT_LABELS)
+        .right_y_label_area_size(RIGHT_LABELS)
+        .build_cartesian_2d(0.0..until, 0.0..top)?
+        // A shard stands as high as what it takes.
+        .set_secondary_coord(0.0..until, 0.0..top / f64::from(history.partition_wcu.max(1)));
     chart
         .configure_mesh()
         .disable_x_mesh()
         .max_light_lines(1)
-        .bold_line_style(BLACK.mix(0.12).stroke_width(scale))
+        .bold_line_style(BLACK.mix(0.12))
         .light_line_style(TRANSPARENT)
-        .axis_style(INK.stroke_width(scale))
-        .set_all_tick_mark_size(5 * scale)
-        .label_style(label.clone())
-        .axis_desc_style(description.clone())
+        .axis_style(INK)
+        .label_style(text(INK))
+        .axis_desc_style(text(INK))
         .x_labels(0)
         .y_labels(8)
         .y_desc("writes a second")
         .y_label_formatter(&|rate| thousands(*rate))
-        .draw()
-        .map_err(said)?;
+        .draw()?;
     chart
         .configure_secondary_axes()
-        .axis_style(SHARDS.stroke_width(scale))
-        .set_all_tick_mark_size(5 * scale)
-        .label_style((FONT, 13 * scale).into_font().color(&SHARDS))
-        .axis_desc_style((FONT, 14 * scale).into_font().color(&SHARDS))
+        .axis_style(CAPACITY)
+        .label_style(text(CAPACITY))
+        .axis_desc_style(text(CAPACITY))
         .y_labels(8)
         .y_desc("shards")
         .y_label_formatter(&|shards| whole_only(*shards))
-        .draw()
-        .map_err(said)?;
+        .draw()?;
 
     if let Some(Window { from, to }) = figure.steady {
         let at = |sample: usize| history.samples[sample].at.as_secs_f64();
         let (from, to) = (at(from), at(to));
         let band = Rectangle::new([(from, 0.0), (to, top)], MEASURED.mix(0.10).filled());
-        chart.draw_series([band]).map_err(said)?;
-        let centred = label.clone().pos(Pos::new(HPos::Center, VPos::Top));
-        let text = Text::new("settled: measured", (f64::midpoint(from, to), top * 0.99), centred);
-        chart.draw_series([text]).map_err(said)?;
+        chart.draw_series([band])?;
+        let centred = text(INK).pos(Pos::new(HPos::Center, VPos::Top));
+        let place = (f64::midpoint(from, to), top * 0.99);
+        chart.draw_series([Text::new("settled: measured", place, centred)])?;
     }
-    let area = AreaSeries::new(shards.iter().copied(), 0.0, SHARDS.mix(0.10));
-    let area = area.border_style(SHARDS.stroke_width(2 * scale));
-    chart.draw_secondary_series(area).map_err(said)?;
+    let area = AreaSeries::new(capacity.points.iter().copied(), 0.0, CAPACITY.mix(0.12));
+    chart.draw_series(area.border_style(CAPACITY.stroke_width(capacity.width)))?;
     for series in &series {
-        let style = series.color.stroke_width(series.width * scale);
+        let style = series.color.stroke_width(series.width);
         let points = series.points.iter().copied();
         if series.dashed {
-            let line = DashedLineSeries::new(points, 7 * scale, 4 * scale, style);
-            chart.draw_series(line).map_err(said)?;
+            chart.draw_series(DashedLineSeries::new(points, 7, 4, style))?;
         } else {
-            chart.draw_series(LineSeries::new(points, style)).map_err(said)?;
+            chart.draw_series(LineSeries::new(points, style))?;
         }
     }
-    draw_reshards(root, &strip, history, until, scale)?;
-    root.present().map_err(said)
+    draw_reshards(root, &strip, history, until)?;
+    root.present()
 }
 
 /// A lane for each key: when the reshards of it were in `forward` and in `move`.
-fn draw_reshards<DB: DrawingBackend>(
-    root: &DrawingArea<DB, Shift>,
-    strip: &DrawingArea<DB, Shift>,
-    history: &History,
-    until: f64,
-    scale: u32,
-) -> Result<(), ChartError> {
+fn draw_reshards(root: &Area<'_>, strip: &Area<'_>, history: &History, until: f64) -> Drawn {
     let lanes = u32::try_from(history.keys.len()).map_or(0.0, f64::from);
     let mut chart = ChartBuilder::on(strip)
-        .margin_left(MARGIN * scale)
-        .margin_right((MARGIN + RIGHT_LABELS) * scale)
-        .margin_bottom(MARGIN * scale)
-        .x_label_area_size((TIME_AXIS - MARGIN) * scale)
-        .y_label_area_size(LEFT_LABELS * scale)
-        .build_cartesian_2d(0.0..until, lanes..0.0)
-        .map_err(said)?;
-    let label = (FONT, 13 * scale).into_font().color(&INK);
+        .margin_left(MARGIN)
+        .margin_right(MARGIN + RIGHT_LABELS)
+        .margin_bottom(MARGIN)
+        .x_label_area_size(TIME_AXIS - MARGIN)
+        .y_label_area_size(LEFT_LABELS)
+        .build_cartesian_2d(0.0..until, lanes..0.0)?;
     chart
         .configure_mesh()
         .disable_mesh()
-        .axis_style(INK.stroke_width(scale))
-        .set_all_tick_mark_size(5 * scale)
-        .label_style(label.clone())
-        .axis_desc_style((FONT, 14 * scale).into_font().color(&INK))
+        .axis_style(INK)
+        .label_style(text(INK))
+        .axis_desc_style(text(INK))
         .x_labels(12)
         .y_labels(0)
-        .x_desc("seconds since the first write; bars: a reshard in forward, then in move")
+        .x_desc("seconds since the first write. A reshard is announced (yellow), then its items move (pink)")
         .x_label_formatter(&|secs| format!("{secs:.0}"))
-        .draw()
-        .map_err(said)?;
-    let beside = label.clone().pos(Pos::new(HPos::Right, VPos::Center));
-    let inside = (FONT, 12 * scale).into_font().color(&INK);
-    let inside = inside.pos(Pos::new(HPos::Center, VPos::Center));
+        .draw()?;
+    let beside = text(INK).pos(Pos::new(HPos::Right, VPos::Center));
+    let inside = text(INK).pos(Pos::new(HPos::Center, VPos::Center));
     let mut top = 0.0;
     for (key, (name, _)) in history.keys.iter().enumerate() {
         let middle = top + 0.5;
         let (x, y) = chart.backend_coord(&(0.0, middle));
-        let gap = 8 * scale.cast_signed();
-        root.draw_text(name, &beside, (x - gap, y)).map_err(said)?;
+        root.draw_text(name, &beside, (x - 8, y))?;
         for reshard in history.reshards(key) {
             let at = |moment: Option<Duration>| moment.map_or(until, |at| at.as_secs_f64());
             let (begun, in_force) = (reshard.begun.as_secs_f64(), at(reshard.in_force));
             let bar = |from, to, color: RGBColor| {
-                Rectangle::new([(from, top + 0.15), (to, top + 0.85)], color.mix(0.45).filled())
+                Rectangle::new([(from, top + 0.12), (to, top + 0.88)], color.mix(0.45).filled())
             };
             let bars = [bar(begun, in_force, FORWARD), bar(in_force, at(reshard.closed), MOVED)];
-            chart.draw_series(bars).map_err(said)?;
-            let text = format!("{} → {}", reshard.from, reshard.to);
+            chart.draw_series(bars)?;
+            let label = format!("{} → {}", reshard.from, reshard.to);
             let centre = f64::midpoint(begun, at(reshard.closed));
-            chart.draw_series([Text::new(text, (centre, middle), inside.clone())]).map_err(said)?;
+            chart.draw_series([Text::new(label, (centre, middle), inside.clone())])?;
         }
         top += 1.0;
     }
     Ok(())
 }
 
-/// The lines that are measured in writes a second; what is most important is drawn last, on top.
+fn text(color: RGBColor) -> TextStyle<'static> {
+    (FONT, TEXT_SIZE).into_font().color(&color)
+}
+
+/// What the shards of all keys take together.
+fn capacity(history: &History) -> Series {
+    let capacity = |sample: usize| {
+        (0..history.keys.len()).map(|key| history.capacity(sample, key)).sum::<f64>()
+    };
+    Series {
+        name: format!("shards × {} WCU", history.partition_wcu),
+        color: CAPACITY,
+        width: 2,
+        dashed: false,
+        points: steps(history, capacity),
+    }
+}
+
+/// The lines over time; what is most important is drawn last, on top.
 fn series(history: &History) -> Vec<Series> {
     let rates = |of: fn(&Rates) -> f64| {
         let samples = 0..history.samples.len();
@@ -279,9 +217,6 @@ fn series(history: &History) -> Vec<Series> {
         });
         points.collect::<Vec<_>>()
     };
-    let capacity = |sample: usize| {
-        (0..history.keys.len()).map(|key| history.capacity(sample, key)).sum::<f64>()
-    };
     let line = |name: &str, color, width, dashed, points| Series {
         name: name.to_owned(),
         color,
@@ -289,9 +224,7 @@ fn series(history: &History) -> Vec<Series> {
         dashed,
         points,
     };
-    let capacity_name = format!("capacity: shards × {} WCU", history.partition_wcu);
     vec![
-        line(&capacity_name, CAPACITY, 2, true, steps(history, capacity)),
         line("moved", MOVED, 2, false, rates(|rates| rates.moves)),
         line("throttled", THROTTLED, 2, false, rates(|rates| rates.throttled)),
         line("offered", OFFERED, 2, true, rates(|rates| rates.offered)),
@@ -313,38 +246,30 @@ fn steps(history: &History, of: impl Fn(usize) -> f64) -> Vec<(f64, f64)> {
 }
 
 /// All lines in a row, below the title.
-fn legend<DB: DrawingBackend>(
-    head: &DrawingArea<DB, Shift>,
-    series: &[Series],
-    scale: u32,
-) -> Result<(), ChartError> {
-    let unit = scale.cast_signed();
-    let style = (FONT, 14 * scale).into_font().color(&INK);
-    let (y, dash) = (56 * unit, 30 * unit);
-    let mut x = 18 * unit;
-    let shards = Series {
-        name: "shards (right axis)".to_owned(),
-        color: SHARDS,
-        width: 2,
-        dashed: false,
-        points: Vec::new(),
-    };
-    for series in series.iter().rev().chain([&shards]) {
-        let stroke = series.color.stroke_width(series.width * scale);
-        let ends = [(x, y), (x + dash, y)];
+fn legend<'a>(head: &Area<'_>, series: impl Iterator<Item = &'a Series>) -> Drawn {
+    const Y: i32 = 56;
+    const STROKE: i32 = 30;
+    let beside = text(INK).pos(Pos::new(HPos::Left, VPos::Center));
+    let mut x = 18;
+    for series in series {
+        let stroke = series.color.stroke_width(series.width);
+        let ends = [(x, Y), (x + STROKE, Y)];
         if series.dashed {
-            let line = DashedPathElement::new(ends, 7 * scale, 4 * scale, stroke);
-            head.draw(&line).map_err(said)?;
+            head.draw(&DashedPathElement::new(ends, 7, 4, stroke))?;
         } else {
-            head.draw(&PathElement::new(ends, stroke)).map_err(said)?;
+            head.draw(&PathElement::new(ends, stroke))?;
         }
-        x += dash + 8 * unit;
-        let text = style.clone().pos(Pos::new(HPos::Left, VPos::Center));
-        head.draw(&Text::new(series.name.as_str(), (x, y), text)).map_err(said)?;
-        let (width, _) = head.estimate_text_size(&series.name, &style).map_err(said)?;
-        x += width.cast_signed() + 26 * unit;
+        x += STROKE + 8;
+        head.draw(&Text::new(series.name.as_str(), (x, Y), beside.clone()))?;
+        x += width_of(&series.name) + 26;
     }
     Ok(())
+}
+
+/// About how wide a text of [`TEXT_SIZE`] is shown.
+#[expect(clippy::cast_possible_truncation, reason = "the names of a legend are short")]
+fn width_of(text: &str) -> i32 {
+    (u32::try_from(text.chars().count()).map_or(0.0, f64::from) * CHAR_WIDTH) as i32
 }
 
 /// A whole number with its thousands set apart.
@@ -402,48 +327,42 @@ mod tests {
     }
 
     #[test]
-    fn both_pictures_are_written_and_say_what_they_show() {
-        let dir = tempfile::tempdir().expect("a directory");
+    fn the_picture_says_what_it_shows() {
         let history = history(30);
         let steady = Some(Window { from: 22, to: 29 });
         let figure = Figure { history: &history, steady, title: "a title".to_owned() };
-        let [svg, png] = save(dir.path(), &figure).expect("written");
-        let svg = fs::read_to_string(svg).expect("text");
+        let svg = draw(&figure).expect("drawn");
         let words = [
             "a title",
             "offered",
             "absorbed",
             "throttled",
-            "capacity: shards × 200 WCU",
-            "shards (right axis)",
+            "moved",
+            "shards × 200 WCU",
             "writes a second",
             "seconds since the first write",
             "settled: measured",
-            "moved",
-            "a reshard in forward, then in move",
+            "A reshard is announced",
             "EWR",
             "8 → 16",
         ];
         for words in words {
             assert!(svg.contains(words), "no {words:?}");
         }
-        let decoder = png::Decoder::new(io::BufReader::new(fs::File::open(png).expect("a file")));
-        let info = decoder.read_info().expect("a PNG").info().clone();
-        assert_eq!((info.width, info.height), (SIZE.0 * PNG_SCALE, SIZE.1 * PNG_SCALE));
     }
 
     #[test]
     fn a_run_without_samples_is_an_empty_chart() {
         let history = history(0);
         let figure = Figure { history: &history, steady: None, title: String::new() };
-        assert!(svg(&figure).is_ok() && png(&figure).is_ok());
+        assert!(draw(&figure).is_ok());
     }
 
     #[test]
     fn a_step_rises_at_the_moment_of_its_change() {
         let history = history(7);
-        let shards = steps(&history, |sample| f64::from(history.samples[sample].shards()));
-        assert_eq!(shards[4..], [(4.0, 1.0), (5.0, 1.0), (5.0, 2.0), (6.0, 2.0)]);
+        let capacity = capacity(&history).points;
+        assert_eq!(capacity[4..], [(4.0, 200.0), (5.0, 200.0), (5.0, 400.0), (6.0, 400.0)]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use dynashard_local::{Counters, OperationCount};
 use serde::Serialize;
 
-use super::history::{MOVE, float, less};
+use super::history::{MOVE, difference, float};
 use super::{MAIN_TABLE, METADATA_TABLE};
 
 /// What was counted in a part of the run.
@@ -22,7 +22,7 @@ impl Counted {
         let (earlier, mut operations) =
             (main(before).unwrap_or_default(), main(after).unwrap_or_default());
         for (name, count) in &mut operations {
-            *count = less(*count, earlier.get(name).copied().unwrap_or_default());
+            *count = difference(*count, earlier.get(name).copied().unwrap_or_default());
         }
         let metadata = |counters: &Counters| counters.table_requests(METADATA_TABLE);
         Self { operations, metadata_requests: metadata(after) - metadata(before) }

@@ -111,10 +111,6 @@ pub(super) struct Rates {
 }
 
 impl Sample {
-    pub(super) fn shards(&self) -> u32 {
-        self.keys.iter().map(|key| key.collection.shards).sum()
-    }
-
     pub(super) fn throttled(&self) -> u64 {
         self.throttles.values().sum()
     }
@@ -254,12 +250,12 @@ impl History {
             let counts = self.samples.get(sample).map(|sample| &sample.operations);
             counts.and_then(|counts| counts.get(operation)).copied().unwrap_or_default()
         };
-        less(count(to), count(from))
+        difference(count(to), count(from))
     }
 }
 
 /// What was counted of an operation after an earlier count.
-pub(super) fn less(count: OperationCount, earlier: OperationCount) -> OperationCount {
+pub(super) fn difference(count: OperationCount, earlier: OperationCount) -> OperationCount {
     OperationCount {
         requests: count.requests.saturating_sub(earlier.requests),
         consumed_rcu: count.consumed_rcu - earlier.consumed_rcu,

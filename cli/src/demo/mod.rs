@@ -6,16 +6,20 @@ mod flights;
 mod history;
 mod load;
 mod offer;
+mod plan;
 mod read_back;
 mod summary;
 mod view;
 mod watched;
 
 use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, IsTerminal};
 use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use chart::{ChartError, Figure};
+use chart::{Figure, draw};
 use costs::{Counted, Moving};
 use dynashard_aws::{DynamoItemStore, DynamoMetadataStore, ServerClock, SystemClock};
 use dynashard_core::TableSchema;
@@ -24,8 +28,9 @@ use dynashard_keys::{KeyError, PartitionKey};
 use dynashard_local::{Endpoints, Limits, Stack, StackOptions};
 use flights::Airport;
 use history::SettledRule;
-use load::{Loaded, Plan};
+use load::Loaded;
 use offer::Offers;
+use plan::Plan;
 use read_back::{ReadBack, count_shards};
 use summary::{Steady, Summary, growth, reshards};
 use thiserror::Error;
@@ -35,9 +40,9 @@ use watched::Watched;
 use crate::args::{DemoArgs, Scaling};
 use crate::clock::Stopwatch;
 use crate::http::{Client, HttpError};
-use crate::logs::Logs;
+use crate::logs;
 use crate::project::{ProjectError, stack_options};
-use crate::signals::Ends;
+use crate::signals::TerminationSignals;
 
 const MAIN_TABLE: &str = "MainTable";
 const METADATA_TABLE: &str = "MetadataTable";
@@ -58,8 +63,10 @@ const SETTLED_SHARE: f64 = 0.9;
 pub(crate) enum DemoError {
     #[error(transparent)]
     Data(#[from] flights::BadData),
-    #[error(transparent)]
-    Chart(#[from] ChartError),
+    #[error("the chart cannot be drawn: {0}")]
+    Chart(String),
+    #[error("{path} cannot be written: {error}; choose another --chart-dir")]
+    Write { path: PathBuf, error: io::Error },
     #[error(transparent)]
     Http(#[from] HttpError),
     #[error("some flights were not written within {} s after the last offer", .0.as_secs())]
@@ -79,19 +86,19 @@ pub(crate) enum DemoError {
 }
 
 /// `dynashard demo`: fails unless every flight came back once, in order and unchanged.
-pub(crate) async fn run(args: DemoArgs, logs: &Logs) -> Result<(), crate::Failure> {
+pub(crate) async fn run(args: DemoArgs) -> Result<(), crate::Failure> {
     let airports = flights::load().map_err(DemoError::from)?;
-    chart::prepare(&args.chart_dir).map_err(DemoError::from)?;
+    let files = Files::prepare(&args)?;
     let plan = plan(&args, airports.len());
-    let mut ends = Ends::watch()?;
+    let mut signals = TerminationSignals::watch()?;
     let started = async {
         let options = options(&args, &plan).await?;
         Ok::<_, crate::Failure>(Stack::start(options).await?)
     };
-    // In a terminal a signal ends the build of the functions as well, which is no error then.
+    // In a terminal a signal also ends the build of the functions, which then is not an error.
     let stack = tokio::select! {
         biased;
-        () = ends.signalled() => return Err(DemoError::Interrupted.into()),
+        () = signals.received() => return Err(DemoError::Interrupted.into()),
         stack = Box::pin(started) => stack?,
     };
     let Endpoints { api, dynamodb, .. } = stack.endpoints();
@@ -100,20 +107,50 @@ pub(crate) async fn run(args: DemoArgs, logs: &Logs) -> Result<(), crate::Failur
         let (code, wcu) = (&airport.code, plan.partition_wcu);
         eprintln!("Offering {rate} writes a second to {code}, whose one partition takes {wcu}");
     }
-    let mut view = View::start(logs);
+    let mut view = View::start(files.logs.is_some() && io::stderr().is_terminal());
     let result = tokio::select! {
-        result = show(&stack, &args, &plan, &airports, &mut view) => result,
-        () = ends.signalled() => Err(DemoError::Interrupted),
+        result = show(&stack, &args, &plan, &airports, &files, &mut view) => result,
+        () = signals.received() => Err(DemoError::Interrupted),
     };
     view.end();
     stack.shutdown().await;
-    let summary = result?;
+    let summary = result.inspect_err(|_| {
+        if let Some(logs) = &files.logs {
+            eprintln!("dynashard: the logs of the stack are in {}", logs.display());
+        }
+    })?;
     if args.json {
         println!("{}", serde_json::to_string(&summary)?);
     } else {
         println!("\n{summary}");
     }
     if summary.ok { Ok(()) } else { Err(DemoError::Different.into()) }
+}
+
+/// The files that a run writes.
+struct Files {
+    chart: PathBuf,
+    /// Where the logs go, unless they were asked for on stderr.
+    logs: Option<PathBuf>,
+}
+
+impl Files {
+    /// Makes their directory and begins to log: that this is impossible should not be found out after
+    /// the run.
+    fn prepare(args: &DemoArgs) -> Result<Self, DemoError> {
+        let dir = &args.chart_dir;
+        let write = |path: &Path, error| DemoError::Write { path: path.to_owned(), error };
+        fs::create_dir_all(dir).map_err(|error| write(dir, error))?;
+        let logs = if args.logs {
+            logs::start_on_stderr();
+            None
+        } else {
+            let path = dir.join("demo.log");
+            logs::start_in(File::create(&path).map_err(|error| write(&path, error))?);
+            Some(path)
+        };
+        Ok(Self { chart: dir.join("demo.svg"), logs })
+    }
 }
 
 /// The period of the alarm on throttles here. CloudWatch's own of a minute would be a long wait
@@ -167,6 +204,7 @@ async fn show(
     args: &DemoArgs,
     plan: &Plan,
     airports: &[Airport],
+    files: &Files,
     view: &mut View,
 ) -> Result<Summary, DemoError> {
     let Endpoints { api, dynamodb, .. } = stack.endpoints();
@@ -213,7 +251,9 @@ async fn show(
         }
     );
     let figure = Figure { history: &history, steady, title };
-    let charts = chart::save(&args.chart_dir, &figure)?;
+    let svg = draw(&figure).map_err(DemoError::Chart)?;
+    fs::write(&files.chart, svg)
+        .map_err(|error| DemoError::Write { path: files.chart.clone(), error })?;
     let loading = Counted::between(&before, &after);
     let moved = watched.collections().iter().map(|collection| collection.moved).sum();
     Ok(Summary {
@@ -239,7 +279,8 @@ async fn show(
         outcome_unknown: counts.map(|counts| counts.unknown).sum(),
         reads,
         items_per_shard,
-        charts: charts.into(),
+        chart: files.chart.clone(),
+        logs: files.logs.clone(),
     })
 }
 

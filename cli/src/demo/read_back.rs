@@ -126,7 +126,8 @@ impl<I: Iterator<Item = Flight>> Comparison<I> {
             Some(flight) if item.as_object() == Some(&flight.item) => {}
             Some(_) => self.differences.push(format!("{sk} came back changed")),
             None => {
-                self.differences.push(format!("{sk} came back twice, out of order or uninvited"));
+                self.differences
+                    .push(format!("{sk} came back twice, out of order, or was never written"));
             }
         }
     }
@@ -139,7 +140,7 @@ impl<I: Iterator<Item = Flight>> Comparison<I> {
 }
 
 /// Counts the live items of each shard, by asking DynamoDB itself and not the API. The markers that
-/// moved items leave are none.
+/// moved items leave do not count.
 pub(super) async fn count_shards(
     items: &DynamoItemStore,
     metadata: &DynamoMetadataStore,
@@ -198,13 +199,13 @@ mod tests {
         assert_eq!(differences(&[item("a"), item("c")]), ["b did not come back"]);
         assert_eq!(differences(&[item("a"), item("b")]), ["c did not come back"]);
         let twice = differences(&[item("a"), item("a"), item("b"), item("c")]);
-        assert_eq!(twice, ["a came back twice, out of order or uninvited"]);
+        assert_eq!(twice, ["a came back twice, out of order, or was never written"]);
         let changed = differences(&[item("a"), json!({ "sk": "b", "dest": "MIA" }), item("c")]);
         assert_eq!(changed, ["b came back changed"]);
         let swapped = differences(&[item("b"), item("a"), item("c")]);
         assert_eq!(
             swapped,
-            ["a did not come back", "a came back twice, out of order or uninvited"]
+            ["a did not come back", "a came back twice, out of order, or was never written"]
         );
     }
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::costs::Moving;
 use super::history::{History, float};
-use super::load::Window;
+use super::plan::Window;
 use super::read_back::ReadBack;
 
 /// What the demo measured.
@@ -52,8 +52,10 @@ pub(super) struct Summary {
     pub(super) reads: Vec<ReadBack>,
     /// Items by collection and shard.
     pub(super) items_per_shard: BTreeMap<String, BTreeMap<u32, u64>>,
-    /// The files with the chart.
-    pub(super) charts: Vec<PathBuf>,
+    /// The chart of the run.
+    pub(super) chart: PathBuf,
+    /// The logs of the stack, unless they went to stderr.
+    pub(super) logs: Option<PathBuf>,
 }
 
 /// A shard count that came into force.
@@ -229,8 +231,9 @@ impl fmt::Display for Summary {
         )?;
         self.fmt_moving(f)?;
         self.fmt_reads(f)?;
-        for chart in &self.charts {
-            writeln!(f, "Chart     {}", chart.display())?;
+        writeln!(f, "Chart     {}", self.chart.display())?;
+        if let Some(logs) = &self.logs {
+            writeln!(f, "Logs      {}", logs.display())?;
         }
         for difference in self.reads.iter().flat_map(|read| &read.differences) {
             writeln!(f, "WRONG     {difference}")?;
@@ -473,7 +476,8 @@ mod tests {
             outcome_unknown: 1,
             reads: vec![read, again],
             items_per_shard: BTreeMap::from([("EWR".to_owned(), BTreeMap::from([(1, 999)]))]),
-            charts: vec![PathBuf::from("charts/demo.svg")],
+            chart: PathBuf::from("charts/demo.svg"),
+            logs: Some(PathBuf::from("charts/demo.log")),
         };
         let text = summary.to_string();
         let shown = [
@@ -489,7 +493,8 @@ mod tests {
             "1000 items in order, while nothing moved,",
             "7500 hot",
             "1.0000 PutItem requests, 7.5000 throttled, 0.0100 of metadata; 1.000 WCU\n",
-            "charts/demo.svg",
+            "Chart     charts/demo.svg\n",
+            "Logs      charts/demo.log\n",
             "WRONG     EWR: 2013 did not come back",
             "FAILED",
         ];

@@ -1,4 +1,4 @@
-//! How a command comes to the tables and to the settings of their stack.
+//! Finds the tables, and the settings of their stack.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -22,40 +22,40 @@ pub(super) type TableReader = Reader<DynamoItemStore, DynamoMetadataStore, Syste
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ConnectArgs {
-    /// The CloudFormation stack: its tables and the values of its parameters are looked up.
+    /// The CloudFormation stack, from which the command takes the tables and the parameters.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["main_table", "metadata_table"])]
     stack_name: Option<String>,
-    /// The table of the items, in place of --stack-name. Under `dynashard local` it is `MainTable`.
+    /// The table of the items, instead of --stack-name. Under `dynashard local` it is `MainTable`.
     #[arg(long, value_name = "NAME", required_unless_present = "stack_name")]
     main_table: Option<String>,
-    /// The table of the collections, in place of --stack-name. Under `dynashard local` it is
+    /// The table of the metadata, instead of --stack-name. Under `dynashard local` it is
     /// `MetadataTable`.
     #[arg(long, value_name = "NAME", required_unless_present = "stack_name")]
     metadata_table: Option<String>,
-    /// A profile of the AWS configuration files. One that signs in by SSO needs a
+    /// Profile of the AWS configuration files. A profile that signs in by SSO needs a
     /// `credential_process`, as in `aws configure export-credentials --profile NAME`.
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
     /// The AWS region.
     #[arg(long, value_name = "REGION")]
     region: Option<String>,
-    /// A server that stands in for AWS, as in `http://127.0.0.1:8000`. For an address of this machine
-    /// neither an account nor a region is needed: where the environment and the configuration files
-    /// name no credentials, made-up ones are used.
+    /// Send requests to this server instead of AWS, as in `http://127.0.0.1:8000`. An address of this
+    /// machine needs neither a region nor an account: if no credentials are configured, placeholders
+    /// sign the requests.
     #[arg(long, value_name = "URL")]
     endpoint_url: Option<String>,
     #[command(flatten)]
     parameters: ParameterArgs,
 }
 
-/// What the tables do not tell. With `--stack-name` it is read from the stack.
+/// The settings that the tables do not hold. With `--stack-name` they come from the stack.
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Parameters of the stack, where --main-table is given")]
+#[command(next_help_heading = "Stack parameters, with --main-table")]
 struct ParameterArgs {
     /// The parameter `Separator`.
     #[arg(long, value_name = "CHAR", default_value = "#", conflicts_with = "stack_name")]
     separator: Separator,
-    /// The parameter `LeaseSecs`. It must be the stack's own: changes of metadata wait for it.
+    /// The parameter `LeaseSecs`. It must equal that of the stack: changes of metadata wait for it.
     #[arg(long, value_name = "SECS", default_value_t = 5, conflicts_with = "stack_name", value_parser = clap::value_parser!(u64).range(1..=60))]
     lease_secs: u64,
     /// The parameter `RequestLifetimeSecs`.

@@ -21,7 +21,7 @@ pub(crate) use query::{QueryArgs, run as query};
 pub(crate) use scale::{ScaleArgs, run as scale};
 pub(crate) use verify::{VerifyArgs, run as verify};
 
-/// How long a request that is throttled or not answered is tried again.
+/// For how long a request is sent again that was throttled or not answered.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The exit status of a command that SIGINT ended, as shells give it.
@@ -36,12 +36,12 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    /// It did not come to the tables.
+    /// The tables or their stack could not be reached.
     fn connection(detail: String) -> Self {
         Self { code: "connection_failed", detail }
     }
 
-    /// What was found could not be printed.
+    /// The result could not be printed.
     fn output(error: &io::Error) -> Self {
         Self { code: "output_failed", detail: format!("stdout cannot be written to: {error}") }
     }
@@ -57,7 +57,8 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let mut detail = error.message().to_owned();
         if error.code() == Code::Internal {
-            detail.push_str("; check the names of the tables, and what the credentials allow");
+            detail
+                .push_str("; check the names of the tables and the permissions of the credentials");
         }
         Self { code: error.code().as_str(), detail }
     }

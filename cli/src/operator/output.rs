@@ -1,5 +1,5 @@
-//! What the commands print: reports to stdout, one line of JSON or several for people, and while they
-//! are at work a line on the terminal.
+//! What the commands print: reports to stdout, as JSON or as text, and their progress as a line on the
+//! terminal.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
@@ -14,7 +14,7 @@ use super::Failure;
 #[derive(Debug)]
 pub(super) struct Output {
     json: bool,
-    /// Nobody reads any more. What the command does it does all the same.
+    /// The reader has closed stdout. The command finishes its work all the same.
     broken: bool,
 }
 
@@ -43,7 +43,7 @@ impl Output {
         }
     }
 
-    /// Says on stderr what went wrong, and in JSON on stdout, if that was asked for.
+    /// Reports a failure on stderr, and as JSON on stdout if that was asked for.
     pub(super) fn failure(&mut self, pk: Option<&str>, failure: &Failure) {
         #[derive(Serialize)]
         struct Failed<'a> {
@@ -69,7 +69,8 @@ impl Output {
     }
 }
 
-/// A line on the terminal that says what goes on; nothing where stderr is none.
+/// A line on the terminal that shows the progress of a command. Where stderr is not a terminal it shows
+/// nothing.
 #[derive(Debug)]
 pub(super) struct Activity(Option<ProgressBar>);
 
@@ -85,14 +86,14 @@ impl Activity {
         Self(Some(bar))
     }
 
-    /// Says what goes on now.
+    /// Shows this progress.
     pub(super) fn says(&self, text: impl FnOnce() -> String) {
         if let Some(bar) = &self.0 {
             bar.set_message(text());
         }
     }
 
-    /// Prints something that is to stay, above the line.
+    /// Prints a line that stays, above the progress.
     pub(super) fn notes(&self, text: &str) {
         match &self.0 {
             Some(bar) => bar.suspend(|| eprintln!("{text}")),

@@ -14,47 +14,49 @@ use serde::Serialize;
 use super::connect::{ConnectArgs, Connection, TableReader, deadline};
 use super::output::{Activity, Output};
 use super::{Failure, INTERRUPTED, partition_key};
-use crate::signals::Ends;
+use crate::signals::TerminationSignals;
 
 /// A page ends before its items take so many bytes, so that large items do not fill the memory.
 const MAX_PAGE_BYTES: usize = 5_000_000;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct QueryArgs {
-    /// The collection.
+    /// Partition key of the collection.
     #[arg(long, value_name = "KEY", value_parser = partition_key)]
     pk: PartitionKey,
-    /// Sort keys that begin so.
+    /// Only sort keys with this prefix.
     #[arg(long, value_name = "PREFIX")]
     begins_with: Option<String>,
-    /// Sort keys from this one on, itself included.
+    /// Only sort keys from this one on, inclusive.
     #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     from: Option<String>,
-    /// Sort keys up to this one, itself included.
+    /// Only sort keys up to this one, inclusive.
     #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     to: Option<String>,
-    /// Ascending or descending.
+    /// Order of the sort keys. The default is asc.
     #[arg(long, value_name = "asc|desc")]
     order: Option<String>,
-    /// The most items of a page, up to 1000: by default 100, and 1000 with --all.
+    /// Items of a page at most, up to 1000. The default is 100, and 1000 with --all.
     #[arg(long, value_name = "N")]
     limit: Option<u32>,
-    /// How the shards are read, as in the API; by default they are merged into one order.
+    /// How the shards are read, as in the API: ordered, parallel, round-robin or sequential. The default
+    /// is ordered.
     #[arg(long, value_name = "NAME")]
     strategy: Option<String>,
-    /// Only these attributes, with commas between their names. Reading costs the same.
+    /// Print only these attributes, separated by commas. The query consumes the same read units.
     #[arg(long, value_name = "NAMES")]
     fields: Option<String>,
-    /// Read strongly: it costs twice as much, and sees every write that was answered before.
+    /// Read with strong consistency: it consumes twice the read units, and includes every write that was
+    /// answered before.
     #[arg(long)]
     consistent: bool,
-    /// Go on where a page of the same query has ended.
+    /// Start where a page of the same query ended.
     #[arg(long, value_name = "CURSOR")]
     cursor: Option<String>,
-    /// Read page after page to the end.
+    /// Print all pages, to the end of the collection.
     #[arg(long)]
     all: bool,
-    /// Print a last line on stdout with the cursor to go on with, and with what was read and paid.
+    /// Print a last line on stdout with the cursor to continue from and the read units consumed.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -63,13 +65,13 @@ pub(crate) struct QueryArgs {
 
 /// What follows the arguments in `--help`.
 pub(crate) const EXAMPLES: &str = "\
-Each item is one line on stdout, as the API shows it: {\"pk\":...,\"sk\":..., and its attributes}. Where the query is
-not at its end, the cursor to go on with is on stderr; after an interruption or a failure, too. With --json the
-last line of stdout is {\"cursor\":...,\"shards\":...,\"items\":...,\"items_read\":...,\"consumed_rcu\":...}, which is no item: it
-has no pk.
+Each item is one line on stdout, as the API answers it: {\"pk\":...,\"sk\":..., and its attributes}. A query that has not
+reached its end prints the cursor to continue from on stderr, also after an interruption or a failure. With --json
+stdout ends with {\"cursor\":...,\"shards\":...,\"items\":...,\"items_read\":...,\"consumed_rcu\":...}. Unlike an item, that
+line has no pk.
 
-Exit status: 0 all of what was asked for was printed, or nobody reads any more; 1 it was not, and the line on
-stderr says why, with the code of the API; 130 Ctrl-C.
+Exit status: 0 if everything was printed, or the reader of stdout closed it; 1 if not, and a line on stderr says
+why, with the code of the API; 130 after Ctrl-C.
 
 Examples:
   dynashard query --stack-name dynashard --pk EWR --begins-with 2013-01-01 --order desc --limit 10
@@ -82,7 +84,7 @@ pub(crate) async fn run(args: QueryArgs) -> ExitCode {
     let ended = Box::pin(query(&args, &mut progress)).await;
     let (status, failure) = match ended {
         Ok(Ended::Done) => (ExitCode::SUCCESS, None),
-        // `head` has what it wants.
+        // `head` has its lines.
         Ok(Ended::Unread) => return ExitCode::SUCCESS,
         Ok(Ended::Interrupted) => (ExitCode::from(INTERRUPTED), None),
         Err(failure) => (ExitCode::FAILURE, Some(failure)),
@@ -92,7 +94,7 @@ pub(crate) async fn run(args: QueryArgs) -> ExitCode {
         output.json(&progress.end());
     }
     if let Some(cursor) = &progress.cursor {
-        eprintln!("dynashard: go on with --cursor {cursor}");
+        eprintln!("dynashard: continue with --cursor {cursor}");
     }
     if let Some(failure) = failure {
         output.failure(Some(args.pk.as_str()), &failure);
@@ -104,7 +106,7 @@ pub(crate) async fn run(args: QueryArgs) -> ExitCode {
 enum Ended {
     /// Everything that was asked for was printed.
     Done,
-    /// Nobody reads stdout any more.
+    /// The reader of stdout closed it.
     Unread,
     Interrupted,
 }
@@ -153,14 +155,14 @@ async fn query(args: &QueryArgs, progress: &mut Progress) -> Result<Ended, Failu
     let connection = args.connect.connect().await?;
     let mut query = checked(args, &connection)?;
     let reader = connection.reader();
-    let mut ends = Ends::watch()
+    let mut signals = TerminationSignals::watch()
         .map_err(|e| Failure::connection(format!("signals cannot be waited for: {e}")))?;
     // On a terminal the items themselves show how it goes.
     let activity = Activity::begin(args.all && !io::stdout().is_terminal());
     loop {
         let page = tokio::select! {
             page = Box::pin(page(&reader, &query)) => page?,
-            () = ends.signalled() => return Ok(Ended::Interrupted),
+            () = signals.received() => return Ok(Ended::Interrupted),
         };
         match print(&query.partition, &page) {
             Ok(()) => {}
@@ -170,7 +172,7 @@ async fn query(args: &QueryArgs, progress: &mut Progress) -> Result<Ended, Failu
         progress.add(page);
         activity.says(|| {
             let Progress { items, shards, consumed_rcu, .. } = progress;
-            format!("{}: {items} items of {shards} shards, {consumed_rcu:.0} read units", args.pk)
+            format!("{}: {items} items from {shards} shards, {consumed_rcu:.0} read units", args.pk)
         });
         if !args.all || progress.cursor.is_none() {
             return Ok(Ended::Done);

@@ -1,4 +1,4 @@
-//! `dynashard scale`: asks for another shard count, and waits until the collection has it.
+//! `dynashard scale`: changes the shard count of a collection, and waits until the change is complete.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::connect::{ConnectArgs, deadline};
 use super::output::{Activity, Output};
 use super::{Failure, INTERRUPTED, partition_key};
 use crate::clock::Stopwatch;
-use crate::signals::Ends;
+use crate::signals::TerminationSignals;
 
 /// How often the collection is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -24,16 +24,16 @@ const STALLED_AFTER: Duration = Duration::from_mins(2);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ScaleArgs {
-    /// The collection.
+    /// Partition key of the collection.
     #[arg(long, value_name = "KEY", value_parser = partition_key)]
     pk: PartitionKey,
-    /// How many shards it is to have. Under xxh64 the number is rounded up to a power of two.
+    /// The new shard count. Under xxh64 it is rounded up to a power of two.
     #[arg(long, value_name = "N")]
     shards: u32,
-    /// Ask only, and do not wait for the end.
+    /// Return once the change is accepted, and do not wait until it is complete.
     #[arg(long)]
     no_wait: bool,
-    /// Print JSON on stdout: the collection as GET /collection shows it, one line for each change.
+    /// Print JSON on stdout: the collection as GET /collection answers it, one line for each change.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -42,12 +42,13 @@ pub(crate) struct ScaleArgs {
 
 /// What follows the arguments in `--help`.
 pub(crate) const EXAMPLES: &str = "\
-Items are moved by RebalanceFunction, on AWS or under `dynashard local`, while clients go on. Ctrl-C ends the
-waiting and not the reshard; the same command waits again. While one runs, its old count turns it round when
-it has closed, its new count takes that back, and every other is refused: reshard_running.
+RebalanceFunction moves the items, on AWS or under `dynashard local`, while clients read and write. Ctrl-C ends
+only the waiting; run the same command again to wait again. While a reshard runs, a request for its old count
+is kept and reverses it once it has closed, a request for its new count withdraws that, and a request for any
+other count is refused with reshard_running.
 
-Exit status: 0 the collection has the shards, or with --no-wait is on the way; 1 it is not, and the line on
-stderr says why, with the code of the API; 130 Ctrl-C.
+Exit status: 0 if the collection has the count, or with --no-wait if the change is accepted; 1 if not, and a
+line on stderr says why, with the code of the API; 130 after Ctrl-C.
 
 Examples:
   dynashard scale --stack-name dynashard --pk EWR --shards 16
@@ -73,18 +74,18 @@ async fn scale(args: &ScaleArgs, output: &mut Output) -> Result<ExitCode, Failur
     let connection = args.connect.connect().await?;
     let scaler = Scaler::new(connection.directory());
     let directory = scaler.directory();
-    let mut ends = Ends::watch().map_err(no_signals)?;
+    let mut signals = TerminationSignals::watch().map_err(no_signals)?;
     // It may wait for leases on the last change to end.
     let activity = Activity::begin(!output.is_json());
     activity.says(|| format!("{}: asking for {shards} shards", args.pk));
     let asked = tokio::select! {
         asked = scaler.request_count(&args.pk, shards, deadline(directory)) => Some(asked?),
-        () = ends.signalled() => None,
+        () = signals.received() => None,
     };
     drop(activity);
     let Some(metadata) = asked else {
         eprintln!(
-            "dynashard: interrupted before the request was answered; the same command asks again"
+            "dynashard: interrupted before the request was answered; run the same command to ask again"
         );
         return Ok(ExitCode::from(INTERRUPTED));
     };
@@ -95,19 +96,19 @@ async fn scale(args: &ScaleArgs, output: &mut Output) -> Result<ExitCode, Failur
         match scaler.status(&args.pk, target, deadline(directory)).await {
             Ok(status) => output.text(describe(&status, None)),
             Err(error) => {
-                eprintln!("dynashard: asked for; how far it is could not be read: {error}");
+                eprintln!(
+                    "dynashard: the change is accepted, but its progress could not be read: {error}"
+                );
             }
         }
         return Ok(ExitCode::SUCCESS);
     }
     let waited = tokio::select! {
         waited = Box::pin(wait(&args.pk, target, &scaler, output)) => Some(waited?),
-        () = ends.signalled() => None,
+        () = signals.received() => None,
     };
     let Some(metadata) = waited else {
-        eprintln!(
-            "dynashard: the reshard goes on without this command; the same command waits again"
-        );
+        eprintln!("dynashard: the reshard continues; run the same command to wait for it again");
         return Ok(ExitCode::from(INTERRUPTED));
     };
     output.text(format_args!(
@@ -144,16 +145,16 @@ async fn wait(
                 return Err(Failure {
                     code: "overtaken",
                     detail: format!(
-                        "another count was asked for meanwhile; the collection has {count} shards \
-                         and is not on the way to {target}"
+                        "another count was requested meanwhile; the collection has {count} shards \
+                         and is not changing to {target}"
                     ),
                 });
             }
         }
         if watch.has_stalled(&status) {
             activity.notes(&format!(
-                "dynashard: {partition:?}: nothing has happened for {} minutes; does RebalanceFunction run, and \
-                 what does its log say?",
+                "dynashard: {partition:?}: no progress for {} minutes; check that RebalanceFunction runs, and \
+                 its log",
                 STALLED_AFTER.as_secs() / 60
             ));
         }
@@ -161,16 +162,16 @@ async fn wait(
     }
 }
 
-/// What was seen last, and since when.
+/// The last progress, and the time since.
 struct Watch {
     seen: Option<(u64, Option<u64>)>,
     since: Stopwatch,
-    has_told: bool,
+    has_warned: bool,
 }
 
 impl Watch {
     fn begin() -> Self {
-        Self { seen: None, since: Stopwatch::start(), has_told: false }
+        Self { seen: None, since: Stopwatch::start(), has_warned: false }
     }
 
     /// Whether anything has changed since the last look.
@@ -183,19 +184,19 @@ impl Watch {
         true
     }
 
-    /// Whether nothing has changed for a long time, although nothing is waited for. Says so once.
+    /// Whether nothing has changed for a long time without a reason to wait. True once at most.
     fn has_stalled(&mut self, status: &ScalingStatus) -> bool {
         let waits = status.waits_until.is_some_and(|until| status.now <= until);
         if waits {
             self.since = Stopwatch::start();
         }
-        let has_stalled = !self.has_told && self.since.elapsed() >= STALLED_AFTER;
-        self.has_told |= has_stalled;
+        let has_stalled = !self.has_warned && self.since.elapsed() >= STALLED_AFTER;
+        self.has_warned |= has_stalled;
         has_stalled
     }
 }
 
-/// Where the collection stands, for people.
+/// The progress of the collection, for people.
 fn describe(status: &ScalingStatus, waits: Option<Waits>) -> String {
     let ScalingStatus { metadata, job, waits_until, now, .. } = status;
     let (from, to) = match metadata.phase {

@@ -1,4 +1,4 @@
-//! `dynashard verify`: looks whole collections over, and repairs them.
+//! `dynashard verify`: checks whole collections, and repairs them.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -19,29 +19,29 @@ use super::{Failure, PATIENCE, partition_key};
 /// Findings of each kind that are shown to people.
 const SHOWN: usize = 10;
 
-/// Something is wrong, and was not repaired.
+/// Findings were not repaired.
 const FINDINGS_LEFT: u8 = 1;
 
-/// It is not known whether anything is wrong.
+/// Verification could not finish.
 const NOT_VERIFIED: u8 = 2;
 
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("which").required(true).args(["pk", "all"]))]
 pub(crate) struct VerifyArgs {
-    /// The collection.
+    /// Partition key of the collection.
     #[arg(long, value_name = "KEY", value_parser = partition_key)]
     pk: Option<PartitionKey>,
-    /// Every collection. The metadata table is scanned for them.
+    /// Check every collection. The command scans the metadata table for them.
     #[arg(long)]
     all: bool,
-    /// Put right what the system would put right by itself if it came by: an item away from home goes
-    /// home, a copy yields to the item that clients see, a stray marker goes.
+    /// Repair what can be repaired without a choice: move a misplaced item to its shard, remove a
+    /// duplicate that clients do not see, remove a stray marker.
     #[arg(long)]
     repair: bool,
-    /// Take no more read units a second than this. Reading begins with a quarter of them.
+    /// Consume at most this many read units a second. The command begins with a quarter of them.
     #[arg(long, value_name = "UNITS")]
     read_units: Option<NonZeroU32>,
-    /// Print JSON on stdout, one object a line: each finding, each collection, and the summary.
+    /// Print JSON on stdout, one object per line: each finding, each collection, and the summary.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -50,17 +50,17 @@ pub(crate) struct VerifyArgs {
 
 /// What follows the arguments in `--help`.
 pub(crate) const EXAMPLES: &str = "\
-Exit status: 0 nothing is wrong, or nothing any more; 1 something is; 2 that could not be found out.
+Exit status: 0 with no findings left, 1 if findings remain, 2 if verification could not finish.
 
-What is found:
-  misplaced     a live item that is not in its shard, and lies nowhere else; no client sees it
-  duplicate     an item whose sort key is live in another shard, too, where clients see it
-  stray_marker  a marker that no reshard, and no removal of markers, accounts for
-  ahead         an item of a generation above its collection's metadata; it is never touched
-Each was found again when it was read once more, so clients may write and reshards may run meanwhile.
+Findings:
+  misplaced     a live item outside its shard, with no live copy in it; clients do not see the item
+  duplicate     a second live item under a sort key; clients see the one in the item's own shard
+  stray_marker  a marker that belongs to no reshard, and that no reshard will remove
+  ahead         an item with a generation above that of its collection's metadata; never repaired
+Clients may write and reshards may run meanwhile: a finding is reported only if a second read confirms it.
 
-The digest says what a collection holds, whatever its shards: it is the same before and after a reshard if
-nothing was written in between.
+The digest depends on the items of a collection and not on their shards. If nothing was written in between, it
+is the same before and after a reshard.
 
 Examples:
   dynashard verify --stack-name dynashard --pk EWR
@@ -110,7 +110,7 @@ async fn check(
     }
 }
 
-/// Verifies one collection. That it could not be done is no reason to leave the others out.
+/// Verifies one collection. If that fails, the next one follows all the same.
 async fn collection(
     args: &VerifyArgs,
     verifier: &TableVerifier,
@@ -196,7 +196,7 @@ fn print(
         output.text(format_args!("  markers to go   {}", verification.markers));
     }
     if verification.layout_changed {
-        output.text("  its layout changed while it was verified");
+        output.text("  its shard count changed during verification");
     }
     for (kind, Tally { found, repaired }) in &verification.findings {
         let repaired = if *repaired > 0 { format!(", {repaired} repaired") } else { String::new() };
@@ -316,7 +316,7 @@ struct Summary {
     repaired: u64,
     /// Collections that could not be verified.
     failed: u64,
-    /// Whether all were verified, and nothing is wrong with them, or nothing any more.
+    /// Whether all were verified, with no findings left.
     clean: bool,
 }
 
@@ -358,8 +358,7 @@ impl Summary {
         let failed =
             if *failed > 0 { format!("; {failed} could not be verified") } else { String::new() };
         let verdict = match (*found, *found - *repaired) {
-            (0, _) if self.failed > 0 => "nothing wrong was found".to_owned(),
-            (0, _) => "nothing is wrong".to_owned(),
+            (0, _) => "no findings".to_owned(),
             (_, 0) => format!("{found} findings, all repaired"),
             (_, left) => format!("{found} findings, {left} of them left"),
         };

@@ -1,132 +1,109 @@
 //! The live view: some lines of the terminal that are drawn again and again, below what was there.
 
-use std::io::{self, Stderr};
-
-use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Color, Modifier, Style, Stylize};
-use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, LineGauge, Paragraph, Row, Sparkline, Table};
-use ratatui::{Frame, Terminal, TerminalOptions, Viewport, prelude::CrosstermBackend};
+use console::{Alignment, Style, Term, pad_str};
+use indicatif::{ProgressBar, ProgressStyle};
 
 use super::super::history::Rates;
 use super::scene::{KeyLine, Scene, squeezed};
-use crate::logs::Logs;
 
-/// The lines that the view takes of the terminal: a frame, three rates of two lines, a header, three
-/// keys and three lines more.
-const HEIGHT: u16 = 15;
-
-const OFFERED: Color = Color::Gray;
-const ABSORBED: Color = Color::Blue;
-const THROTTLED: Color = Color::Yellow;
+/// The columns of a rate's name and figure, to the left of its sparkline.
+const LABEL: usize = 22;
 
 /// A view at the bottom of the terminal, without raw mode and without another screen: Ctrl-C stays
 /// a signal, and what was printed before stays above.
 #[derive(Debug)]
 pub(super) struct LiveView {
-    terminal: Terminal<CrosstermBackend<Stderr>>,
-    logs: Logs,
+    lines: ProgressBar,
+    terminal: Term,
 }
 
 impl LiveView {
-    pub(super) fn start(logs: &Logs) -> io::Result<Self> {
-        let options = TerminalOptions { viewport: Viewport::Inline(HEIGHT) };
-        let terminal = Terminal::with_options(CrosstermBackend::new(io::stderr()), options)?;
-        logs.hold();
-        Ok(Self { terminal, logs: logs.clone() })
+    pub(super) fn start() -> Self {
+        let lines = ProgressBar::new_spinner();
+        let style = ProgressStyle::with_template("{msg}");
+        lines.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+        Self { lines, terminal: Term::stderr() }
     }
 
-    pub(super) fn draw(&mut self, scene: &Scene) {
-        // A terminal that went away is no reason to give up the run.
-        let _ = self.terminal.draw(|frame| draw(frame, scene));
+    pub(super) fn draw(&self, scene: &Scene) {
+        let (_, columns) = self.terminal.size();
+        self.lines.set_message(draw(scene, usize::from(columns)).join("\n"));
     }
 
-    pub(super) fn end(mut self) {
-        let top = self.terminal.get_frame().area().as_position();
-        let _ = self.terminal.clear();
-        // What is printed next begins where the view was.
-        let _ = self.terminal.set_cursor_position(top);
-        let _ = self.terminal.show_cursor();
-        self.logs.release();
+    pub(super) fn end(self) {
+        self.lines.finish_and_clear();
     }
 }
 
-fn draw(frame: &mut Frame<'_>, scene: &Scene) {
-    let title = Line::from(vec![
-        " dynashard demo ".bold(),
-        format!("{} s  {} ", scene.at.as_secs(), scene.doing).into(),
-    ]);
-    let block = Block::bordered()
-        .border_style(Style::new().fg(Color::DarkGray))
-        .title(title)
-        .title_bottom(Line::from(" Ctrl-C ends ").right_aligned());
-    let area = block.inner(frame.area());
-    frame.render_widget(block, frame.area());
-    let keys = u16::try_from(scene.keys.len()).unwrap_or(u16::MAX).saturating_add(1);
-    let [offered, absorbed, throttled, table, reasons, alarms, progress] = Layout::vertical([
-        Constraint::Length(2),
-        Constraint::Length(2),
-        Constraint::Length(2),
-        Constraint::Length(keys),
-        Constraint::Length(1),
-        Constraint::Length(1),
-        Constraint::Length(1),
-    ])
-    .areas(area);
+/// The lines of the view, each as wide as the terminal: a frame, three rates of two lines, a header,
+/// a line for each key, and three lines more.
+fn draw(scene: &Scene, columns: usize) -> Vec<String> {
+    let inside = columns.saturating_sub(2);
     let most = scene.past.iter().map(|r| r.offered.max(r.absorbed).max(r.throttled));
     let most = most.fold(1.0, f64::max);
-    draw_rate(frame, offered, "offered", OFFERED, most, scene, |rates| rates.offered);
-    draw_rate(frame, absorbed, "absorbed", ABSORBED, most, scene, |rates| rates.absorbed);
-    draw_rate(frame, throttled, "throttled", THROTTLED, most, scene, |rates| rates.throttled);
-    draw_keys(frame, table, &scene.keys);
-    let list = |name: &'static str, entries: Vec<String>| {
-        let entries = if entries.is_empty() { "none".to_owned() } else { entries.join("  ") };
-        Paragraph::new(Line::from(vec![Span::from(format!("{name:<10}")).dim(), entries.into()]))
+    let rate = |name, color: Style, of: fn(&Rates) -> f64| {
+        let past = scene.past.iter().map(of).collect::<Vec<_>>();
+        let [above, below] = columns_of(&past, most, inside.saturating_sub(LABEL));
+        let figure = color.clone().bold().apply_to(format!("{:>6.0}/s", of(&scene.rates)));
+        // The figure stands on the lower of the two lines, from which the columns rise.
+        [
+            format!("{:LABEL$}{}", "", color.apply_to(above)),
+            format!("{}{figure}{:4}{}", label(name), "", color.apply_to(below)),
+        ]
     };
-    let counted = scene.throttles.iter().map(|(reason, count)| format!("{reason} {count}"));
-    frame.render_widget(list("throttles", counted.collect()), reasons);
-    let states = scene.alarms.iter().map(|(name, state)| format!("{name} {state}"));
-    frame.render_widget(list("alarms", states.collect()), alarms);
-    match scene.reading {
-        Some((read, of)) => frame.render_widget(reading(read, of), progress),
+    let mut lines = Vec::new();
+    lines.extend(rate("offered", Style::new().for_stderr().white(), |rates| rates.offered));
+    lines.extend(rate("absorbed", absorbed(), |rates| rates.absorbed));
+    lines.extend(rate("throttled", Style::new().for_stderr().yellow(), |rates| rates.throttled));
+    lines.push(dim().apply_to(table_header()).to_string());
+    lines.extend(scene.keys.iter().map(table_row));
+    let throttles = scene.throttles.iter().map(|(reason, count)| format!("{reason} {count}"));
+    lines.push(list("throttles", throttles));
+    lines.push(list("alarms", scene.alarms.iter().map(|(name, state)| format!("{name} {state}"))));
+    lines.push(match scene.reading {
+        Some((read, of)) => reading(read, of, inside),
         None => {
-            frame.render_widget(
-                list(
-                    "written",
-                    vec![format!("{} items, {} of them moved since", scene.written, scene.moved)],
-                ),
-                progress,
-            );
+            let Scene { written, moved, .. } = scene;
+            format!("{}{written} items, {moved} of them moved since", label("written"))
         }
-    }
+    });
+
+    let title = Style::new().for_stderr().bold().apply_to(" dynashard demo ");
+    let title = format!("{title}{} s  {} ", scene.at.as_secs(), scene.doing);
+    let frame = |text: &str| dim().apply_to(text).to_string();
+    let edge = |left, title: &str, alignment, right| {
+        let line = console::pad_str_with(title, inside, alignment, Some(""), '─');
+        format!("{}{line}{}", frame(left), frame(right))
+    };
+    let mut drawn = vec![edge("┌", &title, Alignment::Left, "┐")];
+    drawn.extend(lines.iter().map(|line| {
+        let line = pad_str(line, inside, Alignment::Left, Some(""));
+        format!("{}{line}{}", frame("│"), frame("│"))
+    }));
+    drawn.push(edge("└", " Ctrl-C ends ", Alignment::Right, "┘"));
+    if columns < 2 { Vec::new() } else { drawn }
 }
 
-/// A rate in figures, and as it was from the start.
-fn draw_rate(
-    frame: &mut Frame<'_>,
-    area: Rect,
-    name: &str,
-    color: Color,
-    most: f64,
-    scene: &Scene,
-    of: impl Fn(&Rates) -> f64,
-) {
-    let [label, line] =
-        Layout::horizontal([Constraint::Length(22), Constraint::Min(0)]).areas(area);
-    let text = Line::from(vec![
-        Span::from(format!("{name:<10}")).dim(),
-        Span::styled(format!("{:>6.0}/s", of(&scene.rates)), Style::new().fg(color).bold()),
-    ]);
-    // The figure stands on the lower of the two lines, from which the columns rise.
-    frame.render_widget(Paragraph::new(vec![Line::default(), text]), label);
-    let past = scene.past.iter().map(of).collect::<Vec<_>>();
-    let columns = squeezed(&past, usize::from(line.width)).into_iter().map(whole);
-    let sparkline = Sparkline::default().data(columns).max(whole(most)).style(color);
-    frame.render_widget(sparkline, line);
+fn dim() -> Style {
+    Style::new().for_stderr().dim()
 }
 
-fn draw_keys(frame: &mut Frame<'_>, area: Rect, keys: &[KeyLine]) {
-    let header = [
+fn absorbed() -> Style {
+    Style::new().for_stderr().blue()
+}
+
+fn label(name: &str) -> String {
+    dim().apply_to(format!("{name:<10}")).to_string()
+}
+
+fn list(name: &str, entries: impl Iterator<Item = String>) -> String {
+    let entries = entries.collect::<Vec<_>>();
+    let entries = if entries.is_empty() { "none".to_owned() } else { entries.join("  ") };
+    format!("{}{entries}", label(name))
+}
+
+fn table_header() -> String {
+    line_of(&[
         "key",
         "shards",
         "offered/s",
@@ -135,53 +112,68 @@ fn draw_keys(frame: &mut Frame<'_>, area: Rect, keys: &[KeyLine]) {
         "phase",
         "moved",
         "counts so far",
-    ];
-    let rows = keys.iter().map(|key| {
-        let counts = key.counts.iter().map(u32::to_string).collect::<Vec<_>>().join(" > ");
-        Row::new([
-            key.name.clone(),
-            key.shards.to_string(),
-            format!("{:.0}", key.rates.offered),
-            format!("{:.0}", key.rates.absorbed),
-            format!("{:.0}", key.capacity),
-            key.to.map_or_else(|| key.phase.to_owned(), |to| format!("{} to {to}", key.phase)),
-            key.moved.to_string(),
-            counts,
-        ])
-    });
-    let widths = [8, 8, 11, 12, 12, 15, 8].map(Constraint::Length);
-    let table = Table::new(rows, widths.into_iter().chain([Constraint::Min(0)]))
-        .header(Row::new(header).style(Style::new().add_modifier(Modifier::DIM)))
-        .column_spacing(0);
-    frame.render_widget(table, area);
+    ])
 }
 
-fn reading(read: usize, of: usize) -> LineGauge<'static> {
-    let percent = (read * 100).checked_div(of).unwrap_or(100).min(100);
-    LineGauge::default()
-        .label(format!("reading   {read} of {of} items, in order"))
-        .filled_style(Style::new().fg(ABSORBED))
-        .ratio(f64::from(u8::try_from(percent).unwrap_or(100)) / 100.0)
+fn table_row(key: &KeyLine) -> String {
+    let counts = key.counts.iter().map(u32::to_string).collect::<Vec<_>>().join(" > ");
+    let phase = key.to.map_or_else(|| key.phase.to_owned(), |to| format!("{} to {to}", key.phase));
+    line_of(&[
+        &key.name,
+        &key.shards.to_string(),
+        &format!("{:.0}", key.rates.offered),
+        &format!("{:.0}", key.rates.absorbed),
+        &format!("{:.0}", key.capacity),
+        &phase,
+        &key.moved.to_string(),
+        &counts,
+    ])
 }
 
-/// A rate in whole writes a second.
+/// Cells side by side; the last may be as long as it is.
+fn line_of(cells: &[&str; 8]) -> String {
+    const WIDTHS: [usize; 8] = [8, 8, 11, 12, 12, 15, 8, 0];
+    cells.iter().zip(WIDTHS).map(|(cell, width)| format!("{cell:<width$}")).collect()
+}
+
+/// How far the reading has come, in figures and as a bar that fills the line.
+fn reading(read: usize, of: usize, columns: usize) -> String {
+    let text = format!("{}{read} of {of} items, in order ", label("reading"));
+    let room = columns.saturating_sub(console::measure_text_width(&text));
+    let filled = (read * room).checked_div(of).unwrap_or(room).min(room);
+    let rest = dim().apply_to("─".repeat(room - filled));
+    format!("{text}{}{rest}", absorbed().apply_to("━".repeat(filled)))
+}
+
+/// Values as columns that stand two lines high, the upper line first: the largest possible value fills
+/// both. Values for which there is no room are combined.
+fn columns_of(values: &[f64], most: f64, room: usize) -> [String; 2] {
+    const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let heights =
+        squeezed(values, room).into_iter().map(|value| whole(value / most * 16.0).min(16));
+    heights.map(|height| (EIGHTHS[height.saturating_sub(8)], EIGHTHS[height.min(8)])).fold(
+        <[String; 2]>::default(),
+        |[mut above, mut below], (upper, lower)| {
+            above.push(upper);
+            below.push(lower);
+            [above, below]
+        },
+    )
+}
+
+/// A height in eighths of a line.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rates are positive")]
-fn whole(rate: f64) -> u64 {
-    rate.round() as u64
+fn whole(height: f64) -> usize {
+    height.round() as usize
 }
 
 #[cfg(test)]
 mod tests {
-    use ratatui::backend::TestBackend;
-
     use super::super::scene::tests::scene;
     use super::*;
 
-    fn drawn(scene: &Scene, width: u16) -> String {
-        let mut terminal = Terminal::new(TestBackend::new(width, HEIGHT)).expect("a terminal");
-        terminal.draw(|frame| draw(frame, scene)).expect("drawn");
-        let text = terminal.backend().to_string();
-        text.lines().map(|line| line.trim_matches('"').to_owned() + "\n").collect()
+    fn drawn(scene: &Scene, columns: usize) -> String {
+        console::strip_ansi_codes(&draw(scene, columns).join("\n")).into_owned()
     }
 
     #[test]
@@ -204,16 +196,26 @@ mod tests {
     }
 
     #[test]
-    fn reading_back_shows_how_far_it_is() {
-        let text = drawn(&Scene { reading: Some((500, 2_000)), ..scene() }, 80);
-        assert!(text.contains("reading   500 of 2000 items, in order"), "{text}");
+    fn a_rate_is_drawn_to_the_scale_of_the_largest_in_two_lines() {
+        let drawn = columns_of(&[0.0, 25.0, 50.0, 75.0, 100.0, 6.25], 100.0, 10);
+        assert_eq!(drawn, ["   ▄█ ", " ▄███▁"]);
     }
 
     #[test]
-    fn a_small_terminal_and_an_empty_scene_do_no_harm() {
-        for width in [1, 10, 40] {
-            drawn(&scene(), width);
-            drawn(&Scene::default(), width);
+    fn reading_back_shows_how_far_it_is() {
+        let text = drawn(&Scene { reading: Some((500, 2_000)), ..scene() }, 80);
+        assert!(text.contains("reading   500 of 2000 items, in order ━━━━━━━━━━───"), "{text}");
+    }
+
+    #[test]
+    fn every_line_is_as_wide_as_the_terminal_however_small_it_is() {
+        for columns in [2, 10, 40, 100, 300] {
+            for scene in [scene(), Scene::default()] {
+                let text = drawn(&scene, columns);
+                let widths = text.lines().map(|line| line.chars().count());
+                assert!(widths.clone().all(|width| width == columns), "{columns}:\n{text}");
+            }
         }
+        assert_eq!(drawn(&scene(), 1), "");
     }
 }

@@ -3,15 +3,13 @@
 mod live;
 mod scene;
 
-use std::io::IsTerminal;
 use std::time::Duration;
 
 use live::LiveView;
 use scene::Scene;
 
 use super::history::History;
-use super::load::Stage;
-use crate::logs::Logs;
+use super::plan::Stage;
 
 /// How often a plain line is printed.
 const LINE_EVERY: Duration = Duration::from_secs(1);
@@ -25,7 +23,7 @@ pub(super) struct View {
 
 #[derive(Debug)]
 enum ShownOn {
-    Terminal(Box<LiveView>),
+    Terminal(LiveView),
     /// Since when the latest line is out, by the run's own time.
     Lines {
         latest: Option<Duration>,
@@ -33,14 +31,13 @@ enum ShownOn {
 }
 
 impl View {
-    /// Begins to show a run. Where there is a terminal, what is logged meanwhile is held back for
-    /// the end: it would tear the view apart.
-    pub(super) fn start(logs: &Logs) -> Self {
-        // The position of the cursor is asked for on stdout, so that must be the terminal, too.
-        let is_terminal = std::io::stderr().is_terminal() && std::io::stdout().is_terminal();
-        let live = if is_terminal { LiveView::start(logs).ok() } else { None };
-        let shown_on =
-            live.map_or(ShownOn::Lines { latest: None }, |live| ShownOn::Terminal(Box::new(live)));
+    /// Begins to show a run, live if nothing else is printed on the terminal meanwhile.
+    pub(super) fn start(is_live: bool) -> Self {
+        let shown_on = if is_live {
+            ShownOn::Terminal(LiveView::start())
+        } else {
+            ShownOn::Lines { latest: None }
+        };
         Self { scene: Scene::default(), shown_on }
     }
 
@@ -77,7 +74,7 @@ impl View {
         }
     }
 
-    /// Takes the view away, and prints what was logged behind it.
+    /// Takes the view away.
     pub(super) fn end(self) {
         if let ShownOn::Terminal(live) = self.shown_on {
             live.end();

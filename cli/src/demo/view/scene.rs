@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::super::history::{History, Rates, float};
-use super::super::load::Stage;
+use super::super::plan::Stage;
 
 /// What a moment of a run looks like, on whatever it is shown.
 #[derive(Debug, Clone, Default, PartialEq)]
