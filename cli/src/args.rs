@@ -185,7 +185,7 @@ pub(crate) struct DemoArgs {
 pub(crate) enum Scaling {
     /// A writer whose write a partition throttles.
     Writers,
-    /// The throttle alarm, which invokes ScaleFunction.
+    /// The throttle alarm, which invokes `ScaleFunction`.
     Alarm,
 }
 

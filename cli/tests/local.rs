@@ -62,6 +62,8 @@ fn a_pre_sharded_collection_comes_back_in_order() {
     let written = stack.json("POST", "/batch-write", &json!({ "puts": puts.collect::<Vec<_>>() }));
     assert_eq!(written.json(), json!({ "written": 300, "unprocessed": [] }));
 
+    let page = stack.json("POST", "/query", &json!({ "pk": "hot", "limit": 1 })).json();
+    assert_eq!((&page["shards"], page["cursor"].is_string()), (&json!(5), true), "{page}");
     for (order, strategy) in [
         ("asc", "ordered"),
         ("desc", "ordered"),
@@ -69,24 +71,10 @@ fn a_pre_sharded_collection_comes_back_in_order() {
         ("desc", "round-robin"),
         ("asc", "sequential"),
     ] {
-        let mut read = Vec::new();
-        let mut cursor = Value::Null;
-        loop {
-            let query = json!({ "pk": "hot", "order": order, "strategy": strategy, "limit": 37, "cursor": cursor });
-            let page = stack.json("POST", "/query", &query).json();
-            assert_eq!(page["shards"], 5, "{page}");
-            read.extend(
-                page["items"]
-                    .as_array()
-                    .expect("items")
-                    .iter()
-                    .map(|i| i["sk"].as_f64().expect("a number")),
-            );
-            cursor = page["cursor"].clone();
-            if cursor.is_null() {
-                break;
-            }
-        }
+        let query = json!({ "pk": "hot", "order": order, "strategy": strategy, "limit": 37 });
+        let items = stack.query(query);
+        let mut read =
+            items.iter().map(|item| item["sk"].as_f64().expect("a number")).collect::<Vec<_>>();
         let mut expected = numbers.iter().filter_map(Value::as_f64).collect::<Vec<_>>();
         match (order, strategy) {
             ("desc", "ordered") => expected.reverse(),
@@ -114,10 +102,11 @@ fn a_steady_put_is_one_request() {
     let count =
         || (stack.requests("MainTable", "PutItem"), stack.requests("MetadataTable", "GetItem"));
     let (puts, reads) = count();
-    for n in 0..50 {
+    // So few that even a busy machine writes them before the lease is to be renewed.
+    for n in 0..20 {
         assert_eq!(put(&n.to_string()), 200);
     }
-    assert_eq!(count(), (puts + 50, reads), "one request a put, and no metadata read");
+    assert_eq!(count(), (puts + 20, reads), "one request a put, and no metadata read");
 }
 
 #[test]

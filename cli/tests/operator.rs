@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
-use common::{LocalStack, dynashard};
+use common::{LocalStack, operator_command, without_account};
 use dynashard_aws::{ServerClock, connect_local};
 use dynashard_keys::{ItemKey, PartitionKey, Placement, ShardCount, SortKey};
 use rustix::process::{Pid, Signal, kill_process};
@@ -45,17 +45,6 @@ impl Ran {
     }
 }
 
-/// The command without anybody's AWS account.
-fn without_account(args: &[&str]) -> Command {
-    let mut command = dynashard(args);
-    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("AWS_")) {
-        command.env_remove(name);
-    }
-    // Neither a configuration file nor a machine of AWS's.
-    command.env("HOME", "/nowhere").env("AWS_EC2_METADATA_DISABLED", "true");
-    command
-}
-
 fn run(mut command: Command) -> Ran {
     let output = command.output().expect("the command runs");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
@@ -67,9 +56,7 @@ fn run(mut command: Command) -> Ran {
 }
 
 fn on(stack: &LocalStack, args: &[&str]) -> Ran {
-    let tables = ["--main-table", "MainTable", "--metadata-table", "MetadataTable"];
-    let endpoint = ["--endpoint-url", stack.dynamodb.as_str()];
-    run(without_account(&[args, &tables, &endpoint].concat()))
+    run(operator_command(stack, args))
 }
 
 /// A collection of so many shards with so many items.
@@ -172,7 +159,7 @@ async fn damage_made_by_hand_is_found_and_repaired() {
     let after = on(&stack, &["verify", "--pk", "EWR"]);
     assert_eq!(after.status, 0, "{after:?}");
     assert!(after.stdout.starts_with("EWR: 101 items in 4 shards, xxh64, stable"), "{after:?}");
-    assert!(after.stdout.ends_with("1 collection, 101 items: nothing is wrong\n"), "{after:?}");
+    assert!(after.stdout.ends_with("1 collection, 101 items: no findings\n"), "{after:?}");
     let left = on(&stack, &["verify", "--pk", "JFK"]);
     assert!(left.stdout.contains("shard 0, sort key \"0003\", generation 9"), "{left:?}");
     assert_eq!(left.status, 1);
@@ -197,7 +184,8 @@ fn a_collection_is_scaled_and_holds_the_same_afterwards() {
     let scaled = scale("7", &[]);
     assert_eq!(scaled.status, 0, "{scaled:?}");
     let states = scaled.lines().iter().map(|line| line["state"].clone()).collect::<Vec<_>>();
-    assert!(states.contains(&json!("forward")) && states.contains(&json!("move")), "{scaled:?}");
+    // `forward` may be over before the command looks for the first time; `move` lasts for seconds.
+    assert!(states.contains(&json!("move")), "{scaled:?}");
     let last = scaled.last();
     assert_eq!((&last["number_of_shards"], &last["state"]), (&json!(8), &json!("stable")));
     let moved =
@@ -243,7 +231,7 @@ fn a_request_that_cannot_be_met_says_why_with_the_code_of_the_api() {
 }
 
 #[test]
-fn whoever_cannot_come_to_the_tables_is_told_in_one_line() {
+fn tables_that_cannot_be_reached_are_reported_in_one_line() {
     let stack = LocalStack::start(&["--engine-only"]);
     let verify = |args: &[&str]| run(without_account(&[&["verify", "--all"], args].concat()));
     let tables = ["--main-table", "no-table", "--metadata-table", "no-table"];
@@ -345,11 +333,9 @@ fn a_query_that_is_interrupted_says_where_to_go_on() {
     // More than a pipe holds, so that the command waits for its reader.
     let items = 1_000;
     collection_of(&stack, "EWR", 2, items, &"x".repeat(2_000));
-    let tables = ["--main-table", "MainTable", "--metadata-table", "MetadataTable"];
-    let args =
-        ["query", "--pk", "EWR", "--all", "--limit", "10", "--endpoint-url", &stack.dynamodb];
     let start = || {
-        let mut command = without_account(&[&args[..], &tables].concat());
+        let args = ["query", "--pk", "EWR", "--all", "--limit", "10"];
+        let mut command = operator_command(&stack, &args);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs")
     };
     let sort_keys = |text: &str| {
@@ -367,14 +353,15 @@ fn a_query_that_is_interrupted_says_where_to_go_on() {
     let ended = child.wait_with_output().expect("it ends");
     assert_eq!(ended.status.code(), Some(130));
     let stderr = String::from_utf8(ended.stderr).expect("UTF-8");
-    let cursor = stderr.trim().strip_prefix("dynashard: go on with --cursor ").expect("a cursor");
+    let cursor =
+        stderr.trim().strip_prefix("dynashard: continue with --cursor ").expect("a cursor");
     let mut found = sort_keys(&printed);
     assert!(found.len() < items, "it was interrupted");
     let rest = on(&stack, &["query", "--pk", "EWR", "--all", "--cursor", cursor]);
     found.extend(sort_keys(&rest.stdout));
     assert_eq!(found, (0..items).map(|n| format!("{n:04}")).collect::<Vec<_>>());
 
-    // `head` has what it wants.
+    // `head` has its lines.
     let mut child = start();
     let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
     stdout.read_line(&mut String::new()).expect("a first item");
@@ -489,9 +476,7 @@ fn stacks(set: &[(&str, &str)]) -> String {
 fn a_closed_stdout_is_no_reason_to_fail() {
     let stack = LocalStack::start(&[]);
     collection(&stack, "EWR", 1, 1);
-    let args =
-        ["verify", "--all", "--main-table", "MainTable", "--metadata-table", "MetadataTable"];
-    let mut command = without_account(&[&args[..], &["--endpoint-url", &stack.dynamodb]].concat());
+    let mut command = operator_command(&stack, &["verify", "--all"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
     drop(child.stdout.take());
     let ended = child.wait_with_output().expect("it ends");

@@ -1,6 +1,6 @@
-//! Real flights are written, changed, removed and read by clients while their collections go from
-//! one shard to 2, 16 and 4, under throttling partitions, with a rebalancer that is killed at random
-//! moments until nothing is left to clear up, and a writer that freezes for longer than its lease.
+//! Clients write, change, remove and read real flights while their collections go from one shard to
+//! 2, 16 and 4. Partitions throttle, the rebalancer is killed at random moments until nothing is left
+//! to clear up, and a writer freezes for longer than its lease.
 
 // The SDK's futures nest deeply, and so do the types of the futures that await them.
 #![recursion_limit = "256"]
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use common::LocalStack;
+use common::{LocalStack, operator_command};
 use dynashard_aws::{DynamoMetadataStore, OsEntropy, ServerClock, connect_local};
 use dynashard_core::ports::{Entropy, MetadataStore};
 use dynashard_core::{CollectionMetadata, Job, Phase};
@@ -100,7 +100,7 @@ struct Run {
 }
 
 #[test]
-fn a_collection_is_resharded_under_load_and_trouble_and_loses_nothing() {
+fn a_collection_is_resharded_under_load_and_kills_and_loses_nothing() {
     let most = std::env::var("DYNASHARD_E2E_OPERATIONS").ok();
     let most = most.map_or(OPERATIONS, |most| most.parse().expect("a number"));
     let set = ["LeaseSecs=1", "RequestLifetimeSecs=3", "ScalingMode=off", "MoverWriteUnits=600"];
@@ -127,7 +127,7 @@ fn a_collection_is_resharded_under_load_and_trouble_and_loses_nothing() {
         only_read,
     };
     run.load_what_is_only_read();
-    let mut trouble = Trouble::of(&run.stack);
+    let mut kills = KillSchedule::of(&run.stack);
 
     let mut owned = (0..CLIENTS).map(|_| Vec::new()).collect::<Vec<_>>();
     for (n, item) in items.into_iter().enumerate() {
@@ -152,7 +152,7 @@ fn a_collection_is_resharded_under_load_and_trouble_and_loses_nothing() {
         }
         // The second is followed at once, while its markers are still removed.
         for (count, until) in [(2, Until::ClearedUp), (16, Until::Closed), (4, Until::ClearedUp)] {
-            run.reshard(count, until, &mut trouble);
+            run.reshard(count, until, &mut kills);
         }
     });
 
@@ -185,7 +185,7 @@ fn a_collection_is_resharded_under_load_and_trouble_and_loses_nothing() {
         run.unknown.load(Ordering::Relaxed),
         run.walks.load(Ordering::Relaxed),
     );
-    trouble.judge();
+    kills.assert_late_stages_were_hit();
 }
 
 /// Ends the clients when it goes, also where the thread that they wait for has given up.
@@ -206,10 +206,7 @@ impl Run {
     fn load_what_is_only_read(&self) {
         for (airport, sks) in &self.only_read {
             let puts = sks.iter().map(|sk| json!({ "pk": airport, "sk": sk, "item": { "v": 0 } }));
-            for puts in puts.collect::<Vec<_>>().chunks(200) {
-                let answer = self.stack.json("POST", "/batch-write", &json!({ "puts": puts }));
-                assert_eq!(answer.json()["unprocessed"], json!([]), "{answer:?}");
-            }
+            self.stack.put_all(puts);
         }
     }
 
@@ -235,7 +232,7 @@ impl Run {
 
     /// Whether the answer leaves a doubt about what was done.
     fn is_unknown(&self, status: u16) -> bool {
-        // A gateway that waited in vain does not know either.
+        // A gateway whose function did not answer does not know either.
         let unknown = status == 504 || status == 503 || status == 500 || status == 502;
         self.unknown.fetch_add(usize::from(unknown), Ordering::Relaxed);
         unknown
@@ -339,28 +336,13 @@ impl Run {
     /// Reads a whole collection, page by page, and checks what must hold whatever is written
     /// meanwhile: it is in order, nothing comes twice, and what is only read is all there.
     fn walk(&self, airport: &str, ascending: bool) -> BTreeMap<String, u64> {
-        let mut found = Vec::<(String, u64)>::new();
-        let mut cursor = Value::Null;
         let order = if ascending { "asc" } else { "desc" };
-        loop {
-            let query = json!({
-                "pk": airport, "order": order, "limit": 500, "consistent": true, "cursor": cursor,
-            });
-            let answer = self.stack.json("POST", "/query", &query);
-            if [429, 503].contains(&answer.status) {
-                continue;
-            }
-            let page = answer.json();
-            let items = page["items"].as_array().unwrap_or_else(|| panic!("{answer:?}"));
-            found.extend(items.iter().map(|item| {
-                let sk = item["sk"].as_str().expect("a sort key").to_owned();
-                (sk, item["v"].as_u64().expect("a version"))
-            }));
-            cursor = page["cursor"].clone();
-            if cursor.is_null() {
-                break;
-            }
-        }
+        let items = self.stack.query(json!({ "pk": airport, "order": order, "limit": 500 }));
+        let found = items.iter().map(|item| {
+            let sk = item["sk"].as_str().expect("a sort key").to_owned();
+            (sk, item["v"].as_u64().expect("a version"))
+        });
+        let mut found = found.collect::<Vec<_>>();
         if !ascending {
             found.reverse();
         }
@@ -374,8 +356,8 @@ impl Run {
         found
     }
 
-    /// Asks for another count of all collections and makes trouble until they have it.
-    fn reshard(&self, count: u32, until: Until, trouble: &mut Trouble) {
+    /// Asks for another count of all collections, and kills and freezes processes until they have it.
+    fn reshard(&self, count: u32, until: Until, kills: &mut KillSchedule) {
         for airport in AIRPORTS {
             loop {
                 let path = format!("/collection/scale?pk={airport}");
@@ -393,15 +375,15 @@ impl Run {
             assert!(looks < PATIENCE, "{count} shards");
             thread::sleep(LOOK_EVERY);
             looks += 1;
-            let standings = trouble.standings();
-            let is_over = |(metadata, _): &Standing| until.is_reached(metadata, count);
-            if standings.len() == AIRPORTS.len() && standings.iter().all(is_over) {
+            let seen = kills.collections();
+            let is_over = |(metadata, _): &CollectionState| until.is_reached(metadata, count);
+            if seen.len() == AIRPORTS.len() && seen.iter().all(is_over) {
                 break;
             }
-            let stages = standings.iter().filter_map(Stage::of).collect::<BTreeSet<_>>();
-            if trouble.strikes(&stages, killed) && self.kill_rebalancers() {
+            let stages = seen.iter().filter_map(Stage::of).collect::<BTreeSet<_>>();
+            if kills.is_due(&stages, killed) && self.kill_rebalancers() {
                 killed += 1;
-                trouble.struck(&stages);
+                kills.note(&stages);
                 eprintln!("{count} shards, look {looks}: killed in {stages:?}");
             }
             if looks == FREEZE_AT {
@@ -418,12 +400,7 @@ impl Run {
     /// Kills all environments of the rebalancer where one of them is at work, and says whether one
     /// was. One that only waits for an event would not be missed.
     fn kill_rebalancers(&self) -> bool {
-        let url = format!("{}/_dynashard/environments", self.stack.lambda);
-        let mut answer = ureq::get(url.as_str()).call().expect("an answer");
-        let environments = answer.body_mut().read_json::<Value>().expect("JSON");
-        let is_at_work = environments.as_array().expect("a list").iter().any(|environment| {
-            environment["function"] == "RebalanceFunction" && environment["state"] == "busy"
-        });
+        let is_at_work = self.stack.is_at_work("RebalanceFunction");
         if is_at_work {
             for pid in self.stack.environments("RebalanceFunction") {
                 let _ = kill_process(pid, Signal::KILL);
@@ -434,17 +411,9 @@ impl Run {
 
     /// Has `dynashard verify` look all shards over, which are to hold so many items.
     fn verify(&self, in_the_end: usize) {
-        let tables = ["--main-table", "MainTable", "--metadata-table", "MetadataTable"];
-        let endpoint = ["--endpoint-url", self.stack.dynamodb.as_str()];
         let waits = ["--lease-secs", "1", "--request-lifetime-secs", "3"];
         let verify = ["verify", "--all", "--json"];
-        let mut command =
-            common::dynashard(&[&verify[..], &tables[..], &endpoint[..], &waits[..]].concat());
-        // Nobody's AWS account, and no machine of AWS's.
-        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("AWS_")) {
-            command.env_remove(name);
-        }
-        command.env("HOME", "/nowhere").env("AWS_EC2_METADATA_DISABLED", "true");
+        let mut command = operator_command(&self.stack, &[verify.as_slice(), &waits].concat());
         let output = command.output().expect("the command runs");
         let stdout = String::from_utf8_lossy(&output.stdout);
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -492,7 +461,7 @@ impl Until {
 }
 
 /// A collection's metadata, and the job of its change if one runs or is to be cleared up.
-type Standing = (CollectionMetadata, Option<Job>);
+type CollectionState = (CollectionMetadata, Option<Job>);
 
 /// How far a reshard is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -515,7 +484,7 @@ impl Stage {
     const LATE_AND_LONG: [Self; 2] = [Self::WaitForClose, Self::WaitForRemoval];
 
     /// `None` where nothing runs, or where metadata and job were read to either side of a change.
-    fn of((metadata, job): &Standing) -> Option<Self> {
+    fn of((metadata, job): &CollectionState) -> Option<Self> {
         let job = job.as_ref().filter(|job| job.generation == metadata.generation)?;
         let is_scanned = || {
             let reshard = metadata.reshard();
@@ -540,16 +509,16 @@ impl Stage {
 ///
 /// `DYNASHARD_E2E_SEED` sets the seed. The same seed draws the same at each look; what runs at that
 /// moment is the machine's affair.
-struct Trouble {
+struct KillSchedule {
     chance: Chance,
     runtime: Runtime,
     metadata: DynamoMetadataStore,
     /// How many kills fell into each stage. One kill falls into the stages of all collections, since
     /// it is not known which of them the environments were at.
-    kills: BTreeMap<Stage, u32>,
+    by_stage: BTreeMap<Stage, u32>,
 }
 
-impl Trouble {
+impl KillSchedule {
     fn of(stack: &LocalStack) -> Self {
         let seed = std::env::var("DYNASHARD_E2E_SEED").ok();
         let seed =
@@ -560,13 +529,13 @@ impl Trouble {
         let client = runtime.block_on(connect_local(&stack.dynamodb, ServerClock::default()));
         let table = "MetadataTable".to_owned();
         let metadata = DynamoMetadataStore::new(client, table, "pk".to_owned());
-        Self { chance: Chance(seed), runtime, metadata, kills: BTreeMap::new() }
+        Self { chance: Chance(seed), runtime, metadata, by_stage: BTreeMap::new() }
     }
 
-    /// Where each collection stands that could be read. They are read as rebalancers read them:
-    /// clients are not told what is cleared up.
-    fn standings(&self) -> Vec<Standing> {
-        let standings = AIRPORTS.iter().filter_map(|airport| {
+    /// The state of each collection that could be read, as rebalancers read it: clients are not told
+    /// what is cleared up.
+    fn collections(&self) -> Vec<CollectionState> {
+        let states = AIRPORTS.iter().filter_map(|airport| {
             let partition = PartitionKey::new(airport).expect("a partition key");
             self.runtime.block_on(async {
                 let metadata = self.metadata.get(&partition).await.ok()?.value?;
@@ -578,29 +547,30 @@ impl Trouble {
                 Some((metadata, job))
             })
         });
-        standings.collect()
+        states.collect()
     }
 
     /// Whether to kill while collections are in these stages, of a reshard in which so many kills
     /// have been.
-    fn strikes(&mut self, stages: &BTreeSet<Stage>, killed: u32) -> bool {
+    fn is_due(&mut self, stages: &BTreeSet<Stage>, killed: u32) -> bool {
         // At each look one number is drawn, whatever becomes of it.
         let by_chance = self.chance.below(KILL_ONE_IN) == 0 && killed < MOST_KILLS;
-        let is_due = |stage: &Stage| *stage > Stage::FirstScan && !self.kills.contains_key(stage);
-        by_chance || stages.iter().any(is_due)
+        let is_missing =
+            |stage: &Stage| *stage > Stage::FirstScan && !self.by_stage.contains_key(stage);
+        by_chance || stages.iter().any(is_missing)
     }
 
-    fn struck(&mut self, stages: &BTreeSet<Stage>) {
+    fn note(&mut self, stages: &BTreeSet<Stage>) {
         for stage in stages {
-            *self.kills.entry(*stage).or_insert(0) += 1;
+            *self.by_stage.entry(*stage).or_insert(0) += 1;
         }
     }
 
     /// Prints when the kills were, and checks that there were some after the first scan.
-    fn judge(&self) {
-        eprintln!("killed in {:?}", self.kills);
+    fn assert_late_stages_were_hit(&self) {
+        eprintln!("killed in {:?}", self.by_stage);
         for stage in Stage::LATE_AND_LONG {
-            assert!(self.kills.contains_key(&stage), "no kill fell into {stage:?}");
+            assert!(self.by_stage.contains_key(&stage), "no kill fell into {stage:?}");
         }
     }
 }
@@ -625,7 +595,7 @@ fn flights(most: usize) -> Vec<(&'static str, String)> {
     flights.into_iter().collect()
 }
 
-/// `SplitMix64`, so that each client does the same in every run, and trouble can be repeated.
+/// `SplitMix64`, so that each client does the same in every run, and the kills can be repeated.
 struct Chance(u64);
 
 impl Chance {

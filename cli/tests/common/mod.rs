@@ -5,11 +5,25 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
-use std::thread::JoinHandle;
+use std::sync::{LazyLock, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
-use serde_json::Value;
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+/// How often a page is asked for before the test gives up, and the pause between: the API's
+/// `Retry-After`.
+const MOST_ATTEMPTS: u32 = 30;
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// The command of this checkout, which builds its functions itself.
 pub fn dynashard(args: &[&str]) -> Command {
@@ -18,10 +32,32 @@ pub fn dynashard(args: &[&str]) -> Command {
     command
 }
 
+/// The command on the tables of a local stack, without an AWS account.
+pub fn operator_command(stack: &LocalStack, args: &[&str]) -> Command {
+    let tables = ["--main-table", "MainTable", "--metadata-table", "MetadataTable"];
+    let endpoint = ["--endpoint-url", stack.dynamodb.as_str()];
+    without_account(&[args, &tables, &endpoint].concat())
+}
+
+/// The command without an AWS account.
+pub fn without_account(args: &[&str]) -> Command {
+    let mut command = dynashard(args);
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("AWS_")) {
+        command.env_remove(name);
+    }
+    // Neither configuration files nor the instance metadata of a machine on AWS.
+    command.env("HOME", "/nowhere").env("AWS_EC2_METADATA_DISABLED", "true");
+    command
+}
+
 /// The root of the workspace.
 pub fn checkout() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("cli lies in the workspace")
 }
+
+/// The codes of an operation that a busy stack did not carry out, or may have: it is to be sent again.
+pub const PASSING_CODES: [&str; 5] =
+    ["throttled", "contended", "unavailable", "deadline_exceeded", "outcome_unknown"];
 
 /// A running `dynashard local` on free ports. Dropping it ends it.
 pub struct LocalStack {
@@ -87,25 +123,20 @@ impl LocalStack {
         headers: &[(&str, &str)],
         body: Option<&str>,
     ) -> Answer {
-        let agent = ureq::Agent::config_builder().http_status_as_error(false).build().new_agent();
-        let mut request =
-            ureq::http::Request::builder().method(method).uri(format!("{}{path}", self.api));
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.api));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let answer = match body {
-            Some(body) => agent.run(request.body(body).expect("a request")),
-            None => agent.run(request.body(()).expect("a request")),
-        };
-        let mut answer = answer.unwrap_or_else(|e| panic!("{method} {path}: {e}"));
+        let body = body.map_or_else(Bytes::new, |body| Bytes::from(body.to_owned()));
+        let answer = exchange(request.body(Full::new(body)).expect("a request"));
+        let answer = answer.unwrap_or_else(|why| panic!("{method} {path}: {why}"));
         let header = |name: &str| {
             answer.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
         };
         let (etag, content_type) = (header("etag"), header("content-type"));
         let retry_after = header("retry-after");
         let status = answer.status().as_u16();
-        let body = answer.body_mut().read_to_string().expect("a body");
-        Answer { status, etag, content_type, retry_after, body }
+        Answer { status, etag, content_type, retry_after, body: answer.into_body() }
     }
 
     pub fn get(&self, path: &str) -> Answer {
@@ -114,6 +145,52 @@ impl LocalStack {
 
     pub fn json(&self, method: &str, path: &str, body: &Value) -> Answer {
         self.send(method, path, &[("content-type", "application/json")], Some(&body.to_string()))
+    }
+
+    /// The items of a whole query, page by page, by strong reads. A machine at its limit may not answer
+    /// in time, and the API asks to be asked again.
+    pub fn query(&self, mut query: Value) -> Vec<Value> {
+        query["consistent"] = json!(true);
+        let (mut items, mut attempts) = (Vec::new(), 0);
+        loop {
+            let answer = self.json("POST", "/query", &query);
+            attempts += 1;
+            if [429, 503, 504].contains(&answer.status) && attempts < MOST_ATTEMPTS {
+                thread::sleep(PAUSE);
+                continue;
+            }
+            assert_eq!(answer.status, 200, "{answer:?}");
+            attempts = 0;
+            let mut page = answer.json();
+            items.append(page["items"].as_array_mut().expect("items"));
+            query["cursor"] = page["cursor"].take();
+            if query["cursor"].is_null() {
+                return items;
+            }
+        }
+    }
+
+    /// Writes these puts, in batches, and again what a batch reports as unprocessed: where the machine
+    /// is busy, time may run out in the middle of one, or a lease before the answer.
+    pub fn put_all(&self, puts: impl IntoIterator<Item = Value>) {
+        let mut puts = puts.into_iter().collect::<Vec<_>>();
+        for _ in 0..MOST_ATTEMPTS {
+            for batch in std::mem::take(&mut puts).chunks(200) {
+                let answer = self.json("POST", "/batch-write", &json!({ "puts": batch }));
+                assert_eq!(answer.status, 200, "{answer:?}");
+                let left = answer.json()["unprocessed"].as_array().expect("a list").clone();
+                puts.extend(left.iter().map(|left| {
+                    let code = left["code"].as_str().expect("a code");
+                    assert!(PASSING_CODES.contains(&code), "{left}");
+                    let put = batch.iter().find(|put| put["sk"] == left["sk"]);
+                    put.expect("one of the batch").clone()
+                }));
+            }
+            if puts.is_empty() {
+                return;
+            }
+        }
+        panic!("{} puts were not written", puts.len());
     }
 
     /// What the `dynamodb` endpoint has counted.
@@ -132,16 +209,20 @@ impl LocalStack {
 
     /// The process ids of a function's environments.
     pub fn environments(&self, function: &str) -> Vec<Pid> {
+        let pid =
+            |environment: &Value| Pid::from_raw(i32::try_from(environment["pid"].as_i64()?).ok()?);
+        self.environments_of(function).iter().filter_map(pid).collect()
+    }
+
+    /// Whether an environment of a function is at work.
+    pub fn is_at_work(&self, function: &str) -> bool {
+        self.environments_of(function).iter().any(|environment| environment["state"] == "busy")
+    }
+
+    fn environments_of(&self, function: &str) -> Vec<Value> {
         let environments = fetch(&format!("{}/_dynashard/environments", self.lambda));
-        environments
-            .as_array()
-            .expect("a list")
-            .iter()
-            .filter(|environment| environment["function"] == function)
-            .filter_map(|environment| {
-                Pid::from_raw(i32::try_from(environment["pid"].as_i64()?).ok()?)
-            })
-            .collect()
+        let environments = environments.as_array().expect("a list").iter();
+        environments.filter(|environment| environment["function"] == function).cloned().collect()
     }
 
     pub fn all_environments(&self) -> Vec<Pid> {
@@ -177,7 +258,7 @@ pub fn is_running(pid: Pid) -> bool {
     stat.is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z')))
 }
 
-/// The end of a process that is no child of the test.
+/// The end of a process that is not a child of the test.
 pub struct End(OwnedFd);
 
 impl End {
@@ -194,7 +275,31 @@ impl End {
 }
 
 fn fetch(url: &str) -> Value {
-    ureq::get(url).call().expect("an answer").body_mut().read_json().expect("JSON")
+    let request = Request::get(url).body(Full::default()).expect("a request");
+    let answer = exchange(request).unwrap_or_else(|why| panic!("{url}: {why}"));
+    serde_json::from_str(answer.body()).expect("JSON")
+}
+
+/// Sends a request on a connection of its own and waits for the answer, whether or not the test has
+/// a runtime itself.
+fn exchange(request: Request<Full<Bytes>>) -> Result<Response<String>, String> {
+    static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime"));
+    static CLIENT: LazyLock<Client<HttpConnector, Full<Bytes>>> = LazyLock::new(|| {
+        Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build_http()
+    });
+    let (sender, answer) = mpsc::channel();
+    RUNTIME.spawn(async move {
+        let answer = async {
+            let answer = CLIENT.request(request).await.map_err(|e| e.to_string())?;
+            let (head, body) = answer.into_parts();
+            let body = body.collect().await.map_err(|e| e.to_string())?.to_bytes();
+            let body = String::from_utf8(body.into()).map_err(|e| e.to_string())?;
+            Ok(Response::from_parts(head, body))
+        };
+        // The test may have ended.
+        let _ = sender.send(answer.await);
+    });
+    answer.recv().map_err(|e| e.to_string())?
 }
 
 fn collect(mut stderr: ChildStderr) -> JoinHandle<String> {

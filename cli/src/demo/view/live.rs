@@ -60,12 +60,11 @@ fn draw(scene: &Scene, columns: usize) -> Vec<String> {
     let throttles = scene.throttles.iter().map(|(reason, count)| format!("{reason} {count}"));
     lines.push(list("throttles", throttles));
     lines.push(list("alarms", scene.alarms.iter().map(|(name, state)| format!("{name} {state}"))));
-    lines.push(match scene.reading {
-        Some((read, of)) => reading(read, of, inside),
-        None => {
-            let Scene { written, moved, .. } = scene;
-            format!("{}{written} items, {moved} of them moved since", label("written"))
-        }
+    lines.push(if let Some((read, of)) = scene.reading {
+        reading(read, of, inside)
+    } else {
+        let Scene { written, moved, .. } = scene;
+        format!("{}{written} items, {moved} of them moved since", label("written"))
     });
 
     let title = Style::new().for_stderr().bold().apply_to(" dynashard demo ");
@@ -133,7 +132,8 @@ fn table_row(key: &KeyLine) -> String {
 /// Cells side by side; the last may be as long as it is.
 fn line_of(cells: &[&str; 8]) -> String {
     const WIDTHS: [usize; 8] = [8, 8, 11, 12, 12, 15, 8, 0];
-    cells.iter().zip(WIDTHS).map(|(cell, width)| format!("{cell:<width$}")).collect()
+    let padded = cells.iter().zip(WIDTHS).map(|(cell, width)| format!("{cell:<width$}"));
+    padded.collect::<Vec<_>>().concat()
 }
 
 /// How far the reading has come, in figures and as a bar that fills the line.
