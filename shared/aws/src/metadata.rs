@@ -362,6 +362,10 @@ fn not_as_seen(refused: Refused) -> StoreError {
 /// Present, and true, from the close of a change until its job is removed. Must be kept stable.
 const CLEANUP_PENDING: &str = "cleanup_pending";
 
+/// The largest shard count ever. Items that earlier software wrote do not have it. Must be kept
+/// stable.
+const LARGEST_COUNT: &str = "_ds_max_shards";
+
 /// The attributes that a metadata item does not always have.
 const OPTIONAL: [&str; 4] = ["from", "to", CLEANUP_PENDING, ACTIVE_INDEX_PARTITION];
 
@@ -382,6 +386,7 @@ fn encode(metadata: &CollectionMetadata) -> HashMap<String, AttributeValue> {
         ("placement".to_owned(), text(metadata.placement.as_str())),
         ("rev".to_owned(), number(metadata.rev)),
         ("min_shards".to_owned(), count(metadata.min_shards)),
+        (LARGEST_COUNT.to_owned(), count(metadata.largest_count)),
     ]);
     if let Phase::Forward { from, to } | Phase::Move { from, to } = metadata.phase {
         item.insert("from".to_owned(), count(from));
@@ -416,7 +421,7 @@ fn decode(
         "move" => Phase::Move { from: fields.count("from")?, to: fields.count("to")? },
         other => return Err(fields.wrong("phase", format!("{other:?} is no phase"))),
     };
-    Ok(CollectionMetadata {
+    let mut metadata = CollectionMetadata {
         partition: partition.clone(),
         number_of_shards,
         last_updated_secs: fields.number("last_updated")?,
@@ -426,12 +431,18 @@ fn decode(
         placement,
         rev: fields.number("rev")?,
         min_shards: fields.count("min_shards")?,
+        largest_count: number_of_shards,
         cleanup_pending: match item.get(CLEANUP_PENDING) {
             None => false,
             Some(AttributeValue::Bool(cleanup_pending)) => *cleanup_pending,
             Some(_) => return Err(fields.wrong(CLEANUP_PENDING, "is no boolean")),
         },
-    })
+    };
+    metadata.largest_count = match item.get(LARGEST_COUNT) {
+        Some(_) => fields.count(LARGEST_COUNT)?,
+        None => metadata.most_shards(),
+    };
+    Ok(metadata)
 }
 
 struct Fields<'a> {

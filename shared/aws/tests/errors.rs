@@ -544,6 +544,30 @@ async fn regression_a_damaged_item_hid_the_others_of_its_batch() {
     assert_eq!(got.failures, [(keys[1].clone(), why)]);
 }
 
+/// Items of before the largest count was kept have their history.
+#[tokio::test]
+async fn a_metadata_item_without_a_largest_count_is_read_by_its_history() {
+    let mut item = metadata_in_forward();
+    let largest = async |item: &Value| {
+        let stores = Stores::answering(200, &json!({ "Item": item })).await;
+        let metadata = stores.metadata.get(&partition()).await.expect("sound").value;
+        metadata.expect("a collection").largest_count.get()
+    };
+    assert_eq!(largest(&item).await, 8, "the count that it changes to");
+    item["shard_history"] = json!({ "SS": ["1356998300:32", "1356998400:4"] });
+    assert_eq!(largest(&item).await, 32);
+    item["_ds_max_shards"] = json!({ "N": "64" });
+    assert_eq!(largest(&item).await, 64);
+    for wrong in [json!({ "N": "0" }), json!({ "S": "64" })] {
+        item["_ds_max_shards"] = wrong;
+        let stores = Stores::answering(200, &json!({ "Item": item })).await;
+        match stores.metadata.get(&partition()).await {
+            Err(StoreError::Corrupt(why)) => assert!(why.contains("_ds_max_shards"), "{why}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
 fn metadata_in_forward() -> Value {
     json!({
         "pk": { "S": "EWR" },

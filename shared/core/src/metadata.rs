@@ -33,6 +33,8 @@ pub struct CollectionMetadata {
     pub rev: u64,
     /// Automatic shrinking stops here: the count of a pre-sharded collection, otherwise one.
     pub min_shards: ShardCount,
+    /// The largest count that a change ever asked for. Items may have been left in so many shards.
+    pub largest_count: ShardCount,
     /// Whether the job of the last change is still there: leases on what was before may be, too, and
     /// markers that the rebalancer is to remove.
     pub cleanup_pending: bool,
@@ -61,6 +63,7 @@ impl CollectionMetadata {
             placement,
             rev: 1,
             min_shards: count,
+            largest_count: count,
             cleanup_pending: false,
         }
     }
@@ -98,15 +101,16 @@ impl CollectionMetadata {
         })
     }
 
-    /// The most shards that the collection is known to have ever had. The history is bounded, so
-    /// one of long ago may have been larger.
+    /// The most shards that the collection ever had, or is about to have.
     pub fn most_shards(&self) -> ShardCount {
         let running = match self.phase {
             Phase::Stable => self.number_of_shards,
             Phase::Forward { from, to } | Phase::Move { from, to } => from.max(to),
         };
+        // A change by earlier software leaves `largest_count` as it was.
+        let counts = [self.number_of_shards, self.min_shards, self.largest_count];
         let history = self.shard_history.iter().map(|entry| entry.count);
-        history.fold(running.max(self.number_of_shards).max(self.min_shards), ShardCount::max)
+        history.chain(counts).fold(running, ShardCount::max)
     }
 
     /// Whether the fields fit each other. What the protocol has written always does; what somebody
@@ -173,6 +177,7 @@ impl CollectionMetadata {
         Self {
             phase: Phase::Forward { from: self.number_of_shards, to },
             generation: self.generation.next(),
+            largest_count: self.most_shards().max(to),
             last_updated_secs: now_secs,
             rev: self.rev + 1,
             ..self.clone()
@@ -225,6 +230,7 @@ impl CollectionMetadata {
         Self {
             number_of_shards: count,
             shard_history,
+            largest_count: self.most_shards(),
             last_updated_secs: now_secs,
             rev: self.rev + 1,
             ..self.clone()

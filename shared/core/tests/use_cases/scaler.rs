@@ -46,6 +46,7 @@ fn a_collection_is_created_with_the_count_that_its_placement_needs() {
             placement: placement.unwrap_or_default(),
             rev: 1,
             min_shards: count(gets),
+            largest_count: count(gets),
             cleanup_pending: false,
         };
         assert_eq!(created, expected);

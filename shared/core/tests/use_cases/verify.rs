@@ -493,6 +493,29 @@ fn in_a_random_collection_any_shard_will_do_but_not_two() {
     assert_eq!(verify(&world).1, ["duplicate 3 000"]);
 }
 
+/// The history keeps twenty counts, and nothing else told how many shards there had been.
+#[test]
+fn regression_shards_of_long_ago_were_forgotten() {
+    let world = World::with(settings());
+    let first = CollectionMetadata::first_write(partition(), Placement::Xxh64, 1_356_998_400);
+    world.memory.place_metadata(first);
+    for shards in [16].into_iter().chain([2, 1].into_iter().cycle().take(22)) {
+        world.clock.advance(Duration::from_mins(10));
+        scale(&world, shards);
+        let is_done = |metadata: CollectionMetadata| {
+            metadata.number_of_shards == count(shards) && !metadata.needs_rebalancing()
+        };
+        while !world.memory.stored_metadata(&partition()).is_some_and(is_done) {
+            advance(&world, Duration::from_mins(1));
+            world.clock.advance(Duration::from_secs(1));
+        }
+    }
+    let metadata = world.memory.stored_metadata(&partition()).expect("metadata");
+    assert!(metadata.shard_history.iter().all(|entry| entry.count < count(16)));
+    world.memory.place(&in_shard("astray", 13), stored("astray", 1));
+    assert_eq!(verify(&world).1, ["misplaced 13 astray"]);
+}
+
 #[test]
 fn a_random_collection_that_shrinks_is_clean_all_the_way() {
     let world = World::with(settings());

@@ -39,6 +39,7 @@ pub async fn every_state_is_read_back(fixture: &impl Fixture) {
                     placement,
                     rev: u64::MAX - 1,
                     min_shards: count(4),
+                    largest_count: count(512),
                     cleanup_pending: number_of_shards > ShardCount::ONE,
                 };
                 create(&metadata, fixture).await.expect("created");
