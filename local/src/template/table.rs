@@ -25,7 +25,11 @@ pub(super) fn table(resource: &Resource) -> Result<Table, Problem> {
                 request[name]["StreamEnabled"] = true.into();
             }
             "ContributorInsightsSpecification" => insights = insights_mode(node)?,
-            "PointInTimeRecoverySpecification" | "SSESpecification" | "Tags" => {}
+            // Items do not expire on one machine.
+            "PointInTimeRecoverySpecification"
+            | "SSESpecification"
+            | "Tags"
+            | "TimeToLiveSpecification" => {}
             _ => return Err(resource.unknown_property(name, node)),
         }
     }

@@ -225,8 +225,8 @@ fn unsupported_parts_of_a_template_are_refused_with_their_line() {
         ),
         ("  Table:\n    Properties: {}\n", "t.yaml:4: Table has no Type"),
         (
-            "  Table:\n    Type: AWS::DynamoDB::Table\n    Properties:\n      TimeToLiveSpecification: {}\n",
-            "t.yaml:6: the local stack does not know the property TimeToLiveSpecification of Table",
+            "  Table:\n    Type: AWS::DynamoDB::Table\n    Properties:\n      TableClass: STANDARD\n",
+            "t.yaml:6: the local stack does not know the property TableClass of Table",
         ),
         (
             "  Table:\n    Type: AWS::DynamoDB::Table\n    Properties:\n      BillingMode: !Select [0, [a]]\n",

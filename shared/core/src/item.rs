@@ -161,6 +161,11 @@ impl StoredItem {
         }
     }
 
+    /// Whether DynamoDB may delete it by itself, in a table whose items expire by this attribute.
+    pub(crate) fn may_expire(&self, ttl_attribute: Option<&str>) -> bool {
+        ttl_attribute.is_some_and(|name| self.attributes.contains_key(name))
+    }
+
     /// Whether this is an item for clients: it exists and is no marker (protocol: "Live").
     pub fn is_live(&self) -> bool {
         !self.forwarded

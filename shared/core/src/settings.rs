@@ -18,6 +18,8 @@ pub struct Settings {
     pub request_lifetime: Duration,
     /// No collection has more shards than this.
     pub max_shards: ShardCount,
+    /// The attribute by which the main table's items expire, if they do.
+    pub ttl_attribute: Option<String>,
     /// The write units a second that moving items may take, at most.
     pub mover_wcu: u32,
     /// Whether and when shard counts change by themselves.
@@ -33,6 +35,7 @@ impl Default for Settings {
             lease_term: Duration::from_secs(5),
             request_lifetime: Duration::from_mins(16),
             max_shards: ShardCount::new(256).unwrap_or(ShardCount::ONE),
+            ttl_attribute: None,
             mover_wcu: 400,
             scaling: ScalingPolicy::default(),
         }

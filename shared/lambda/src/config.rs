@@ -6,7 +6,7 @@ use dynashard_aws::{
     CloudWatchHeat, DynamoItemStore, DynamoMetadataStore, OsEntropy, ServerClock, SystemClock,
 };
 use dynashard_core::{Directory, ScalingMode, ScalingPolicy, Settings, TableSchema, Writer};
-use dynashard_keys::{Placement, Separator, ShardCount, SortKeyType};
+use dynashard_keys::{Placement, RESERVED_PREFIX, Separator, ShardCount, SortKeyType};
 use thiserror::Error;
 
 use crate::metrics::{Metrics, WriterTelemetry};
@@ -170,15 +170,33 @@ pub fn settings_from_variables(
         cooldown: Duration::from_secs(variables.parsed("COOLDOWN_SECS")?),
     };
     Ok(Settings {
-        schema,
         placement: variables.parsed::<Placement>("PLACEMENT")?,
         lease_term: Duration::from_secs(lease_secs),
         request_lifetime: Duration::from_secs(request_lifetime_secs),
         max_shards: ShardCount::new(max_shards)
             .map_err(|e| ConfigError { name: "MAX_SHARDS", problem: format!("is wrong: {e}") })?,
+        ttl_attribute: ttl_attribute(&variables, &schema)?,
         mover_wcu: variables.parsed("MOVER_WRITE_UNITS")?,
         scaling,
+        schema,
     })
+}
+
+/// The attribute by which items expire, unless the variable is empty or not there.
+fn ttl_attribute<F: Fn(&str) -> Option<String>>(
+    variables: &Variables<F>,
+    schema: &TableSchema,
+) -> Result<Option<String>, ConfigError> {
+    const NAME: &str = "TTL_ATTRIBUTE";
+    let Some(attribute) = (variables.lookup)(NAME).filter(|value| !value.is_empty()) else {
+        return Ok(None);
+    };
+    let is_key = [&schema.partition_key_name, &schema.sort_key_name].contains(&&attribute);
+    if is_key || attribute.starts_with(RESERVED_PREFIX) {
+        let problem = format!("is {attribute:?}, an attribute that clients cannot set");
+        return Err(ConfigError { name: NAME, problem });
+    }
+    Ok(Some(attribute))
 }
 
 fn unknown(name: &'static str, value: &str, known: &str) -> ConfigError {
@@ -254,6 +272,16 @@ mod tests {
         };
         let config = Config::from_variables(on_this_machine).expect("complete");
         assert_eq!(config.settings.request_lifetime, Duration::from_secs(5));
+    }
+
+    #[test]
+    fn the_attribute_by_which_items_expire_may_be_left_out() {
+        let of = |value| with("TTL_ATTRIBUTE", value).map(|config| config.settings.ttl_attribute);
+        assert_eq!(of(""), Ok(None));
+        assert_eq!(of("expires"), Ok(Some("expires".to_owned())));
+        for wrong in ["pk", "sk", "_ds_v"] {
+            assert!(of(wrong).is_err_and(|error| error.name() == "TTL_ATTRIBUTE"), "{wrong}");
+        }
     }
 
     #[test]

@@ -61,8 +61,11 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
                 view = self.view(partition, deadline).await?.ok_or_else(gone)?;
             }
             let found = self.look(key, shards, &view, deadline).await?;
-            let entries =
-                found.iter().map(|(shard, item)| Entry::of(key, *shard, item)).collect::<Vec<_>>();
+            let ttl_attribute = directory.settings().ttl_attribute.as_deref();
+            let entries = found
+                .iter()
+                .map(|(shard, item)| Entry::of(key, *shard, item, ttl_attribute))
+                .collect::<Vec<_>>();
             let verdict = view.judge(key, &entries);
             let known = if verdict.wrong.is_empty() {
                 directory.find(partition, deadline).await?

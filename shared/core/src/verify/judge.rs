@@ -16,14 +16,22 @@ pub(crate) struct Entry {
     pub(crate) generation: Generation,
     /// It is an item, and no marker.
     pub(crate) live: bool,
+    /// DynamoDB may delete it by itself.
+    pub(crate) may_expire: bool,
     pub(crate) digest: Digest,
 }
 
 impl Entry {
-    pub(crate) fn of(key: &ItemKey, shard: ShardId, item: &StoredItem) -> Self {
+    pub(crate) fn of(
+        key: &ItemKey,
+        shard: ShardId,
+        item: &StoredItem,
+        ttl_attribute: Option<&str>,
+    ) -> Self {
         let live = item.is_live();
+        let may_expire = item.may_expire(ttl_attribute);
         let digest = if live { Digest::of(&key.sort, item) } else { Digest::default() };
-        Self { shard, version: item.version, generation: item.generation, live, digest }
+        Self { shard, version: item.version, generation: item.generation, live, may_expire, digest }
     }
 }
 
@@ -45,6 +53,9 @@ pub enum FindingKind {
     Duplicate,
     /// A marker that no running reshard and no pending removal of markers accounts for.
     StrayMarker,
+    /// A live item at the old home of a running reshard, hidden by one at the new home that may
+    /// expire: then it would show again.
+    HiddenByExpiring,
     /// An item or a marker of a generation above that of the collection's metadata: as if the
     /// metadata had been restored alone. Nothing can be concluded from it.
     Ahead,
@@ -52,7 +63,8 @@ pub enum FindingKind {
 
 impl FindingKind {
     /// Every kind.
-    pub const ALL: [Self; 4] = [Self::Misplaced, Self::Duplicate, Self::StrayMarker, Self::Ahead];
+    pub const ALL: [Self; 5] =
+        [Self::Misplaced, Self::Duplicate, Self::StrayMarker, Self::HiddenByExpiring, Self::Ahead];
 
     /// The name in reports. Must be kept stable.
     pub const fn as_str(self) -> &'static str {
@@ -60,6 +72,7 @@ impl FindingKind {
             Self::Misplaced => "misplaced",
             Self::Duplicate => "duplicate",
             Self::StrayMarker => "stray_marker",
+            Self::HiddenByExpiring => "hidden_by_expiring",
             Self::Ahead => "ahead",
         }
     }
@@ -70,6 +83,8 @@ impl FindingKind {
 pub(crate) enum Remedy {
     /// The item goes home.
     Move,
+    /// The old home becomes a marker, as before a write.
+    Settle,
     /// The copy yields to the item that clients see.
     RemoveCopy,
     /// The marker goes.
@@ -191,6 +206,15 @@ impl View {
         if arrived.generation == self.metadata.generation {
             // The move was seen half done, or a put went past what lies at the old home, or that
             // came late: the new one wins, and the mover sees to it.
+            if arrived.may_expire && self.metadata.placement.is_calculated() {
+                let hidden = at_home.iter().copied().filter(leaves);
+                verdict.wrong.extend(hidden.map(|entry| Wrong {
+                    kind: FindingKind::HiddenByExpiring,
+                    entry,
+                    home: Some(new),
+                    remedy: Some(Remedy::Settle),
+                }));
+            }
             at_home.retain(|entry| !leaves(entry));
         } else if self.metadata.placement.is_calculated() {
             // What lay at the new home before the reshard began was no item of this collection's:

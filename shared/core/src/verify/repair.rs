@@ -73,6 +73,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
                     Expected::Unchanged { version: entry.version, generation: entry.generation };
                 of_removal(items.write(&remove(expected)).await)
             }
+            Remedy::Settle => {
+                let homes = Homes { old: at(entry.shard), new: at(examined.view.homes(key).0) };
+                of_move(settle(items, &homes, known).await)
+            }
             Remedy::Move => {
                 let (home, old) = examined.view.homes(key);
                 let new = at(home);

@@ -60,10 +60,15 @@ struct Stripped {
 }
 
 impl Stripped {
-    fn of(page: ShardPage, partition: &PartitionKey, shard: ShardId) -> Self {
+    fn of(
+        page: ShardPage,
+        partition: &PartitionKey,
+        shard: ShardId,
+        ttl_attribute: Option<&str>,
+    ) -> Self {
         let entries = page.items.into_iter().map(|(sort, item)| {
             let key = ItemKey::new(partition.clone(), sort);
-            let entry = Entry::of(&key, shard, &item);
+            let entry = Entry::of(&key, shard, &item, ttl_attribute);
             (key.sort, entry)
         });
         Self {
@@ -216,6 +221,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
         options: VerifyOptions,
     ) -> Result<f64, Error> {
         let limit = walk.limit;
+        let ttl_attribute = self.directory().settings().ttl_attribute.as_deref();
         let requests = walk.thirsty().into_iter().map(|at| {
             let Lane { shard, next, .. } = &walk.lanes[at];
             let deadline = self.deadline(options);
@@ -225,7 +231,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
                     let in_time = deadline.remaining(self.directory().now()) >= LEAST_TIME;
                     match page {
                         Ok(page) => {
-                            let read = Stripped::of(page, &query.partition, *shard);
+                            let read = Stripped::of(page, &query.partition, *shard, ttl_attribute);
                             return Ok::<_, Error>((at, read));
                         }
                         // Nobody waits for a page of it, so there is the time to try on.
@@ -325,7 +331,7 @@ mod tests {
             let shard = ShardId::new(shard);
             let entries = names.iter().map(|name| {
                 let key = ItemKey::new(partition.clone(), SortKey::string(name).expect("sk"));
-                let entry = Entry::of(&key, shard, &item);
+                let entry = Entry::of(&key, shard, &item, None);
                 (key.sort, entry)
             });
             let next = if ended { Position::End } else { Position::Start };

@@ -172,8 +172,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
     }
 }
 
-/// The new home of an item that moves, where `move` is in hand: a put without precondition goes
-/// there whatever lies at the old home (protocol: "Without precondition, in `move`").
+/// The new home of an item that moves, where `move` is in hand: a put without precondition, of an
+/// item that cannot expire, goes there whatever lies at the old home (protocol: "Without precondition, in `move`").
 pub(super) fn blind_home(key: &ItemKey, known: &Known) -> Option<ShardId> {
     let reshard = known.metadata.reshard().filter(|reshard| reshard.puts_skip_old_home)?;
     reshard.homes(key).map(|(_, new)| new)

@@ -96,10 +96,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
         loop {
             let known = self.collection_to_put_into(key, precondition, deadline).await?;
             let expected = expected(precondition)?;
-            let new_home = match precondition {
-                Precondition::None => blind_home(key, &known),
-                _ => None,
-            };
+            // What an item hides at its old home would show again when it expires.
+            let goes_past = precondition == Precondition::None && !self.may_expire(item);
+            let new_home = if goes_past { blind_home(key, &known) } else { None };
             let shard = match new_home {
                 Some(shard) => shard,
                 None => match self.settled_shard(key, &known, deadline, &mut attempts).await? {
@@ -210,6 +209,12 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
                 Step::Again => {}
             }
         }
+    }
+
+    /// Whether DynamoDB may delete the item by itself.
+    fn may_expire(&self, item: &NewItem) -> bool {
+        let name = self.directory.settings().ttl_attribute.as_ref();
+        name.is_some_and(|name| item.attributes().contains_key(name))
     }
 
     fn draw_version(&self) -> Version {

@@ -13,6 +13,7 @@ mod query;
 mod reader;
 mod reshard;
 mod scaler;
+mod ttl;
 mod verify;
 mod world;
 mod writer;
