@@ -70,6 +70,7 @@ Examples:
   dynashard local
   dynashard local --data-dir ./dynashard-data --set LeaseSecs=2
   dynashard local --engine-only --partition-wcu 100
+  dynashard local --engine-only --no-throttle
   curl -X PUT 'http://127.0.0.1:3000/item?pk=EWR&sk=2013-01-01' -H 'content-type: application/json' -d '{\"flight\": 1545}'
   aws dynamodb scan --table-name MainTable --endpoint-url http://127.0.0.1:8000";
 
@@ -132,6 +133,9 @@ pub(crate) struct LimitArgs {
     /// Seconds of unused capacity that a provisioned table saves up; partitions save none.
     #[arg(long, value_name = "SECS", default_value_t = Limits::default().burst_secs)]
     burst_secs: u32,
+    /// Refuse no request for a limit. What requests consume is counted all the same.
+    #[arg(long, conflicts_with_all = ["partitions", "partition_wcu", "partition_rcu", "burst_secs"])]
+    no_throttle: bool,
 }
 
 impl LimitArgs {
@@ -141,6 +145,7 @@ impl LimitArgs {
             partition_wcu: self.partition_wcu,
             partition_rcu: self.partition_rcu,
             burst_secs: self.burst_secs,
+            are_enforced: !self.no_throttle,
         }
     }
 }

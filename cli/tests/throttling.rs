@@ -51,6 +51,24 @@ async fn an_engine_alone_throttles_a_hot_key_until_it_is_spread() {
     assert_eq!(stdout, "", "stdout holds the ready line alone");
 }
 
+#[tokio::test]
+async fn an_engine_that_does_not_throttle_takes_everything() {
+    let stack = LocalStack::start(&["--engine-only", "--no-throttle"]);
+    let client = connect_local(&stack.dynamodb, ServerClock::default()).await;
+    create_table(&client).await;
+    // 350 units each, of a partition that takes 1,000 a second.
+    let note = "x".repeat(350 << 10);
+    for n in 0..12 {
+        let put = client
+            .put_item()
+            .table_name("Flights")
+            .item("pk", AttributeValue::S("hot".to_owned()))
+            .item("note", AttributeValue::S(format!("{note}{n}")));
+        put.send().await.expect("nothing is refused");
+    }
+    assert_eq!(stack.throttles("Flights", KEY_RANGE), 0);
+}
+
 #[test]
 fn an_engine_alone_takes_no_options_of_the_application() {
     for option in [["--set", "LeaseSecs=2"], ["--template", "template.yaml"]] {
@@ -58,6 +76,12 @@ fn an_engine_alone_takes_no_options_of_the_application() {
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success());
         assert!(stderr.contains("--engine-only") && stderr.contains(option[0]), "{stderr}");
+    }
+    for limit in ["--partition-wcu", "--partition-rcu", "--partitions", "--burst-secs"] {
+        let output = dynashard(&["local", "--no-throttle", limit, "2"]).output().expect("it runs");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success());
+        assert!(stderr.contains("--no-throttle") && stderr.contains(limit), "{stderr}");
     }
     let output = dynashard(&["local", "--partitions", "0"]).output().expect("it runs");
     assert!(!output.status.success());

@@ -3,8 +3,8 @@
 
 use dynashard_limits::Units;
 use dynashard_limits::capacity::{
-    Consistency, Index, IndexWrite, Projection, failed_condition_units, item_bytes, key_text,
-    page_units, read_units, transactional_write_units, write_units,
+    Consistency, Index, IndexWrite, Projection, item_bytes, key_text, read_units,
+    transactional_write_units, write_units,
 };
 use serde_json::{Value, json};
 
@@ -96,9 +96,9 @@ fn what_writes_consume() {
             2,
             "BatchWriteItem of a small put and a delete of nothing",
         ),
-        (failed_condition_units(KB), 1, "guide: a failed conditional write of a 1 KB item"),
-        (failed_condition_units(2 * KB), 2, "guide: if the item were twice that size"),
-        (failed_condition_units(0), 1, "guide: the item does not exist"),
+        (write_units(KB, KB), 1, "guide: a write of a 1 KB item whose condition was false"),
+        (write_units(2 * KB, 2 * KB), 2, "guide: if the item were twice that size"),
+        (write_units(0, 0), 1, "guide: the item does not exist"),
         (
             (0..3).map(|_| transactional_write_units(0, 500)).sum(),
             6,
@@ -147,19 +147,6 @@ fn what_reads_consume() {
             "the same, eventually consistent",
         ),
         (sum_of(Eventual, &[100, 0]), 1.0, "BatchGetItem: a key that is not there costs a miss"),
-        (page_units([tenths_of_kb(408)], Strong), 11.0, "Query: guide: 40.8 KB is 44 KB"),
-        (page_units([64; 1_500], Strong), 24.0, "Query: guide: 1,500 items of 64 bytes are 96 KB"),
-        (page_units([64; 1_500], Eventual), 12.0, "the same, eventually consistent"),
-        (page_units([8 * KB; 10], Eventual), 10.0, "guide: 80 KB, eventually consistent, is 10"),
-        (page_units([100; 10], Strong), 1.0, "small items share what alone would be 10"),
-        (page_units([], Strong), 1.0, "a page that found nothing"),
-        (page_units([], Eventual), 0.5, "a page that found nothing, eventually consistent"),
-        (page_units([2_000; 8], Eventual), 2.0, "a global index: guide: 8 entries of 2,000 bytes"),
-        (
-            page_units([200; 4], Strong) + sum_of(Strong, &[300; 4]),
-            5.0,
-            "a local index that fetches: guide: 4 entries are 4 KB, and 4 items 16 KB",
-        ),
     ];
     for (units, expected, reason) in cases {
         assert!(
@@ -348,12 +335,10 @@ fn values_that_dynamodb_holds_equal_change_no_index() {
 
 #[test]
 fn an_entry_has_the_size_of_what_the_index_carries() {
-    let item = with(score("101", "Pong", "5"), "Wins", "three");
-    let keys_bytes = ("UserId".len() + 3) + ("Game".len() + 4) + ("TopScore".len() + 2);
-    assert_eq!(by_game(Projection::KeysOnly).entry_bytes(&item), Some(keys_bytes));
-    let wins_bytes = "Wins".len() + 5;
-    assert_eq!(by_game(Projection::All).entry_bytes(&item), Some(keys_bytes + wins_bytes));
-    assert_eq!(by_game(Projection::All).entry_bytes(&without(item, "Game")), None);
+    let item = with(score("101", "Pong", "5"), "Wins", &"x".repeat(1_024));
+    let units = |index: &Index| index.writes(None, Some(&item)).iter().map(|it| it.units).sum();
+    assert_eq!(Units::whole(1), units(&by_game(Projection::KeysOnly)), "the keys alone");
+    assert_eq!(Units::whole(2), units(&by_game(Projection::All)), "more than 1 KB");
 }
 
 #[test]

@@ -41,13 +41,17 @@ fn nonzero(number: u32) -> NonZeroU32 {
     NonZeroU32::new(number).expect("positive")
 }
 
-fn partitions(throughput: Throughput) -> Partitions {
-    let mut partitions = Partitions::new(Limits {
+fn limits() -> Limits {
+    Limits {
         partitions: nonzero(PARTITIONS),
         partition_wcu: nonzero(PARTITION_WCU),
         burst_secs: BURST_SECS,
         ..Limits::default()
-    });
+    }
+}
+
+fn partitions(throughput: Throughput) -> Partitions {
+    let mut partitions = Partitions::new(limits());
     partitions.set_table(Duration::ZERO, "T", throughput, []);
     partitions
 }
@@ -84,7 +88,7 @@ fn run(partitions: &mut Partitions, steps: &[Step]) -> Vec<Outcome> {
             continue;
         }
         let is_admitted = partitions.admit(at, &[demand]).is_ok();
-        let partition = partitions.limits().partition_of(&key);
+        let partition = limits().partition_of(&key);
         outcomes.push(Outcome { at, partition, halves: step.halves, is_admitted });
     }
     outcomes

@@ -21,9 +21,19 @@ fn provisioned(units: u32) -> Throughput {
 
 /// A table with partitions of 10 WCU and 20 RCU.
 fn partitions(throughput: Throughput) -> Partitions {
+    partitions_with(throughput, Limits::default().burst_secs)
+}
+
+/// The same, where what is provisioned has no burst.
+fn partitions_without_burst(throughput: Throughput) -> Partitions {
+    partitions_with(throughput, 1)
+}
+
+fn partitions_with(throughput: Throughput, burst_secs: u32) -> Partitions {
     let mut partitions = Partitions::new(Limits {
         partition_wcu: units_per_sec(10),
         partition_rcu: units_per_sec(20),
+        burst_secs,
         ..Limits::default()
     });
     partitions.set_table(Duration::ZERO, "Flights", throughput, [("ByDay", throughput)]);
@@ -210,7 +220,7 @@ fn nothing_is_never_refused() {
 
 #[test]
 fn a_provisioned_table_is_limited_beside_its_partitions() {
-    let mut partitions = partitions(provisioned(15));
+    let mut partitions = partitions_without_burst(provisioned(15));
     assert_eq!(admitted(&mut partitions, millis(0), write("a", 1), 99), 10);
     assert_eq!(admitted(&mut partitions, millis(0), write("b", 1), 99), 5);
     let refusal = partitions.admit(millis(0), &[write("b", 1)]).expect_err("15 units are gone");
@@ -257,10 +267,46 @@ fn the_bank_lasts_as_long_as_aws_says() {
     assert!((897..=900).contains(&sustained), "{sustained}");
 }
 
+/// DynamoDB lets a new table spend its 300 seconds of burst at once.
 #[test]
-fn a_new_provisioned_table_has_nothing_banked() {
+fn regression_a_new_provisioned_table_begins_with_a_full_bank() {
     let mut partitions = partitions(provisioned(5));
-    assert_eq!(admitted(&mut partitions, millis(0), write("a", 1), 99), 5);
+    let keys: Vec<_> = (0..300).map(|key| key.to_string()).collect();
+    let spread: u64 =
+        keys.iter().map(|key| admitted(&mut partitions, millis(0), write(key, 1), 9)).sum();
+    assert_eq!(spread, 1_500);
+    let refusal = partitions.admit(millis(0), &[write("more", 1)]).expect_err("spent");
+    assert_eq!(refusal.first().limit, Limit::Provisioned);
+}
+
+#[test]
+fn where_there_is_room_for_all_it_is_taken_and_otherwise_nothing_happens() {
+    let mut partitions = partitions(Throughput::OnDemand);
+    let now = millis(0);
+    assert!(partitions.admit_if_room(now, &[write("a", 4), write("a", 4)]));
+    assert!(!partitions.admit_if_room(now, &[write("b", 1), write("a", 3)]), "2 units are left");
+    assert!(!partitions.admit_if_room(now, &[write("c", 11)]), "it would be in debt");
+    let counts = partitions.counts(TABLE, Kind::Write, 0..1);
+    assert_eq!((counts.consumed, counts.admitted), (Units::whole(8), 2));
+    assert_eq!(counts.throttles(), 0);
+    assert_eq!(admitted(&mut partitions, now, write("b", 1), 99), 10, "it was left alone");
+    partitions.admit(now, &[write("c", 11)]).expect("a full partition takes what is larger");
+}
+
+#[test]
+fn limits_that_are_not_enforced_refuse_nothing_and_count_everything() {
+    let mut partitions = Partitions::new(Limits {
+        partition_wcu: units_per_sec(1),
+        are_enforced: false,
+        ..Limits::default()
+    });
+    partitions.set_table(millis(0), "Flights", provisioned(1), []);
+    for _ in 0..1_000 {
+        partitions.admit(millis(0), &[write("a", 1)]).expect("never refused");
+        assert!(partitions.admit_if_room(millis(0), &[write("a", 1)]));
+    }
+    let counts = partitions.counts(TABLE, Kind::Write, 0..1);
+    assert_eq!((counts.consumed, counts.throttles()), (Units::whole(2_000), 0));
 }
 
 #[test]
@@ -308,7 +354,7 @@ fn every_reason_is_one_of_awss() {
                 (Throughput::OnDemand, "KeyRangeThroughputExceeded"),
                 (provisioned(1), "ProvisionedThroughputExceeded"),
             ] {
-                let mut partitions = partitions(throughput);
+                let mut partitions = partitions_without_burst(throughput);
                 let demand = Demand { resource, kind, ..write("a", 1) };
                 partitions.charge(millis(0), &[Demand { units: Units::whole(99), ..demand }]);
                 let refusal = partitions.admit(millis(0), &[demand]).expect_err("in debt");
@@ -335,11 +381,12 @@ fn time_that_stands_still_or_goes_back_refills_nothing() {
 
 #[test]
 fn counts_are_kept_by_the_second() {
-    let mut partitions = partitions(provisioned(12));
+    let mut partitions = partitions_without_burst(provisioned(12));
     let at = Duration::from_secs;
     assert_eq!(admitted(&mut partitions, at(0), write("a", 5), 99), 2);
     assert_eq!(admitted(&mut partitions, at(0), write("b", 3), 99), 0);
     assert_eq!(admitted(&mut partitions, at(2), write("a", 10), 99), 1);
+    assert_eq!(admitted(&mut partitions, at(2), write("a", 1), 99), 0);
     let counts = |seconds| partitions.counts(TABLE, Kind::Write, seconds);
     let first = Counts {
         consumed: Units::whole(10),
@@ -351,11 +398,11 @@ fn counts_are_kept_by_the_second() {
         consumed: Units::whole(10),
         admitted: 1,
         key_range_throttles: 1,
-        provisioned_throttles: 0,
+        provisioned_throttles: 1,
     };
     assert_eq!(counts(0..1), first);
     assert_eq!(counts(1..2), Counts::default());
-    assert_eq!(counts(0..3).throttles(), 3);
+    assert_eq!(counts(0..3).throttles(), 4);
     assert_eq!(counts(0..3).consumed, Units::whole(20));
     let seconds: Vec<_> = partitions.per_second(TABLE, Kind::Write, 0..u64::MAX).collect();
     assert_eq!(seconds, [(0, first), (2, third)]);

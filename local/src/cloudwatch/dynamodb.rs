@@ -233,7 +233,8 @@ mod tests {
 
     /// A provisioned table of 5 units with an index of 7, in front of partitions of 3 write units.
     fn observed() -> Observed {
-        let observed = Observed::of(Limits { partition_wcu: units(3), ..Limits::default() });
+        let limits = Limits { partition_wcu: units(3), burst_secs: 1, ..Limits::default() };
+        let observed = Observed::of(limits);
         let provisioned = |u| Throughput::Provisioned { rcu: units(u), wcu: units(u) };
         observed.change_partitions(|partitions| {
             let now = Duration::from_secs(NOW);

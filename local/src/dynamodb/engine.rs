@@ -7,6 +7,8 @@ use dynoxide::actions::create_table::CreateTableRequest;
 use dynoxide::actions::describe_table::DescribeTableRequest;
 use dynoxide::actions::get_item::GetItemRequest;
 use dynoxide::actions::list_tables::ListTablesRequest;
+use dynoxide::actions::query::{QueryRequest, QueryResponse};
+use dynoxide::actions::scan::{ScanRequest, ScanResponse};
 use dynoxide::{Database, DynoxideError, Item};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -117,6 +119,16 @@ impl Store {
                 limit: None,
             };
         }
+    }
+
+    /// Runs a `Query`.
+    pub(crate) fn query(&self, request: QueryRequest) -> dynoxide::Result<QueryResponse> {
+        self.database.query(request)
+    }
+
+    /// Runs a `Scan`.
+    pub(crate) fn scan(&self, request: ScanRequest) -> dynoxide::Result<ScanResponse> {
+        self.database.scan(request)
     }
 
     /// What `DescribeTable` says.

@@ -3,9 +3,9 @@ use std::collections::BTreeSet;
 use dynashard_keys::Number;
 use serde_json::Value;
 
+use super::price::write_units;
 use super::size::{attribute_bytes, typed};
-use super::write_units;
-use crate::Units;
+use crate::units::Units;
 
 /// A secondary index, as far as it decides what a write to its table costs.
 ///
@@ -46,12 +46,6 @@ pub struct IndexWrite {
 }
 
 impl Index {
-    /// The size of an item's entry in the index, in bytes, or `None` where the item has none: an
-    /// index is sparse, and lists only items that have all of its key attributes.
-    pub fn entry_bytes(&self, item: &Value) -> Option<usize> {
-        self.entry(item).map(|entry| entry.bytes())
-    }
-
     /// The writes that changing an item from `before` to `after` brings to the index; `None` is an
     /// item that is not there.
     ///

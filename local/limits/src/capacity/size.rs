@@ -4,15 +4,15 @@ use serde_json::Value;
 /// The size of an item in bytes: the names and values of its attributes (Developer Guide: "DynamoDB
 /// item sizes and formats"). The 100 bytes that storage is billed with do not count for capacity.
 ///
-/// `item` is DynamoDB JSON as it stands on the wire, such as `{"pk": {"S": "a"}}`. A value that is
-/// no DynamoDB JSON has no size; the database refuses it, and nobody pays for it.
+/// `item` is DynamoDB JSON as it stands on the wire, such as `{"pk": {"S": "a"}}`. Any other value
+/// counts as 0 bytes: the database refuses it, and nobody pays for it.
 pub fn item_bytes(item: &Value) -> usize {
     let attributes = item.as_object().into_iter().flatten();
     attributes.map(|(name, value)| attribute_bytes(name, value)).sum()
 }
 
 /// The size in bytes of one attribute: its name in UTF-8 and its value.
-pub fn attribute_bytes(name: &str, value: &Value) -> usize {
+pub(super) fn attribute_bytes(name: &str, value: &Value) -> usize {
     name.len() + value_bytes(value)
 }
 

@@ -1,7 +1,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use crate::Units;
+use crate::units::Units;
 
 /// A token bucket whose tokens are capacity units. It may be in debt.
 ///

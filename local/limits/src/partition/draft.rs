@@ -2,10 +2,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::bucket::Bucket;
+use super::demand::{Demand, Kind, Resource};
+use super::limits::Limits;
 use super::meter::Side;
 use super::refusal::Limit;
-use super::{Demand, Kind, Limits, Resource};
-use crate::Units;
+use crate::units::Units;
 
 /// A request that is being weighed. The limits in it are copies, so nothing has happened yet.
 pub(super) struct Draft<'a> {
@@ -65,6 +66,11 @@ impl<'a> Draft<'a> {
             .into_iter()
             .find(|(id, _)| self.asked.get_mut(id).is_some_and(|asked| asked.refuses(demand.units)))
             .map(|(_, limit)| limit)
+    }
+
+    /// Whether every limit holds all that the request asks of it.
+    pub(super) fn has_room(&self) -> bool {
+        self.asked.values().all(|asked| asked.bucket.holds(asked.total))
     }
 
     /// The limits as the admitted request leaves them.

@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::bucket::Bucket;
-use super::tally::Tally;
-use super::{Kind, Partitions, Throughput};
+use super::demand::{Kind, Throughput};
+use super::tally::{COUNT_HISTORY_SECS, Tally};
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Table {
@@ -66,7 +66,7 @@ impl Meter {
             let provisioned = &mut self.of_mut(kind).provisioned;
             *provisioned = units_per_sec.map(|units_per_sec| match provisioned {
                 Some(bucket) => bucket.at(now).with_rate(units_per_sec, burst_secs),
-                None => Bucket::full(now, units_per_sec, 1).with_rate(units_per_sec, burst_secs),
+                None => Bucket::full(now, units_per_sec, burst_secs),
             });
         }
     }
@@ -79,7 +79,7 @@ impl Meter {
     /// Keeps what counts can be asked about, which begins with one that is older.
     fn note_throughput(&mut self, second: u64, throughput: Throughput) {
         self.throughputs.insert(second, throughput);
-        let first = second.saturating_sub(Partitions::COUNT_HISTORY_SECS);
+        let first = second.saturating_sub(COUNT_HISTORY_SECS);
         if let Some((since, _)) = self.throughputs.range(..=first).next_back() {
             self.throughputs = self.throughputs.split_off(&{ *since });
         }

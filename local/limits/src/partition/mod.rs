@@ -10,8 +10,8 @@
 //!   this limit (AWS re:Post: "How does DynamoDB handle spiky workloads in short intervals?").
 //! - A provisioned table or index has its own limit beside those of its partitions. What it leaves
 //!   unused is banked, up to 300 seconds of it, and may be spent at any rate (Developer Guide:
-//!   "DynamoDB burst and adaptive capacity"). A new one has one second's worth: it left nothing
-//!   unused yet.
+//!   "DynamoDB burst and adaptive capacity"). A new one begins with a full bank. The guide does not
+//!   say so, but DynamoDB behaves so: a new table with 5 units takes hundreds of writes at once.
 //!
 //! # What is admitted
 //!
@@ -35,148 +35,27 @@
 //! and the account has no quota.
 
 mod bucket;
+mod demand;
 mod draft;
+mod limits;
 mod meter;
 mod refusal;
 mod tally;
 
+pub use demand::{Demand, Kind, Resource, Throughput};
+pub use limits::Limits;
 pub use refusal::{Limit, LimitHit, Refusal};
 pub use tally::{Counts, ThrottledKey};
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::num::NonZeroU32;
 use std::ops::Range;
 use std::time::Duration;
 
-use xxhash_rust::xxh64::xxh64;
-
-use crate::Units;
+use crate::units::Units;
 use bucket::Bucket;
 use draft::{Draft, LimitId};
 use meter::{Meter, Table};
 use tally::Tally;
-
-/// The limits of one machine's DynamoDB: AWS's own unless set otherwise.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Into how many ranges the hashes of each table and index are cut.
-    pub partitions: NonZeroU32,
-    /// What one partition writes, in units a second.
-    pub partition_wcu: NonZeroU32,
-    /// What one partition reads, in units a second.
-    pub partition_rcu: NonZeroU32,
-    /// For how many seconds a provisioned table keeps unused capacity. The second that runs counts
-    /// among them, so 0 and 1 both mean no burst.
-    pub burst_secs: u32,
-}
-
-impl Limits {
-    /// The partition that holds a partition key: the index of its range.
-    ///
-    /// The hash is XXH64 under a seed of its own, so that nothing about a key's range follows from
-    /// the shard that the key names.
-    pub fn partition_of(&self, partition_key: &str) -> u32 {
-        let hash = xxh64(partition_key.as_bytes(), RANGE_SEED);
-        // The high half of the product is uniform over 0..partitions, and grows with the hash.
-        let scaled = (u128::from(hash) * u128::from(self.partitions.get())) >> 64;
-        u32::try_from(scaled).unwrap_or(u32::MAX)
-    }
-
-    const fn partition_units(&self, kind: Kind) -> NonZeroU32 {
-        match kind {
-            Kind::Read => self.partition_rcu,
-            Kind::Write => self.partition_wcu,
-        }
-    }
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        const PARTITIONS: NonZeroU32 = NonZeroU32::new(4_096).expect("positive");
-        const PARTITION_WCU: NonZeroU32 = NonZeroU32::new(1_000).expect("positive");
-        const PARTITION_RCU: NonZeroU32 = NonZeroU32::new(3_000).expect("positive");
-        Self {
-            partitions: PARTITIONS,
-            partition_wcu: PARTITION_WCU,
-            partition_rcu: PARTITION_RCU,
-            burst_secs: 300,
-        }
-    }
-}
-
-/// Arbitrary, but not 0: placement hashes under that.
-const RANGE_SEED: u64 = 0x6b65_795f_7261_6e67;
-
-/// Which of its two capacities an operation consumes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
-    /// Read units.
-    Read,
-    /// Write units.
-    Write,
-}
-
-/// The capacity mode of a table or global secondary index.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Throughput {
-    /// `PAY_PER_REQUEST`: only partitions limit.
-    OnDemand,
-    /// `PROVISIONED`
-    Provisioned {
-        /// `ReadCapacityUnits`, a second.
-        rcu: NonZeroU32,
-        /// `WriteCapacityUnits`, a second.
-        wcu: NonZeroU32,
-    },
-}
-
-/// What has capacity of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Resource<'a> {
-    /// The table's name.
-    pub table: &'a str,
-    /// The global secondary index's name; `None` for the table itself. A local secondary index has
-    /// no capacity of its own: it consumes its table's.
-    pub index: Option<&'a str>,
-}
-
-impl<'a> Resource<'a> {
-    /// A table.
-    pub const fn table(table: &'a str) -> Self {
-        Self { table, index: None }
-    }
-
-    /// A global secondary index of a table.
-    pub const fn index(table: &'a str, index: &'a str) -> Self {
-        Self { table, index: Some(index) }
-    }
-}
-
-impl fmt::Display for Resource<'_> {
-    /// As it ends an ARN: `table/Flights/index/ByDay`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "table/{}", self.table)?;
-        self.index.map_or(Ok(()), |index| write!(f, "/index/{index}"))
-    }
-}
-
-/// What one request asks of one partition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Demand<'a> {
-    /// The table or index.
-    pub resource: Resource<'a>,
-    /// The partition key in that table or index, as [`key_text`](crate::capacity::key_text) gives
-    /// it. For a page of a `Scan`, the one where it begins.
-    pub partition_key: &'a str,
-    /// The sort key, where the request names one. Limits do not look at it; reports of throttled
-    /// items do.
-    pub sort_key: Option<&'a str>,
-    /// Read or write.
-    pub kind: Kind,
-    /// How much. A demand of nothing is always admitted and never counted.
-    pub units: Units,
-}
 
 /// The limits of all tables of one endpoint, and what passed and met them.
 ///
@@ -197,28 +76,23 @@ pub struct Partitions {
 impl Partitions {
     /// How long counts are kept, in seconds: as long as CloudWatch keeps what it has by the second
     /// (CloudWatch API: `GetMetricStatistics`).
-    pub const COUNT_HISTORY_SECS: u64 = 3 * 60 * 60;
+    pub const COUNT_HISTORY_SECS: u64 = tally::COUNT_HISTORY_SECS;
     /// How long throttled keys are kept, in seconds.
-    pub const KEY_HISTORY_SECS: u64 = 30 * 60;
+    pub const KEY_HISTORY_SECS: u64 = tally::KEY_HISTORY_SECS;
     /// How many throttled partition keys, and how many throttled items, are told apart within a
     /// second, for each resource and kind. Contributor Insights reports at most 25 of a period.
-    pub const KEYS_PER_SECOND: usize = 64;
+    pub const KEYS_PER_SECOND: usize = tally::KEYS_PER_SECOND;
 
     /// No tables yet.
     pub const fn new(limits: Limits) -> Self {
         Self { limits, tables: BTreeMap::new(), latest: Duration::ZERO }
     }
 
-    /// The limits that all tables share.
-    pub const fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
     /// Creates a table with its global secondary indexes, or changes their throughput. Indexes that
     /// are not named are gone.
     ///
-    /// A provisioned limit keeps what it has banked when its rate changes, as far as it fits; one
-    /// that is new begins with one second's worth. Partitions do not notice.
+    /// A provisioned limit keeps what it has banked when its rate changes, as far as it fits; a new
+    /// one begins with a full bank. Partitions do not change.
     pub fn set_table<'a>(
         &mut self,
         now: Duration,
@@ -250,6 +124,10 @@ impl Partitions {
     pub fn admit(&mut self, now: Duration, demands: &[Demand<'_>]) -> Result<(), Refusal> {
         self.advance(now);
         let mut draft = self.draft(demands);
+        if !self.limits.are_enforced {
+            self.take(draft, demands);
+            return Ok(());
+        }
         let hits: Vec<_> = demands
             .iter()
             .enumerate()
@@ -262,11 +140,21 @@ impl Partitions {
             }
             return Err(Refusal { hits });
         }
-        self.set(draft.into_taken());
-        for demand in demands {
-            self.tally(demand, |tally, second| tally.admitted(second, demand.units));
-        }
+        self.take(draft, demands);
         Ok(())
+    }
+
+    /// Admits a request, or several together, for all of which there is room without any debt, and
+    /// says whether it did. Otherwise nothing changes and nothing counts as throttled: the caller
+    /// may look at the request more closely before it has [`Self::admit`] decide.
+    pub fn admit_if_room(&mut self, now: Duration, demands: &[Demand<'_>]) -> bool {
+        self.advance(now);
+        let draft = self.draft(demands);
+        let has_room = draft.has_room() || !self.limits.are_enforced;
+        if has_room {
+            self.take(draft, demands);
+        }
+        has_room
     }
 
     /// Takes what an admitted request turned out to cost beyond what was admitted, into debt where
@@ -370,6 +258,14 @@ impl Partitions {
             }
         }
         draft
+    }
+
+    /// Makes the draft of admitted demands come true, and counts them.
+    fn take<'a>(&mut self, draft: Draft<'a>, demands: &[Demand<'a>]) {
+        self.set(draft.into_taken());
+        for demand in demands {
+            self.tally(demand, |tally, second| tally.admitted(second, demand.units));
+        }
     }
 
     /// Makes a draft come true.

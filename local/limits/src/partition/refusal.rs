@@ -1,6 +1,6 @@
 use thiserror::Error;
 
-use super::{Demand, Kind, Resource};
+use super::demand::{Demand, Kind, Resource};
 
 /// Which limit refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

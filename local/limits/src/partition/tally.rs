@@ -2,8 +2,16 @@ use std::collections::BTreeMap;
 use std::iter::Sum;
 use std::ops::{Add, Range};
 
-use super::{Demand, Limit, Partitions};
-use crate::Units;
+use super::demand::Demand;
+use super::refusal::Limit;
+use crate::units::Units;
+
+/// How long counts are kept: as long as CloudWatch keeps what it has by the second.
+pub(super) const COUNT_HISTORY_SECS: u64 = 3 * 60 * 60;
+/// How long throttled keys are kept.
+pub(super) const KEY_HISTORY_SECS: u64 = 30 * 60;
+/// How many throttled keys are told apart within a second.
+pub(super) const KEYS_PER_SECOND: usize = 64;
 
 /// What happened to the demands of one kind on one table or index. Each field is a CloudWatch
 /// metric, here named for writes (Developer Guide: "DynamoDB metrics and dimensions").
@@ -109,7 +117,7 @@ impl Tally {
     }
 
     fn counts_of(&mut self, second: u64) -> &mut Counts {
-        entry(&mut self.counts, second, Partitions::COUNT_HISTORY_SECS)
+        entry(&mut self.counts, second, COUNT_HISTORY_SECS)
     }
 }
 
@@ -121,7 +129,7 @@ pub(super) struct KeyHistory {
 
 impl KeyHistory {
     fn of(&mut self, second: u64) -> &mut Sketch {
-        entry(&mut self.seconds, second, Partitions::KEY_HISTORY_SECS)
+        entry(&mut self.seconds, second, KEY_HISTORY_SECS)
     }
 }
 
@@ -160,8 +168,7 @@ impl Sketch {
             *throttles += 1;
             return;
         }
-        let inherited =
-            if self.throttles.len() < Partitions::KEYS_PER_SECOND { 0 } else { self.evict() };
+        let inherited = if self.throttles.len() < KEYS_PER_SECOND { 0 } else { self.evict() };
         self.throttles.insert(key, inherited + 1);
     }
 

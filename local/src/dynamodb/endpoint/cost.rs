@@ -77,6 +77,16 @@ impl ItemWork {
         }
     }
 
+    /// The table and the key of the item; `None` where the engine will find fault with the action.
+    pub(super) fn key(&self) -> Option<(&str, &Value)> {
+        self.target.as_ref().map(|target| (target.table.name.as_str(), &target.key))
+    }
+
+    /// The item as it is before the action, if it exists.
+    pub(super) fn before(&self) -> Option<&Value> {
+        self.target.as_ref()?.before.as_ref()
+    }
+
     /// Whether only the item after the action tells what the action cost.
     pub(super) fn is_update(&self) -> bool {
         self.action.verb == Verb::Update

@@ -63,6 +63,27 @@ impl Job {
         Self::Items(ItemsJob { works, unit })
     }
 
+    /// Admits the request if there is room for all of it, and otherwise gives it back, with nothing
+    /// changed and nothing counted as throttled.
+    pub(super) fn admit_if_room(self, now: Duration, meter: &Meter) -> Result<Admitted, Self> {
+        let charges = match &self {
+            Self::Items(items) => items.foreseen().concat(),
+            Self::Page(page) => vec![page.least.clone()],
+            Self::TableChange | Self::Free => Vec::new(),
+        };
+        if meter.admit_if_room(now, &charges) {
+            Ok(Admitted { job: self, at: now, charges, left: None })
+        } else {
+            Err(self)
+        }
+    }
+
+    /// Lets a request pass that the engine will refuse. Should the engine execute it after all, it
+    /// is charged afterwards.
+    pub(super) const fn pass(self, now: Duration) -> Admitted {
+        Admitted { job: self, at: now, charges: Vec::new(), left: None }
+    }
+
     /// Admits what there is room for; an error if that is nothing.
     pub(super) fn admit(self, now: Duration, meter: &Meter) -> Result<Admitted, Throttled> {
         let (job, charges, left) = match self {
@@ -94,16 +115,25 @@ impl ItemsJob {
         self.works.iter_mut().for_each(|work| work.look_again(store));
     }
 
-    fn admit(self, now: Duration, meter: &Meter) -> Result<Admitted, Throttled> {
+    /// The actions with what is known of their items.
+    pub(super) fn works(&self) -> &[ItemWork] {
+        &self.works
+    }
+
+    /// What is foreseen of each action.
+    fn foreseen(&self) -> Vec<Vec<Charge>> {
         let is_transactional = self.is_transactional();
-        let foreseen = |work: &ItemWork| work.foreseen(is_transactional);
-        let by_action: Vec<_> = self.works.iter().map(foreseen).collect();
+        self.works.iter().map(|work| work.foreseen(is_transactional)).collect()
+    }
+
+    fn admit(self, now: Duration, meter: &Meter) -> Result<Admitted, Throttled> {
+        let by_action = self.foreseen();
         if let Unit::Batch(form) = self.unit {
             return admit_each(self.works, by_action, form, now, meter);
         }
         let charges = by_action.concat();
         meter.admit(now, &charges).map_err(|hits| {
-            if is_transactional {
+            if self.is_transactional() {
                 Throttled::by_action(hits, &by_action)
             } else {
                 Throttled::as_a_whole(hits)

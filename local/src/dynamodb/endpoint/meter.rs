@@ -45,6 +45,13 @@ impl Meter {
         })
     }
 
+    /// Admits all of the charges if there is room for all, and says whether it did. Otherwise
+    /// nothing changes or counts as throttled.
+    pub(super) fn admit_if_room(&self, now: Duration, charges: &[Charge]) -> bool {
+        let demands: Vec<_> = charges.iter().map(Charge::demand).collect();
+        self.with(|partitions| partitions.admit_if_room(now, &demands))
+    }
+
     /// Charges what is due beyond what was admitted at `admitted_at`, and gives back what was
     /// admitted beyond what is due.
     pub(super) fn settle(

@@ -9,17 +9,17 @@
 //! 1. [`Call`] reads what it asks for, once.
 //! 2. The items that it is about are looked up in the engine, since a write costs by the item before
 //!    it as well. Another write may come between; the cost then is that of a moment ago.
-//! 3. [`Endpoint::admit`] decides, directly before the request is handed over. A batch goes on without
+//! 3. Where there is not room for all of it, a [`DryRun`] finds out whether the request is valid: as
+//!    in DynamoDB, an invalid request is told what is wrong with it, and never that it is throttled.
+//! 4. [`Endpoint::admit`] decides, directly before the request is handed over. A batch goes on without
 //!    what was refused.
-//! 4. The engine executes it.
-//! 5. What the request was admitted with is [settled](job::Admitted::settle): an update costs by
+//! 5. The engine executes it.
+//! 6. What the request was admitted with is [settled](job::Admitted::settle): an update costs by
 //!    what it made of the item, a page by what it read, a write whose condition failed by the item
 //!    that was there, and an invalid request nothing.
 //!
 //! # What differs from DynamoDB
 //!
-//! - Limits are looked at before a request is validated, so an invalid one may be told that it is
-//!   throttled.
 //! - What an `UpdateItem` brings to indexes is known only afterwards: it is charged there, into debt
 //!   if need be, but no update is refused for an index's sake.
 //! - `PartiQL` statements are passed on without being limited or counted as capacity. So is a
@@ -31,6 +31,7 @@ mod answer;
 mod call;
 mod cost;
 mod counters;
+mod dry_run;
 mod insights;
 mod job;
 mod meter;
@@ -53,6 +54,7 @@ use answer::Outcome;
 use bytes::Bytes;
 use call::Call;
 use counters::CounterStore;
+use dry_run::DryRun;
 use dynashard_limits::partition::{Limits, Partitions};
 use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, DATE, EXPECT, TRANSFER_ENCODING};
 use http::request::Parts;
@@ -83,6 +85,7 @@ pub(crate) struct Endpoint {
     store: Store,
     tables: Arc<Tables>,
     meter: Arc<Meter>,
+    dry_run: Arc<DryRun>,
     insights: Arc<Insights>,
     throttled_requests: Arc<ThrottledRequests>,
     request_lifetime: Duration,
@@ -104,19 +107,23 @@ impl Endpoint {
         let (authority, store) = (engine.address().to_string(), engine.store());
         let (tables, meter) = (Tables::of(store.clone()), Meter::new(limits));
         let insights = Insights::default();
+        let engine_error = |error: dynoxide::DynoxideError| StartError::Engine(error.to_string());
+        let dry_run = DryRun::new(store.clone()).map_err(engine_error)?;
         let now = since_epoch(clock.now());
         tables
             .learn_all(|name, table| {
                 meter.set_table(now, name, table);
+                dry_run.set_table(name, table);
                 insights.set_table(name, table);
             })
-            .map_err(|error| StartError::Engine(error.to_string()))?;
+            .map_err(engine_error)?;
         Ok(Self {
             engine: authority.parse().expect("a socket address is an authority"),
             client: Client::builder(TokioExecutor::new()).pool_idle_timeout(None).build(connector),
             store,
             tables: Arc::new(tables),
             meter: Arc::new(meter),
+            dry_run: Arc::new(dry_run),
             insights: Arc::new(insights),
             throttled_requests: Arc::default(),
             request_lifetime,
@@ -167,7 +174,10 @@ impl Endpoint {
         remove_hop_headers(&mut parts.headers);
         let now = self.clock.now();
         self.check_signature(&parts, now)?;
-        let admitted = self.admit(&operation, &tables, job, since_epoch(now))?;
+        let admitted = match job.admit_if_room(since_epoch(now), &self.meter) {
+            Ok(admitted) => admitted,
+            Err(job) => self.admit_if_valid(&parts, &operation, &tables, job, &body).await?,
+        };
         self.counters.requested(&operation, &tables);
         let (mut parts, answer) = self.exchange(parts, admitted.body(body)).await?;
         let outcome = Outcome::of(parts.status, &answer);
@@ -197,6 +207,32 @@ impl Endpoint {
     /// fits, and executes none of them.
     fn check_signature(&self, parts: &Parts, now: SystemTime) -> Result<(), Refusal> {
         signature::check(parts, self.request_lifetime, now).inspect_err(|_| self.counters.refused())
+    }
+
+    /// Decides about a request for which there is not room: if it is invalid it passes, and the
+    /// engine refuses it.
+    async fn admit_if_valid(
+        &self,
+        parts: &Parts,
+        operation: &str,
+        tables: &BTreeSet<String>,
+        job: Job,
+        body: &Bytes,
+    ) -> Result<Admitted, Refusal> {
+        let names_unknown = tables.iter().any(|table| self.tables.get(table).is_none());
+        let (dry_run, operation_name, body) =
+            (Arc::clone(&self.dry_run), operation.to_owned(), body.clone());
+        let (job, is_invalid) = blocking(move || {
+            let is_invalid = names_unknown || dry_run.refuses(&operation_name, &body, &job);
+            (job, is_invalid)
+        })
+        .await?;
+        let now = self.clock.now();
+        self.check_signature(parts, now)?;
+        if is_invalid {
+            return Ok(job.pass(since_epoch(now)));
+        }
+        self.admit(operation, tables, job, since_epoch(now))
     }
 
     /// Whether a request may execute now, or which part of it. The answer holds for this moment
@@ -259,11 +295,12 @@ impl Endpoint {
     /// Learns what a table is like by now.
     async fn learn(&self, name: String) -> Result<(), Refusal> {
         let (tables, meter) = (Arc::clone(&self.tables), Arc::clone(&self.meter));
-        let insights = Arc::clone(&self.insights);
+        let (dry_run, insights) = (Arc::clone(&self.dry_run), Arc::clone(&self.insights));
         let now = since_epoch(self.clock.now());
         let learned = blocking(move || {
             tables.learn(&name, |name, table| {
                 meter.set_table(now, name, table);
+                dry_run.set_table(name, table);
                 insights.set_table(name, table);
             })
         });

@@ -59,6 +59,7 @@ impl Observed {
                 throughput: dynashard_limits::partition::Throughput::OnDemand,
                 global_indexes: Vec::new(),
                 local_indexes: Vec::new(),
+                create_request: serde_json::Value::Null,
             }),
         );
         self.insights.enable(now, table, crate::plan::InsightsMode::ThrottledKeys);

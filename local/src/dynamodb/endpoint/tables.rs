@@ -6,7 +6,8 @@ use dynashard_limits::partition::Throughput;
 use dynoxide::actions::{TableDescription, TableProvisionedThroughputDescription};
 use dynoxide::types::{self, KeySchemaElement, KeyType, ProjectionType};
 use dynoxide::{DynoxideError, Result};
-use std::collections::HashMap;
+use serde_json::{Value, json};
+use std::collections::{BTreeSet, HashMap};
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -64,6 +65,8 @@ pub(super) struct Table {
     pub(super) throughput: Throughput,
     pub(super) global_indexes: Vec<GlobalIndex>,
     pub(super) local_indexes: Vec<Index>,
+    /// The `CreateTable` request of a table with the same keys and indexes.
+    pub(super) create_request: Value,
 }
 
 /// A global secondary index. Local ones have neither a capacity nor a name that costs depend on.
@@ -77,6 +80,7 @@ pub(super) struct GlobalIndex {
 
 impl From<TableDescription> for Table {
     fn from(description: TableDescription) -> Self {
+        let create_request = create_request(&description);
         let (partition_key, sort_key) = split(&description.key_schema);
         let table_key: Vec<_> = partition_key.iter().chain(&sort_key).cloned().collect();
         let index = |key_schema: &[KeySchemaElement], projection| {
@@ -105,8 +109,39 @@ impl From<TableDescription> for Table {
                 .collect(),
             partition_key: partition_key.into_iter().next().unwrap_or_default(),
             sort_key: sort_key.into_iter().next(),
+            create_request,
         }
     }
+}
+
+fn create_request(description: &TableDescription) -> Value {
+    let global = description.global_secondary_indexes.iter().flatten();
+    let global = global.map(|it| (&it.index_name, &it.key_schema, &it.projection));
+    let local = description.local_secondary_indexes.iter().flatten();
+    let local = local.map(|it| (&it.index_name, &it.key_schema, &it.projection));
+    let schemas = global.clone().chain(local.clone()).map(|(_, key_schema, _)| key_schema);
+    let keys = schemas.chain([&description.key_schema]).flatten();
+    let keys: BTreeSet<_> = keys.map(|element| &element.attribute_name).collect();
+    // An index that was deleted leaves its definitions behind, which `CreateTable` refuses.
+    let attributes = description.attribute_definitions.iter();
+    let attributes = attributes.filter(|attribute| keys.contains(&attribute.attribute_name));
+    let mut request = json!({
+        "TableName": description.table_name,
+        "KeySchema": description.key_schema,
+        "BillingMode": "PAY_PER_REQUEST",
+        "AttributeDefinitions": attributes.collect::<Vec<_>>(),
+    });
+    let index = |(name, key_schema, projection)| json!({ "IndexName": name, "KeySchema": key_schema, "Projection": projection });
+    let global: Vec<_> = global.map(index).collect();
+    let local: Vec<_> = local.map(index).collect();
+    for (member, indexes) in [("GlobalSecondaryIndexes", global), ("LocalSecondaryIndexes", local)]
+    {
+        // `CreateTable` refuses an empty list of indexes.
+        if !indexes.is_empty() {
+            request[member] = indexes.into();
+        }
+    }
+    request
 }
 
 /// The attributes of the partition key and those of the sort key.

@@ -1,6 +1,7 @@
 mod accounting;
 mod insights;
 mod throttling;
+mod validation;
 
 use super::*;
 use crate::clock::manual::ManualClock;
@@ -127,6 +128,7 @@ const TEN_UNITS: Limits = Limits {
     partition_wcu: NonZeroU32::new(10).expect("positive"),
     partition_rcu: NonZeroU32::new(10).expect("positive"),
     burst_secs: 300,
+    are_enforced: true,
 };
 
 const NOW: &str = "Fri, 20 Nov 2026 10:10:10 GMT";

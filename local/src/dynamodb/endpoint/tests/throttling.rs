@@ -223,7 +223,7 @@ async fn a_throttled_transaction_is_cancelled_as_a_whole_and_says_by_which_actio
 
 #[tokio::test]
 async fn a_provisioned_table_has_a_limit_of_its_own_which_updates_change() {
-    let rig = Rig::throttling().await;
+    let rig = Rig::with(Limits { burst_secs: 1, ..TEN_UNITS }, None, &[]).await;
     rig.ok("CreateTable", provisioned_table("Flights", 5, 100)).await;
     let key_of = |n: u32| format!("key {n}");
     for n in 0..5 {
@@ -257,7 +257,7 @@ async fn a_provisioned_table_has_a_limit_of_its_own_which_updates_change() {
 
 #[tokio::test]
 async fn a_table_that_was_deleted_is_forgotten() {
-    let rig = Rig::throttling().await;
+    let rig = Rig::with(Limits { burst_secs: 1, ..TEN_UNITS }, None, &[]).await;
     rig.ok("CreateTable", provisioned_table("Flights", 1, 1)).await;
     assert_eq!(rig.drain("PutItem", &put("hot", "1")).await, 1);
     rig.ok("DeleteTable", json!({ "TableName": "Flights" })).await;
@@ -302,7 +302,8 @@ async fn tables_of_a_data_directory_throttle_from_the_start() {
     rig.ok("CreateTable", provisioned_table("Flights", 3, 3)).await;
     rig.stop().await;
 
-    let rig = Rig::with(TEN_UNITS, Some(directory.path()), &[]).await;
+    let limits = Limits { burst_secs: 1, ..TEN_UNITS };
+    let rig = Rig::with(limits, Some(directory.path()), &[]).await;
     assert_eq!(rig.drain("PutItem", &put("hot", "1")).await, 3);
     rig.stop().await;
 }

@@ -1,0 +1,74 @@
+use std::fmt;
+use std::num::NonZeroU32;
+
+use crate::units::Units;
+
+/// Which of its two capacities an operation consumes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Read units.
+    Read,
+    /// Write units.
+    Write,
+}
+
+/// The capacity mode of a table or global secondary index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Throughput {
+    /// `PAY_PER_REQUEST`: only partitions limit.
+    OnDemand,
+    /// `PROVISIONED`
+    Provisioned {
+        /// `ReadCapacityUnits`, a second.
+        rcu: NonZeroU32,
+        /// `WriteCapacityUnits`, a second.
+        wcu: NonZeroU32,
+    },
+}
+
+/// What has capacity of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Resource<'a> {
+    /// The table's name.
+    pub table: &'a str,
+    /// The global secondary index's name; `None` for the table itself. A local secondary index has
+    /// no capacity of its own: it consumes its table's.
+    pub index: Option<&'a str>,
+}
+
+impl<'a> Resource<'a> {
+    /// A table.
+    pub const fn table(table: &'a str) -> Self {
+        Self { table, index: None }
+    }
+
+    /// A global secondary index of a table.
+    pub const fn index(table: &'a str, index: &'a str) -> Self {
+        Self { table, index: Some(index) }
+    }
+}
+
+impl fmt::Display for Resource<'_> {
+    /// As it ends an ARN: `table/Flights/index/ByDay`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "table/{}", self.table)?;
+        self.index.map_or(Ok(()), |index| write!(f, "/index/{index}"))
+    }
+}
+
+/// What one request asks of one partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Demand<'a> {
+    /// The table or index.
+    pub resource: Resource<'a>,
+    /// The partition key in that table or index, as [`key_text`](crate::capacity::key_text) gives
+    /// it. For a page of a `Scan`, the one where it begins.
+    pub partition_key: &'a str,
+    /// The sort key, where the request names one. Limits do not look at it; reports of throttled
+    /// items do.
+    pub sort_key: Option<&'a str>,
+    /// Read or write.
+    pub kind: Kind,
+    /// How much. A demand of nothing is always admitted and never counted.
+    pub units: Units,
+}

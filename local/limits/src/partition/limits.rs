@@ -1,0 +1,60 @@
+use std::num::NonZeroU32;
+
+use xxhash_rust::xxh64::xxh64;
+
+use super::demand::Kind;
+
+/// The limits of one machine's DynamoDB: AWS's own unless set otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// How many partitions each table and each index has: equal ranges of hashed partition keys.
+    pub partitions: NonZeroU32,
+    /// What one partition writes, in units a second.
+    pub partition_wcu: NonZeroU32,
+    /// What one partition reads, in units a second.
+    pub partition_rcu: NonZeroU32,
+    /// For how many seconds a provisioned table keeps unused capacity. The current second counts
+    /// among them, so 0 and 1 both mean no burst.
+    pub burst_secs: u32,
+    /// Whether a request that meets a limit is refused. Without it every request is admitted and
+    /// counted.
+    pub are_enforced: bool,
+}
+
+impl Limits {
+    /// The partition that holds a partition key: the index of its range.
+    ///
+    /// The hash is XXH64 under a seed of its own, so that nothing about a key's range follows from
+    /// the shard that the key names.
+    pub fn partition_of(&self, partition_key: &str) -> u32 {
+        let hash = xxh64(partition_key.as_bytes(), RANGE_SEED);
+        // The high half of the product is uniform over 0..partitions, and grows with the hash.
+        let scaled = (u128::from(hash) * u128::from(self.partitions.get())) >> 64;
+        u32::try_from(scaled).unwrap_or(u32::MAX)
+    }
+
+    pub(super) const fn partition_units(&self, kind: Kind) -> NonZeroU32 {
+        match kind {
+            Kind::Read => self.partition_rcu,
+            Kind::Write => self.partition_wcu,
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        const PARTITIONS: NonZeroU32 = NonZeroU32::new(4_096).expect("positive");
+        const PARTITION_WCU: NonZeroU32 = NonZeroU32::new(1_000).expect("positive");
+        const PARTITION_RCU: NonZeroU32 = NonZeroU32::new(3_000).expect("positive");
+        Self {
+            partitions: PARTITIONS,
+            partition_wcu: PARTITION_WCU,
+            partition_rcu: PARTITION_RCU,
+            burst_secs: 300,
+            are_enforced: true,
+        }
+    }
+}
+
+/// Arbitrary, but not 0: placement hashes under that.
+const RANGE_SEED: u64 = 0x6b65_795f_7261_6e67;

@@ -1,0 +1,163 @@
+//! Whether a request is valid, tried out beside the engine.
+
+use super::cost::ItemWork;
+use super::job::Job;
+use super::tables::Table;
+use crate::dynamodb::engine::Store;
+use dynoxide::actions::create_table::CreateTableRequest;
+use dynoxide::actions::delete_item::DeleteItemRequest;
+use dynoxide::actions::delete_table::DeleteTableRequest;
+use dynoxide::actions::put_item::PutItemRequest;
+use dynoxide::actions::query::QueryRequest;
+use dynoxide::actions::scan::ScanRequest;
+use dynoxide::actions::transact_write_items::TransactWriteItemsRequest;
+use dynoxide::{Database, DynoxideError, Item, Result};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+/// Finds out whether the engine would refuse a request, and changes nothing in it.
+///
+/// A `Query` or `Scan` changes nothing anyway, so the engine itself reads a page of one item: it
+/// looks at a filter only where it finds an item. Everything else runs in a second engine, with the
+/// tables of the first and without their items. It runs the same code, so it finds fault with the
+/// same requests. Nothing stays in it: before a request come the items that it updates, since some
+/// updates are invalid only for what they find, and after it goes what it wrote.
+pub(super) struct DryRun {
+    engine: Store,
+    /// Held for a whole run, so that runs do not see each other's items.
+    copy: Mutex<Database>,
+}
+
+impl DryRun {
+    /// The copy has no tables yet.
+    pub(super) fn new(engine: Store) -> Result<Self> {
+        Ok(Self { engine, copy: Mutex::new(Database::memory()?) })
+    }
+
+    /// Creates or changes a table, or forgets one that is gone.
+    pub(super) fn set_table(&self, name: &str, table: Option<&Table>) {
+        self.with(|database| {
+            // It may not have been there.
+            let _ = database.delete_table(DeleteTableRequest { table_name: name.to_owned() });
+            let Some(table) = table else { return };
+            let request = CreateTableRequest::deserialize(&table.create_request)
+                .map_err(|error| error.to_string());
+            let created = request.and_then(|request| {
+                database.create_table(request).map_err(|error| error.to_string())
+            });
+            if let Err(error) = created {
+                tracing::error!(table = name, error, "invalid requests may be throttled");
+            }
+        });
+    }
+
+    /// Whether the engine would refuse the request as invalid.
+    pub(super) fn refuses(&self, operation: &str, body: &[u8], job: &Job) -> bool {
+        let outcome = match (operation, job) {
+            ("Query", _) => request(body).and_then(|request| self.query(request)),
+            ("Scan", _) => request(body).and_then(|request| self.scan(request)),
+            (_, Job::Items(items)) => self.run_in_copy(operation, body, items.works()),
+            _ => return false,
+        };
+        outcome.is_err_and(|error| is_invalid(&error))
+    }
+
+    fn query(&self, request: QueryRequest) -> Result<()> {
+        let limit = request.limit.map_or(1, |limit| limit.min(1));
+        self.engine.query(QueryRequest { limit: Some(limit), ..request }).map(drop)
+    }
+
+    fn scan(&self, request: ScanRequest) -> Result<()> {
+        let limit = request.limit.map_or(1, |limit| limit.min(1));
+        self.engine.scan(ScanRequest { limit: Some(limit), ..request }).map(drop)
+    }
+
+    fn run_in_copy(&self, operation: &str, body: &[u8], works: &[ItemWork]) -> Result<()> {
+        self.with(|database| {
+            for work in works.iter().filter(|work| work.is_update()) {
+                if let (Some((table, _)), Some(item)) = (work.key(), work.before()) {
+                    let _ = put(database, table, item);
+                }
+            }
+            let outcome = run(database, operation, body);
+            for (table, key) in works.iter().filter_map(|work| work.key()) {
+                let _ = delete(database, table, key);
+            }
+            outcome
+        })
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&Database) -> T) -> T {
+        // Whoever panicked while holding it left an item behind at worst.
+        act(&self.copy.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl fmt::Debug for DryRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DryRun").finish_non_exhaustive()
+    }
+}
+
+fn run(database: &Database, operation: &str, body: &[u8]) -> Result<()> {
+    match operation {
+        "GetItem" => database.get_item(request(body)?).map(drop),
+        "PutItem" => database.put_item(request(body)?).map(drop),
+        "UpdateItem" => database.update_item(request(body)?).map(drop),
+        "DeleteItem" => database.delete_item(request(body)?).map(drop),
+        "BatchGetItem" => database.batch_get_item(request(body)?).map(drop),
+        "BatchWriteItem" => database.batch_write_item(request(body)?).map(drop),
+        "TransactGetItems" => database.transact_get_items(request(body)?).map(drop),
+        "TransactWriteItems" => {
+            let transaction: TransactWriteItemsRequest = request(body)?;
+            // A token that is valid would be remembered.
+            let token = transaction.client_request_token.filter(|token| token.len() > MAX_TOKEN);
+            database
+                .transact_write_items(TransactWriteItemsRequest {
+                    client_request_token: token,
+                    ..transaction
+                })
+                .map(drop)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The longest `ClientRequestToken`, in bytes.
+const MAX_TOKEN: usize = 36;
+
+fn request<T: DeserializeOwned>(body: &[u8]) -> Result<T> {
+    serde_json::from_slice(body)
+        .map_err(|error| DynoxideError::SerializationException(error.to_string()))
+}
+
+fn put(database: &Database, table: &str, item: &Value) -> Option<()> {
+    let item = Item::deserialize(item).ok()?;
+    let request =
+        PutItemRequest { table_name: table.to_owned(), item, ..PutItemRequest::default() };
+    database.put_item(request).ok().map(drop)
+}
+
+fn delete(database: &Database, table: &str, key: &Value) -> Option<()> {
+    let key = Item::deserialize(key).ok()?;
+    let request =
+        DeleteItemRequest { table_name: table.to_owned(), key, ..DeleteItemRequest::default() };
+    database.delete_item(request).ok().map(drop)
+}
+
+/// Any other error is about what the engine holds, and this one does not.
+fn is_invalid(error: &DynoxideError) -> bool {
+    match error {
+        DynoxideError::ValidationException(_)
+        | DynoxideError::KeyEmptyValueValidation(_)
+        | DynoxideError::EnvelopedValidation(_)
+        | DynoxideError::SerializationException(_) => true,
+        DynoxideError::TransactionCanceledException(_, reasons) => {
+            reasons.iter().any(|reason| reason.code == "ValidationError")
+        }
+        _ => false,
+    }
+}
