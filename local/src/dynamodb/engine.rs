@@ -1,4 +1,4 @@
-//! The embedded DynamoDB engine, on a loopback port of its own behind the public endpoint.
+//! The embedded DynamoDB engine. It listens on its own loopback port, behind the public endpoint.
 
 use crate::StartError;
 use crate::plan::Table;
@@ -67,8 +67,8 @@ impl Engine {
         self.address
     }
 
-    /// Another way into the engine than its port. The data directory is in use for as long as one
-    /// is left, so let go of it before the engine stops.
+    /// Direct access to the engine's items and tables, past its port. The data directory is in use
+    /// while any such access exists, so drop it before the engine stops.
     pub(crate) fn store(&self) -> Store {
         self.store.clone()
     }
@@ -83,17 +83,19 @@ impl Engine {
     }
 }
 
-/// What the endpoint asks the engine beside the requests that it passes on.
+/// Direct access to the engine, for what the endpoint needs to know beside the requests that it
+/// passes on.
 ///
-/// Every question waits for the engine's other users, and so, with a data directory, for their
-/// fsyncs: ask where a thread may block.
+/// Every call waits for the engine's other users, and so, with a data directory, for their fsyncs:
+/// call it only where a thread may block.
 #[derive(Clone)]
 pub(crate) struct Store {
     database: Database,
 }
 
 impl Store {
-    /// The item with this key, both in DynamoDB JSON. `None` is also what is no key of the table.
+    /// The item with this key, both in DynamoDB JSON. `None` if there is no such item, or if the
+    /// table has other key attributes.
     pub(crate) fn item(&self, table: &str, key: &Value) -> Option<Value> {
         let request = GetItemRequest {
             table_name: table.to_owned(),
@@ -144,8 +146,8 @@ impl fmt::Debug for Store {
     }
 }
 
-/// Serves the database on a runtime of its own until `stopped` ends; reports the address, or why
-/// there is none.
+/// Serves the database on its own runtime until `stopped` ends; reports the address, or the error
+/// that kept it from starting.
 fn run(
     database: Database,
     report: &mpsc::Sender<io::Result<SocketAddr>>,
@@ -226,7 +228,7 @@ fn open(directory: &Path) -> Result<Database, StartError> {
     })?;
     Database::new(path).map_err(|error| {
         refused(format!(
-            "{error}: if dynamodb.sqlite there is none of a stack, choose another directory"
+            "{error}: if dynamodb.sqlite there was not made by this command, choose another directory"
         ))
     })
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 
-/// What to run, and where.
+/// How to run a DynamoDB alone.
 #[derive(Clone, Debug, Default)]
 pub struct DynamoDbOptions {
     /// The port of the endpoint; 0 takes a free one.
@@ -29,10 +29,10 @@ pub struct DynamoDbOptions {
 
 /// A DynamoDB that throttles as the real one does, for any SDK.
 ///
-/// It is empty, or has the tables of its data directory. Like DynamoDB it executes no request that
-/// was signed more than 15 minutes ago.
+/// It starts empty, or with the tables of its data directory. Like DynamoDB it executes no request
+/// that was signed more than 15 minutes ago.
 ///
-/// End it with [`DynamoDb::shutdown`].
+/// Stop it with [`DynamoDb::shutdown`].
 #[derive(Debug)]
 pub struct DynamoDb {
     url: String,
@@ -42,7 +42,7 @@ pub struct DynamoDb {
 }
 
 impl DynamoDb {
-    /// Starts it, and returns when it can be asked.
+    /// Starts it, and returns when it accepts requests.
     pub async fn start(options: DynamoDbOptions) -> Result<Self, StartError> {
         let listener = server::bind(options.port, "--dynamodb-port").await?;
         let setup = Setup {
@@ -55,7 +55,7 @@ impl DynamoDb {
         Self::serve(listener, setup).await
     }
 
-    /// Where it is reached. `GET /_dynashard/counters` there tells its [`Counters`].
+    /// The URL of the endpoint. `GET /_dynashard/counters` there answers its [`Counters`].
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -65,13 +65,13 @@ impl DynamoDb {
         self.endpoint.counters()
     }
 
-    /// Lets the partitions be looked at: what was consumed and throttled by the second, and which
-    /// keys met a limit. Requests wait meanwhile.
+    /// Calls `look` with the partitions: what was consumed and throttled in each second, and which
+    /// keys met a limit. Requests wait until it returns.
     pub fn partitions<T>(&self, look: impl FnOnce(&Partitions) -> T) -> T {
         self.endpoint.partitions(look)
     }
 
-    /// Ends it. Requests that run are given a moment to end; with a data directory, everything
+    /// Stops it. Running requests are given a moment to end. With a data directory, everything
     /// acknowledged is in it.
     pub async fn shutdown(self) {
         self.server.stop().await;
@@ -112,7 +112,7 @@ impl DynamoDb {
         self.endpoint.observed()
     }
 
-    /// Where the engine itself is reached, past everything that the endpoint adds.
+    /// The address of the engine itself, past everything that the endpoint adds.
     pub(crate) fn engine(&self) -> SocketAddr {
         self.engine.address()
     }
@@ -130,5 +130,5 @@ pub(crate) struct Setup {
     pub(crate) clock: SharedClock,
 }
 
-/// DynamoDB's own.
+/// DynamoDB's own lifetime of a signature.
 const REQUEST_LIFETIME: Duration = Duration::from_mins(15);

@@ -35,7 +35,7 @@ pub enum Projection {
     All,
 }
 
-/// One write to an index that a write to its table brings about.
+/// One write to an index, caused by a write to its table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexWrite {
     /// The partition key in the index, as [`key_text`] gives it; several attributes are joined by
@@ -46,7 +46,7 @@ pub struct IndexWrite {
 }
 
 impl Index {
-    /// The writes that changing an item from `before` to `after` brings to the index; `None` is an
+    /// The writes to the index that changing an item from `before` to `after` causes; `None` is an
     /// item that is not there.
     ///
     /// - An item that enters the index costs one put, and one that leaves it one delete.
@@ -93,7 +93,7 @@ impl Index {
 }
 
 /// The text of a key attribute's value: a string as it is, a number in its one canonical form, so
-/// that `1` and `1.0` are one key, and a binary in Base64. `None` for what can be no key.
+/// that `1` and `1.0` are one key, and a binary in Base64. `None` for a value that cannot be a key.
 pub fn key_text(value: &Value) -> Option<String> {
     let (r#type, content) = typed(value)?;
     let text = content.as_str()?;
@@ -176,7 +176,7 @@ fn set(elements: &[Value], text: impl Fn(&str) -> String) -> BTreeSet<String> {
     elements.iter().filter_map(Value::as_str).map(text).collect()
 }
 
-/// One text for all texts of one number; what is no number stands for itself.
+/// The same text for all ways to write a number. Any other text stays as it is.
 fn canonical(text: &str) -> String {
     text.parse::<Number>().map_or_else(|_| text.to_owned(), |number| number.to_string())
 }

@@ -26,13 +26,13 @@ pub enum Throughput {
     },
 }
 
-/// What has capacity of its own.
+/// A table or a global secondary index: each has its own capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Resource<'a> {
     /// The table's name.
     pub table: &'a str,
-    /// The global secondary index's name; `None` for the table itself. A local secondary index has
-    /// no capacity of its own: it consumes its table's.
+    /// The global secondary index's name; `None` for the table itself. A local secondary index consumes
+    /// its table's.
     pub index: Option<&'a str>,
 }
 

@@ -54,7 +54,7 @@ impl<'a> Draft<'a> {
         self.asked_of(partition, bucket).total += demand.units;
     }
 
-    /// The first limit that refuses this demand. To be asked once for each demand, in order.
+    /// The first limit that refuses this demand. Call it once for each demand, in order.
     ///
     /// Where a limit cannot take all that the request asks of it, it refuses the demands from the
     /// one on that no longer fits.

@@ -4,7 +4,7 @@ use xxhash_rust::xxh64::xxh64;
 
 use super::demand::Kind;
 
-/// The limits of one machine's DynamoDB: AWS's own unless set otherwise.
+/// The limits of the local DynamoDB. By default they are AWS's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// How many partitions each table and each index has: equal ranges of hashed partition keys.
@@ -24,8 +24,8 @@ pub struct Limits {
 impl Limits {
     /// The partition that holds a partition key: the index of its range.
     ///
-    /// The hash is XXH64 under a seed of its own, so that nothing about a key's range follows from
-    /// the shard that the key names.
+    /// The hash is XXH64 with its own seed, so that a key's partition does not follow from the shard
+    /// that the key names.
     pub fn partition_of(&self, partition_key: &str) -> u32 {
         let hash = xxh64(partition_key.as_bytes(), RANGE_SEED);
         // The high half of the product is uniform over 0..partitions, and grows with the hash.

@@ -76,7 +76,7 @@ impl Meter {
         self.throughputs.range(..=second).next_back().map(|(_, throughput)| *throughput)
     }
 
-    /// Keeps what counts can be asked about, which begins with one that is older.
+    /// Keeps the values since the oldest second that has counts, and the one in force at its begin.
     fn note_throughput(&mut self, second: u64, throughput: Throughput) {
         self.throughputs.insert(second, throughput);
         let first = second.saturating_sub(COUNT_HISTORY_SECS);

@@ -22,8 +22,8 @@
 //! requests keep a limit from filling up, the large one waits.
 //!
 //! A request is refused or admitted as a whole, and a refused one consumes nothing. So a transaction
-//! is one request, and each item of a batch one of its own. A write is one request with the writes
-//! that it brings to indexes: an index without capacity throttles its table's writes (Developer
+//! is one request, and each item of a batch is one, too. A write and the writes that it causes in
+//! indexes are one request: an index without capacity throttles its table's writes (Developer
 //! Guide: "Using Global Secondary Indexes in DynamoDB", "Write capacity units").
 //!
 //! Where the true cost is known only after the engine has answered, admit what is known,
@@ -79,7 +79,7 @@ impl Partitions {
     pub const COUNT_HISTORY_SECS: u64 = tally::COUNT_HISTORY_SECS;
     /// How long throttled keys are kept, in seconds.
     pub const KEY_HISTORY_SECS: u64 = tally::KEY_HISTORY_SECS;
-    /// How many throttled partition keys, and how many throttled items, are told apart within a
+    /// How many throttled partition keys, and how many throttled items, are counted separately within a
     /// second, for each resource and kind. Contributor Insights reports at most 25 of a period.
     pub const KEYS_PER_SECOND: usize = tally::KEYS_PER_SECOND;
 
@@ -169,7 +169,7 @@ impl Partitions {
     }
 
     /// Gives back what a request, admitted at `admitted_at`, turned out not to cost: its condition
-    /// was false, or it was no valid request. Limits take back what they have room for, and the
+    /// was false, or the request was invalid. Limits take back what they have room for, and the
     /// counts of that earlier second shrink; a refunded demand still counts as admitted.
     pub fn refund(&mut self, now: Duration, admitted_at: Duration, demands: &[Demand<'_>]) {
         self.advance(now);
@@ -200,7 +200,7 @@ impl Partitions {
         self.per_second(resource, kind, seconds).map(|(_, counts)| counts).sum()
     }
 
-    /// The same for each second in which there was anything, in order.
+    /// The same for each second that has counts, in order.
     pub fn per_second(
         &self,
         resource: Resource<'_>,

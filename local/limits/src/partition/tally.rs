@@ -10,14 +10,14 @@ use crate::units::Units;
 pub(super) const COUNT_HISTORY_SECS: u64 = 3 * 60 * 60;
 /// How long throttled keys are kept.
 pub(super) const KEY_HISTORY_SECS: u64 = 30 * 60;
-/// How many throttled keys are told apart within a second.
+/// How many throttled keys are counted separately within a second.
 pub(super) const KEYS_PER_SECOND: usize = 64;
 
 /// What happened to the demands of one kind on one table or index. Each field is a CloudWatch
 /// metric, here named for writes (Developer Guide: "DynamoDB metrics and dimensions").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// `ConsumedWriteCapacityUnits`, its sum. Of an index, what writes to its table brought it.
+    /// The sum of `ConsumedWriteCapacityUnits`. An index consumes what writes to its table cost it.
     pub consumed: Units,
     /// The demands that were admitted: the sample count of `ConsumedWriteCapacityUnits`.
     pub admitted: u64,
@@ -59,7 +59,7 @@ impl Sum for Counts {
 pub struct ThrottledKey {
     /// The partition key.
     pub partition_key: String,
-    /// The sort key; `None` where keys are told apart by partition key only.
+    /// The sort key; `None` where keys are counted by partition key only.
     pub sort_key: Option<String>,
 }
 
@@ -190,7 +190,7 @@ fn entry<T: Default>(history: &mut BTreeMap<u64, T>, second: u64, keep_secs: u64
     history.entry(second).or_default()
 }
 
-/// Like `BTreeMap::range`, for which an empty range that ends before it begins is no error.
+/// Like `BTreeMap::range`, but a range that ends before it begins is empty, not a panic.
 fn within<'a, T>(
     history: &'a BTreeMap<u64, T>,
     seconds: &Range<u64>,

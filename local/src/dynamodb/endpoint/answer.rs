@@ -14,11 +14,11 @@ use std::collections::BTreeMap;
 pub(super) enum Outcome {
     /// The engine did what it was asked to.
     Done,
-    /// It looked at the items, and did not do it.
+    /// It looked at the items, and a condition kept it from executing.
     ConditionFailed,
     /// It refused the request before looking at an item.
     Invalid,
-    /// It broke down, so nothing can be said.
+    /// It failed, so the fate of the request is unknown.
     Unknown,
 }
 
@@ -50,7 +50,7 @@ impl Outcome {
 pub(super) struct Members<'a>(BTreeMap<String, &'a RawValue>);
 
 impl<'a> Members<'a> {
-    /// `None` for what is no JSON object.
+    /// `None` if the body is not a JSON object.
     pub(super) fn of(body: &'a [u8]) -> Option<Self> {
         serde_json::from_slice(body).ok().map(Self)
     }
@@ -74,7 +74,7 @@ impl<'a> Members<'a> {
     }
 }
 
-/// The body with one member set to this value; `None` for what is no JSON object.
+/// The body with one member set to this value; `None` if the body is not a JSON object.
 pub(super) fn with_member(body: &[u8], name: &str, value: &Value) -> Option<Bytes> {
     let value = serde_json::value::to_raw_value(value).ok()?;
     let mut members = Members::of(body)?;
@@ -111,7 +111,7 @@ pub(super) fn merge_unprocessed(into: &mut Value, more: Value) {
             }
         }
         (Value::Array(into), Value::Array(more)) => into.extend(more),
-        // What stands beside the keys of a table is the same on both sides.
+        // The members beside the keys of a table are the same on both sides.
         _ => {}
     }
 }
@@ -134,7 +134,7 @@ mod tests {
         );
         assert_eq!(of(bad, "TransactionCanceledException"), Outcome::ConditionFailed);
         assert_eq!(of(bad, "com.amazon.coral.validate#ValidationException"), Outcome::Invalid);
-        assert_eq!(Outcome::of(bad, b"no JSON"), Outcome::Invalid);
+        assert_eq!(Outcome::of(bad, b"not JSON"), Outcome::Invalid);
         assert_eq!(of(StatusCode::INTERNAL_SERVER_ERROR, ""), Outcome::Unknown);
     }
 

@@ -1,4 +1,4 @@
-//! What one request asks of which tables, read once.
+//! What one request does to which tables, parsed once.
 
 use dynashard_limits::capacity::{Consistency, key_text};
 use http::HeaderMap;
@@ -7,15 +7,15 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// The operation and tables of a request, as far as they can be told: a request that makes no sense
-/// names none, and the engine says what is wrong with it.
+/// The operation and tables of a request, as far as they can be read: of a malformed request none
+/// are, and the engine says what is wrong with it.
 #[derive(Debug)]
 pub(super) struct Call {
-    /// The last part of `X-Amz-Target`, such as `PutItem`; empty where there is none.
+    /// The last part of `X-Amz-Target`, such as `PutItem`; empty without one.
     pub(super) operation: String,
     /// Every table that the request names, each once.
     pub(super) tables: BTreeSet<String>,
-    /// What it does to them.
+    /// What it does to the tables.
     pub(super) request: Request,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct Action {
 }
 
 impl Action {
-    /// The table's name, where the request may have its ARN.
+    /// The table's name, also where the request has its ARN.
     pub(super) fn table_name(&self) -> &str {
         without_arn(&self.table)
     }
@@ -91,10 +91,10 @@ pub(super) struct BatchRequest {
     pub(super) form: BatchForm,
 }
 
-/// How a batch is written down.
+/// The shape of a batch on the wire.
 #[derive(Debug)]
 pub(super) enum BatchForm {
-    /// `BatchGetItem`: by table as the request names it, what stands beside its keys, such as
+    /// `BatchGetItem`: by table as the request names it, the members beside its keys, such as
     /// `ConsistentRead`.
     Get(BTreeMap<String, Map<String, Value>>),
     /// `BatchWriteItem`
@@ -134,7 +134,7 @@ impl BatchForm {
     }
 }
 
-/// The members of a `Query` or `Scan` that say where it reads, and at which price.
+/// The members of a `Query` or `Scan` that decide where it reads, and what it costs.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct PageRequest {
@@ -145,7 +145,7 @@ pub(super) struct PageRequest {
     key_condition_expression: Option<String>,
     expression_attribute_names: Option<HashMap<String, String>>,
     expression_attribute_values: Option<HashMap<String, Value>>,
-    /// The form that [`Self::key_condition_expression`] took the place of.
+    /// The older form of [`Self::key_condition_expression`].
     key_conditions: Option<HashMap<String, LegacyCondition>>,
     exclusive_start_key: Option<HashMap<String, Value>>,
     segment: Option<u32>,
@@ -160,7 +160,7 @@ impl PageRequest {
         consistency(self.consistent_read.as_ref())
     }
 
-    /// Whether the answer carries `ConsumedCapacity` without further ado.
+    /// Whether the client asked for `ConsumedCapacity`.
     pub(super) fn wants_capacity(&self) -> bool {
         self.return_consumed_capacity.as_deref().is_some_and(|level| level != "NONE")
     }
@@ -168,8 +168,8 @@ impl PageRequest {
     /// The partition key where the page begins, of a table or index whose partition key has these
     /// attributes.
     ///
-    /// Of a scan from the start it cannot be told. Its segments begin in different places, so the
-    /// segment's number, or nothing, stands for it.
+    /// A scan from the start does not name one. Its segments begin in different places, so the
+    /// segment's number stands for it, or an empty text.
     pub(super) fn partition_key(&self, attributes: &[String]) -> String {
         let texts = attributes.iter().map(|name| {
             let start = self.exclusive_start_key.as_ref().and_then(|key| key.get(name));
@@ -211,7 +211,7 @@ struct LegacyCondition {
     attribute_value_list: Vec<Value>,
 }
 
-/// The words and signs of a key condition. Whether they make sense is the engine's to say.
+/// The words and signs of a key condition. The engine checks its grammar.
 fn tokens(expression: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
     for word in expression.split_whitespace() {
@@ -358,7 +358,7 @@ impl BatchWrite {
     }
 }
 
-/// What can be read of a body: nothing where it has another shape.
+/// The members of a body; the default where it has another shape.
 fn members<T: DeserializeOwned + Default>(body: &[u8]) -> T {
     serde_json::from_slice(body).unwrap_or_default()
 }
@@ -382,6 +382,7 @@ pub(super) fn without_arn(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn call(operation: &str, body: &str) -> Call {
         let mut headers = HeaderMap::new();
@@ -409,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_makes_no_sense_names_no_table_and_does_nothing() {
+    fn a_malformed_request_names_no_table_and_does_nothing() {
         for operation in ["PutItem", "BatchGetItem", "TransactWriteItems", "Any"] {
             for body in ["", "[]", "{", r#"{"TableName":7}"#, "\u{0}"] {
                 assert!(tables(operation, body).is_empty(), "{body}");
@@ -449,6 +450,96 @@ mod tests {
         assert_eq!(partition_key(legacy, &["pk"]), "1");
         let two = r#"{"KeyConditionExpression":"a = :a AND b = :b","ExpressionAttributeValues":{":a":{"S":"x"},":b":{"S":"y"}}}"#;
         assert_eq!(partition_key(two, &["a", "b"]), "x,y");
+    }
+
+    /// Puts parts together with any space between them, and with none where a sign allows it.
+    fn spaced(parts: Vec<String>, spaces: &[&str]) -> String {
+        let mut text = String::new();
+        for (at, part) in parts.iter().enumerate() {
+            let needs_space = |it: Option<char>| it.is_some_and(|it| !SIGNS.contains(&it));
+            let space = spaces[at % spaces.len()];
+            let is_between_words =
+                needs_space(text.chars().last()) && needs_space(part.chars().next());
+            text.push_str(if space.is_empty() && is_between_words { " " } else { space });
+            text.push_str(part);
+        }
+        text
+    }
+
+    /// A condition on `pk`, perhaps with one on `sk`, in any of the ways to write it. The names and
+    /// placeholders of the two begin alike.
+    fn key_condition() -> impl Strategy<Value = String> {
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let partition = prop::sample::select(vec!["pk = :p", "#p = :p", ":p = pk", ":p = #p"]);
+        let sort = prop::sample::select(vec![
+            "pk2 = :p2",
+            "#p2 = :p2",
+            ":p2 = #p2",
+            "#p2 < :p2",
+            "pk2 < = :p2",
+            "pk2 > = :p2",
+            ":p2 > #p2",
+            "pk2 BETWEEN :p2 AND :p3",
+            "begins_with ( #p2 , :p2 )",
+        ]);
+        let space = prop::sample::select(vec!["", " ", "  ", "\t", "\n "]);
+        let and = prop::sample::select(vec!["AND", "and", "And"]);
+        let spaces = prop::collection::vec(space, 1..8);
+        (partition, prop::option::of(sort), and, any::<[bool; 4]>(), spaces).prop_map(
+            move |(partition, sort, and, [swap, one, other, all], spaces)| {
+                let enclosed = |inner: Vec<String>, is_enclosed: bool| match is_enclosed {
+                    true => [vec!["(".to_owned()], inner, vec![")".to_owned()]].concat(),
+                    false => inner,
+                };
+                let mut clauses = vec![enclosed(words(partition), one)];
+                clauses.extend(sort.map(|sort| enclosed(words(sort), other)));
+                if swap {
+                    clauses.reverse();
+                }
+                spaced(enclosed(clauses.join(&and.to_owned()), all), &spaces)
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn a_key_condition_tells_its_partition_key_however_it_is_written(
+            condition in key_condition(),
+        ) {
+            let body = json!({
+                "KeyConditionExpression": condition,
+                "ExpressionAttributeNames": { "#p": "pk", "#p2": "pk2" },
+                "ExpressionAttributeValues": {
+                    ":p": { "S": "hot" }, ":p2": { "S": "x" }, ":p3": { "S": "y" },
+                },
+            });
+            let Request::Page(page) = call("Query", &body.to_string()).request else {
+                panic!("{body}")
+            };
+            prop_assert_eq!(page.partition_key(&["pk".to_owned()]), "hot", "{}", condition);
+        }
+
+        #[test]
+        fn no_key_condition_and_no_body_is_too_odd_to_be_read(
+            condition in any::<String>(),
+            body in any::<Vec<u8>>(),
+        ) {
+            let page = json!({
+                "KeyConditionExpression": condition,
+                "ExpressionAttributeValues": { ":p": { "S": "hot" } },
+            });
+            let Request::Page(page) = call("Query", &page.to_string()).request else {
+                panic!("{page}")
+            };
+            let partition_key = page.partition_key(&["pk".to_owned()]);
+            prop_assert!(["", "hot"].contains(&partition_key.as_str()), "{}", condition);
+            let mut headers = HeaderMap::new();
+            for operation in ["PutItem", "Query", "BatchGetItem", "BatchWriteItem", "TransactWriteItems"] {
+                let target = format!("DynamoDB_20120810.{operation}");
+                headers.insert("x-amz-target", target.parse().expect("a header value"));
+                prop_assert_eq!(Call::read(&headers, &body).operation, operation);
+            }
+        }
     }
 
     #[test]

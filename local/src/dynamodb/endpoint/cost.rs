@@ -49,7 +49,7 @@ impl Charge {
 #[derive(Debug)]
 pub(super) struct ItemWork {
     pub(super) action: Action,
-    /// `None` where the engine will find fault with the action: it costs nothing.
+    /// `None` where the engine will refuse the action as invalid: it costs nothing.
     target: Option<Target>,
 }
 
@@ -77,7 +77,7 @@ impl ItemWork {
         }
     }
 
-    /// The table and the key of the item; `None` where the engine will find fault with the action.
+    /// The table and the key of the item; `None` where the engine will refuse the action.
     pub(super) fn key(&self) -> Option<(&str, &Value)> {
         self.target.as_ref().map(|target| (target.table.name.as_str(), &target.key))
     }
@@ -87,15 +87,15 @@ impl ItemWork {
         self.target.as_ref()?.before.as_ref()
     }
 
-    /// Whether only the item after the action tells what the action cost.
+    /// Whether the cost is known only from the item after the action.
     pub(super) fn is_update(&self) -> bool {
         self.action.verb == Verb::Update
     }
 
     /// Reads what an update has made of the item. Blocks.
     ///
-    /// An update of the same item that came between shows in its stead. Both then pay for the later
-    /// one, which differs only where the two leave items of other sizes or index keys.
+    /// If another update of the same item came between, this reads what that one left, and both pay
+    /// for it. That differs only where the two leave items of other sizes or index keys.
     pub(super) fn look_again(&mut self, store: &Store) {
         if let Some(target) = &mut self.target
             && self.action.verb == Verb::Update
@@ -104,8 +104,8 @@ impl ItemWork {
         }
     }
 
-    /// What can be said of the cost before the action: all but what an update changes. The least
-    /// that an update costs is a write of the item as it is.
+    /// The cost as far as it is known before the action. Of an update it is the least: a write of
+    /// the item as it is.
     pub(super) fn foreseen(&self, is_transactional: bool) -> Vec<Charge> {
         let Some(target) = &self.target else { return Vec::new() };
         match self.action.verb {
@@ -116,7 +116,7 @@ impl ItemWork {
         }
     }
 
-    /// What it cost: after an outcome that is not known, what was foreseen.
+    /// What the action cost; after an unknown outcome, what was foreseen.
     pub(super) fn due(&self, outcome: Outcome, is_transactional: bool) -> Vec<Charge> {
         let Some(target) = &self.target else { return Vec::new() };
         match (outcome, self.action.verb) {
@@ -155,17 +155,17 @@ impl Target {
         self.writes(self.before.as_ref(), is_transactional)
     }
 
-    /// The write of the item, and those that it brings to indexes. The table pays for its local
-    /// ones.
+    /// The write of the item, and the writes that it causes in indexes. The table pays for those in
+    /// its local indexes.
     fn writes(&self, after: Option<&Value>, is_transactional: bool) -> Vec<Charge> {
         let before = self.before.as_ref();
         let units = if is_transactional { transactional_write_units } else { write_units };
-        let brought = |index: &Index| index.writes(before, after);
-        let local = self.table.local_indexes.iter().flat_map(brought).map(|write| write.units);
+        let caused = |index: &Index| index.writes(before, after);
+        let local = self.table.local_indexes.iter().flat_map(caused).map(|write| write.units);
         let own = units(bytes(before), bytes(after)) + local.sum::<Units>();
         let mut charges = vec![self.charge(Kind::Write, own)];
         for (at, global) in self.table.global_indexes.iter().enumerate() {
-            charges.extend(brought(&global.index).into_iter().map(|write| Charge {
+            charges.extend(caused(&global.index).into_iter().map(|write| Charge {
                 table: Arc::clone(&self.table),
                 index: Some(at),
                 partition_key: write.partition_key,
@@ -193,12 +193,12 @@ fn bytes(item: Option<&Value>) -> usize {
     item.map_or(0, item_bytes)
 }
 
-/// A page of a `Query` or `Scan`, whose cost only the engine's answer tells.
+/// A page of a `Query` or `Scan`, whose cost is known from the engine's answer only.
 #[derive(Debug)]
 pub(super) struct PageWork {
     /// The least that the page costs.
     pub(super) least: Charge,
-    /// Whether the client asked for the capacity that the answer is to tell.
+    /// Whether the client asked for `ConsumedCapacity`.
     pub(super) is_capacity_wanted: bool,
 }
 

@@ -22,8 +22,8 @@ use std::sync::{Mutex, PoisonError};
 ///
 /// A `Query` or `Scan` changes nothing anyway, so the engine itself reads a page of one item: it
 /// looks at a filter only where it finds an item. Everything else runs in a second engine, with the
-/// tables of the first and without their items. It runs the same code, so it finds fault with the
-/// same requests. Nothing stays in it: before a request come the items that it updates, since some
+/// tables of the first and without their items. It runs the same code, so it refuses the same
+/// requests. Nothing stays in it: before a request come the items that it updates, since some
 /// updates are invalid only for what they find, and after it goes what it wrote.
 pub(super) struct DryRun {
     engine: Store,
@@ -40,7 +40,7 @@ impl DryRun {
     /// Creates or changes a table, or forgets one that is gone.
     pub(super) fn set_table(&self, name: &str, table: Option<&Table>) {
         self.with(|database| {
-            // It may not have been there.
+            // The copy may not have had it.
             let _ = database.delete_table(DeleteTableRequest { table_name: name.to_owned() });
             let Some(table) = table else { return };
             let request = CreateTableRequest::deserialize(&table.create_request)

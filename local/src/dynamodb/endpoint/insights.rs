@@ -1,8 +1,8 @@
 //! Contributor Insights for DynamoDB: which tables and indexes have them, the rules that report
 //! their keys, and the operations about them, which the engine does not know.
 //!
-//! A setting takes effect at once: `ENABLING` and `DISABLING` are said only to who sets it. There
-//! are no rules about accessed keys (`PKC` and `SKC`) whatever the mode: the partitions count the
+//! A setting takes effect at once: only the answer to the request that sets it says `ENABLING` or
+//! `DISABLING`. There are no rules about accessed keys (`PKC` and `SKC`) whatever the mode: the partitions count the
 //! keys that they throttle.
 
 use super::call::without_arn;
@@ -57,7 +57,7 @@ pub(crate) struct InsightRule {
     pub(crate) key_labels: Vec<String>,
 }
 
-/// What a rule tells apart.
+/// What a rule counts separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RuleKeys {
     PartitionKeys,

@@ -11,13 +11,13 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// What a request has to do with capacity.
+/// How a request consumes capacity.
 #[derive(Debug)]
 pub(super) enum Job {
     Items(ItemsJob),
     Page(PageWork),
     TableChange,
-    /// Nothing.
+    /// Not at all.
     Free,
 }
 
@@ -105,7 +105,7 @@ impl ItemsJob {
         self.works.iter_mut().for_each(|work| work.look_up(store));
     }
 
-    /// Whether what was done to the items tells the cost only with [`Self::look_again`].
+    /// Whether the cost is known only after [`Self::look_again`].
     pub(super) fn has_updates(&self) -> bool {
         self.works.iter().any(ItemWork::is_update)
     }
@@ -152,7 +152,7 @@ impl ItemsJob {
     }
 }
 
-/// Admits each action of a batch that there is room for, with its charges; an error if that is none.
+/// Admits each action of a batch that there is room for, with its charges; an error if there is room for none.
 fn admit_each(
     actions: Vec<ItemWork>,
     by_action: Vec<Vec<Charge>>,
@@ -224,7 +224,7 @@ struct Left {
     /// The part that was.
     request_items: Value,
     unprocessed: Value,
-    /// The member of the answer that tells it.
+    /// The member of the answer that holds it.
     member: &'static str,
     hits: Vec<Hit>,
 }

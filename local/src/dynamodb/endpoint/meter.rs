@@ -34,8 +34,8 @@ impl Meter {
         });
     }
 
-    /// Admits all of the charges, or none and tells the limits: each with the position of the
-    /// charge that met it, in order.
+    /// Admits all of the charges, or none. The error lists the limits that were met, in order: each
+    /// with the position of the charge that met it.
     pub(super) fn admit(&self, now: Duration, charges: &[Charge]) -> Result<(), Vec<(usize, Hit)>> {
         let demands: Vec<_> = charges.iter().map(Charge::demand).collect();
         let admitted = self.with(|partitions| partitions.admit(now, &demands));
@@ -76,7 +76,7 @@ impl Meter {
         });
     }
 
-    /// Lets the partitions be looked at.
+    /// Calls `look` with the partitions.
     pub(super) fn with<T>(&self, look: impl FnOnce(&mut Partitions) -> T) -> T {
         // Whoever panicked while holding them, at worst one request was counted in part.
         let mut partitions = self.partitions.lock().unwrap_or_else(PoisonError::into_inner);

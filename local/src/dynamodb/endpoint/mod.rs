@@ -1,14 +1,15 @@
-//! The public `dynamodb` endpoint: everything that the engine behind it lacks of DynamoDB.
+//! The public `dynamodb` endpoint: it adds to the engine behind it what DynamoDB has and the engine
+//! lacks.
 //!
-//! It refuses requests whose signature is too old, which the resharding protocol stands on, tells
-//! the time in a `Date` header, counts, and throttles: [`dynashard_limits`] says what a request costs
-//! and whether the partitions that it meets have room for it.
+//! It refuses requests whose signature is too old, since the resharding protocol relies on that,
+//! sends a `Date` header, counts, and throttles: [`dynashard_limits`] says what a request costs and
+//! whether its partitions have room for it.
 //!
 //! # The way of a request
 //!
 //! 1. [`Call`] reads what it asks for, once.
 //! 2. The items that it is about are looked up in the engine, since a write costs by the item before
-//!    it as well. Another write may come between; the cost then is that of a moment ago.
+//!    it as well. Another write may come between; the request then pays the cost of a moment ago.
 //! 3. Where there is not room for all of it, a [`DryRun`] finds out whether the request is valid: as
 //!    in DynamoDB, an invalid request is told what is wrong with it, and never that it is throttled.
 //! 4. [`Endpoint::admit`] decides, directly before the request is handed over. A batch goes on without
@@ -20,8 +21,8 @@
 //!
 //! # What differs from DynamoDB
 //!
-//! - What an `UpdateItem` brings to indexes is known only afterwards: it is charged there, into debt
-//!   if need be, but no update is refused for an index's sake.
+//! - What an `UpdateItem` writes to indexes is known only afterwards: it is charged there, into debt
+//!   if need be, but no update is refused because of an index.
 //! - `PartiQL` statements are passed on without being limited or counted as capacity. So is a
 //!   transaction that repeats a `ClientRequestToken`: it pays as if it were the first.
 //! - `ConsumedCapacity` is the engine's own. It follows the same rules, and tests hold the two
@@ -137,8 +138,8 @@ impl Endpoint {
         self.counters.snapshot()
     }
 
-    /// Lets the partitions be looked at: what was consumed and throttled by the second, and which
-    /// keys met a limit. Requests wait meanwhile.
+    /// Calls `look` with the partitions: what was consumed and throttled in each second, and which
+    /// keys met a limit. Requests wait until it returns.
     pub(crate) fn partitions<T>(&self, look: impl FnOnce(&Partitions) -> T) -> T {
         self.meter.with(|partitions| look(partitions))
     }
@@ -253,7 +254,7 @@ impl Endpoint {
         Ok(admitted)
     }
 
-    /// Hands the request over, and returns the answer as a whole.
+    /// Sends the request to the engine, and returns the whole answer.
     async fn exchange(&self, parts: Parts, body: Bytes) -> Result<(AnswerParts, Bytes), Refusal> {
         let answer = self.client.request(Request::from_parts(parts, Full::new(body)));
         let (parts, body) = answer.await.map_err(|error| Refusal::engine(&error))?.into_parts();
@@ -261,7 +262,7 @@ impl Endpoint {
         Ok((parts, body))
     }
 
-    /// Reads what the request has made of its items and tables, where the answer does not tell.
+    /// Reads the items and tables as the request left them, where the answer does not say.
     async fn look_again(
         &self,
         mut admitted: Admitted,
@@ -373,12 +374,12 @@ fn since_epoch(now: SystemTime) -> Duration {
     now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
-/// Does what may wait for the engine where a thread may block.
+/// Runs work that may wait for the engine on a thread that may block.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Refusal> {
     tokio::task::spawn_blocking(work).await.map_err(|error| {
-        tracing::error!(%error, "the engine could not be asked");
+        tracing::error!(%error, "a task that reads from the engine panicked");
         Refusal::ENGINE_BROKE_OFF
     })
 }

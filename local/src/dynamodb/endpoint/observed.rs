@@ -17,7 +17,7 @@ pub(crate) struct Observed {
 }
 
 impl Observed {
-    /// Lets the partitions be looked at. Requests wait meanwhile.
+    /// Calls `look` with the partitions. Requests wait until it returns.
     pub(crate) fn partitions<T>(&self, look: impl FnOnce(&Partitions) -> T) -> T {
         self.meter.with(|partitions| look(partitions))
     }
@@ -42,7 +42,7 @@ impl Observed {
         }
     }
 
-    /// Lets the partitions be changed as requests would.
+    /// Calls `change` with the partitions, in place of requests.
     pub(crate) fn change_partitions<T>(&self, change: impl FnOnce(&mut Partitions) -> T) -> T {
         self.meter.with(change)
     }
@@ -74,7 +74,7 @@ impl Observed {
 
 /// The requests that were refused as a whole because of a limit, by table, operation and second: of
 /// a batch, only one of which nothing was admitted (Developer Guide: "DynamoDB metrics and
-/// dimensions", `ThrottledRequests`). The partitions count demands, and cannot tell requests.
+/// dimensions", `ThrottledRequests`). The partitions count demands, not requests.
 ///
 /// Counts are kept as long as theirs. Only operations that have a cost can be throttled, and only
 /// for tables that there are, so the number of entries is bounded too.

@@ -18,7 +18,7 @@ pub(super) struct Refusal {
     pub(super) details: Details,
 }
 
-/// What an error says beside its message.
+/// The members of an error beside its message.
 #[derive(Debug)]
 pub(super) enum Details {
     None,
@@ -127,12 +127,12 @@ pub(super) fn answer(status: StatusCode, body: impl Into<Bytes>) -> Response {
 /// The checksum of a body, which clients compare.
 pub(super) const CHECKSUM: HeaderName = HeaderName::from_static("x-amz-crc32");
 
-/// A limit that a demand met, in all the forms in which an answer may tell it.
+/// A limit that a demand met, with the words that an answer has for it.
 #[derive(Debug, Clone)]
 pub(super) struct Hit {
     table: String,
     reason: ThrottlingReason,
-    /// How a transaction calls it.
+    /// The code of a transaction's cancellation reason.
     code: &'static str,
     message: &'static str,
 }
@@ -188,7 +188,7 @@ struct Body<'a> {
     kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<&'a str>,
-    /// Of a cancelled transaction alone the message is written so.
+    /// A cancelled transaction spells the member so; every other error has `message`.
     #[serde(rename = "Message", skip_serializing_if = "Option::is_none")]
     cancellation: Option<&'a str>,
     #[serde(rename = "ThrottlingReasons", skip_serializing_if = "Option::is_none")]

@@ -14,7 +14,7 @@ use time::macros::format_description;
 use time::{OffsetDateTime, PrimitiveDateTime};
 
 /// Refuses a request that was signed more than `lifetime` before `now`, more than 15 minutes after
-/// it, or at a time that cannot be told. A request without a signing time passes.
+/// it, or at a time that cannot be read. A request without a signing time passes.
 pub(super) fn check(parts: &Parts, lifetime: Duration, now: SystemTime) -> Result<(), Refusal> {
     let Some(text) = signing_time(parts) else {
         return Ok(());
@@ -54,14 +54,14 @@ pub(super) fn check(parts: &Parts, lifetime: Duration, now: SystemTime) -> Resul
     })
 }
 
-/// How far ahead of the server's clock a client's clock may be.
+/// How far a client's clock may be ahead of the server's.
 const MAX_AHEAD: Duration = Duration::from_mins(15);
 
 /// ISO 8601 without separators, as AWS signatures have it.
 const BASIC_FORMAT: StaticFormatDescription =
     format_description!("[year][month][day]T[hour][minute][second]Z");
 
-/// The signing time as it stands in the request: in a header where the signature is in one,
+/// The signing time as the request has it: in a header where the signature is in one,
 /// otherwise in the query.
 fn signing_time(parts: &Parts) -> Option<String> {
     if parts.headers.contains_key(AUTHORIZATION) {

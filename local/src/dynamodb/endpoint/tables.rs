@@ -26,7 +26,7 @@ impl Tables {
         Self { store, known: RwLock::default(), learning: Mutex::default() }
     }
 
-    /// A table by its name; `None` where the engine has none.
+    /// A table by its name; `None` if the engine does not have it.
     pub(super) fn get(&self, name: &str) -> Option<Arc<Table>> {
         self.known.read().unwrap_or_else(PoisonError::into_inner).get(name).map(Arc::clone)
     }
