@@ -4,11 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::UNIX_EPOCH;
 
 use aws_sdk_dynamodb::config::interceptors::{
-    BeforeDeserializationInterceptorContextRef, BeforeSerializationInterceptorContextMut,
-    BeforeTransmitInterceptorContextRef,
+    BeforeDeserializationInterceptorContextRef, BeforeTransmitInterceptorContextRef,
 };
 use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
-use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsInput;
 use aws_smithy_runtime_api::box_error::BoxError;
 use dynashard_core::Lease;
 use dynashard_core::ports::Clock;
@@ -92,35 +90,6 @@ impl Intercept for LeaseCheck {
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
         if self.lease.is_live(self.clock.now()) { Ok(()) } else { Err(LeaseRanOut.into()) }
-    }
-}
-
-/// Takes the `ClientRequestToken` off a transaction, which the SDK gives to each for its retries.
-///
-/// Nothing is sent twice here, so there is nothing to tell apart. The server would have to remember
-/// the token for ten minutes, and the engine of the local stack goes through all that it remembers
-/// with every transaction that has one: a reshard slowed down itself and its foreground.
-///
-/// It goes with each transaction, since a client's interceptors run before the one that sets the
-/// token.
-#[derive(Debug)]
-pub(crate) struct SentOnce;
-
-impl Intercept for SentOnce {
-    fn name(&self) -> &'static str {
-        "SentOnce"
-    }
-
-    fn modify_before_serialization(
-        &self,
-        context: &mut BeforeSerializationInterceptorContextMut<'_>,
-        _: &RuntimeComponents,
-        _: &mut ConfigBag,
-    ) -> Result<(), BoxError> {
-        if let Some(transaction) = context.input_mut().downcast_mut::<TransactWriteItemsInput>() {
-            transaction.client_request_token = None;
-        }
-        Ok(())
     }
 }
 

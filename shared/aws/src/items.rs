@@ -20,7 +20,7 @@ use crate::attributes::{
 };
 use crate::clock::SystemClock;
 use crate::error::{Refused, of_read, of_write};
-use crate::interceptors::{LeaseCheck, SentOnce};
+use crate::interceptors::LeaseCheck;
 
 /// The main table in DynamoDB.
 #[derive(Debug, Clone)]
@@ -199,7 +199,6 @@ impl ItemStore for DynamoItemStore {
             .transact_items(departure.build())
             .return_consumed_capacity(ReturnConsumedCapacity::Total)
             .customize()
-            .interceptor(SentOnce)
             .interceptor(lease)
             .send()
             .await;

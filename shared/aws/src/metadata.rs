@@ -11,7 +11,7 @@ use dynashard_keys::{PartitionKey, RESERVED_PREFIX, ShardCount};
 
 use crate::attributes::number;
 use crate::error::{Refused, of_read, of_write};
-use crate::interceptors::{DateProbe, SentOnce};
+use crate::interceptors::DateProbe;
 use crate::jobs::{self, job_key};
 
 /// The partition key attribute of the sparse index over collections that have more than one shard
@@ -275,7 +275,6 @@ impl DynamoMetadataStore {
             .transact_items(TransactWriteItem::builder().update(update).build())
             .transact_items(of_job)
             .customize()
-            .interceptor(SentOnce)
             .interceptor(date.clone())
             .send()
             .await

@@ -453,7 +453,7 @@ mod tests {
     }
 
     /// Puts parts together with any space between them, and with none where a sign allows it.
-    fn spaced(parts: Vec<String>, spaces: &[&str]) -> String {
+    fn spaced(parts: &[String], spaces: &[&str]) -> String {
         let mut text = String::new();
         for (at, part) in parts.iter().enumerate() {
             let needs_space = |it: Option<char>| it.is_some_and(|it| !SIGNS.contains(&it));
@@ -487,16 +487,18 @@ mod tests {
         let spaces = prop::collection::vec(space, 1..8);
         (partition, prop::option::of(sort), and, any::<[bool; 4]>(), spaces).prop_map(
             move |(partition, sort, and, [swap, one, other, all], spaces)| {
-                let enclosed = |inner: Vec<String>, is_enclosed: bool| match is_enclosed {
-                    true => [vec!["(".to_owned()], inner, vec![")".to_owned()]].concat(),
-                    false => inner,
+                let enclosed = |inner: Vec<String>, is_enclosed: bool| {
+                    let signs = if is_enclosed { ["(", ")"].as_slice() } else { &[] };
+                    let mut signs = signs.iter().map(|sign| vec![(*sign).to_owned()]);
+                    let open = signs.next().unwrap_or_default();
+                    [open, inner, signs.next().unwrap_or_default()].concat()
                 };
                 let mut clauses = vec![enclosed(words(partition), one)];
                 clauses.extend(sort.map(|sort| enclosed(words(sort), other)));
                 if swap {
                     clauses.reverse();
                 }
-                spaced(enclosed(clauses.join(&and.to_owned()), all), &spaces)
+                spaced(&enclosed(clauses.join(&and.to_owned()), all), &spaces)
             },
         )
     }

@@ -10,7 +10,6 @@ use dynoxide::actions::delete_table::DeleteTableRequest;
 use dynoxide::actions::put_item::PutItemRequest;
 use dynoxide::actions::query::QueryRequest;
 use dynoxide::actions::scan::ScanRequest;
-use dynoxide::actions::transact_write_items::TransactWriteItemsRequest;
 use dynoxide::{Database, DynoxideError, Item, Result};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -111,23 +110,10 @@ fn run(database: &Database, operation: &str, body: &[u8]) -> Result<()> {
         "BatchGetItem" => database.batch_get_item(request(body)?).map(drop),
         "BatchWriteItem" => database.batch_write_item(request(body)?).map(drop),
         "TransactGetItems" => database.transact_get_items(request(body)?).map(drop),
-        "TransactWriteItems" => {
-            let transaction: TransactWriteItemsRequest = request(body)?;
-            // A token that is valid would be remembered.
-            let token = transaction.client_request_token.filter(|token| token.len() > MAX_TOKEN);
-            database
-                .transact_write_items(TransactWriteItemsRequest {
-                    client_request_token: token,
-                    ..transaction
-                })
-                .map(drop)
-        }
+        "TransactWriteItems" => database.transact_write_items(request(body)?).map(drop),
         _ => Ok(()),
     }
 }
-
-/// The longest `ClientRequestToken`, in bytes.
-const MAX_TOKEN: usize = 36;
 
 fn request<T: DeserializeOwned>(body: &[u8]) -> Result<T> {
     serde_json::from_slice(body)

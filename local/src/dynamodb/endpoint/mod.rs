@@ -23,8 +23,9 @@
 //!
 //! - What an `UpdateItem` writes to indexes is known only afterwards: it is charged there, into debt
 //!   if need be, but no update is refused because of an index.
-//! - `PartiQL` statements are passed on without being limited or counted as capacity. So is a
-//!   transaction that repeats a `ClientRequestToken`: it pays as if it were the first.
+//! - `PartiQL` statements are passed on without being limited or counted as capacity.
+//! - A transaction that repeats a `ClientRequestToken` costs nothing, and is answered as the first one
+//!   was. DynamoDB charges it for reading the items.
 //! - `ConsumedCapacity` is the engine's own. It follows the same rules, and tests hold the two
 //!   against each other for every operation.
 
@@ -40,6 +41,7 @@ mod observed;
 mod refusal;
 mod signature;
 mod tables;
+mod tokens;
 
 pub use counters::{Counters, OperationCount};
 pub(crate) use insights::{InsightRule, RuleKeys};
@@ -77,6 +79,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tables::Tables;
+use tokens::{Claim, Token, Tokens};
 
 /// The HTTP endpoint in front of one engine.
 #[derive(Debug)]
@@ -87,6 +90,7 @@ pub(crate) struct Endpoint {
     tables: Arc<Tables>,
     meter: Arc<Meter>,
     dry_run: Arc<DryRun>,
+    tokens: Tokens,
     insights: Arc<Insights>,
     throttled_requests: Arc<ThrottledRequests>,
     request_lifetime: Duration,
@@ -125,6 +129,7 @@ impl Endpoint {
             tables: Arc::new(tables),
             meter: Arc::new(meter),
             dry_run: Arc::new(dry_run),
+            tokens: Tokens::default(),
             insights: Arc::new(insights),
             throttled_requests: Arc::default(),
             request_lifetime,
@@ -170,6 +175,17 @@ impl Endpoint {
             self.check_signature(&parts, now)?;
             return Ok(refusal::answer(StatusCode::OK, answer?.to_string()));
         }
+        let (first, body) = match Token::take(&operation, &body) {
+            None => (None, body),
+            Some((token, body)) => match self.tokens.claim(token, since_epoch(now)).await {
+                Claim::First(first) => (Some(first), body),
+                repeated => {
+                    self.check_signature(&parts, self.clock.now())?;
+                    let Claim::Repeated(answer) = repeated else { return Err(Refusal::MISMATCH) };
+                    return Ok(refusal::answer(StatusCode::OK, answer));
+                }
+            },
+        };
         let job = self.look_up(Job::of(request, &self.tables)).await?;
         parts.uri = self.engine_uri(&parts.uri);
         remove_hop_headers(&mut parts.headers);
@@ -180,7 +196,19 @@ impl Endpoint {
             Err(job) => self.admit_if_valid(&parts, &operation, &tables, job, &body).await?,
         };
         self.counters.requested(&operation, &tables);
-        let (mut parts, answer) = self.exchange(parts, admitted.body(body)).await?;
+        let exchange = self.exchange(parts, admitted.body(body));
+        let (mut parts, answer) = match first {
+            None => exchange.await?,
+            Some(first) => {
+                // A client that hangs up may have its transaction executed: its token has to know.
+                let noted = tokio::spawn(async {
+                    let answer = exchange.await;
+                    first.note(&answer);
+                    answer
+                });
+                noted.await.unwrap_or(Err(Refusal::ENGINE_BROKE_OFF))?
+            }
+        };
         let outcome = Outcome::of(parts.status, &answer);
         let admitted = self.look_again(admitted, outcome, &tables).await?;
         let now = since_epoch(self.clock.now());
@@ -255,11 +283,17 @@ impl Endpoint {
     }
 
     /// Sends the request to the engine, and returns the whole answer.
-    async fn exchange(&self, parts: Parts, body: Bytes) -> Result<(AnswerParts, Bytes), Refusal> {
+    fn exchange(
+        &self,
+        parts: Parts,
+        body: Bytes,
+    ) -> impl Future<Output = Result<(AnswerParts, Bytes), Refusal>> + use<> {
         let answer = self.client.request(Request::from_parts(parts, Full::new(body)));
-        let (parts, body) = answer.await.map_err(|error| Refusal::engine(&error))?.into_parts();
-        let body = read_body(body, usize::MAX).await.map_err(|_| Refusal::ENGINE_BROKE_OFF)?;
-        Ok((parts, body))
+        async {
+            let (parts, body) = answer.await.map_err(|error| Refusal::engine(&error))?.into_parts();
+            let body = read_body(body, usize::MAX).await.map_err(|_| Refusal::ENGINE_BROKE_OFF)?;
+            Ok((parts, body))
+        }
     }
 
     /// Reads the items and tables as the request left them, where the answer does not say.

@@ -58,6 +58,13 @@ impl Refusal {
         message: String::new(),
         details: Details::None,
     };
+    /// Two transactions with one token.
+    pub(super) const MISMATCH: Self = Self {
+        status: StatusCode::BAD_REQUEST,
+        kind: "com.amazonaws.dynamodb.v20120810#IdempotentParameterMismatchException",
+        message: String::new(),
+        details: Details::None,
+    };
     pub(super) const ENGINE_BROKE_OFF: Self = Self {
         status: StatusCode::INTERNAL_SERVER_ERROR,
         kind: "com.amazonaws.dynamodb.v20120810#InternalServerError",

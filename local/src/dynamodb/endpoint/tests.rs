@@ -1,6 +1,7 @@
 mod accounting;
 mod insights;
 mod throttling;
+mod tokens;
 mod validation;
 
 use super::*;
