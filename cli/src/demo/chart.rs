@@ -22,6 +22,9 @@ const TEXT_SIZE: u32 = 17;
 /// About what a character of [`TEXT_SIZE`] takes of a line.
 const CHAR_WIDTH: f64 = 7.2;
 
+/// Samples further apart than this have a pause between them.
+const PAUSE_SECS: f64 = 2.0;
+
 // The palette of Okabe and Ito, which people with any kind of colour vision can tell apart. The
 // lines differ in form, too.
 const INK: RGBColor = RGBColor(40, 40, 40);
@@ -211,11 +214,15 @@ fn capacity(history: &History) -> Series {
 /// The lines over time; what is most important is drawn last, on top.
 fn series(history: &History) -> Vec<Series> {
     let rates = |of: fn(&Rates) -> f64| {
-        let samples = 0..history.samples.len();
-        let points = samples.map(|sample| {
-            (history.samples[sample].at.as_secs_f64(), of(&history.rates_at(sample, None)))
-        });
-        points.collect::<Vec<_>>()
+        let mut points = Vec::<(f64, f64)>::new();
+        for (sample, seen) in history.samples.iter().enumerate() {
+            let (at, rate) = (seen.at.as_secs_f64(), of(&history.rates_at(sample, None)));
+            // While flights are read back nothing is sampled: the mean holds for all of that time.
+            let before = points.last().map(|(before, _)| *before);
+            points.extend(before.filter(|before| at - before > PAUSE_SECS).map(|at| (at, rate)));
+            points.push((at, rate));
+        }
+        points
     };
     let line = |name: &str, color, width, dashed, points| Series {
         name: name.to_owned(),
@@ -363,6 +370,16 @@ mod tests {
         let history = history(7);
         let capacity = capacity(&history).points;
         assert_eq!(capacity[4..], [(4.0, 200.0), (5.0, 200.0), (5.0, 400.0), (6.0, 400.0)]);
+    }
+
+    #[test]
+    fn regression_a_pause_between_samples_was_drawn_as_a_slow_fall() {
+        let mut history = history(3);
+        let last = history.samples[2].clone();
+        history.samples.push(Sample { at: Duration::from_secs(10), ..last });
+        let offered = series(&history).into_iter().find(|series| series.name == "offered");
+        let points = offered.expect("a line").points;
+        assert_eq!(points[2..], [(2.0, 1_600.0), (2.0, 0.0), (10.0, 0.0)]);
     }
 
     #[test]
