@@ -1,0 +1,124 @@
+//! The pages name what exists: links lead somewhere, the index lists every page, and the reference
+//! tables have a line for each error code and each parameter.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use dynashard_core::Code;
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
+/// Where pages are: the root of the repository and these directories.
+const PAGES_IN: &[&str] = &["", "docs", "data", "events"];
+
+/// A newcomer reads the README in a few minutes; everything else has a page of its own.
+const README_LINES: usize = 200;
+const README_WORDS: usize = 1_200;
+
+#[test]
+fn every_relative_link_leads_to_a_file_and_a_heading() {
+    for page in pages() {
+        for link in links(&prose(&page)) {
+            let (path, heading) = link.split_once('#').unwrap_or((link.as_str(), ""));
+            let directory = page.parent().expect("a directory");
+            let target = if path.is_empty() { page.clone() } else { directory.join(path) };
+            assert!(target.exists(), "{} links to {link}, which is missing", page.display());
+            let found = heading.is_empty() || anchors(&prose(&target)).contains(heading);
+            assert!(found, "{} links to {link}, a heading that is missing", page.display());
+        }
+    }
+}
+
+#[test]
+fn the_index_lists_every_page_of_the_directory() {
+    let index = links(&read("docs/README.md"));
+    for page in pages().iter().filter(|page| page.parent().is_some_and(|dir| dir.ends_with("docs")))
+    {
+        let name = page.file_name().and_then(|name| name.to_str()).expect("a name");
+        let is_listed = name == "README.md" || index.iter().any(|link| link == name);
+        assert!(is_listed, "docs/README.md does not list {name}");
+    }
+}
+
+#[test]
+fn the_readme_stays_short() {
+    let readme = read("README.md");
+    let (lines, words) = (readme.lines().count(), readme.split_whitespace().count());
+    assert!(lines <= README_LINES && words <= README_WORDS, "{lines} lines, {words} words");
+}
+
+#[test]
+fn every_error_code_has_its_line() {
+    let documented = names_in_tables(&read("docs/API.md"));
+    for code in Code::ALL {
+        assert!(
+            documented.contains(code.as_str()),
+            "docs/API.md has no line for {}",
+            code.as_str()
+        );
+    }
+}
+
+#[test]
+fn every_parameter_has_its_line_and_no_other_has() {
+    let template = read("template.yaml");
+    let section = template.split("\nParameters:\n").nth(1).expect("parameters");
+    let section = section.lines().take_while(|line| line.is_empty() || line.starts_with(' '));
+    let parameters = section.filter_map(|line| {
+        let name = line.strip_prefix("  ")?.strip_suffix(':')?;
+        (!name.starts_with(' ')).then(|| name.to_owned())
+    });
+    let page = read("docs/PARAMETERS.md");
+    let first_cells = page.lines().filter_map(|line| line.strip_prefix("| ")?.split('|').next());
+    let documented = first_cells.flat_map(names).collect::<BTreeSet<_>>();
+    assert_eq!(documented, parameters.collect::<BTreeSet<_>>());
+}
+
+fn read(page: &str) -> String {
+    fs::read_to_string(Path::new(ROOT).join(page)).expect("a page")
+}
+
+fn pages() -> Vec<PathBuf> {
+    let entries = PAGES_IN
+        .iter()
+        .flat_map(|directory| fs::read_dir(Path::new(ROOT).join(directory)).expect("a directory"));
+    let files = entries.map(|entry| entry.expect("an entry").path());
+    files.filter(|file| file.extension().is_some_and(|end| end == "md")).collect()
+}
+
+/// A page without its code blocks.
+fn prose(page: &Path) -> String {
+    let text = fs::read_to_string(page).expect("a page");
+    let mut is_code = false;
+    let lines = text.lines().filter(|line| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        !is_code && !is_fence
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The links of a page to files and headings of this repository.
+fn links(prose: &str) -> Vec<String> {
+    let targets = prose.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    targets.filter(|target| !target.starts_with("http")).map(str::to_owned).collect()
+}
+
+/// What links call the headings of a page.
+fn anchors(prose: &str) -> BTreeSet<String> {
+    let headings = prose.lines().filter(|line| line.starts_with('#'));
+    let texts = headings.map(|line| line.trim_start_matches('#').trim().to_lowercase());
+    let is_kept = |c: &char| c.is_alphanumeric() || matches!(c, '-' | '_' | ' ');
+    texts.map(|text| text.chars().filter(is_kept).collect::<String>().replace(' ', "-")).collect()
+}
+
+/// The names in backticks of a page's tables.
+fn names_in_tables(page: &str) -> BTreeSet<String> {
+    page.lines().filter(|line| line.starts_with('|')).flat_map(names).collect()
+}
+
+/// The names in backticks of a text.
+fn names(text: &str) -> impl Iterator<Item = String> {
+    text.split('`').skip(1).step_by(2).map(str::to_owned)
+}
