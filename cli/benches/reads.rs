@@ -509,7 +509,7 @@ macro_rules! only_queries {
             Err(not_wanted())
         }
 
-        async fn write(&self, _: &Write) -> Result<(), StoreError> {
+        async fn write(&self, _: &Write) -> Result<f64, StoreError> {
             Err(not_wanted())
         }
 

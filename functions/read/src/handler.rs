@@ -34,7 +34,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> ReadHandler<I, M, C, 
         let json = ItemJson { partition: &key.partition, sort: &key.sort, item: &item, format };
         // The body is the item itself, so what it cost stands in headers.
         Ok(of_items(&json, format)
-            .with_header("etag", headers::etag(item.version))
+            .with_etag(item.version)
             .with_header(headers::ITEMS_READ, items_read.to_string())
             .with_header(headers::CONSUMED_RCU, consumed_rcu.to_string()))
     }

@@ -36,8 +36,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> WriteHandler<I, M, C,
     async fn delete(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
         let key = self.item_key(request)?;
         let precondition = headers::if_match(request)?;
-        self.writer.delete(&key, precondition, deadline).await?;
-        Ok(Response::empty(204))
+        let deleted = self.writer.delete(&key, precondition, deadline).await?;
+        Ok(consuming(Response::empty(204), deleted.consumed_wcu))
     }
 
     async fn batch(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
@@ -50,7 +50,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> WriteHandler<I, M, C,
             outcome.unprocessed.iter().map(|(key, code)| Unprocessed::new(key, code.as_str()));
         let answer = BatchAnswer { written: outcome.written, unprocessed: unprocessed.collect() };
         let codes = outcome.unprocessed.iter().map(|(_, code)| *code);
-        Ok(Response::json(200, &answer).because_of(codes))
+        let response = Response::json(200, &answer).because_of(codes);
+        Ok(consuming(response, outcome.consumed_wcu))
     }
 
     fn item_key(&self, request: &Request) -> Result<ItemKey, Problem> {
@@ -93,7 +94,12 @@ fn stored(key: &ItemKey, written: Written) -> Response {
         sk: SortKeyJson(&key.sort),
         shard: written.shard.get(),
     };
-    Response::json(200, &stored).with_header("etag", headers::etag(written.version))
+    consuming(Response::json(200, &stored).with_etag(written.version), written.consumed_wcu)
+}
+
+/// The answer with the write units of what it answers.
+fn consuming(response: Response, consumed_wcu: f64) -> Response {
+    response.with_header(headers::CONSUMED_WCU, consumed_wcu.to_string())
 }
 
 #[derive(Serialize)]

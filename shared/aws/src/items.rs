@@ -75,7 +75,7 @@ impl ItemStore for DynamoItemStore {
         Ok(Metered { value, consumed_rcu: units(answer.consumed_capacity.as_slice()) })
     }
 
-    async fn write(&self, write: &Write) -> Result<(), StoreError> {
+    async fn write(&self, write: &Write) -> Result<f64, StoreError> {
         let lease = LeaseCheck { lease: write.lease, clock: self.clock.clone() };
         let condition = Expression::of_condition(write.condition, &self.schema);
         let all_old = ReturnValuesOnConditionCheckFailure::AllOld;
@@ -94,7 +94,7 @@ impl ItemStore for DynamoItemStore {
                 .interceptor(lease)
                 .send()
                 .await
-                .map(drop)
+                .map(|answer| units(answer.consumed_capacity.as_slice()))
                 .map_err(|e| self.refused(of_write(&e))),
             Action::Delete => self
                 .client
@@ -110,7 +110,7 @@ impl ItemStore for DynamoItemStore {
                 .interceptor(lease)
                 .send()
                 .await
-                .map(drop)
+                .map(|answer| units(answer.consumed_capacity.as_slice()))
                 .map_err(|e| self.refused(of_write(&e))),
         }
     }
@@ -203,7 +203,10 @@ impl ItemStore for DynamoItemStore {
             .send()
             .await;
         let refused = match answer {
-            Ok(_) => return Ok(Transferred::Done),
+            Ok(answer) => {
+                let consumed_wcu = units(answer.consumed_capacity.as_deref().unwrap_or_default());
+                return Ok(Transferred::Done { consumed_wcu });
+            }
             Err(error) => of_write(&error),
         };
         match refused {

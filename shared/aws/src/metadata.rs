@@ -14,8 +14,8 @@ use crate::error::{Refused, of_read, of_write};
 use crate::interceptors::DateProbe;
 use crate::jobs::{self, job_key};
 
-/// The partition key attribute of the sparse index over collections that have more than one shard
-/// or a reshard running; its one value is the same text. Must be kept stable.
+/// The partition key attribute of the sparse index over collections in which a change of the shard count
+/// runs or is to be cleared up; its one value is the same text. Must be kept stable.
 pub const ACTIVE_INDEX_PARTITION: &str = "_ds_active";
 
 /// The metadata table in DynamoDB.
@@ -170,14 +170,14 @@ impl MetadataStore for DynamoMetadataStore {
         Ok(Dated { value: (), server_secs: date.secs() })
     }
 
-    async fn resharding(&self, after: Option<&PartitionKey>) -> Result<ReshardingPage, StoreError> {
-        let start = after.map(|partition| {
+    async fn resharding(&self, after: Option<&str>) -> Result<ReshardingPage, StoreError> {
+        let start = after.map(|key| {
             HashMap::from([
                 (
                     ACTIVE_INDEX_PARTITION.to_owned(),
                     AttributeValue::S(ACTIVE_INDEX_PARTITION.to_owned()),
                 ),
-                (self.partition_key_name.clone(), AttributeValue::S(partition.to_string())),
+                (self.partition_key_name.clone(), AttributeValue::S(key.to_owned())),
             ])
         });
         let answer = self
@@ -186,32 +186,31 @@ impl MetadataStore for DynamoMetadataStore {
             .table_name(&self.table)
             .index_name(ACTIVE_INDEX)
             .key_condition_expression("#active = :active")
-            .filter_expression("#phase <> :stable OR attribute_exists(#cleanup)")
             .expression_attribute_names("#active", ACTIVE_INDEX_PARTITION)
-            .expression_attribute_names("#phase", "phase")
-            .expression_attribute_names("#cleanup", CLEANUP_PENDING)
             .expression_attribute_values(
                 ":active",
                 AttributeValue::S(ACTIVE_INDEX_PARTITION.to_owned()),
-            )
-            .expression_attribute_values(
-                ":stable",
-                AttributeValue::S(Phase::Stable.as_str().to_owned()),
             )
             .set_exclusive_start_key(start)
             .send()
             .await
             .map_err(|e| of_read(&e))?;
-        let partition = |item: &HashMap<String, AttributeValue>| {
+        let key = |item: &HashMap<String, AttributeValue>| {
             let key = item.get(&self.partition_key_name).and_then(|key| key.as_s().ok());
-            let key = key
-                .ok_or_else(|| StoreError::Corrupt("an index entry without its key".to_owned()))?;
-            PartitionKey::new(key).map_err(|e| StoreError::Corrupt(format!("an index entry: {e}")))
+            let corrupt = || StoreError::Corrupt("an index entry without its key".to_owned());
+            key.cloned().ok_or_else(corrupt)
         };
-        Ok(ReshardingPage {
-            partitions: answer.items().iter().map(partition).collect::<Result<_, _>>()?,
-            next: answer.last_evaluated_key().map(partition).transpose()?,
-        })
+        let next = answer.last_evaluated_key().map(key).transpose()?;
+        let mut page = ReshardingPage { next, ..ReshardingPage::default() };
+        for item in answer.items() {
+            let key = key(item)?;
+            match PartitionKey::new(&key) {
+                Ok(partition) => page.partitions.push(partition),
+                // The others are of other collections.
+                Err(error) => page.damaged.push(format!("the index entry {key:?}: {error}")),
+            }
+        }
+        Ok(page)
     }
 }
 
@@ -394,7 +393,7 @@ fn encode(metadata: &CollectionMetadata) -> HashMap<String, AttributeValue> {
     if metadata.cleanup_pending {
         item.insert(CLEANUP_PENDING.to_owned(), AttributeValue::Bool(true));
     }
-    if metadata.is_active() {
+    if metadata.needs_rebalancing() {
         item.insert(ACTIVE_INDEX_PARTITION.to_owned(), text(ACTIVE_INDEX_PARTITION));
     }
     item

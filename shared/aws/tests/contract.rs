@@ -14,12 +14,13 @@ use dynashard_aws::{
     connect_local,
 };
 use dynashard_core::ports::{
-    Action, Clock, Condition, Consistency, Expected, ItemStore, StoreError, Write,
+    Action, Clock, Condition, Consistency, Expected, ItemStore, MetadataStore, StoreError, Write,
 };
 use dynashard_core::{
-    AttributeValue, Attributes, Generation, Lease, StoredItem, TableSchema, Version,
+    AttributeValue, Attributes, CollectionMetadata, Generation, Lease, StoredItem, TableSchema,
+    Version,
 };
-use dynashard_keys::{ItemKey, PartitionKey, Separator, ShardId, SortKey, SortKeyType};
+use dynashard_keys::{ItemKey, PartitionKey, Placement, Separator, ShardId, SortKey, SortKeyType};
 use dynashard_testkit::contract::{self, Fixture};
 use tokio::net::TcpListener;
 
@@ -210,9 +211,39 @@ async fn an_item_without_the_systems_attributes_is_read_and_replaced() {
     let existing = Some(Box::new(found));
     assert_eq!(engine.items.write(&write).await, Err(StoreError::ConditionFailed { existing }));
     write.condition.expected = Expected::Live;
-    assert_eq!(engine.items.write(&write).await, Ok(()));
+    assert_eq!(engine.items.write(&write).await, Ok(1.0));
     let read = engine.items.get(&key, None, Consistency::Strong).await.expect("a read");
     assert_eq!(read.value, None);
+}
+
+/// Somebody wrote it by hand, and no sweep found anything any more.
+#[tokio::test]
+async fn regression_one_damaged_entry_hid_the_rest_of_the_index() {
+    let engine = Engine::with_string_keys().await;
+    let growing = |name: &str| {
+        let partition = PartitionKey::new(name).expect("a valid partition key");
+        let created = CollectionMetadata::first_write(partition, Placement::Xxh64, 1);
+        CollectionMetadata { cleanup_pending: true, ..created }
+    };
+    for name in ["A", "a"] {
+        engine.metadata.create(&growing(name)).await.expect("created");
+    }
+    let item = [
+        ("pk", "_ds_by_hand"),
+        (ACTIVE_INDEX_PARTITION, ACTIVE_INDEX_PARTITION),
+        ("phase", "move"),
+    ];
+    let put = item
+        .into_iter()
+        .fold(engine.client.put_item().table_name(METADATA_TABLE), |put, (name, value)| {
+            put.item(name, Sdk::S(value.to_owned()))
+        });
+    put.send().await.expect("a put by hand");
+    let page = engine.metadata.resharding(None).await.expect("a page");
+    let names = page.partitions.iter().map(PartitionKey::as_str).collect::<Vec<_>>();
+    assert_eq!(names, ["A", "a"]);
+    let [damaged] = &page.damaged[..] else { panic!("{:?}", page.damaged) };
+    assert!(damaged.contains("_ds_by_hand"), "{damaged}");
 }
 
 /// PATCH went on reading and writing until its deadline: what was read as version 0 was never
@@ -233,5 +264,5 @@ async fn regression_an_item_without_a_version_could_not_be_written_by_its_versio
     let put = engine.client.put_item().table_name(MAIN_TABLE);
     let put = put.item("pk", Sdk::S(key.partition.as_str().to_owned()));
     put.item("sk", Sdk::S("UA1545".to_owned())).send().await.expect("a put around the system");
-    assert_eq!(engine.items.write(&write).await, Ok(()));
+    assert_eq!(engine.items.write(&write).await, Ok(1.0));
 }

@@ -576,7 +576,7 @@ impl World {
             let condition = Condition { generation: item.generation, expected: Expected::Any };
             let write = Write {
                 key: key.at(shard, self.settings.schema.separator),
-                action: Action::Put(item),
+                action: Action::Put(item.into()),
                 condition,
                 lease: Lease::new(self.clock.now(), None, LEASE),
             };
@@ -599,7 +599,7 @@ impl World {
                 Box::pin(writer.put(&item, precondition, deadline)).await.map(drop)
             }
             Operation::Delete(precondition) => {
-                Box::pin(writer.delete(key, precondition, deadline)).await
+                Box::pin(writer.delete(key, precondition, deadline)).await.map(drop)
             }
             Operation::Patch => {
                 let patch = writer.patch(key, attributes(), Precondition::None, deadline);

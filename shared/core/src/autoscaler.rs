@@ -16,7 +16,7 @@ use crate::{
 ///
 /// Events may repeat, come late or be lost. So an event says only when to look; what to do follows
 /// from the report of throttled keys and from each collection's metadata, and throttles from before
-/// a collection's last change are no reason for another.
+/// a collection's last change do not lead to another.
 ///
 /// A report does not tell reads from writes. That the alarm watches writes, and that a collection
 /// rests after every change, bounds what a read-hot key beside a write-hot one may cause.
@@ -32,7 +32,7 @@ pub struct HeatReport {
     pub mode: ScalingMode,
     /// The throttled collections, hottest first.
     pub collections: Vec<CollectionHeat>,
-    /// The throttled keys that are no physical keys of this system.
+    /// The throttled keys that are not physical keys of this system.
     pub unsharded: Vec<String>,
     /// What became of the alarm.
     pub rearm: Rearm,
@@ -60,7 +60,7 @@ pub enum HeatOutcome {
         /// throttles may be from either side of the change.
         perhaps_not: bool,
     },
-    /// It has no metadata, so it is not of this system, or was deleted.
+    /// It has no metadata: it is not of this system, or its metadata was deleted.
     UnknownCollection,
     /// All throttles are of shards that it does not have.
     UnknownShards(Vec<ShardId>),

@@ -2,24 +2,33 @@ use std::fmt;
 
 use dynashard_keys::{KeyError, ShardId};
 
+use crate::version::Version;
+
 /// Why an operation did not do what was asked, and what the caller can do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     code: Code,
     message: String,
     shards: Vec<ShardId>,
+    version: Option<Version>,
 }
 
 impl Error {
     /// An error with a message for the caller. It must hold no item contents.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), shards: Vec::new() }
+        Self { code, message: message.into(), shards: Vec::new(), version: None }
     }
 
     /// The error as that of these shards.
     #[must_use]
     pub(crate) fn of_shards(self, shards: Vec<ShardId>) -> Self {
         Self { shards, ..self }
+    }
+
+    /// The error as that of a write which gives its item this version, if it takes effect.
+    #[must_use]
+    pub(crate) fn of_version(self, version: Version) -> Self {
+        Self { version: Some(version), ..self }
     }
 
     /// One error of all the shards that a fan-out could not read, in their order: what happened to
@@ -52,6 +61,12 @@ impl Error {
     /// The shards that could not be read, where the error is about some, ascending.
     pub fn shards(&self) -> &[ShardId] {
         &self.shards
+    }
+
+    /// The version by which a reader can tell that a write of unknown outcome took effect. Deletes
+    /// have none.
+    pub fn version(&self) -> Option<Version> {
+        self.version
     }
 
     /// The same as words: `shard 2`, `shards 2, 7`.
@@ -161,7 +176,7 @@ codes! {
     DuplicateKey = "duplicate_key", Invalid;
     /// A page limit, a range or another parameter of a query.
     BadParameter = "bad_parameter", Invalid;
-    /// A list of fields that is empty, too long, names one twice or what is no client's.
+    /// A list of fields that is empty or too long, or has a repeated or reserved name.
     BadFields = "bad_fields", Invalid;
     /// A cursor that is damaged.
     BadCursor = "bad_cursor", Invalid;

@@ -39,7 +39,7 @@ impl Fields {
             fields.insert(name);
         }
         if fields.is_empty() {
-            return bad("there is no name in fields".to_owned());
+            return bad("fields is empty".to_owned());
         }
         fields.retain(|name| !CLIENT_KEY_NAMES.contains(&name.as_str()));
         Ok(Self(Arc::new(fields)))

@@ -7,7 +7,8 @@ use dynashard_keys::{PartitionKey, PhysicalPartitionKey, Separator, ShardId};
 /// Contributor Insights gathers by the minute.
 const REPORT_PERIOD_SECS: u32 = 60;
 
-/// The longest time that one report covers. What was hot the day before is no reason to grow today.
+/// The longest time that one report covers. What was hot the day before does not make a collection grow
+/// today.
 const LONGEST_WINDOW_SECS: u64 = 86_400;
 
 /// How many periods an alarm evaluated, where it does not say: as many as it may need at most to
@@ -90,7 +91,7 @@ impl HotCollection {
     }
 }
 
-/// Groups a report by item collection, hottest first. What is no physical key of this system comes
+/// Groups a report by item collection, hottest first. Keys that are not of this system come
 /// second.
 pub(crate) fn group(
     report: Vec<HotKey>,

@@ -1,9 +1,9 @@
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use dynashard_keys::{ItemKey, Number, PhysicalKey, RESERVED_PREFIX, SortKey};
 
 use crate::schema::TableSchema;
+use crate::version::{Generation, Version};
 use crate::{Code, Error};
 
 /// The most that an item may take, key included: DynamoDB's 400 KB less 1 KB for the system's own
@@ -91,51 +91,6 @@ impl AttributeValue {
     }
 }
 
-/// The generation of a collection's layout. Every reshard raises it by one, when it begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Generation(u64);
-
-impl Generation {
-    /// The generation with this number.
-    pub const fn new(number: u64) -> Self {
-        Self(number)
-    }
-
-    /// The number.
-    pub const fn get(self) -> u64 {
-        self.0
-    }
-
-    /// The generation after this one.
-    #[must_use]
-    pub const fn next(self) -> Self {
-        Self(self.0 + 1)
-    }
-}
-
-impl fmt::Display for Generation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-/// A random number that each write gives its item. The item's `ETag`, and what a guarded write
-/// compares.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Version(u64);
-
-impl Version {
-    /// The version with this number.
-    pub const fn new(number: u64) -> Self {
-        Self(number)
-    }
-
-    /// The number.
-    pub const fn get(self) -> u64 {
-        self.0
-    }
-}
-
 /// An item as it lies in a shard.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredItem {
@@ -145,7 +100,7 @@ pub struct StoredItem {
     pub generation: Generation,
     /// `_ds_v`: the version of its last write.
     pub version: Version,
-    /// `_ds_fwd`: it is no item but the marker that a moved item left behind.
+    /// `_ds_fwd`: this is the marker that a moved item left behind, and not an item.
     pub forwarded: bool,
 }
 
@@ -166,7 +121,7 @@ impl StoredItem {
         ttl_attribute.is_some_and(|name| self.attributes.contains_key(name))
     }
 
-    /// Whether this is an item for clients: it exists and is no marker (protocol: "Live").
+    /// Whether this is an item for clients: it exists and is not a marker (protocol: "Live").
     pub fn is_live(&self) -> bool {
         !self.forwarded
     }
@@ -210,6 +165,10 @@ impl NewItem {
     /// The attributes without the key.
     pub fn attributes(&self) -> &Attributes {
         &self.attributes
+    }
+
+    pub(crate) fn into_attributes(self) -> Attributes {
+        self.attributes
     }
 }
 

@@ -36,6 +36,7 @@ mod schema;
 mod settings;
 mod throttle;
 mod verify;
+mod version;
 mod write;
 
 pub use autoscaler::{AutoScaler, CollectionHeat, HeatOutcome, HeatReport, Rearm};
@@ -46,8 +47,7 @@ pub use fields::{Fields, MAX_FIELDS};
 pub use growth::{Growth, NoGrowth, ScalingMode, ScalingPolicy, Telemetry};
 pub use heat::{AlarmStatus, HeatWindow, HotKey, Throttles};
 pub use item::{
-    AttributeValue, Attributes, Generation, MAX_DEPTH, MAX_ITEM_BYTES, NewItem, StoredItem,
-    Version, checked_patch,
+    AttributeValue, Attributes, MAX_DEPTH, MAX_ITEM_BYTES, NewItem, StoredItem, checked_patch,
 };
 pub use lease::{Deadline, Lease, Reading, settle_time};
 pub use merge_patch::merge_patch;
@@ -64,4 +64,5 @@ pub use throttle::{Throttle, ThrottleLimit};
 pub use verify::{
     Digest, Finding, FindingKind, Tally, Verification, Verifier, VerifyObserver, VerifyOptions,
 };
-pub use write::{Precondition, Writer, Written};
+pub use version::{Generation, Version};
+pub use write::{Deleted, Precondition, Writer, Written};

@@ -237,13 +237,8 @@ impl CollectionMetadata {
         }
     }
 
-    /// Whether the sparse index lists the collection: it has several shards, a change of its count
-    /// runs, or one is to be cleared up.
-    pub fn is_active(&self) -> bool {
-        self.number_of_shards > ShardCount::ONE || self.needs_rebalancing()
-    }
-
-    /// Whether there is something for the rebalancer to do.
+    /// Whether there is something for the rebalancer to do: a change of the count runs, or one is to be
+    /// cleared up. The sparse index lists these collections.
     pub fn needs_rebalancing(&self) -> bool {
         self.phase != Phase::Stable || self.cleanup_pending
     }
@@ -397,7 +392,7 @@ impl FromStr for HistoryEntry {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let malformed = || format!("{text:?} is no epoch:count");
+        let malformed = || format!("{text:?} is not of the form epoch:count");
         let (at_secs, count) = text.split_once(':').ok_or_else(malformed)?;
         Ok(Self {
             at_secs: at_secs.parse().map_err(|_| malformed())?,

@@ -4,6 +4,7 @@
 //! decides. Its errors are what any implementation could suffer.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use dynashard_keys::{PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey};
@@ -40,8 +41,9 @@ pub trait ItemStore: Send + Sync {
         consistency: Consistency,
     ) -> impl Future<Output = Result<Metered<Option<StoredItem>>, StoreError>> + Send;
 
-    /// `PutItem` or `DeleteItem` under a condition and a lease.
-    fn write(&self, write: &Write) -> impl Future<Output = Result<(), StoreError>> + Send;
+    /// `PutItem` or `DeleteItem` under a condition and a lease. Returns the write units that DynamoDB
+    /// reported.
+    fn write(&self, write: &Write) -> impl Future<Output = Result<f64, StoreError>> + Send;
 
     /// `TransactGetItems` of two items: both as they were at one moment.
     fn get_both(
@@ -129,11 +131,11 @@ pub trait MetadataStore: Send + Sync {
     ) -> impl Future<Output = Result<Dated<()>, StoreError>> + Send;
 
     /// `Query` of the sparse index: one page of the collections whose count was changing, not long
-    /// ago, or whose last change was to be cleared up. The index lags behind, so each of them must be
-    /// read again.
+    /// ago, or whose last change was to be cleared up, from behind the key where the page before has
+    /// ended. The index lags behind, so each of them must be read again.
     fn resharding(
         &self,
-        after: Option<&PartitionKey>,
+        after: Option<&str>,
     ) -> impl Future<Output = Result<ReshardingPage, StoreError>> + Send;
 }
 
@@ -174,8 +176,10 @@ pub trait AlarmControl: Send + Sync {
 pub struct ReshardingPage {
     /// The collections in which a reshard seems to run.
     pub partitions: Vec<PartitionKey>,
-    /// Where the next page begins, or `None` at the end.
-    pub next: Option<PartitionKey>,
+    /// The entries that cannot be a collection's, each with its fault. Somebody has written them by hand.
+    pub damaged: Vec<String>,
+    /// The key behind which the next page begins, or `None` at the end.
+    pub next: Option<String>,
 }
 
 /// A page of all collections.
@@ -235,7 +239,7 @@ pub struct Write {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
     /// Stores this item in place of what is there.
-    Put(StoredItem),
+    Put(Arc<StoredItem>),
     /// Removes what is there.
     Delete,
 }
@@ -296,7 +300,10 @@ impl Transfer {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Transferred {
     /// Both homes changed.
-    Done,
+    Done {
+        /// The write units that DynamoDB reported.
+        consumed_wcu: f64,
+    },
     /// A condition did not hold, and neither did.
     Refused {
         /// What lay at the new home, if it was the new home's condition that failed.

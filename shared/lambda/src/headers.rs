@@ -15,6 +15,9 @@ pub const ITEMS_READ: &str = "dynashard-items-read";
 /// Of the same: the read units that it took.
 pub const CONSUMED_RCU: &str = "dynashard-consumed-rcu";
 
+/// Of an answer to a write: the write units that DynamoDB reported for it.
+pub const CONSUMED_WCU: &str = "dynashard-consumed-wcu";
+
 /// The format of the body, from `Content-Type`. None at all is JSON, as curl users expect of an API
 /// that speaks nothing else.
 pub fn body_format(request: &Request) -> Result<Format, Problem> {
@@ -80,11 +83,6 @@ pub fn if_match(request: &Request) -> Result<Precondition, Problem> {
     }
 }
 
-/// The entity tag of a version.
-pub fn etag(version: Version) -> String {
-    format!("\"{:016x}\"", version.get())
-}
-
 /// The version that a list of entity tags asks for. To clients a tag is opaque, so one that was
 /// never ours is no mistake of theirs (RFC 9110, 13.1.1).
 fn one_of(tags: &str) -> Result<Precondition, Problem> {
@@ -140,6 +138,7 @@ fn media_type(header: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Response;
 
     fn request(headers: &[(&str, &str)]) -> Request {
         Request {
@@ -155,7 +154,8 @@ mod tests {
     fn an_etag_reads_back() {
         for number in [0, 1, u64::MAX] {
             let version = Version::new(number);
-            let etag = etag(version);
+            let etag = Response::empty(200).with_etag(version);
+            let etag = etag.header("etag").expect("a tag").to_owned();
             let asked = precondition(&request(&[("if-match", &etag)]));
             assert_eq!(asked, Ok(Precondition::Version(version)));
         }

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use dynashard_core::{Code, Error, Kind};
+use dynashard_core::{Code, Error, Kind, Version};
 use dynashard_keys::{ItemKey, KeyError};
 use serde::Serialize;
 
@@ -11,6 +11,9 @@ use crate::Response;
 const MAX_DETAIL_BYTES: usize = 1_000;
 
 /// An error as clients see it: `application/problem+json` (RFC 9457) with a stable code.
+///
+/// The problem `outcome_unknown` of a PUT or PATCH has an `ETag` header: the entity tag that the item
+/// has if the write takes effect, so that the client can look for itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     status: u16,
@@ -20,6 +23,8 @@ pub struct Problem {
     internal: Option<String>,
     /// The shards that could not be read.
     shards: Vec<u32>,
+    /// The version that the item has if a write of unknown outcome takes effect.
+    version: Option<Version>,
     /// Why, if it was the core that refused.
     reason: Option<Code>,
 }
@@ -75,7 +80,15 @@ impl Problem {
             detail.truncate(detail.floor_char_boundary(MAX_DETAIL_BYTES));
             detail.push('…');
         }
-        Self { status, code, detail, internal: None, shards: Vec::new(), reason: None }
+        Self {
+            status,
+            code,
+            detail,
+            internal: None,
+            shards: Vec::new(),
+            version: None,
+            reason: None,
+        }
     }
 }
 
@@ -112,6 +125,7 @@ impl From<Error> for Problem {
         Self {
             internal: internal.then(|| of_shards(error.message())),
             shards: error.shards().iter().map(|shard| shard.get()).collect(),
+            version: error.version(),
             reason: Some(error.code()),
             ..Self::of(status, code, of_shards(detail))
         }
@@ -181,6 +195,9 @@ impl From<Problem> for Response {
             .because_of(problem.reason);
         if matches!(problem.status, 429 | 503) {
             response = response.with_header("retry-after", "1");
+        }
+        if let Some(version) = problem.version {
+            response = response.with_etag(version);
         }
         response
     }

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use dynashard_core::Code;
+use dynashard_core::{Code, Version};
 use serde::Serialize;
 
 use crate::metrics::Counter;
@@ -69,6 +69,12 @@ impl Response {
     pub fn with_header(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.insert(name, value.into());
         self
+    }
+
+    /// The answer with this version as the entity tag of the item that it is about.
+    #[must_use]
+    pub fn with_etag(self, version: Version) -> Self {
+        self.with_header("etag", format!("\"{:016x}\"", version.get()))
     }
 
     /// The status.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dynashard_core::ports::Consistency;
 use dynashard_core::query::PageBudget;
-use dynashard_core::{BatchOperation, Error, NewItem, Precondition, Written};
+use dynashard_core::{BatchOperation, Deleted, Error, NewItem, Precondition, Written};
 use dynashard_keys::{ItemKey, SortKey};
 
 use crate::environment::Role;
@@ -379,6 +379,12 @@ impl MayHaveVersion for Written {
 }
 
 impl MayHaveVersion for () {
+    fn version(&self) -> Option<dynashard_core::Version> {
+        None
+    }
+}
+
+impl MayHaveVersion for Deleted {
     fn version(&self) -> Option<dynashard_core::Version> {
         None
     }

@@ -34,7 +34,7 @@ impl ItemStore for Endpoint {
         Ok(Metered { value, consumed_rcu: 1.0 })
     }
 
-    async fn write(&self, write: &Write) -> Result<(), StoreError> {
+    async fn write(&self, write: &Write) -> Result<f64, StoreError> {
         let name = || format!("write {:?} {:?} {:?}", write.key, write.action, write.condition);
         let lease = Some(write.lease);
         let write = write.clone();
@@ -212,12 +212,12 @@ impl MetadataStore for Endpoint {
         self.call(name, Kind::Write(None), finish).await
     }
 
-    async fn resharding(&self, after: Option<&PartitionKey>) -> Result<ReshardingPage, StoreError> {
+    async fn resharding(&self, after: Option<&str>) -> Result<ReshardingPage, StoreError> {
         let name = || format!("query the index after {after:?}");
-        let after = after.cloned();
+        let after = after.map(str::to_owned);
         let query = at_once(move |tables, kernel, now| {
             let most = kernel.draw(|random| random.index(3)) + 1;
-            Ok(tables.resharding(after.as_ref(), most, now))
+            Ok(tables.resharding(after.as_deref(), most, now))
         });
         Ok(self.call(name, Kind::Read, query).await?.value)
     }

@@ -126,9 +126,9 @@ async fn slice(world: World, process: Process<Rebalancer>, partition: Option<Par
         if let Some(partition) = partition {
             return vec![rebalancer.advance(&partition, deadline).await.advance.map(|_| ())];
         }
-        let Sweep { collections, listed, .. } = rebalancer.sweep(deadline).await;
+        let Sweep { collections, unlisted, .. } = rebalancer.sweep(deadline).await;
         let advances = collections.into_iter().map(|(_, slice)| slice.advance.map(|_| ()));
-        advances.chain([listed]).collect()
+        advances.chain(unlisted.map(Err)).collect()
     };
     let reply = world.call(&process, time, work).await;
     world.kernel.trace(|| format!("slice in environment {}: {reply:?}", process.environment.0));

@@ -84,7 +84,7 @@ impl Tables {
         self.cell(key)?.visible(now).cloned()
     }
 
-    pub(crate) fn write(&mut self, write: &Write, now: Duration) -> Result<(), StoreError> {
+    pub(crate) fn write(&mut self, write: &Write, now: Duration) -> Result<f64, StoreError> {
         let key = &write.key;
         if self.is_in_flight(key, now) {
             return Err(StoreError::Conflict);
@@ -98,10 +98,10 @@ impl Tables {
         cell.written_at = now;
         cell.before = None;
         cell.committed = match &write.action {
-            Action::Put(item) => Some(item.clone()),
+            Action::Put(item) => Some(StoredItem::clone(item)),
             Action::Delete => None,
         };
-        Ok(())
+        Ok(1.0)
     }
 
     pub(crate) fn get_both(
@@ -152,7 +152,7 @@ impl Tables {
             // A condition check changes nothing, but the transaction holds the item.
             Arrival::Present(_) => self.cell_mut(new).in_flight_until = over,
         }
-        Ok(Transferred::Done)
+        Ok(Transferred::Done { consumed_wcu: 4.0 })
     }
 
     pub(crate) fn batch_get(
@@ -301,7 +301,7 @@ impl Tables {
     /// The sparse index as it is visible now, in pages of `most`.
     pub(crate) fn resharding(
         &mut self,
-        after: Option<&PartitionKey>,
+        after: Option<&str>,
         most: usize,
         now: Duration,
     ) -> ReshardingPage {
@@ -310,10 +310,12 @@ impl Tables {
         }
         let needing =
             self.index.iter().filter(|(_, needs)| **needs).map(|(partition, _)| partition);
-        let mut rest = needing.filter(|partition| after.is_none_or(|after| *partition > after));
+        let mut rest =
+            needing.filter(|partition| after.is_none_or(|after| partition.as_str() > after));
         let partitions = rest.by_ref().take(most).cloned().collect::<Vec<_>>();
-        let next = partitions.last().filter(|_| rest.next().is_some()).cloned();
-        ReshardingPage { partitions, next }
+        let next = partitions.last().filter(|_| rest.next().is_some());
+        let next = next.map(ToString::to_string);
+        ReshardingPage { partitions, damaged: Vec::new(), next }
     }
 
     /// Whether nothing is left for the rebalancer to do.

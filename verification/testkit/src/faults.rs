@@ -77,6 +77,7 @@ struct State {
     throttled: BTreeSet<PhysicalPartitionKey>,
     attempts: BTreeMap<Operation, u64>,
     way: Option<(ManualClock, Duration)>,
+    undated_jobs: usize,
 }
 
 impl Fault {
@@ -135,6 +136,11 @@ impl<S> Faulty<S> {
     /// Every request takes so long to arrive, and those that are sent together arrive together.
     pub fn delay(&self, clock: &ManualClock, time: Duration) {
         self.lock().way = Some((clock.clone(), time));
+    }
+
+    /// The answers to so many of the coming reads of jobs have no `Date`.
+    pub fn leave_dates_out(&self, reads_of_jobs: usize) {
+        self.lock().undated_jobs = reads_of_jobs;
     }
 
     /// How many requests of a kind arrived here, whatever became of them.
@@ -231,7 +237,7 @@ impl<S: ItemStore> ItemStore for Faulty<S> {
         self.perform_at(Operation::Get, &key.partition, request).await
     }
 
-    async fn write(&self, write: &Write) -> Result<(), StoreError> {
+    async fn write(&self, write: &Write) -> Result<f64, StoreError> {
         self.perform_at(Operation::Write, &write.key.partition, self.store.write(write)).await
     }
 
@@ -294,7 +300,13 @@ impl<S: MetadataStore> MetadataStore for Faulty<S> {
     }
 
     async fn job(&self, partition: &PartitionKey) -> Result<Dated<Option<Job>>, StoreError> {
-        self.perform(Operation::JobGet, self.store.job(partition)).await
+        let answer = self.perform(Operation::JobGet, self.store.job(partition)).await?;
+        let undated = &mut self.lock().undated_jobs;
+        if *undated == 0 {
+            return Ok(answer);
+        }
+        *undated -= 1;
+        Ok(Dated { server_secs: None, ..answer })
     }
 
     async fn begin(
@@ -320,7 +332,7 @@ impl<S: MetadataStore> MetadataStore for Faulty<S> {
         self.perform(Operation::Finish, self.store.finish(seen, next, seen_job)).await
     }
 
-    async fn resharding(&self, after: Option<&PartitionKey>) -> Result<ReshardingPage, StoreError> {
+    async fn resharding(&self, after: Option<&str>) -> Result<ReshardingPage, StoreError> {
         self.perform(Operation::MetadataQuery, self.store.resharding(after)).await
     }
 }

@@ -24,6 +24,9 @@ const ITEM_BYTES: usize = 400 * 1_024;
 /// DynamoDB's unit of reading.
 const READ_UNIT_BYTES: usize = 4 * 1_024;
 
+/// DynamoDB's unit of writing.
+const WRITE_UNIT_BYTES: usize = 1_024;
+
 /// Both tables in memory, with the semantics of DynamoDB. Clones share their contents.
 ///
 /// Every request is answered when it is first polled, and refused where DynamoDB would refuse it as
@@ -288,7 +291,7 @@ impl ItemStore for MemoryStore {
         Ok(Metered { value: stored.cloned().map(|item| projected(item, fields)), consumed_rcu })
     }
 
-    async fn write(&self, write: &Write) -> Result<(), StoreError> {
+    async fn write(&self, write: &Write) -> Result<f64, StoreError> {
         if !write.lease.is_live(self.clock.now()) {
             return Err(StoreError::LeaseExpired);
         }
@@ -301,13 +304,16 @@ impl ItemStore for MemoryStore {
             let existing = existing.cloned().map(Box::new);
             return Err(StoreError::ConditionFailed { existing });
         }
+        let before = existing.map_or(0, |item| self.stored_bytes(&key.partition, &key.sort, item));
+        let mut after = 0;
         match &write.action {
             Action::Put(item) => {
-                if self.stored_bytes(&key.partition, &key.sort, item) > ITEM_BYTES {
+                after = self.stored_bytes(&key.partition, &key.sort, item);
+                if after > ITEM_BYTES {
                     return reject("an item of more than 400 KB");
                 }
                 let shard = state.shards.entry(key.partition.clone()).or_default();
-                shard.insert(key.sort.clone(), item.clone());
+                shard.insert(key.sort.clone(), StoredItem::clone(item));
             }
             Action::Delete => {
                 if let Some(shard) = state.shards.get_mut(&key.partition) {
@@ -315,7 +321,7 @@ impl ItemStore for MemoryStore {
                 }
             }
         }
-        Ok(())
+        Ok(write_units(before.max(after)))
     }
 
     async fn get_both(
@@ -353,18 +359,30 @@ impl ItemStore for MemoryStore {
         if !transfer.old_condition().holds(state.stored(old)) {
             return Ok(Transferred::Refused { at_new: None });
         }
+        let bytes_of = |key: &PhysicalKey, item: Option<&StoredItem>| {
+            item.map_or(0, |item| self.stored_bytes(&key.partition, &key.sort, item))
+        };
+        let written_at_new = match arrival {
+            Arrival::Copy(item) => bytes_of(new, Some(item)),
+            Arrival::Present(_) => 0,
+        };
+        let units = [
+            write_units(bytes_of(new, at_new).max(written_at_new)),
+            write_units(bytes_of(old, state.stored(old))),
+        ];
         let mut put = |key: &PhysicalKey, item: StoredItem| {
             let shard = state.shards.entry(key.partition.clone()).or_default();
             shard.insert(key.sort.clone(), item);
         };
         if let Arrival::Copy(item) = arrival {
-            if self.stored_bytes(&new.partition, &new.sort, item) > ITEM_BYTES {
+            if written_at_new > ITEM_BYTES {
                 return reject("an item of more than 400 KB");
             }
             put(new, item.clone());
         }
         put(old, transfer.marker());
-        Ok(Transferred::Done)
+        // A transaction takes twice what the single writes take.
+        Ok(Transferred::Done { consumed_wcu: 2.0 * units.iter().sum::<f64>() })
     }
 
     async fn batch_get(
@@ -542,23 +560,16 @@ impl MetadataStore for MemoryStore {
         Ok(Dated { value: (), server_secs: self.clock.now().server_secs })
     }
 
-    async fn resharding(&self, after: Option<&PartitionKey>) -> Result<ReshardingPage, StoreError> {
+    async fn resharding(&self, after: Option<&str>) -> Result<ReshardingPage, StoreError> {
         let mut state = self.lock();
         state.requests.metadata_queries += 1;
-        let active = state.metadata.values().filter(|metadata| metadata.is_active());
-        let mut rest =
-            active.filter(|metadata| after.is_none_or(|after| metadata.partition > *after));
-        // The index is read a page at a time, and filtered afterwards, as DynamoDB does it.
-        let page = rest.by_ref().take(state.page_items).collect::<Vec<_>>();
-        let next = page.last().filter(|_| rest.next().is_some());
-        Ok(ReshardingPage {
-            next: next.map(|metadata| metadata.partition.clone()),
-            partitions: page
-                .into_iter()
-                .filter(|metadata| metadata.needs_rebalancing())
-                .map(|metadata| metadata.partition.clone())
-                .collect(),
-        })
+        let listed = state.metadata.values().filter(|metadata| metadata.needs_rebalancing());
+        let partitions = listed.map(|metadata| &metadata.partition);
+        let mut rest = partitions.filter(|key| after.is_none_or(|after| key.as_str() > after));
+        let partitions = rest.by_ref().take(state.page_items).cloned().collect::<Vec<_>>();
+        let next = partitions.last().filter(|_| rest.next().is_some());
+        let next = next.map(ToString::to_string);
+        Ok(ReshardingPage { partitions, damaged: Vec::new(), next })
     }
 }
 
@@ -594,6 +605,12 @@ fn projected(item: StoredItem, fields: Option<&Fields>) -> StoredItem {
 /// The units of a strong read of so many bytes. One that finds nothing takes one.
 fn read_units(bytes: usize) -> f64 {
     f64::from(u32::try_from(bytes.div_ceil(READ_UNIT_BYTES).max(1)).unwrap_or(u32::MAX))
+}
+
+/// The units of a write between so many bytes before and after, whichever are more. One of nothing takes
+/// one.
+fn write_units(bytes: usize) -> f64 {
+    f64::from(u32::try_from(bytes.div_ceil(WRITE_UNIT_BYTES).max(1)).unwrap_or(u32::MAX))
 }
 
 /// What a unit of reading takes, by consistency.

@@ -203,7 +203,7 @@ impl ItemStore for Watched {
         ItemStore::get(&self.store, key, fields, consistency).await
     }
 
-    async fn write(&self, _: &Write) -> Result<(), StoreError> {
+    async fn write(&self, _: &Write) -> Result<f64, StoreError> {
         panic!("the read function wrote")
     }
 

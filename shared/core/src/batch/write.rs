@@ -38,6 +38,8 @@ pub struct BatchWritten {
     pub unprocessed: Vec<(ItemKey, Code)>,
     /// The full errors that an operator has to look at, for logs.
     pub failures: Vec<(ItemKey, Error)>,
+    /// The write units that DynamoDB reported for the operations that took effect.
+    pub consumed_wcu: f64,
 }
 
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
@@ -66,7 +68,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
         let mut outcome = BatchWritten::default();
         for (operation, result) in results {
             match result {
-                Ok(()) => outcome.written += 1,
+                Ok(consumed_wcu) => {
+                    outcome.written += 1;
+                    outcome.consumed_wcu += consumed_wcu;
+                }
                 Err(error) => {
                     let key = operation.key();
                     outcome.unprocessed.push((key.clone(), error.code()));
@@ -77,15 +82,20 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
         Ok(outcome)
     }
 
-    async fn run(&self, operation: &BatchOperation, deadline: Deadline) -> Result<(), Error> {
+    /// Carries out one operation, and returns the write units that it consumed.
+    async fn run(&self, operation: &BatchOperation, deadline: Deadline) -> Result<f64, Error> {
         if deadline.remaining(self.clock().now()).is_zero() {
             return Err(Error::new(Code::DeadlineExceeded, "the batch ran out of time"));
         }
         match operation {
             BatchOperation::Put(item) => {
-                self.put(item, Precondition::None, deadline).await.map(|_| ())
+                let written = self.put(item, Precondition::None, deadline).await?;
+                Ok(written.consumed_wcu)
             }
-            BatchOperation::Delete(key) => self.delete(key, Precondition::None, deadline).await,
+            BatchOperation::Delete(key) => {
+                let deleted = self.delete(key, Precondition::None, deadline).await?;
+                Ok(deleted.consumed_wcu)
+            }
         }
     }
 }

@@ -69,6 +69,13 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         match self.published(seen, next, sent, answer) {
             Ok(known) => Ok(BeginOutcome::Begun(known)),
             Err(StoreError::ConditionFailed { .. }) => Ok(BeginOutcome::Overtaken),
+            // Another transaction holds the metadata or the job, most likely the same beginning. What
+            // becomes of it shows a moment later.
+            Err(StoreError::Conflict) => {
+                let why = "another transaction was changing the collection";
+                let _ = self.attempts(deadline).pause(Error::new(Code::Contended, why)).await;
+                Ok(BeginOutcome::Overtaken)
+            }
             Err(error) => Err(refusal(error).unwrap_or_else(|error| error)),
         }
     }

@@ -15,20 +15,23 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
     ) -> Result<(Option<Job>, ServerTime), Error> {
         let mut attempts = self.attempts(deadline);
         let why_late = "the job of the reshard could not be read in time";
-        let Dated { value, server_secs } =
-            attempts.make(|| self.read_job(partition), why_late).await?;
-        let secs = server_secs.unwrap_or_else(|| self.clock().now().epoch_secs());
-        Ok((value, ServerTime(secs)))
+        attempts.make(|| self.read_job(partition), why_late).await
     }
 
-    async fn read_job(&self, partition: &PartitionKey) -> Result<Dated<Option<Job>>, StoreError> {
-        let read = self.store.job(partition).await?;
-        if let Some(job) = &read.value
+    async fn read_job(
+        &self,
+        partition: &PartitionKey,
+    ) -> Result<(Option<Job>, ServerTime), StoreError> {
+        let Dated { value, server_secs } = self.store.job(partition).await?;
+        // Another clock in its place could end a wait early (protocol: "Phases").
+        let undated = || StoreError::Unavailable("the answer has no Date header".to_owned());
+        let now = ServerTime(server_secs.ok_or_else(undated)?);
+        if let Some(job) = &value
             && let Err(contradiction) = job.check(self.settings().schema.sort_key_type)
         {
             return Err(StoreError::Corrupt(job.damaged(&contradiction)));
         }
-        Ok(read)
+        Ok((value, now))
     }
 
     /// Changes a job from `seen` to `next`, whose `rev` is raised.

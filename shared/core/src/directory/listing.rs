@@ -1,5 +1,3 @@
-use dynashard_keys::PartitionKey;
-
 use crate::directory::Directory;
 use crate::ports::{CatalogPage, Clock, CollectionCatalog, Entropy, MetadataStore, ReshardingPage};
 use crate::{Deadline, Error};
@@ -8,7 +6,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
     /// One page of the collections in which a reshard seems to run.
     pub(crate) async fn resharding(
         &self,
-        after: Option<&PartitionKey>,
+        after: Option<&str>,
         deadline: Deadline,
     ) -> Result<ReshardingPage, Error> {
         let mut attempts = self.attempts(deadline);

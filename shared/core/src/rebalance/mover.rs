@@ -1,7 +1,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use dynashard_keys::{PartitionKey, PhysicalKey, SortKey};
+use dynashard_keys::{PhysicalKey, SortKey};
 
 use crate::directory::Known;
 use crate::item::stored_bytes;
@@ -10,7 +10,7 @@ use crate::ports::{
     Write,
 };
 use crate::rebalance::rebalancer::Rebalancer;
-use crate::reshard::{Brought, Homes, Unsettled, bring, give_way};
+use crate::reshard::{Brought, Homes, Settling, Unsettled};
 use crate::retry::{Attempts, Backoff, refusal, within};
 use crate::{Code, Deadline, Error, Generation, StoredItem};
 
@@ -28,85 +28,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         item: StoredItem,
         deadline: Deadline,
     ) -> Result<(), Stopped> {
-        let clock = self.directory.clock();
-        let mut attempts = self.attempts(deadline);
-        let sort = &homes.old.sort;
-        let mut item = Some(item);
-        let mut gives_way = false;
-        loop {
-            let Some(found) = item.take().filter(StoredItem::is_live) else {
-                return Ok(());
-            };
-            // Each transaction is paid for, those that are cancelled too.
-            let units = self.move_units(&homes, &found);
-            self.wait_for_turn(units, deadline).await?;
-            let known = self.renewed(seen, deadline).await?;
-            let moving = async {
-                if gives_way {
-                    let version = (found.version, found.generation);
-                    give_way(&self.items, &homes, version, &known).await?;
-                    return Ok(Brought::Arrived);
-                }
-                bring(&self.items, &homes, found.clone(), &known).await
-            };
-            match within(clock, deadline, moving).await {
-                Some(Ok(Brought::Arrived)) => return Ok(()),
-                Some(Ok(Brought::Occupied)) => {
-                    gives_way = true;
-                    item = Some(found);
-                    continue;
-                }
-                // A client was faster.
-                Some(Err(Unsettled::Changed)) => {
-                    let why = "what lies at an item's homes kept changing while it was moved";
-                    let changed = attempts.pause(Error::new(Code::Contended, why));
-                    changed.await.map_err(|_| Stopped::OutOfTime)?;
-                }
-                Some(Err(Unsettled::Behind)) => {
-                    self.directory.forget(&seen.metadata.partition);
-                    let again = attempts.refresh().await.map_err(Stopped::from);
-                    again.map_err(|stopped| stopped.at_item(sort))?;
-                    // Under the same metadata an item from the future is a damage that
-                    // `refresh` gives up on.
-                    item = Some(found);
-                    continue;
-                }
-                // Of unknown outcome: what lies there now tells.
-                Some(Err(Unsettled::Failed(StoreError::OutcomeUnknown(why)))) => {
-                    self.pause(&mut attempts, 0.0, StoreError::Unavailable(why)).await?;
-                }
-                Some(Err(Unsettled::Failed(error))) => {
-                    let is_throttled = matches!(error, StoreError::Throttled(_));
-                    let again = self.pause(&mut attempts, units, error).await;
-                    again.map_err(|stopped| stopped.at_item(sort))?;
-                    if is_throttled {
-                        // Nothing happened, and the next attempt finds out if something has since.
-                        item = Some(found);
-                        continue;
-                    }
-                }
-                None => return Err(Stopped::OutOfTime),
-            }
-            let read = self.read_again(&homes, &mut attempts, deadline).await;
-            item = read.map_err(|stopped| stopped.at_item(sort))?;
-            gives_way = false;
-        }
-    }
-
-    async fn read_again(
-        &self,
-        homes: &Homes,
-        attempts: &mut Attempts<'_, C, E>,
-        deadline: Deadline,
-    ) -> Result<Option<StoredItem>, Stopped> {
-        loop {
-            let read = self.items.get(&homes.old, None, Consistency::Strong);
-            match within(self.directory.clock(), deadline, read).await {
-                Some(Ok(read)) => return Ok(read.value),
-                Some(Err(error)) => self.pause(attempts, 0.0, error).await?,
-                None => return Err(Stopped::OutOfTime),
-            }
-        }
+        PacedRequests::new(self, seen, deadline).move_item(&homes, item).await
     }
 
     /// Removes a marker that the reshard of this job, or one before it, has left.
@@ -118,26 +40,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         units: f64,
         deadline: Deadline,
     ) -> Result<(), Stopped> {
-        let mut attempts = self.attempts(deadline);
-        loop {
-            self.wait_for_turn(units, deadline).await?;
-            let known = self.renewed(seen, deadline).await?;
-            let write = Write {
-                key: key.clone(),
-                action: Action::Delete,
-                condition: Condition { generation, expected: Expected::Marker },
-                lease: known.lease,
-            };
-            match within(self.directory.clock(), deadline, self.items.write(&write)).await {
-                // Where the condition fails there is no marker any more, or one of a later reshard.
-                Some(Ok(()) | Err(StoreError::ConditionFailed { .. })) => return Ok(()),
-                Some(Err(StoreError::OutcomeUnknown(why))) => {
-                    self.pause(&mut attempts, 0.0, StoreError::Unavailable(why)).await?;
-                }
-                Some(Err(error)) => self.pause(&mut attempts, units, error).await?,
-                None => return Err(Stopped::OutOfTime),
-            }
-        }
+        PacedRequests::new(self, seen, deadline).remove_marker(generation, key, units).await
     }
 
     /// The write units of a move of this item: it is written at one home and replaced at the other,
@@ -151,12 +54,140 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         let bytes = stored_bytes(at, item, &self.directory.settings().schema);
         f64::from(u32::try_from(bytes.div_ceil(1_024)).unwrap_or(u32::MAX))
     }
+}
+
+/// The requests that one item or one page takes: each waits for the mover's pace, and is made until the
+/// deadline if it is refused.
+pub(super) struct PacedRequests<'a, I, M, C, E> {
+    rebalancer: &'a Rebalancer<I, M, C, E>,
+    seen: &'a Known,
+    deadline: Deadline,
+    attempts: Attempts<'a, C, E>,
+}
+
+impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> PacedRequests<'a, I, M, C, E> {
+    pub(super) fn new(
+        rebalancer: &'a Rebalancer<I, M, C, E>,
+        seen: &'a Known,
+        deadline: Deadline,
+    ) -> Self {
+        let attempts = rebalancer.directory.attempts(deadline).pausing(REFUSED);
+        Self { rebalancer, seen, deadline, attempts }
+    }
+
+    async fn move_item(mut self, homes: &Homes, item: StoredItem) -> Result<(), Stopped> {
+        let mut item = Some(item);
+        let mut gives_way = false;
+        let at_item = |stopped: Stopped| stopped.at_item(&homes.old.sort);
+        loop {
+            let Some(found) = item.take().filter(StoredItem::is_live) else {
+                return Ok(());
+            };
+            // Each transaction is paid for, those that are cancelled too.
+            let units = self.rebalancer.move_units(homes, &found);
+            self.wait_for_turn(units).await?;
+            let known = self.renewed().await?;
+            let mut settling = Settling::new(&self.rebalancer.items, homes, &known);
+            let moving = async {
+                if gives_way {
+                    settling.give_way((found.version, found.generation)).await?;
+                    return Ok(Brought::Arrived);
+                }
+                settling.bring(found.clone()).await
+            };
+            match self.within(moving).await {
+                Some(Ok(Brought::Arrived)) => return Ok(()),
+                Some(Ok(Brought::Occupied)) => {
+                    gives_way = true;
+                    item = Some(found);
+                    continue;
+                }
+                // A client was faster.
+                Some(Err(Unsettled::Changed)) => {
+                    let why = "what lies at an item's homes kept changing while it was moved";
+                    let changed = self.attempts.pause(Error::new(Code::Contended, why));
+                    changed.await.map_err(|_| Stopped::OutOfTime)?;
+                }
+                Some(Err(Unsettled::Behind)) => {
+                    self.rebalancer.directory.forget(&self.seen.metadata.partition);
+                    self.attempts.refresh().await.map_err(|error| at_item(error.into()))?;
+                    // Under the same metadata an item from the future is a damage that
+                    // `refresh` gives up on.
+                    item = Some(found);
+                    continue;
+                }
+                // Of unknown outcome: what lies there now tells.
+                Some(Err(Unsettled::Failed(StoreError::OutcomeUnknown(why)))) => {
+                    self.pause(0.0, StoreError::Unavailable(why)).await.map_err(at_item)?;
+                }
+                Some(Err(Unsettled::Failed(error))) => {
+                    let is_throttled = matches!(error, StoreError::Throttled(_));
+                    self.pause(units, error).await.map_err(at_item)?;
+                    if is_throttled {
+                        // Nothing happened, and the next attempt finds out if something has since.
+                        item = Some(found);
+                        continue;
+                    }
+                }
+                None => return Err(Stopped::OutOfTime),
+            }
+            let read = || self.rebalancer.items.get(&homes.old, None, Consistency::Strong);
+            item = self.made(read).await.map_err(at_item)?.value;
+            gives_way = false;
+        }
+    }
+
+    async fn remove_marker(
+        mut self,
+        generation: Generation,
+        key: PhysicalKey,
+        units: f64,
+    ) -> Result<(), Stopped> {
+        loop {
+            self.wait_for_turn(units).await?;
+            let known = self.renewed().await?;
+            let write = Write {
+                key: key.clone(),
+                action: Action::Delete,
+                condition: Condition { generation, expected: Expected::Marker },
+                lease: known.lease,
+            };
+            match self.within(self.rebalancer.items.write(&write)).await {
+                // Where the condition fails there is no marker any more, or one of a later reshard.
+                Some(Ok(_) | Err(StoreError::ConditionFailed { .. })) => return Ok(()),
+                Some(Err(StoreError::OutcomeUnknown(why))) => {
+                    self.pause(0.0, StoreError::Unavailable(why)).await?;
+                }
+                Some(Err(error)) => self.pause(units, error).await?,
+                None => return Err(Stopped::OutOfTime),
+            }
+        }
+    }
+
+    /// The answer to a read, which is not paced.
+    pub(super) async fn made<T, F>(&mut self, read: impl Fn() -> F) -> Result<T, Stopped>
+    where
+        F: Future<Output = Result<T, StoreError>>,
+    {
+        loop {
+            match self.within(read()).await {
+                Some(Ok(answer)) => return Ok(answer),
+                Some(Err(error)) => self.pause(0.0, error).await?,
+                None => return Err(Stopped::OutOfTime),
+            }
+        }
+    }
+
+    async fn within<F: Future>(&self, request: F) -> Option<F::Output> {
+        within(self.rebalancer.directory.clock(), self.deadline, request).await
+    }
 
     /// Waits until the mover may spend so many write units.
-    async fn wait_for_turn(&self, units: f64, deadline: Deadline) -> Result<(), Stopped> {
-        let clock = self.directory.clock();
+    async fn wait_for_turn(&self, units: f64) -> Result<(), Stopped> {
+        let clock = self.rebalancer.directory.clock();
         let now = clock.now();
-        let wait = self.pace().spend_within(units, now.boot, deadline.remaining(now));
+        let left = self.deadline.remaining(now);
+        let wait = self.rebalancer.pace().spend_within(units, now.boot, left);
         let wait = wait.ok_or(Stopped::OutOfTime)?;
         if !wait.is_zero() {
             clock.sleep(wait).await;
@@ -165,33 +196,21 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
     }
 
     /// Metadata under a live lease that says what was seen.
-    async fn renewed(&self, seen: &Known, deadline: Deadline) -> Result<Known, Stopped> {
-        let partition: &PartitionKey = &seen.metadata.partition;
-        let known = pin!(self.directory.find(partition, deadline)).await?;
-        known.filter(|known| known.metadata == seen.metadata).ok_or(Stopped::MetadataChanged)
+    async fn renewed(&self) -> Result<Known, Stopped> {
+        let seen = &self.seen.metadata;
+        let directory = &self.rebalancer.directory;
+        let known = pin!(directory.find(&seen.partition, self.deadline)).await?;
+        known.filter(|known| known.metadata == *seen).ok_or(Stopped::MetadataChanged)
     }
 
     /// Pauses after the refusal of what `units` were spent on; a throttle slows the mover down.
-    pub(super) async fn pause(
-        &self,
-        attempts: &mut Attempts<'_, C, E>,
-        units: f64,
-        error: StoreError,
-    ) -> Result<(), Stopped> {
+    async fn pause(&mut self, units: f64, error: StoreError) -> Result<(), Stopped> {
         if let StoreError::Throttled(_) = &error {
-            let now = self.directory.clock().now();
-            self.pace().throttled(units, now.boot);
+            let now = self.rebalancer.directory.now();
+            self.rebalancer.pace().throttled(units, now.boot);
         }
-        match attempts.pause(refusal(error)?).await {
-            Ok(()) => Ok(()),
-            // The next slice goes on.
-            Err(_) => Err(Stopped::OutOfTime),
-        }
-    }
-
-    pub(super) fn attempts(&self, deadline: Deadline) -> Attempts<'_, C, E> {
-        let (clock, entropy) = (self.directory.clock(), self.directory.entropy());
-        Attempts::new(clock, entropy, deadline).pausing(REFUSED)
+        // The next slice goes on.
+        self.attempts.pause(refusal(error)?).await.map_err(|_| Stopped::OutOfTime)
     }
 }
 

@@ -16,6 +16,8 @@ pub struct Rebalancer<I, M, C, E> {
     pub(super) items: I,
     pub(super) directory: Directory<M, C, E>,
     pace: Mutex<Pace>,
+    /// Where the list of a sweep was cut off: the key behind which the next one begins.
+    list_position: Mutex<Option<String>>,
 }
 
 /// What one call did for a collection.
@@ -65,7 +67,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
     /// A rebalancer over these stores.
     pub fn new(items: I, directory: Directory<M, C, E>) -> Self {
         let pace = Pace::new(directory.settings().mover_wcu, directory.now().boot);
-        Self { items, directory, pace: Mutex::new(pace) }
+        Self { items, directory, pace: Mutex::new(pace), list_position: Mutex::new(None) }
     }
 
     /// What the rebalancer knows about collections.
@@ -85,6 +87,11 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             Ok(saved) => Ok(StepOutcome::Noted { rev: saved.rev }),
             Err(error) => of_conditional(error),
         }
+    }
+
+    pub(super) fn list_position(&self) -> MutexGuard<'_, Option<String>> {
+        // Nothing panics while the lock is held.
+        self.list_position.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn pace(&self) -> MutexGuard<'_, Pace> {

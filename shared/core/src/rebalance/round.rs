@@ -11,7 +11,7 @@ use crate::metadata::Reshard;
 use crate::ports::{
     Clock, Consistency, Entropy, ItemStore, MetadataStore, ShardPage, ShardQuery, SortRange,
 };
-use crate::rebalance::mover::Stopped;
+use crate::rebalance::mover::{PacedRequests, Stopped};
 use crate::rebalance::rebalancer::{RESERVE, Rebalancer, StepOutcome};
 use crate::reshard::{Homes, Job};
 use crate::retry::within;
@@ -299,14 +299,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             },
             ..self.keys_of(seen, shard)
         };
-        let mut attempts = self.attempts(deadline);
-        loop {
-            match within(self.directory.clock(), deadline, self.items.query(&query)).await {
-                Some(Ok(page)) => return Ok(page),
-                Some(Err(error)) => self.pause(&mut attempts, 0.0, error).await?,
-                None => return Err(Stopped::OutOfTime),
-            }
-        }
+        PacedRequests::new(self, seen, deadline).made(|| self.items.query(&query)).await
     }
 
     /// The first and the last sort key of the shard, if this is its first page and there are more of

@@ -143,7 +143,8 @@ impl Job {
             return Err(Contradiction::new("to", format!("{} is from, too", self.to)));
         }
         if let Some(then) = self.then.filter(|then| *then != self.from) {
-            let why = format!("{then} is not from, {}: there is no other way back", self.from);
+            let why =
+                format!("{then} differs from `from`, {}, the only count to go back to", self.from);
             return Err(Contradiction::new("then", why));
         }
         if let Some(ShardRange { first, last }) = self.marked {
@@ -152,7 +153,10 @@ impl Job {
                 return Err(Contradiction::new("marked_last", why));
             }
             if last.get() > ShardCount::MAX {
-                return Err(Contradiction::new("marked_last", format!("{last} is no shard")));
+                return Err(Contradiction::new(
+                    "marked_last",
+                    format!("{last} is above the largest shard"),
+                ));
             }
         }
         let known = |shard: &ShardId| {

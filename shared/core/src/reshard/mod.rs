@@ -1,7 +1,7 @@
 //! How a collection's shard count changes while its items are read and written (protocol:
 //! "Resharding").
 //!
-//! - [`settle`] is what both writers and the mover do to one item that changes its home.
+//! - [`Settling`] is what both writers and the mover do to one item that changes its home.
 //! - [`Job`] is what a controller has to remember, and [`plan`] what is to be done next.
 
 mod job;
@@ -12,7 +12,5 @@ mod time;
 
 pub use job::{Job, Progress, ShardRange};
 pub(crate) use plan::{NextStep, Sight, plan};
-pub(crate) use settle::{
-    Brought, Homes, OldHome, Unsettled, bring, give_way, relocate, settle, settle_live,
-};
+pub(crate) use settle::{Brought, Homes, OldHome, Settling, Unsettled};
 pub use time::{ServerTime, Waits};

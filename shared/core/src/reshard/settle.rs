@@ -1,10 +1,11 @@
+use dynashard_keys::PhysicalKey;
+
 use crate::directory::Known;
 use crate::ports::{
     Action, Arrival, Condition, Consistency, Expected, ItemStore, StoreError, Transfer,
     Transferred, Write,
 };
 use crate::{Generation, StoredItem, Version};
-use dynashard_keys::PhysicalKey;
 
 /// Both homes of an item that a reshard moves.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,51 +42,6 @@ impl From<StoreError> for Unsettled {
     }
 }
 
-/// Sees to it that the old home of an item holds a marker of this reshard, and that what was live
-/// there is at the new one. Then whatever is done at the new home is all that happens to the item.
-pub(crate) async fn settle<I: ItemStore>(
-    items: &I,
-    homes: &Homes,
-    known: &Known,
-) -> Result<(), Unsettled> {
-    match settle_live(items, homes, known).await? {
-        OldHome::Marker => Ok(()),
-        OldHome::Nothing => mark(items, homes, known).await,
-    }
-}
-
-/// The same of an item that is live at its old home. Where nothing is, nothing is done.
-pub(crate) async fn settle_live<I: ItemStore>(
-    items: &I,
-    homes: &Homes,
-    known: &Known,
-) -> Result<OldHome, Unsettled> {
-    let generation = known.metadata.generation;
-    match items.get(&homes.old, None, Consistency::Strong).await?.value {
-        Some(item) if item.generation > generation => Err(Unsettled::Behind),
-        Some(item) if item.is_live() => {
-            relocate(items, homes, item, known).await?;
-            Ok(OldHome::Marker)
-        }
-        Some(marker) if marker.generation == generation => Ok(OldHome::Marker),
-        _ => Ok(OldHome::Nothing),
-    }
-}
-
-/// Moves an item that was seen live at its old home, or makes it give way.
-pub(crate) async fn relocate<I: ItemStore>(
-    items: &I,
-    homes: &Homes,
-    seen: StoredItem,
-    known: &Known,
-) -> Result<(), Unsettled> {
-    let version = (seen.version, seen.generation);
-    match bring(items, homes, seen, known).await? {
-        Brought::Arrived => Ok(()),
-        Brought::Occupied => give_way(items, homes, version, known).await,
-    }
-}
-
 /// What became of an item that was to arrive at its new home.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Brought {
@@ -95,98 +51,147 @@ pub(crate) enum Brought {
     Occupied,
 }
 
-/// One transaction: an item that was seen live at its old home goes to the new one, if nothing is
-/// live there.
-pub(crate) async fn bring<I: ItemStore>(
-    items: &I,
-    homes: &Homes,
-    seen: StoredItem,
-    known: &Known,
-) -> Result<Brought, Unsettled> {
-    let generation = known.metadata.generation;
-    if seen.generation > generation {
-        return Err(Unsettled::Behind);
-    }
-    let version = (seen.version, seen.generation);
-    let arrival = Arrival::Copy(StoredItem { generation, ..seen });
-    match items.transfer(&transfer(homes, version, arrival, known)).await? {
-        Transferred::Done => Ok(Brought::Arrived),
-        Transferred::Refused { at_new: Some(found) } if found.generation > generation => {
-            Err(Unsettled::Behind)
-        }
-        Transferred::Refused { at_new: Some(found) } if found.is_live() => Ok(Brought::Occupied),
-        Transferred::Refused { .. } => Err(Unsettled::Changed),
-    }
+/// The steps that bring one item to its new home, under the metadata in hand (protocol: "Steps").
+pub(crate) struct Settling<'a, I> {
+    items: &'a I,
+    homes: &'a Homes,
+    known: &'a Known,
+    consumed_wcu: f64,
 }
 
-/// One transaction: what was seen at the old home gives way, if the new home still has an item of
-/// this reshard. Of a sort key that was written twice in a random collection any one is enough.
-pub(crate) async fn give_way<I: ItemStore>(
-    items: &I,
-    homes: &Homes,
-    seen: (Version, Generation),
-    known: &Known,
-) -> Result<(), Unsettled> {
-    let metadata = &known.metadata;
-    let arrival = Arrival::Present(if metadata.placement.is_calculated() {
-        Expected::LiveIn(metadata.generation)
-    } else {
-        Expected::Live
-    });
-    let generation = metadata.generation;
-    match items.transfer(&transfer(homes, seen, arrival, known)).await? {
-        Transferred::Done => Ok(()),
-        Transferred::Refused { at_new: Some(found) } if found.generation > generation => {
-            Err(Unsettled::Behind)
-        }
-        // No write leaves one there, so nothing says which of the two is the item.
-        Transferred::Refused { at_new: Some(found) } if found.is_live() => {
-            let why = format!(
-                "an item lies at its old home, and another at its new one since generation {}, \
-                 before the reshard of generation {} began",
-                found.generation.get(),
-                generation.get()
-            );
-            Err(Unsettled::Failed(StoreError::Corrupt(why)))
-        }
-        Transferred::Refused { .. } => Err(Unsettled::Changed),
+impl<'a, I: ItemStore> Settling<'a, I> {
+    pub(crate) fn new(items: &'a I, homes: &'a Homes, known: &'a Known) -> Self {
+        Self { items, homes, known, consumed_wcu: 0.0 }
     }
-}
 
-fn transfer(
-    homes: &Homes,
-    seen: (Version, Generation),
-    arrival: Arrival,
-    known: &Known,
-) -> Transfer {
-    Transfer {
-        old: homes.old.clone(),
-        new: homes.new.clone(),
-        seen,
-        arrival,
-        generation: known.metadata.generation,
-        lease: known.lease,
+    /// The write units that DynamoDB has reported for the steps so far.
+    pub(crate) fn consumed_wcu(&self) -> f64 {
+        self.consumed_wcu
     }
-}
 
-/// Puts a marker where nothing is live, so that no late request can put an item there.
-async fn mark<I: ItemStore>(items: &I, homes: &Homes, known: &Known) -> Result<(), Unsettled> {
-    let generation = known.metadata.generation;
-    let write = Write {
-        key: homes.old.clone(),
-        action: Action::Put(StoredItem::marker(generation)),
-        condition: Condition { generation, expected: Expected::Absent },
-        lease: known.lease,
-    };
-    match items.write(&write).await {
-        Ok(()) => Ok(()),
-        Err(StoreError::ConditionFailed { existing }) => {
-            if write.condition.generation_holds(existing.as_deref()) {
-                Err(Unsettled::Changed)
-            } else {
+    /// Sees to it that the old home of the item holds a marker of this reshard, and that what was live
+    /// there is at the new one. Then whatever is done at the new home is all that happens to the item.
+    pub(crate) async fn settle(&mut self) -> Result<(), Unsettled> {
+        match self.settle_live().await? {
+            OldHome::Marker => Ok(()),
+            OldHome::Nothing => self.mark().await,
+        }
+    }
+
+    /// The same for an item that is live at its old home. If nothing is live there, nothing is done.
+    pub(crate) async fn settle_live(&mut self) -> Result<OldHome, Unsettled> {
+        let generation = self.known.metadata.generation;
+        match self.items.get(&self.homes.old, None, Consistency::Strong).await?.value {
+            Some(item) if item.generation > generation => Err(Unsettled::Behind),
+            Some(item) if item.is_live() => {
+                self.relocate(item).await?;
+                Ok(OldHome::Marker)
+            }
+            Some(marker) if marker.generation == generation => Ok(OldHome::Marker),
+            _ => Ok(OldHome::Nothing),
+        }
+    }
+
+    /// Moves an item that was seen live at its old home, or makes it give way.
+    pub(crate) async fn relocate(&mut self, seen: StoredItem) -> Result<(), Unsettled> {
+        let version = (seen.version, seen.generation);
+        match self.bring(seen).await? {
+            Brought::Arrived => Ok(()),
+            Brought::Occupied => self.give_way(version).await,
+        }
+    }
+
+    /// One transaction: an item that was seen live at its old home goes to the new one, if nothing is
+    /// live there.
+    pub(crate) async fn bring(&mut self, seen: StoredItem) -> Result<Brought, Unsettled> {
+        let generation = self.known.metadata.generation;
+        if seen.generation > generation {
+            return Err(Unsettled::Behind);
+        }
+        let version = (seen.version, seen.generation);
+        match self.transfer(version, Arrival::Copy(StoredItem { generation, ..seen })).await? {
+            Transferred::Done { .. } => Ok(Brought::Arrived),
+            Transferred::Refused { at_new: Some(found) } if found.generation > generation => {
                 Err(Unsettled::Behind)
             }
+            Transferred::Refused { at_new: Some(found) } if found.is_live() => {
+                Ok(Brought::Occupied)
+            }
+            Transferred::Refused { .. } => Err(Unsettled::Changed),
         }
-        Err(error) => Err(error.into()),
+    }
+
+    /// One transaction: what was seen at the old home gives way, if the new home still has an item of
+    /// this reshard. In a random collection any copy of a sort key that was written twice is enough.
+    pub(crate) async fn give_way(&mut self, seen: (Version, Generation)) -> Result<(), Unsettled> {
+        let metadata = &self.known.metadata;
+        let generation = metadata.generation;
+        let arrival = Arrival::Present(if metadata.placement.is_calculated() {
+            Expected::LiveIn(generation)
+        } else {
+            Expected::Live
+        });
+        match self.transfer(seen, arrival).await? {
+            Transferred::Done { .. } => Ok(()),
+            Transferred::Refused { at_new: Some(found) } if found.generation > generation => {
+                Err(Unsettled::Behind)
+            }
+            // No write leaves one there, so nothing says which of the two is the item.
+            Transferred::Refused { at_new: Some(found) } if found.is_live() => {
+                let why = format!(
+                    "an item lies at its old home, and another at its new one since generation {}, \
+                     before the reshard of generation {} began",
+                    found.generation.get(),
+                    generation.get()
+                );
+                Err(Unsettled::Failed(StoreError::Corrupt(why)))
+            }
+            Transferred::Refused { .. } => Err(Unsettled::Changed),
+        }
+    }
+
+    async fn transfer(
+        &mut self,
+        seen: (Version, Generation),
+        arrival: Arrival,
+    ) -> Result<Transferred, StoreError> {
+        let transfer = Transfer {
+            old: self.homes.old.clone(),
+            new: self.homes.new.clone(),
+            seen,
+            arrival,
+            generation: self.known.metadata.generation,
+            lease: self.known.lease,
+        };
+        let transferred = self.items.transfer(&transfer).await?;
+        if let Transferred::Done { consumed_wcu } = transferred {
+            self.consumed_wcu += consumed_wcu;
+        }
+        Ok(transferred)
+    }
+
+    /// Puts a marker where nothing is live, so that no late request can put an item there.
+    async fn mark(&mut self) -> Result<(), Unsettled> {
+        let generation = self.known.metadata.generation;
+        let write = Write {
+            key: self.homes.old.clone(),
+            action: Action::Put(StoredItem::marker(generation).into()),
+            condition: Condition { generation, expected: Expected::Absent },
+            lease: self.known.lease,
+        };
+        match self.items.write(&write).await {
+            Ok(consumed_wcu) => {
+                self.consumed_wcu += consumed_wcu;
+                Ok(())
+            }
+            Err(StoreError::ConditionFailed { existing }) => {
+                if write.condition.generation_holds(existing.as_deref()) {
+                    Err(Unsettled::Changed)
+                } else {
+                    Err(Unsettled::Behind)
+                }
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 }

@@ -6,7 +6,7 @@ use super::{Verifier, VerifyOptions};
 use crate::ports::{
     Action, Clock, Condition, Entropy, Expected, ItemStore, MetadataStore, StoreError, Write,
 };
-use crate::reshard::{Homes, Unsettled, relocate, settle};
+use crate::reshard::{Homes, Settling, Unsettled};
 use crate::retry::{Attempts, refusal, within};
 use crate::{Code, Error};
 
@@ -75,7 +75,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
             }
             Remedy::Settle => {
                 let homes = Homes { old: at(entry.shard), new: at(examined.view.homes(key).0) };
-                of_move(settle(items, &homes, known).await)
+                of_move(Settling::new(items, &homes, known).settle().await)
             }
             Remedy::Move => {
                 let (home, old) = examined.view.homes(key);
@@ -83,13 +83,13 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
                 // What lies at the old home of a running reshard goes first, as before any write.
                 if let Some(old) = old {
                     let homes = Homes { old: at(old), new: new.clone() };
-                    of_move(settle(items, &homes, known).await)?;
+                    of_move(Settling::new(items, &homes, known).settle().await)?;
                 }
                 let Some(item) = examined.found.get(&entry.shard) else {
                     return Ok(());
                 };
                 let homes = Homes { old: at(entry.shard), new };
-                of_move(relocate(items, &homes, item.clone(), known).await)
+                of_move(Settling::new(items, &homes, known).relocate(item.clone()).await)
             }
         }
     }
@@ -99,10 +99,10 @@ fn next_remedy(examined: &Examined) -> Option<(Wrong, Remedy)> {
     examined.verdict.wrong.iter().find_map(|wrong| Some((*wrong, wrong.remedy?)))
 }
 
-fn of_removal(answer: Result<(), StoreError>) -> Result<(), Result<Error, Error>> {
+fn of_removal(answer: Result<f64, StoreError>) -> Result<(), Result<Error, Error>> {
     match answer {
         // Where the condition fails it is not as seen any more.
-        Ok(()) => Ok(()),
+        Ok(_) => Ok(()),
         Err(StoreError::ConditionFailed { .. }) => Err(Ok(changed())),
         Err(error) => Err(of_refusal(error)),
     }

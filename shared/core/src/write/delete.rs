@@ -9,12 +9,20 @@ use crate::directory::Known;
 use crate::fan_out::FAN_OUT;
 use crate::ports::{Action, Clock, Entropy, Expected, ItemStore, MetadataStore};
 use crate::read::is_marker_of;
-use crate::reshard::{OldHome, settle_live};
-use crate::retry::Attempts;
+use crate::reshard::OldHome;
 use crate::write::home::blind_home;
-use crate::write::send::Step;
-use crate::write::{Precondition, Writer, expected, precondition_failed, refuse_random};
+use crate::write::operation::{Interrupted, Operation};
+use crate::write::send::Sent;
+use crate::write::writer::{Precondition, Writer, expected, precondition_failed, refuse_random};
 use crate::{Code, Deadline, Error, Kind, StoredItem};
+
+/// A delete that is done.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Deleted {
+    /// The write units that DynamoDB reported for the delete and for what had to be settled before it.
+    /// It reports none for requests that it refuses or whose answers are lost.
+    pub consumed_wcu: f64,
+}
 
 /// What a delete is to delete.
 enum Target {
@@ -48,96 +56,91 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
         key: &ItemKey,
         precondition: Precondition,
         deadline: Deadline,
-    ) -> Result<(), Error> {
-        let mut attempts = self.attempts(deadline);
-        // Whether another write came between the look at an item and its delete: then a marker makes
-        // sure that the next attempt needs nothing to stay as it was.
+    ) -> Result<Deleted, Error> {
+        let mut operation = Operation::new(self, key, deadline);
         let mut overtaken = false;
         loop {
-            let Some(known) = self.directory.find(&key.partition, deadline).await? else {
-                return match precondition {
-                    Precondition::None | Precondition::Absent => Ok(()),
-                    Precondition::Exists | Precondition::Version(_) | Precondition::Never => {
-                        Err(precondition_failed())
-                    }
-                };
-            };
-            if !known.metadata.placement.is_calculated() {
-                if precondition != Precondition::None {
-                    refuse_random(known.metadata.placement, "If-Match needs")?;
-                }
-                return self.delete_wherever_it_is(key, known, deadline).await;
-            }
-            let expected = expected(precondition)?;
-            let blind = precondition == Precondition::None;
-            let target = if blind && !overtaken {
-                self.target_of_delete(key, &known, deadline, &mut attempts).await?
-            } else {
-                let shard = self.settled_shard(key, &known, deadline, &mut attempts).await?;
-                shard.map(|shard| Target::Item(shard, expected))
-            };
-            let (shard, expected) = match target {
-                None => continue,
-                Some(Target::Nothing) => return Ok(()),
-                Some(Target::Item(shard, expected)) => (shard, expected),
-            };
-            let write = self.guarded(key, shard, Action::Delete, expected, &known);
-            match self.send(&write, shard, key, deadline, &mut attempts).await? {
-                Step::Done => return Ok(()),
-                Step::Unexpected if blind => overtaken = true,
-                Step::Unexpected => return Err(precondition_failed()),
-                Step::Again => {}
+            match operation.try_delete(precondition, &mut overtaken).await {
+                Ok(()) => return Ok(Deleted { consumed_wcu: operation.consumed_wcu }),
+                Err(Interrupted::BeginAgain) => {}
+                Err(Interrupted::Failed(error)) => return Err(error),
             }
         }
     }
+}
 
-    /// What a delete without precondition is to delete, or `None` to begin again.
+impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C, E> {
+    /// `overtaken` is whether another write came between the look at an item and its delete: then a
+    /// marker makes sure that the next attempt needs nothing to stay as it was.
+    async fn try_delete(
+        &mut self,
+        precondition: Precondition,
+        overtaken: &mut bool,
+    ) -> Result<(), Interrupted> {
+        let directory = &self.writer.directory;
+        let Some(known) = directory.find(&self.key.partition, self.deadline).await? else {
+            return match precondition {
+                Precondition::None | Precondition::Absent => Ok(()),
+                Precondition::Exists | Precondition::Version(_) | Precondition::Never => {
+                    Err(precondition_failed().into())
+                }
+            };
+        };
+        if !known.metadata.placement.is_calculated() {
+            if precondition != Precondition::None {
+                refuse_random(known.metadata.placement, "If-Match needs")?;
+            }
+            return Ok(self.delete_wherever_it_is(known).await?);
+        }
+        let expected = expected(precondition)?;
+        let blind = precondition == Precondition::None;
+        let target = if blind && !*overtaken {
+            self.target_of_delete(&known).await?
+        } else {
+            Target::Item(self.settled_shard(&known).await?, expected)
+        };
+        let Target::Item(shard, expected) = target else {
+            return Ok(());
+        };
+        let write = self.guarded(shard, Action::Delete, expected, &known);
+        match self.send(&write, shard, self.deadline).await? {
+            Sent::Done => Ok(()),
+            Sent::Unexpected if blind => {
+                *overtaken = true;
+                Err(Interrupted::BeginAgain)
+            }
+            Sent::Unexpected => Err(precondition_failed().into()),
+        }
+    }
+
+    /// What a delete without precondition is to delete.
     ///
     /// In `move` no marker is put where nothing lies at the old home: a queue's deletes would write
     /// to the hot partition as often as its puts did. The item is deleted as it was seen beside that
     /// instead. So whatever a late request puts at the old home meanwhile has shown to nobody, hidden
     /// all the time by what is deleted (protocol: "Without precondition, in `move`").
-    async fn target_of_delete(
-        &self,
-        key: &ItemKey,
-        known: &Known,
-        deadline: Deadline,
-        attempts: &mut Attempts<'_, C, E>,
-    ) -> Result<Option<Target>, Error> {
-        let (Some((homes, _)), Some(new)) = (self.homes(key, known), blind_home(key, known)) else {
-            let shard = self.settled_shard(key, known, deadline, attempts).await?;
-            return Ok(shard.map(|shard| Target::Item(shard, Expected::Any)));
+    async fn target_of_delete(&mut self, known: &Known) -> Result<Target, Interrupted> {
+        let (Some((homes, _)), Some(new)) = (self.homes(known), blind_home(self.key, known)) else {
+            return Ok(Target::Item(self.settled_shard(known).await?, Expected::Any));
         };
-        let settling = Box::pin(settle_live(&self.items, &homes, known));
-        match self.settled(settling, key, known, deadline, attempts).await? {
-            None => return Ok(None),
-            Some(OldHome::Marker) => return Ok(Some(Target::Item(new, Expected::Any))),
-            Some(OldHome::Nothing) => {}
+        if self.settled_if_live(&homes, known).await? == OldHome::Marker {
+            return Ok(Target::Item(new, Expected::Any));
         }
-        let both = self.read_homes(&homes, known, key, deadline, attempts).await?;
-        let Some([at_new, at_old]) = both else {
-            return Ok(None);
-        };
+        let [at_new, at_old] = self.read_homes(&homes, known).await?;
         if at_old.is_some_and(|item| item.is_live() || is_marker_of(&item, known)) {
             let why = "the item was being moved by another operation";
-            attempts.pause(Error::new(Code::Contended, why)).await?;
-            return Ok(None);
+            return Err(self.begin_again_after(Error::new(Code::Contended, why)).await);
         }
-        Ok(Some(match at_new.filter(StoredItem::is_live) {
+        Ok(match at_new.filter(StoredItem::is_live) {
             Some(item) => Target::Item(new, Expected::Version(item.version)),
             None => Target::Nothing,
-        }))
+        })
     }
 
     /// Removes an item of a random collection from wherever it is: only its write knew the shard.
     ///
     /// Once a part of it is done, or may be, no refusal of the rest means that nothing happened.
-    async fn delete_wherever_it_is(
-        &self,
-        key: &ItemKey,
-        mut known: Known,
-        deadline: Deadline,
-    ) -> Result<(), Error> {
+    async fn delete_wherever_it_is(&mut self, mut known: Known) -> Result<(), Error> {
         let removed = AtomicBool::new(false);
         let unless_removed = |error: Error| match error.kind() {
             Kind::Throttled | Kind::Unavailable if removed.load(Ordering::Relaxed) => {
@@ -146,11 +149,11 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
             _ => error,
         };
         loop {
-            let deleted = self.delete_everywhere(key, &known, &removed, deadline).await;
+            let deleted = self.delete_everywhere(&known, &removed).await;
             if let Everywhere::Deleted = deleted.map_err(unless_removed)? {
                 return Ok(());
             }
-            let found = self.directory.find(&key.partition, deadline).await;
+            let found = self.writer.directory.find(&self.key.partition, self.deadline).await;
             let Some(changed) = found.map_err(unless_removed)? else {
                 return Ok(());
             };
@@ -163,32 +166,25 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
     /// While a shrinking collection is drained an item may change its shard, but only from those
     /// that are drained, so these are visited first (protocol: "Random shrinking").
     async fn delete_everywhere(
-        &self,
-        key: &ItemKey,
+        &mut self,
         known: &Known,
         removed: &AtomicBool,
-        deadline: Deadline,
     ) -> Result<Everywhere, Error> {
         let metadata = &known.metadata;
         let Some(reshard) = metadata.reshard() else {
             let shards = metadata.placement.shards(metadata.layout().readable);
-            return Ok(
-                match self.delete_from(key, shards, None, known, removed, deadline).await? {
-                    Some(_) => Everywhere::Deleted,
-                    None => Everywhere::LayoutChanged,
-                },
-            );
+            return Ok(match self.delete_from(shards, None, known, removed).await? {
+                Some(_) => Everywhere::Deleted,
+                None => Everywhere::LayoutChanged,
+            });
         };
-        let drained =
-            self.delete_from(key, reshard.sources(), None, known, removed, deadline).await?;
+        let drained = self.delete_from(reshard.sources(), None, known, removed).await?;
         let Some(found_marker) = drained else {
             return Ok(Everywhere::LayoutChanged);
         };
         // The other half of the transaction that left the marker may not be visible yet.
-        let arrived = found_marker.then(|| reshard.new_home(key));
-        let kept = self
-            .delete_from(key, reshard.destinations(), arrived, known, removed, deadline)
-            .await?;
+        let arrived = found_marker.then(|| reshard.new_home(self.key));
+        let kept = self.delete_from(reshard.destinations(), arrived, known, removed).await?;
         Ok(if kept.is_some() { Everywhere::Deleted } else { Everywhere::LayoutChanged })
     }
 
@@ -196,70 +192,84 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
     /// Returns whether one of them held a marker of the running reshard, or `None` where the layout
     /// changed.
     async fn delete_from(
-        &self,
-        key: &ItemKey,
+        &mut self,
         shards: impl Iterator<Item = ShardId>,
         certain: Option<ShardId>,
         known: &Known,
         removed: &AtomicBool,
-        deadline: Deadline,
     ) -> Result<Option<bool>, Error> {
-        let deletes = shards
-            .map(|shard| async move {
-                self.delete_in(key, shard, certain == Some(shard), known, removed, deadline).await
-            })
-            .collect::<Vec<_>>();
+        let deletes = shards.map(|shard| {
+            let operation = Operation::new(self.writer, self.key, self.deadline);
+            operation.delete_in(shard, certain == Some(shard), known, removed)
+        });
+        let deletes = deletes.collect::<Vec<_>>();
         // A failure ends none of the others: whether it did something is to be known of each.
         let found = stream::iter(deletes).buffer_unordered(FAN_OUT).collect::<Vec<_>>().await;
         let found = found.into_iter().collect::<Result<Vec<_>, _>>()?;
-        if found.contains(&InShard::LayoutChanged) {
+        self.consumed_wcu += found.iter().map(|(_, consumed_wcu)| consumed_wcu).sum::<f64>();
+        let holds = |wanted| found.iter().any(|(in_shard, _)| *in_shard == wanted);
+        if holds(InShard::LayoutChanged) {
             return Ok(None);
         }
-        Ok(Some(found.contains(&InShard::Marker)))
+        Ok(Some(holds(InShard::Marker)))
     }
 
+    /// The part of a delete in one shard, and the write units that DynamoDB reported for it.
     async fn delete_in(
-        &self,
-        key: &ItemKey,
+        mut self,
         shard: ShardId,
         certain: bool,
         began_with: &Known,
         removed: &AtomicBool,
-        deadline: Deadline,
-    ) -> Result<InShard, Error> {
-        let mut attempts = self.attempts(deadline);
+    ) -> Result<(InShard, f64), Error> {
         loop {
-            let known = self.directory.find(&key.partition, deadline).await?;
-            let Some(known) = known.filter(|known| known.metadata == began_with.metadata) else {
-                return Ok(InShard::LayoutChanged);
-            };
-            let physical = key.at(shard, self.directory.settings().schema.separator);
-            if !certain {
-                // A read costs a half of what a delete of nothing does, and nearly every shard
-                // holds nothing.
-                match self.read_home(&physical, &known, key, deadline, &mut attempts).await? {
-                    None => continue,
-                    Some(None) => return Ok(InShard::Nothing),
-                    Some(Some(item)) if item.is_live() => {}
-                    Some(Some(marker)) if marker.generation < known.metadata.generation => {
-                        return Ok(InShard::Nothing);
-                    }
-                    Some(Some(_)) => return Ok(InShard::Marker),
-                }
+            match self.try_delete_in(shard, certain, began_with, removed).await {
+                Ok(in_shard) => return Ok((in_shard, self.consumed_wcu)),
+                Err(Interrupted::BeginAgain) => {}
+                Err(Interrupted::Failed(error)) => return Err(error),
             }
-            let expected = if certain { Expected::Any } else { Expected::Live };
-            let write = self.guarded(key, shard, Action::Delete, expected, &known);
-            let sent = self.send(&write, shard, key, deadline, &mut attempts).await;
-            if matches!(&sent, Err(error) if error.kind() == Kind::OutcomeUnknown) {
-                removed.store(true, Ordering::Relaxed);
-            }
-            match sent? {
-                Step::Done => {
-                    removed.store(true, Ordering::Relaxed);
+        }
+    }
+
+    async fn try_delete_in(
+        &mut self,
+        shard: ShardId,
+        certain: bool,
+        began_with: &Known,
+        removed: &AtomicBool,
+    ) -> Result<InShard, Interrupted> {
+        let directory = &self.writer.directory;
+        let known = directory.find(&self.key.partition, self.deadline).await?;
+        let Some(known) = known.filter(|known| known.metadata == began_with.metadata) else {
+            return Ok(InShard::LayoutChanged);
+        };
+        if !certain {
+            // A read costs a half of what a delete of nothing does, and nearly every shard
+            // holds nothing.
+            let home = self.key.at(shard, directory.settings().schema.separator);
+            match self.read_home(&home, &known).await? {
+                None => return Ok(InShard::Nothing),
+                Some(item) if item.is_live() => {}
+                Some(marker) if marker.generation < known.metadata.generation => {
                     return Ok(InShard::Nothing);
                 }
-                Step::Unexpected | Step::Again => {}
+                Some(_) => return Ok(InShard::Marker),
             }
+        }
+        let expected = if certain { Expected::Any } else { Expected::Live };
+        let write = self.guarded(shard, Action::Delete, expected, &known);
+        let sent = self.send(&write, shard, self.deadline).await;
+        let may_be_done = match &sent {
+            Ok(Sent::Done) => true,
+            Err(Interrupted::Failed(error)) => error.kind() == Kind::OutcomeUnknown,
+            _ => false,
+        };
+        if may_be_done {
+            removed.store(true, Ordering::Relaxed);
+        }
+        match sent? {
+            Sent::Done => Ok(InShard::Nothing),
+            Sent::Unexpected => Err(Interrupted::BeginAgain),
         }
     }
 }

@@ -6,168 +6,158 @@ use dynashard_keys::{ItemKey, PhysicalKey, ShardId};
 
 use crate::directory::Known;
 use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore, StoreError};
-use crate::reshard::{Homes, Unsettled, settle};
-use crate::retry::{Attempts, refusal, within};
-use crate::write::Writer;
-use crate::write::send::{LEAST_WRITE_TIME, out_of_time};
-use crate::{Code, Deadline, Error, StoredItem};
+use crate::reshard::{Homes, OldHome, Settling, Unsettled};
+use crate::retry::{refusal, within};
+use crate::write::operation::{Interrupted, LEAST_WRITE_TIME, Operation};
+use crate::write::send::out_of_time;
+use crate::{Code, Error, StoredItem};
 
-impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
-    /// The shard that an item is written to. One that a reshard moves is settled there first, so
-    /// that its write is the only thing left to happen to it. `None` to begin again: nothing that a
-    /// client could see has happened.
-    pub(super) async fn settled_shard(
-        &self,
-        key: &ItemKey,
-        known: &Known,
-        deadline: Deadline,
-        attempts: &mut Attempts<'_, C, E>,
-    ) -> Result<Option<ShardId>, Error> {
-        let Some((homes, new)) = self.homes(key, known) else {
+impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C, E> {
+    /// The shard that the item is written to. One that a reshard moves is settled there first, so
+    /// that its write is the only thing left to happen to it.
+    pub(super) async fn settled_shard(&mut self, known: &Known) -> Result<ShardId, Interrupted> {
+        let Some((homes, new)) = self.homes(known) else {
             let metadata = &known.metadata;
-            let draw = self.directory.entropy().next_u64();
-            return Ok(Some(metadata.placement.place(key, metadata.layout().writable, draw)));
+            let draw = self.writer.directory.entropy().next_u64();
+            return Ok(metadata.placement.place(self.key, metadata.layout().writable, draw));
         };
+        let mut settling = Settling::new(&self.writer.items, &homes, known);
         // A stable collection's writes need not carry this with them.
-        let settling = Box::pin(settle(&self.items, &homes, known));
-        let settled = self.settled(settling, key, known, deadline, attempts).await?;
-        Ok(settled.map(|()| new))
+        let settled = self.in_time(Box::pin(settling.settle())).await;
+        self.settled(settled, &settling, known).await?;
+        Ok(new)
     }
 
-    /// A strong read of an item where [`Self::settled_shard`] says it is, or `None` to begin again.
+    /// What the old home of the item holds once it is settled, if it was live there.
+    pub(super) async fn settled_if_live(
+        &mut self,
+        homes: &Homes,
+        known: &Known,
+    ) -> Result<OldHome, Interrupted> {
+        let mut settling = Settling::new(&self.writer.items, homes, known);
+        let settled = self.in_time(Box::pin(settling.settle_live())).await;
+        self.settled(settled, &settling, known).await
+    }
+
+    /// A strong read of an item where [`Self::settled_shard`] says it is.
     ///
     /// The transaction that brought it may be visible at its old home alone: that it is missing is
     /// only believed of a read that no transaction is under way for.
     pub(super) async fn read_settled(
-        &self,
-        key: &ItemKey,
+        &mut self,
         shard: ShardId,
         known: &Known,
-        deadline: Deadline,
-        attempts: &mut Attempts<'_, C, E>,
-    ) -> Result<Option<Option<StoredItem>>, Error> {
-        let home = key.at(shard, self.directory.settings().schema.separator);
-        let found = self.read_home(&home, known, key, deadline, attempts).await?;
-        let is_live = |found: &Option<StoredItem>| found.as_ref().is_some_and(StoredItem::is_live);
-        match (found, self.homes(key, known)) {
-            (Some(found), Some((homes, _))) if !is_live(&found) => {
-                let both = self.read_homes(&homes, known, key, deadline, attempts).await?;
-                Ok(both.map(|[new, _]| new))
+    ) -> Result<Option<StoredItem>, Interrupted> {
+        let home = self.key.at(shard, self.writer.directory.settings().schema.separator);
+        let found = self.read_home(&home, known).await?;
+        match self.homes(known) {
+            Some((homes, _)) if !found.as_ref().is_some_and(StoredItem::is_live) => {
+                let [new, _] = self.read_homes(&homes, known).await?;
+                Ok(new)
             }
-            (found, _) => Ok(found),
+            _ => Ok(found),
         }
     }
 
     /// Both homes of an item that a reshard moves, and the shard that is its new one.
-    pub(super) fn homes(&self, key: &ItemKey, known: &Known) -> Option<(Homes, ShardId)> {
-        let (old, new) = known.metadata.reshard()?.homes(key)?;
-        let separator = self.directory.settings().schema.separator;
-        Some((Homes { old: key.at(old, separator), new: key.at(new, separator) }, new))
+    pub(super) fn homes(&self, known: &Known) -> Option<(Homes, ShardId)> {
+        let (old, new) = known.metadata.reshard()?.homes(self.key)?;
+        let separator = self.writer.directory.settings().schema.separator;
+        let at = |shard| self.key.at(shard, separator);
+        Some((Homes { old: at(old), new: at(new) }, new))
     }
 
-    /// What came of settling an item, or `None` to begin again.
-    pub(super) async fn settled<T>(
+    /// A strong read of an item's home.
+    pub(super) async fn read_home(
+        &mut self,
+        home: &PhysicalKey,
+        known: &Known,
+    ) -> Result<Option<StoredItem>, Interrupted> {
+        let get = self.writer.items.get(home, None, Consistency::Strong);
+        let [found] = self.read(async { Ok([get.await?.value]) }, known).await?;
+        Ok(found)
+    }
+
+    /// What lies at the new home and at the old one at one moment.
+    pub(super) async fn read_homes(
+        &mut self,
+        homes: &Homes,
+        known: &Known,
+    ) -> Result<[Option<StoredItem>; 2], Interrupted> {
+        let both = self.writer.items.get_both([&homes.new, &homes.old], None);
+        self.read(async { Ok(both.await?.value) }, known).await
+    }
+
+    /// The result of settling an item, if it comes while a write may still begin.
+    async fn in_time<T>(
         &self,
         settling: impl Future<Output = Result<T, Unsettled>>,
-        key: &ItemKey,
-        known: &Known,
-        deadline: Deadline,
-        attempts: &mut Attempts<'_, C, E>,
-    ) -> Result<Option<T>, Error> {
-        let slot = self.slot(deadline).await?;
-        let begin_by = deadline.earlier_by(LEAST_WRITE_TIME);
-        let settled = within(self.clock(), begin_by, settling).await;
+    ) -> Result<Option<Result<T, Unsettled>>, Error> {
+        let slot = self.slot().await?;
+        let begin_by = self.deadline.earlier_by(LEAST_WRITE_TIME);
+        let settled = within(self.writer.clock(), begin_by, settling).await;
         drop(slot);
-        let refusal = match settled {
-            Some(Ok(settled)) if known.lease.is_live(self.clock().now()) => {
-                return Ok(Some(settled));
+        Ok(settled)
+    }
+
+    /// What came of settling an item.
+    async fn settled<T>(
+        &mut self,
+        settled: Result<Option<Result<T, Unsettled>>, Error>,
+        settling: &Settling<'_, I>,
+        known: &Known,
+    ) -> Result<T, Interrupted> {
+        self.consumed_wcu += settling.consumed_wcu();
+        let refusal = match settled? {
+            Some(Ok(settled)) if known.lease.is_live(self.writer.clock().now()) => {
+                return Ok(settled);
             }
             Some(Ok(_)) => {
                 Error::new(Code::Unavailable, "the item could not be settled within a lease")
             }
-            Some(Err(Unsettled::Behind)) => {
-                self.directory.forget(&key.partition);
-                attempts.refresh().await?;
-                return Ok(None);
-            }
+            Some(Err(Unsettled::Behind)) => return Err(self.begin_again_fresh().await),
             Some(Err(Unsettled::Changed)) => {
                 Error::new(Code::Contended, "the item was being moved by another operation")
             }
-            // Whatever becomes of it is conditional on what was seen, and no client's doing.
+            // Whatever becomes of it is conditional on what was seen, and clients see none of it.
             Some(Err(Unsettled::Failed(StoreError::OutcomeUnknown(why)))) => {
                 Error::new(Code::Unavailable, why)
             }
             Some(Err(Unsettled::Failed(error))) => refusal(error)?,
-            None => return Err(out_of_time()),
+            None => return Err(out_of_time().into()),
         };
-        attempts.pause(refusal).await?;
-        Ok(None)
+        Err(self.begin_again_after(refusal).await)
     }
 
-    /// A strong read of an item's home, or `None` to begin again.
-    pub(super) async fn read_home(
-        &self,
-        physical: &PhysicalKey,
-        known: &Known,
-        key: &ItemKey,
-        deadline: Deadline,
-        attempts: &mut Attempts<'_, C, E>,
-    ) -> Result<Option<Option<StoredItem>>, Error> {
-        let read = async { Ok([self.items.get(physical, None, Consistency::Strong).await?.value]) };
-        let found = self.read(read, known, key, deadline, attempts).await?;
-        Ok(found.map(|[item]| item))
-    }
-
-    /// What lies at the new home and at the old one at one moment, or `None` to begin again.
-    pub(super) async fn read_homes(
-        &self,
-        homes: &Homes,
-        known: &Known,
-        key: &ItemKey,
-        deadline: Deadline,
-        attempts: &mut Attempts<'_, C, E>,
-    ) -> Result<Option<[Option<StoredItem>; 2]>, Error> {
-        let both = self.items.get_both([&homes.new, &homes.old], None);
-        self.read(async { Ok(both.await?.value) }, known, key, deadline, attempts).await
-    }
-
-    /// What a strong read found, or `None` to begin again.
+    /// What a strong read found.
     async fn read<const N: usize>(
-        &self,
+        &mut self,
         read: impl Future<Output = Result<[Option<StoredItem>; N], StoreError>>,
         known: &Known,
-        key: &ItemKey,
-        deadline: Deadline,
-        attempts: &mut Attempts<'_, C, E>,
-    ) -> Result<Option<[Option<StoredItem>; N]>, Error> {
-        let slot = self.slot(deadline).await?;
+    ) -> Result<[Option<StoredItem>; N], Interrupted> {
+        let slot = self.slot().await?;
+        let (directory, clock) = (&self.writer.directory, self.writer.clock());
         // The turn may have come late in the lease, or after it.
-        let renewed = self.directory.find(&key.partition, deadline).await?;
-        let Some(known) = renewed.filter(|renewed| renewed.metadata == known.metadata) else {
-            return Ok(None);
-        };
-        let answer = within(self.clock(), deadline, read).await;
+        let renewed = directory.find(&self.key.partition, self.deadline).await?;
+        let known = renewed.filter(|renewed| renewed.metadata == known.metadata);
+        let known = known.ok_or(Interrupted::BeginAgain)?;
+        let answer = within(clock, self.deadline, read).await;
         drop(slot);
         match answer {
             Some(Ok(found)) => {
-                if found.iter().flatten().any(|i| i.generation > known.metadata.generation) {
-                    self.directory.forget(&key.partition);
-                    attempts.refresh().await?;
-                    return Ok(None);
+                let generation = known.metadata.generation;
+                if found.iter().flatten().any(|item| item.generation > generation) {
+                    return Err(self.begin_again_fresh().await);
                 }
-                if !known.lease.is_live(self.clock().now()) {
+                if !known.lease.is_live(clock.now()) {
                     // What was read after the lease is thrown away (protocol: "Lease").
                     let why = "the item could not be read within a metadata lease";
-                    attempts.pause(Error::new(Code::Unavailable, why)).await?;
-                    return Ok(None);
+                    return Err(self.begin_again_after(Error::new(Code::Unavailable, why)).await);
                 }
-                Ok(Some(found))
+                Ok(found)
             }
-            Some(Err(error)) => {
-                attempts.pause(refusal(error)?).await?;
-                Ok(None)
-            }
-            None => Err(Error::new(Code::Unavailable, "the item could not be read in time")),
+            Some(Err(error)) => Err(self.begin_again_after(refusal(error)?).await),
+            None => Err(Error::new(Code::Unavailable, "the item could not be read in time").into()),
         }
     }
 }

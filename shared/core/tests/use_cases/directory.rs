@@ -73,7 +73,7 @@ impl MetadataStore for Slow {
         self.memory.finish(seen, next, seen_job).await
     }
 
-    async fn resharding(&self, after: Option<&PartitionKey>) -> Result<ReshardingPage, StoreError> {
+    async fn resharding(&self, after: Option<&str>) -> Result<ReshardingPage, StoreError> {
         let answer = self.memory.resharding(after).await;
         self.clock.sleep(Self::ANSWER).await;
         answer

@@ -9,7 +9,7 @@ use dynashard_core::{
     Advance, Code, CollectionMetadata, Generation, HistoryEntry, Phase, Precondition, ScalingMode,
     ScalingPolicy, Settings, Sweep, Throttle, settle_time,
 };
-use dynashard_keys::{Placement, ShardId};
+use dynashard_keys::{PartitionKey, Placement, ShardId};
 use dynashard_testkit::{Fault, Operation, block_on};
 use futures_util::future::join_all;
 
@@ -303,10 +303,9 @@ fn the_sweep_finds_what_the_stream_did_not_bring() {
     let world = world(2);
     throttled_put(&world, &world.writer(), "a");
     let sweep = || {
-        let Sweep { collections, left, listed } =
+        let Sweep { collections, left, unlisted, .. } =
             block_on(world.rebalancer().sweep(world.deadline()));
-        listed.expect("the index is read");
-        assert_eq!(left, 0);
+        assert_eq!((left, unlisted), (0, None));
         collections
     };
     let swept = sweep();
@@ -315,6 +314,35 @@ fn the_sweep_finds_what_the_stream_did_not_bring() {
     assert!(matches!(slice.advance, Ok(Advance::Finished(_))));
     assert_eq!(sweep(), []);
     assert_eq!(metadata(&world).number_of_shards, count(4));
+}
+
+/// Where the list was cut off each time, the collections at its end were never looked at.
+#[test]
+fn regression_a_list_that_was_cut_off_always_began_at_the_start() {
+    let world = world(1);
+    world.memory.split_pages(1, usize::MAX);
+    let names = ["a", "b", "c"].map(|name| PartitionKey::new(name).expect("a partition key"));
+    for name in &names {
+        // Without a job there is nothing to wait for.
+        let phase = Phase::Forward { from: count(1), to: count(2) };
+        let begun = CollectionMetadata { phase, partition: name.clone(), ..metadata(&world) };
+        world.memory.place_metadata(begun);
+    }
+    let rebalancer = world.rebalancer();
+    let sweep = || {
+        // The first page comes, and the next one does not.
+        world.store.script(Operation::MetadataQuery, [Fault::after(|| {}), Fault::Lose]);
+        let sweep = block_on(rebalancer.sweep(world.deadline()));
+        sweep.collections.into_iter().map(|(partition, _)| partition).collect::<Vec<_>>()
+    };
+    let swept = [sweep(), sweep(), sweep()];
+    assert_eq!(swept, names.map(|name| vec![name]));
+
+    // A first page that does not come is asked for from the start again. The third sweep, whose list was
+    // over with its first page, has left the fault.
+    let nothing = block_on(rebalancer.sweep(world.deadline()));
+    assert!(nothing.collections.is_empty() && nothing.unlisted.is_some(), "{nothing:?}");
+    assert_eq!(block_on(rebalancer.sweep(world.deadline())).collections.len(), 3);
 }
 
 #[test]

@@ -218,7 +218,7 @@ impl MetadataStore for Slow {
         self.0.finish(seen, next, seen_job).await
     }
 
-    async fn resharding(&self, after: Option<&PartitionKey>) -> Result<ReshardingPage, StoreError> {
+    async fn resharding(&self, after: Option<&str>) -> Result<ReshardingPage, StoreError> {
         self.0.resharding(after).await
     }
 }
@@ -245,6 +245,26 @@ fn of_a_thousand_alarms_that_read_the_same_one_begins_the_growth() {
     assert_eq!(with(begun(1, 2)), 1);
     assert_eq!(with(HeatOutcome::Decided(Growth::Overtaken)), 999);
     assert_eq!(hot.metadata().rev, 2);
+}
+
+/// Two that begin the same growth at once: one of the transactions is refused because of the other. That
+/// was counted as a growth that failed, and logged as an error.
+#[test]
+fn regression_a_conflict_with_the_same_growth_counted_as_a_failure() {
+    let conflict = || Fault::Refuse(StoreError::Conflict);
+    let hot = Hot::new(1);
+    hot.throttle("EWR#1");
+    hot.world.store.script(Operation::Begin, [conflict()]);
+    let report = hot.scale();
+    assert_eq!(*outcome(&report), HeatOutcome::Decided(Growth::Overtaken));
+    assert_eq!(report.rearm, Rearm::Done, "whatever became of it, somebody looks again");
+
+    let hot = Hot::new(1);
+    hot.world.store.script(Operation::Begin, [conflict()]);
+    let reports = Reports::default();
+    assert_eq!(reports.by_throttled_puts(&hot, 1), []);
+    assert_eq!(*reports.failures.lock().expect("no panic"), []);
+    assert_eq!(hot.world.store.attempts(Operation::Begin), 1);
 }
 
 #[test]

@@ -200,7 +200,8 @@ impl Run {
             }
             What::Delete(condition) => {
                 let precondition = condition.precondition(there.as_ref());
-                let answer = block_on(writer.delete(&key, precondition, deadline)).map_err(code);
+                let answer = block_on(writer.delete(&key, precondition, deadline));
+                let answer = answer.map(drop).map_err(code);
                 if answer.is_ok() {
                     self.model.remove(sk);
                 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dynashard_core::ports::{Clock, Consistency};
+use dynashard_core::ports::{Clock, Consistency, StoreError};
 use dynashard_core::query::{PageBudget, Query, Strategy};
 use dynashard_core::{
     Advance, Code, CollectionMetadata, Error, Generation, Job, Phase, Precondition, Settings,
@@ -500,6 +500,45 @@ fn a_rebalancer_that_dies_every_few_seconds_still_closes() {
         }
     }
     panic!("it never closed: {:?}", job(&world));
+}
+
+/// Two operators who ask for the same count at once: one of the two transactions is refused because of
+/// the other.
+#[test]
+fn regression_an_operator_whose_request_met_the_same_one_was_told_to_slow_down() {
+    let world = world(Placement::Xxh64, 1);
+    world.store.script(Operation::Begin, [Fault::Refuse(StoreError::Conflict)]);
+    let begun = scale(&world, 4).expect("it is asked for again");
+    assert_eq!(begun.phase, Phase::Forward { from: count(1), to: count(4) });
+    // The other one has begun it meanwhile.
+    let other = self::world(Placement::Xxh64, 1);
+    let memory = other.memory.clone();
+    let conflict = Fault::ExecuteThen(StoreError::Conflict);
+    other.store.script(Operation::Begin, [conflict]);
+    assert_eq!(scale(&other, 4).expect("it runs"), metadata(&other));
+    assert_eq!(memory.requests().metadata_transactions, 1);
+}
+
+/// The local clock stood in for the `Date` that an answer lacked, and one that ran ahead ended every wait.
+/// Invariant I11.
+#[test]
+fn regression_an_answer_without_a_date_let_a_fast_local_clock_end_a_wait() {
+    let world = world(Placement::Xxh64, 1);
+    scale(&world, 2).expect("it begins");
+    world.clock.advance_wall(Duration::from_hours(1));
+    for reads_of_jobs in [0, 1, 1, 1_000] {
+        world.store.leave_dates_out(reads_of_jobs);
+        let advanced = advance(&world, Duration::from_millis(2_500));
+        assert!(!matches!(advanced, Ok(Advance::Finished(_))), "{advanced:?}");
+        let metadata = world.memory.stored_metadata(&partition()).expect("metadata");
+        assert!(matches!(metadata.phase, Phase::Forward { .. }), "T' has not passed");
+    }
+    // Nothing else is the matter.
+    world.store.leave_dates_out(0);
+    world.clock.advance(LEASE * 2);
+    assert!(advance(&world, LONG).is_ok());
+    let metadata = world.memory.stored_metadata(&partition()).expect("metadata");
+    assert!(!matches!(metadata.phase, Phase::Forward { .. }), "{metadata:?}");
 }
 
 /// Invariant I4.

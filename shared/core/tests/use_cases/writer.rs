@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use dynashard_core::ports::{Clock, Consistency, StoreError};
 use dynashard_core::{
-    AttributeValue, Attributes, Code, Generation, MAX_ITEM_BYTES, Precondition, Version,
+    AttributeValue, Attributes, Code, Error, Generation, MAX_ITEM_BYTES, Precondition, Version,
+    Written,
 };
 use dynashard_keys::{Placement, ShardId};
 use dynashard_testkit::{Fault, Operation, Requests, block_on};
@@ -22,12 +23,22 @@ fn put(world: &World, writer: &Writes, sk: &str, text: &str) {
     block_on(writer.put(&item, NONE, world.deadline())).expect("a put");
 }
 
+type Result = std::result::Result<Written, Error>;
+
+fn result_of_put(world: &World, writer: &Writes, precondition: Precondition) -> Result {
+    block_on(writer.put(&world.new_item("a", "new"), precondition, world.deadline()))
+}
+
 fn put_code(world: &World, writer: &Writes, precondition: Precondition) -> Code {
-    code(block_on(writer.put(&world.new_item("a", "new"), precondition, world.deadline())))
+    code(result_of_put(world, writer, precondition))
+}
+
+fn result_of_patch(world: &World, writer: &Writes, precondition: Precondition) -> Result {
+    block_on(writer.patch(&key("a"), attributes("new"), precondition, world.deadline()))
 }
 
 fn patch_code(world: &World, writer: &Writes, precondition: Precondition) -> Code {
-    code(block_on(writer.patch(&key("a"), attributes("new"), precondition, world.deadline())))
+    code(result_of_patch(world, writer, precondition))
 }
 
 fn delete_code(world: &World, writer: &Writes, precondition: Precondition) -> Code {
@@ -345,11 +356,14 @@ fn a_write_that_is_not_answered_is_unknown_and_never_repeated() {
             (Fault::ExecuteThen(outcome_unknown()), true),
         ]
     };
+    // One look finds a put or a patch that took effect.
+    let outcome = |applied| if applied { None } else { Some(Code::OutcomeUnknown) };
     for (fault, applied) in faults() {
         let world = World::new();
         world.lay_out(1, 1, Placement::Xxh64);
         world.store.script(Operation::Write, [fault]);
-        assert_eq!(put_code(&world, &world.writer(), NONE), Code::OutcomeUnknown);
+        let put = result_of_put(&world, &world.writer(), NONE);
+        assert_eq!(put.err().map(|error| error.code()), outcome(applied));
         assert_eq!(world.store.attempts(Operation::Write), 1);
         assert_eq!(world.memory.stored(&in_shard("a", 0)).is_some(), applied);
     }
@@ -367,7 +381,8 @@ fn a_write_that_is_not_answered_is_unknown_and_never_repeated() {
         world.lay_out(1, 1, Placement::Xxh64);
         world.place("a", 1, 1);
         world.store.script(Operation::Write, [fault]);
-        assert_eq!(patch_code(&world, &world.writer(), NONE), Code::OutcomeUnknown);
+        let patch = result_of_patch(&world, &world.writer(), NONE);
+        assert_eq!(patch.err().map(|error| error.code()), outcome(applied));
         assert_eq!(world.store.attempts(Operation::Write), 1);
         assert_eq!(world.stored(&in_shard("a", 0)).as_deref() == Some("new"), applied);
     }
@@ -378,8 +393,9 @@ fn a_write_that_is_not_answered_is_unknown_and_never_repeated() {
 fn a_write_that_is_answered_after_its_lease_is_unknown_and_never_repeated() {
     let world = World::new();
     world.lay_out(1, 1, Placement::Xxh64);
+    world.place("a", 1, 1);
     world.store.script(Operation::Write, [Fault::after(world.passing(LEASE))]);
-    assert_eq!(put_code(&world, &world.writer(), NONE), Code::OutcomeUnknown);
+    assert_eq!(delete_code(&world, &world.writer(), NONE), Code::OutcomeUnknown);
     assert_eq!(world.store.attempts(Operation::Write), 1);
 
     // A refusal has no effect, so it is no reason for doubt whenever it comes.

@@ -147,10 +147,10 @@ pub async fn the_guard_lets_equal_and_higher_generations_pass(fixture: &impl Fix
     let shard = shard("guard passes", fixture);
     for (n, (there, writer)) in (0..).zip([(5, 5), (5, 6), (0, 1), (u64::MAX, u64::MAX)]) {
         let key = at(&shard, sort_key(n, fixture));
-        for action in [Action::Put(item(writer, 2)), Action::Delete] {
+        for action in [Action::Put(item(writer, 2).into()), Action::Delete] {
             put(&key, item(there, 1), fixture).await;
             let write = guarded(&key, action.clone(), writer, Expected::Any, fixture);
-            assert_eq!(fixture.items().write(&write).await, Ok(()), "{there} {writer}");
+            assert_eq!(fixture.items().write(&write).await, Ok(1.0), "{there} {writer}");
             assert_eq!(get(&key, fixture).await, written(action));
         }
     }
@@ -165,7 +165,7 @@ pub async fn the_guard_refuses_a_lower_generation_and_returns_what_is_there(
     for (n, there) in (0..).zip([item(6, 1), marker(6)]) {
         let key = at(&shard, sort_key(n, fixture));
         put(&key, there.clone(), fixture).await;
-        for action in [Action::Put(item(5, 2)), Action::Delete] {
+        for action in [Action::Put(item(5, 2).into()), Action::Delete] {
             let version = Expected::Version(Version::new(1));
             for expected in [Expected::Any, Expected::Absent, Expected::Live, version] {
                 let write = guarded(&key, action.clone(), 5, expected, fixture);
@@ -201,7 +201,7 @@ pub async fn expectations_hold_of_live_items_only(fixture: &impl Fixture) {
     for (expected, happens) in table {
         let states = [None, Some(item(1, 1)), Some(item(1, 2)), Some(marker(1))];
         for (state, happens) in states.into_iter().zip(happens) {
-            for action in [Action::Put(item(1, 3)), Action::Delete] {
+            for action in [Action::Put(item(1, 3).into()), Action::Delete] {
                 let key = at(&shard, sort_key(cases, fixture));
                 cases += 1;
                 if let Some(item) = &state {
@@ -211,7 +211,7 @@ pub async fn expectations_hold_of_live_items_only(fixture: &impl Fixture) {
                 let answer = fixture.items().write(&write).await;
                 let case = format!("{expected:?} of {state:?}, {action:?}");
                 if happens {
-                    assert_eq!(answer, Ok(()), "{case}");
+                    assert_eq!(answer, Ok(1.0), "{case}");
                     assert_eq!(get(&key, fixture).await, written(action), "{case}");
                 } else {
                     let existing = state.clone().map(Box::new);
@@ -229,7 +229,7 @@ pub async fn a_delete_of_nothing_succeeds(fixture: &impl Fixture) {
     put(&key, item(1, 1), fixture).await;
     for _ in 0..2 {
         let write = guarded(&key, Action::Delete, 1, Expected::Any, fixture);
-        assert_eq!(fixture.items().write(&write).await, Ok(()));
+        assert_eq!(fixture.items().write(&write).await, Ok(1.0));
         assert_eq!(get(&key, fixture).await, None);
     }
 }
@@ -240,7 +240,7 @@ pub async fn nothing_is_sent_after_the_lease(fixture: &impl Fixture) {
     let shard = shard("lease", fixture);
     let expired = Lease::new(fixture.clock().now(), None, Duration::ZERO);
     let absent = at(&shard, sort_key(1, fixture));
-    let mut write = guarded(&absent, Action::Put(item(1, 1)), 1, Expected::Any, fixture);
+    let mut write = guarded(&absent, Action::Put(item(1, 1).into()), 1, Expected::Any, fixture);
     write.lease = expired;
     assert_eq!(fixture.items().write(&write).await, Err(StoreError::LeaseExpired));
     assert_eq!(get(&absent, fixture).await, None);
@@ -298,7 +298,7 @@ async fn get(key: &PhysicalKey, fixture: &impl Fixture) -> Option<StoredItem> {
 
 fn written(action: Action) -> Option<StoredItem> {
     match action {
-        Action::Put(item) => Some(item),
+        Action::Put(item) => Some(StoredItem::clone(&item)),
         Action::Delete => None,
     }
 }

@@ -117,7 +117,7 @@ pub async fn the_index_lists_what_is_being_resharded(fixture: &impl Fixture) {
     let mut found = Vec::new();
     let mut after = None;
     loop {
-        let page = fixture.metadata().resharding(after.as_ref()).await.expect("a page");
+        let page = fixture.metadata().resharding(after.as_deref()).await.expect("a page");
         found.extend(page.partitions);
         after = page.next;
         if after.is_none() {

@@ -167,6 +167,6 @@ fn guarded(
 
 /// Puts an item, whatever is there.
 async fn put(key: &PhysicalKey, item: StoredItem, fixture: &impl Fixture) {
-    let write = guarded(key, Action::Put(item), u64::MAX, Expected::Any, fixture);
+    let write = guarded(key, Action::Put(item.into()), u64::MAX, Expected::Any, fixture);
     fixture.items().write(&write).await.expect("an unconditional put");
 }

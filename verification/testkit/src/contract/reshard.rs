@@ -29,13 +29,19 @@ pub async fn an_item_changes_its_home_in_one_step(fixture: &impl Fixture) {
         }
         let copy = Arrival::Copy(item(NOW, 7));
         let transfer = homes.transfer((7, 3), copy, fixture);
-        assert_eq!(fixture.items().transfer(&transfer).await, Ok(Transferred::Done));
+        assert_eq!(
+            fixture.items().transfer(&transfer).await,
+            Ok(Transferred::Done { consumed_wcu: 4.0 })
+        );
         assert_eq!(homes.contents(fixture).await, [Some(item(NOW, 7)), Some(marker(NOW))]);
     }
     // What was not written through the system has neither generation nor version.
     put(&homes.old, item(0, 0), fixture).await;
     let transfer = homes.transfer((0, 0), Arrival::Copy(item(NOW, 0)), fixture);
-    assert_eq!(fixture.items().transfer(&transfer).await, Ok(Transferred::Done));
+    assert_eq!(
+        fixture.items().transfer(&transfer).await,
+        Ok(Transferred::Done { consumed_wcu: 4.0 })
+    );
     assert_eq!(homes.contents(fixture).await, [Some(item(NOW, 0)), Some(marker(NOW))]);
 }
 
@@ -84,14 +90,20 @@ pub async fn a_late_copy_gives_way(fixture: &impl Fixture) {
     put(&homes.old, item(3, 7), fixture).await;
     put(&homes.new, item(NOW, 1), fixture).await;
     let transfer = homes.transfer((7, 3), LATE, fixture);
-    assert_eq!(fixture.items().transfer(&transfer).await, Ok(Transferred::Done));
+    assert_eq!(
+        fixture.items().transfer(&transfer).await,
+        Ok(Transferred::Done { consumed_wcu: 4.0 })
+    );
     assert_eq!(homes.contents(fixture).await, [Some(item(NOW, 1)), Some(marker(NOW))]);
     // In a random collection, where any live item is.
     let homes = Homes::new("late copy", 2, fixture);
     put(&homes.old, item(3, 7), fixture).await;
     put(&homes.new, item(4, 1), fixture).await;
     let transfer = homes.transfer((7, 3), Arrival::Present(Expected::Live), fixture);
-    assert_eq!(fixture.items().transfer(&transfer).await, Ok(Transferred::Done));
+    assert_eq!(
+        fixture.items().transfer(&transfer).await,
+        Ok(Transferred::Done { consumed_wcu: 4.0 })
+    );
     assert_eq!(homes.contents(fixture).await, [Some(item(4, 1)), Some(marker(NOW))]);
 }
 

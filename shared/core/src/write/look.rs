@@ -1,0 +1,68 @@
+use std::time::Duration;
+
+use dynashard_keys::ShardId;
+
+use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore, StoreError, Write};
+use crate::retry::within;
+use crate::write::operation::{Interrupted, Operation};
+use crate::write::send::Sent;
+use crate::{Kind, StoredItem, Version};
+
+/// What a put that is not answered keeps of its time, to look whether it arrived. A strong read takes
+/// milliseconds.
+const LOOK_TIME: Duration = Duration::from_millis(300);
+
+impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C, E> {
+    /// Sends the put of this version. If its fate is unknown, one look may prove that it took effect; if
+    /// not, the error says by which version the client can tell.
+    pub(super) async fn send_put(
+        &mut self,
+        write: &Write,
+        shard: ShardId,
+        version: Version,
+    ) -> Result<Sent, Interrupted> {
+        let answer_by = self.deadline.earlier_by(LOOK_TIME);
+        match self.send(write, shard, answer_by).await {
+            Err(Interrupted::Failed(error)) if error.kind() == Kind::OutcomeUnknown => {
+                if self.finds(version, shard).await {
+                    return Ok(Sent::Done);
+                }
+                Err(Interrupted::Failed(error.of_version(version)))
+            }
+            sent => sent,
+        }
+    }
+
+    /// Whether a reader finds this version of the item now (protocol: "A look at what is in doubt").
+    /// That it does not find it proves nothing.
+    async fn finds(&self, version: Version, shard: ShardId) -> bool {
+        let (directory, items) = (&self.writer.directory, &self.writer.items);
+        let Ok(Some(known)) = directory.find(&self.key.partition, self.deadline).await else {
+            return false;
+        };
+        let metadata = &known.metadata;
+        let at = |shard| self.key.at(shard, directory.settings().schema.separator);
+        // Only the write of an item of a random collection knows its shard.
+        let home = metadata.placement.home(self.key, metadata.layout().writable).unwrap_or(shard);
+        if metadata.placement.shards(metadata.layout().readable).all(|read| read != home) {
+            return false;
+        }
+        let read = async {
+            let _slot = self.writer.slots.acquire().await;
+            if let Some((homes, _)) = self.homes(&known) {
+                // The new home wins, if anything is live there.
+                let both = items.get_both([&homes.new, &homes.old], None).await?.value;
+                return Ok(both.into_iter().flatten().find(StoredItem::is_live));
+            }
+            let found = items.get(&at(home), None, Consistency::Strong).await?.value;
+            Ok::<_, StoreError>(found.filter(StoredItem::is_live))
+        };
+        let found = within(self.writer.clock(), self.deadline, read).await;
+        let Some(Ok(Some(item))) = found else {
+            return false;
+        };
+        item.version == version
+            && item.generation <= metadata.generation
+            && known.lease.is_live(self.writer.clock().now())
+    }
+}

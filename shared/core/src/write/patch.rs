@@ -1,0 +1,91 @@
+use std::sync::Arc;
+
+use dynashard_keys::ItemKey;
+
+use crate::item::take_key;
+use crate::ports::{Action, Clock, Condition, Entropy, Expected, ItemStore, MetadataStore};
+use crate::write::operation::{Interrupted, Operation};
+use crate::write::send::Sent;
+use crate::write::writer::{
+    Precondition, Writer, Written, expected, precondition_failed, refuse_random,
+};
+use crate::{Attributes, Code, Deadline, Error, NewItem, StoredItem, merge_patch};
+
+impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
+    /// Merges `patch` into an item (RFC 7396): a strong read, and a write on condition that the
+    /// version read is still there.
+    pub async fn patch(
+        &self,
+        key: &ItemKey,
+        mut patch: Attributes,
+        precondition: Precondition,
+        deadline: Deadline,
+    ) -> Result<Written, Error> {
+        take_key(key, &mut patch)?;
+        let mut operation = Operation::new(self, key, deadline);
+        loop {
+            match operation.try_patch(&patch, precondition).await {
+                Ok(written) => return Ok(written),
+                Err(Interrupted::BeginAgain) => {}
+                Err(Interrupted::Failed(error)) => return Err(error),
+            }
+        }
+    }
+}
+
+impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C, E> {
+    async fn try_patch(
+        &mut self,
+        patch: &Attributes,
+        precondition: Precondition,
+    ) -> Result<Written, Interrupted> {
+        let directory = &self.writer.directory;
+        let known = directory.find(&self.key.partition, self.deadline).await?;
+        let known = known.ok_or_else(|| nothing_to_patch(precondition))?;
+        refuse_random(known.metadata.placement, "PATCH needs")?;
+        let expected = expected(precondition)?;
+        let shard = self.settled_shard(&known).await?;
+        let existing = self.read_settled(shard, &known).await?;
+        let existing = existing.filter(StoredItem::is_live);
+        let existing = existing.ok_or_else(|| nothing_to_patch(precondition))?;
+        let found = Condition { generation: known.metadata.generation, expected };
+        if !found.holds(Some(&existing)) {
+            return Err(precondition_failed().into());
+        }
+
+        let unchanged = Expected::Version(existing.version);
+        let mut attributes = existing.attributes;
+        merge_patch(&mut attributes, patch.clone());
+        let item = NewItem::new(self.key.clone(), attributes, &directory.settings().schema)?;
+        let version = self.writer.draw_version();
+        let item = Arc::new(StoredItem {
+            attributes: item.into_attributes(),
+            generation: known.metadata.generation,
+            version,
+            forwarded: false,
+        });
+        let write = self.guarded(shard, Action::Put(item), unchanged, &known);
+        match self.send_put(&write, shard, version).await? {
+            Sent::Done => Ok(Written { shard, version, consumed_wcu: self.consumed_wcu }),
+            Sent::Unexpected if matches!(precondition, Precondition::Version(_)) => {
+                Err(precondition_failed().into())
+            }
+            Sent::Unexpected => {
+                let why = "other writes to the item came between its read and its write";
+                Err(self.begin_again_after(Error::new(Code::Contended, why)).await)
+            }
+        }
+    }
+}
+
+/// A failed `If-Match` comes before a missing item (RFC 9110, 13.2.2).
+fn nothing_to_patch(precondition: Precondition) -> Error {
+    match precondition {
+        Precondition::None | Precondition::Absent => {
+            Error::new(Code::ItemNotFound, "there is no such item")
+        }
+        Precondition::Exists | Precondition::Version(_) | Precondition::Never => {
+            precondition_failed()
+        }
+    }
+}
