@@ -38,7 +38,7 @@ CRATES_IO = "/rust-lang/crates.io-index"
 
 # Packages that are in the tree twice, and who holds the older version.
 KNOWN_DUPLICATES = {
-    "base64": "hyper-util holds the newer one; the workspace, lambda_runtime and the embedded engine hold the older",
+    "base64": "hyper-util holds the newest one, serde_dynamo the oldest; the workspace and most others are between",
     "foldhash": "hashbrown of the embedded engine's SQLite binding",
     "getrandom": "ring, rand of the model checker",
     "hashbrown": "hashlink of the embedded engine's SQLite binding, dashmap of the model checker",

@@ -1,3 +1,5 @@
+use aws_lambda_events::dynamodb::{Event as StreamEvent, EventRecord};
+use aws_lambda_events::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse};
 use dynashard_core::ports::{Clock, Entropy, ItemStore, MetadataStore};
 use dynashard_core::{
     Advance, Deadline, Job, Progress, Reading, Rebalancer, ReshardSlice, Slice, Sweep,
@@ -5,9 +7,9 @@ use dynashard_core::{
 use dynashard_keys::{PartitionKey, RESERVED_PREFIX};
 use dynashard_lambda::EventHandler;
 use dynashard_lambda::metrics::{Counter, Gauge, Metrics};
-use dynashard_lambda::stream::{BatchOutcome, StreamEvent, StreamRecord};
 use futures_util::future::join_all;
 use lambda_runtime::Error;
+use serde_dynamo::AttributeValue;
 use serde_json::Value;
 
 pub(crate) struct RebalanceHandler<I, M, C, E> {
@@ -20,30 +22,37 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<I, M
         Self { rebalancer, metrics }
     }
 
-    /// Advances the collections of a batch side by side: each of them waits for leases to end.
-    async fn batch(&self, event: &StreamEvent, deadline: Deadline) -> BatchOutcome {
+    /// Advances the collections of a batch side by side, since each of them waits for leases to end.
+    /// Lambda sends the batch again from the first record that failed.
+    async fn batch(&self, event: &StreamEvent, deadline: Deadline) -> DynamoDbEventResponse {
         let records = event.records.iter();
         let attempts = records.map(|record| async move {
             let done = self.record(record, deadline).await;
-            (record, done)
+            (!done).then(|| sequence_number(record).to_owned())
         });
-        let advanced = join_all(attempts.collect::<Vec<_>>()).await;
-        let failed = advanced.into_iter().filter(|(_, done)| !done).map(|(record, _)| record);
-        let failed = failed.collect::<Vec<_>>();
-        self.metrics.count(self.now(), [(Counter::StreamRecordsRefused, failed.len())]);
-        BatchOutcome::failed(failed)
+        let failed = join_all(attempts.collect::<Vec<_>>()).await;
+        let mut response = DynamoDbEventResponse::default();
+        for sequence_number in failed.into_iter().flatten() {
+            let mut failure = DynamoDbBatchItemFailure::default();
+            failure.item_identifier = Some(sequence_number);
+            response.batch_item_failures.push(failure);
+        }
+        let failed = response.batch_item_failures.len();
+        self.metrics.count(self.now(), [(Counter::StreamRecordsRefused, failed)]);
+        response
     }
 
-    /// Advances the collection of one record. Whatever is wrong with it is logged, and Lambda sends
-    /// the record again, at last to the failure queue.
-    async fn record(&self, record: &StreamRecord, deadline: Deadline) -> bool {
-        let sequence_number = record.sequence_number();
+    /// Advances the collection of one record, of which only the key counts: the items are read again.
+    /// Whatever is wrong with the record is logged, and Lambda sends it again, at last to the failure
+    /// queue.
+    async fn record(&self, record: &EventRecord, deadline: Deadline) -> bool {
+        let sequence_number = sequence_number(record);
         let name = &self.rebalancer.directory().settings().schema.partition_key_name;
-        let Some(key) = record.key(name) else {
-            tracing::error!(sequence_number, "a stream record has no key {name}");
+        let Some(AttributeValue::S(key)) = record.change.keys.get(name) else {
+            tracing::error!(sequence_number, "a stream record has no string key {name}");
             return false;
         };
-        // A change of a job is about its collection; all else that is reserved is none.
+        // A change of a job is about its collection. Other reserved items are about none.
         let key = key.strip_prefix(Job::KEY_PREFIX).unwrap_or(key);
         if key.starts_with(RESERVED_PREFIX) {
             return true;
@@ -58,7 +67,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<I, M
 
     /// Takes up all changes that have come to a halt. A collection that cannot go on is logged and counted,
     /// and fails nothing: Lambda would repeat the whole sweep, and the next one comes within a minute.
-    async fn sweep(&self, deadline: Deadline) -> Result<BatchOutcome, Error> {
+    async fn sweep(&self, deadline: Deadline) -> Result<DynamoDbEventResponse, Error> {
         let Sweep { collections, left, damaged, unlisted } = self.rebalancer.sweep(deadline).await;
         for (partition, slice) in collections {
             self.report(partition.as_str(), None, &slice);
@@ -70,10 +79,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<I, M
         if left > 0 {
             tracing::warn!(
                 left,
-                "there was no time for some collections, which the next sweep finds again"
+                "the time ran out before some collections; the next sweep finds them"
             );
         }
-        unlisted.map_or(Ok(BatchOutcome::default()), |error| Err(error.into()))
+        unlisted.map_or(Ok(DynamoDbEventResponse::default()), |error| Err(error.into()))
     }
 
     /// Logs and counts what became of a collection that a record named, or the sweep found.
@@ -140,14 +149,14 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<I, M
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> EventHandler
     for RebalanceHandler<I, M, C, E>
 {
-    type Outcome = BatchOutcome;
+    type Outcome = DynamoDbEventResponse;
 
     async fn handle(
         &self,
         event: &str,
         _request_id: &str,
         deadline: Deadline,
-    ) -> Result<BatchOutcome, Error> {
+    ) -> Result<DynamoDbEventResponse, Error> {
         let event = serde_json::from_str::<Value>(event)?;
         if event.get("Records").is_some() {
             let event = serde_json::from_value::<StreamEvent>(event)?;
@@ -162,6 +171,12 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> EventHandler
     fn now(&self) -> Reading {
         self.rebalancer.directory().now()
     }
+}
+
+/// Where a record stands in its stream shard. Every record has one; if the list of failures names an
+/// empty one, Lambda sends the whole batch again.
+fn sequence_number(record: &EventRecord) -> &str {
+    record.change.sequence_number.as_deref().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -200,7 +215,7 @@ mod tests {
         memory: &MemoryStore,
         clock: &ManualClock,
         event: &Value,
-    ) -> Result<BatchOutcome, String> {
+    ) -> Result<DynamoDbEventResponse, String> {
         run_printing(memory, clock, event, Output::default())
     }
 
@@ -209,7 +224,7 @@ mod tests {
         clock: &ManualClock,
         event: &Value,
         output: Output,
-    ) -> Result<BatchOutcome, String> {
+    ) -> Result<DynamoDbEventResponse, String> {
         let settings = Settings::default();
         let entropy = SeededEntropy::new(1);
         let metrics = Metrics::to("rebalance".to_owned(), output);
@@ -226,7 +241,13 @@ mod tests {
     }
 
     fn record(keys: &Value, sequence_number: &str) -> Value {
-        json!({ "eventSource": "aws:dynamodb", "dynamodb": { "Keys": keys, "SequenceNumber": sequence_number } })
+        let change = json!({ "Keys": keys, "SequenceNumber": sequence_number, "SizeBytes": 26 });
+        json!({
+            "eventID": "1",
+            "eventName": "MODIFY",
+            "awsRegion": "eu-central-1",
+            "dynamodb": change,
+        })
     }
 
     fn shards(memory: &MemoryStore, name: &str) -> u32 {
@@ -326,7 +347,11 @@ mod tests {
             let output = Output::default();
             let outcome = run_printing(&memory, &clock, &event, output.clone());
             let is_sweep = name == "b";
-            assert_eq!(outcome == Ok(BatchOutcome::default()), is_sweep, "a record comes again");
+            assert_eq!(
+                outcome == Ok(DynamoDbEventResponse::default()),
+                is_sweep,
+                "a record comes again"
+            );
             assert!(output.text().contains("\"DamagedData\":1"), "{}", output.text());
             assert_eq!(memory.stored_metadata(&partition(name)), before);
             let at_rest = CollectionMetadata::first_write(partition(name), Placement::Xxh64, 1);
@@ -345,7 +370,7 @@ mod tests {
         let output = Output::default();
         let schedule = json!({ "source": "aws.events" });
         let outcome = run_printing(&memory, &clock, &schedule, output.clone());
-        assert_eq!(outcome, Ok(BatchOutcome::default()));
+        assert_eq!(outcome, Ok(DynamoDbEventResponse::default()));
         assert_eq!(["a", "b", "c"].map(|name| shards(&memory, name)), [2, 1, 2]);
         assert!(output.text().contains("\"DamagedData\":1"), "{}", output.text());
     }
@@ -355,7 +380,7 @@ mod tests {
         let (memory, clock) = world();
         begin_growth(&memory, &clock, "a");
         let schedule = json!({ "source": "aws.events", "detail-type": "Scheduled Event" });
-        assert_eq!(run(&memory, &clock, &schedule), Ok(BatchOutcome::default()));
+        assert_eq!(run(&memory, &clock, &schedule), Ok(DynamoDbEventResponse::default()));
         assert_eq!(shards(&memory, "a"), 2);
     }
 

@@ -7,6 +7,8 @@
 #![recursion_limit = "256"]
 
 mod handler;
+#[cfg(test)]
+mod tests;
 
 use std::process::ExitCode;
 

@@ -1,12 +1,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
-use std::marker::PhantomData;
 
+use aws_lambda_events::apigw::ApiGatewayV2httpRequest;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::Value;
 
 use crate::Problem;
 use crate::params::Params;
@@ -18,7 +17,7 @@ pub struct Request {
     pub method: String,
     /// The path, decoded by the gateway.
     pub path: String,
-    /// The query string as it was sent.
+    /// The query string as the client sent it.
     pub raw_query: String,
     /// The headers, by lower-case name.
     pub headers: BTreeMap<String, String>,
@@ -27,30 +26,28 @@ pub struct Request {
 }
 
 impl Request {
-    /// Reads an event. One that is no HTTP request of payload format 2.0 is a 400.
+    /// Reads an event. One that is not an HTTP request in payload format 2.0 is a 400.
     pub fn from_event(event: &str) -> Result<Self, Problem> {
-        let Object(event) = serde_json::from_str::<Object<HttpEvent>>(event).map_err(|e| {
-            Problem::bad_event(format!(
-                "the event is no API Gateway request in payload format 2.0: {e}"
-            ))
-        })?;
+        let event = serde_json::from_str(event).map_err(|e| malformed(&e))?;
+        check_shape(&event)?;
+        let event = ApiGatewayV2httpRequest::deserialize(event).map_err(|e| malformed(&e))?;
         let body = event.body.unwrap_or_default();
         let body = if event.is_base64_encoded {
             STANDARD
                 .decode(body)
-                .map_err(|_| Problem::bad_event("the event's body is no base64".to_owned()))?
+                .map_err(|_| Problem::bad_event("the event's body is not base64".to_owned()))?
         } else {
             body.into_bytes()
         };
+        // A header's value may hold more than ASCII, and does so as UTF-8: it came in JSON.
+        let headers = event.headers.iter().map(|(name, value)| {
+            (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+        });
         Ok(Self {
-            method: event.request_context.0.http.0.method.to_ascii_uppercase(),
-            path: event.raw_path,
-            raw_query: event.raw_query_string,
-            headers: event
-                .headers
-                .into_iter()
-                .map(|(name, value)| (name.to_ascii_lowercase(), value))
-                .collect(),
+            method: event.request_context.http.method.as_str().to_ascii_uppercase(),
+            path: event.raw_path.ok_or_else(|| malformed(&"rawPath is missing"))?,
+            raw_query: event.raw_query_string.unwrap_or_default(),
+            headers: headers.collect(),
             body,
         })
     }
@@ -66,55 +63,29 @@ impl Request {
     }
 }
 
-/// The fields of a payload 2.0 event that are used here. `aws_lambda_events` has the whole type,
-/// but takes a missing method for GET.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct HttpEvent {
-    raw_path: String,
-    #[serde(default)]
-    raw_query_string: String,
-    #[serde(default)]
-    headers: BTreeMap<String, String>,
-    request_context: Object<RequestContext>,
-    #[serde(default)]
-    body: Option<String>,
-    #[serde(default)]
-    is_base64_encoded: bool,
-}
-
-#[derive(Deserialize)]
-struct RequestContext {
-    http: Object<HttpDescription>,
-}
-
-#[derive(Deserialize)]
-struct HttpDescription {
-    method: String,
-}
-
-/// A struct that is read from a JSON object alone. What serde derives also takes an array of the
-/// fields' values, and would carry out a request that nobody wrote.
-struct Object<T>(T);
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ObjectVisitor<T>(PhantomData<T>);
-
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
-            type Value = T;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-                T::deserialize(MapAccessDeserializer::new(map))
-            }
+/// Refuses what [`ApiGatewayV2httpRequest`] would take for a request that nobody wrote: it reads an
+/// array as the values of an object's fields, and a header with several values.
+fn check_shape(event: &Value) -> Result<(), Problem> {
+    for (pointer, name) in [
+        ("", "the event"),
+        ("/requestContext", "requestContext"),
+        ("/requestContext/http", "requestContext.http"),
+    ] {
+        if !event.pointer(pointer).is_some_and(Value::is_object) {
+            return Err(malformed(&format!("{name} is not an object")));
         }
-
-        deserializer.deserialize_map(ObjectVisitor(PhantomData)).map(Self)
     }
+    let headers = event.get("headers").and_then(Value::as_object);
+    match headers.into_iter().flatten().find(|(_, value)| !value.is_string()) {
+        None => Ok(()),
+        Some((name, _)) => Err(malformed(&format!("the header {name:?} is not a string"))),
+    }
+}
+
+fn malformed(why: &dyn fmt::Display) -> Problem {
+    Problem::bad_event(format!(
+        "the event is not an API Gateway request in payload format 2.0: {why}"
+    ))
 }
 
 #[cfg(test)]
@@ -134,5 +105,14 @@ mod tests {
         let event = r#"{"rawPath":"/item","requestContext":{"http":{"method":"delete"}}}"#;
         let request = Request::from_event(event).expect("all that is needed");
         assert_eq!((request.method.as_str(), request.path.as_str()), ("DELETE", "/item"));
+    }
+
+    /// Were the header dropped, a write under a precondition would be carried out without it.
+    #[test]
+    fn a_header_keeps_what_is_not_ascii() {
+        let event = r#"{"rawPath":"/item","headers":{"If-Match":"\"é\""},
+                        "requestContext":{"http":{"method":"PUT"}}}"#;
+        let request = Request::from_event(event).expect("a request");
+        assert_eq!(request.header("if-match"), Some("\"é\""));
     }
 }

@@ -15,7 +15,6 @@ pub mod params;
 mod problem;
 mod response;
 mod runtime;
-pub mod stream;
 pub mod view;
 
 pub use config::{Config, ConfigError, settings_from_variables};
