@@ -32,7 +32,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> ReadHandler<I, M, C, 
         let Got { item, items_read, consumed_rcu } = got;
         let format = headers::answer_format(request);
         let json = ItemJson { partition: &key.partition, sort: &key.sort, item: &item, format };
-        // The body is the item itself, so what it cost stands in headers.
+        // The body is the item itself, so headers carry its cost.
         Ok(of_items(&json, format)
             .with_etag(item.version)
             .with_header(headers::ITEMS_READ, items_read.to_string())

@@ -12,8 +12,8 @@ use serde_json::Value;
 use crate::handler::ScaleHandler;
 use crate::report::{HeatView, counts, log};
 
-/// Whatever comes to the scale function: requests, the alarm on write throttles, and the schedule
-/// that looks whether an alarm's event was lost.
+/// The events of the scale function: requests, the alarm on write throttles, and the schedule that
+/// finds an alarm whose event was lost.
 pub(crate) struct ScaleEvents<W, M, C, E> {
     requests: ScaleHandler<M, C, E>,
     watch: W,
@@ -21,7 +21,7 @@ pub(crate) struct ScaleEvents<W, M, C, E> {
     metrics: Metrics,
 }
 
-/// What Lambda is told. Of an alarm nobody reads it but who sends one by hand.
+/// The outcome that Lambda returns. After an alarm, only a person who sends one by hand reads it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Outcome {
@@ -43,7 +43,7 @@ where
     C: Clock,
     E: Entropy,
 {
-    /// Acts on requests as `requests` does, and on throttles of `main_table` of which `watch` knows.
+    /// Passes requests to `requests`, and acts on the throttles of `main_table` that `watch` finds.
     pub(crate) fn new(
         requests: ScaleHandler<M, C, E>,
         watch: W,
@@ -78,15 +78,15 @@ where
         AutoScaler::new(&self.watch, self.requests.directory())
     }
 
-    /// An event that is none of ours would be none the next time either, so it is no error.
+    /// Sending the event again would change nothing, so a refusal is not an error.
     fn refuse(&self, refusal: &AlarmRefusal) -> Outcome {
         tracing::warn!(reason = %refusal, "an alarm event was refused");
         self.count([(Counter::AlarmsRefused, 1)]);
         idle(refusal.to_string())
     }
 
-    /// What could not be looked at or changed makes Lambda send the event again: repeating the rest
-    /// does no harm.
+    /// If something could not be read or changed, Lambda has to send the event again. Repeating the
+    /// rest does no harm.
     fn outcome(&self, result: Result<HeatReport, CoreError>) -> Result<Outcome, Error> {
         let report = match result {
             Ok(report) if report.mode == ScalingMode::Off => return Ok(idle("ScalingMode is off")),
@@ -127,13 +127,13 @@ where
         request_id: &str,
         deadline: Deadline,
     ) -> Result<Outcome, Error> {
-        // What is no JSON is answered as a request that is none.
+        // An event that is not JSON is answered like a malformed request.
         let shape = serde_json::from_str::<Value>(event).unwrap_or_default();
         if shape.get("source").and_then(Value::as_str) == Some("aws.events") {
             return self.schedule(deadline).await;
         }
-        // Every request has a context. Nobody reads the answer to anything else, so that it is no
-        // alarm either is logged and counted.
+        // Every request has a context. Nobody reads the answer to another event, so one that is not an
+        // alarm is logged and counted.
         if shape.is_object() && shape.get("requestContext").is_none() {
             return self.alarm(&shape, deadline).await;
         }

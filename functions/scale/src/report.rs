@@ -2,7 +2,7 @@ use dynashard_core::{CollectionHeat, Growth, HeatOutcome, HeatReport, Rearm, Sca
 use dynashard_lambda::metrics::Counter;
 use serde::Serialize;
 
-/// A report, as whoever sends an alarm by hand reads it.
+/// A report for a person who sends an alarm by hand.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct HeatView {
     dry_run: bool,
@@ -74,7 +74,7 @@ fn counter_of(outcome: &HeatOutcome) -> Counter {
     }
 }
 
-/// Says of everything that was found what was decided.
+/// Logs what was decided about each throttled key.
 pub(crate) fn log(report: &HeatReport) {
     for CollectionHeat { partition, throttles, outcome } in &report.collections {
         let partition_key = partition.as_str();
@@ -84,7 +84,12 @@ pub(crate) fn log(report: &HeatReport) {
                 tracing::info!(partition_key, throttles, decision, "a collection was throttled");
             }
             HeatOutcome::UnknownCollection | HeatOutcome::UnknownShards(_) => {
-                tracing::warn!(partition_key, throttles, decision, "throttled keys are not ours");
+                tracing::warn!(
+                    partition_key,
+                    throttles,
+                    decision,
+                    "throttled keys are not of a known collection"
+                );
             }
             HeatOutcome::Damaged(_) | HeatOutcome::Failed(_) => {
                 tracing::error!(partition_key, throttles, decision, "a collection was throttled");
@@ -98,6 +103,6 @@ pub(crate) fn log(report: &HeatReport) {
         tracing::warn!("the alarm is raised, and the report names no throttled key");
     }
     if let Rearm::Failed(error) = &report.rearm {
-        tracing::error!(%error, "the alarm could not be set back; the schedule looks again");
+        tracing::error!(%error, "the alarm could not be set back; the schedule checks it again");
     }
 }

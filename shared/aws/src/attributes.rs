@@ -12,7 +12,7 @@ use dynashard_keys::{Number, PhysicalKey, RESERVED_PREFIX, SortKey, SortKeyType}
 pub(crate) const GENERATION: &str = "_ds_g";
 /// `_ds_v`: the version of an item's last write. Must be kept stable.
 pub(crate) const VERSION: &str = "_ds_v";
-/// `_ds_fwd`: marks what is no item but a marker. Must be kept stable.
+/// `_ds_fwd`: tells a marker from an item. Must be kept stable.
 pub(crate) const FORWARDED: &str = "_ds_fwd";
 
 /// The version of an item without one.
@@ -79,8 +79,8 @@ pub(crate) fn encode_item(
     encoded
 }
 
-/// An item from DynamoDB whose key was taken out. An item without the system's attributes was not
-/// written through it; it counts as of generation and version 0.
+/// An item from DynamoDB whose key was taken out. An item without the system's attributes was written
+/// by another program, and counts as of generation and version 0.
 pub(crate) fn decode_item(
     mut item: HashMap<String, Sdk>,
     schema: &TableSchema,
@@ -89,17 +89,17 @@ pub(crate) fn decode_item(
     item.remove(&schema.sort_key_name);
     let mut take_number = |name: &str| match item.remove(name) {
         None => Ok(0),
-        Some(Sdk::N(text)) => text
-            .parse::<u64>()
-            .map_err(|_| StoreError::Corrupt(format!("{name} is {text:?}, no unsigned number"))),
-        Some(_) => Err(StoreError::Corrupt(format!("{name} is no number"))),
+        Some(Sdk::N(text)) => text.parse::<u64>().map_err(|_| {
+            StoreError::Corrupt(format!("{name} is {text:?}, which is not an unsigned number"))
+        }),
+        Some(_) => Err(StoreError::Corrupt(format!("{name} is not a number"))),
     };
     let generation = Generation::new(take_number(GENERATION)?);
     let version = Version::new(take_number(VERSION)?);
     let forwarded = item.remove(FORWARDED).is_some();
     let attributes = item
         .into_iter()
-        // What a later version of the system adds is its own, too.
+        // A later version of the system may add attributes of its own.
         .filter(|(name, _)| !name.starts_with(RESERVED_PREFIX))
         .map(|(name, value)| decode(value).map(|value| (name, value)))
         .collect::<Result<Attributes, _>>()?;
@@ -130,7 +130,7 @@ fn encode(value: &AttributeValue) -> Sdk {
     }
 }
 
-/// With all their zeros, the numbers of one item could pass the 16 MB of a request.
+/// With all their zeros, the numbers of one item could exceed the 16 MB of a request.
 fn compact(number: &Number) -> String {
     number.compact().to_string()
 }

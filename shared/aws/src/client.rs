@@ -14,15 +14,15 @@ use crate::clock::ServerClock;
 use crate::interceptors::DateWatch;
 use crate::pool::http_client;
 
-/// A connection is established within a region, in a few milliseconds.
+/// Within a region, a connection takes a few milliseconds.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// An operator may be far from the region. It is less than [`ATTEMPT_TIMEOUT`], so that a connection
-/// that does not come about is not taken for an answer that does not.
+/// An operator may be far from the region. It is shorter than [`ATTEMPT_TIMEOUT`], so that a missing
+/// connection is not taken for a missing answer.
 const CONNECT_TIMEOUT_OF_OPERATORS: Duration = Duration::from_secs(4);
 
-/// DynamoDB answers in milliseconds, CloudWatch within a second. A request without an answer for so long has lost its
-/// connection, and its fate is unknown.
+/// DynamoDB answers in milliseconds, CloudWatch within a second. A request that waits longer has lost its
+/// connection, and its outcome is unknown.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A client of DynamoDB with the environment's region and credentials. It sends every request once
@@ -31,8 +31,8 @@ pub async fn connect(server_clock: ServerClock) -> Client {
     client(&environment().await, server_clock)
 }
 
-/// As [`connect`], and a client of CloudWatch beside it. That one sends again what failed for a
-/// passing reason.
+/// As [`connect`], with a client of CloudWatch, which repeats requests that failed for a passing
+/// reason.
 pub async fn connect_with_cloudwatch(
     server_clock: ServerClock,
 ) -> (Client, aws_sdk_cloudwatch::Client) {
@@ -41,12 +41,12 @@ pub async fn connect_with_cloudwatch(
 }
 
 /// As [`connect`], for an engine on this machine at `endpoint`, a URL. Region and credentials are
-/// not the environment's: an engine takes any credentials, and no real ones are shown to it.
+/// made up: an engine takes any credentials, and should not see real ones.
 pub async fn connect_local(endpoint: &str, server_clock: ServerClock) -> Client {
     client(&local(endpoint).await, server_clock)
 }
 
-/// As [`connect_with_cloudwatch`], for a server on this machine that is both.
+/// As [`connect_with_cloudwatch`], for a server on this machine that stands in for both.
 pub async fn connect_local_with_cloudwatch(
     endpoint: &str,
     server_clock: ServerClock,

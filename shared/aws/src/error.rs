@@ -38,10 +38,10 @@ pub(crate) enum Refused {
     Other(StoreError),
 }
 
-/// What a failed condition found, where there was anything and it was asked for.
+/// What a failed condition found, if there was an item and the request asked for it.
 pub(crate) type Found = Option<HashMap<String, AttributeValue>>;
 
-/// What a failed read means: whatever happened, nothing was written.
+/// What a failed read means. It wrote nothing, so it may be sent again.
 pub(crate) fn of_read<E: Details, R: std::fmt::Debug + 'static>(
     error: &SdkError<E, R>,
 ) -> StoreError {
@@ -54,8 +54,8 @@ pub(crate) fn of_read<E: Details, R: std::fmt::Debug + 'static>(
     }
 }
 
-/// What a failed write means. Only what DynamoDB says it refused, and what was certainly never
-/// sent, is definite; everything else may have been executed, or may yet be.
+/// What a failed write means. A write that DynamoDB refused, or that was never sent, certainly had no
+/// effect. Any other may have been executed, or may yet be.
 pub(crate) fn of_write<E: Details, R: std::fmt::Debug + 'static>(
     error: &SdkError<E, R>,
 ) -> Refused {
@@ -96,7 +96,7 @@ fn of_service<E: Details>(error: &E) -> Refused {
         | "MissingAuthenticationTokenException"
         | "IncompleteSignatureException"
         | "ExpiredTokenException" => StoreError::Misconfigured(why()),
-        // InternalServerError, ServiceUnavailable, and whatever comes to be.
+        // InternalServerError, ServiceUnavailable, and codes that DynamoDB may add.
         _ => StoreError::OutcomeUnknown(why()),
     })
 }
@@ -126,8 +126,8 @@ fn cancelled(reasons: &[CancellationReason], why: String) -> Refused {
 /// The reasons for which a part of a transaction is throttled.
 const THROTTLES: [&str; 2] = ["ProvisionedThroughputExceeded", "ThrottlingError"];
 
-/// What it means that `operation`, a look at throttles or a change of an alarm, failed in the end.
-/// Whatever was done may be done again, so only what will not pass is told apart.
+/// What it means that `operation`, which reads throttles or changes an alarm, failed after the SDK's
+/// retries. It may be repeated, so only errors that will not pass are told apart.
 pub(crate) fn of_watch<E, R>(operation: &str, error: &SdkError<E, R>) -> StoreError
 where
     E: ProvideErrorMetadata + StdError + 'static,

@@ -37,7 +37,7 @@ impl CloudWatchHeat {
 
     /// The name of the rule, which carries a timestamp and so must be asked for.
     async fn rule(&self) -> Result<String, StoreError> {
-        // The client sends everything once, for the sake of writes. This may be sent again.
+        // The client sends every request once because of the writes. This one is safe to repeat.
         let again = aws_sdk_dynamodb::config::Builder::new().retry_config(RetryConfig::standard());
         let answer = self
             .dynamodb
@@ -112,8 +112,8 @@ impl AlarmControl for CloudWatchHeat {
     }
 }
 
-/// A contributor of the rule, whose first key is the partition key. One without datapoints is taken
-/// to have been throttled when the window began: what has no date is no news.
+/// A contributor of the rule, whose first key is the partition key. One without datapoints counts as
+/// throttled when the window began, so that it is never taken for recent.
 fn hot_key(contributor: &InsightRuleContributor, window: HeatWindow) -> Option<HotKey> {
     let partition = contributor.keys().first()?.clone();
     let mut throttles = contributor

@@ -69,9 +69,8 @@ impl Intercept for DateProbe {
     }
 }
 
-/// Holds back a signed request whose lease has run out. It runs after signing and before sending,
-/// so no later than the lease's end is a request signed that can still be executed (protocol:
-/// "Lease").
+/// Holds back a signed request whose lease has run out. The check runs after signing and before
+/// sending, so every request that is sent was signed before its lease ended (protocol: "Lease").
 #[derive(Debug)]
 pub(crate) struct LeaseCheck {
     pub(crate) lease: Lease,
@@ -93,7 +92,7 @@ impl Intercept for LeaseCheck {
     }
 }
 
-/// What [`LeaseCheck`] fails with; found again in the SDK's error.
+/// The error of [`LeaseCheck`], which `error.rs` looks for inside the SDK's error.
 #[derive(Debug)]
 pub(crate) struct LeaseRanOut;
 

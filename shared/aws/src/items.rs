@@ -32,7 +32,7 @@ pub struct DynamoItemStore {
 }
 
 impl DynamoItemStore {
-    /// The items of `table`. `clock` must know of the server's time what `client` is told.
+    /// The items of `table`. `clock` and `client` must share one [`ServerClock`](crate::ServerClock).
     pub fn new(client: Client, clock: SystemClock, table: String, schema: TableSchema) -> Self {
         Self { client, clock, table, schema }
     }
@@ -142,7 +142,7 @@ impl ItemStore for DynamoItemStore {
             .await
             .map_err(|e| of_read(&e))?;
         let found = answer.responses.unwrap_or_default().into_iter().map(|response| {
-            // An absent item may come as none or as one without attributes.
+            // An absent item may be left out, or come without attributes.
             let item = response.item.filter(|item| !item.is_empty());
             item.map(|item| decode_item(item, &self.schema)).transpose()
         });
@@ -243,7 +243,7 @@ impl ItemStore for DynamoItemStore {
             .await
             .map_err(|e| of_read(&e))?;
 
-        // The answer is in no order, so what was asked for is found again by its key.
+        // The answer has no order, so each item is matched by its key.
         let asked = keys
             .iter()
             .map(|key| ((key.partition.as_str(), &key.sort), key))
@@ -263,7 +263,7 @@ impl ItemStore for DynamoItemStore {
             let key = take_key(&mut item)?;
             match decode_item(item, &self.schema) {
                 Ok(item) => page.items.push((key, item)),
-                // The others are of other collections, perhaps.
+                // The other items may belong to other collections.
                 Err(StoreError::Corrupt(why)) => page.damaged.push((key, why)),
                 Err(error) => return Err(error),
             }
@@ -321,7 +321,7 @@ impl ItemStore for DynamoItemStore {
     }
 }
 
-/// Of a page it is to be known which item is damaged.
+/// The error about a page names the damaged item.
 fn of_item(sort: &SortKey, error: StoreError) -> StoreError {
     match error {
         StoreError::Corrupt(what) => {
@@ -331,8 +331,8 @@ fn of_item(sort: &SortKey, error: StoreError) -> StoreError {
     }
 }
 
-/// The condition that the live item of this version is there. An item that was not written through
-/// the system has no version and counts as of version 0, as `decode_item` reads it.
+/// The condition that the item exists in this version. An item that another program wrote has no
+/// version and counts as of version 0, as `decode_item` reads it.
 fn push_version(
     text: &mut String,
     names: &mut HashMap<String, String>,
@@ -353,18 +353,18 @@ fn push_version(
     values.insert(":v".to_owned(), number(version.get()));
 }
 
-/// A request that cannot even be put together.
+/// The error of a request that cannot be built.
 fn rejected(error: &BuildError) -> StoreError {
     StoreError::Rejected(error.to_string())
 }
 
-/// The units of an answer, of all tables together.
+/// The units that an answer consumed, over all tables.
 fn units(consumed: &[ConsumedCapacity]) -> f64 {
     consumed.iter().filter_map(|consumed| consumed.capacity_units).sum()
 }
 
-/// What to return of an item, with its placeholders: the key, the system's own attributes, and the
-/// fields that were named. Nothing at all stands for everything.
+/// The projection of a read, with its placeholders: the key, the system's own attributes, and the
+/// named fields. Without fields there is no projection, and the read returns everything.
 #[derive(Default)]
 struct Projection {
     text: Option<String>,
@@ -376,7 +376,7 @@ impl Projection {
         let Some(fields) = fields else { return Self::default() };
         let own =
             [&schema.partition_key_name, &schema.sort_key_name, GENERATION, VERSION, FORWARDED];
-        // A name that stands twice in a projection is refused.
+        // DynamoDB refuses a projection that names an attribute twice.
         let names = own.into_iter().chain(fields.names()).collect::<BTreeSet<_>>();
         let names = names.into_iter().enumerate();
         let names = names.map(|(at, name)| (format!("#f{at}"), name.to_owned()));
@@ -386,7 +386,7 @@ impl Projection {
     }
 }
 
-/// An expression with its placeholders: none of the names may stand in one as it is.
+/// An expression with its placeholders. Names get placeholders, since many are reserved words.
 struct Expression {
     text: String,
     names: HashMap<String, String>,
@@ -394,7 +394,7 @@ struct Expression {
 }
 
 impl Expression {
-    /// The guard of every write, and what the operation expects beside it.
+    /// The guard of every write, with what the operation itself expects.
     fn of_condition(condition: Condition, schema: &TableSchema) -> Self {
         let mut text = "(attribute_not_exists(#g) OR #g <= :g)".to_owned();
         let mut names = HashMap::from([("#g".to_owned(), GENERATION.to_owned())]);
@@ -417,7 +417,7 @@ impl Expression {
             }
             Expected::Unchanged { version, generation } => {
                 push_version(&mut text, &mut names, &mut values, version, schema);
-                // What was not written through the system is read as of generation 0.
+                // An item that another program wrote counts as of generation 0.
                 text.push_str(if generation == Generation::default() {
                     " AND (attribute_not_exists(#g) OR #g = :seen)"
                 } else {

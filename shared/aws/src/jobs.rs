@@ -1,4 +1,4 @@
-//! How the job of a reshard lies in the metadata table.
+//! How the metadata table stores the job of a reshard.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,8 +9,8 @@ use dynashard_keys::{PartitionKey, ShardCount, ShardId, SortKey, SortKeyType};
 
 use crate::attributes::{number, sort_key};
 
-/// The top-level attributes of a job item beside its key: what conditions and the stream's filter
-/// look at, and a map of all the rest. Must be kept stable.
+/// The top-level attributes of a job item beside its key: those that conditions and the stream's filter
+/// read, and a map of the rest. Must be kept stable.
 pub(crate) const GENERATION: &str = "generation";
 pub(crate) const REV: &str = "rev";
 const SLICE: &str = "slice";
@@ -69,7 +69,7 @@ pub(crate) fn encode(job: &Job) -> HashMap<String, AttributeValue> {
     ])
 }
 
-/// Reads a job item, and says which field of it is wrong.
+/// Reads a job item. The error names the wrong field.
 pub(crate) fn decode(
     partition: &PartitionKey,
     item: &HashMap<String, AttributeValue>,
@@ -82,14 +82,14 @@ pub(crate) fn decode(
     let shard_text = |field: &str, text: &str| {
         text.parse()
             .map(ShardId::new)
-            .map_err(|_| fields.wrong(field, &format!("{text:?} is no shard")))
+            .map_err(|_| fields.wrong(field, &format!("{text:?} is not a shard")))
     };
     let done = match fields.fields.get("done") {
         None => Ok(Vec::new()),
         Some(AttributeValue::Ns(done)) => {
             done.iter().map(|text| shard_text("done", text)).collect::<Result<Vec<_>, _>>()
         }
-        Some(_) => Err(fields.wrong("done", "is no set of numbers")),
+        Some(_) => Err(fields.wrong("done", "is not a set of numbers")),
     }?;
     let Some(AttributeValue::M(positions)) = fields.fields.get("under_way") else {
         return Err(fields.wrong("under_way", "is missing or no map"));
@@ -107,11 +107,11 @@ pub(crate) fn decode(
                         [&span[0], &span[1]].map(|key| fields.sort_key("spans", key));
                     Ok((shard_text("spans", shard)?, [first?, last?]))
                 }
-                _ => Err(fields.wrong("spans", "holds what is no list of two sort keys")),
+                _ => Err(fields.wrong("spans", "holds what is not a list of two sort keys")),
             });
             spans.collect::<Result<_, _>>()?
         }
-        Some(_) => return Err(fields.wrong("spans", "is no map")),
+        Some(_) => return Err(fields.wrong("spans", "is not a map")),
     };
     let time = |field: &str| Ok::<_, StoreError>(fields.optional(field)?.map(ServerTime));
     Ok(Job {
@@ -165,7 +165,7 @@ impl Fields<'_> {
         let key = match value {
             AttributeValue::S(text) => SortKey::parse(text, SortKeyType::String),
             AttributeValue::N(text) => SortKey::parse(text, SortKeyType::Number),
-            _ => return Err(self.wrong(field, "holds what is no sort key")),
+            _ => return Err(self.wrong(field, "holds what is not a sort key")),
         };
         key.map_err(|error| self.wrong(field, &error.to_string()))
     }
@@ -176,8 +176,8 @@ impl Fields<'_> {
             Some(AttributeValue::N(text)) => text
                 .parse()
                 .map(Some)
-                .map_err(|_| self.wrong(field, &format!("{text} is no whole number"))),
-            Some(_) => Err(self.wrong(field, "is no number")),
+                .map_err(|_| self.wrong(field, &format!("{text} is not a whole number"))),
+            Some(_) => Err(self.wrong(field, "is not a number")),
         }
     }
 

@@ -27,7 +27,7 @@ pub struct DynamoMetadataStore {
 }
 
 impl DynamoMetadataStore {
-    /// The metadata items of `table`, which calls its key as the main table does.
+    /// The metadata items of `table`, whose key has the same name as the main table's partition key.
     pub fn new(client: Client, table: String, partition_key_name: String) -> Self {
         Self { client, table, partition_key_name }
     }
@@ -240,7 +240,7 @@ impl CollectionCatalog for DynamoMetadataStore {
         let mut partitions = Vec::new();
         for item in answer.items() {
             let key = key(item)?;
-            // Jobs, and whatever else is the system's own.
+            // Jobs and other items of the system.
             if !key.starts_with(RESERVED_PREFIX) {
                 let corrupt = |e| StoreError::Corrupt(format!("the key of a metadata item: {e}"));
                 partitions.push(PartitionKey::new(&key).map_err(corrupt)?);
@@ -251,7 +251,7 @@ impl CollectionCatalog for DynamoMetadataStore {
 }
 
 impl DynamoMetadataStore {
-    /// The change of a metadata item together with one of its job.
+    /// The change of a metadata item together with a change of its job.
     async fn update_with(
         &self,
         seen: &CollectionMetadata,
@@ -282,8 +282,8 @@ impl DynamoMetadataStore {
     }
 }
 
-/// An update expression that makes a metadata item what it is to be, and the names and values of
-/// that and of its condition, [`AS_SEEN`].
+/// The update expression that brings a metadata item to its new state, with the names and values of
+/// the expression and of its condition, [`AS_SEEN`].
 struct Change {
     text: String,
     names: HashMap<String, String>,
@@ -342,12 +342,12 @@ fn job_lock_values(seen: &Job) -> HashMap<String, AttributeValue> {
         .into()
 }
 
-/// A request that cannot even be put together.
+/// The error of a request that cannot be built.
 fn rejected(error: &BuildError) -> StoreError {
     StoreError::Rejected(error.to_string())
 }
 
-/// What a change that was not made says of the item it was to change.
+/// What a refused change returns about the item.
 fn not_as_seen(refused: Refused) -> StoreError {
     match refused {
         Refused::Condition(_) | Refused::Cancelled(_) => {
@@ -364,7 +364,7 @@ const CLEANUP_PENDING: &str = "cleanup_pending";
 /// stable.
 const LARGEST_COUNT: &str = "_ds_max_shards";
 
-/// The attributes that a metadata item does not always have.
+/// The attributes that a metadata item has only at times.
 const OPTIONAL: [&str; 4] = ["from", "to", CLEANUP_PENDING, ACTIVE_INDEX_PARTITION];
 
 /// The sparse index. Must be kept as the template has it.
@@ -399,7 +399,7 @@ fn encode(metadata: &CollectionMetadata) -> HashMap<String, AttributeValue> {
     item
 }
 
-/// Reads a metadata item, and says which field of it is wrong.
+/// Reads a metadata item. The error names the wrong field.
 fn decode(
     partition: &PartitionKey,
     item: &HashMap<String, AttributeValue>,
@@ -417,7 +417,7 @@ fn decode(
         }
         "forward" => Phase::Forward { from: fields.count("from")?, to: fields.count("to")? },
         "move" => Phase::Move { from: fields.count("from")?, to: fields.count("to")? },
-        other => return Err(fields.wrong("phase", format!("{other:?} is no phase"))),
+        other => return Err(fields.wrong("phase", format!("{other:?} is not a phase"))),
     };
     let mut metadata = CollectionMetadata {
         partition: partition.clone(),
@@ -433,7 +433,7 @@ fn decode(
         cleanup_pending: match item.get(CLEANUP_PENDING) {
             None => false,
             Some(AttributeValue::Bool(cleanup_pending)) => *cleanup_pending,
-            Some(_) => return Err(fields.wrong(CLEANUP_PENDING, "is no boolean")),
+            Some(_) => return Err(fields.wrong(CLEANUP_PENDING, "is not a boolean")),
         },
     };
     metadata.largest_count = match item.get(LARGEST_COUNT) {
@@ -459,7 +459,7 @@ impl<'a> Fields<'a> {
     fn text(&self, field: &str) -> Result<&'a str, StoreError> {
         match self.item.get(field) {
             Some(AttributeValue::S(text)) => Ok(text),
-            Some(_) => Err(self.wrong(field, "is no string")),
+            Some(_) => Err(self.wrong(field, "is not a string")),
             None => Err(self.wrong(field, "is missing")),
         }
     }
@@ -467,9 +467,9 @@ impl<'a> Fields<'a> {
     fn number(&self, field: &str) -> Result<u64, StoreError> {
         match self.item.get(field) {
             Some(AttributeValue::N(text)) => {
-                text.parse().map_err(|_| self.wrong(field, format!("{text} is no whole number")))
+                text.parse().map_err(|_| self.wrong(field, format!("{text} is not a whole number")))
             }
-            Some(_) => Err(self.wrong(field, "is no number")),
+            Some(_) => Err(self.wrong(field, "is not a number")),
             None => Err(self.wrong(field, "is missing")),
         }
     }
@@ -482,7 +482,7 @@ impl<'a> Fields<'a> {
     fn history(&self, field: &str) -> Result<Vec<HistoryEntry>, StoreError> {
         let entries = match self.item.get(field) {
             Some(AttributeValue::Ss(entries)) => entries,
-            Some(_) => return Err(self.wrong(field, "is no string set")),
+            Some(_) => return Err(self.wrong(field, "is not a string set")),
             None => return Err(self.wrong(field, "is missing")),
         };
         let mut history = entries

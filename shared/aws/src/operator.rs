@@ -25,8 +25,8 @@ use crate::items::DynamoItemStore;
 use crate::metadata::DynamoMetadataStore;
 use crate::pool::http_client;
 
-/// Who calls, and where, as the aws CLI is told it. What is left out comes from the environment and
-/// the configuration files.
+/// The caller and the place, as the aws CLI takes them. What is left out comes from the environment
+/// and the configuration files.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Caller {
     /// A profile of the configuration files.
@@ -49,7 +49,7 @@ impl Caller {
     }
 }
 
-/// The way of an operator's command to the tables, with the caller's own credentials.
+/// Connects an operator's command to the tables, with the caller's own credentials.
 #[derive(Debug, Clone)]
 pub struct Operator {
     pub(crate) config: SdkConfig,
@@ -57,7 +57,7 @@ pub struct Operator {
     clock: SystemClock,
 }
 
-/// Why an operator's command did not come to the tables: one line for people, and what to do.
+/// Why an operator's command could not reach the tables, in one line that says what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectError(pub(crate) String);
 
@@ -70,14 +70,14 @@ impl fmt::Display for ConnectError {
 impl std::error::Error for ConnectError {}
 
 impl Operator {
-    /// Finds region and credentials as the aws CLI does. A server on this machine takes any: if there
-    /// are none in the environment and the configuration files, made-up ones are used there, and
-    /// nobody else is asked.
+    /// Finds region and credentials as the aws CLI does. A server on this machine takes any credentials:
+    /// if the environment and the configuration files hold none, made-up ones are used, and no other
+    /// provider is asked.
     pub async fn connect(caller: &Caller) -> Result<Self, ConnectError> {
         if let Some(url) = &caller.endpoint_url {
             let uri = url.parse::<http::Uri>().ok().filter(|uri| uri.host().is_some());
             if uri.is_none_or(|uri| uri.scheme().is_none()) {
-                let why = format!("the endpoint {url:?} is no URL, as in http://127.0.0.1:8000");
+                let why = format!("the endpoint {url:?} is not a URL, as in http://127.0.0.1:8000");
                 return Err(ConnectError(why));
             }
         }
@@ -92,7 +92,7 @@ impl Operator {
             clock: SystemClock::new(server_clock),
             config,
         };
-        // Before anything is sent, so that it is said in one line.
+        // Missing credentials are reported here in one line, before any request needs them.
         operator.credentials().await?;
         Ok(operator)
     }
@@ -114,8 +114,8 @@ impl Operator {
         self.clock.clone()
     }
 
-    /// How the tables call and type their keys, as DynamoDB describes them. The separator is known
-    /// to nobody but the caller.
+    /// The names and types of the tables' keys, as DynamoDB describes them. Only the caller knows the
+    /// separator.
     pub async fn schema(
         &self,
         main_table: &str,
@@ -128,26 +128,32 @@ impl Operator {
         let (partition_key_name, partition_type) =
             key(&main, &KeyType::Hash).ok_or_else(|| wrong(main_table, "has no partition key"))?;
         let (sort_key_name, sort_type) = key(&main, &KeyType::Range)
-            .ok_or_else(|| wrong(main_table, "has no sort key, so it is no main table"))?;
+            .ok_or_else(|| wrong(main_table, "has no sort key, so it is not a main table"))?;
         if partition_type != ScalarAttributeType::S {
-            return Err(wrong(main_table, "has a partition key that is no string"));
+            return Err(wrong(main_table, "has a partition key that is not a string"));
         }
         if key(&metadata, &KeyType::Range).is_some() {
-            return Err(wrong(metadata_table, "has a sort key, so it is no metadata table"));
+            return Err(wrong(metadata_table, "has a sort key, so it is not a metadata table"));
         }
         if key(&metadata, &KeyType::Hash).is_none_or(|(name, _)| name != partition_key_name) {
-            let what = format!("has not the partition key {partition_key_name:?} of {main_table}");
+            let what =
+                format!("does not have the partition key {partition_key_name:?} of {main_table}");
             return Err(wrong(metadata_table, &what));
         }
         let sort_key_type = match sort_type {
             ScalarAttributeType::S => SortKeyType::String,
             ScalarAttributeType::N => SortKeyType::Number,
-            _ => return Err(wrong(main_table, "has a sort key that is no string and no number")),
+            _ => {
+                return Err(wrong(
+                    main_table,
+                    "has a sort key that is neither a string nor a number",
+                ));
+            }
         };
         let schema = TableSchema { partition_key_name, sort_key_name, sort_key_type, separator };
-        schema
-            .check()
-            .map_err(|e| wrong(main_table, &format!("cannot be one: {}", e.message())))?;
+        schema.check().map_err(|e| {
+            wrong(main_table, &format!("cannot be the main table: {}", e.message()))
+        })?;
         Ok(schema)
     }
 
@@ -167,7 +173,7 @@ impl Operator {
         let none =
             |why: &dyn fmt::Display| ConnectError(format!("there are no AWS credentials: {why}"));
         let provider = self.config.credentials_provider();
-        let provider = provider.ok_or_else(|| none(&"no way to find any"))?;
+        let provider = provider.ok_or_else(|| none(&"no provider is configured"))?;
         provider.provide_credentials().await.map_err(|error| none(&causes(&error)))
     }
 }
@@ -202,7 +208,7 @@ async fn local(caller: &Caller) -> SdkConfig {
         .or_else(Region::from_static("local"));
     let profile_credentials = profile_credentials.build();
     let credentials = if caller.profile.is_some() {
-        // Whoever names one wants no other.
+        // A profile that is named is the only source.
         SharedCredentialsProvider::new(profile_credentials)
     } else {
         let made_up = Credentials::new("local", "local", None, None, "local");

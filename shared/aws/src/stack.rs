@@ -1,7 +1,7 @@
-//! What a CloudFormation stack consists of.
+//! The resources and parameters of a CloudFormation stack.
 //!
-//! The two requests are put together here, from the SDK's own parts for signing, sending and reading:
-//! the SDK's crate for CloudFormation takes as long to compile as the one for DynamoDB.
+//! The two requests are built here from the SDK's own parts for signing, sending and reading: the
+//! SDK's crate for CloudFormation takes as long to compile as the one for DynamoDB.
 
 use std::collections::BTreeMap;
 use std::time::UNIX_EPOCH;
@@ -38,8 +38,9 @@ impl Operator {
         let stacks = self.ask("DescribeStacks", name).await?;
         let resources = self.ask("DescribeStackResources", name).await?;
         let read = |text: &str, name: &str, value: &str| {
-            pairs(text, name, value)
-                .map_err(|e| ConnectError(format!("CloudFormation cannot be understood: {e}")))
+            pairs(text, name, value).map_err(|e| {
+                ConnectError(format!("the answer of CloudFormation cannot be read: {e}"))
+            })
         };
         Ok(Stack {
             parameters: read(&stacks, "ParameterKey", "ParameterValue")?,
@@ -88,7 +89,7 @@ impl Operator {
         let refusal = pairs(&body, "Code", "Message").unwrap_or_default().pop_first();
         Err(failed(match refusal {
             Some((code, message)) => format!("{code}: {message}"),
-            None => "it was refused without a reason".to_owned(),
+            None => "CloudFormation refused it without a reason".to_owned(),
         }))
     }
 

@@ -451,7 +451,8 @@ async fn a_failed_condition_brings_what_was_there() {
 
     body["Item"]["_ds_g"] = json!({ "N": "-3" });
     let stores = Stores::answering(400, &body).await;
-    let damaged = StoreError::Corrupt("_ds_g is \"-3\", no unsigned number".to_owned());
+    let damaged =
+        StoreError::Corrupt("_ds_g is \"-3\", which is not an unsigned number".to_owned());
     assert_eq!(stores.item_writes().await, [damaged.clone(), damaged]);
 }
 
@@ -485,14 +486,14 @@ async fn each_transaction_carries_its_own_token() {
 #[tokio::test]
 async fn a_damaged_item_names_the_attribute() {
     for (attribute, value, why) in [
-        ("_ds_g", json!({ "N": "1.5" }), "_ds_g is \"1.5\", no unsigned number"),
-        ("_ds_g", json!({ "S": "3" }), "_ds_g is no number"),
+        ("_ds_g", json!({ "N": "1.5" }), "_ds_g is \"1.5\", which is not an unsigned number"),
+        ("_ds_g", json!({ "S": "3" }), "_ds_g is not a number"),
         (
             "_ds_v",
             json!({ "N": "18446744073709551616" }),
-            "_ds_v is \"18446744073709551616\", no unsigned number",
+            "_ds_v is \"18446744073709551616\", which is not an unsigned number",
         ),
-        ("_ds_v", json!({ "BOOL": true }), "_ds_v is no number"),
+        ("_ds_v", json!({ "BOOL": true }), "_ds_v is not a number"),
     ] {
         let mut item = json!({ "pk": { "S": "EWR#0" }, "sk": { "S": "UA1545" } });
         item[attribute] = value;
@@ -507,7 +508,7 @@ async fn of_a_page_the_damaged_item_is_named() {
     let item = json!({ "pk": { "S": "EWR#0" }, "sk": { "S": "UA1545" }, "_ds_v": { "S": "7" } });
     let page = json!({ "Items": [item], "Count": 1, "ScannedCount": 1 });
     let stores = Stores::answering(200, &page).await;
-    let why = "the item with sort key \"UA1545\": _ds_v is no number";
+    let why = "the item with sort key \"UA1545\": _ds_v is not a number";
     assert_eq!(stores.page().await, Err(StoreError::Corrupt(why.to_owned())));
 }
 
@@ -544,7 +545,7 @@ async fn regression_a_damaged_item_hid_the_others_of_its_batch() {
     let got = got.expect("a batch");
     assert_eq!(got.items.into_iter().map(|(key, _)| key).collect::<Vec<_>>(), [keys[0].clone()]);
     assert_eq!(got.unprocessed, [(keys[1].clone(), Code::CorruptData)]);
-    let why = Error::new(Code::CorruptData, "_ds_v is no number");
+    let why = Error::new(Code::CorruptData, "_ds_v is not a number");
     assert_eq!(got.failures, [(keys[1].clone(), why)]);
 }
 

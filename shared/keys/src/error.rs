@@ -2,10 +2,10 @@ use thiserror::Error;
 
 /// One variant for each rule that a key can break, with the value that broke it.
 ///
-/// The caller's next step is always the same: correct the value. None of these is worth a retry.
+/// The caller has to correct the value. A retry does not help.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum KeyError {
-    /// DynamoDB takes no empty partition key.
+    /// DynamoDB refuses an empty partition key.
     #[error("the partition key is empty")]
     EmptyPartitionKey,
     /// Over [`PartitionKey::MAX_BYTES`](crate::PartitionKey::MAX_BYTES).
@@ -20,7 +20,7 @@ pub enum KeyError {
         /// The key as it was given.
         key: String,
     },
-    /// DynamoDB takes no empty sort key.
+    /// DynamoDB refuses an empty sort key.
     #[error("the sort key is empty")]
     EmptySortKey,
     /// Over [`SortKey::MAX_BYTES`](crate::SortKey::MAX_BYTES).
@@ -50,7 +50,7 @@ pub enum KeyError {
         text: String,
     },
     /// A shard count of zero or above [`ShardCount::MAX`](crate::ShardCount::MAX).
-    #[error("{count} is no shard count: it must be between 1 and 65536")]
+    #[error("{count} is not a shard count: it must be between 1 and 65536")]
     ShardCountOutOfRange {
         /// The count as it was given.
         count: u64,
@@ -61,27 +61,27 @@ pub enum KeyError {
         /// The count as it was given.
         count: u32,
     },
-    /// No separator of the five.
-    #[error("{text:?} is no separator: choose one of # _ . - :")]
+    /// Not one of the five separators.
+    #[error("{text:?} is not a separator: choose one of # _ . - :")]
     UnknownSeparator {
         /// The text as it was given.
         text: String,
     },
-    /// No placement of the three.
-    #[error("{text:?} is no placement: choose xxh64, jump or random")]
+    /// Not one of the three placements.
+    #[error("{text:?} is not a placement: choose xxh64, jump or random")]
     UnknownPlacement {
         /// The text as it was given.
         text: String,
     },
-    /// No sort-key type of the two.
-    #[error("{text:?} is no sort-key type: choose S or N")]
+    /// Neither of the two sort-key types.
+    #[error("{text:?} is not a sort-key type: choose S or N")]
     UnknownSortKeyType {
         /// The text as it was given.
         text: String,
     },
-    /// A physical partition key without a separator, or whose suffix is no shard.
+    /// A physical partition key without a separator, or whose suffix is not a shard.
     #[error(
-        "{text:?} is no physical partition key: it does not end in a separator and a shard number"
+        "{text:?} is not a physical partition key: it does not end in a separator and a shard number"
     )]
     NotAPhysicalKey {
         /// The text as it was given.

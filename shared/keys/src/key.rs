@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{KeyError, Number, ShardId};
 
-/// Partition keys and attributes that begin so are the system's own.
+/// Partition keys and attributes with this prefix are the system's own.
 pub const RESERVED_PREFIX: &str = "_ds_";
 
 /// A logical partition key: the name of one item collection. 1 to 2,000 bytes of UTF-8; DynamoDB
@@ -171,8 +171,8 @@ impl PhysicalPartitionKey {
 
     /// The inverse of [`PartitionKey::at`], for keys that come back from DynamoDB and CloudWatch.
     ///
-    /// Strict: only what `at` writes is read, so a leading zero or a shard beyond any count is no
-    /// physical key.
+    /// Strict: only what `at` writes is read, so a text with a leading zero or a shard beyond any
+    /// count is refused.
     pub fn parse(text: &str, separator: Separator) -> Result<(PartitionKey, ShardId), KeyError> {
         let not_physical = || KeyError::NotAPhysicalKey { text: text.to_owned() };
         let (partition, suffix) = text.rsplit_once(separator.as_char()).ok_or_else(not_physical)?;

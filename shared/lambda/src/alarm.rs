@@ -13,7 +13,7 @@ use time::format_description::well_known::Rfc3339;
 /// The namespace of DynamoDB's metrics.
 const NAMESPACE: &str = "AWS/DynamoDB";
 
-/// The metric that says that a partition took no more writes. It counts no other limit.
+/// The metric of writes that a partition refused. It counts no other limit.
 const WRITE_THROTTLES: &str = "WriteKeyRangeThroughputThrottleEvents";
 
 /// The period of an alarm that names none.
@@ -22,20 +22,22 @@ const USUAL_PERIOD: Duration = Duration::from_mins(1);
 /// An alarm's change of state. Both of CloudWatch's ways to a function are read: the alarm's own
 /// Lambda action, and `EventBridge`'s "CloudWatch Alarm State Change".
 ///
-/// Only what is needed is read, and what CloudWatch adds or leaves out is no reason to miss an
-/// alarm: metric math, composite alarms and periods of a day are all real. (`aws_lambda_events` fails
-/// on the first and the last.)
+/// Only the fields that the function needs are read, so that no alarm is missed because of another
+/// one: alarms with metric math, composite alarms and periods of a day are all real. The types of
+/// `aws_lambda_events` 1.2 fail on the first ("missing field `metricStat`") and the last (a period is
+/// a `u16`), they read the reason data of the last as a composite alarm's, and they do not know
+/// `EventBridge`'s event. With all of that untyped, only name, value and time would remain of them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AlarmEvent {
     time: Option<String>,
     alarm: Alarm,
 }
 
-/// Why an event is no reason to look for throttled keys.
+/// Why the function does not look for throttled keys after an event.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum AlarmRefusal {
-    /// What should be an alarm's change of state cannot be read as one.
-    #[error("the event is no change of a CloudWatch alarm's state: {0}")]
+    /// The event cannot be read as an alarm's change of state.
+    #[error("the event is not a change of a CloudWatch alarm's state: {0}")]
     Malformed(String),
     /// Another state than ALARM.
     #[error("the alarm {alarm} went to {state}, and only ALARM is a reason to act")]
@@ -72,7 +74,7 @@ impl AlarmEvent {
         Ok(Self { time, alarm })
     }
 
-    /// The time in which throttles of `table` raised the alarm, or why it is none of ours.
+    /// The time in which throttles of `table` raised the alarm, or why it is not ours.
     pub fn window(&self, table: &str, now_secs: u64) -> Result<HeatWindow, AlarmRefusal> {
         let Alarm { name: alarm, state, configuration } = &self.alarm;
         if state.value != "ALARM" {
@@ -120,7 +122,7 @@ struct State {
 }
 
 impl State {
-    /// Since when the datapoints are from that raised the alarm, in epoch seconds.
+    /// When the first datapoint that raised the alarm began, in epoch seconds.
     fn evaluated_since_secs(&self) -> Option<u64> {
         let data = serde_json::from_str::<Value>(self.reason_data.as_deref()?).ok()?;
         let time = |value: &Value| value.as_str().and_then(epoch_secs);
@@ -165,7 +167,7 @@ struct Metric {
 }
 
 impl Metric {
-    /// An index has a dimension more, and its throttles are not counted by key.
+    /// The metric of an index has one dimension more, and Contributor Insights does not count its keys.
     fn is_write_throttles_of(&self, table: &str) -> bool {
         self.namespace == NAMESPACE
             && self.name == WRITE_THROTTLES

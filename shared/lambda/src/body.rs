@@ -84,7 +84,7 @@ pub fn batch_get(body: &[u8], schema: &TableSchema) -> Result<BatchGet, Problem>
     let keys = take_array(&mut members, "keys")?;
     let consistent = members.remove("consistent").map_or(Ok(false), |value| {
         serde_json::from_str(value.get())
-            .map_err(|_| Problem::bad_body("\"consistent\" is no boolean".to_owned()))
+            .map_err(|_| Problem::bad_body("\"consistent\" is not a boolean".to_owned()))
     })?;
     let fields = members.remove("fields").map(|value| json::strings(value, "\"fields\""));
     let fields = fields.transpose().map_err(Problem::bad_body)?.flatten();
@@ -116,7 +116,7 @@ pub fn new_collection(body: &[u8]) -> Result<(Option<Placement>, ShardCount), Pr
         .remove("placement")
         .map(|value| {
             let name = serde_json::from_str::<String>(value.get())
-                .map_err(|_| Problem::bad_body("\"placement\" is no string".to_owned()))?;
+                .map_err(|_| Problem::bad_body("\"placement\" is not a string".to_owned()))?;
             Ok::<_, Problem>(name.parse::<Placement>()?)
         })
         .transpose()?;
@@ -140,7 +140,7 @@ pub fn scale(body: &[u8]) -> Result<ShardCount, Problem> {
 
 fn shard_count(value: &RawValue) -> Result<ShardCount, Problem> {
     let count = serde_json::from_str::<u64>(value.get()).map_err(|_| {
-        let why = format!("{} is no shard count: it must be a whole number from 1", value.get());
+        let why = format!("{} is not a shard count: it must be a whole number from 1", value.get());
         Problem::from(dynashard_core::Error::new(dynashard_core::Code::BadShardCount, why))
     })?;
     Ok(ShardCount::new(u32::try_from(count).unwrap_or(u32::MAX))?)
@@ -155,8 +155,6 @@ fn take_array<'a>(members: &mut Members<'a>, name: &str) -> Result<Vec<&'a RawVa
 fn refuse_others(members: &Members<'_>, what: &str) -> Result<(), Problem> {
     match members.keys().next() {
         None => Ok(()),
-        Some(name) => {
-            Err(Problem::bad_body(format!("{what} has a member {name:?}, which nothing reads")))
-        }
+        Some(name) => Err(Problem::bad_body(format!("{what} has an unknown member {name:?}"))),
     }
 }

@@ -32,7 +32,7 @@ type AwsDirectory = Directory<DynamoMetadataStore, SystemClock, OsEntropy>;
 /// A writer over them.
 type AwsWriter = Writer<DynamoItemStore, DynamoMetadataStore, SystemClock, OsEntropy>;
 
-/// A variable that is missing or wrong. The stack was deployed wrongly; no request can help it.
+/// A variable that is missing or wrong. The stack has to be deployed again.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("the environment variable {name} {problem}")]
 pub struct ConfigError {
@@ -46,7 +46,7 @@ impl ConfigError {
         self.name
     }
 
-    /// What is the matter with it, as in "is missing".
+    /// What is wrong with it, as in "is missing".
     pub fn problem(&self) -> &str {
         &self.problem
     }
@@ -56,14 +56,14 @@ impl Config {
     /// Reads the variables that `lookup` finds.
     pub fn from_variables(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         let settings = settings_from_variables(&lookup)?;
-        // AWS has endpoints of other addresses, too, but none that is not encrypted is meant for this.
+        // Only a server that stands in for AWS is reached without encryption.
         let is_stand_in = ["AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL"]
             .iter()
             .any(|name| lookup(name).is_some_and(|url| url.starts_with("http://")));
         if !is_stand_in && settings.request_lifetime < LEAST_REQUEST_LIFETIME {
             let problem = format!(
-                "is {}; DynamoDB may execute a request for longer than that, which \
-                 a reshard would not wait for: at least {} on AWS",
+                "is {}, but must be at least {} on AWS: DynamoDB may execute a request that was \
+                 signed earlier, and a reshard has to wait for it",
                 settings.request_lifetime.as_secs(),
                 LEAST_REQUEST_LIFETIME.as_secs(),
             );
@@ -103,8 +103,8 @@ impl Config {
         Writer::new(items, directory).with_telemetry(Arc::new(telemetry))
     }
 
-    /// As [`Config::connect`], for the function that acts on throttles: who knows of them comes
-    /// in place of the items.
+    /// As [`Config::connect`], for the function that acts on throttles: CloudWatch comes in place of
+    /// the items.
     pub async fn connect_to_heat(self) -> Result<(CloudWatchHeat, AwsDirectory), ConfigError> {
         let missing = || ConfigError { name: "ALARM_NAME", problem: "is missing".to_owned() };
         let alarm = self.alarm_name.clone().ok_or_else(missing)?;
@@ -147,12 +147,12 @@ pub fn settings_from_variables(
     let max_shards = variables.parsed::<u32>("MAX_SHARDS")?;
     let lease_secs = variables.parsed::<u64>("LEASE_SECS")?;
     if !(1..=60).contains(&lease_secs) {
-        let problem = format!("is {lease_secs}, not between 1 and 60");
+        let problem = format!("is {lease_secs}; it must be between 1 and 60");
         return Err(ConfigError { name: "LEASE_SECS", problem });
     }
     let request_lifetime_secs = variables.parsed::<u64>("REQUEST_LIFETIME_SECS")?;
     if !(1..=1_800).contains(&request_lifetime_secs) {
-        let problem = format!("is {request_lifetime_secs}, not between 1 and 1800");
+        let problem = format!("is {request_lifetime_secs}; it must be between 1 and 1800");
         return Err(ConfigError { name: "REQUEST_LIFETIME_SECS", problem });
     }
     let scaling = ScalingPolicy {

@@ -9,17 +9,17 @@ use crate::{Format, Problem, Request};
 /// The media type of DynamoDB's own JSON.
 pub const DYNAMODB_JSON: &str = "application/x-amz-json-1.0";
 
-/// Of an answer that is an item itself: how many items were read to find it.
+/// The header of an answer that is an item: how many items were read to find it.
 pub const ITEMS_READ: &str = "dynashard-items-read";
 
-/// Of the same: the read units that it took.
+/// The header of the same answer: the read units that it consumed.
 pub const CONSUMED_RCU: &str = "dynashard-consumed-rcu";
 
-/// Of an answer to a write: the write units that DynamoDB reported for it.
+/// The header of an answer to a write: the write units that DynamoDB reported for it.
 pub const CONSUMED_WCU: &str = "dynashard-consumed-wcu";
 
-/// The format of the body, from `Content-Type`. None at all is JSON, as curl users expect of an API
-/// that speaks nothing else.
+/// The format of the body, from `Content-Type`. Without the header it is JSON, as curl users expect
+/// of an API that takes nothing else.
 pub fn body_format(request: &Request) -> Result<Format, Problem> {
     match media_type(request.header("content-type").unwrap_or("application/json")).as_str() {
         "application/json" => Ok(Format::Plain),
@@ -59,7 +59,7 @@ pub fn answer_format(request: &Request) -> Format {
     }
 }
 
-/// What `If-Match` and `If-None-Match` ask for.
+/// The precondition in `If-Match` and `If-None-Match`.
 pub fn precondition(request: &Request) -> Result<Precondition, Problem> {
     match (request.header("if-match"), request.header("if-none-match")) {
         (None, None) => Ok(Precondition::None),
@@ -83,8 +83,8 @@ pub fn if_match(request: &Request) -> Result<Precondition, Problem> {
     }
 }
 
-/// The version that a list of entity tags asks for. To clients a tag is opaque, so one that was
-/// never ours is no mistake of theirs (RFC 9110, 13.1.1).
+/// The version that a list of entity tags asks for. To clients a tag is opaque, so a tag that this
+/// API never gave out matches nothing, and is not an error (RFC 9110, 13.1.1).
 fn one_of(tags: &str) -> Result<Precondition, Problem> {
     let tags = entity_tags(tags).ok_or_else(|| {
         Problem::bad_header(format!("If-Match takes * or ETags in quotation marks, not {tags}"))
@@ -121,7 +121,7 @@ fn entity_tags(list: &str) -> Option<Vec<&str>> {
     }
 }
 
-/// The version that an entity tag of ours stands for.
+/// The version that an entity tag of this API stands for.
 fn version(tag: &str) -> Option<Version> {
     let digits = tag.strip_prefix('"')?.strip_suffix('"')?;
     if digits.len() != 16 || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_entity_tag_is_refused() {
+    fn what_is_not_an_entity_tag_is_refused() {
         for tags in [
             "",
             ",",

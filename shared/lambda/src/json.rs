@@ -1,8 +1,8 @@
 //! Attributes as JSON: plain, and as DynamoDB writes it.
 //!
 //! Numbers keep their 38 digits: they pass from text to text and never through a float. Plain JSON
-//! has no binary and no sets, so they are written as base64 strings and arrays; only DynamoDB JSON
-//! carries them both ways.
+//! has neither binary values nor sets, so they are written as base64 strings and arrays; only DynamoDB
+//! JSON carries them both ways.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -22,32 +22,32 @@ use crate::{Format, Problem};
 /// The members of a JSON object, each as it was written.
 pub type Members<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
 
-/// Reads a body that must be a JSON object. A repeated member is refused, for one of the two would
+/// Reads a body that must be a JSON object. A repeated member is refused, since one of the two would
 /// be lost.
 pub fn object(body: &[u8]) -> Result<Members<'_>, Problem> {
     let text = std::str::from_utf8(body)
-        .map_err(|_| Problem::bad_body("the body is no UTF-8".to_owned()))?;
+        .map_err(|_| Problem::bad_body("the body is not UTF-8".to_owned()))?;
     let members = serde_json::from_str::<UniqueMembers<'_>>(text)
-        .map_err(|e| Problem::bad_body(format!("the body is no JSON object: {e}")))?;
+        .map_err(|e| Problem::bad_body(format!("the body is not a JSON object: {e}")))?;
     Ok(members.0)
 }
 
-/// Reads a value inside of a body, which must be an object.
+/// Reads a value inside a body that must be an object.
 pub fn inner_object<'a>(value: &'a RawValue, what: &str) -> Result<Members<'a>, Problem> {
     let members = serde_json::from_str::<UniqueMembers<'_>>(value.get())
-        .map_err(|e| Problem::bad_body(format!("{what} is no JSON object: {e}")))?;
+        .map_err(|e| Problem::bad_body(format!("{what} is not a JSON object: {e}")))?;
     Ok(members.0)
 }
 
-/// Reads a value inside of a body, which must be an array.
+/// Reads a value inside a body that must be an array.
 pub fn inner_array<'a>(value: &'a RawValue, what: &str) -> Result<Vec<&'a RawValue>, Problem> {
     serde_json::from_str(value.get())
-        .map_err(|_| Problem::bad_body(format!("{what} is no JSON array")))
+        .map_err(|_| Problem::bad_body(format!("{what} is not a JSON array")))
 }
 
-/// Reads a value that is an array of strings, or a null; otherwise says what is none.
+/// Reads a value that is an array of strings, or a null; otherwise an error that names it as `what`.
 pub fn strings(value: &RawValue, what: &str) -> Result<Option<Vec<String>>, String> {
-    serde_json::from_str(value.get()).map_err(|_| format!("{what} is no array of strings"))
+    serde_json::from_str(value.get()).map_err(|_| format!("{what} is not an array of strings"))
 }
 
 /// The type of a JSON value, as JSON calls it.
@@ -91,7 +91,7 @@ pub fn take_item_key(
     let (pk, sk) = (take("pk")?, take("sk")?);
     let string = |value: &RawValue, name: &str| {
         serde_json::from_str::<String>(value.get())
-            .map_err(|_| Problem::bad_body(format!("{name:?} of {what} is no string")))
+            .map_err(|_| Problem::bad_body(format!("{name:?} of {what} is not a string")))
     };
     let partition = PartitionKey::new(string(pk, "pk")?)?;
     let sort = match sort_key_type {
@@ -100,7 +100,7 @@ pub fn take_item_key(
             SortKey::parse(sk.get(), sort_key_type)?
         }
         SortKeyType::Number => {
-            return Err(Problem::bad_body(format!("\"sk\" of {what} is no number")));
+            return Err(Problem::bad_body(format!("\"sk\" of {what} is not a number")));
         }
     };
     Ok(ItemKey::new(partition, sort))
@@ -136,7 +136,7 @@ impl ItemJson<'_> {
             }
         }
         let mut counter = Counter(0);
-        // Counting cannot fail, and what did would fail again when the answer is written.
+        // Counting cannot fail. An item that cannot be written fails when the answer is written.
         let _ = serde_json::to_writer(&mut counter, self);
         counter.0
     }
@@ -273,7 +273,7 @@ fn dynamodb_value(value: &RawValue, depth: usize) -> Result<AttributeValue, Stri
     let mut members = members.into_iter();
     let (Some((r#type, value)), None) = (members.next(), members.next()) else {
         return Err(
-            "is no DynamoDB JSON: a value is an object with one type, like {\"S\": \"text\"}"
+            "is not DynamoDB JSON: a value is an object with one type, like {\"S\": \"text\"}"
                 .to_owned(),
         );
     };
@@ -314,7 +314,7 @@ fn too_deep() -> String {
     format!("nests deeper than DynamoDB's {MAX_DEPTH} levels")
 }
 
-/// With all their zeros, the numbers of one item could fit no answer.
+/// With all their zeros, the numbers of one item could exceed the largest answer.
 fn number_text(number: &Number) -> String {
     number.compact().to_string()
 }

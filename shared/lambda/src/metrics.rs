@@ -1,4 +1,4 @@
-//! What the functions count, as CloudWatch metrics. `docs/METRICS.md` says what to do about each.
+//! The functions' CloudWatch metrics. `docs/METRICS.md` says what to do about each.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 /// The namespace of the metrics. Must be kept stable: alarms and dashboards name it.
 const NAMESPACE: &str = "dynashard";
 
-/// The one dimension: the name of the function, which tells stacks apart too. Keys are no
-/// dimensions, since each value would be a metric of its own, and the data of others besides.
+/// The one dimension: the name of the function, which tells stacks apart too. Keys are not
+/// dimensions: each value would be a metric of its own, and keys are the data of others.
 const DIMENSION: &str = "FunctionName";
 
 macro_rules! names {
@@ -48,19 +48,19 @@ names! {
     AlarmsFailed;
     /// Raised alarms for which the report named no throttled key.
     ReportsWithoutContributors;
-    /// Throttled keys that are no physical keys of this system.
+    /// Throttled keys that are not physical keys of this system.
     UnshardedKeys;
     /// Throttled collections without metadata.
     UnknownCollections;
-    /// Throttled collections of which only shards were named that they do not have.
+    /// Throttled collections whose reported shards do not exist.
     UnknownShards;
-    /// Metadata, jobs and items that break a rule, each time that one is met.
+    /// Metadata, jobs and items that break a rule, each time that a function reads one.
     DamagedData;
-    /// Requests that found items of a later layout than the metadata's, read again and again.
+    /// Requests that found items of a later generation than the metadata, however often they read it.
     MetadataBehind;
     /// Growths that an alarm began.
     GrowthsBegun;
-    /// Growths that an alarm or a writer would have begun, were it not for dry-run mode.
+    /// Growths that an alarm or a writer would have begun outside dry-run mode.
     GrowthsWouldBegin;
     /// Throttled collections that may not grow, or not yet.
     GrowthsRefused;
@@ -81,15 +81,14 @@ names! {
     Gauge:
     /// For how many seconds a reshard has been running.
     ReshardAge;
-    /// In how many seconds a reshard closes, as far as can be told.
+    /// In how many seconds a reshard is expected to close.
     ReshardEta;
-    /// How much of the source shards the present scan of a reshard has behind it.
+    /// The percentage of the source shards that the running scan of a reshard has finished.
     ReshardProgress;
 }
 
 impl Counter {
-    /// What is counted when something could not be done for this reason, if that needs the eye of
-    /// an operator.
+    /// The counter of failures for this reason, if an operator has to look at them.
     pub const fn of_code(code: Code) -> Option<Self> {
         match code {
             Code::CorruptData => Some(Self::DamagedData),
@@ -128,8 +127,8 @@ impl Metrics {
         Self { function, out: Arc::new(Mutex::new(out)) }
     }
 
-    /// Counts what happened by `now`. What happened no times is left out, so that a metric has data
-    /// only where there was something.
+    /// Counts what happened by `now`. A count of zero is left out, so that a metric has data only when
+    /// something happened.
     pub fn count(&self, now: Reading, counted: impl IntoIterator<Item = (Counter, usize)>) {
         let happened = counted.into_iter().filter(|(_, times)| *times > 0);
         let metrics = happened.map(|(counter, times)| Metric {
@@ -140,7 +139,7 @@ impl Metrics {
         self.write(now, &metrics.collect::<Vec<_>>());
     }
 
-    /// Notes what was measured at `now`.
+    /// Writes what was measured at `now`.
     pub fn measure(&self, now: Reading, measured: impl IntoIterator<Item = (Gauge, u64)>) {
         let metrics = measured.into_iter().map(|(gauge, value)| Metric {
             name: gauge.as_str(),
@@ -174,7 +173,7 @@ impl Metrics {
         }
         let line = format!("{}\n", Value::Object(line));
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
-        // A log that takes nothing more is no reason to fail a request.
+        // A request does not fail because the log is full or gone.
         let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
     }
 }

@@ -1,4 +1,4 @@
-//! The parameters of a request: each at most once, and none that nobody asked for.
+//! The parameters of a request: each at most once, and all of them known.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -12,10 +12,10 @@ use percent_encoding::percent_decode;
 use crate::Problem;
 use crate::json;
 
-/// Parameters by name. Whatever is not taken is unknown, and [`Params::finish`] says so.
+/// Parameters by name. [`Params::finish`] refuses those that nobody took: they are unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Params {
-    /// `None` is JSON's null: left out, but by a name that must be right.
+    /// `None` is JSON's null: left out, although the name must be known.
     texts: BTreeMap<String, Option<String>>,
     /// `fields` as JSON has it, where a name may hold a comma.
     fields: Option<Vec<String>>,
@@ -57,14 +57,14 @@ impl Params {
                 other => (other == takes).then(|| value.get().to_owned()),
             };
             let text = text.ok_or_else(|| {
-                Problem::bad_parameter(format!("the parameter {name:?} is no {takes}"))
+                Problem::bad_parameter(format!("the parameter {name:?} is not a {takes}"))
             })?;
             params.insert(name.into_owned(), Some(text))?;
         }
         Ok(params)
     }
 
-    /// Parameters that were given by other means than a request, each at most once.
+    /// Parameters from elsewhere than a request, each at most once.
     pub fn from_pairs(pairs: impl IntoIterator<Item = (&'static str, Option<String>)>) -> Self {
         let given =
             pairs.into_iter().filter_map(|(name, value)| Some((name.to_owned(), Some(value?))));
@@ -170,7 +170,7 @@ impl Params {
         let fields = self.fields.map(|_| "fields".to_owned());
         match self.texts.into_keys().next().or(fields) {
             None => Ok(()),
-            Some(name) => Err(Problem::bad_parameter(format!("there is no parameter {name:?}"))),
+            Some(name) => Err(Problem::bad_parameter(format!("the parameter {name:?} is unknown"))),
         }
     }
 }
@@ -180,7 +180,7 @@ fn decode(text: &str) -> Result<String, Problem> {
     percent_decode(spaced.as_bytes()).decode_utf8().map(std::borrow::Cow::into_owned).map_err(
         |_| {
             Problem::bad_parameter(
-                "the query string is no UTF-8 once its escapes are decoded".to_owned(),
+                "the query string is not UTF-8 once its escapes are decoded".to_owned(),
             )
         },
     )

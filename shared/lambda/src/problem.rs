@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use crate::Response;
 
-/// The most that a problem says. It may quote the request, which can be as large as an answer, and
-/// quoting makes it larger.
+/// The longest detail of a problem. It may quote the request, which may be as large as an answer, and
+/// escapes make it larger.
 const MAX_DETAIL_BYTES: usize = 1_000;
 
 /// An error as clients see it: `application/problem+json` (RFC 9457) with a stable code.
@@ -72,7 +72,7 @@ impl Problem {
 
     /// No function answers this method and path.
     pub fn no_route(method: &str, path: &str) -> Self {
-        Self::of(404, "route_not_found", format!("there is no {method} {path}"))
+        Self::of(404, "route_not_found", format!("this API has no {method} {path}"))
     }
 
     fn of(status: u16, code: &'static str, mut detail: String) -> Self {
@@ -108,12 +108,12 @@ impl From<Error> for Problem {
         };
         let code = error.code().as_str();
         let (detail, internal) = match error.kind() {
-            Kind::Data | Kind::Internal => ("the log of the function says what happened", true),
+            Kind::Data | Kind::Internal => ("the function failed; its log says why", true),
             // What DynamoDB and the network said is for the log.
             Kind::Unavailable => (unavailable(error.code()), true),
             Kind::OutcomeUnknown => (
-                "the write may have taken effect, now or later; read what it was to change before it \
-                 is sent again, or send it under If-Match or If-None-Match",
+                "the write may have been executed, or may still be; read the item before you send the write \
+                 again, or send it with If-Match or If-None-Match",
                 true,
             ),
             _ => (error.message(), false),
@@ -132,8 +132,8 @@ impl From<Error> for Problem {
     }
 }
 
-/// Says in the log what of a batch an operator has to look at, each code once: the batch itself is
-/// answered 200.
+/// Logs the failures of a batch that an operator has to look at, each code once. The batch itself is
+/// answered with 200.
 pub fn log_failures(failures: &[(ItemKey, Error)]) {
     let mut by_code = BTreeMap::<&str, (usize, &ItemKey, &Error)>::new();
     for (key, error) in failures {
@@ -146,17 +146,15 @@ pub fn log_failures(failures: &[(ItemKey, Error)]) {
     }
 }
 
-/// What is true of every request that was answered so, of reads and of writes.
+/// A text that is true of reads and of writes.
 fn unavailable(code: Code) -> &'static str {
     match code {
-        Code::DeadlineExceeded => {
-            "the time for the request ran out before it was done; send it again"
-        }
+        Code::DeadlineExceeded => "the request ran out of time; send it again",
         Code::MetadataBehind => {
-            "items are of a later generation than their collection's metadata; the operator has to \
-             find out whether the metadata table was restored or deleted"
+            "the items have a later generation than their collection's metadata; the operator has to \
+             check whether the metadata table was restored or deleted"
         }
-        _ => "DynamoDB did not answer, or not in time; send the request again",
+        _ => "DynamoDB did not answer in time; send the request again",
     }
 }
 

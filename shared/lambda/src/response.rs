@@ -42,15 +42,15 @@ impl Response {
     /// An answer with a JSON body.
     pub fn json(status: u16, body: &impl Serialize) -> Self {
         let Ok(body) = serde_json::to_string(body) else {
-            // Only a map whose keys are no strings cannot be written, and no answer has one.
+            // JSON can write everything but maps whose keys are not strings, and no answer has one.
             return Self::empty(500);
         };
         let headers = BTreeMap::from([("content-type", "application/json".to_owned())]);
         Self { headers, body, ..Self::empty(status) }
     }
 
-    /// The answer, which is to be counted as one for these reasons, where they call for an operator.
-    /// [`log_failures`](crate::log_failures) says more of them.
+    /// The answer with the reasons that count as metrics, if an operator has to look at them.
+    /// [`log_failures`](crate::log_failures) logs the details.
     #[must_use]
     pub fn because_of(mut self, codes: impl IntoIterator<Item = Code>) -> Self {
         for counter in codes.into_iter().filter_map(Counter::of_code) {
@@ -59,7 +59,7 @@ impl Response {
         self
     }
 
-    /// What is to be counted about the answer.
+    /// The metrics that the answer counts.
     pub fn counted(&self) -> impl Iterator<Item = (Counter, usize)> {
         self.counted.iter().map(|(counter, times)| (*counter, *times))
     }

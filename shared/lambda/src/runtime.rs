@@ -16,7 +16,7 @@ use crate::{Config, Problem, Request, Response};
 /// cold start included.
 const LONGEST_REQUEST: Duration = Duration::from_secs(23);
 
-/// What is kept of a function's own time limit for writing the answer.
+/// The part of a function's time limit that is reserved for writing the answer.
 const ANSWER_TIME: Duration = Duration::from_millis(500);
 
 /// Answers the requests of one function.
@@ -32,7 +32,7 @@ pub trait Handler: Send + Sync {
     fn now(&self) -> Reading;
 }
 
-/// Acts on the events of one function that are no requests.
+/// Acts on the events of one function that are not requests.
 pub trait EventHandler: Send + Sync {
     /// What Lambda reads as the outcome.
     type Outcome: Serialize + Send;
@@ -49,7 +49,7 @@ pub trait EventHandler: Send + Sync {
     fn now(&self) -> Reading;
 }
 
-/// Runs a function with the configuration of its environment. Why it ends is one line on stderr.
+/// Runs a function with the configuration of its environment. If it fails, it prints one line on stderr.
 pub async fn start(serve: impl AsyncFnOnce(Config) -> Result<(), Error>) -> ExitCode {
     let result = match Config::from_variables(|name| std::env::var(name).ok()) {
         Ok(config) => serve(config).await,
@@ -114,7 +114,7 @@ impl<H: Handler> EventHandler for Http<H> {
     }
 }
 
-/// Answers one event. Whatever it is, the answer is an HTTP response, which is to be counted.
+/// Answers one event. Even a malformed one gets an HTTP response, which the caller counts.
 pub async fn answer(
     handler: &impl Handler,
     event: &str,

@@ -1,4 +1,4 @@
-//! What more than one function answers.
+//! Answers that more than one function gives.
 
 use dynashard_core::{CollectionMetadata, Job, Progress, ServerTime, Waits};
 use dynashard_keys::{ItemKey, ShardCount};
@@ -25,7 +25,7 @@ pub struct CollectionView<'a> {
 struct ReshardView {
     from: u32,
     to: u32,
-    /// The count to go on to afterwards, where an operator has turned the reshard round.
+    /// The count that follows, if an operator has reversed the reshard.
     then: Option<u32>,
     items_moved: u64,
     source_shards: usize,
@@ -97,7 +97,7 @@ impl<'a> CollectionView<'a> {
     }
 }
 
-/// A key of a batch that was not dealt with, and why.
+/// A key of a batch that was not processed, and why.
 #[derive(Debug, Serialize)]
 pub struct Unprocessed<'a> {
     pk: &'a str,

@@ -104,7 +104,7 @@ fn damaged_metadata_is_counted_and_no_reason_to_come_again() {
 }
 
 #[test]
-fn events_that_are_none_of_ours_read_nothing() {
+fn foreign_events_read_nothing() {
     for (name, why) in [
         ("scale-alarm-ok.json", "went to OK"),
         ("scale-alarm-other-table.json", "TableName=orders"),
