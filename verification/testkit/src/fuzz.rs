@@ -8,6 +8,10 @@ use crate::SeededEntropy;
 ///
 /// `DYNASHARD_FUZZ_CASES` sets another number of cases, and `DYNASHARD_FUZZ_SEED` the seed of the
 /// first one. Each case has a seed of its own, which is printed if the case fails.
+///
+/// # Panics
+///
+/// If a variable is not a number, and where `test` panics.
 pub fn fuzz(cases: u64, mut test: impl FnMut(&Random)) -> u64 {
     let number = |name| env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     let cases = number("DYNASHARD_FUZZ_CASES").unwrap_or(cases);
@@ -26,8 +30,8 @@ pub struct Random(SeededEntropy);
 impl Random {
     /// A number below a bound, and 0 if the bound is 0.
     pub fn below(&self, bound: usize) -> usize {
-        let bound = u64::try_from(bound).expect("64 bits").max(1);
-        usize::try_from(self.0.next_u64() % bound).expect("it is below a usize")
+        let bound = u64::try_from(bound).unwrap_or(u64::MAX).max(1);
+        usize::try_from(self.0.next_u64() % bound).unwrap_or_default()
     }
 
     /// Any byte.
