@@ -32,7 +32,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         Self { items, directory }
     }
 
-    /// What the reader knows about collections.
+    /// The metadata that the reader works with.
     pub fn directory(&self) -> &Directory<M, C, E> {
         &self.directory
     }
@@ -93,8 +93,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         }
     }
 
-    /// What lies where a reshard may have brought the item, the place that counts first (protocol:
-    /// "Steps", "get").
+    /// What lies at both homes of an item that a reshard may have moved, the one that counts first
+    /// (protocol: "Steps", "get").
     async fn get_moving(
         &self,
         lookup: Lookup<'_>,
@@ -174,8 +174,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         read.await.map_err(|error| error.of_shards(vec![one.min(other), one.max(other)]))
     }
 
-    /// The metadata of a collection, and the job of the reshard that runs, as they are now: whoever has
-    /// just asked for another count is to see that.
+    /// The metadata of a collection, and the job of a running reshard, as they are now: a client that has
+    /// just asked for another count is to see it.
     pub async fn collection(
         &self,
         partition: &PartitionKey,

@@ -48,7 +48,7 @@ pub struct Query {
     pub strategy: Strategy,
     /// What to return of each item; everything where nothing is named.
     pub fields: Option<Fields>,
-    /// How current.
+    /// How current the read must be.
     pub consistency: Consistency,
     /// The cursor of the page before.
     pub cursor: Option<String>,
@@ -99,7 +99,7 @@ impl Query {
     }
 }
 
-/// Why a page was given up.
+/// Why reading a page ended without one.
 enum Abandon {
     /// An item is ahead of the metadata, or the layout changed while the page was read: begin it
     /// again.

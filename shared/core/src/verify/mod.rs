@@ -1,10 +1,10 @@
-//! Looks over whole collections: whether each item lies where it belongs, once, and what they hold.
+//! Verifies whole collections: that each item lies where it belongs, once, and what the collection holds.
 //!
 //! - [`Verifier`] walks all shards of a collection side by side, in sort-key order, so that what lies
 //!   in several of them comes together. It keeps a page of each shard, without attributes.
 //! - Whatever looks wrong is read again, under metadata that is the same before and after, so clients
-//!   may go on and reshards may run. What a reshard is about to move, or a removal of markers to take
-//!   away, is not wrong.
+//!   may go on and reshards may run. What a running reshard is about to move is not wrong, nor are
+//!   the markers that it will remove.
 //! - A repair does to an item what writers and the mover do (protocol: "Verification and repair").
 
 mod digest;
@@ -48,7 +48,7 @@ impl Default for VerifyOptions {
     }
 }
 
-/// Something that was found, and found again when it was looked at once more.
+/// Something wrong, which was still there when it was read again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// What is wrong.
@@ -67,7 +67,7 @@ pub struct Finding {
 
 /// Follows a verification, which keeps no findings itself.
 pub trait VerifyObserver: Send {
-    /// Something was found, and repaired or not.
+    /// There is a finding, repaired or not.
     fn found(&mut self, finding: &Finding);
 
     /// The walk has come so far.
@@ -132,7 +132,7 @@ impl Verification {
         })
     }
 
-    /// Whether nothing is wrong, or nothing any more.
+    /// Whether no findings remain.
     pub fn is_clean(&self) -> bool {
         let Tally { found, repaired } = self.total();
         found == repaired

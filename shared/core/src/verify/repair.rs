@@ -10,6 +10,15 @@ use crate::reshard::{Homes, Settling, Unsettled};
 use crate::retry::{Attempts, refusal, within};
 use crate::{Code, Error};
 
+/// What became of one step of a repair.
+enum Applied {
+    Done,
+    /// Nothing is known to have happened. This is the error to give up with if no time is left.
+    LookAgain(Error),
+    /// Another attempt would not help.
+    Failed(Error),
+}
+
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> {
     /// Puts right what is wrong with a key, one thing at a time, and looks again after each: what
     /// became of a request is never guessed. Returns what was found at first, and the shards in which
@@ -30,8 +39,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
             let outcome =
                 within(directory.clock(), deadline, self.apply(key, &examined, &wrong, remedy));
             match outcome.await {
-                Some(Ok(())) => {}
-                Some(Err(error)) => attempts.pause(error?).await?,
+                Some(Applied::Done) => {}
+                Some(Applied::LookAgain(error)) => attempts.pause(error).await?,
+                Some(Applied::Failed(error)) => return Err(error),
                 None => {
                     let why = "a repair was not answered in time";
                     return Err(Error::new(Code::OutcomeUnknown, why));
@@ -47,14 +57,14 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
         Ok((first, mended))
     }
 
-    /// One step of a repair. `Err(Ok(_))` asks for another look, `Err(Err(_))` gives up.
+    /// One step of a repair.
     async fn apply(
         &self,
         key: &ItemKey,
         examined: &Examined,
         wrong: &Wrong,
         remedy: Remedy,
-    ) -> Result<(), Result<Error, Error>> {
+    ) -> Applied {
         let Wrong { entry, .. } = wrong;
         let known = &examined.known;
         let generation = known.metadata.generation;
@@ -83,10 +93,13 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
                 // What lies at the old home of a running reshard goes first, as before any write.
                 if let Some(old) = old {
                     let homes = Homes { old: at(old), new: new.clone() };
-                    of_move(Settling::new(items, &homes, known).settle().await)?;
+                    let settled = of_move(Settling::new(items, &homes, known).settle().await);
+                    if !matches!(settled, Applied::Done) {
+                        return settled;
+                    }
                 }
                 let Some(item) = examined.found.get(&entry.shard) else {
-                    return Ok(());
+                    return Applied::Done;
                 };
                 let homes = Homes { old: at(entry.shard), new };
                 of_move(Settling::new(items, &homes, known).relocate(item.clone()).await)
@@ -99,30 +112,35 @@ fn next_remedy(examined: &Examined) -> Option<(Wrong, Remedy)> {
     examined.verdict.wrong.iter().find_map(|wrong| Some((*wrong, wrong.remedy?)))
 }
 
-fn of_removal(answer: Result<f64, StoreError>) -> Result<(), Result<Error, Error>> {
+fn of_removal(answer: Result<f64, StoreError>) -> Applied {
     match answer {
+        Ok(_) => Applied::Done,
         // Where the condition fails it is not as seen any more.
-        Ok(_) => Ok(()),
-        Err(StoreError::ConditionFailed { .. }) => Err(Ok(changed())),
-        Err(error) => Err(of_refusal(error)),
+        Err(StoreError::ConditionFailed { .. }) => changed(),
+        Err(error) => of_refusal(error),
     }
 }
 
-fn of_move(settled: Result<(), Unsettled>) -> Result<(), Result<Error, Error>> {
-    settled.map_err(|unsettled| match unsettled {
-        Unsettled::Changed | Unsettled::Behind => Ok(changed()),
-        Unsettled::Failed(error) => of_refusal(error),
-    })
+fn of_move(settled: Result<(), Unsettled>) -> Applied {
+    match settled {
+        Ok(()) => Applied::Done,
+        Err(Unsettled::Changed | Unsettled::Behind) => changed(),
+        Err(Unsettled::Failed(error)) => of_refusal(error),
+    }
 }
 
 /// What lies there afterwards tells what became of a request of unknown outcome.
-fn of_refusal(error: StoreError) -> Result<Error, Error> {
+fn of_refusal(error: StoreError) -> Applied {
     match error {
-        StoreError::OutcomeUnknown(why) => Ok(Error::new(Code::Unavailable, why)),
-        error => refusal(error),
+        StoreError::OutcomeUnknown(why) => Applied::LookAgain(Error::new(Code::Unavailable, why)),
+        error => match refusal(error) {
+            Ok(refused) => Applied::LookAgain(refused),
+            Err(error) => Applied::Failed(error),
+        },
     }
 }
 
-fn changed() -> Error {
-    Error::new(Code::Contended, "the item kept changing while it was repaired")
+fn changed() -> Applied {
+    let why = "the item kept changing while it was repaired";
+    Applied::LookAgain(Error::new(Code::Contended, why))
 }

@@ -98,9 +98,9 @@ impl Walk {
         Self { view, lanes, limit: share.min(a_second) }
     }
 
-    /// The shards to read on in, once one of them has run dry: those that are about to, too, so that
-    /// they do not run dry one after the other.
-    fn thirsty(&self) -> Vec<usize> {
+    /// The lanes to read on in, once one of them has run dry. Lanes that are about to run dry are read
+    /// too, so that they do not do so one after the other.
+    fn lanes_to_read(&self) -> Vec<usize> {
         if !self.lanes.iter().any(Lane::is_dry) {
             return Vec::new();
         }
@@ -116,8 +116,7 @@ impl Walk {
         self.lanes.iter().all(|lane| lane.buffer.is_empty() && lane.next == Position::End)
     }
 
-    /// Takes key after key out of the shards, with what lies under it in each of them, until one runs
-    /// dry.
+    /// Takes out key after key, with what lies under it in each shard, until one lane runs dry.
     fn merge(&mut self, mut each: impl FnMut(SortKey, Vec<Entry>)) {
         let head = |lanes: &[Lane], at: usize| {
             lanes[at].buffer.front().map(|(sort, _)| Reverse((sort.clone(), at)))
@@ -144,8 +143,8 @@ impl Walk {
     }
 }
 
-/// With less time than this a page is not asked for once more: what is left would go in attempts that
-/// have none.
+/// With less time left than this a page is not asked for again: no attempt would have the time to be
+/// answered.
 const LEAST_TIME: Duration = Duration::from_secs(1);
 
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> {
@@ -222,7 +221,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
     ) -> Result<f64, Error> {
         let limit = walk.limit;
         let ttl_attribute = self.directory().settings().ttl_attribute.as_deref();
-        let requests = walk.thirsty().into_iter().map(|at| {
+        let requests = walk.lanes_to_read().into_iter().map(|at| {
             let Lane { shard, next, .. } = &walk.lanes[at];
             let deadline = self.deadline(options);
             async move {
@@ -252,7 +251,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
         Ok(read_units)
     }
 
-    /// Looks again at what is not plainly right, and repairs what is wrong.
+    /// Reads again what looks wrong, and repairs what is wrong.
     async fn settle_doubts(
         &self,
         doubtful: Vec<(ItemKey, Vec<Entry>)>,
@@ -365,6 +364,6 @@ mod tests {
         let mut walk = walk(&[&["a", "c"], &["b", "d"]], false);
         let merged = merged(&mut walk);
         assert_eq!(merged.last().map(|(sort, _)| sort.as_str()), Some("c"), "{merged:?}");
-        assert_eq!(walk.thirsty(), [0, 1], "one is dry, the other nearly");
+        assert_eq!(walk.lanes_to_read(), [0, 1], "one is dry, the other nearly");
     }
 }

@@ -78,7 +78,7 @@ fn a_batch_of_the_greatest_size_is_written() {
 }
 
 #[test]
-fn what_is_no_batch_is_refused_before_anything_is_sent() {
+fn an_invalid_batch_is_refused_before_anything_is_sent() {
     let world = World::new();
     let writer = world.writer();
     let batch = |operations| code(block_on(writer.batch(operations, world.deadline())));

@@ -32,7 +32,7 @@ fn a_get_is_one_request_to_the_items_home() {
 
 /// Invariant I16.
 #[test]
-fn what_is_no_live_item_is_not_found() {
+fn only_live_items_at_home_are_found() {
     let world = World::new();
     let reader = world.reader();
     assert_eq!(code(get(&world, &reader, "a")), Code::ItemNotFound, "no collection");

@@ -221,7 +221,7 @@ fn markers_that_nothing_accounts_for_are_removed() {
     let mut expected = [format!("stray_marker {away} 010"), format!("stray_marker {at_home} gone")];
     expected.sort();
     assert_eq!(found, expected);
-    assert_eq!(report.items, MANY.into(), "a marker is no item");
+    assert_eq!(report.items, MANY.into(), "a marker is not an item");
 
     assert!(repair(&world).0.is_clean());
     assert_eq!(world.memory.stored(&in_shard("010", away)), None);

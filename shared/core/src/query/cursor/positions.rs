@@ -59,7 +59,7 @@ pub(super) fn put_positions(bytes: &mut Vec<u8>, positions: &[Position]) {
     }
 }
 
-/// Reads positions up to the last byte; `None` where they are no such.
+/// Reads positions up to the last byte; `None` if the bytes are not positions.
 pub(super) fn take_positions(mut bytes: &[u8]) -> Option<Vec<Position>> {
     let most = usize::try_from(ShardCount::MAX).ok()?;
     let mut positions = Vec::<Position>::new();

@@ -1,4 +1,4 @@
-//! Generated collections, queries, page splits and trouble, against the reference.
+//! Generated collections, queries, page splits and faults, against the reference.
 
 use dynashard_core::query::Strategy;
 use dynashard_core::{Generation, StoredItem};
@@ -6,20 +6,20 @@ use dynashard_keys::Placement;
 use dynashard_testkit::{Fault, Operation};
 use proptest::prelude::{Just, ProptestConfig, prop, prop_assert_eq, prop_oneof};
 
-use super::reference::{Case, GENERATION, Lies, MOST_TROUBLE, Placed, any_case};
+use super::reference::{Case, GENERATION, Lies, MAX_FAULTS, Placed, any_case};
 use crate::world::{LEASE, World};
 
 /// What may happen to a request without harm to its query.
 #[derive(Debug, Clone, Copy)]
-enum Trouble {
+enum RequestFault {
     None,
     Throttle,
     LeaseEndsBefore,
     LeaseEndsAfter,
 }
 
-impl Trouble {
-    fn fault(self, world: &World) -> Fault {
+impl RequestFault {
+    fn to_fault(self, world: &World) -> Fault {
         match self {
             Self::None => Fault::before(|| {}),
             Self::Throttle => Fault::throttle(),
@@ -29,14 +29,14 @@ impl Trouble {
     }
 }
 
-fn any_trouble() -> impl proptest::strategy::Strategy<Value = Vec<Trouble>> {
-    let trouble = prop_oneof![
-        3 => Just(Trouble::None),
-        3 => Just(Trouble::Throttle),
-        1 => Just(Trouble::LeaseEndsBefore),
-        1 => Just(Trouble::LeaseEndsAfter),
+fn any_faults() -> impl proptest::strategy::Strategy<Value = Vec<RequestFault>> {
+    let fault = prop_oneof![
+        3 => Just(RequestFault::None),
+        3 => Just(RequestFault::Throttle),
+        1 => Just(RequestFault::LeaseEndsBefore),
+        1 => Just(RequestFault::LeaseEndsAfter),
     ];
-    prop::collection::vec(trouble, 0..MOST_TROUBLE)
+    prop::collection::vec(fault, 0..MAX_FAULTS)
 }
 
 proptest::proptest! {
@@ -50,10 +50,10 @@ proptest::proptest! {
     }
 
     #[test]
-    fn trouble_on_the_way_changes_no_page(case in any_case(), trouble in any_trouble()) {
+    fn faults_on_the_way_change_no_page(case in any_case(), faults in any_faults()) {
         for strategy in Strategy::ALL {
             let world = case.world();
-            world.store.script(Operation::Query, trouble.iter().map(|t| t.fault(&world)));
+            world.store.script(Operation::Query, faults.iter().map(|fault| fault.to_fault(&world)));
             case.check(strategy, &world)?;
         }
     }

@@ -16,8 +16,8 @@ use proptest::test_runner::TestCaseError;
 
 use crate::world::{Reads, World, count, partition, shard};
 
-/// How many requests may have trouble in one case.
-pub(super) const MOST_TROUBLE: usize = 60;
+/// How many requests may fail in one case.
+pub(super) const MAX_FAULTS: usize = 60;
 
 /// The generation of every collection here; items may be older.
 pub(super) const GENERATION: u64 = 3;
@@ -225,8 +225,8 @@ impl Case {
         let budget = PageBudget { max_bytes: self.budget, measure: &measure };
         let mut items = Vec::new();
         let mut empty = 0;
-        // A page that is not the last brings an item at least, or had trouble.
-        while empty <= MOST_TROUBLE {
+        // A page that is not the last brings an item at least, or met a fault.
+        while empty <= MAX_FAULTS {
             // Longer than all the leases that faults let run out.
             let deadline = world.deadline_in(Duration::from_mins(10));
             let page = match block_on(reader.query(&query, budget, deadline)) {
