@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_refused() {
+    fn what_is_not_a_number_is_refused() {
         for text in [
             "", "-", ".", "e5", "1e", "1e+", "NaN", "Infinity", "0x1", "1,0", "1 ", "--1", "1.2.3",
             "١",

@@ -18,7 +18,7 @@ fn home(placement: Placement, pk: &str, sk: &str, n: u32) -> u32 {
 }
 
 #[test]
-fn xxh64_gives_the_shards_of_seed_003() {
+fn xxh64_gives_the_shards_of_dynamo_db_sharding() {
     let expected = [12, 14, 13, 6, 6, 5, 12, 11, 13, 5, 12, 15, 13, 5, 14, 14];
     for (sk, shard) in expected.into_iter().enumerate() {
         assert_eq!(

@@ -144,3 +144,54 @@ fn each_rule_has_its_error() {
         assert!(PhysicalPartitionKey::parse(text, Separator::Hash).is_err(), "{text:?}");
     }
 }
+
+/// The names that are stored, and that parameters and requests use.
+#[test]
+fn placements_and_types_are_read_by_their_names_only() {
+    for (name, placement, calculated) in [
+        ("xxh64", Placement::Xxh64, true),
+        ("jump", Placement::Jump, true),
+        ("random", Placement::Random, false),
+    ] {
+        assert_eq!(name.parse(), Ok(placement));
+        assert_eq!((placement.as_str(), placement.to_string().as_str()), (name, name));
+        assert_eq!(placement.is_calculated(), calculated, "{name}");
+    }
+    let unknown = KeyError::UnknownPlacement { text: "XXH64".to_owned() };
+    assert_eq!("XXH64".parse::<Placement>(), Err(unknown));
+    assert_eq!("S".parse(), Ok(SortKeyType::String));
+    assert_eq!("N".parse(), Ok(SortKeyType::Number));
+    let unknown = KeyError::UnknownSortKeyType { text: "B".to_owned() };
+    assert_eq!("B".parse::<SortKeyType>(), Err(unknown));
+}
+
+#[test]
+fn a_sort_key_is_of_one_type() {
+    let types = [SortKeyType::String, SortKeyType::Number];
+    for of in types {
+        let key = SortKey::parse("10", of).expect("a sort key of either type");
+        assert_eq!(types.map(|r#type| key.is(r#type)), types.map(|r#type| r#type == of), "{of:?}");
+    }
+}
+
+/// Logs and messages show keys so, and a number sort key is hashed by its text.
+#[test]
+fn a_key_is_printed_as_its_text() {
+    let partition = PartitionKey::new("EWR").expect("pk");
+    assert_eq!(format!("{partition} {partition:?}"), r#"EWR "EWR""#);
+    for (text, r#type, printed) in [
+        ("UA\t1", SortKeyType::String, "UA\t1 \"UA\\t1\""),
+        ("-1.50", SortKeyType::Number, "-1.5 -1.5"),
+    ] {
+        let key = SortKey::parse(text, r#type).expect("sk");
+        assert_eq!(format!("{key} {key:?}"), printed);
+    }
+}
+
+#[test]
+fn an_error_shows_the_beginning_of_a_long_text_that_is_not_a_number() {
+    for (length, shown) in [(60, "x".repeat(60)), (61, format!("{}…", "x".repeat(60)))] {
+        let error = SortKey::parse(&"x".repeat(length), SortKeyType::Number);
+        assert_eq!(error, Err(KeyError::NotANumber { text: shown }));
+    }
+}
