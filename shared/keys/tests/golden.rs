@@ -48,6 +48,9 @@ fn jump_gives_the_shards_it_always_gave() {
     assert_eq!(of(3), JUMP_3);
     assert_eq!(of(16), JUMP_16);
     assert_eq!(of(1_000), JUMP_1000);
+    // Here the last bit of a step decides: one more or one less in the divisor gives another shard.
+    let decided = ["3067", "3819"].map(|sk| home(Placement::Jump, "user.v1.User:abc", sk, 65_536));
+    assert_eq!(decided, [49_306, 21_505]);
 }
 
 /// From an independent implementation of the paper over XXH64, in Python.

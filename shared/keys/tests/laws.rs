@@ -186,6 +186,8 @@ fn a_key_is_printed_as_its_text() {
         let key = SortKey::parse(text, r#type).expect("sk");
         assert_eq!(format!("{key} {key:?}"), printed);
     }
+    assert_eq!(ShardId::new(7).to_string(), "7");
+    assert_eq!(ShardCount::new(16).expect("count").to_string(), "16");
 }
 
 #[test]
