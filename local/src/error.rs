@@ -97,6 +97,16 @@ impl StartError {
     /// An error at a line of the template, or in the template as a whole.
     pub(crate) fn template(name: &str, line: Option<usize>, problem: impl fmt::Display) -> Self {
         let location = line.map_or_else(|| name.to_owned(), |line| format!("{name}:{line}"));
-        Self::Template { location, problem: problem.to_string() }
+        Self::Template { location, problem: in_one_line(&problem.to_string()) }
     }
+
+    /// What is wrong with a parameter.
+    pub(crate) fn parameter(name: &str, problem: &str) -> Self {
+        Self::Parameter { name: in_one_line(name), problem: in_one_line(problem) }
+    }
+}
+
+/// Problems quote names and values of the template, which may hold line breaks.
+fn in_one_line(text: &str) -> String {
+    text.replace(char::is_control, " ")
 }

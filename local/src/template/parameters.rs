@@ -14,7 +14,7 @@ pub(super) fn values(
     template: &str,
 ) -> Result<BTreeMap<String, String>, StartError> {
     for (name, value) in overrides {
-        let refuse = |problem| StartError::Parameter { name: name.clone(), problem };
+        let refuse = |problem: String| StartError::parameter(name, &problem);
         let parameter = declared.iter().find(|declared| declared.name == *name);
         let Some(parameter) = parameter else {
             let names: Vec<_> = declared.iter().map(|known| known.name.as_str()).collect();
@@ -35,9 +35,9 @@ pub(super) fn values(
         .iter()
         .map(|parameter| {
             let value = given.get(&parameter.name).or(parameter.default.as_ref());
-            let value = value.ok_or_else(|| StartError::Parameter {
-                name: parameter.name.clone(),
-                problem: format!("it has no default; set it to {}", parameter.allowed()),
+            let value = value.ok_or_else(|| {
+                let problem = format!("it has no default; set it to {}", parameter.allowed());
+                StartError::parameter(&parameter.name, &problem)
             })?;
             Ok((parameter.name.clone(), value.clone()))
         })

@@ -20,6 +20,7 @@ pub(super) fn table(resource: &Resource) -> Result<Table, Problem> {
                 request[name] = node.to_json();
             }
             "StreamSpecification" => {
+                node.entries(name)?;
                 request[name] = node.to_json();
                 // CreateTable requires it; CloudFormation infers it from the view type.
                 request[name]["StreamEnabled"] = true.into();

@@ -1,4 +1,5 @@
 mod alarms;
+mod damage;
 
 use super::*;
 use crate::plan::{InsightsMode, RetryPolicy, Schedule, StartingPosition};

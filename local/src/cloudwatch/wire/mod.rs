@@ -6,6 +6,8 @@ mod cbor;
 mod document;
 mod json;
 mod query;
+#[cfg(test)]
+mod tests;
 mod xml;
 
 pub(super) use document::{Call, Document, Members, structure};
