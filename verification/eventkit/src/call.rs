@@ -29,23 +29,27 @@ impl Call {
     }
 
     /// With a header.
+    #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.insert(name.to_owned(), value.to_owned());
         self
     }
 
     /// With a body that API Gateway takes for text, and no media type unless one is set.
+    #[must_use]
     pub fn body(mut self, body: impl Into<String>) -> Self {
         self.body = Some(body.into());
         self
     }
 
     /// With a body of `application/json`.
+    #[must_use]
     pub fn json(self, body: impl Into<String>) -> Self {
         self.header("content-type", "application/json").body(body)
     }
 
     /// With a body in base64, as API Gateway sends what may be no text.
+    #[must_use]
     pub fn base64(mut self, body: &str) -> Self {
         self.is_base64 = true;
         self.body(body)

@@ -1,5 +1,3 @@
-use std::collections::BTreeSet;
-
 use dynashard_lambda::Handler;
 use proptest::prelude::{Just, any, prop, prop_oneof, proptest};
 use proptest::strategy::Strategy;
@@ -34,8 +32,8 @@ pub fn assert_damaged_events_are_answered<H: Handler>(
 }
 
 /// The events in these files, damaged once or twice.
-pub fn damaged_events(files: BTreeSet<String>) -> impl Strategy<Value = String> {
-    let events = files.iter().map(|name| event(name)).collect::<Vec<_>>();
+pub fn damaged_events(files: impl IntoIterator<Item = String>) -> impl Strategy<Value = String> {
+    let events = files.into_iter().map(|name| event(&name)).collect::<Vec<_>>();
     let damaged = (prop::sample::select(events), prop::collection::vec(damage(), 1..3));
     damaged.prop_map(|(event, damage)| {
         // A second damage needs what is still JSON.

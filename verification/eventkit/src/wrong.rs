@@ -19,6 +19,7 @@ impl Wrong {
     }
 
     /// With another status.
+    #[must_use]
     pub fn with_status(self, status: u64) -> Self {
         Self { status, ..self }
     }

@@ -14,7 +14,7 @@ proptest! {
     #[test]
     fn a_damaged_alarm_is_acted_on_or_refused_and_counted(
         event in damaged_events(
-            event_files("scale").into_iter().filter(|name| name.contains("alarm")).collect()
+            event_files("scale").into_iter().filter(|name| name.contains("alarm"))
         ),
     ) {
         let world = hot(&["log#2"]);
