@@ -45,10 +45,10 @@ impl Damage {
         let line = |at: &Index| at.index(text.lines().count().max(1));
         match self {
             Self::Cut { at } => {
-                return text[..text.floor_char_boundary(position(at, text))].to_owned();
+                return text[..text.floor_char_boundary(position(*at, text))].to_owned();
             }
             Self::Splice { at, length, text: new } => {
-                let from = text.floor_char_boundary(position(at, text));
+                let from = text.floor_char_boundary(position(*at, text));
                 let to = text.floor_char_boundary((from + length).min(text.len()));
                 return format!("{}{new}{}", &text[..from], &text[to..]);
             }
@@ -69,7 +69,7 @@ impl Damage {
     }
 }
 
-fn position(at: &Index, text: &str) -> usize {
+fn position(at: Index, text: &str) -> usize {
     at.index(text.len().max(1))
 }
 

@@ -86,6 +86,19 @@ fn a_query_that_dynamodb_would_refuse_is_refused_first() {
     }
 }
 
+#[test]
+fn the_longest_prefix_and_a_range_of_one_key_are_not_refused() {
+    let world = forty(2);
+    for (range, found) in [
+        (SortRange::BeginsWith("x".repeat(SortKey::MAX_BYTES)), 0),
+        (SortRange::Between(sort("07"), sort("07")), 1),
+    ] {
+        let query = Query { range, ..Query::all(partition()) };
+        let page = page(&world, &world.reader(), &query).expect("a page");
+        assert_eq!(page.items.len(), found, "{query:?}");
+    }
+}
+
 /// Invariant I27.
 #[test]
 fn items_ahead_of_the_metadata_make_the_reader_look_again() {
