@@ -240,7 +240,7 @@ fn tables_that_cannot_be_reached_are_reported_in_one_line() {
     for (args, says) in [
         ([&tables[..], &["--endpoint-url", &stack.dynamodb]].concat(), "no-table"),
         ([&tables[..], &["--endpoint-url", &nobody]].concat(), "no-table"),
-        ([&tables[..], &["--endpoint-url", "127.0.0.1"]].concat(), "no URL"),
+        ([&tables[..], &["--endpoint-url", "127.0.0.1"]].concat(), "not a URL"),
         ([&tables[..], &["--region", "eu-west-1"]].concat(), "credentials"),
         (tables.to_vec(), "region"),
     ] {
