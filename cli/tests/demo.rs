@@ -66,7 +66,7 @@ fn hot_keys_outgrow_their_partitions_and_every_flight_comes_back_once() {
     assert!(number(&first["relief_secs"]) > 0.0, "{first}");
 
     // A put is one request, and what moving costs is accounted for by itself.
-    assert_eq!(Some(stored(&summary)), summary["items"].as_u64(), "markers are no items");
+    assert_eq!(Some(stored(&summary)), summary["items"].as_u64(), "markers are not items");
     let puts = number(&summary["steady"]["puts_per_item"]);
     assert!((0.8..1.2).contains(&puts), "but for what was under way: {summary}");
     let moving = &summary["moving"];

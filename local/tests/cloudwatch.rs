@@ -127,7 +127,7 @@ async fn rules_and_alarms_are_told_to_the_sdk_and_errors_have_its_types() {
     let error = set.state_reason("test").send().await.expect_err("there is no such alarm");
     let error = error.into_service_error();
     assert!(error.is_resource_not_found(), "{error:?}");
-    assert_eq!(error.message(), Some("there is no alarm none"));
+    assert_eq!(error.message(), Some("the alarm none does not exist"));
     let put = client.put_metric_data().namespace("AWS/DynamoDB");
     let datum = MetricDatum::builder().metric_name("Sold").value(1.0).build();
     let error = put.metric_data(datum).send().await.expect_err("it is AWS's own");

@@ -93,7 +93,7 @@ impl Api {
         self.send(Method::GET, &format!("/item?pk={pk}&sk={sk}"), Bytes::new()).await.map(drop)
     }
 
-    /// Sends JSON. An answer that is no success is an error.
+    /// Sends JSON. An answer without success is an error.
     pub async fn json(&self, method: Method, path: &str, body: &Value) -> Result<Value, Failure> {
         let answer = self.send(method, path, Bytes::from(body.to_string())).await?;
         Ok(serde_json::from_slice(&answer)?)
@@ -112,7 +112,7 @@ impl Api {
     }
 }
 
-/// An answer that is no success.
+/// An answer without success.
 #[derive(Debug, thiserror::Error)]
 #[error("{status}: {body}")]
 pub struct Refused {

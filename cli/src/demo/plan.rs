@@ -80,17 +80,18 @@ mod tests {
 
     /// What a run does second by second, when it has these shards and absorbs what they take, of two
     /// at most.
-    fn stages(shards: &[u32]) -> Vec<Stage> {
+    /// The stage after each second in which so many shards absorbed so many puts of 400.
+    fn stages_absorbing(seconds: impl IntoIterator<Item = (u32, u64)>) -> Vec<Stage> {
         let mut history = History {
             partition_wcu: 200,
             keys: vec![("EWR".to_owned(), 400)],
             samples: Vec::new(),
         };
         let (mut stage, mut stages, mut absorbed) = (Stage::Growing, Vec::new(), 0);
-        for (second, shards) in (0..).zip(shards) {
+        for (second, (shards, taken)) in (0..).zip(seconds) {
             let counts = Counts { offered: 400 * second, absorbed, ..Counts::default() };
-            absorbed += 200 * u64::from(*shards).min(2);
-            let collection = Collection { shards: *shards, ..Collection::ABSENT };
+            absorbed += taken;
+            let collection = Collection { shards, ..Collection::ABSENT };
             history.samples.push(Sample {
                 at: Duration::from_secs(second),
                 keys: vec![KeySample { counts, collection }],
@@ -102,6 +103,10 @@ mod tests {
             stages.push(stage);
         }
         stages
+    }
+
+    fn stages(shards: &[u32]) -> Vec<Stage> {
+        stages_absorbing(shards.iter().map(|&shards| (shards, 200 * u64::from(shards.min(2)))))
     }
 
     #[test]
@@ -123,26 +128,8 @@ mod tests {
 
     #[test]
     fn regression_a_measurement_while_the_machine_stood_still_passed_for_a_settled_one() {
-        let mut history = History {
-            partition_wcu: 200,
-            keys: vec![("EWR".to_owned(), 400)],
-            samples: Vec::new(),
-        };
-        let (mut stage, mut stages, mut absorbed) = (Stage::Growing, Vec::new(), 0);
-        for (second, taken) in (0..).zip([400, 400, 400, 0, 400, 400, 400, 400, 400, 400]) {
-            let counts = Counts { offered: 400 * second, absorbed, ..Counts::default() };
-            absorbed += taken;
-            let collection = Collection { shards: 2, ..Collection::ABSENT };
-            history.samples.push(Sample {
-                at: Duration::from_secs(second),
-                keys: vec![KeySample { counts, collection }],
-                throttles: BTreeMap::new(),
-                operations: BTreeMap::new(),
-                alarms: BTreeMap::new(),
-            });
-            stage = stage.next(&history, &plan());
-            stages.push(stage);
-        }
+        let taken = [400, 400, 400, 0, 400, 400, 400, 400, 400, 400];
+        let stages = stages_absorbing(taken.map(|taken| (2, taken)));
         assert_eq!(
             stages[2..5],
             [Stage::Measuring { from: 2 }, Stage::Measuring { from: 2 }, Stage::Growing]

@@ -71,7 +71,7 @@ fn dependencies_run_one_way() {
     for package in packages() {
         let may_use = allowed
             .get(package.name.as_str())
-            .unwrap_or_else(|| panic!("{} is no room of this table", package.name));
+            .unwrap_or_else(|| panic!("{} is missing from this table", package.name));
         for dependency in package.dependencies.iter().filter(|name| name.starts_with("dynashard-"))
         {
             assert!(may_use.contains(&dependency.as_str()), "{} uses {dependency}", package.name);

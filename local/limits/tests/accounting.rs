@@ -35,7 +35,7 @@ fn item_sizes() {
             4,
             "the guide's \"approximately\": digits pair up at the decimal point, 1|20|00",
         ),
-        (json!({"n": {"N": "1.2e3"}}), 3, "the exponent is no digit: 12 again"),
+        (json!({"n": {"N": "1.2e3"}}), 3, "the exponent is not counted: 12 again"),
         (json!({"n": {"N": "12345678901234567890123456789012345678"}}), 21, "38 digits: 19, and 1"),
         (json!({"b": {"B": "AAECAw=="}}), 5, "binary: raw length, 4, not the 8 of Base64"),
         (json!({"b": {"B": "AAEC"}}), 4, "binary without padding: 3"),
@@ -62,7 +62,7 @@ fn item_sizes() {
         (
             json!({"a": "plain JSON", "b": {"S": 7}, "c": {"X": "x"}}),
             3,
-            "values that are no DynamoDB JSON: their names",
+            "values outside DynamoDB JSON: their names",
         ),
         (json!("no item"), 0, "nor is this"),
     ];
@@ -240,7 +240,7 @@ fn what_changes_of_keys_consume_of_an_index() {
             Some(item()),
             Some(score("101", "Comet Quest", "5.0")),
             &[],
-            "the same number in other digits is no change",
+            "the same number in other digits changes nothing",
         ),
         (
             Some(item()),

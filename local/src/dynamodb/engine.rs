@@ -94,7 +94,7 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// The item with this key, both in DynamoDB JSON. `None` if there is no such item, or if the
+    /// The item with this key, both in DynamoDB JSON. `None` if it does not exist, or if the
     /// table has other key attributes.
     pub(crate) fn item(&self, table: &str, key: &Value) -> Option<Value> {
         let request = GetItemRequest {

@@ -140,7 +140,7 @@ pub trait MetadataStore: Send + Sync {
 }
 
 /// All collections there are. Only operators' commands ask for them: no function may scan the metadata
-/// table, so this is no part of [`MetadataStore`].
+/// table, so [`MetadataStore`] lacks it.
 pub trait CollectionCatalog: Send + Sync {
     /// A strongly consistent `Scan` of the metadata table: one page of its collections, in no order,
     /// from behind the key where the page before has ended.

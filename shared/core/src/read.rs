@@ -52,7 +52,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
             (Some(item), Cost { items_read, consumed_rcu }) => {
                 Ok(Got { item, items_read, consumed_rcu })
             }
-            (None, _) => Err(Error::new(Code::ItemNotFound, "there is no such item")),
+            (None, _) => Err(Error::new(Code::ItemNotFound, "the item does not exist")),
         }
     }
 

@@ -48,7 +48,7 @@ impl Call {
         self.header("content-type", "application/json").body(body)
     }
 
-    /// With a body in base64, as API Gateway sends what may be no text.
+    /// With a body in base64, as API Gateway sends what may not be text.
     #[must_use]
     pub fn base64(mut self, body: &str) -> Self {
         self.is_base64 = true;

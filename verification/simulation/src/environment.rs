@@ -16,7 +16,7 @@ pub(crate) struct EnvironmentId(pub(crate) usize);
 /// What a process is for: that decides what may befall it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// The clients and the schedule, which are no part of what is tested.
+    /// The clients and the schedule, which are not under test.
     World,
     /// Runs operations of clients and operators.
     Function,

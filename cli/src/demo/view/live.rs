@@ -146,7 +146,7 @@ fn reading(read: usize, of: usize, columns: usize) -> String {
 }
 
 /// Values as columns that stand two lines high, the upper line first: the largest possible value fills
-/// both. Values for which there is no room are combined.
+/// both. Values that do not fit are combined.
 fn columns_of(values: &[f64], most: f64, room: usize) -> [String; 2] {
     const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let heights =

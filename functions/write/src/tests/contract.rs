@@ -125,7 +125,7 @@ fn a_patch_merges_as_rfc_7396_says() {
     // An array is replaced whole, and a null in it is a value.
     let gates = json!({ "times": [null, { "at": null }] });
     assert_eq!(patch(gates.clone()), with(gates));
-    // An object in place of what is none begins empty.
+    // An object that replaces another value begins empty.
     assert_eq!(
         patch(json!({ "times": { "departed": "05:17", "arrived": null } })),
         with(json!({ "times": { "departed": "05:17" } })),

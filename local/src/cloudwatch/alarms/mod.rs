@@ -44,7 +44,7 @@ pub(crate) struct Transition {
 
 /// The template has no alarm of this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no alarm {0}")]
+#[error("the alarm {0} does not exist")]
 pub(crate) struct UnknownAlarm(pub(crate) String);
 
 impl Alarms {

@@ -217,7 +217,7 @@ impl View {
             }
             at_home.retain(|entry| !leaves(entry));
         } else if self.metadata.placement.is_calculated() {
-            // What lay at the new home before the reshard began was no item of this collection's:
+            // What lay at the new home before the reshard began did not belong to this collection:
             // it is in the way of the one that is to come.
             at_home.retain(|entry| entry.shard != new);
             verdict.live.push(arrived);

@@ -82,7 +82,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
 fn nothing_to_patch(precondition: Precondition) -> Error {
     match precondition {
         Precondition::None | Precondition::Absent => {
-            Error::new(Code::ItemNotFound, "there is no such item")
+            Error::new(Code::ItemNotFound, "the item does not exist")
         }
         Precondition::Exists | Precondition::Version(_) | Precondition::Never => {
             precondition_failed()

@@ -905,7 +905,7 @@ fn regression_a_patch_did_not_find_an_item_whose_arrival_was_not_visible_yet() {
     }
 }
 
-/// Metadata and job are read one after the other, and what happens between them is no damage.
+/// Metadata and job are read one after the other, and what happens between them is not damage.
 #[test]
 fn regression_a_reshard_that_went_on_between_two_reads_was_called_damaged() {
     type Change = fn(&World);

@@ -399,7 +399,7 @@ fn a_write_that_is_answered_after_its_lease_is_unknown_and_never_repeated() {
     assert_eq!(delete_code(&world, &world.writer(), NONE), Code::OutcomeUnknown);
     assert_eq!(world.store.attempts(Operation::Write), 1);
 
-    // A refusal has no effect, so it is no reason for doubt whenever it comes.
+    // A refusal has no effect, so it leaves no doubt whenever it comes.
     let world = World::new();
     world.lay_out(1, 1, Placement::Xxh64);
     world.place("a", 1, 1);

@@ -102,6 +102,6 @@ async fn the_state_of_an_alarm_is_set_with_its_reason() {
     let (status, answer) = served.json("SetAlarmState", &request("other")).await;
     assert_eq!(status, StatusCode::NOT_FOUND);
     assert_eq!(answer["__type"], "com.amazonaws.cloudwatch#ResourceNotFound");
-    assert_eq!(answer["message"], "there is no alarm other");
+    assert_eq!(answer["message"], "the alarm other does not exist");
     served.stop().await;
 }
