@@ -29,14 +29,18 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> ReadHandler<I, M, C, 
         let fields = params.fields()?;
         params.finish()?;
         let got = self.reader.get(&key, fields.as_ref(), consistency, deadline).await?;
-        let Got { item, items_read, consumed_rcu } = got;
+        let Got { item, items_read, consumed_rcu, consumed_wcu } = got;
         let format = headers::answer_format(request);
         let json = ItemJson { partition: &key.partition, sort: &key.sort, item: &item, format };
         // The body is the item itself, so headers carry its cost.
-        Ok(of_items(&json, format)
+        let response = of_items(&json, format)
             .with_etag(item.version)
             .with_header(headers::ITEMS_READ, items_read.to_string())
-            .with_header(headers::CONSUMED_RCU, consumed_rcu.to_string()))
+            .with_header(headers::CONSUMED_RCU, consumed_rcu.to_string());
+        if consumed_wcu == 0.0 {
+            return Ok(response);
+        }
+        Ok(response.with_header(headers::CONSUMED_WCU, consumed_wcu.to_string()))
     }
 
     async fn batch_get(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
@@ -69,6 +73,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> ReadHandler<I, M, C, 
             unprocessed: unprocessed.collect(),
             items_read: got.items_read,
             consumed_rcu: got.consumed_rcu,
+            consumed_wcu: got.consumed_wcu,
         };
         let codes = got.unprocessed.iter().map(|(_, code)| *code);
         Ok(of_items(&answer, format).because_of(codes))
@@ -152,6 +157,14 @@ struct BatchAnswer<'a> {
     unprocessed: Vec<Unprocessed<'a>>,
     items_read: u64,
     consumed_rcu: f64,
+    /// What moving items to their new homes took: seldom anything.
+    #[serde(skip_serializing_if = "is_zero")]
+    consumed_wcu: f64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(units: &f64) -> bool {
+    *units == 0.0
 }
 
 #[derive(Serialize)]

@@ -358,7 +358,8 @@ pub enum Expected {
 }
 
 impl Expected {
-    fn holds(self, existing: Option<&StoredItem>) -> bool {
+    /// Whether what lies there is as expected.
+    pub(crate) fn holds(self, existing: Option<&StoredItem>) -> bool {
         let live = existing.filter(|item| item.is_live());
         match self {
             Self::Any => true,

@@ -6,7 +6,8 @@ use crate::cost::Cost;
 use crate::directory::{Directory, Known};
 use crate::fan_out::fan_out;
 use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore, Metered};
-use crate::retry::Attempts;
+use crate::reshard::{Homes, Settling, Unsettled};
+use crate::retry::{Attempts, within};
 use crate::{Code, CollectionMetadata, Deadline, Error, Fields, Job, Reshard, StoredItem};
 
 /// Reads items and collections.
@@ -24,6 +25,17 @@ pub struct Got {
     pub items_read: u64,
     /// The read units that DynamoDB reported. A shard that does not have the item takes some, too.
     pub consumed_rcu: f64,
+    /// The write units that it reported for moving the item, which a strongly consistent read found
+    /// before the mover did.
+    pub consumed_wcu: f64,
+}
+
+/// What a look at all places where an item may lie came to.
+enum Looked {
+    /// What lies there, the one that counts first.
+    At(Vec<StoredItem>),
+    /// The item could not be moved before it is shown.
+    Unsettled(Unsettled),
 }
 
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
@@ -39,7 +51,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
 
     /// Reads one item. A calculated placement asks one shard; a random one asks all of them.
     ///
-    /// While a reshard moves items the read is strongly consistent, whatever was asked for.
+    /// While a reshard moves items both homes are read strongly, whatever was asked for. A read that is to be
+    /// strongly consistent also moves what it finds at the old home alone (invariant I31).
     pub async fn get(
         &self,
         key: &ItemKey,
@@ -49,8 +62,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
     ) -> Result<Got, Error> {
         let lookup = Lookup { key, fields, consistency, deadline };
         match self.look_up(lookup).await? {
-            (Some(item), Cost { items_read, consumed_rcu }) => {
-                Ok(Got { item, items_read, consumed_rcu })
+            (Some(item), Cost { items_read, consumed_rcu, consumed_wcu }) => {
+                Ok(Got { item, items_read, consumed_rcu, consumed_wcu })
             }
             (None, _) => Err(Error::new(Code::ItemNotFound, "the item does not exist")),
         }
@@ -68,17 +81,29 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
             let Some(known) = self.directory.find(&key.partition, deadline).await? else {
                 return Ok((None, cost));
             };
-            let (found, read) = match known.metadata.reshard() {
+            let (looked, read) = match known.metadata.reshard() {
                 None => {
                     let readable = known.metadata.layout().readable;
-                    self.get_at_each(lookup, possible_shards(key, &known, readable)).await?
+                    let shards = possible_shards(key, &known, readable);
+                    let (found, read) = self.get_at_each(lookup, shards).await?;
+                    (Looked::At(found), read)
                 }
-                Some(reshard) => {
-                    let strong = Lookup { consistency: Consistency::Strong, ..lookup };
-                    self.get_moving(strong, reshard, &known).await?
-                }
+                Some(reshard) => self.get_moving(lookup, reshard, &known).await?,
             };
             cost += read;
+            let found = match looked {
+                Looked::At(found) => found,
+                Looked::Unsettled(unsettled) => {
+                    match unsettled.refusal()? {
+                        Some(refusal) => attempts.pause(refusal).await?,
+                        None => {
+                            self.directory.forget(&key.partition);
+                            attempts.refresh().await?;
+                        }
+                    }
+                    continue;
+                }
+            };
             if found.iter().any(|item| item.generation > known.metadata.generation) {
                 self.directory.forget(&key.partition);
                 attempts.refresh().await?;
@@ -100,21 +125,70 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         lookup: Lookup<'_>,
         reshard: Reshard,
         known: &Known,
-    ) -> Result<(Vec<StoredItem>, Cost), Error> {
+    ) -> Result<(Looked, Cost), Error> {
+        let settles = lookup.consistency == Consistency::Strong;
+        let lookup = Lookup { consistency: Consistency::Strong, ..lookup };
         if !known.metadata.placement.is_calculated() {
-            return self.get_drained(lookup, reshard, known).await;
+            // Their sort keys never repeat, and no write of theirs has a precondition.
+            let (found, cost) = self.get_drained(lookup, reshard, known).await?;
+            return Ok((Looked::At(found), cost));
         }
         let Some((old, new)) = reshard.homes(lookup.key) else {
             let home = std::iter::once(reshard.new_home(lookup.key));
-            return self.get_at_each(lookup, home).await;
+            let (found, cost) = self.get_at_each(lookup, home).await?;
+            return Ok((Looked::At(found), cost));
         };
         let (found, mut cost) = self.get_at_each(lookup, std::iter::once(new)).await?;
         if found.iter().any(|item| settles_it(item, known)) {
-            return Ok((found, cost));
+            return Ok((Looked::At(found), cost));
+        }
+        if settles {
+            let (looked, read) = self.get_settled(lookup, new, old, known).await?;
+            cost += read;
+            return Ok((looked, cost));
         }
         let (found, read) = self.get_both(lookup, new, old).await?;
         cost += read;
-        Ok((found, cost))
+        Ok((Looked::At(found), cost))
+    }
+
+    /// Both homes of an item at one moment. What is at the old one alone is moved before it is returned,
+    /// since writes in `move` may look at the new home alone (invariant I31).
+    async fn get_settled(
+        &self,
+        lookup: Lookup<'_>,
+        new: ShardId,
+        old: ShardId,
+        known: &Known,
+    ) -> Result<(Looked, Cost), Error> {
+        // All of an item moves, whatever of it was asked for.
+        let whole = Lookup { fields: None, ..lookup };
+        let Metered { value, consumed_rcu } = self.get_pair(whole, [new, old]).await?;
+        let items_read = value.iter().flatten().count();
+        let items_read = u64::try_from(items_read).unwrap_or(u64::MAX);
+        let mut cost = Cost { items_read, consumed_rcu, ..Cost::default() };
+        let project = |item| match lookup.fields {
+            Some(fields) => fields.project(item),
+            None => item,
+        };
+        let is_live = |item: &Option<StoredItem>| item.as_ref().is_some_and(StoredItem::is_live);
+        let seen = match value {
+            [at_new, Some(seen)] if seen.is_live() && !is_live(&at_new) => seen,
+            both => {
+                let found = both.into_iter().flatten().map(project).collect();
+                return Ok((Looked::At(found), cost));
+            }
+        };
+        let homes = Homes { old: self.at(lookup.key, old), new: self.at(lookup.key, new) };
+        let mut settling = Settling::new(&self.items, &homes, known);
+        let settled = within(self.clock(), lookup.deadline, settling.bring_observed(seen)).await;
+        cost.consumed_wcu += settling.consumed_wcu();
+        let looked = match settled {
+            Some(Ok(item)) => Looked::At(vec![project(item)]),
+            Some(Err(unsettled)) => Looked::Unsettled(unsettled),
+            None => return Err(Error::new(Code::Unavailable, NOT_IN_TIME)),
+        };
+        Ok((looked, cost))
     }
 
     /// The same in a random collection that shrinks: the drained shards first, since items leave
@@ -157,7 +231,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         let Metered { value, consumed_rcu } = self.get_pair(lookup, [new, old]).await?;
         let found = value.into_iter().flatten().collect::<Vec<_>>();
         let items_read = u64::try_from(found.len()).unwrap_or(u64::MAX);
-        Ok((found, Cost { items_read, consumed_rcu }))
+        Ok((found, Cost { items_read, consumed_rcu, ..Cost::default() }))
     }
 
     /// The same, each in its place.

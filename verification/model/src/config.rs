@@ -30,7 +30,13 @@ pub enum Subject {
 }
 
 /// Where the search for a mutation ends. Those that are caught are caught before, and in as many steps each time.
-pub const AGAINST: Limit = Limit::States(3_000_000);
+pub fn limit_against(mutation: Mutation) -> Limit {
+    Limit::States(match mutation {
+        // It takes 14 steps of three clients and the mover to show.
+        Mutation::RemoveMarkersWhileMoving => 8_000_000,
+        _ => 3_000_000,
+    })
+}
 
 /// Configurations that belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,10 +52,12 @@ pub enum Suite {
 const WRITES: &[Verb] = &[Verb::Put, Verb::Delete, Verb::Create, Verb::Replace];
 const BLIND: &[Verb] = &[Verb::Put, Verb::Delete];
 const GET: &[Verb] = &[Verb::Get];
+const PEEK: &[Verb] = &[Verb::Peek];
+const READS: &[Verb] = &[Verb::Get, Verb::Peek];
 
 /// A put that comes late and is read, one that hides it, and a delete that shows it again.
 const HIDDEN_AND_SHOWN: &[(&[Verb], u8)] =
-    &[(&[Verb::Put], 1), (&[Verb::Put], 1), (&[Verb::Delete], 1), (GET, 1)];
+    &[(&[Verb::Put], 1), (&[Verb::Put], 1), (&[Verb::Delete], 1), (PEEK, 1)];
 
 /// Up, and no further.
 const UP: &[u8] = &[0, 1];
@@ -94,7 +102,7 @@ impl Configuration {
     }
 
     /// The smallest search that is known to catch a mutation, or the likeliest if none is. It needs no more than
-    /// [`AGAINST`].
+    /// [`limit_against`] it.
     pub fn against(mutation: Mutation) -> Self {
         use Mutation as M;
         let (put, put_delete) = (&[Verb::Put][..], BLIND);
@@ -104,21 +112,21 @@ impl Configuration {
                 let verbs = &[Verb::Upsert, Verb::Delete][..];
                 Search { crashes: 0, ..Search::of(&[(verbs, 2), (GET, 1)], UP_AND_DOWN, true) }
             }
-            M::UpsertSkipsMarker => {
-                let clients = [(&[Verb::Upsert][..], 1), (put_delete, 1), (GET, 1)];
-                Search::of(&clients, UP, false)
-            }
             M::RetryUnknown | M::DeleteOldHomeFirst => {
                 Search::of(&[(WRITES, 2), (GET, 2)], UP, true)
             }
-            M::NoMarkersInMove | M::RemoveMarkersWhileMoving => {
+            M::GetsDoNotSettle | M::CreateSkipsOldHome => {
                 Search { crashes: 0, ..Search::of(&[(put_create, 2), (GET, 2)], UP, false) }
             }
             M::AcknowledgeAfterLease | M::DropCopyUnchecked | M::DeleteOnlyAtOldHome => {
                 let clients = [(put, 1), (put_delete, 2), (GET, 1)];
                 Search { crashes: 0, timeouts: 0, ..Search::of(&clients, UP, false) }
             }
-            M::DeleteSkipsMarker | M::DeleteReadsHomesApart => {
+            M::RemoveMarkersWhileMoving => {
+                let clients = [(put, 1), (&[Verb::Delete][..], 2), (&[Verb::Peek, Verb::Put], 2)];
+                Search { crashes: 0, timeouts: 0, ..Search::of(&clients, UP, false) }
+            }
+            M::NoMarkersInMove | M::DeleteSkipsMarker | M::DeleteReadsHomesApart => {
                 Search { crashes: 0, timeouts: 0, ..Search::of(HIDDEN_AND_SHOWN, UP, false) }
             }
             M::ForwardBeforeStableIsKnown | M::MoveKeepsGeneration => {
@@ -132,6 +140,7 @@ impl Configuration {
             | M::MoverCopiesThenErases
             | M::PlainSecondGet
             | M::GetOldHomeFirst
+            | M::ReplaceTrustsNewHome
             | M::DeleteOnlyAtNewHome => Search::of(&[(WRITES, 2), (GET, 2)], UP, false),
             M::QueryDestinationsFirst
             | M::QueryTakesLargestWatermark
@@ -232,6 +241,8 @@ fn good() -> Vec<Configuration> {
             Search::of(&[(WRITES, 1), (WRITES, 1), (GET, 1)], UP, exists),
             Search::of(&[(WRITES, 1), (GET, 2)], UP_AND_DOWN, exists),
             Search::of(&[(WRITES, 2), (GET, 1)], UP_AND_DOWN, exists),
+            Search::of(&[(WRITES, 2), (READS, 2)], UP, exists),
+            Search::of(&[(WRITES, 2), (PEEK, 1)], UP_AND_DOWN, exists),
         ]);
     }
     let conditional = &[Verb::Create, Verb::Replace, Verb::Delete];
@@ -246,6 +257,16 @@ fn good() -> Vec<Configuration> {
             ..Search::of(&[(&[Verb::Put], 1), (BLIND, 2), (GET, 1)], UP, false)
         },
         Search { crashes: 0, timeouts: 0, ..Search::of(HIDDEN_AND_SHOWN, UP, false) },
+        // The same with creates, which put no marker, and a reader of either kind.
+        Search {
+            crashes: 0,
+            timeouts: 0,
+            ..Search::of(
+                &[(&[Verb::Put], 1), (&[Verb::Create], 1), (BLIND, 1), (READS, 1)],
+                UP,
+                false,
+            )
+        },
         Search {
             numbering: Numbering::TwicePerReshard,
             ..Search::of(&[(WRITES, 2), (GET, 1)], UP_AND_DOWN, false)
@@ -256,7 +277,7 @@ fn good() -> Vec<Configuration> {
 
 fn ext() -> Vec<Configuration> {
     let swap = [Verb::Swap, Verb::Upsert];
-    let swap_delete = [Verb::Swap, Verb::Upsert, Verb::Delete];
+    let swap_delete = [Verb::Swap, Verb::Upsert, Verb::Delete, Verb::Remove];
     let swap_get = [Verb::Swap, Verb::Upsert, Verb::Get];
     let swap_put_delete = [Verb::Swap, Verb::Upsert, Verb::Put, Verb::Delete];
     let put_create = [Verb::Put, Verb::Upsert, Verb::Create];
@@ -265,6 +286,7 @@ fn ext() -> Vec<Configuration> {
     for exists in [true, false] {
         searches.extend([
             Search::of(&[(&swap_delete, 2), (GET, 2)], UP, exists),
+            Search::of(&[(&[Verb::Get, Verb::Remove], 2), (BLIND, 2), (PEEK, 1)], UP, exists),
             Search::of(&[(&swap, 1), (BLIND, 1), (GET, 1)], UP, exists),
             Search::of(&[(&swap_get, 2), (&put_create, 2)], UP, exists),
             Search::of(&[(&swap_delete, 2), (GET, 1)], UP_AND_DOWN, exists),

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use dynashard_model::check::{Limit, Progress, Report, Verdict};
-use dynashard_model::config::{AGAINST, Configuration, Suite};
+use dynashard_model::config::{Configuration, Suite, limit_against};
 use dynashard_model::mutation::{Expectation, Mutation};
 
 const USAGE: &str = "usage: dynashard-model [good|ext|query|bugs|all] [--secs N] [--steps]
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
                 Expectation::Caught => Expected::Violated,
                 Expectation::DefenceInDepth(reason) => Expected::Uncaught(reason),
             };
-            searches.push((Configuration::against(mutation), AGAINST, expected));
+            searches.push((Configuration::against(mutation), limit_against(mutation), expected));
         }
     }
     let total = searches.len();

@@ -24,14 +24,21 @@ pub enum Mutation {
     /// reads or writes there is not told that the item is elsewhere.
     /// Invariant I13.
     LeaveNoMarkers,
-    /// Breaks the same in `move` only, for moves and for conditional writes. A late put lands at the old
-    /// home and is read, and a create that has looked there before succeeds over it at the new one.
+    /// Breaks the same in `move` only, for moves and deletes.
     /// Invariants I13, I14, I20.
     NoMarkersInMove,
-    /// Breaks "all other writes mark what is absent": an upsert skips the marker in `move`, although its result depends on what is
-    /// there. A late put lands at the old home and is read, and the upsert at the new one is without its bits.
+    /// Breaks "who observes, settles": a strong get returns what it finds at the old home alone, and leaves it there. A
+    /// late put is read there, and a create that has looked before succeeds over it at the new one.
+    /// Invariant I31.
+    GetsDoNotSettle,
+    /// Breaks "where the new home does not decide, the old one is looked at": a replacement in `move` that finds nothing
+    /// fitting at the new home is refused, although the item has not moved.
     /// Invariant I14.
-    UpsertSkipsMarker,
+    ReplaceTrustsNewHome,
+    /// Breaks "a conditional write looks at the old home": a create in `move` goes to the new home alone, and succeeds
+    /// over an item that has not moved.
+    /// Invariant I14.
+    CreateSkipsOldHome,
     /// Breaks "a delete takes what it saw": in `move` a delete that finds nothing at the old home deletes whatever is at
     /// the new one. A late put lands at the old home behind the look and is read; a put at the new one hides it; and
     /// the delete shows it again.
@@ -44,8 +51,8 @@ pub enum Mutation {
     /// Breaks "only a put goes past the old home": a delete does, too, and what lies there comes back.
     /// Invariant I14.
     DeleteOnlyAtNewHome,
-    /// Breaks "markers go after the close": each scan of the mover removes those that it finds. A late put lands
-    /// where a create has left its marker, is read, and the create succeeds over it.
+    /// Breaks "markers go after the close": each scan of the mover removes those that it finds. A late put lands where a
+    /// delete has read a marker and is read, a put hides it, and the delete shows it again.
     /// Invariant I21.
     RemoveMarkersWhileMoving,
     /// Breaks "an update of a marker never leaves `_ds_fwd` behind": an upsert at a home that holds an old marker is
@@ -60,8 +67,8 @@ pub enum Mutation {
     /// Invariant I19.
     MoveKeepsGeneration,
     /// Breaks the check in the transaction that drops a late copy: that the new home still is live. If the item there
-    /// has been deleted meanwhile, the copy was what clients saw, and it vanishes.
-    /// Invariants I2, I18.
+    /// has been deleted meanwhile, the copy was what a query could see, and it vanishes.
+    /// Invariant I18.
     DropCopyUnchecked,
     /// Breaks "a move is one transaction" in the mover: it copies, and then erases. Whatever happens between is undone
     /// or doubled.
@@ -141,14 +148,16 @@ pub enum Expectation {
 
 impl Mutation {
     /// All of them, in the order of the protocol's sections.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 34] = [
         Self::PublishBeforeLeasesEnd,
         Self::ForwardBeforeStableIsKnown,
         Self::CloseWithoutH,
         Self::CountHFromForward,
         Self::LeaveNoMarkers,
         Self::NoMarkersInMove,
-        Self::UpsertSkipsMarker,
+        Self::GetsDoNotSettle,
+        Self::ReplaceTrustsNewHome,
+        Self::CreateSkipsOldHome,
         Self::DeleteSkipsMarker,
         Self::DeleteReadsHomesApart,
         Self::DeleteOnlyAtNewHome,
@@ -188,6 +197,11 @@ impl Mutation {
                 "what was signed in `forward` settles before it writes and keeps to markers, so it \
                  may execute at any time; dangerous is only what was signed in `stable(N)`. The \
                  controller writes one time down, that of `move`, and both waits count from it",
+            ),
+            Self::DropCopyUnchecked => Expectation::DefenceInDepth(
+                "who deletes an item settles what it has seen at the old home first, so what such a \
+                 delete uncovers came late, and nobody has been told that it took effect. The \
+                 check keeps a query from seeing it come and go",
             ),
             Self::MoveKeepsGeneration => Expectation::DefenceInDepth(
                 "a write that is older than the move is refused twice over: by the marker or by H. \

@@ -33,6 +33,9 @@ pub struct BatchGot {
     pub items_read: u64,
     /// The read units that DynamoDB reported. A key without an item takes some, too.
     pub consumed_rcu: f64,
+    /// The write units that it reported for moving items which a strongly consistent read found before
+    /// the mover did.
+    pub consumed_wcu: f64,
 }
 
 /// How the keys of a batch are read.
@@ -212,7 +215,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
             };
             let items_read = page.items.len() + page.damaged.len();
             let items_read = u64::try_from(items_read).unwrap_or(u64::MAX);
-            progress.cost += Cost { items_read, consumed_rcu: page.consumed_rcu };
+            let consumed_rcu = page.consumed_rcu;
+            progress.cost += Cost { items_read, consumed_rcu, ..Cost::default() };
             let unprocessed = page.unprocessed.iter().collect::<HashSet<_>>();
             let mut damaged = page.damaged.into_iter().collect::<HashMap<_, _>>();
             let mut items = page.items.into_iter().collect::<HashMap<_, _>>();
@@ -245,11 +249,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         progress: &mut Progress<'_>,
         batch: BatchRead<'_>,
     ) {
-        let BatchRead { fields, deadline, .. } = batch;
+        let BatchRead { fields, consistency, deadline } = batch;
         let at_once = progress.room().clamp(1, FAN_OUT);
         let mut unread = keys.iter().collect::<BTreeSet<_>>();
         let reads = keys.iter().map(|key| async move {
-            let consistency = Consistency::Strong;
             (key, self.look_up(Lookup { key, fields, consistency, deadline }).await)
         });
         let reads = reads.collect::<Vec<_>>();
@@ -391,13 +394,13 @@ impl<'a> Progress<'a> {
     /// The result when `left` could not be read.
     fn finish(self, left: BTreeMap<ItemKey, Code>) -> BatchGot {
         let Self { found, failed, mut left_out, cost, .. } = self;
-        let Cost { items_read, consumed_rcu } = cost;
+        let Cost { items_read, consumed_rcu, consumed_wcu } = cost;
         left_out.sort();
         let codes = failed.iter().map(|(key, error)| (key.clone(), error.code()));
         let unprocessed = left.into_iter().chain(codes).collect();
         let failures = failed.into_iter().filter(|(_, error)| error.needs_operator()).collect();
         let items = found.into_iter().collect();
-        BatchGot { items, unprocessed, left_out, failures, items_read, consumed_rcu }
+        BatchGot { items, unprocessed, left_out, failures, items_read, consumed_rcu, consumed_wcu }
     }
 }
 

@@ -80,7 +80,7 @@ impl<'a> PageRead<'a> {
     }
 
     pub(super) fn finish(self, cursor: Option<Cursor>) -> QueryPage {
-        let Cost { items_read, consumed_rcu } = self.page.cost;
+        let Cost { items_read, consumed_rcu, .. } = self.page.cost;
         let cursor = cursor.map(|cursor| cursor.encode(self.query));
         let shards = self.known.metadata.layout().readable;
         QueryPage { items: self.page.items, cursor, shards, items_read, consumed_rcu }

@@ -5,7 +5,8 @@ use crate::ports::{
     Action, Arrival, Condition, Consistency, Expected, ItemStore, StoreError, Transfer,
     Transferred, Write,
 };
-use crate::{Generation, StoredItem, Version};
+use crate::retry::refusal;
+use crate::{Code, Error, Generation, StoredItem, Version};
 
 /// Both homes of an item that a reshard moves.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +35,21 @@ pub(crate) enum Unsettled {
     /// A request failed. One of unknown outcome may yet be carried out, which does no harm: it is
     /// conditional on what was seen.
     Failed(StoreError),
+}
+
+impl Unsettled {
+    /// Why the operation begins again: `None` if its metadata is out of date. An error if it does not.
+    pub(crate) fn refusal(self) -> Result<Option<Error>, Error> {
+        Ok(Some(match self {
+            Self::Behind => return Ok(None),
+            Self::Changed => {
+                Error::new(Code::Contended, "the item was being moved by another operation")
+            }
+            // Whatever becomes of it is conditional on what was seen, and clients see none of it.
+            Self::Failed(StoreError::OutcomeUnknown(why)) => Error::new(Code::Unavailable, why),
+            Self::Failed(error) => refusal(error)?,
+        }))
+    }
 }
 
 impl From<StoreError> for Unsettled {
@@ -98,6 +114,19 @@ impl<'a, I: ItemStore> Settling<'a, I> {
         match self.bring(seen).await? {
             Brought::Arrived => Ok(()),
             Brought::Occupied => self.give_way(version).await,
+        }
+    }
+
+    /// Moves an item that a read saw live at its old home and nowhere else, and returns it as it then lies
+    /// at the new one. Whoever shows an item to a client does this first (invariant I31).
+    pub(crate) async fn bring_observed(
+        &mut self,
+        seen: StoredItem,
+    ) -> Result<StoredItem, Unsettled> {
+        let generation = self.known.metadata.generation;
+        match self.bring(seen.clone()).await? {
+            Brought::Arrived => Ok(StoredItem { generation, ..seen }),
+            Brought::Occupied => Err(Unsettled::Changed),
         }
     }
 

@@ -10,7 +10,7 @@ use crate::fan_out::FAN_OUT;
 use crate::ports::{Action, Clock, Entropy, Expected, ItemStore, MetadataStore};
 use crate::read::is_marker_of;
 use crate::reshard::OldHome;
-use crate::write::home::blind_home;
+use crate::write::home::{Settled, new_home_in_move};
 use crate::write::operation::{Interrupted, Operation};
 use crate::write::send::Sent;
 use crate::write::writer::{Precondition, Writer, expected, precondition_failed, refuse_random};
@@ -93,48 +93,53 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
             return Ok(self.delete_wherever_it_is(known).await?);
         }
         let expected = expected(precondition)?;
-        let blind = precondition == Precondition::None;
-        let target = if blind && !*overtaken {
-            self.target_of_delete(&known).await?
+        let target = if *overtaken {
+            Target::Item(self.settled_shard(Settled::Marked, &known).await?, expected)
         } else {
-            Target::Item(self.settled_shard(&known).await?, expected)
+            self.target_of_delete(expected, &known).await?
         };
-        let Target::Item(shard, expected) = target else {
+        let Target::Item(shard, as_seen) = target else {
             return Ok(());
         };
-        let write = self.guarded(shard, Action::Delete, expected, &known);
+        let write = self.guarded(shard, Action::Delete, as_seen, &known);
         match self.send(&write, shard, self.deadline).await? {
             Sent::Done => Ok(()),
-            Sent::Unexpected if blind => {
+            Sent::Unexpected { .. } if as_seen != expected => {
                 *overtaken = true;
                 Err(Interrupted::BeginAgain)
             }
-            Sent::Unexpected => Err(precondition_failed().into()),
+            Sent::Unexpected { .. } => Err(precondition_failed().into()),
         }
     }
 
-    /// What a delete without precondition is to delete.
+    /// What a delete is to delete.
     ///
     /// In `move` no marker is put where nothing lies at the old home: a queue's deletes would write
     /// to the hot partition as often as its puts did. The item is deleted as it was seen beside that
     /// instead. So whatever a late request puts at the old home meanwhile has shown to nobody, hidden
-    /// all the time by what is deleted (protocol: "Without precondition, in `move`").
-    async fn target_of_delete(&mut self, known: &Known) -> Result<Target, Interrupted> {
-        let (Some((homes, _)), Some(new)) = (self.homes(known), blind_home(self.key, known)) else {
-            return Ok(Target::Item(self.settled_shard(known).await?, Expected::Any));
+    /// all the time by what is deleted (protocol: "Writes in `move`").
+    async fn target_of_delete(
+        &mut self,
+        expected: Expected,
+        known: &Known,
+    ) -> Result<Target, Interrupted> {
+        let in_move = (self.homes(known), new_home_in_move(self.key, known));
+        let (Some((homes, _)), Some(new)) = in_move else {
+            return Ok(Target::Item(self.settled_shard(Settled::Marked, known).await?, expected));
         };
         if self.settled_if_live(&homes, known).await? == OldHome::Marker {
-            return Ok(Target::Item(new, Expected::Any));
+            return Ok(Target::Item(new, expected));
         }
         let [at_new, at_old] = self.read_homes(&homes, known).await?;
         if at_old.is_some_and(|item| item.is_live() || is_marker_of(&item, known)) {
             let why = "the item was being moved by another operation";
             return Err(self.begin_again_after(Error::new(Code::Contended, why)).await);
         }
-        Ok(match at_new.filter(StoredItem::is_live) {
-            Some(item) => Target::Item(new, Expected::Version(item.version)),
-            None => Target::Nothing,
-        })
+        match at_new.filter(StoredItem::is_live) {
+            found if !expected.holds(found.as_ref()) => Err(precondition_failed().into()),
+            Some(item) => Ok(Target::Item(new, Expected::Version(item.version))),
+            None => Ok(Target::Nothing),
+        }
     }
 
     /// Removes an item of a random collection from wherever it is: only its write knew the shard.
@@ -269,7 +274,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
         }
         match sent? {
             Sent::Done => Ok(InShard::Nothing),
-            Sent::Unexpected => Err(Interrupted::BeginAgain),
+            Sent::Unexpected { .. } => Err(Interrupted::BeginAgain),
         }
     }
 }

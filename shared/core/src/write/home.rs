@@ -12,10 +12,24 @@ use crate::write::operation::{Interrupted, LEAST_WRITE_TIME, Operation};
 use crate::write::send::out_of_time;
 use crate::{Code, Error, StoredItem};
 
+/// How far an item that moves is settled before it is written at its new home (protocol: "Steps", "write").
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Settled {
+    /// Until a marker lies at the old home. No late request can put an item there any more.
+    Marked,
+    /// In `move`, until nothing is live at the old home. What a late request puts there afterwards stays
+    /// hidden behind the item that is written. In `forward` as [`Self::Marked`].
+    Emptied,
+}
+
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C, E> {
     /// The shard that the item is written to. One that a reshard moves is settled there first, so
     /// that its write is the only thing left to happen to it.
-    pub(super) async fn settled_shard(&mut self, known: &Known) -> Result<ShardId, Interrupted> {
+    pub(super) async fn settled_shard(
+        &mut self,
+        until: Settled,
+        known: &Known,
+    ) -> Result<ShardId, Interrupted> {
         let Some((homes, new)) = self.homes(known) else {
             let metadata = &known.metadata;
             let draw = self.writer.directory.entropy().next_u64();
@@ -23,7 +37,11 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
         };
         let mut settling = Settling::new(&self.writer.items, &homes, known);
         // A stable collection's writes need not carry this with them.
-        let settled = self.in_time(Box::pin(settling.settle())).await;
+        let is_enough = until == Settled::Emptied && new_home_in_move(self.key, known).is_some();
+        let settled = self.in_time(Box::pin(async {
+            if is_enough { settling.settle_live().await.map(drop) } else { settling.settle().await }
+        }));
+        let settled = settled.await;
         self.settled(settled, &settling, known).await?;
         Ok(new)
     }
@@ -39,23 +57,31 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
         self.settled(settled, &settling, known).await
     }
 
-    /// A strong read of an item where [`Self::settled_shard`] says it is.
-    ///
-    /// The transaction that brought it may be visible at its old home alone: that it is missing is
-    /// only believed of a read that no transaction is under way for.
-    pub(super) async fn read_settled(
+    /// The item as it lies at its home, or at its new one: what is found at the old home alone is
+    /// moved before it is returned (protocol: "Steps", "get").
+    pub(super) async fn find_item(
         &mut self,
-        shard: ShardId,
         known: &Known,
     ) -> Result<Option<StoredItem>, Interrupted> {
-        let home = self.key.at(shard, self.writer.directory.settings().schema.separator);
-        let found = self.read_home(&home, known).await?;
-        match self.homes(known) {
-            Some((homes, _)) if !found.as_ref().is_some_and(StoredItem::is_live) => {
-                let [new, _] = self.read_homes(&homes, known).await?;
-                Ok(new)
+        let Some((homes, _)) = self.homes(known) else {
+            let home = known.metadata.placement.home(self.key, known.metadata.layout().writable);
+            let Some(home) = home else { return Ok(None) };
+            let home = self.key.at(home, self.writer.directory.settings().schema.separator);
+            return Ok(self.read_home(&home, known).await?.filter(StoredItem::is_live));
+        };
+        let found = self.read_home(&homes.new, known).await?.filter(StoredItem::is_live);
+        if found.is_some() {
+            return Ok(found);
+        }
+        // The transaction that brought it may be visible at its old home alone: that it is missing is
+        // only believed of a read that no transaction is under way for.
+        match self.read_homes(&homes, known).await?.map(|item| item.filter(StoredItem::is_live)) {
+            [None, Some(seen)] => {
+                let mut settling = Settling::new(&self.writer.items, &homes, known);
+                let settled = self.in_time(Box::pin(settling.bring_observed(seen))).await;
+                self.settled(settled, &settling, known).await.map(Some)
             }
-            _ => Ok(found),
+            [at_new, _] => Ok(at_new),
         }
     }
 
@@ -115,15 +141,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
             Some(Ok(_)) => {
                 Error::new(Code::Unavailable, "the item could not be settled within a lease")
             }
-            Some(Err(Unsettled::Behind)) => return Err(self.begin_again_fresh().await),
-            Some(Err(Unsettled::Changed)) => {
-                Error::new(Code::Contended, "the item was being moved by another operation")
-            }
-            // Whatever becomes of it is conditional on what was seen, and clients see none of it.
-            Some(Err(Unsettled::Failed(StoreError::OutcomeUnknown(why)))) => {
-                Error::new(Code::Unavailable, why)
-            }
-            Some(Err(Unsettled::Failed(error))) => refusal(error)?,
+            Some(Err(unsettled)) => match unsettled.refusal()? {
+                Some(refusal) => refusal,
+                None => return Err(self.begin_again_fresh().await),
+            },
             None => return Err(out_of_time().into()),
         };
         Err(self.begin_again_after(refusal).await)
@@ -162,9 +183,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
     }
 }
 
-/// The new home of an item that moves, where `move` is in hand: a put without precondition, of an
-/// item that cannot expire, goes there whatever lies at the old home (protocol: "Without precondition, in `move`").
-pub(super) fn blind_home(key: &ItemKey, known: &Known) -> Option<ShardId> {
+/// The new home of an item that moves, where `move` is in hand: from then on an item may be written
+/// there without a marker at the old home (protocol: "Writes in `move`").
+pub(super) fn new_home_in_move(key: &ItemKey, known: &Known) -> Option<ShardId> {
     let reshard = known.metadata.reshard().filter(|reshard| reshard.puts_skip_old_home)?;
     reshard.homes(key).map(|(_, new)| new)
 }

@@ -2,7 +2,8 @@ use std::time::Duration;
 
 use dynashard_keys::ShardId;
 
-use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore, StoreError, Write};
+use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore, Write};
+use crate::reshard::{Settling, Unsettled};
 use crate::retry::within;
 use crate::write::operation::{Interrupted, Operation};
 use crate::write::send::Sent;
@@ -49,13 +50,18 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
         }
         let read = async {
             let _slot = self.writer.slots.acquire().await;
-            if let Some((homes, _)) = self.homes(&known) {
-                // The new home wins, if anything is live there.
-                let both = items.get_both([&homes.new, &homes.old], None).await?.value;
-                return Ok(both.into_iter().flatten().find(StoredItem::is_live));
+            let Some((homes, _)) = self.homes(&known) else {
+                let found = items.get(&at(home), None, Consistency::Strong).await?.value;
+                return Ok::<_, Unsettled>(found.filter(StoredItem::is_live));
+            };
+            let both = items.get_both([&homes.new, &homes.old], None).await?.value;
+            match both.map(|item| item.filter(StoredItem::is_live)) {
+                [None, Some(seen)] if seen.version == version => {
+                    let mut settling = Settling::new(items, &homes, &known);
+                    settling.bring_observed(seen).await.map(Some)
+                }
+                [at_new, _] => Ok(at_new),
             }
-            let found = items.get(&at(home), None, Consistency::Strong).await?.value;
-            Ok::<_, StoreError>(found.filter(StoredItem::is_live))
         };
         let found = within(self.writer.clock(), self.deadline, read).await;
         let Some(Ok(Some(item))) = found else {

@@ -4,6 +4,7 @@ use dynashard_keys::ItemKey;
 
 use crate::item::take_key;
 use crate::ports::{Action, Clock, Condition, Entropy, Expected, ItemStore, MetadataStore};
+use crate::write::home::{Settled, new_home_in_move};
 use crate::write::operation::{Interrupted, Operation};
 use crate::write::send::Sent;
 use crate::write::writer::{
@@ -44,9 +45,11 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
         let known = known.ok_or_else(|| nothing_to_patch(precondition))?;
         refuse_random(known.metadata.placement, "PATCH needs")?;
         let expected = expected(precondition)?;
-        let shard = self.settled_shard(&known).await?;
-        let existing = self.read_settled(shard, &known).await?;
-        let existing = existing.filter(StoredItem::is_live);
+        let shard = match new_home_in_move(self.key, &known) {
+            Some(shard) => shard,
+            None => self.settled_shard(Settled::Marked, &known).await?,
+        };
+        let existing = self.find_item(&known).await?;
         let existing = existing.ok_or_else(|| nothing_to_patch(precondition))?;
         let found = Condition { generation: known.metadata.generation, expected };
         if !found.holds(Some(&existing)) {
@@ -64,13 +67,16 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
             version,
             forwarded: false,
         });
+        if item.may_expire(directory.settings().ttl_attribute.as_deref()) {
+            self.settled_shard(Settled::Marked, &known).await?;
+        }
         let write = self.guarded(shard, Action::Put(item), unchanged, &known);
         match self.send_put(&write, shard, version).await? {
             Sent::Done => Ok(Written { shard, version, consumed_wcu: self.consumed_wcu }),
-            Sent::Unexpected if matches!(precondition, Precondition::Version(_)) => {
+            Sent::Unexpected { .. } if matches!(precondition, Precondition::Version(_)) => {
                 Err(precondition_failed().into())
             }
-            Sent::Unexpected => {
+            Sent::Unexpected { .. } => {
                 let why = "other writes to the item came between its read and its write";
                 Err(self.begin_again_after(Error::new(Code::Contended, why)).await)
             }

@@ -4,7 +4,7 @@ use dynashard_keys::ItemKey;
 
 use crate::directory::Known;
 use crate::ports::{Action, Clock, Entropy, ItemStore, MetadataStore};
-use crate::write::home::blind_home;
+use crate::write::home::{Settled, new_home_in_move};
 use crate::write::operation::{Interrupted, Operation};
 use crate::write::send::Sent;
 use crate::write::writer::{
@@ -28,8 +28,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
             version: self.draw_version(),
             forwarded: false,
         });
+        let mut tried_new_home = false;
         loop {
-            match operation.try_put(&mut item, precondition).await {
+            match operation.try_put(&mut item, precondition, &mut tried_new_home).await {
                 Ok(written) => return Ok(written),
                 Err(Interrupted::BeginAgain) => {}
                 Err(Interrupted::Failed(error)) => return Err(error),
@@ -68,28 +69,42 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
 }
 
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C, E> {
+    /// `tried_new_home` is whether a put with `If-Match` found nothing at the new home of its item. Then
+    /// the old home is asked.
     async fn try_put(
         &mut self,
         item: &mut Arc<StoredItem>,
         precondition: Precondition,
+        tried_new_home: &mut bool,
     ) -> Result<Written, Interrupted> {
         let writer = self.writer;
         let known = writer.collection_to_put_into(self.key, precondition, self.deadline).await?;
         let expected = expected(precondition)?;
         // What an item hides at its old home would show again when it expires.
         let ttl_attribute = writer.directory.settings().ttl_attribute.as_deref();
-        let goes_past = precondition == Precondition::None && !item.may_expire(ttl_attribute);
-        let new_home = if goes_past { blind_home(self.key, &known) } else { None };
-        let shard = match new_home {
+        let until = if item.may_expire(ttl_attribute) { Settled::Marked } else { Settled::Emptied };
+        let new_home = new_home_in_move(self.key, &known).filter(|_| until == Settled::Emptied);
+        let asks_new_home_first = match precondition {
+            Precondition::None => true,
+            Precondition::Absent | Precondition::Never => false,
+            // New wins: what holds there holds, whatever lies at the old home.
+            Precondition::Exists | Precondition::Version(_) => !*tried_new_home,
+        };
+        let first = new_home.filter(|_| asks_new_home_first);
+        let shard = match first {
             Some(shard) => shard,
-            None => self.settled_shard(&known).await?,
+            None => self.settled_shard(until, &known).await?,
         };
         Arc::make_mut(item).generation = known.metadata.generation;
         let version = item.version;
         let write = self.guarded(shard, Action::Put(Arc::clone(item)), expected, &known);
         match self.send_put(&write, shard, version).await? {
             Sent::Done => Ok(Written { shard, version, consumed_wcu: self.consumed_wcu }),
-            Sent::Unexpected => Err(precondition_failed().into()),
+            Sent::Unexpected { live: false } if first.is_some() => {
+                *tried_new_home = true;
+                Err(Interrupted::BeginAgain)
+            }
+            Sent::Unexpected { .. } => Err(precondition_failed().into()),
         }
     }
 }

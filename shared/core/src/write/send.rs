@@ -11,7 +11,10 @@ use crate::{Code, Deadline, Error};
 pub(super) enum Sent {
     Done,
     /// The guard held, but not what the operation expected.
-    Unexpected,
+    Unexpected {
+        /// Whether an item lies there.
+        live: bool,
+    },
 }
 
 impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'a, I, M, C, E> {
@@ -45,7 +48,7 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'a, I, 
                 if !write.condition.generation_holds(existing.as_deref()) {
                     Err(self.begin_again_fresh().await)
                 } else if in_lease && write.condition.expected != Expected::Any {
-                    Ok(Sent::Unexpected)
+                    Ok(Sent::Unexpected { live: existing.is_some_and(|item| item.is_live()) })
                 } else {
                     // It had no effect, so an answer after the lease is simply asked for again.
                     let why = "the answer came after the metadata lease had run out";

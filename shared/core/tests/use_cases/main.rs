@@ -10,6 +10,7 @@ mod heat;
 mod look;
 mod model;
 mod mover;
+mod observe;
 mod query;
 mod reader;
 mod reshard;

@@ -103,7 +103,7 @@ fn assert_at_home(world: &World, placement: Placement, shards: u32) {
 }
 
 /// What these requests cost beside reads of metadata.
-fn cost(world: &World, operation: impl FnOnce()) -> Requests {
+pub(crate) fn cost(world: &World, operation: impl FnOnce()) -> Requests {
     let before = world.memory.requests();
     operation();
     let after = world.memory.requests();
@@ -211,10 +211,10 @@ fn a_collection_is_read_whole_in_every_phase_and_direction() {
     assert_at_home(&world, Placement::Xxh64, 8);
 }
 
-/// Invariants I13, I14, I28.
+/// Invariants I13, I14, I28, I31.
 #[test]
 fn operations_cost_what_the_protocol_says() {
-    let get_miss = |world: &World| cost(world, || drop(get(world, MOVES)));
+    let strong_get = |world: &World| cost(world, || drop(get(world, MOVES)));
     let spent = |world: &World, operation: fn(&World)| cost(world, || operation(world));
     let blind: fn(&World) = |world| {
         put(world, MOVES, "new").expect("a put");
@@ -241,14 +241,14 @@ fn operations_cost_what_the_protocol_says() {
         ..Requests::default()
     };
 
-    // An absent item is marked in `forward`, and in `move` for conditional writes only.
+    // An absent item is marked in `forward` only.
     for operation in [blind, delete, create] {
         let world = in_forward(None);
         assert_eq!(spent(&world, operation), of(1, 2, 0, 0));
         assert_eq!(world.memory.stored(&home(MOVES, 1)), Some(marker(2)));
         assert_eq!(spent(&world, blind), of(1, 1, 0, 0), "once marked");
     }
-    assert_eq!(spent(&in_move(None), create), of(1, 2, 0, 0));
+    assert_eq!(spent(&in_move(None), create), of(1, 1, 0, 0));
     // A put in `move` does not go near the old home, and a delete only reads there.
     let moving = in_move(None);
     assert_eq!(spent(&moving, blind), of(0, 1, 0, 0));
@@ -257,23 +257,28 @@ fn operations_cost_what_the_protocol_says() {
     assert_eq!(moving.memory.stored(&home(MOVES, 1)), None);
 
     // An item that was not moved yet is moved first, once.
-    for operation in [delete, replace] {
-        for world in [in_forward(Some("before")), in_move(Some("before"))] {
-            assert_eq!(get_miss(&world), of(1, 0, 1, 0));
-            assert_eq!(spent(&world, operation), of(1, 1, 0, 1));
-            assert_eq!(spent(&world, delete), of(1, 1, 0, 0), "once marked");
-        }
-    }
-    let forward = in_forward(Some("before"));
-    assert_eq!(spent(&forward, blind), of(1, 1, 0, 1));
-    assert_eq!(get_miss(&forward), of(1, 0, 0, 0), "a hit");
-    // But for puts in `move`: the others let what these went past give way.
-    for operation in [delete, replace] {
-        let world = in_move(Some("before"));
-        assert_eq!(spent(&world, blind), of(0, 1, 0, 0));
-        assert_eq!(spent(&world, operation), of(1, 1, 0, 2));
+    let begun: [fn(Option<&str>) -> World; 2] = [in_forward, in_move];
+    for begun in begun {
+        let world = begun(Some("before"));
+        assert_eq!(strong_get(&world), of(1, 0, 1, 1));
+        assert_eq!(strong_get(&world), of(1, 0, 0, 0), "a hit");
+        let world = begun(Some("before"));
+        assert_eq!(spent(&world, delete), of(1, 1, 0, 1));
         assert_eq!(spent(&world, delete), of(1, 1, 0, 0), "once marked");
     }
+    assert_eq!(spent(&in_forward(Some("before")), replace), of(1, 1, 0, 1));
+    // A replacement asks the new home first, and that is enough once the item has moved.
+    let moving = in_move(Some("before"));
+    assert_eq!(spent(&moving, replace), of(1, 2, 0, 1));
+    assert_eq!(spent(&moving, replace), of(0, 1, 0, 0));
+    let forward = in_forward(Some("before"));
+    assert_eq!(spent(&forward, blind), of(1, 1, 0, 1));
+    // But for puts in `move`: a delete lets what these went past give way.
+    let moving = in_move(Some("before"));
+    assert_eq!(spent(&moving, blind), of(0, 1, 0, 0));
+    assert_eq!(spent(&moving, replace), of(0, 1, 0, 0));
+    assert_eq!(spent(&moving, delete), of(1, 1, 0, 2));
+    assert_eq!(spent(&moving, delete), of(1, 1, 0, 0), "once marked");
 
     // What does not move costs what it always does.
     let world = world(Placement::Xxh64, 1);
@@ -457,16 +462,12 @@ fn a_late_copy_at_the_old_home_gives_way_to_the_new_one() {
     world.memory.place(&home(MOVES, 1), stored("late", 1));
     assert_eq!(get(&world, MOVES).map(|item| text_of(&item)), Ok("new".to_owned()));
     assert_eq!(walk(&world, Strategy::Ordered, true), [MOVES]);
-    let patched = block_on(world.writer().patch(
-        &key(MOVES),
-        attributes("patched"),
-        Precondition::None,
-        world.deadline(),
-    ));
-    patched.expect("a patch");
+    let item = world.new_item(MOVES, "another");
+    let created = block_on(world.writer().put(&item, Precondition::Absent, world.deadline()));
+    assert_eq!(code(created), Code::PreconditionFailed);
     assert_eq!(world.memory.stored(&home(MOVES, 1)), Some(marker(2)));
     advance(&world, LONG).expect("it goes on to the end");
-    assert_eq!(get(&world, MOVES).map(|item| text_of(&item)), Ok("patched".to_owned()));
+    assert_eq!(get(&world, MOVES).map(|item| text_of(&item)), Ok("new".to_owned()));
     assert_eq!(world.memory.stored(&home(MOVES, 1)), None);
 }
 
@@ -1021,10 +1022,9 @@ fn regression_an_item_in_the_way_of_a_move_was_not_named() {
         world.memory.stored(&home("other", 2)).is_some(),
         home("other", 2) != home("other", 1)
     );
-    let item = world.new_item(MOVES, "new");
-    let put = world.writer();
-    let put = block_on(put.put(&item, Precondition::Exists, world.deadline()));
-    assert_eq!(code(put), Code::CorruptData, "it was tried until the deadline");
+    let (writer, key, deadline) = (world.writer(), key(MOVES), world.deadline());
+    let deleted = block_on(writer.delete(&key, Precondition::Exists, deadline));
+    assert_eq!(code(deleted), Code::CorruptData, "it was tried until the deadline");
 }
 
 /// A metadata table that answers each note at once, with an error that says nothing of its fate, had

@@ -42,7 +42,7 @@ impl ItemModel {
         client.begun += 1;
         client.lease.runs &= !refresh;
         let operation = operation(verb, at, client);
-        let call = state.history.call(operation);
+        let call = (operation != Operation::Peek).then(|| state.history.call(operation));
         self.go_on(state, at, operation, call, Next::StartOver);
     }
 
@@ -65,7 +65,7 @@ impl ItemModel {
         } else if self.has(Mutation::RetryUnknown) && state.clients[at].lease.runs {
             state.clients[at].running = Some(running);
         } else {
-            state.history.becomes_unknown(running.call);
+            state.becomes_unknown(running.call);
         }
     }
 
@@ -79,7 +79,7 @@ impl ItemModel {
         state: &mut State,
         at: usize,
         operation: Operation,
-        call: CallId,
+        call: Option<CallId>,
         mut next: Next,
     ) {
         let mut begins = false;
@@ -108,14 +108,11 @@ impl ItemModel {
                     return;
                 }
                 Next::Return(outcome) => {
-                    if let Outcome::Read(found) = outcome {
-                        client.last_read = found;
-                    }
-                    state.history.returns(call, outcome);
+                    state.returns(at, call, outcome);
                     return;
                 }
                 Next::Unknown => {
-                    state.history.becomes_unknown(call);
+                    state.becomes_unknown(call);
                     return;
                 }
             };
@@ -126,11 +123,11 @@ impl ItemModel {
     fn first(&self, client: &Client, operation: Operation) -> Next {
         let layout = self.layout(client.lease.revision);
         match (layout.phase, operation) {
-            (Phase::Stable, Operation::Get) => {
+            (Phase::Stable, Operation::Get | Operation::Peek) => {
                 Next::Send(Step::GetAtHome, Command::Get(layout.new))
             }
             (Phase::Stable, Operation::Change(change)) => apply(layout, change),
-            (_, Operation::Get) => {
+            (_, Operation::Get | Operation::Peek) => {
                 let first =
                     if self.has(Mutation::GetOldHomeFirst) { layout.old } else { layout.new };
                 Next::Send(Step::GetNew, Command::Get(first))
@@ -138,6 +135,10 @@ impl ItemModel {
             (Phase::Move, Operation::Change(change)) if self.is_for_new_home_alone(change) => {
                 apply(layout, change)
             }
+            (
+                Phase::Move,
+                Operation::Change(change @ (Change::Replace(_) | Change::Swap { .. })),
+            ) => Next::Send(Step::TryNew, write(layout, change)),
             (_, Operation::Change(_)) => Next::Send(Step::ReadOld, Command::Get(layout.old)),
         }
     }
@@ -146,13 +147,26 @@ impl ItemModel {
     fn next(&self, client: &Client, operation: Operation, step: Step, answer: Answer) -> Next {
         let layout = self.layout(client.lease.revision);
         let expired = !client.lease.runs && !self.has(Mutation::AcknowledgeAfterLease);
+        let delete = Operation::Change(Change::Delete);
         if step.shows() {
             return match answer {
                 // Another write came between: what is left is the marker, which needs nothing to stay as it was.
-                Answer::Changed if step == Step::DeleteAsSeen => mark(layout),
+                Answer::Changed if step == Step::DeleteAsSeen && operation == delete => {
+                    mark(layout)
+                }
+                Answer::Changed if step == Step::DeleteAsSeen && expired => Next::StartOver,
+                Answer::Changed if step == Step::DeleteAsSeen => Next::Return(Outcome::Refused),
                 Answer::Behind | Answer::Changed => Next::Refresh,
-                Answer::ConditionFailed if expired => Next::StartOver,
-                Answer::ConditionFailed => Next::Return(Outcome::Refused),
+                // Where an item is live at the new home, that decides.
+                Answer::ConditionFailed { live: false }
+                    if step == Step::TryNew
+                        && !expired
+                        && !self.has(Mutation::ReplaceTrustsNewHome) =>
+                {
+                    Next::Send(Step::ReadOld, Command::Get(layout.old))
+                }
+                Answer::ConditionFailed { .. } if expired => Next::StartOver,
+                Answer::ConditionFailed { .. } => Next::Return(Outcome::Refused),
                 _ if expired => Next::Unknown,
                 _ => Next::Return(Outcome::Done),
             };
@@ -161,13 +175,23 @@ impl ItemModel {
             return Next::StartOver;
         }
         match (step, answer) {
-            (Step::GetAtHome, Answer::Found(found)) => get_at_home(layout, found),
-            (Step::GetNew, Answer::Found(found)) => self.get_new(layout, found),
-            (Step::GetOther, Answer::Found(found)) => Next::Return(Outcome::Read(found.value())),
-            (Step::GetBoth, Answer::FoundBoth { new, old }) => get_both(layout, new, old),
+            (Step::GetAtHome, Answer::Found(found)) => get_at_home(layout, operation, found),
+            (Step::GetNew, Answer::Found(found)) => self.get_new(layout, operation, found),
+            (Step::GetOther, Answer::Found(found)) => found_by(operation, found.value()),
+            (Step::GetBoth, Answer::FoundBoth { new, old }) => {
+                self.get_both(layout, operation, new, old)
+            }
             (Step::ReadOld, Answer::Found(found)) => self.settle(layout, operation, found),
-            (Step::ReadBoth, Answer::FoundBoth { new, old }) => delete_as_seen(layout, new, old),
-            (Step::ReadNew, Answer::Found(new)) => delete_as_seen(layout, new, Cell::Absent),
+            (Step::ReadBoth, Answer::FoundBoth { new, old }) => {
+                delete_as_seen(layout, operation, new, old)
+            }
+            (Step::ReadNew, Answer::Found(new)) => {
+                delete_as_seen(layout, operation, new, Cell::Absent)
+            }
+            (Step::Move(seen), Answer::Applied) if operation == Operation::Get => {
+                Next::Return(Outcome::Read(Some(seen.value)))
+            }
+            (Step::Move(_), Answer::LiveAtNew) if operation == Operation::Get => Next::StartOver,
             (Step::Move(seen), Answer::LiveAtNew) => self.drop_copy(layout, seen),
             (Step::Move(_) | Step::DropCopy | Step::Mark, Answer::Applied) => {
                 let Operation::Change(change) = operation else { return Next::StartOver };
@@ -179,12 +203,12 @@ impl ItemModel {
         }
     }
 
-    fn get_new(&self, layout: Layout, found: Cell) -> Next {
+    fn get_new(&self, layout: Layout, operation: Operation, found: Cell) -> Next {
         if found.is_ahead_of(layout.generation) {
             return Next::Refresh;
         }
         match found.value() {
-            Some(value) => Next::Return(Outcome::Read(Some(value))),
+            Some(value) => found_by(operation, Some(value)),
             None if self.has(Mutation::GetOldHomeFirst) => {
                 Next::Send(Step::GetOther, Command::Get(layout.new))
             }
@@ -198,6 +222,21 @@ impl ItemModel {
         }
     }
 
+    /// Who observes, settles: what a strong read finds at the old home alone is at the new one before it is returned, so
+    /// a write that looks at the new home alone cannot miss what a client has seen.
+    fn get_both(&self, layout: Layout, operation: Operation, new: Cell, old: Cell) -> Next {
+        if new.is_ahead_of(layout.generation) || old.is_ahead_of(layout.generation) {
+            return Next::Refresh;
+        }
+        let settles = operation == Operation::Get && !self.has(Mutation::GetsDoNotSettle);
+        match old {
+            Cell::Live(seen) if settles && !new.is_live() => {
+                Next::Send(Step::Move(seen), Command::Move(self.handover(layout, seen)))
+            }
+            _ => found_by(operation, new.value().or(old.value())),
+        }
+    }
+
     /// settle(item), from what the strong read of the old home found. The protocol's third case, in which that gives
     /// way, shows only when the move is refused: see [`Self::drop_copy`].
     fn settle(&self, layout: Layout, operation: Operation, old: Cell) -> Next {
@@ -206,26 +245,23 @@ impl ItemModel {
             _ if old.is_ahead_of(layout.generation) => Next::Refresh,
             Cell::Marker(generation) if generation == layout.generation => apply(layout, change),
             Cell::Live(seen) => self.hand_over(layout, change, seen),
-            Cell::Marker(_) | Cell::Absent if self.skips_marker(layout, change) => {
+            Cell::Marker(_) | Cell::Absent if layout.phase == Phase::Forward => mark(layout),
+            Cell::Marker(_) | Cell::Absent if self.keeps_what_it_hides(change) => {
                 apply(layout, change)
             }
-            Cell::Marker(_) | Cell::Absent
-                if layout.phase == Phase::Move && change == Change::Delete =>
-            {
-                if self.has(Mutation::DeleteReadsHomesApart) {
-                    Next::Send(Step::ReadNew, Command::Get(layout.new))
-                } else {
-                    let both = Command::GetBoth { new: layout.new, old: layout.old };
-                    Next::Send(Step::ReadBoth, both)
-                }
+            Cell::Marker(_) | Cell::Absent if self.has(Mutation::DeleteReadsHomesApart) => {
+                Next::Send(Step::ReadNew, Command::Get(layout.new))
             }
-            Cell::Marker(_) | Cell::Absent => mark(layout),
+            Cell::Marker(_) | Cell::Absent => {
+                let both = Command::GetBoth { new: layout.new, old: layout.old };
+                Next::Send(Step::ReadBoth, both)
+            }
         }
     }
 
     fn hand_over(&self, layout: Layout, change: Change, seen: Version) -> Next {
         let handover = self.handover(layout, seen);
-        let delete = change == Change::Delete;
+        let delete = matches!(change, Change::Delete | Change::Remove { .. });
         if delete && self.has(Mutation::DeleteOldHomeFirst) {
             Next::Send(Step::Move(seen), Command::DropUnchecked(handover))
         } else if delete && self.has(Mutation::DeleteOnlyAtOldHome) {
@@ -244,18 +280,15 @@ impl ItemModel {
         match change {
             Change::Put(_) => true,
             Change::Delete => self.has(Mutation::DeleteOnlyAtNewHome),
+            Change::Create(_) => self.has(Mutation::CreateSkipsOldHome),
             _ => false,
         }
     }
 
-    /// Mutations only: in `move` a write of an item that is not at the old home does without the marker.
-    fn skips_marker(&self, layout: Layout, change: Change) -> bool {
-        let skips = match change {
-            Change::Upsert(_) => self.has(Mutation::UpsertSkipsMarker),
-            Change::Delete => self.has(Mutation::DeleteSkipsMarker),
-            _ => false,
-        };
-        layout.phase == Phase::Move && (skips || self.has(Mutation::NoMarkersInMove))
+    /// Whether what a late request leaves at the old home stays hidden behind this write. A delete uncovers it.
+    fn keeps_what_it_hides(&self, change: Change) -> bool {
+        let uncovers = matches!(change, Change::Delete | Change::Remove { .. });
+        !uncovers || self.has(Mutation::DeleteSkipsMarker) || self.has(Mutation::NoMarkersInMove)
     }
 
     /// The transaction by which a client or the mover hands an item over.
@@ -286,26 +319,28 @@ impl ItemModel {
 fn operation(verb: Verb, at: usize, client: &Client) -> Operation {
     let place = u8::try_from(at).expect("there are few clients");
     let value = Value((place + 1) * 10 + client.begun);
+    let version =
+        || client.last_read.expect("it is offered only after a read that found something");
     Operation::Change(match verb {
         Verb::Get => return Operation::Get,
+        Verb::Peek => return Operation::Peek,
         Verb::Put => Change::Put(value),
         Verb::Delete => Change::Delete,
         Verb::Create => Change::Create(value),
         Verb::Replace => Change::Replace(value),
         Verb::Upsert => Change::Upsert(Value(64 << place)),
-        Verb::Swap => Change::Swap {
-            expected: client
-                .last_read
-                .expect("a swap is offered only after a read that found something"),
-            new: value,
-        },
+        Verb::Swap => Change::Swap { expected: version(), new: value },
+        Verb::Remove => Change::Remove { expected: version() },
     })
 }
 
 /// The operation itself, with the guard: at home, or at the new home of an item that is settled.
 fn apply(layout: Layout, change: Change) -> Next {
-    let write = Command::Write { at: layout.new, change, generation: layout.generation };
-    Next::Send(Step::Apply, write)
+    Next::Send(Step::Apply, write(layout, change))
+}
+
+fn write(layout: Layout, change: Change) -> Command {
+    Command::Write { at: layout.new, change, generation: layout.generation }
 }
 
 fn mark(layout: Layout) -> Next {
@@ -314,12 +349,17 @@ fn mark(layout: Layout) -> Next {
 
 /// What follows for a delete that has seen both homes: the item goes if it still is what was seen. So whatever comes to
 /// lie at the old home meanwhile shows to nobody before.
-fn delete_as_seen(layout: Layout, new: Cell, old: Cell) -> Next {
+fn delete_as_seen(layout: Layout, operation: Operation, new: Cell, old: Cell) -> Next {
     if new.is_ahead_of(layout.generation) || old.is_ahead_of(layout.generation) {
         return Next::Refresh;
     }
     if old.is_live() || old == Cell::Marker(layout.generation) {
         return Next::StartOver;
+    }
+    if let Operation::Change(change) = operation
+        && change.apply(new.value()).is_err()
+    {
+        return Next::Return(Outcome::Refused);
     }
     match new {
         Cell::Live(seen) => {
@@ -331,16 +371,14 @@ fn delete_as_seen(layout: Layout, new: Cell, old: Cell) -> Next {
     }
 }
 
-fn get_at_home(layout: Layout, found: Cell) -> Next {
+fn get_at_home(layout: Layout, operation: Operation, found: Cell) -> Next {
     if found.is_ahead_of(layout.generation) {
         return Next::Refresh;
     }
-    Next::Return(Outcome::Read(found.value()))
+    found_by(operation, found.value())
 }
 
-fn get_both(layout: Layout, new: Cell, old: Cell) -> Next {
-    if new.is_ahead_of(layout.generation) || old.is_ahead_of(layout.generation) {
-        return Next::Refresh;
-    }
-    Next::Return(Outcome::Read(new.value().or(old.value())))
+fn found_by(operation: Operation, found: Option<Value>) -> Next {
+    let peeks = operation == Operation::Peek;
+    Next::Return(if peeks { Outcome::Glimpsed(found) } else { Outcome::Read(found) })
 }

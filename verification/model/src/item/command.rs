@@ -132,7 +132,10 @@ pub(super) enum Answer {
     /// The write took effect.
     Applied,
     /// The operation's own condition failed.
-    ConditionFailed,
+    ConditionFailed {
+        /// Whether an item is there.
+        live: bool,
+    },
     /// The guard failed: a higher `_ds_g` was there.
     Behind,
     /// A move found something live at the new home.

@@ -38,7 +38,8 @@ struct Call {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Progress {
-    /// No operation, or one whose outcome is unknown and that has taken effect.
+    /// No operation, or one that takes effect no more: its outcome is unknown and it has taken effect, or it never
+    /// will.
     Over,
     /// It has not taken effect yet.
     Open,
@@ -78,6 +79,24 @@ impl History {
             possible
         });
         self.calls[at] = None;
+        self.forget_what_is_over();
+    }
+
+    /// A read that promises no order has found this. Its write has taken effect by now, or never will: what has been
+    /// seen does not show a second time.
+    /// Invariant I3.
+    pub fn is_glimpsed(&mut self, value: Value) {
+        let writes = |call: &Option<Call>| match call.map(|call| call.operation) {
+            Some(Operation::Change(change)) => change.writes() == Some(value),
+            _ => false,
+        };
+        let Some(at) = self.calls.iter().position(writes) else { return };
+        self.rewrite(|world| {
+            if world.progress[at] == Progress::Open {
+                world.progress[at] = Progress::Over;
+            }
+            true
+        });
         self.forget_what_is_over();
     }
 
@@ -213,6 +232,27 @@ mod tests {
         let read = history.call(Operation::Get);
         history.returns(read, Outcome::Read(Some(ONE)));
         assert!(!history.is_linearizable());
+    }
+
+    /// Invariant I3.
+    #[test]
+    fn what_was_glimpsed_is_not_seen_again_after_a_delete() {
+        let history_until_the_delete = |glimpsed: bool| {
+            let mut history = History::new(None);
+            let write = history.call(put(ONE));
+            history.becomes_unknown(write);
+            if glimpsed {
+                history.is_glimpsed(ONE);
+            }
+            let create = history.call(Operation::Change(Change::Create(TWO)));
+            history.returns(create, Outcome::Done);
+            let delete = history.call(Operation::Change(Change::Delete));
+            history.returns(delete, Outcome::Done);
+            assert!(history.is_linearizable());
+            history
+        };
+        assert!(history_until_the_delete(false).allows(Some(ONE)));
+        assert!(!history_until_the_delete(true).allows(Some(ONE)));
     }
 
     #[test]

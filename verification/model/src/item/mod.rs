@@ -130,7 +130,7 @@ impl ItemModel {
                 }
             } else if client.begun < program.operations {
                 for &verb in &program.verbs {
-                    if verb == Verb::Swap && client.last_read.is_none() {
+                    if verb.needs_version() && client.last_read.is_none() {
                         continue;
                     }
                     if runs {

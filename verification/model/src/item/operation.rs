@@ -9,6 +9,8 @@ pub struct Value(pub u8);
 pub enum Verb {
     /// GET /item, strong.
     Get,
+    /// GET /item, eventually consistent: it reads as a strong one does, and settles nothing.
+    Peek,
     /// PUT /item.
     Put,
     /// DELETE /item.
@@ -21,6 +23,8 @@ pub enum Verb {
     Upsert,
     /// PUT with `If-Match` on the version that the client read last.
     Swap,
+    /// DELETE with `If-Match` on that version.
+    Remove,
 }
 
 /// An operation that a client has begun.
@@ -28,6 +32,8 @@ pub enum Verb {
 pub enum Operation {
     /// Reads the item.
     Get,
+    /// Reads what may be out of date.
+    Peek,
     /// Changes it.
     Change(Change),
 }
@@ -52,6 +58,11 @@ pub enum Change {
         /// What takes its place.
         new: Value,
     },
+    /// See [`Verb::Remove`].
+    Remove {
+        /// What must be there.
+        expected: Value,
+    },
 }
 
 /// A write's own condition does not hold.
@@ -67,6 +78,15 @@ pub enum Outcome {
     Refused,
     /// What a read found.
     Read(Option<Value>),
+    /// What an eventually consistent read found.
+    Glimpsed(Option<Value>),
+}
+
+impl Verb {
+    /// Whether it is conditional on the version that the client read last.
+    pub fn needs_version(self) -> bool {
+        matches!(self, Self::Swap | Self::Remove)
+    }
 }
 
 impl Operation {
@@ -74,6 +94,7 @@ impl Operation {
     pub fn apply(self, register: Option<Value>) -> (Option<Value>, Outcome) {
         match self {
             Self::Get => (register, Outcome::Read(register)),
+            Self::Peek => (register, Outcome::Glimpsed(register)),
             Self::Change(change) => match change.apply(register) {
                 Ok(next) => (next, Outcome::Done),
                 Err(ConditionFailed) => (register, Outcome::Refused),
@@ -83,10 +104,21 @@ impl Operation {
 }
 
 impl Change {
+    /// The value that only this write writes. An upsert adds to those of others.
+    pub fn writes(self) -> Option<Value> {
+        match self {
+            Self::Put(value) | Self::Create(value) | Self::Replace(value) => Some(value),
+            Self::Swap { new, .. } => Some(new),
+            Self::Delete | Self::Remove { .. } | Self::Upsert(_) => None,
+        }
+    }
+
     /// What the register holds afterwards.
     pub fn apply(self, register: Option<Value>) -> Result<Option<Value>, ConditionFailed> {
         let (holds, next) = match self {
             Self::Delete => return Ok(None),
+            Self::Remove { expected } if register == Some(expected) => return Ok(None),
+            Self::Remove { .. } => return Err(ConditionFailed),
             Self::Put(value) => (true, value),
             Self::Create(value) => (register.is_none(), value),
             Self::Replace(value) => (register.is_some(), value),

@@ -2,7 +2,7 @@
 
 use super::command::{Cell, HOMES, Home, Request, Version};
 use super::history::{CallId, History};
-use super::operation::{Operation, Value};
+use super::operation::{Operation, Outcome, Value};
 use crate::schedule::Revision;
 
 /// Everything that can differ between two moments.
@@ -54,8 +54,8 @@ pub struct Lease {
 pub struct Running {
     /// What was asked for.
     pub operation: Operation,
-    /// Its place in the history.
-    pub call: CallId,
+    /// Its place in the history. An eventually consistent read has none.
+    pub call: Option<CallId>,
     /// What the request is for.
     pub step: Step,
     /// The request.
@@ -85,9 +85,12 @@ pub enum Step {
     DropCopy,
     /// settle: nothing is at the old home, and a marker keeps it so.
     Mark,
-    /// A delete in `move` of an item as it was read. A step that shows, like the next.
+    /// A replacement in `move`, at the new home before anybody looks at the old one. A step that shows if its condition
+    /// holds, like the next two.
+    TryNew,
+    /// A delete in `move` of an item as it was read.
     DeleteAsSeen,
-    /// The operation itself, at its home or at the new one. The only step of a write that shows.
+    /// The operation itself, at its home or at the new one.
     Apply,
 }
 
@@ -133,6 +136,25 @@ impl State {
         &mut self.cells[usize::from(home.0)]
     }
 
+    /// An operation of a client returns.
+    pub(super) fn returns(&mut self, client: usize, call: Option<CallId>, outcome: Outcome) {
+        if let Outcome::Read(found) | Outcome::Glimpsed(found) = outcome {
+            self.clients[client].last_read = found;
+        }
+        match (call, outcome) {
+            (Some(call), _) => self.history.returns(call, outcome),
+            (None, Outcome::Glimpsed(Some(value))) => self.history.is_glimpsed(value),
+            (None, _) => {}
+        }
+    }
+
+    /// A client gives an operation up without knowing its outcome.
+    pub(super) fn becomes_unknown(&mut self, call: Option<CallId>) {
+        if let Some(call) = call {
+            self.history.becomes_unknown(call);
+        }
+    }
+
     /// Leaves a request to itself. Reads are dropped, since nobody would see their answers.
     pub fn abandon(&mut self, request: Request) {
         if request.command.writes() {
@@ -156,9 +178,9 @@ impl Client {
 }
 
 impl Step {
-    /// Whether clients can see what it does. It is the last of its operation.
+    /// Whether clients can see what it does: the last step of its operation.
     pub(super) fn shows(self) -> bool {
-        matches!(self, Self::Apply | Self::DeleteAsSeen)
+        matches!(self, Self::Apply | Self::DeleteAsSeen | Self::TryNew)
     }
 }
 

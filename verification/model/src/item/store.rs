@@ -59,7 +59,9 @@ impl Table<'_> {
             return Answer::Behind;
         }
         // A marker counts as nothing: `value` does not see it.
-        let Ok(next) = change.apply(cell.value()) else { return Answer::ConditionFailed };
+        let Ok(next) = change.apply(cell.value()) else {
+            return Answer::ConditionFailed { live: cell.is_live() };
+        };
         let keeps_marker = self.has(Mutation::UpsertKeepsMarker)
             && matches!((cell, change), (Cell::Marker(_), Change::Upsert(_)));
         *self.at(at) = match next {
