@@ -94,12 +94,11 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
             let found = match looked {
                 Looked::At(found) => found,
                 Looked::Unsettled(unsettled) => {
-                    match unsettled.refusal()? {
-                        Some(refusal) => attempts.pause(refusal).await?,
-                        None => {
-                            self.directory.forget(&key.partition);
-                            attempts.refresh().await?;
-                        }
+                    if let Some(refusal) = unsettled.refusal()? {
+                        attempts.pause(refusal).await?;
+                    } else {
+                        self.directory.forget(&key.partition);
+                        attempts.refresh().await?;
                     }
                     continue;
                 }

@@ -13,6 +13,9 @@ use crate::world::{
     LEASE, World, attributes, code, home, key, marker, outcome_unknown, resharding, stored, text_of,
 };
 
+/// An operation with a precondition.
+type Conditional = fn(&World, Precondition) -> Result<(), Error>;
+
 const ABSENT: Precondition = Precondition::Absent;
 
 fn get(world: &World, consistency: Consistency) -> Result<Got, Error> {
@@ -177,7 +180,7 @@ fn an_item_that_has_moved_is_replaced_without_a_look_at_the_hot_shard() {
 #[test]
 fn an_item_that_has_not_moved_is_replaced_patched_and_deleted_under_its_version() {
     let version = Precondition::Version(Version::new(1));
-    let operations: [fn(&World, Precondition) -> Result<(), Error>; 3] = [
+    let operations: [Conditional; 3] = [
         |world, precondition| put(world, precondition).map(drop),
         |world, precondition| patch(world, precondition).map(drop),
         delete,
