@@ -83,18 +83,35 @@ pub fn settle_time(lease_term: Duration) -> Duration {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadline {
     at: Duration,
+    /// When what is still throttled is given up.
+    throttled: Duration,
 }
 
 impl Deadline {
     /// `time` from now.
     pub fn after(now: Reading, time: Duration) -> Self {
-        Self { at: now.boot + time }
+        let at = now.boot + time;
+        Self { at, throttled: at }
+    }
+
+    /// The same, but what is still throttled at `limit` is given up then. A client that is told so comes
+    /// back when the partition has more to give, and holds nothing meanwhile.
+    #[must_use]
+    pub fn if_throttled(self, limit: Self) -> Self {
+        Self { throttled: self.throttled.min(limit.at), ..self }
+    }
+
+    /// The moment by which what is still throttled is given up: the deadline itself, if it was not told
+    /// [another](Self::if_throttled).
+    #[must_use]
+    pub fn of_throttled(self) -> Self {
+        Self { at: self.throttled.min(self.at), ..self }
     }
 
     /// A deadline that comes `time` before this one.
     #[must_use]
     pub fn earlier_by(self, time: Duration) -> Self {
-        Self { at: self.at.saturating_sub(time) }
+        Self { at: self.at.saturating_sub(time), ..self }
     }
 
     /// The time that is left; zero once it has passed.
@@ -105,7 +122,8 @@ impl Deadline {
     /// The earlier of two deadlines.
     #[must_use]
     pub fn min(self, other: Self) -> Self {
-        Self { at: self.at.min(other.at) }
+        let throttled = self.throttled.min(other.throttled);
+        Self { at: self.at.min(other.at), throttled }
     }
 }
 

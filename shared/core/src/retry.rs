@@ -83,12 +83,17 @@ impl<'a, C: Clock, E: Entropy> Attempts<'a, C, E> {
     }
 
     /// Waits before the next attempt, or returns `refusal` if there is to be none: the deadline
-    /// leaves no time for it, or enough were made.
+    /// leaves no time for it, or enough were made. What is throttled may have an earlier one
+    /// ([`Deadline::of_throttled`]).
     pub(crate) async fn pause(&mut self, refusal: Error) -> Result<(), Error> {
         let delay = self.backoff.delay(self.made, self.entropy.next_u64());
         self.made = self.made.saturating_add(1);
         let is_spent = self.made >= self.at_most;
-        if is_spent || delay >= self.deadline.remaining(self.clock.now()) {
+        let deadline = match refusal.code() {
+            Code::Throttled => self.deadline.of_throttled(),
+            _ => self.deadline,
+        };
+        if is_spent || delay >= deadline.remaining(self.clock.now()) {
             return Err(refusal);
         }
         self.clock.sleep(delay).await;

@@ -10,6 +10,10 @@ use crate::Response;
 /// escapes make it larger.
 const MAX_DETAIL_BYTES: usize = 1_000;
 
+/// The latest that a client is told to come back, in seconds. A growth comes into force a little later
+/// than a lease of 5 seconds lasts.
+const LATEST_RETRY_SECS: u64 = 4;
+
 /// An error as clients see it: `application/problem+json` (RFC 9457) with a stable code.
 ///
 /// The problem `outcome_unknown` of a PUT or PATCH has an `ETag` header: the entity tag that the item
@@ -164,8 +168,10 @@ impl From<KeyError> for Problem {
     }
 }
 
-impl From<Problem> for Response {
-    fn from(problem: Problem) -> Self {
+impl Problem {
+    /// The answer that says so. `draw` is uniformly random: by it each client is told another time to come
+    /// back, so that those who were refused together do not return together.
+    pub fn respond(self, draw: u64) -> Response {
         #[derive(Serialize)]
         struct Body<'a> {
             r#type: &'static str,
@@ -176,25 +182,26 @@ impl From<Problem> for Response {
             #[serde(skip_serializing_if = "<[_]>::is_empty")]
             shards: &'a [u32],
         }
-        let title = http::StatusCode::from_u16(problem.status)
+        let title = http::StatusCode::from_u16(self.status)
             .ok()
             .and_then(|status| status.canonical_reason())
             .unwrap_or("Error");
         let body = Body {
             r#type: "about:blank",
             title,
-            status: problem.status,
-            code: problem.code,
-            detail: &problem.detail,
-            shards: &problem.shards,
+            status: self.status,
+            code: self.code,
+            detail: &self.detail,
+            shards: &self.shards,
         };
-        let mut response = Self::json(problem.status, &body)
+        let mut response = Response::json(self.status, &body)
             .with_header("content-type", "application/problem+json")
-            .because_of(problem.reason);
-        if matches!(problem.status, 429 | 503) {
-            response = response.with_header("retry-after", "1");
+            .because_of(self.reason);
+        if matches!(self.status, 429 | 503) {
+            let secs = 1 + draw % LATEST_RETRY_SECS;
+            response = response.with_header("retry-after", secs.to_string());
         }
-        if let Some(version) = problem.version {
+        if let Some(version) = self.version {
             response = response.with_etag(version);
         }
         response
@@ -209,7 +216,7 @@ mod tests {
     #[test]
     fn each_code_has_a_status_and_internals_stay_inside() {
         for code in Code::ALL {
-            let response = Response::from(Problem::from(Error::new(*code, "secret-4711")));
+            let response = Problem::from(Error::new(*code, "secret-4711")).respond(0);
             assert!((400..=504).contains(&response.status()), "{code:?}");
             let hidden = matches!(
                 code.kind(),
@@ -221,9 +228,19 @@ mod tests {
     }
 
     #[test]
+    fn those_who_are_refused_together_do_not_return_together() {
+        let told = |draw| {
+            let response = Problem::from(Error::new(Code::Throttled, "")).respond(draw);
+            response.header("retry-after").expect("a time").to_owned()
+        };
+        let told = (0..100).map(told).collect::<std::collections::BTreeSet<_>>();
+        assert_eq!(told.into_iter().collect::<Vec<_>>(), ["1", "2", "3", "4"]);
+    }
+
+    #[test]
     fn retry_after_comes_with_what_may_be_repeated_and_never_with_an_unknown_outcome() {
         let retry_after = |code| {
-            let response = Response::from(Problem::from(Error::new(code, "")));
+            let response = Problem::from(Error::new(code, "")).respond(0);
             (response.status(), response.header("retry-after").is_some())
         };
         assert_eq!(retry_after(Code::Throttled), (429, true));
@@ -235,7 +252,7 @@ mod tests {
     #[test]
     fn what_an_operator_has_to_look_at_is_counted() {
         for code in Code::ALL {
-            let response = Response::from(Problem::from(Error::new(*code, "")));
+            let response = Problem::from(Error::new(*code, "")).respond(0);
             let counted = response.counted().collect::<Vec<_>>();
             let expected = match code {
                 Code::CorruptData => vec![(Counter::DamagedData, 1)],
@@ -254,7 +271,7 @@ mod tests {
     fn regression_readers_were_told_that_nothing_was_written() {
         let unavailable = Code::ALL.iter().filter(|code| code.kind() == Kind::Unavailable);
         for code in unavailable {
-            let response = Response::from(Problem::from(Error::new(*code, "")));
+            let response = Problem::from(Error::new(*code, "")).respond(0);
             assert!(!response.body().contains("written"), "{}", response.body());
             let helps = *code != Code::MetadataBehind;
             assert_eq!(response.body().contains("again"), helps, "{}", response.body());

@@ -1,3 +1,4 @@
+use std::collections::HashSet;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -26,6 +27,8 @@ pub trait Telemetry: Send + Sync {
 pub(crate) struct WriterGrowths {
     telemetry: Option<Arc<dyn Telemetry>>,
     backoff_seed: u64,
+    /// The collections whose growth is being begun.
+    under_way: Mutex<HashSet<PartitionKey>>,
     /// Every throttled write decides anew, and in dry-run mode the decision stays the same until
     /// somebody changes the collection.
     reported: LastReports<()>,
@@ -38,6 +41,7 @@ impl WriterGrowths {
         Self {
             telemetry: None,
             backoff_seed,
+            under_way: Mutex::default(),
             reported: LastReports::new(),
             reported_failures: LastReports::new(),
         }
@@ -62,7 +66,9 @@ impl WriterGrowths {
         if !scaling.writers || scaling.mode == ScalingMode::Off || !throttle.is_of_a_partition() {
             return;
         }
-        let _turn = directory.turn(partition).await;
+        let Some(_turn) = self.turn(partition) else {
+            return;
+        };
         let Some(known) = directory.cached(partition) else {
             // The writer's next attempt reads it, and asks again if it is throttled again.
             return;
@@ -73,6 +79,14 @@ impl WriterGrowths {
             Ok(growth) => self.report(seen, growth),
             Err(error) => self.report_failure(seen, &error),
         }
+    }
+
+    /// The right to begin the growth of a collection. `None` if another write of this environment has it:
+    /// nobody waits for that.
+    fn turn<'a>(&'a self, partition: &'a PartitionKey) -> Option<Turn<'a>> {
+        let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_free = under_way.insert(partition.clone());
+        is_free.then_some(Turn { under_way: &self.under_way, partition })
     }
 
     /// Between one and ten seconds, as that article has it, and the same whenever this environment asks
@@ -101,6 +115,19 @@ impl WriterGrowths {
         if self.reported_failures.is_news(seen, error.code()) {
             telemetry.writer_growth_failed(&seen.partition, error);
         }
+    }
+}
+
+/// See [`WriterGrowths::turn`]. It ends when it is dropped.
+struct Turn<'a> {
+    under_way: &'a Mutex<HashSet<PartitionKey>>,
+    partition: &'a PartitionKey,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        under_way.remove(self.partition);
     }
 }
 

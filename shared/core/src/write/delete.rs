@@ -59,13 +59,15 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
     ) -> Result<Deleted, Error> {
         let mut operation = Operation::new(self, key, deadline);
         let mut overtaken = false;
-        loop {
+        let result = loop {
             match operation.try_delete(precondition, &mut overtaken).await {
-                Ok(()) => return Ok(Deleted { consumed_wcu: operation.consumed_wcu }),
+                Ok(()) => break Ok(Deleted { consumed_wcu: operation.consumed_wcu }),
                 Err(Interrupted::BeginAgain) => {}
-                Err(Interrupted::Failed(error)) => return Err(error),
+                Err(Interrupted::Failed(error)) => break Err(error),
             }
-        }
+        };
+        operation.end().await;
+        result
     }
 }
 
@@ -227,13 +229,15 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
         began_with: &Known,
         removed: &AtomicBool,
     ) -> Result<(InShard, f64), Error> {
-        loop {
+        let result = loop {
             match self.try_delete_in(shard, certain, began_with, removed).await {
-                Ok(in_shard) => return Ok((in_shard, self.consumed_wcu)),
+                Ok(in_shard) => break Ok((in_shard, self.consumed_wcu)),
                 Err(Interrupted::BeginAgain) => {}
-                Err(Interrupted::Failed(error)) => return Err(error),
+                Err(Interrupted::Failed(error)) => break Err(error),
             }
-        }
+        };
+        self.end().await;
+        result
     }
 
     async fn try_delete_in(

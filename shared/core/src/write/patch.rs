@@ -24,13 +24,15 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
     ) -> Result<Written, Error> {
         take_key(key, &mut patch)?;
         let mut operation = Operation::new(self, key, deadline);
-        loop {
+        let result = loop {
             match operation.try_patch(&patch, precondition).await {
-                Ok(written) => return Ok(written),
+                Ok(written) => break Ok(written),
                 Err(Interrupted::BeginAgain) => {}
-                Err(Interrupted::Failed(error)) => return Err(error),
+                Err(Interrupted::Failed(error)) => break Err(error),
             }
-        }
+        };
+        operation.end().await;
+        result
     }
 }
 

@@ -29,13 +29,15 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
             forwarded: false,
         });
         let mut tried_new_home = false;
-        loop {
+        let result = loop {
             match operation.try_put(&mut item, precondition, &mut tried_new_home).await {
-                Ok(written) => return Ok(written),
+                Ok(written) => break Ok(written),
                 Err(Interrupted::BeginAgain) => {}
-                Err(Interrupted::Failed(error)) => return Err(error),
+                Err(Interrupted::Failed(error)) => break Err(error),
             }
-        }
+        };
+        operation.end().await;
+        result
     }
 
     /// The collection of a put. One that the put could not write to is not created: a refused put

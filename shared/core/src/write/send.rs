@@ -28,7 +28,8 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'a, I, 
     ) -> Result<Sent, Interrupted> {
         let slot = self.slot().await?;
         let writer = self.writer;
-        let answer = within(writer.clock(), answer_by, writer.items.write(write)).await;
+        let answer = within(writer.clock(), answer_by, writer.items.write(write));
+        let answer = self.beside_growth(answer).await;
         drop(slot);
         let in_lease = write.lease.is_live(writer.clock().now());
         match answer {
@@ -57,12 +58,7 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'a, I, 
             }
             Some(Err(error)) => {
                 if let StoreError::Throttled(throttle) = &error {
-                    let (directory, partition) = (&writer.directory, &self.key.partition);
-                    let growths = &writer.growths;
-                    // Whatever comes of the growth, the write itself goes on being tried.
-                    growths
-                        .after_throttle(directory, partition, shard, throttle, self.deadline)
-                        .await;
+                    self.ask_for_growth(shard, throttle.clone());
                 }
                 Err(self.begin_again_after(refusal(error)?).await)
             }

@@ -7,6 +7,7 @@ mod directory;
 mod fuzz;
 mod growth;
 mod heat;
+mod held;
 mod look;
 mod model;
 mod mover;

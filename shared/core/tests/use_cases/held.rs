@@ -1,0 +1,110 @@
+//! No request is held because a partition is exhausted or a growth takes its time.
+
+use std::time::Duration;
+
+use dynashard_core::ports::{Clock, Consistency, StoreError};
+use dynashard_core::{
+    BatchOperation, Code, Deadline, Error, NewItem, Phase, Precondition, Reading, Settings,
+    Throttle,
+};
+use dynashard_keys::{ItemKey, PartitionKey, Placement};
+use dynashard_testkit::{Fault, Operation, block_on};
+
+use crate::world::{World, attributes, code, count, key, partition, shard, sort};
+
+/// What the functions give what stays throttled.
+const PATIENCE: Duration = Duration::from_millis(2_500);
+
+fn world() -> World {
+    let world = World::new();
+    world.lay_out(1, 1, Placement::Xxh64);
+    world.clock.advance(Duration::from_mins(10));
+    world
+}
+
+/// As the functions' runtime makes it.
+fn deadline(world: &World) -> Deadline {
+    world.deadline().if_throttled(world.deadline_in(PATIENCE))
+}
+
+fn put(world: &World) -> Result<(), Error> {
+    let item = world.new_item("a", "new");
+    let writer = world.writer();
+    block_on(writer.put(&item, Precondition::None, deadline(world))).map(drop)
+}
+
+fn since(world: &World, begun: Reading) -> Duration {
+    world.clock.now().certainly_since(begun)
+}
+
+/// It was held until its deadline, which is 23 seconds, and an environment with it.
+#[test]
+fn regression_a_write_that_stayed_throttled_was_held_until_its_deadline() {
+    let world = world();
+    world.store.throttle(shard(0));
+    let begun = world.clock.now();
+    assert_eq!(code(put(&world)), Code::Throttled);
+    assert!(since(&world, begun) <= PATIENCE);
+    // What is given back meanwhile is found.
+    let reader = world.reader();
+    world.place("a", 1, 1);
+    let key = key("a");
+    let got = reader.get(&key, None, Consistency::Strong, deadline(&world));
+    assert_eq!(code(block_on(got)), Code::Throttled);
+    world.store.relieve(&shard(0));
+    put(&world).expect("a put");
+}
+
+/// A failure of another kind may pass, and is no reason for the client to come back later.
+#[test]
+fn what_is_not_throttled_is_tried_until_the_deadline() {
+    let world = world();
+    let gone = || Fault::Refuse(StoreError::Unavailable("no connection".to_owned()));
+    world.store.script(Operation::Write, std::iter::repeat_with(gone).take(12));
+    let begun = world.clock.now();
+    put(&world).expect("a put");
+    assert!(since(&world, begun) > PATIENCE, "{:?}", since(&world, begun));
+}
+
+/// All operations waited with the throttled ones for the batch's deadline.
+#[test]
+fn regression_a_batch_waited_for_what_stayed_throttled_although_the_rest_was_done() {
+    let world = world();
+    let cold = PartitionKey::new("LGA").expect("a partition key");
+    world.store.throttle(shard(0));
+    let schema = Settings::default().schema;
+    let operations = (0..200).map(|n| {
+        let partition = if n % 2 == 0 { partition() } else { cold.clone() };
+        let key = ItemKey::new(partition, sort(&n.to_string()));
+        let item = NewItem::new(key, attributes("new"), &schema).expect("a valid item");
+        BatchOperation::Put(item)
+    });
+    let begun = world.clock.now();
+    let batch = world.writer();
+    let written = block_on(batch.batch(operations.collect(), deadline(&world)));
+    let written = written.expect("a batch");
+    assert!(since(&world, begun) <= PATIENCE);
+    assert_eq!((written.written, written.unprocessed.len()), (100, 100));
+    let throttled =
+        |(key, code): &(ItemKey, Code)| *code == Code::Throttled && key.partition == partition();
+    assert!(written.unprocessed.iter().all(throttled));
+}
+
+/// The growth of a collection was begun before the write was tried again.
+#[test]
+fn regression_a_metadata_table_that_did_not_answer_held_the_write_that_asked_for_a_growth() {
+    let world = world();
+    let throttle = Throttle::from_reason("TableWriteKeyRangeThroughputExceeded", None);
+    let hot = || Fault::Refuse(StoreError::Throttled(throttle.clone()));
+    world.store.script(Operation::Write, [hot()]);
+    world.store.script(Operation::Begin, [Fault::Lose]);
+    let begun = world.clock.now();
+    put(&world).expect("a put");
+    assert!(since(&world, begun) < Duration::from_secs(1), "{:?}", since(&world, begun));
+
+    // The next throttle asks again, and the growth is begun beside the write.
+    world.store.script(Operation::Write, [hot()]);
+    put(&world).expect("a put");
+    let metadata = world.memory.stored_metadata(&partition()).expect("the collection exists");
+    assert_eq!(metadata.phase, Phase::Forward { from: count(1), to: count(4) });
+}
