@@ -21,7 +21,7 @@ use crate::http::{Client, HttpError};
 /// Differences that are shown of each collection.
 const SHOWN_DIFFERENCES: usize = 5;
 
-/// How often a page is asked for, and how long the pause between is: the API's `Retry-After`.
+/// How often a page is asked for, and how long the pause between is.
 const MOST_ATTEMPTS: u32 = 20;
 const PAUSE: Duration = Duration::from_secs(1);
 
