@@ -15,6 +15,8 @@ pub(crate) struct Function {
     /// How long one invocation may take.
     pub(crate) timeout: Duration,
     pub(crate) memory_mb: u32,
+    /// How many environments Lambda keeps for this function, which are also its most.
+    pub(crate) reserved_concurrency: Option<u32>,
     /// The value of `AWS_LAMBDA_LOG_FORMAT`: `Text` or `JSON`.
     pub(crate) log_format: String,
     /// The value of `AWS_LAMBDA_LOG_LEVEL`, if the template sets a level.

@@ -22,6 +22,7 @@ pub(super) fn function(resource: Resource) -> Result<Function, Problem> {
             "LoggingConfig",
             "MemorySize",
             "Policies",
+            "ReservedConcurrentExecutions",
             "Role",
             "Runtime",
             "Tags",
@@ -58,6 +59,10 @@ pub(super) fn function(resource: Resource) -> Result<Function, Problem> {
         log_level: log_setting("ApplicationLogLevel")?,
         timeout: Duration::from_secs(timeout_secs.into()),
         memory_mb: number("MemorySize", 128)?,
+        reserved_concurrency: properties
+            .get("ReservedConcurrentExecutions")
+            .map(|node| node.as_number(&format!("ReservedConcurrentExecutions of {what}")))
+            .transpose()?,
         routes,
         streams,
         schedules,

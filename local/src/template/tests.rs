@@ -68,6 +68,7 @@ fn the_shipped_template_gives_the_tables_functions_and_routes_of_the_contract() 
     assert_eq!(write.binary, "dynashard-write");
     assert_eq!(write.timeout, Duration::from_secs(29));
     assert_eq!(write.memory_mb, 512);
+    assert!(template.functions.iter().all(|function| function.reserved_concurrency.is_none()));
     assert_eq!(write.log_format, "JSON");
     assert_eq!(write.environment["MAIN_TABLE"], "MainTable");
     assert_eq!(write.environment["METADATA_TABLE"], "MetadataTable");
@@ -521,6 +522,7 @@ Resources:
     Properties:
       Timeout: !If [IsProd, 20, !Ref AWS::NoValue]
       MemorySize: !If [IsNotProd, 256, 512]
+      ReservedConcurrentExecutions: !If [IsNotProd, 3, !Ref AWS::NoValue]
       Environment:
         Variables:
           SHARED: own
@@ -543,6 +545,7 @@ Outputs:
     let function = &template.functions[0];
     assert_eq!(function.timeout, Duration::from_secs(7));
     assert_eq!(function.memory_mb, 256);
+    assert_eq!(function.reserved_concurrency, Some(3));
     let arn = "arn:aws:dynamodb:us-east-1:123456789012:table/Table";
     for (name, value) in [
         ("SHARED", "own"),

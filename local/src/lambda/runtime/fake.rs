@@ -100,6 +100,7 @@ pub(crate) fn function() -> Function {
         environment: BTreeMap::new(),
         timeout: Duration::from_secs(3),
         memory_mb: 128,
+        reserved_concurrency: None,
         log_format: "Text".to_owned(),
         log_level: None,
         routes: Vec::new(),

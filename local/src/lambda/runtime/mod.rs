@@ -61,9 +61,11 @@ impl Runtime {
         let (stop_api, stopped) = watch::channel(false);
         let api = tokio::spawn(serve_api(listener, Arc::clone(&registry), stopped));
         let pools = functions.iter().map(|function| {
+            let reserved =
+                function.reserved_concurrency.and_then(|most| usize::try_from(most).ok());
             let pool = Pool::new(
                 function.clone(),
-                max_environments,
+                reserved.unwrap_or(max_environments),
                 Arc::clone(clock),
                 Arc::clone(&launcher),
                 Arc::clone(&registry),
