@@ -101,10 +101,14 @@ impl Deadline {
         Self { throttled: self.throttled.min(limit.at), ..self }
     }
 
+    /// The same for what must not be given up because it is throttled: a part of it may be done.
+    pub(crate) fn though_throttled(self) -> Self {
+        Self { throttled: self.at, ..self }
+    }
+
     /// The moment by which what is still throttled is given up: the deadline itself, if it was not told
     /// [another](Self::if_throttled).
-    #[must_use]
-    pub fn of_throttled(self) -> Self {
+    pub(crate) fn of_throttled(self) -> Self {
         Self { at: self.throttled.min(self.at), ..self }
     }
 

@@ -34,8 +34,8 @@ pub struct Got {
 enum Looked {
     /// What lies there, the one that counts first.
     At(Vec<StoredItem>),
-    /// The item could not be moved before it is shown.
-    Unsettled(Unsettled),
+    /// The item could not be moved between these shards before it is shown.
+    Unsettled(Unsettled, [ShardId; 2]),
 }
 
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
@@ -93,9 +93,11 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
             cost += read;
             let found = match looked {
                 Looked::At(found) => found,
-                Looked::Unsettled(unsettled) => {
-                    if let Some(refusal) = unsettled.refusal()? {
-                        attempts.pause(refusal).await?;
+                Looked::Unsettled(unsettled, [one, other]) => {
+                    let shards = vec![one.min(other), one.max(other)];
+                    let refusal = unsettled.refusal();
+                    if let Some(refusal) = refusal.map_err(|e| e.of_shards(shards.clone()))? {
+                        attempts.pause(refusal.of_shards(shards)).await?;
                     } else {
                         self.directory.forget(&key.partition);
                         attempts.refresh().await?;
@@ -184,7 +186,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         cost.consumed_wcu += settling.consumed_wcu();
         let looked = match settled {
             Some(Ok(item)) => Looked::At(vec![project(item)]),
-            Some(Err(unsettled)) => Looked::Unsettled(unsettled),
+            Some(Err(unsettled)) => Looked::Unsettled(unsettled, [new, old]),
             None => return Err(Error::new(Code::Unavailable, NOT_IN_TIME)),
         };
         Ok((looked, cost))

@@ -126,7 +126,7 @@ impl Configuration {
                 let clients = [(put, 1), (&[Verb::Delete][..], 2), (&[Verb::Peek, Verb::Put], 2)];
                 Search { crashes: 0, timeouts: 0, ..Search::of(&clients, UP, false) }
             }
-            M::NoMarkersInMove | M::DeleteSkipsMarker | M::DeleteReadsHomesApart => {
+            M::DeleteSkipsMarker | M::DeleteReadsHomesApart => {
                 Search { crashes: 0, timeouts: 0, ..Search::of(HIDDEN_AND_SHOWN, UP, false) }
             }
             M::ForwardBeforeStableIsKnown | M::MoveKeepsGeneration => {

@@ -24,9 +24,6 @@ pub enum Mutation {
     /// reads or writes there is not told that the item is elsewhere.
     /// Invariant I13.
     LeaveNoMarkers,
-    /// Breaks the same in `move` only, for moves and deletes.
-    /// Invariants I13, I14, I20.
-    NoMarkersInMove,
     /// Breaks "who observes, settles": a strong get returns what it finds at the old home alone, and leaves it there. A
     /// late put is read there, and a create that has looked before succeeds over it at the new one.
     /// Invariant I31.
@@ -148,13 +145,12 @@ pub enum Expectation {
 
 impl Mutation {
     /// All of them, in the order of the protocol's sections.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 33] = [
         Self::PublishBeforeLeasesEnd,
         Self::ForwardBeforeStableIsKnown,
         Self::CloseWithoutH,
         Self::CountHFromForward,
         Self::LeaveNoMarkers,
-        Self::NoMarkersInMove,
         Self::GetsDoNotSettle,
         Self::ReplaceTrustsNewHome,
         Self::CreateSkipsOldHome,

@@ -72,7 +72,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         let mut keys = keys;
         loop {
             let Left { keys: left, ahead } = self.read_round(keys, &mut progress, batch).await;
-            let Some(code) = left.values().next().copied().filter(|_| !progress.is_full()) else {
+            // Keys that wait for something else than a partition are not given up with the throttled ones.
+            let code = left.values().copied().find(|code| *code != Code::Throttled);
+            let Some(code) = code.or(left.values().next().copied()).filter(|_| !progress.is_full())
+            else {
                 return Ok(progress.finish(left));
             };
             let another = if ahead {

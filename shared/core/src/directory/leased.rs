@@ -178,9 +178,8 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         None
     }
 
-    /// Waits until nobody else in this environment reads the collection's metadata or begins its
-    /// growth.
-    pub(crate) async fn turn(&self, partition: &PartitionKey) -> AsyncMutexGuard<'_, ()> {
+    /// Waits until nobody else in this environment reads the collection's metadata.
+    async fn turn(&self, partition: &PartitionKey) -> AsyncMutexGuard<'_, ()> {
         let hash = xxh64(partition.as_str().as_bytes(), self.stripe_seed);
         let stripes = u64::try_from(STRIPES).unwrap_or(1);
         self.stripes[usize::try_from(hash % stripes).unwrap_or(0)].lock().await

@@ -81,6 +81,19 @@ impl WriterGrowths {
         }
     }
 
+    /// Reports a growth that had not been begun when nothing was left to wait for: the metadata table is slow,
+    /// or does not answer.
+    pub(crate) fn was_cut_off<M: MetadataStore, C: Clock, E: Entropy>(
+        &self,
+        directory: &Directory<M, C, E>,
+        partition: &PartitionKey,
+    ) {
+        let why = "it was not begun by the time that the write was answered";
+        if let Some(known) = directory.cached(partition) {
+            self.report_failure(&known.metadata, &Error::new(Code::DeadlineExceeded, why));
+        }
+    }
+
     /// The right to begin the growth of a collection. `None` if another write of this environment has it:
     /// nobody waits for that.
     fn turn<'a>(&'a self, partition: &'a PartitionKey) -> Option<Turn<'a>> {

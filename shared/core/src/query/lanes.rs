@@ -12,9 +12,9 @@ use crate::ports::{Clock, Entropy, ItemStore, MetadataStore, ShardPage, ShardQue
 use crate::retry::Attempts;
 use crate::{Deadline, Error, Reader, StoredItem};
 
-/// How often a page of one shard is asked for. With the standard back-off it takes some 6 seconds,
-/// in which a partition refills as often; one that is throttled for longer is a matter for the
-/// caller, and should not keep the other shards' items back until the deadline.
+/// How often a page of one shard is asked for, which takes some 6 seconds with the standard back-off. A
+/// shard that does not answer for longer is a matter for the caller, and should not keep the other shards'
+/// items back until the deadline. For a throttled one [`Deadline::of_throttled`] ends it sooner.
 const MAX_ATTEMPTS: u32 = 16;
 
 /// One shard of a query: what was read of it and not yet returned, and where it goes on.

@@ -206,7 +206,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
         removed: &AtomicBool,
     ) -> Result<Option<bool>, Error> {
         let deletes = shards.map(|shard| {
-            let operation = Operation::new(self.writer, self.key, self.deadline);
+            let deadline = self.deadline.though_throttled();
+            let operation = Operation::new(self.writer, self.key, deadline);
             operation.delete_in(shard, certain == Some(shard), known, removed)
         });
         let deletes = deletes.collect::<Vec<_>>();

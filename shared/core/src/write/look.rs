@@ -36,7 +36,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
 
     /// Whether a reader finds this version of the item now (protocol: "A look at what is in doubt").
     /// That it does not find it proves nothing.
-    async fn finds(&self, version: Version, shard: ShardId) -> bool {
+    async fn finds(&mut self, version: Version, shard: ShardId) -> bool {
         let (directory, items) = (&self.writer.directory, &self.writer.items);
         let Ok(Some(known)) = directory.find(&self.key.partition, self.deadline).await else {
             return false;
@@ -48,6 +48,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
         if metadata.placement.shards(metadata.layout().readable).all(|read| read != home) {
             return false;
         }
+        let mut consumed_wcu = 0.0;
         let read = async {
             let _slot = self.writer.slots.acquire().await;
             let Some((homes, _)) = self.homes(&known) else {
@@ -58,12 +59,15 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
             match both.map(|item| item.filter(StoredItem::is_live)) {
                 [None, Some(seen)] if seen.version == version => {
                     let mut settling = Settling::new(items, &homes, &known);
-                    settling.bring_observed(seen).await.map(Some)
+                    let moved = settling.bring_observed(seen).await;
+                    consumed_wcu = settling.consumed_wcu();
+                    moved.map(Some)
                 }
                 [at_new, _] => Ok(at_new),
             }
         };
         let found = within(self.writer.clock(), self.deadline, read).await;
+        self.consumed_wcu += consumed_wcu;
         let Some(Ok(Some(item))) = found else {
             return false;
         };

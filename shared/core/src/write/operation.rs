@@ -29,7 +29,7 @@ pub(super) struct Operation<'a, I, M, C, E> {
     pub(super) key: &'a ItemKey,
     pub(super) deadline: Deadline,
     pub(super) attempts: Attempts<'a, C, E>,
-    /// A growth that was asked for. It goes on whenever the operation waits.
+    /// A growth that was asked for. It goes on while a write is under way, or waits to be sent again.
     growth: Growing<'a>,
     /// The write units that DynamoDB has reported so far.
     pub(super) consumed_wcu: f64,
@@ -96,8 +96,11 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'a, I, 
     /// answer is out.
     pub(super) async fn end(mut self) {
         if let Some(growth) = growing(&mut self.growth).take() {
-            let clock = self.writer.clock();
-            within(clock, Deadline::after(clock.now(), GROWTH_TIME), growth).await;
+            let Writer { growths, directory, .. } = self.writer;
+            let time = Deadline::after(directory.now(), GROWTH_TIME);
+            if within(directory.clock(), time, growth).await.is_none() {
+                growths.was_cut_off(directory, &self.key.partition);
+            }
         }
     }
 

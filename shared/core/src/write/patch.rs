@@ -47,7 +47,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
         let known = known.ok_or_else(|| nothing_to_patch(precondition))?;
         refuse_random(known.metadata.placement, "PATCH needs")?;
         let expected = expected(precondition)?;
-        let shard = match new_home_in_move(self.key, &known) {
+        let in_move = new_home_in_move(self.key, &known);
+        let shard = match in_move {
             Some(shard) => shard,
             None => self.settled_shard(Settled::Marked, &known).await?,
         };
@@ -69,7 +70,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
             version,
             forwarded: false,
         });
-        if item.may_expire(directory.settings().ttl_attribute.as_deref()) {
+        let ttl_attribute = directory.settings().ttl_attribute.as_deref();
+        if in_move.is_some() && item.may_expire(ttl_attribute) {
             self.settled_shard(Settled::Marked, &known).await?;
         }
         let write = self.guarded(shard, Action::Put(item), unchanged, &known);

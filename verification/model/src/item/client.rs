@@ -231,7 +231,7 @@ impl ItemModel {
         let settles = operation == Operation::Get && !self.has(Mutation::GetsDoNotSettle);
         match old {
             Cell::Live(seen) if settles && !new.is_live() => {
-                Next::Send(Step::Move(seen), Command::Move(self.handover(layout, seen)))
+                Next::Send(Step::Move(seen), Command::Move(Self::handover(layout, seen)))
             }
             _ => found_by(operation, new.value().or(old.value())),
         }
@@ -260,7 +260,7 @@ impl ItemModel {
     }
 
     fn hand_over(&self, layout: Layout, change: Change, seen: Version) -> Next {
-        let handover = self.handover(layout, seen);
+        let handover = Self::handover(layout, seen);
         let delete = matches!(change, Change::Delete | Change::Remove { .. });
         if delete && self.has(Mutation::DeleteOldHomeFirst) {
             Next::Send(Step::Move(seen), Command::DropUnchecked(handover))
@@ -288,24 +288,23 @@ impl ItemModel {
     /// Whether what a late request leaves at the old home stays hidden behind this write. A delete uncovers it.
     fn keeps_what_it_hides(&self, change: Change) -> bool {
         let uncovers = matches!(change, Change::Delete | Change::Remove { .. });
-        !uncovers || self.has(Mutation::DeleteSkipsMarker) || self.has(Mutation::NoMarkersInMove)
+        !uncovers || self.has(Mutation::DeleteSkipsMarker)
     }
 
     /// The transaction by which a client or the mover hands an item over.
-    pub(super) fn handover(&self, layout: Layout, seen: Version) -> Handover {
-        let unmarked = layout.phase == Phase::Move && self.has(Mutation::NoMarkersInMove);
+    pub(super) fn handover(layout: Layout, seen: Version) -> Handover {
         Handover {
             from: layout.old,
             to: layout.new,
             seen,
             generation: layout.generation,
-            leave: if unmarked { Leave::Nothing } else { Leave::Marker },
+            leave: Leave::Marker,
         }
     }
 
     /// The transaction by which what lies at the old home gives way: a put went past it, or it came late.
     pub(super) fn drop_command(&self, layout: Layout, seen: Version) -> Command {
-        let handover = self.handover(layout, seen);
+        let handover = Self::handover(layout, seen);
         if self.has(Mutation::DropCopyUnchecked) {
             Command::DropUnchecked(handover)
         } else {

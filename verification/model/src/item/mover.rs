@@ -33,7 +33,7 @@ impl ItemModel {
         let layout = self.layout(state.published);
         state.mover.scan = match (task, answer) {
             (Task::Move(seen), _) if self.has(Mutation::MoverCopiesThenErases) => {
-                let command = Command::Erase(self.handover(layout, seen));
+                let command = Command::Erase(Self::handover(layout, seen));
                 Scan::Waits(Task::Drop, Request { command, ..request })
             }
             (Task::Move(seen), Answer::LiveAtNew) => {
@@ -55,7 +55,7 @@ impl ItemModel {
     }
 
     fn move_command(&self, layout: Layout, seen: Version) -> Command {
-        let handover = self.handover(layout, seen);
+        let handover = Self::handover(layout, seen);
         if self.has(Mutation::MoverCopiesThenErases) {
             Command::Copy(handover)
         } else {
