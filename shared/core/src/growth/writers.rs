@@ -98,8 +98,10 @@ impl WriterGrowths {
     /// nobody waits for that.
     fn turn<'a>(&'a self, partition: &'a PartitionKey) -> Option<Turn<'a>> {
         let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_free = under_way.insert(partition.clone());
-        is_free.then_some(Turn { under_way: &self.under_way, partition })
+        if !under_way.insert(partition.clone()) {
+            return None;
+        }
+        Some(Turn { under_way: &self.under_way, partition })
     }
 
     /// Between one and ten seconds, as that article has it, and the same whenever this environment asks

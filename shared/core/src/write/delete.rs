@@ -1,5 +1,6 @@
 //! Deletes: of an item whose shard is known, and of one that may be in any.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dynashard_keys::{ItemKey, ShardId};
@@ -59,13 +60,17 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
     ) -> Result<Deleted, Error> {
         let mut operation = Operation::new(self, key, deadline);
         let mut overtaken = false;
-        let result = loop {
-            match operation.try_delete(precondition, &mut overtaken).await {
-                Ok(()) => break Ok(Deleted { consumed_wcu: operation.consumed_wcu }),
-                Err(Interrupted::BeginAgain) => {}
-                Err(Interrupted::Failed(error)) => break Err(error),
+        let growth = Arc::clone(&operation.growth);
+        let attempts = async {
+            loop {
+                match operation.try_delete(precondition, &mut overtaken).await {
+                    Ok(()) => return Ok(Deleted { consumed_wcu: operation.consumed_wcu }),
+                    Err(Interrupted::BeginAgain) => {}
+                    Err(Interrupted::Failed(error)) => return Err(error),
+                }
             }
         };
+        let result = growth.beside(attempts).await;
         operation.end().await;
         result
     }
@@ -207,7 +212,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
     ) -> Result<Option<bool>, Error> {
         let deletes = shards.map(|shard| {
             let deadline = self.deadline.though_throttled();
-            let operation = Operation::new(self.writer, self.key, deadline);
+            let mut operation = Operation::new(self.writer, self.key, deadline);
+            operation.growth = Arc::clone(&self.growth);
             operation.delete_in(shard, certain == Some(shard), known, removed)
         });
         let deletes = deletes.collect::<Vec<_>>();
@@ -230,15 +236,13 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
         began_with: &Known,
         removed: &AtomicBool,
     ) -> Result<(InShard, f64), Error> {
-        let result = loop {
+        loop {
             match self.try_delete_in(shard, certain, began_with, removed).await {
-                Ok(in_shard) => break Ok((in_shard, self.consumed_wcu)),
+                Ok(in_shard) => return Ok((in_shard, self.consumed_wcu)),
                 Err(Interrupted::BeginAgain) => {}
-                Err(Interrupted::Failed(error)) => break Err(error),
+                Err(Interrupted::Failed(error)) => return Err(error),
             }
-        };
-        self.end().await;
-        result
+        }
     }
 
     async fn try_delete_in(

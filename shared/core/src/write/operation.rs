@@ -1,7 +1,6 @@
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::{Mutex, PoisonError};
-use std::task::Poll;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dynashard_keys::{ItemKey, ShardId};
@@ -20,8 +19,13 @@ pub(super) const LEAST_WRITE_TIME: Duration = Duration::from_secs(1);
 /// table takes milliseconds.
 const GROWTH_TIME: Duration = Duration::from_millis(300);
 
-/// A growth that is being begun, if any. The mutex is never locked: it lets operations be shared.
-type Growing<'a> = Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send + 'a>>>>;
+/// The growth that an operation has asked for, until it is begun or refused. It goes on
+/// [beside](Asked::beside) all that the operation does, so that nothing that it holds is held for longer
+/// than its own requests take.
+#[derive(Default)]
+pub(super) struct Asked<'a>(Mutex<Option<Growing<'a>>>);
+
+type Growing<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// One operation on one item: what all its attempts share.
 pub(super) struct Operation<'a, I, M, C, E> {
@@ -29,8 +33,8 @@ pub(super) struct Operation<'a, I, M, C, E> {
     pub(super) key: &'a ItemKey,
     pub(super) deadline: Deadline,
     pub(super) attempts: Attempts<'a, C, E>,
-    /// A growth that was asked for. It goes on while a write is under way, or waits to be sent again.
-    growth: Growing<'a>,
+    /// Parts of the operation in several shards share it.
+    pub(super) growth: Arc<Asked<'a>>,
     /// The write units that DynamoDB has reported so far.
     pub(super) consumed_wcu: f64,
 }
@@ -56,7 +60,7 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'a, I, 
         deadline: Deadline,
     ) -> Self {
         let attempts = writer.directory.attempts(deadline.earlier_by(LEAST_WRITE_TIME));
-        Self { writer, key, deadline, attempts, growth: Growing::default(), consumed_wcu: 0.0 }
+        Self { writer, key, deadline, attempts, growth: Arc::default(), consumed_wcu: 0.0 }
     }
 
     /// The guarded write of this operation to one shard.
@@ -77,9 +81,9 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'a, I, 
 
     /// Has the collection grow, if a throttle of this shard is a reason to. Whatever comes of it, the write
     /// itself goes on being tried meanwhile.
-    pub(super) fn ask_for_growth(&mut self, shard: ShardId, throttle: Throttle) {
+    pub(super) fn ask_for_growth(&self, shard: ShardId, throttle: Throttle) {
         let (writer, partition, deadline) = (self.writer, &self.key.partition, self.deadline);
-        growing(&mut self.growth).get_or_insert_with(|| {
+        self.growth.unless_asked(|| {
             Box::pin(async move {
                 let (growths, directory) = (&writer.growths, &writer.directory);
                 growths.after_throttle(directory, partition, shard, &throttle, deadline).await;
@@ -87,15 +91,10 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'a, I, 
         });
     }
 
-    /// The output of `work`. The growth that was asked for goes on beside it.
-    pub(super) async fn beside_growth<T>(&mut self, work: impl Future<Output = T>) -> T {
-        beside(&mut self.growth, work).await
-    }
-
     /// Gives the growth that was asked for a moment to be begun: Lambda freezes the environment when the
     /// answer is out.
-    pub(super) async fn end(mut self) {
-        if let Some(growth) = growing(&mut self.growth).take() {
+    pub(super) async fn end(self) {
+        if let Some(growth) = self.growth.take() {
             let Writer { growths, directory, .. } = self.writer;
             let time = Deadline::after(directory.now(), GROWTH_TIME);
             if within(directory.clock(), time, growth).await.is_none() {
@@ -106,7 +105,7 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'a, I, 
 
     /// Waits, and has the operation begin again; or ends it with `refusal`, if no time is left.
     pub(super) async fn begin_again_after(&mut self, refusal: Error) -> Interrupted {
-        match beside(&mut self.growth, self.attempts.pause(refusal)).await {
+        match self.attempts.pause(refusal).await {
             Ok(()) => Interrupted::BeginAgain,
             Err(error) => Interrupted::Failed(error),
         }
@@ -122,23 +121,32 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'a, I, 
     }
 }
 
-fn growing<'a, 'g>(
-    growth: &'g mut Growing<'a>,
-) -> &'g mut Option<Pin<Box<dyn Future<Output = ()> + Send + 'a>>> {
-    growth.get_mut().unwrap_or_else(PoisonError::into_inner)
-}
+impl<'a> Asked<'a> {
+    /// The output of `work`, beside which the growth goes on that it asks for.
+    pub(super) async fn beside<T>(&self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        poll_fn(|context| {
+            let output = work.as_mut().poll(context);
+            if output.is_pending()
+                && let Some(mut growing) = self.take()
+                && growing.as_mut().poll(context).is_pending()
+            {
+                *self.lock() = Some(growing);
+            }
+            output
+        })
+        .await
+    }
 
-/// The output of `work`, while a growth goes on beside it.
-async fn beside<T>(growth: &mut Growing<'_>, work: impl Future<Output = T>) -> T {
-    let growth = growing(growth);
-    let mut work = pin!(work);
-    poll_fn(|context| {
-        if let Some(going_on) = growth
-            && going_on.as_mut().poll(context) == Poll::Ready(())
-        {
-            *growth = None;
-        }
-        work.as_mut().poll(context)
-    })
-    .await
+    fn unless_asked(&self, growing: impl FnOnce() -> Growing<'a>) {
+        self.lock().get_or_insert_with(growing);
+    }
+
+    fn take(&self) -> Option<Growing<'a>> {
+        self.lock().take()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Growing<'a>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }

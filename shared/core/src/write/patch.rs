@@ -24,13 +24,17 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
     ) -> Result<Written, Error> {
         take_key(key, &mut patch)?;
         let mut operation = Operation::new(self, key, deadline);
-        let result = loop {
-            match operation.try_patch(&patch, precondition).await {
-                Ok(written) => break Ok(written),
-                Err(Interrupted::BeginAgain) => {}
-                Err(Interrupted::Failed(error)) => break Err(error),
+        let growth = Arc::clone(&operation.growth);
+        let attempts = async {
+            loop {
+                match operation.try_patch(&patch, precondition).await {
+                    Ok(written) => return Ok(written),
+                    Err(Interrupted::BeginAgain) => {}
+                    Err(Interrupted::Failed(error)) => return Err(error),
+                }
             }
         };
+        let result = growth.beside(attempts).await;
         operation.end().await;
         result
     }

@@ -29,13 +29,17 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
             forwarded: false,
         });
         let mut tried_new_home = false;
-        let result = loop {
-            match operation.try_put(&mut item, precondition, &mut tried_new_home).await {
-                Ok(written) => break Ok(written),
-                Err(Interrupted::BeginAgain) => {}
-                Err(Interrupted::Failed(error)) => break Err(error),
+        let growth = Arc::clone(&operation.growth);
+        let attempts = async {
+            loop {
+                match operation.try_put(&mut item, precondition, &mut tried_new_home).await {
+                    Ok(written) => return Ok(written),
+                    Err(Interrupted::BeginAgain) => {}
+                    Err(Interrupted::Failed(error)) => return Err(error),
+                }
             }
         };
+        let result = growth.beside(attempts).await;
         operation.end().await;
         result
     }

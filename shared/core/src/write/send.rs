@@ -28,8 +28,7 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'a, I, 
     ) -> Result<Sent, Interrupted> {
         let slot = self.slot().await?;
         let writer = self.writer;
-        let answer = within(writer.clock(), answer_by, writer.items.write(write));
-        let answer = self.beside_growth(answer).await;
+        let answer = within(writer.clock(), answer_by, writer.items.write(write)).await;
         drop(slot);
         let in_lease = write.lease.is_live(writer.clock().now());
         match answer {

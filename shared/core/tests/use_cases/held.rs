@@ -88,6 +88,21 @@ fn regression_a_batch_waited_for_what_stayed_throttled_although_the_rest_was_don
     assert!(written.unprocessed.iter().all(throttled));
 }
 
+/// Two writes met a throttle, and one growth was under way: the thread waited for itself.
+#[test]
+fn regression_writes_that_met_a_throttle_while_a_growth_was_under_way_never_ended() {
+    let world = world();
+    let throttle = Throttle::from_reason("TableWriteKeyRangeThroughputExceeded", None);
+    let hot = || Fault::Refuse(StoreError::Throttled(throttle.clone()));
+    world.store.script(Operation::Write, [hot(), hot(), hot()]);
+    world.store.script(Operation::Begin, [Fault::Lose]);
+    let items = ["a", "b", "c"].map(|sk| BatchOperation::Put(world.new_item(sk, "new")));
+    let writer = world.writer();
+    let written = block_on(writer.batch(items.to_vec(), deadline(&world))).expect("a batch");
+    assert_eq!(written.written, 3);
+    assert_eq!(world.store.attempts(Operation::Begin), 1, "one growth");
+}
+
 /// The growth of a collection was begun before the write was tried again.
 #[test]
 fn regression_a_metadata_table_that_did_not_answer_held_the_write_that_asked_for_a_growth() {
