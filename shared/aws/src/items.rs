@@ -364,7 +364,7 @@ fn units(consumed: &[ConsumedCapacity]) -> f64 {
 }
 
 /// The projection of a read, with its placeholders: the key, the system's own attributes, and the
-/// named fields. Without fields there is no projection, and the read returns everything.
+/// named fields. Without fields nothing is projected, and the read returns everything.
 #[derive(Default)]
 struct Projection {
     text: Option<String>,

@@ -19,7 +19,7 @@ use crate::{Config, Problem, Request, Response};
 const LONGEST_REQUEST: Duration = Duration::from_secs(23);
 
 /// How long a request goes on trying what DynamoDB throttles. It is answered 429 within 3 seconds of its
-/// arrival: whoever is held longer holds a connection and an environment, and is no sooner served.
+/// arrival: whoever is held longer holds a connection and an environment, and is served as late.
 const LONGEST_THROTTLED: Duration = Duration::from_millis(2_500);
 
 /// The part of a function's time limit that is reserved for writing the answer.

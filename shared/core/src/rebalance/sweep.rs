@@ -23,7 +23,7 @@ const COLLECTIONS_AT_ONCE: usize = 8;
 
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E> {
     /// Carries all running changes on, whatever the stream has said of them. A collection that cannot go
-    /// on is passed over, and those that there is no time for are left to the next sweep.
+    /// on is passed over, and those for which the time is too short are left to the next sweep.
     ///
     /// Each listed collection has the same chance in each sweep, since their order is drawn: in that of
     /// the list the last ones would always be left.

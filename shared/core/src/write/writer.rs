@@ -32,7 +32,7 @@ const REQUESTS_IN_FLIGHT: usize = 64;
 pub enum Precondition {
     /// Nothing.
     None,
-    /// `If-None-Match: *`: there is no item.
+    /// `If-None-Match: *`: the item does not exist.
     Absent,
     /// `If-Match: *`: there is an item.
     Exists,

@@ -53,7 +53,7 @@ fn regression_a_write_that_stayed_throttled_was_held_until_its_deadline() {
     put(&world).expect("a put");
 }
 
-/// A failure of another kind may pass, and is no reason for the client to come back later.
+/// A failure of another kind may pass within the deadline, so the client need not come back later.
 #[test]
 fn what_is_not_throttled_is_tried_until_the_deadline() {
     let world = world();
