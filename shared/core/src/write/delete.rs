@@ -1,5 +1,6 @@
 //! Deletes: of an item whose shard is known, and of one that may be in any.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -61,16 +62,18 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
         let mut operation = Operation::new(self, key, deadline);
         let mut overtaken = false;
         let growth = Arc::clone(&operation.growth);
-        let attempts = async {
-            loop {
-                match operation.try_delete(precondition, &mut overtaken).await {
-                    Ok(()) => return Ok(Deleted { consumed_wcu: operation.consumed_wcu }),
-                    Err(Interrupted::BeginAgain) => {}
-                    Err(Interrupted::Failed(error)) => return Err(error),
+        let result = {
+            let attempts = pin!(async {
+                loop {
+                    match operation.try_delete(precondition, &mut overtaken).await {
+                        Ok(()) => return Ok(Deleted { consumed_wcu: operation.consumed_wcu }),
+                        Err(Interrupted::BeginAgain) => {}
+                        Err(Interrupted::Failed(error)) => return Err(error),
+                    }
                 }
-            }
+            });
+            growth.beside(attempts).await
         };
-        let result = growth.beside(attempts).await;
         operation.end().await;
         result
     }

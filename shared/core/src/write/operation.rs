@@ -1,5 +1,5 @@
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -123,8 +123,7 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'a, I, 
 
 impl<'a> Asked<'a> {
     /// The output of `work`, beside which the growth goes on that it asks for.
-    pub(super) async fn beside<T>(&self, work: impl Future<Output = T>) -> T {
-        let mut work = pin!(work);
+    pub(super) async fn beside<T>(&self, mut work: Pin<&mut impl Future<Output = T>>) -> T {
         poll_fn(|context| {
             let output = work.as_mut().poll(context);
             if output.is_pending()

@@ -1,3 +1,4 @@
+use std::pin::pin;
 use std::sync::Arc;
 
 use dynashard_keys::ItemKey;
@@ -30,16 +31,18 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
         });
         let mut tried_new_home = false;
         let growth = Arc::clone(&operation.growth);
-        let attempts = async {
-            loop {
-                match operation.try_put(&mut item, precondition, &mut tried_new_home).await {
-                    Ok(written) => return Ok(written),
-                    Err(Interrupted::BeginAgain) => {}
-                    Err(Interrupted::Failed(error)) => return Err(error),
+        let result = {
+            let attempts = pin!(async {
+                loop {
+                    match operation.try_put(&mut item, precondition, &mut tried_new_home).await {
+                        Ok(written) => return Ok(written),
+                        Err(Interrupted::BeginAgain) => {}
+                        Err(Interrupted::Failed(error)) => return Err(error),
+                    }
                 }
-            }
+            });
+            growth.beside(attempts).await
         };
-        let result = growth.beside(attempts).await;
         operation.end().await;
         result
     }
