@@ -2,7 +2,7 @@ use aws_lambda_events::dynamodb::{Event as StreamEvent, EventRecord};
 use aws_lambda_events::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse};
 use dynashard_core::ports::{Clock, Entropy, ItemStore, MetadataStore};
 use dynashard_core::{
-    Advance, Deadline, Job, Progress, Reading, Rebalancer, ReshardSlice, Slice, Sweep,
+    Advance, Deadline, Job, LaneKey, Progress, Reading, Rebalancer, ReshardSlice, Slice, Sweep,
 };
 use dynashard_keys::{PartitionKey, RESERVED_PREFIX};
 use dynashard_lambda::EventHandler;
@@ -52,13 +52,17 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<I, M
             tracing::error!(sequence_number, "a stream record has no string key {name}");
             return false;
         };
-        // A change of a job is about its collection. Other reserved items are about none.
-        let key = key.strip_prefix(Job::KEY_PREFIX).unwrap_or(key);
+        // A change of a job is about its collection, and so is the call of a lane. Other reserved items are
+        // about none.
+        let (key, lane) = match LaneKey::parse(key) {
+            Some(LaneKey { lane, partition }) => (partition, lane),
+            None => (key.strip_prefix(Job::KEY_PREFIX).unwrap_or(key), 0),
+        };
         if key.starts_with(RESERVED_PREFIX) {
             return true;
         }
         let slice = match PartitionKey::new(key) {
-            Ok(partition) => self.rebalancer.advance(&partition, deadline).await,
+            Ok(partition) => self.rebalancer.advance(&partition, lane, deadline).await,
             Err(error) => Slice { advance: Err(error.into()), reshard: None },
         };
         self.report(key, Some(sequence_number), &slice);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use dynashard_core::ports::StoreError;
-use dynashard_core::{Generation, Job, ServerTime, ShardRange};
+use dynashard_core::{Claim, Generation, Job, LaneKey, ServerTime, ShardRange};
 use dynashard_keys::{PartitionKey, ShardCount, ShardId, SortKey, SortKeyType};
 
 use crate::attributes::{number, sort_key};
@@ -14,11 +14,26 @@ use crate::attributes::{number, sort_key};
 pub(crate) const GENERATION: &str = "generation";
 pub(crate) const REV: &str = "rev";
 const SLICE: &str = "slice";
+const YIELDED: &str = "yielded";
 const JOB: &str = "job";
 
 /// The key of the job of a collection's reshard, as text.
 pub(crate) fn job_key(partition: &PartitionKey) -> String {
     format!("{}{partition}", Job::KEY_PREFIX)
+}
+
+/// The key of the item by which a lane of a collection is called.
+pub(crate) fn lane_key(partition: &PartitionKey, lane: u32) -> AttributeValue {
+    AttributeValue::S(LaneKey { lane, partition: partition.as_str() }.to_string())
+}
+
+/// The item by which a lane is called, without its key. It passes the stream's filter as a job does whose
+/// slice is over.
+pub(crate) fn encode_call(call: u64) -> HashMap<String, AttributeValue> {
+    HashMap::from([
+        (SLICE.to_owned(), AttributeValue::S(YIELDED.to_owned())),
+        ("call".to_owned(), number(call)),
+    ])
 }
 
 /// The whole item without its key.
@@ -60,7 +75,24 @@ pub(crate) fn encode(job: &Job) -> HashMap<String, AttributeValue> {
         });
         fields.insert("spans".to_owned(), AttributeValue::M(spans.collect()));
     }
-    let slice = if job.yielded { "yielded" } else { "running" };
+    if !job.claims.is_empty() {
+        let claims = job.claims.iter().map(|(shard, claim)| {
+            let Claim { worker, lane, until, wcu } = *claim;
+            let claim = [
+                ("worker", worker),
+                ("lane", u64::from(lane)),
+                ("until", until.0),
+                ("wcu", u64::from(wcu)),
+            ];
+            let claim = claim.map(|(name, value)| (name.to_owned(), number(value)));
+            (shard.to_string(), AttributeValue::M(HashMap::from(claim)))
+        });
+        fields.insert("claims".to_owned(), AttributeValue::M(claims.collect()));
+    }
+    if job.lanes > 0 {
+        fields.insert("lanes".to_owned(), number(u64::from(job.lanes)));
+    }
+    let slice = if job.yielded { YIELDED } else { "running" };
     HashMap::from([
         (GENERATION.to_owned(), number(job.generation.get())),
         (REV.to_owned(), number(job.rev)),
@@ -113,6 +145,28 @@ pub(crate) fn decode(
         }
         Some(_) => return Err(fields.wrong("spans", "is not a map")),
     };
+    let claims = match fields.fields.get("claims") {
+        None => BTreeMap::new(),
+        Some(AttributeValue::M(claims)) => {
+            let claims = claims.iter().map(|(shard, claim)| {
+                let AttributeValue::M(claim) = claim else {
+                    return Err(fields.wrong("claims", "holds what is not a map"));
+                };
+                let claim = Fields { partition, fields: claim };
+                Ok((
+                    shard_text("claims", shard)?,
+                    Claim {
+                        worker: claim.required("worker")?,
+                        lane: claim.small("lane")?,
+                        until: ServerTime(claim.required("until")?),
+                        wcu: claim.small("wcu")?,
+                    },
+                ))
+            });
+            claims.collect::<Result<_, _>>()?
+        }
+        Some(_) => return Err(fields.wrong("claims", "is not a map")),
+    };
     let time = |field: &str| Ok::<_, StoreError>(fields.optional(field)?.map(ServerTime));
     Ok(Job {
         partition: partition.clone(),
@@ -133,6 +187,8 @@ pub(crate) fn decode(
         under_way,
         spans,
         scan_began: time("scan_began")?,
+        claims,
+        lanes: fields.optional("lanes")?.map_or(Ok(0), |_| fields.small("lanes"))?,
         scanned: time("scanned")?,
         closed_seen: time("closed_seen")?,
         marked: match fields.optional("marked_first")? {
@@ -144,7 +200,7 @@ pub(crate) fn decode(
         },
         items_moved: fields.required("items_moved")?,
         yielded: match item.get(SLICE) {
-            Some(AttributeValue::S(slice)) => slice == "yielded",
+            Some(AttributeValue::S(slice)) => slice == YIELDED,
             _ => return Err(whole.wrong(SLICE, "is missing or no string")),
         },
     })

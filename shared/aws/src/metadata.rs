@@ -12,7 +12,7 @@ use dynashard_keys::{PartitionKey, RESERVED_PREFIX, ShardCount};
 use crate::attributes::number;
 use crate::error::{Refused, of_read, of_write};
 use crate::interceptors::DateProbe;
-use crate::jobs::{self, job_key};
+use crate::jobs::{self, job_key, lane_key};
 
 /// The partition key attribute of the sparse index over collections in which a change of the shard count
 /// runs or is to be cleared up; its one value is the same text. Must be kept stable.
@@ -168,6 +168,34 @@ impl MetadataStore for DynamoMetadataStore {
             .await
             .map_err(|e| not_as_seen(of_write(&e)))?;
         Ok(Dated { value: (), server_secs: date.secs() })
+    }
+
+    async fn call_lane(
+        &self,
+        partition: &PartitionKey,
+        lane: u32,
+        call: u64,
+    ) -> Result<(), StoreError> {
+        self.client
+            .put_item()
+            .table_name(&self.table)
+            .set_item(Some(jobs::encode_call(call)))
+            .item(&self.partition_key_name, lane_key(partition, lane))
+            .send()
+            .await
+            .map_err(|e| not_as_seen(of_write(&e)))?;
+        Ok(())
+    }
+
+    async fn remove_lane(&self, partition: &PartitionKey, lane: u32) -> Result<(), StoreError> {
+        self.client
+            .delete_item()
+            .table_name(&self.table)
+            .key(&self.partition_key_name, lane_key(partition, lane))
+            .send()
+            .await
+            .map_err(|e| not_as_seen(of_write(&e)))?;
+        Ok(())
     }
 
     async fn resharding(&self, after: Option<&str>) -> Result<ReshardingPage, StoreError> {

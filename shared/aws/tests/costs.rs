@@ -663,7 +663,7 @@ impl World {
 
     async fn advance(&self, partition: &PartitionKey) -> Advance {
         let rebalancer = Rebalancer::new(self.items.clone(), self.directory());
-        let slice = Box::pin(rebalancer.advance(partition, self.deadline())).await;
+        let slice = Box::pin(rebalancer.advance(partition, 0, self.deadline())).await;
         slice.advance.expect("a slice")
     }
 }

@@ -56,7 +56,7 @@ pub use metadata::{
 };
 pub use read::{Got, Reader};
 pub use rebalance::{Advance, Rebalancer, ReshardSlice, Slice, Sweep};
-pub use reshard::{Job, Progress, ServerTime, ShardRange, Waits};
+pub use reshard::{Claim, Job, LaneKey, Progress, ServerTime, ShardRange, Waits};
 pub use scale::{Scaler, ScalingStatus, Stage};
 pub use schema::TableSchema;
 pub use settings::Settings;

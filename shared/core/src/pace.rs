@@ -1,13 +1,124 @@
+//! How fast items move: as fast as each source's partition takes it, and all of them together as the
+//! operator allows.
+
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How fast a mover may write: a token bucket whose rate rises evenly while nothing is throttled and
-/// is halved when something is (additive increase, multiplicative decrease), so that moving takes
-/// what the foreground leaves, and a quarter of the most in any case.
+use dynashard_keys::ShardId;
+
+/// What a partition takes, in write units a second
+/// (<https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-design.html>).
+const PARTITION_WCU: f64 = 1_000.0;
+
+/// The share of a source's partition that moving takes at most, where nothing is throttled.
+const MOST_SHARE: f64 = 0.8;
+
+/// How fast one call may go through its shards. Each has a [`Pace`] of its own, since each is a
+/// partition of its own, and what one throttles slows down no other. Together they keep to the units
+/// that the operator allows.
+#[derive(Debug)]
+pub(crate) struct Paces {
+    whole: Pace,
+    shards: BTreeMap<ShardId, Pace>,
+}
+
+/// What one request takes, in write units.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Units {
+    /// Of the shard that is gone through.
+    pub(crate) at_source: f64,
+    /// Of all shards.
+    pub(crate) in_all: f64,
+}
+
+impl Units {
+    /// What is charged for no write.
+    pub(crate) const NONE: Self = Self { at_source: 0.0, in_all: 0.0 };
+}
+
+impl Paces {
+    pub(crate) fn new(now: Duration) -> Self {
+        Self { whole: Pace::steady(0.0, now), shards: BTreeMap::new() }
+    }
+
+    /// Goes on with these shards, each at the pace that it is noted to have had last, within
+    /// `wcu_each`, of which `at_source` is the share that its own partition is to take.
+    pub(crate) fn take_up(
+        &mut self,
+        shards: impl Iterator<Item = (ShardId, Option<u32>)>,
+        wcu_each: f64,
+        at_source: f64,
+        now: Duration,
+    ) {
+        let most = most_at_source(wcu_each, at_source);
+        let mut before = std::mem::take(&mut self.shards);
+        self.shards = shards
+            .map(|(shard, noted)| {
+                let pace = before.remove(&shard).unwrap_or_else(|| Pace::new(most, noted, now));
+                (shard, Pace { least_burst: LEAST_BURST * at_source, ..pace.within(most, now) })
+            })
+            .collect();
+        let shards = u32::try_from(self.shards.len()).unwrap_or(u32::MAX);
+        self.whole = self.whole.at_steady(wcu_each * f64::from(shards), now);
+    }
+
+    /// Spends the units of a request that concerns this shard, and says how long to wait before it;
+    /// spends nothing if that would not be shorter than `time`.
+    pub(crate) fn spend_within(
+        &mut self,
+        shard: ShardId,
+        units: Units,
+        now: Duration,
+        time: Duration,
+    ) -> Option<Duration> {
+        let whole = self.whole.wait_for(units.in_all, now);
+        let own = self.shards.get_mut(&shard).map(|pace| pace.wait_for(units.at_source, now));
+        let wait = whole.max(own.unwrap_or_default());
+        if wait >= time {
+            return None;
+        }
+        self.whole.spend(units.in_all, now);
+        if let Some(pace) = self.shards.get_mut(&shard) {
+            pace.spend(units.at_source, now);
+        }
+        Some(wait)
+    }
+
+    /// Takes note of a throttle, and back the `units` that were spent on what was refused: DynamoDB
+    /// charges nothing for it.
+    pub(crate) fn throttled(&mut self, shard: ShardId, units: Units, now: Duration) {
+        self.whole.give_back(units.in_all, now);
+        if let Some(pace) = self.shards.get_mut(&shard) {
+            pace.throttled(units.at_source, now);
+        }
+    }
+
+    /// For how long nothing was spent.
+    pub(crate) fn idle_for(&self, now: Duration) -> Duration {
+        now.saturating_sub(self.whole.as_of)
+    }
+
+    /// The present rate of a shard, in write units of its partition a second.
+    pub(crate) fn rate(&self, shard: ShardId) -> f64 {
+        self.shards.get(&shard).map_or(0.0, |pace| pace.rate)
+    }
+}
+
+/// The most that one partition is to take a second, of `wcu` that may be spent on its items.
+pub(crate) fn most_at_source(wcu: f64, at_source: f64) -> f64 {
+    (wcu * at_source).min(PARTITION_WCU * MOST_SHARE)
+}
+
+/// A token bucket whose rate rises evenly while nothing is throttled and is halved when something is
+/// (additive increase, multiplicative decrease), so that moving takes what the foreground leaves, and
+/// a quarter of the most in any case.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Pace {
     /// Write units a second.
     rate: f64,
     most: f64,
+    /// The write units that may be saved up at any rate.
+    least_burst: f64,
     /// Write units that may be spent at once. Negative after a spending beyond what there was.
     tokens: f64,
     /// When `tokens` and `rate` were brought up to date, on the boot clock.
@@ -30,7 +141,7 @@ const RISE_PER_SEC: f64 = 0.1;
 /// end of a round, costs little.
 const BURST_SECS: f64 = 0.05;
 
-/// The write units that may be saved up at any rate: five moves of items of up to 1 KB. What is given
+/// The write units that may be saved up at any rate: five moves of items of up to 1 KB, at both homes. What is given
 /// back for a refusal must find room, or a mover beside an overloaded partition pays for it.
 const LEAST_BURST: f64 = 20.0;
 
@@ -38,10 +149,28 @@ const LEAST_BURST: f64 = 20.0;
 const ONE_BURST: Duration = Duration::from_secs(1);
 
 impl Pace {
-    /// A mover that may write at most so many units a second.
-    pub(crate) fn new(most_wcu: u32, now: Duration) -> Self {
-        let most = f64::from(most_wcu.max(1));
-        Self { rate: most * LEAST_SHARE, most, tokens: 0.0, as_of: now, deaf_until: now }
+    /// A pace of at most so many units a second, that begins where it was noted to have been.
+    fn new(most: f64, noted: Option<u32>, now: Duration) -> Self {
+        let least = most * LEAST_SHARE;
+        let rate = noted.map_or(least, |noted| f64::from(noted).clamp(least, most));
+        Self { most, ..Self::steady(rate, now) }
+    }
+
+    /// A pace that nothing changes.
+    pub(crate) fn steady(rate: f64, now: Duration) -> Self {
+        let least_burst = LEAST_BURST;
+        Self { rate, most: rate, least_burst, tokens: 0.0, as_of: now, deaf_until: now }
+    }
+
+    /// The same under another most.
+    fn within(mut self, most: f64, now: Duration) -> Self {
+        self.bring_up_to(now);
+        Self { rate: self.rate.clamp(most * LEAST_SHARE, most), most, ..self }
+    }
+
+    fn at_steady(mut self, rate: f64, now: Duration) -> Self {
+        self.bring_up_to(now);
+        Self { tokens: self.tokens, as_of: self.as_of, ..Self::steady(rate, now) }
     }
 
     /// Spends `units`, and says how long to wait before what they are for.
@@ -51,22 +180,13 @@ impl Pace {
         wait
     }
 
-    /// The same, but spends nothing if the wait would not be shorter than `time`.
-    pub(crate) fn spend_within(
-        &mut self,
-        units: f64,
-        now: Duration,
-        time: Duration,
-    ) -> Option<Duration> {
-        let wait = self.wait_for(units, now);
-        (wait < time).then(|| self.spend(units, now))
-    }
-
-    /// Takes note of a throttle, and back the `units` that were spent on what was refused: DynamoDB
-    /// charges nothing for it.
-    pub(crate) fn throttled(&mut self, units: f64, now: Duration) {
+    fn give_back(&mut self, units: f64, now: Duration) {
         self.bring_up_to(now);
         self.tokens = (self.tokens + units).min(self.burst());
+    }
+
+    fn throttled(&mut self, units: f64, now: Duration) {
+        self.give_back(units, now);
         if now < self.deaf_until {
             return;
         }
@@ -75,16 +195,12 @@ impl Pace {
         self.deaf_until = now + ONE_BURST;
     }
 
-    /// The present rate in write units a second.
-    pub(crate) fn rate(&self) -> f64 {
-        self.rate
-    }
-
     fn wait_for(&mut self, units: f64, now: Duration) -> Duration {
         self.bring_up_to(now);
         // For what is more than can be saved up, the waiting comes afterwards.
         let saved_up = units.min(self.burst());
-        Duration::from_secs_f64((saved_up - self.tokens).max(0.0) / self.rate)
+        let secs = (saved_up - self.tokens).max(0.0) / self.rate;
+        Duration::try_from_secs_f64(secs).unwrap_or(Duration::MAX)
     }
 
     fn bring_up_to(&mut self, now: Duration) {
@@ -95,7 +211,7 @@ impl Pace {
     }
 
     fn burst(&self) -> f64 {
-        (self.rate * BURST_SECS).max(LEAST_BURST)
+        (self.rate * BURST_SECS).max(self.least_burst)
     }
 }
 
@@ -104,39 +220,40 @@ mod tests {
     use super::*;
 
     const START: Duration = Duration::from_secs(100);
+    const MOVE: Units = Units { at_source: 2.0, in_all: 4.0 };
 
     #[test]
     fn a_mover_that_is_never_throttled_comes_to_its_most_and_stays_there() {
-        let mut pace = Pace::new(100, START);
+        let mut pace = Pace::new(100.0, None, START);
         let mut now = START;
         let mut spent = 0.0;
         while now < START + Duration::from_mins(2) {
             now += pace.spend(4.0, now);
             spent += 4.0;
         }
-        assert!((pace.rate() - 100.0).abs() < 0.001);
+        assert!((pace.rate - 100.0).abs() < 0.001);
         let budget = 120.0 * 100.0;
         assert!(spent >= 0.95 * budget && spent <= 1.01 * budget, "{spent} of {budget}");
     }
 
     #[test]
     fn a_throttle_halves_the_rate_and_a_burst_of_them_halves_it_once() {
-        let mut pace = Pace::new(100, START);
+        let mut pace = Pace::new(100.0, None, START);
         let now = START + Duration::from_mins(1);
         pace.spend(0.0, now);
         for _ in 0..50 {
             pace.throttled(0.0, now);
         }
-        assert!((pace.rate() - 50.0).abs() < 0.001);
+        assert!((pace.rate - 50.0).abs() < 0.001);
         let later = now + Duration::from_secs(1);
         pace.throttled(0.0, later);
-        assert!((pace.rate() - 30.0).abs() < 0.001, "rose to 60, and was halved");
+        assert!((pace.rate - 30.0).abs() < 0.001, "rose to 60, and was halved");
     }
 
     /// It had waited for leases to end, and then spent a second's worth in one go.
     #[test]
     fn regression_a_mover_that_had_waited_began_with_a_burst() {
-        let mut pace = Pace::new(400, START);
+        let mut pace = Pace::new(400.0, None, START);
         let now = START + Duration::from_mins(1);
         let mut at_once = 0;
         while pace.spend(4.0, now).is_zero() {
@@ -147,11 +264,13 @@ mod tests {
 
     #[test]
     fn what_there_is_no_time_for_is_not_spent() {
-        let mut pace = Pace::new(400, START);
+        let mut paces = Paces::new(START);
+        paces.take_up([(ShardId::new(0), None)].into_iter(), 400.0, 0.5, START);
         let time = Duration::from_millis(400);
-        let moves = std::iter::from_fn(|| pace.spend_within(4.0, START, time)).take(1_000).count();
+        let spend = |paces: &mut Paces, now| paces.spend_within(ShardId::new(0), MOVE, now, time);
+        let moves = std::iter::from_fn(|| spend(&mut paces, START)).take(1_000).count();
         assert_eq!(moves, 9, "at a quarter of the most one each 40 ms");
-        assert!(pace.spend_within(4.0, START + time, time).is_some(), "there is no debt");
+        assert!(spend(&mut paces, START + time).is_some(), "there is no debt");
     }
 
     /// A source that clients overloaded refused seven of eight moves. Each refusal was paid for as if
@@ -160,7 +279,7 @@ mod tests {
     #[test]
     fn regression_a_mover_paid_for_refusals_and_starved_beside_an_overloaded_partition() {
         const PAUSE: Duration = Duration::from_millis(100);
-        let mut pace = Pace::new(100, START);
+        let mut pace = Pace::new(100.0, None, START);
         let (mut now, mut moved, mut attempts) = (START, 0.0, 0_u32);
         while now < START + Duration::from_mins(2) {
             now += pace.spend(4.0, now);

@@ -130,6 +130,22 @@ pub trait MetadataStore: Send + Sync {
         seen_job: &Job,
     ) -> impl Future<Output = Result<Dated<()>, StoreError>> + Send;
 
+    /// `PutItem` of an item whose stream record calls a rebalancer to the collection, by this lane. Each
+    /// `call` makes it another item, since a put that changes nothing has no record.
+    fn call_lane(
+        &self,
+        partition: &PartitionKey,
+        lane: u32,
+        call: u64,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// `DeleteItem` of what [`MetadataStore::call_lane`] has put, if it is there.
+    fn remove_lane(
+        &self,
+        partition: &PartitionKey,
+        lane: u32,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
     /// `Query` of the sparse index: one page of the collections whose count was changing, not long
     /// ago, or whose last change was to be cleared up, from behind the key where the page before has
     /// ended. The index lags behind, so each of them must be read again.

@@ -20,8 +20,11 @@ pub struct Settings {
     pub max_shards: ShardCount,
     /// The attribute by which the main table's items expire, if they do.
     pub ttl_attribute: Option<String>,
-    /// The write units a second that moving items may take, at most.
+    /// The write units a second that moving the items of one collection may take, at most.
     pub mover_wcu: u32,
+    /// How many items a second one call of the rebalancer is reckoned to move: what more there is to
+    /// move is left to others beside it.
+    pub moves_per_call: u32,
     /// Whether and when shard counts change by themselves.
     pub scaling: ScalingPolicy,
 }
@@ -36,7 +39,8 @@ impl Default for Settings {
             request_lifetime: Duration::from_mins(16),
             max_shards: ShardCount::new(256).unwrap_or(ShardCount::ONE),
             ttl_attribute: None,
-            mover_wcu: 400,
+            mover_wcu: 8_000,
+            moves_per_call: 800,
             scaling: ScalingPolicy::default(),
         }
     }

@@ -197,6 +197,31 @@ impl MetadataStore for Endpoint {
         self.call(name, Kind::Write(None), save).await
     }
 
+    async fn call_lane(
+        &self,
+        partition: &PartitionKey,
+        lane: u32,
+        _call: u64,
+    ) -> Result<(), StoreError> {
+        let name = || format!("call lane {lane} of {partition:?}");
+        let partition = partition.clone();
+        let call = at_once(move |tables, _, _| {
+            tables.call_lane(&partition, lane);
+            Ok(())
+        });
+        self.call(name, Kind::Write(None), call).await.map(|dated| dated.value)
+    }
+
+    async fn remove_lane(&self, partition: &PartitionKey, lane: u32) -> Result<(), StoreError> {
+        let name = || format!("remove lane {lane} of {partition:?}");
+        let partition = partition.clone();
+        let remove = at_once(move |tables, _, _| {
+            tables.remove_lane(&partition, lane);
+            Ok(())
+        });
+        self.call(name, Kind::Write(None), remove).await.map(|dated| dated.value)
+    }
+
     async fn finish(
         &self,
         seen: &CollectionMetadata,

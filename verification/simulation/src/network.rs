@@ -35,7 +35,7 @@ pub(crate) struct Terms {
 /// What the stream has said, and whoever waits for it.
 #[derive(Default)]
 struct Hints {
-    due: Vec<PartitionKey>,
+    due: Vec<(PartitionKey, u32)>,
     waiting: Option<Slot<()>>,
 }
 
@@ -59,8 +59,8 @@ impl Network {
         Endpoint { network: self.clone(), environment }
     }
 
-    /// The next collections that the stream names.
-    pub(crate) async fn hints(&self) -> Vec<PartitionKey> {
+    /// The next collections that the stream names, each with the lane by which it does.
+    pub(crate) async fn hints(&self) -> Vec<(PartitionKey, u32)> {
         loop {
             let slot = {
                 let mut hints = self.hints.lock().unwrap_or_else(PoisonError::into_inner);
@@ -77,7 +77,7 @@ impl Network {
 
     /// A record of the stream comes after a while, never, or twice.
     fn pass_on_changes(&self, tables: &mut Tables) {
-        for partition in std::mem::take(&mut tables.changed) {
+        for change in std::mem::take(&mut tables.changed) {
             let delays = self.kernel.draw_fault(|random, rates| {
                 let delay = || random.any_scale(Duration::from_secs(4));
                 match random.below(1_000_000) {
@@ -87,10 +87,10 @@ impl Network {
                 }
             });
             for delay in delays {
-                let (hints, partition) = (Arc::clone(&self.hints), partition.clone());
+                let (hints, change) = (Arc::clone(&self.hints), change.clone());
                 self.kernel.at(self.kernel.now() + delay, move || {
                     let mut hints = hints.lock().unwrap_or_else(PoisonError::into_inner);
-                    hints.due.push(partition);
+                    hints.due.push(change);
                     let waiting = hints.waiting.take();
                     drop(hints);
                     if let Some(waiting) = waiting {

@@ -74,8 +74,8 @@ fn note(world: &World, what: &str, reply: Reply<Result<(), Error>>) {
 pub(crate) async fn follow_stream(world: World) {
     let mut fleet = Fleet::new(world.clone());
     loop {
-        for partition in world.network.hints().await {
-            fleet.start(Some(partition));
+        for hint in world.network.hints().await {
+            fleet.start(Some(hint));
         }
     }
 }
@@ -107,7 +107,7 @@ impl Fleet {
     }
 
     /// Starts a slice of work on one collection, or a sweep over all.
-    fn start(&mut self, partition: Option<PartitionKey>) {
+    fn start(&mut self, hint: Option<(PartitionKey, u32)>) {
         let world = &self.world;
         self.warm.retain(|process| !world.is_killed(process));
         let at = world.kernel.draw(|random| random.index(KEPT));
@@ -115,16 +115,16 @@ impl Fleet {
             self.warm.push(world.start(Role::Rebalancer, Rebalancer::new));
         }
         let process = &self.warm[at.min(self.warm.len() - 1)];
-        let task = slice(world.clone(), process.clone(), partition);
+        let task = slice(world.clone(), process.clone(), hint);
         world.kernel.spawn(world.outside, task);
     }
 }
 
-async fn slice(world: World, process: Process<Rebalancer>, partition: Option<PartitionKey>) {
+async fn slice(world: World, process: Process<Rebalancer>, hint: Option<(PartitionKey, u32)>) {
     let time = world.scenario.longest_slice;
     let work = move |rebalancer: Arc<Rebalancer>, deadline| async move {
-        if let Some(partition) = partition {
-            return vec![rebalancer.advance(&partition, deadline).await.advance.map(|_| ())];
+        if let Some((partition, lane)) = hint {
+            return vec![rebalancer.advance(&partition, lane, deadline).await.advance.map(|_| ())];
         }
         let Sweep { collections, unlisted, .. } = rebalancer.sweep(deadline).await;
         let advances = collections.into_iter().map(|(_, slice)| slice.advance.map(|_| ()));

@@ -148,6 +148,8 @@ impl Scenario {
             max_shards: ShardCount::new(8).unwrap_or(ShardCount::ONE),
             // With the least an item stays at its old home for seconds, while clients go past it.
             mover_wcu: random.pick(&[4, 20, 100, 400]),
+            // With the least each source has a rebalancer of its own.
+            moves_per_call: random.pick(&[1, 5, 800]),
             scaling: ScalingPolicy {
                 mode: if growth { ScalingMode::On } else { ScalingMode::Off },
                 writers: true,

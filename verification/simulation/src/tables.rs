@@ -1,6 +1,6 @@
 //! What lies at the server: both tables, and what one request does to them at one moment.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::time::Duration;
 
 use dynashard_core::ports::{
@@ -21,8 +21,11 @@ pub(crate) struct Tables {
     index_lag: VecDeque<(Duration, PartitionKey, bool)>,
     /// When each reshard was closed.
     pub(crate) closed: BTreeMap<(PartitionKey, Generation), Duration>,
-    /// Collections whose metadata or job changed since the last look.
-    pub(crate) changed: Vec<PartitionKey>,
+    /// Collections whose metadata or job changed since the last look, or one of whose lanes was called:
+    /// each with that lane, or 0.
+    pub(crate) changed: Vec<(PartitionKey, u32)>,
+    /// The items by which rebalancers are called to collections beside those of their jobs.
+    lanes: BTreeSet<(PartitionKey, u32)>,
     /// Requests that DynamoDB would have refused as wrong.
     pub(crate) wrong_requests: Vec<String>,
 }
@@ -247,7 +250,7 @@ impl Tables {
             self.closed.insert((next.partition.clone(), next.generation), now);
         }
         self.metadata.insert(next.partition.clone(), next.clone());
-        self.changed.push(next.partition.clone());
+        self.changed.push((next.partition.clone(), 0));
         let indexed_at =
             self.index_lag.back().map_or(indexed_at, |(last, ..)| indexed_at.max(*last));
         self.index_lag.push_back((indexed_at, next.partition.clone(), next.needs_rebalancing()));
@@ -276,10 +279,19 @@ impl Tables {
             return Err(StoreError::ConditionFailed { existing: None });
         }
         if next.yielded {
-            self.changed.push(next.partition.clone());
+            self.changed.push((next.partition.clone(), 0));
         }
         self.jobs.insert(next.partition.clone(), next.clone());
         Ok(())
+    }
+
+    pub(crate) fn call_lane(&mut self, partition: &PartitionKey, lane: u32) {
+        self.lanes.insert((partition.clone(), lane));
+        self.changed.push((partition.clone(), lane));
+    }
+
+    pub(crate) fn remove_lane(&mut self, partition: &PartitionKey, lane: u32) {
+        self.lanes.remove(&(partition.clone(), lane));
     }
 
     pub(crate) fn finish(

@@ -47,6 +47,10 @@ pub enum Operation {
     JobGet,
     /// [`MetadataStore::save_job`]
     JobSave,
+    /// [`MetadataStore::call_lane`]
+    LaneCall,
+    /// [`MetadataStore::remove_lane`]
+    LaneRemoval,
     /// [`MetadataStore::finish`]
     Finish,
     /// [`MetadataStore::resharding`]
@@ -330,6 +334,19 @@ impl<S: MetadataStore> MetadataStore for Faulty<S> {
         seen_job: &Job,
     ) -> Result<Dated<()>, StoreError> {
         self.perform(Operation::Finish, self.store.finish(seen, next, seen_job)).await
+    }
+
+    async fn call_lane(
+        &self,
+        partition: &PartitionKey,
+        lane: u32,
+        call: u64,
+    ) -> Result<(), StoreError> {
+        self.perform(Operation::LaneCall, self.store.call_lane(partition, lane, call)).await
+    }
+
+    async fn remove_lane(&self, partition: &PartitionKey, lane: u32) -> Result<(), StoreError> {
+        self.perform(Operation::LaneRemoval, self.store.remove_lane(partition, lane)).await
     }
 
     async fn resharding(&self, after: Option<&str>) -> Result<ReshardingPage, StoreError> {

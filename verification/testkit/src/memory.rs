@@ -7,7 +7,7 @@ use dynashard_core::ports::{
     ShardQuery, SortRange, StoreError, Transfer, Transferred, Write,
 };
 use dynashard_core::{
-    CollectionMetadata, Fields, Generation, Job, StoredItem, TableSchema, Throttle,
+    CollectionMetadata, Fields, Generation, Job, LaneKey, StoredItem, TableSchema, Throttle,
 };
 use dynashard_keys::{
     Number, PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey, SortKeyType,
@@ -44,6 +44,7 @@ struct State {
     shards: BTreeMap<PhysicalPartitionKey, BTreeMap<SortKey, StoredItem>>,
     metadata: BTreeMap<PartitionKey, CollectionMetadata>,
     jobs: BTreeMap<PartitionKey, Job>,
+    lanes: BTreeMap<(PartitionKey, u32), u64>,
     page_items: usize,
     page_bytes: usize,
     page_ends: VecDeque<usize>,
@@ -75,7 +76,7 @@ pub struct Requests {
     pub metadata_updates: u64,
     /// `TransactWriteItems` on the metadata table, cancelled ones included.
     pub metadata_transactions: u64,
-    /// `GetItem` and `PutItem` on jobs.
+    /// `GetItem` and `PutItem` on jobs, and what calls and removes their lanes.
     pub jobs: u64,
     /// `Query` on the index of the metadata table.
     pub metadata_queries: u64,
@@ -114,6 +115,7 @@ impl MemoryStore {
             shards: BTreeMap::new(),
             metadata: BTreeMap::new(),
             jobs: BTreeMap::new(),
+            lanes: BTreeMap::new(),
             page_items: usize::MAX,
             page_bytes: PAGE_BYTES,
             page_ends: VecDeque::new(),
@@ -184,6 +186,11 @@ impl MemoryStore {
     /// The job of a collection's reshard.
     pub fn stored_job(&self, partition: &PartitionKey) -> Option<Job> {
         self.lock().jobs.get(partition).cloned()
+    }
+
+    /// The call that a lane of a collection was last given, if it was not removed since.
+    pub fn stored_lane(&self, partition: &PartitionKey, lane: u32) -> Option<u64> {
+        self.lock().lanes.get(&(partition.clone(), lane)).copied()
     }
 
     /// Puts a job in place of what is there, or takes it away, as somebody would by hand.
@@ -539,6 +546,25 @@ impl MetadataStore for MemoryStore {
         Ok(Dated { value: (), server_secs: self.clock.now().server_secs })
     }
 
+    async fn call_lane(
+        &self,
+        partition: &PartitionKey,
+        lane: u32,
+        call: u64,
+    ) -> Result<(), StoreError> {
+        let mut state = self.lock();
+        state.requests.jobs += 1;
+        state.lanes.insert((partition.clone(), lane), call);
+        Ok(())
+    }
+
+    async fn remove_lane(&self, partition: &PartitionKey, lane: u32) -> Result<(), StoreError> {
+        let mut state = self.lock();
+        state.requests.jobs += 1;
+        state.lanes.remove(&(partition.clone(), lane));
+        Ok(())
+    }
+
     async fn finish(
         &self,
         seen: &CollectionMetadata,
@@ -577,13 +603,16 @@ impl CollectionCatalog for MemoryStore {
     async fn collections(&self, after: Option<&str>) -> Result<CatalogPage, StoreError> {
         let mut state = self.lock();
         state.requests.metadata_scans += 1;
-        // Jobs lie in the same table, and a page may hold or end with one.
+        // Jobs and lanes lie in the same table, and a page may hold or end with one.
         let collections = state
             .metadata
             .keys()
             .map(|partition| (partition.as_str().to_owned(), Some(partition.clone())));
         let jobs = state.jobs.keys().map(|of| (format!("{}{of}", Job::KEY_PREFIX), None));
-        let mut keys = collections.chain(jobs).collect::<BTreeMap<_, _>>().into_iter();
+        let lanes = state.lanes.keys().map(|(partition, lane)| {
+            (LaneKey { lane: *lane, partition: partition.as_str() }.to_string(), None)
+        });
+        let mut keys = collections.chain(jobs).chain(lanes).collect::<BTreeMap<_, _>>().into_iter();
         let mut rest = keys.by_ref().filter(|(key, _)| after.is_none_or(|after| **key > *after));
         let page = rest.by_ref().take(state.page_items).collect::<Vec<_>>();
         let next = page.last().filter(|_| rest.next().is_some()).map(|(key, _)| key.clone());

@@ -49,4 +49,38 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         });
         answer.map(|_| next)
     }
+
+    /// Has the stream call a rebalancer to the collection, by this lane.
+    pub(crate) async fn call_lane(
+        &self,
+        partition: &PartitionKey,
+        lane: u32,
+        deadline: Deadline,
+    ) -> Result<(), Error> {
+        let call = self.entropy().next_u64();
+        let mut attempts = self.attempts(deadline);
+        let why_late = "another rebalancer could not be called in time";
+        let request = || repeatable(self.store.call_lane(partition, lane, call));
+        attempts.make(request, why_late).await
+    }
+
+    /// Removes the item by which a lane is called.
+    pub(crate) async fn remove_lane(
+        &self,
+        partition: &PartitionKey,
+        lane: u32,
+        deadline: Deadline,
+    ) -> Result<(), Error> {
+        let mut attempts = self.attempts(deadline);
+        let why_late = "the item of a lane could not be removed in time";
+        attempts.make(|| repeatable(self.store.remove_lane(partition, lane)), why_late).await
+    }
+}
+
+/// A write that is sent again whatever became of it: once or twice is the same.
+async fn repeatable(write: impl Future<Output = Result<(), StoreError>>) -> Result<(), StoreError> {
+    write.await.map_err(|error| match error {
+        StoreError::OutcomeUnknown(why) => StoreError::Unavailable(why),
+        error => error,
+    })
 }

@@ -1,15 +1,16 @@
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use dynashard_keys::PartitionKey;
+use dynashard_keys::{PartitionKey, ShardId};
 
 use crate::directory::{BeginOutcome, Known};
 use crate::ports::{Clock, Entropy, ItemStore, MetadataStore, StoreError};
 use crate::rebalance::rebalancer::{
     Advance, RESERVE, Rebalancer, ReshardSlice, Slice, StepOutcome, of_conditional,
 };
-use crate::rebalance::round::FailedShards;
-use crate::reshard::{Job, NextStep, ServerTime, Sight, Waits, plan};
+use crate::rebalance::round::Work;
+use crate::rebalance::shift::Shift;
+use crate::reshard::{Job, NextStep, ServerTime, Sight, Turn, Waits, Worker, plan};
 use crate::retry::refusal;
 use crate::{Code, CollectionMetadata, Deadline, Error, Generation, Kind, Reading};
 
@@ -21,29 +22,30 @@ const SCAN_SLICE: Duration = Duration::from_secs(10);
 /// A slice that has gone through items for less and is out of time was held up by its pace alone.
 const LEAST_SLICE: Duration = Duration::from_secs(1);
 
-/// How long the job is watched for notes of another rebalancer: longer than a round of the scan takes
-/// at full pace, which ends with one.
-const WATCH: Duration = Duration::from_secs(3);
-
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E> {
-    /// Carries the change of one collection on, to its end or as far as the time allows.
-    pub async fn advance(&self, partition: &PartitionKey, deadline: Deadline) -> Slice {
+    /// Carries the change of one collection on, to its end or as far as the time allows. `lane` is that of
+    /// the item whose record has called, or 0.
+    pub async fn advance(&self, partition: &PartitionKey, lane: u32, deadline: Deadline) -> Slice {
         let mut tracker = SliceTracker::default();
-        let advance = Box::pin(self.steps(partition, &mut tracker, deadline)).await;
+        let worker = Worker { id: self.directory.entropy().next_u64(), lane };
+        let mut shift = Shift::new(worker, self.take_paces(partition), self.directory.now());
+        let advance = Box::pin(self.steps(partition, &mut shift, &mut tracker, deadline)).await;
+        self.keep_paces(
+            partition,
+            shift.paces.into_inner().unwrap_or_else(PoisonError::into_inner),
+        );
         Slice { advance, reshard: tracker.reshard }
     }
 
     async fn steps(
         &self,
         partition: &PartitionKey,
+        shift: &mut Shift,
         tracker: &mut SliceTracker,
         deadline: Deadline,
     ) -> Result<Advance, Error> {
         let waits = Waits::of(self.directory.settings());
         let mut sighting = Sighting::default();
-        let mut turn = Turn::default();
-        let mut failed = FailedShards::default();
-        let mut scanned = Duration::ZERO;
         let last_pause = deadline.earlier_by(RESERVE);
         let refusals_from_now = || self.directory.attempts(last_pause);
         let mut refusals = refusals_from_now();
@@ -56,6 +58,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             }
             let unchanged_for = sighting.lasts(&seen, self.directory.now());
             let (job, now) = self.directory.job(partition, deadline).await?;
+            shift.looks_at(now, self.directory.now());
             let Some(job) = job else {
                 let why = format!(
                     "the job item of {partition:?} is missing, although a change of the shard \
@@ -68,17 +71,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             tracker.enter(&seen.metadata, &job, now, waits);
             let step = plan(&seen.metadata, &job, Sight { now, unchanged_for }, waits);
             let scans = matches!(step, NextStep::Scan | NextStep::RemoveMarkers);
-            if scans && scanned >= SCAN_SLICE {
-                return self.yield_slice(partition, &failed, deadline).await;
+            if scans && shift.scanned >= SCAN_SLICE {
+                return self.yield_slice(partition, shift, deadline).await;
             }
-            let began = self.directory.now();
-            let left = SCAN_SLICE.saturating_sub(scanned) + RESERVE;
-            let until = if scans { deadline.min(Deadline::after(began, left)) } else { deadline };
-            let outcome = if scans && turn.noted != Some(job.rev) {
-                self.take_turn(&mut turn, &job, until).await
-            } else {
-                self.carry_out(step, &seen, &job, now, &mut failed, until).await
-            };
+            let outcome = self.carry_out(step, &seen, &job, now, shift, deadline).await;
             let outcome = match outcome {
                 // The metadata table has throttled a note, say: what it said is found out again.
                 Err(error) if error.is_passing() && error.code() != Code::MetadataBehind => {
@@ -92,17 +88,13 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                     outcome?
                 }
             };
-            if scans {
-                scanned += self.directory.now().boot.saturating_sub(began.boot);
-            }
             match outcome {
-                StepOutcome::Noted { rev } => turn.noted = Some(rev),
                 StepOutcome::Done | StepOutcome::Retry => {}
                 StepOutcome::Finished(metadata) => {
                     return Ok(Advance::Finished(CollectionMetadata::clone(&metadata)));
                 }
                 StepOutcome::Lost => {
-                    return failed.error().map_or(Ok(Advance::Elsewhere), Err);
+                    return shift.failed.error().map_or(Ok(Advance::Elsewhere), Err);
                 }
                 StepOutcome::WaitsUntil(until) => {
                     return Ok(Advance::Waiting { until_secs: until.0 });
@@ -110,14 +102,14 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                 // What comes next takes more than a slice at this pace, and another would begin at
                 // once and come no further. The sweep goes on, when more has been saved up.
                 StepOutcome::OutOfTime
-                    if scanned < LEAST_SLICE
+                    if shift.scanned < LEAST_SLICE
                         && deadline.remaining(self.directory.now()) > SCAN_SLICE =>
                 {
                     let waiting = Advance::Waiting { until_secs: now.0 + 1 };
-                    return failed.error().map_or(Ok(waiting), Err);
+                    return shift.failed.error().map_or(Ok(waiting), Err);
                 }
                 StepOutcome::OutOfTime => {
-                    return self.yield_slice(partition, &failed, deadline).await;
+                    return self.yield_slice(partition, shift, deadline).await;
                 }
             }
         }
@@ -129,7 +121,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         seen: &Known,
         job: &Job,
         now: ServerTime,
-        failed: &mut FailedShards,
+        shift: &mut Shift,
         deadline: Deadline,
     ) -> Result<StepOutcome, Error> {
         let metadata = &seen.metadata;
@@ -142,7 +134,13 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             NextStep::NoteMove(at) => {
                 self.save(job, Job { move_seen: Some(at), ..job.clone() }, deadline).await
             }
-            NextStep::Scan => self.move_on(seen, job, failed, deadline).await,
+            NextStep::Scan => match metadata.reshard() {
+                Some(reshard) => {
+                    let sources = reshard.sources().collect();
+                    self.scan((seen, job), Work::Move(reshard), sources, shift, deadline).await
+                }
+                None => Ok(StepOutcome::Retry),
+            },
             NextStep::BeginScan { closing } => {
                 self.save(job, job.with_scan(closing, now), deadline).await
             }
@@ -156,11 +154,19 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                 let next = Job { closed_seen: Some(at), ..job.with_scan(job.closing, at) };
                 self.save(job, next, deadline).await
             }
-            NextStep::RemoveMarkers => self.remove_markers(seen, job, failed, deadline).await,
-            NextStep::Finish => match self.directory.finish(metadata, job, deadline).await {
-                Ok(known) => Ok(StepOutcome::Finished(known.metadata)),
-                Err(error) => of_conditional(error),
-            },
+            NextStep::RemoveMarkers => {
+                let (work, shards) = (Work::RemoveMarkers(job.generation), job.marked_shards());
+                self.scan((seen, job), work, shards.collect(), shift, deadline).await
+            }
+            NextStep::Finish => {
+                for lane in 1..=job.lanes {
+                    self.directory.remove_lane(&job.partition, lane, deadline).await?;
+                }
+                match self.directory.finish(metadata, job, deadline).await {
+                    Ok(known) => Ok(StepOutcome::Finished(known.metadata)),
+                    Err(error) => of_conditional(error),
+                }
+            }
             NextStep::TurnRound => self.turn_round(metadata, job, deadline).await,
             NextStep::Wait { until, at_most } => {
                 let by_date = Duration::from_secs(until.0.saturating_sub(now.0));
@@ -175,28 +181,43 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         }
     }
 
-    /// Sees to it that one call works on a scan: two would move each item twice, at twice the budget.
-    ///
-    /// Whoever noted something in the job last is at work on it, unless the note says that its slice
-    /// is over, or no other follows. That is a courtesy: nothing goes wrong where two work all the same.
-    async fn take_turn(
+    /// Goes on with a scan, as far as others leave something to do: two that went through one shard would
+    /// move each item twice, at twice the cost (protocol: "Taking turns").
+    async fn scan(
         &self,
-        turn: &mut Turn,
-        job: &Job,
+        (seen, job): (&Known, &Job),
+        work: Work,
+        shards: Vec<ShardId>,
+        shift: &mut Shift,
         deadline: Deadline,
     ) -> Result<StepOutcome, Error> {
-        if job.yielded || turn.watched == Some(job.rev) {
-            return self.save(job, job.clone(), deadline).await;
+        let (now, most) = (shift.now(), shift.share(self.directory.settings(), work, job, &shards));
+        match job.turn(shift.worker, shards.into_iter(), shift.failed.shards(), most, now) {
+            Turn::Work(sources) => {
+                let began = self.directory.now();
+                let left = SCAN_SLICE.saturating_sub(shift.scanned) + RESERVE;
+                let until = deadline.min(Deadline::after(began, left));
+                let outcome = self.round((seen, job), work, sources, shift, until).await;
+                shift.scanned += self.directory.now().boot.saturating_sub(began.boot);
+                outcome
+            }
+            Turn::Claim { job: next, lanes } => {
+                if self.save(job, *next, deadline).await? == StepOutcome::Done {
+                    for lane in lanes {
+                        self.directory.call_lane(&job.partition, lane, deadline).await?;
+                    }
+                }
+                Ok(StepOutcome::Retry)
+            }
+            // Whoever is at work has renewed its claim by then.
+            Turn::Wait(_) if shift.has_waited => Ok(StepOutcome::Lost),
+            Turn::Wait(until) => {
+                shift.has_waited = true;
+                let wait = Duration::from_secs(until.0.saturating_sub(now.0) + 1);
+                Ok(self.wait(wait, until, deadline).await)
+            }
+            Turn::Nothing => shift.failed.error().map_or(Ok(StepOutcome::Retry), Err),
         }
-        if turn.watched.is_some() {
-            return Ok(StepOutcome::Lost);
-        }
-        turn.watched = Some(job.rev);
-        let clock = self.directory.clock();
-        // A short slice, too, comes to its work.
-        let spare = deadline.earlier_by(RESERVE).remaining(clock.now());
-        clock.sleep(WATCH.min(spare / 2)).await;
-        Ok(StepOutcome::Retry)
     }
 
     /// Waits in this slice, if it leaves the time for that; otherwise another goes on at `until`.
@@ -260,38 +281,37 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         }
     }
 
-    /// Ends a slice that has not come to the end. Another that met the same failed at once would be
-    /// of no use: that is for the retries of the record, and the sweep.
+    /// Ends a slice that has not come to the end, and has the stream call the next one by the same lane.
+    /// Another that met the same failed at once would be of no use: that is for the retries of the
+    /// record, and the sweep.
     async fn yield_slice(
         &self,
         partition: &PartitionKey,
-        failed: &FailedShards,
+        shift: &Shift,
         deadline: Deadline,
     ) -> Result<Advance, Error> {
-        if let Some(error) = failed.error() {
+        if let Some(error) = shift.failed.error() {
             return Err(error);
         }
-        self.ask_for_another_slice(partition, deadline).await?;
-        Ok(Advance::Yielded)
-    }
-
-    /// Touches the job, so that its stream record starts the next slice.
-    async fn ask_for_another_slice(
-        &self,
-        partition: &PartitionKey,
-        deadline: Deadline,
-    ) -> Result<(), Error> {
-        let (Some(job), _) = self.directory.job(partition, deadline).await? else {
-            return Ok(());
-        };
-        let next = Job { yielded: true, ..job.clone() };
-        match self.directory.save_job(&job, next, deadline).await {
-            // Another rebalancer is at work, or the sweep will find the collection.
-            Ok(_) | Err(StoreError::ConditionFailed { .. } | StoreError::OutcomeUnknown(_)) => {
-                Ok(())
+        let lane = shift.worker.lane;
+        loop {
+            let (Some(job), _) = self.directory.job(partition, deadline).await? else {
+                return Ok(Advance::Yielded);
+            };
+            let mut next = Job { yielded: lane == 0, ..job.clone() };
+            next.release(shift.worker);
+            match self.directory.save_job(&job, next, deadline).await {
+                // Another call has noted something.
+                Err(StoreError::ConditionFailed { .. }) => {}
+                // The sweep will find the collection, if nothing was written.
+                Ok(_) | Err(StoreError::OutcomeUnknown(_)) => break,
+                Err(error) => return Err(refusal(error).unwrap_or_else(|error| error)),
             }
-            Err(error) => Err(refusal(error).unwrap_or_else(|error| error)),
         }
+        if lane > 0 {
+            self.directory.call_lane(partition, lane, deadline).await?;
+        }
+        Ok(Advance::Yielded)
     }
 }
 
@@ -313,15 +333,6 @@ impl Sighting {
             }
         }
     }
-}
-
-/// Whether a call works on the scan, by the `rev` of the job, which every note raises.
-#[derive(Default)]
-struct Turn {
-    /// The last note of this call.
-    noted: Option<u64>,
-    /// The note of another that was the last one when this call began to watch.
-    watched: Option<u64>,
 }
 
 /// What a call has seen of a reshard.

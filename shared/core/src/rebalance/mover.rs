@@ -1,10 +1,12 @@
 use std::pin::pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use dynashard_keys::{PhysicalKey, SortKey};
+use dynashard_keys::{PhysicalKey, ShardId, SortKey};
 
 use crate::directory::Known;
 use crate::item::stored_bytes;
+use crate::pace::{Paces, Units};
 use crate::ports::{
     Action, Clock, Condition, Consistency, Entropy, Expected, ItemStore, MetadataStore, StoreError,
     Write,
@@ -23,30 +25,29 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
     /// Settles an item that is to leave its shard.
     pub(super) async fn move_item(
         &self,
-        seen: &Known,
+        at: At<'_>,
         homes: Homes,
         item: StoredItem,
-        deadline: Deadline,
     ) -> Result<(), Stopped> {
-        PacedRequests::new(self, seen, deadline).move_item(&homes, item).await
+        PacedRequests::new(self, at).move_item(&homes, item).await
     }
 
     /// Removes a marker that the reshard of this job, or one before it, has left.
     pub(super) async fn remove_marker(
         &self,
-        seen: &Known,
+        at: At<'_>,
         generation: Generation,
         key: PhysicalKey,
-        units: f64,
-        deadline: Deadline,
+        units: Units,
     ) -> Result<(), Stopped> {
-        PacedRequests::new(self, seen, deadline).remove_marker(generation, key, units).await
+        PacedRequests::new(self, at).remove_marker(generation, key, units).await
     }
 
     /// The write units of a move of this item: it is written at one home and replaced at the other,
     /// each at twice the price.
-    pub(super) fn move_units(&self, homes: &Homes, item: &StoredItem) -> f64 {
-        2.0 * (self.kilobytes(&homes.old, item) + self.kilobytes(&homes.new, item))
+    pub(super) fn move_units(&self, homes: &Homes, item: &StoredItem) -> Units {
+        let [old, new] = [&homes.old, &homes.new].map(|at| 2.0 * self.kilobytes(at, item));
+        Units { at_source: old, in_all: old + new }
     }
 
     /// What one write of an item here is charged as: its size in units of a kilobyte.
@@ -56,23 +57,35 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
     }
 }
 
+/// Where a call goes through items: what all its requests share.
+#[derive(Clone, Copy)]
+pub(super) struct At<'a> {
+    pub(super) seen: &'a Known,
+    /// The shard.
+    pub(super) shard: ShardId,
+    pub(super) paces: &'a Mutex<Paces>,
+    pub(super) deadline: Deadline,
+}
+
+impl At<'_> {
+    pub(super) fn paces(&self) -> MutexGuard<'_, Paces> {
+        // Nothing panics while the lock is held, and a pace is sound in any case.
+        self.paces.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// The requests that one item or one page takes: each waits for the mover's pace, and is made until the
 /// deadline if it is refused.
 pub(super) struct PacedRequests<'a, I, M, C, E> {
     rebalancer: &'a Rebalancer<I, M, C, E>,
-    seen: &'a Known,
-    deadline: Deadline,
+    at: At<'a>,
     attempts: Attempts<'a, C, E>,
 }
 
 impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> PacedRequests<'a, I, M, C, E> {
-    pub(super) fn new(
-        rebalancer: &'a Rebalancer<I, M, C, E>,
-        seen: &'a Known,
-        deadline: Deadline,
-    ) -> Self {
-        let attempts = rebalancer.directory.attempts(deadline).pausing(REFUSED);
-        Self { rebalancer, seen, deadline, attempts }
+    pub(super) fn new(rebalancer: &'a Rebalancer<I, M, C, E>, at: At<'a>) -> Self {
+        let attempts = rebalancer.directory.attempts(at.deadline).pausing(REFUSED);
+        Self { rebalancer, at, attempts }
     }
 
     async fn move_item(mut self, homes: &Homes, item: StoredItem) -> Result<(), Stopped> {
@@ -109,7 +122,7 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> PacedRequests<'a,
                     changed.await.map_err(|_| Stopped::OutOfTime)?;
                 }
                 Some(Err(Unsettled::Behind)) => {
-                    self.rebalancer.directory.forget(&self.seen.metadata.partition);
+                    self.rebalancer.directory.forget(&self.at.seen.metadata.partition);
                     self.attempts.refresh().await.map_err(|error| at_item(error.into()))?;
                     // Under the same metadata an item from the future is a damage that
                     // `refresh` gives up on.
@@ -118,7 +131,7 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> PacedRequests<'a,
                 }
                 // Of unknown outcome: what lies there now tells.
                 Some(Err(Unsettled::Failed(StoreError::OutcomeUnknown(why)))) => {
-                    self.pause(0.0, StoreError::Unavailable(why)).await.map_err(at_item)?;
+                    self.pause(Units::NONE, StoreError::Unavailable(why)).await.map_err(at_item)?;
                 }
                 Some(Err(Unsettled::Failed(error))) => {
                     let is_throttled = matches!(error, StoreError::Throttled(_));
@@ -141,7 +154,7 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> PacedRequests<'a,
         mut self,
         generation: Generation,
         key: PhysicalKey,
-        units: f64,
+        units: Units,
     ) -> Result<(), Stopped> {
         loop {
             self.wait_for_turn(units).await?;
@@ -156,7 +169,7 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> PacedRequests<'a,
                 // Where the condition fails there is no marker any more, or one of a later reshard.
                 Some(Ok(_) | Err(StoreError::ConditionFailed { .. })) => return Ok(()),
                 Some(Err(StoreError::OutcomeUnknown(why))) => {
-                    self.pause(0.0, StoreError::Unavailable(why)).await?;
+                    self.pause(Units::NONE, StoreError::Unavailable(why)).await?;
                 }
                 Some(Err(error)) => self.pause(units, error).await?,
                 None => return Err(Stopped::OutOfTime),
@@ -172,22 +185,22 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> PacedRequests<'a,
         loop {
             match self.within(read()).await {
                 Some(Ok(answer)) => return Ok(answer),
-                Some(Err(error)) => self.pause(0.0, error).await?,
+                Some(Err(error)) => self.pause(Units::NONE, error).await?,
                 None => return Err(Stopped::OutOfTime),
             }
         }
     }
 
     async fn within<F: Future>(&self, request: F) -> Option<F::Output> {
-        within(self.rebalancer.directory.clock(), self.deadline, request).await
+        within(self.rebalancer.directory.clock(), self.at.deadline, request).await
     }
 
     /// Waits until the mover may spend so many write units.
-    async fn wait_for_turn(&self, units: f64) -> Result<(), Stopped> {
+    async fn wait_for_turn(&self, units: Units) -> Result<(), Stopped> {
         let clock = self.rebalancer.directory.clock();
         let now = clock.now();
-        let left = self.deadline.remaining(now);
-        let wait = self.rebalancer.pace().spend_within(units, now.boot, left);
+        let left = self.at.deadline.remaining(now);
+        let wait = self.at.paces().spend_within(self.at.shard, units, now.boot, left);
         let wait = wait.ok_or(Stopped::OutOfTime)?;
         if !wait.is_zero() {
             clock.sleep(wait).await;
@@ -197,17 +210,17 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> PacedRequests<'a,
 
     /// Metadata under a live lease that says what was seen.
     async fn renewed(&self) -> Result<Known, Stopped> {
-        let seen = &self.seen.metadata;
+        let seen = &self.at.seen.metadata;
         let directory = &self.rebalancer.directory;
-        let known = pin!(directory.find(&seen.partition, self.deadline)).await?;
+        let known = pin!(directory.find(&seen.partition, self.at.deadline)).await?;
         known.filter(|known| known.metadata == *seen).ok_or(Stopped::MetadataChanged)
     }
 
     /// Pauses after the refusal of what `units` were spent on; a throttle slows the mover down.
-    async fn pause(&mut self, units: f64, error: StoreError) -> Result<(), Stopped> {
+    async fn pause(&mut self, units: Units, error: StoreError) -> Result<(), Stopped> {
         if let StoreError::Throttled(_) = &error {
             let now = self.rebalancer.directory.now();
-            self.rebalancer.pace().throttled(units, now.boot);
+            self.at.paces().throttled(self.at.shard, units, now.boot);
         }
         // The next slice goes on.
         self.attempts.pause(refusal(error)?).await.map_err(|_| Stopped::OutOfTime)

@@ -1,8 +1,11 @@
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use dynashard_keys::PartitionKey;
+
 use crate::directory::Directory;
-use crate::pace::Pace;
+use crate::pace::Paces;
 use crate::ports::{Clock, Entropy, ItemStore, MetadataStore, StoreError};
 use crate::reshard::{Job, Progress, ServerTime};
 use crate::retry::refusal;
@@ -15,7 +18,8 @@ use crate::{Code, CollectionMetadata, Deadline, Error};
 pub struct Rebalancer<I, M, C, E> {
     pub(super) items: I,
     pub(super) directory: Directory<M, C, E>,
-    pace: Mutex<Pace>,
+    /// What the last calls have spent, for the next ones: by the collection.
+    paces: Mutex<BTreeMap<PartitionKey, Paces>>,
     /// Where the list of a sweep was cut off: the key behind which the next one begins.
     list_position: Mutex<Option<String>>,
 }
@@ -63,11 +67,14 @@ pub enum Advance {
 /// one would not come.
 pub(super) const RESERVE: Duration = Duration::from_secs(2);
 
+/// For how long a pace is kept that nobody uses: a debt is paid by then.
+const LONGEST_IDLE: Duration = Duration::from_mins(30);
+
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E> {
     /// A rebalancer over these stores.
     pub fn new(items: I, directory: Directory<M, C, E>) -> Self {
-        let pace = Pace::new(directory.settings().mover_wcu, directory.now().boot);
-        Self { items, directory, pace: Mutex::new(pace), list_position: Mutex::new(None) }
+        let paces = Mutex::new(BTreeMap::new());
+        Self { items, directory, paces, list_position: Mutex::new(None) }
     }
 
     /// What the rebalancer knows about collections.
@@ -84,19 +91,33 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
     ) -> Result<StepOutcome, Error> {
         let next = Job { yielded: false, ..next };
         match self.directory.save_job(seen, next, deadline).await {
-            Ok(saved) => Ok(StepOutcome::Noted { rev: saved.rev }),
+            Ok(_) => Ok(StepOutcome::Done),
             Err(error) => of_conditional(error),
         }
+    }
+
+    /// Takes up the pace at which this environment went through a collection last, if no other call has.
+    pub(super) fn take_paces(&self, partition: &PartitionKey) -> Paces {
+        let paces = self.paces().remove(partition);
+        paces.unwrap_or_else(|| Paces::new(self.directory.now().boot))
+    }
+
+    /// Keeps it for the next call.
+    pub(super) fn keep_paces(&self, partition: &PartitionKey, paces: Paces) {
+        let now = self.directory.now().boot;
+        let mut kept = self.paces();
+        kept.retain(|_, paces| paces.idle_for(now) < LONGEST_IDLE);
+        kept.insert(partition.clone(), paces);
+    }
+
+    fn paces(&self) -> MutexGuard<'_, BTreeMap<PartitionKey, Paces>> {
+        // Nothing panics while the lock is held.
+        self.paces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn list_position(&self) -> MutexGuard<'_, Option<String>> {
         // Nothing panics while the lock is held.
         self.list_position.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn pace(&self) -> MutexGuard<'_, Pace> {
-        // Nothing panics while the lock is held, and a pace is sound in any case.
-        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -105,11 +126,6 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
 pub(super) enum StepOutcome {
     /// It was done.
     Done,
-    /// It was done, and noted in the job, which has this `rev` now.
-    Noted {
-        /// The new one.
-        rev: u64,
-    },
     /// It was done, and it was the last one: this is what the change has left.
     Finished(Arc<CollectionMetadata>),
     /// Something has changed, or nothing is known of it: look again.

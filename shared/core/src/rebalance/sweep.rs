@@ -35,7 +35,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             if last_begin.remaining(self.directory.now()).is_zero() {
                 return None;
             }
-            let slice = self.advance(&partition, deadline).await;
+            let slice = self.advance(&partition, 0, deadline).await;
             Some((partition, slice))
         });
         let side_by_side =

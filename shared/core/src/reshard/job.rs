@@ -6,7 +6,7 @@ use dynashard_keys::{PartitionKey, ShardCount, ShardId, SortKey, SortKeyType};
 use crate::Generation;
 use crate::metadata::{CollectionMetadata, Contradiction, Phase, Reshard};
 use crate::reshard::position::share_behind;
-use crate::reshard::{ServerTime, Waits};
+use crate::reshard::{Claim, ServerTime, Waits};
 
 /// What a change of the shard count waits for and how far it has come, in an item of its own beside
 /// the metadata, so that readers never pay for it (protocol: "Job item").
@@ -45,6 +45,10 @@ pub struct Job {
     pub spans: BTreeMap<ShardId, [SortKey; 2]>,
     /// When the scan began, if it is not the first one; for reports.
     pub scan_began: Option<ServerTime>,
+    /// Who is at work on which of the sources that are not done, or was last.
+    pub claims: BTreeMap<ShardId, Claim>,
+    /// The largest lane that was ever called for, since the one before the first is that of the job.
+    pub lanes: u32,
     /// When the closing scan had come to its end.
     pub scanned: Option<ServerTime>,
     /// When a strong read first saw the reshard closed.
@@ -119,6 +123,8 @@ impl Job {
             under_way: BTreeMap::new(),
             spans: BTreeMap::new(),
             scan_began: None,
+            claims: BTreeMap::new(),
+            lanes: before.map_or(0, |before| before.lanes),
             scanned: None,
             closed_seen: None,
             marked: match (sources, left) {
@@ -164,7 +170,9 @@ impl Job {
         };
         let scanned = self.done.iter().map(|shard| ("done", shard));
         let under_way = self.under_way.keys().map(|shard| ("under_way", shard));
-        if let Some((field, shard)) = scanned.chain(under_way).find(|(_, shard)| !known(shard)) {
+        let claimed = self.claims.keys().map(|shard| ("claims", shard));
+        let mut named = scanned.chain(under_way).chain(claimed);
+        if let Some((field, shard)) = named.find(|(_, shard)| !known(shard)) {
             let why = format!("shard {shard} is not one of those from marked_first to marked_last");
             return Err(Contradiction::new(field, why));
         }
@@ -196,30 +204,15 @@ impl Job {
             done: BTreeSet::new(),
             under_way: BTreeMap::new(),
             spans: BTreeMap::new(),
+            claims: BTreeMap::new(),
             scan_began: Some(now),
             ..self.clone()
         }
     }
 
     /// Whether the scan has come to the end of all these shards.
-    pub(crate) fn has_scanned(&self, shards: impl Iterator<Item = ShardId>) -> bool {
-        self.next_sources(shards, 1, &BTreeSet::new()).is_empty()
-    }
-
-    /// Up to `most` of these shards, but for some, that the scan has to go on with, those under way
-    /// first, each with the last sort key behind it.
-    pub(crate) fn next_sources(
-        &self,
-        shards: impl Iterator<Item = ShardId>,
-        most: usize,
-        but_for: &BTreeSet<ShardId>,
-    ) -> Vec<(ShardId, Option<SortKey>)> {
-        let under_way = self.under_way.iter().map(|(shard, sort)| (*shard, Some(sort.clone())));
-        let untouched = shards
-            .filter(|shard| !self.done.contains(shard) && !self.under_way.contains_key(shard))
-            .map(|shard| (shard, None));
-        let all = under_way.chain(untouched);
-        all.filter(|(shard, _)| !but_for.contains(shard)).take(most).collect()
+    pub(crate) fn has_scanned(&self, mut shards: impl Iterator<Item = ShardId>) -> bool {
+        shards.all(|shard| self.done.contains(&shard))
     }
 
     /// How far the reshard is, for people.
@@ -276,6 +269,7 @@ impl Job {
         } else {
             self.under_way.remove(&shard);
             self.spans.remove(&shard);
+            self.claims.remove(&shard);
             self.done.insert(shard);
         }
     }

@@ -2,14 +2,18 @@
 //! "Resharding").
 //!
 //! - [`Settling`] is what both writers and the mover do to one item that changes its home.
-//! - [`Job`] is what a controller has to remember, and [`plan`] what is to be done next.
+//! - [`Job`] is what a controller has to remember, and [`plan`] what is to be done next. Its [`Claim`]s
+//!   share the sources out over several that work side by side.
 
+mod claims;
 mod job;
 mod plan;
 mod position;
 mod settle;
 mod time;
 
+pub use claims::{Claim, LaneKey};
+pub(crate) use claims::{Share, Source, Turn, Worker};
 pub use job::{Job, Progress, ShardRange};
 pub(crate) use plan::{NextStep, Sight, plan};
 pub(crate) use settle::{Brought, Homes, OldHome, Settling, Unsettled};

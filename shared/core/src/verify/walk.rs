@@ -162,8 +162,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
         let mut report = Verification::begun(CollectionMetadata::clone(&view.metadata));
         let mut walk = Walk::begin(view, None, options.read_units);
         let mut watermark = None;
-        let mut pace =
-            options.read_units.map(|units| Pace::new(units.get(), self.directory().now().boot));
+        let mut pace = options
+            .read_units
+            .map(|units| Pace::steady(units.get().into(), self.directory().now().boot));
         let query = Query { consistency: Consistency::Strong, ..Query::all(partition.clone()) };
         while !walk.is_done() {
             let deadline = self.deadline(options);

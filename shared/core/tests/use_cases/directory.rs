@@ -64,6 +64,19 @@ impl MetadataStore for Slow {
         self.memory.save_job(seen, next).await
     }
 
+    async fn call_lane(
+        &self,
+        partition: &PartitionKey,
+        lane: u32,
+        call: u64,
+    ) -> Result<(), StoreError> {
+        self.memory.call_lane(partition, lane, call).await
+    }
+
+    async fn remove_lane(&self, partition: &PartitionKey, lane: u32) -> Result<(), StoreError> {
+        self.memory.remove_lane(partition, lane).await
+    }
+
     async fn finish(
         &self,
         seen: &CollectionMetadata,

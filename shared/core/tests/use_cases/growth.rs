@@ -52,7 +52,7 @@ fn read(world: &World, reader: &Reads) -> Vec<String> {
 }
 
 fn advance(world: &World) -> Advance {
-    let slice = block_on(world.rebalancer().advance(&partition(), world.deadline()));
+    let slice = block_on(world.rebalancer().advance(&partition(), 0, world.deadline()));
     slice.advance.expect("it advances")
 }
 
@@ -250,7 +250,7 @@ fn a_growth_ends_however_often_its_rebalancer_is_killed() {
     for slice in 0.. {
         assert!(slice < 100, "it never ended");
         let deadline = world.deadline_in(Duration::from_secs(3));
-        let slice = block_on(world.rebalancer().advance(&partition(), deadline));
+        let slice = block_on(world.rebalancer().advance(&partition(), 0, deadline));
         let passed = world.clock.now().certainly_since(begun);
         if metadata(&world).phase == Phase::Stable {
             in_force_after.get_or_insert(passed);
@@ -275,7 +275,7 @@ fn two_rebalancers_finish_one_growth_once() {
     throttled_put(&world, &world.writer(), "a");
     let (one, other) = (world.rebalancer(), world.rebalancer());
     let (partition, deadline) = (partition(), world.deadline());
-    let both = [one.advance(&partition, deadline), other.advance(&partition, deadline)];
+    let both = [one.advance(&partition, 0, deadline), other.advance(&partition, 0, deadline)];
     let slices = block_on(join_all(both)).into_iter();
     let advances = slices.map(|slice| slice.advance.expect("it advances"));
     let finished = advances.filter(|advance| matches!(advance, Advance::Finished(_)));

@@ -82,7 +82,7 @@ impl Hot {
     /// Lets the rebalancer finish what was begun.
     fn finish(&self) {
         let rebalancer = self.world.rebalancer();
-        let slice = block_on(rebalancer.advance(&partition(), self.world.deadline()));
+        let slice = block_on(rebalancer.advance(&partition(), 0, self.world.deadline()));
         let advance = slice.advance.expect("it advances");
         assert!(matches!(advance, Advance::Finished(_)), "{advance:?}");
     }
@@ -207,6 +207,19 @@ impl MetadataStore for Slow {
 
     async fn save_job(&self, seen: &Job, next: &Job) -> Result<Dated<()>, StoreError> {
         self.0.save_job(seen, next).await
+    }
+
+    async fn call_lane(
+        &self,
+        partition: &PartitionKey,
+        lane: u32,
+        call: u64,
+    ) -> Result<(), StoreError> {
+        self.0.call_lane(partition, lane, call).await
+    }
+
+    async fn remove_lane(&self, partition: &PartitionKey, lane: u32) -> Result<(), StoreError> {
+        self.0.remove_lane(partition, lane).await
     }
 
     async fn finish(

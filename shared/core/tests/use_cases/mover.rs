@@ -25,6 +25,9 @@ const SLICE: Duration = Duration::from_secs(59);
 /// Long enough for a whole reshard in one slice.
 const LONG: Duration = Duration::from_mins(5);
 
+/// What it loses while it rises from a quarter of the budget to the whole.
+const RISE: Duration = Duration::from_secs(3);
+
 /// A request and its answer, much slower than DynamoDB's usual.
 const ROUND_TRIP: Duration = Duration::from_millis(20);
 
@@ -86,7 +89,7 @@ fn finish(world: &World, environments: usize) {
 }
 
 fn advance(world: &World, rebalancer: &Rebalances, time: Duration) -> Result<Advance, Error> {
-    let slice = block_on(rebalancer.advance(&partition(), world.deadline_in(time)));
+    let slice = block_on(rebalancer.advance(&partition(), 0, world.deadline_in(time)));
     slice.advance
 }
 
@@ -116,7 +119,8 @@ fn a_mover_that_nothing_throttles_reaches_nine_tenths_of_its_budget_and_never_pa
             let times = times.lock().expect("no panic");
             let taken = times[times.len() - 1].saturating_sub(times[0]);
             let ideal = Duration::from_secs(1) * moves / MOVES_PER_SEC;
-            assert!(taken <= ideal.mul_f64(1.0 / 0.9), "{case}: {taken:?}, ideally {ideal:?}");
+            let most = ideal.mul_f64(1.0 / 0.9) + RISE;
+            assert!(taken <= most, "{case}: {taken:?}, ideally {ideal:?}");
             assert_within_budget(&times, MOVES_PER_SEC, &case);
         }
     }
@@ -175,7 +179,7 @@ fn regression_nobody_could_tell_how_long_the_scan_of_a_single_source_would_take(
     let partition = partition();
     let rebalancer = world.rebalancer();
     block_on(async {
-        let working = std::pin::pin!(rebalancer.advance(&partition, world.deadline_in(LONG)));
+        let working = std::pin::pin!(rebalancer.advance(&partition, 0, world.deadline_in(LONG)));
         let killed = std::pin::pin!(world.clock.sleep(Duration::from_secs(16)));
         futures_util::future::select(working, killed).await;
     });
@@ -229,13 +233,14 @@ fn a_throttle_halves_the_pace_of_the_mover_and_it_comes_back_by_a_tenth_each_sec
     let counts = by_second(&times);
     // What was refused is sent once more, and not paid for twice.
     let again = u32::try_from(burst.len()).expect("few");
-    let halved = counts.iter().position(|count| *count <= 60 + again);
+    // In the first seconds it rises from a quarter.
+    let halved = (8..counts.len()).find(|second| counts[*second] <= 60 + again);
     let halved = halved.unwrap_or_else(|| panic!("no second at half the pace: {counts:?}"));
     // The second in which a slice begins has 78 moves: what may be saved up does not make up for the
     // pause.
     // The burst may come in the middle of the second before.
-    let before = &counts[..halved.saturating_sub(1)];
-    let slow = before.iter().filter(|count| **count < 90).collect::<Vec<_>>();
+    let before = &counts[8..halved.saturating_sub(1)];
+    let slow = before.iter().filter(|count| **count < 85).collect::<Vec<_>>();
     assert!(slow.len() <= 1 && slow.iter().all(|count| **count >= 78), "before: {counts:?}");
     for (after, expected) in (0..5).zip([50, 60, 70, 80, 90]) {
         let count = counts[halved + after];
@@ -293,7 +298,7 @@ fn two_rebalancers_move_each_item_once(items: u32, kilobytes: usize, seconds_aft
             // As the stream does: a slice that is over is followed by the next.
             let slices = async |rebalancer: &Rebalances, mut time: Duration| {
                 loop {
-                    let slice = rebalancer.advance(&partition, world.deadline_in(time)).await;
+                    let slice = rebalancer.advance(&partition, 0, world.deadline_in(time)).await;
                     let advance = slice.advance.expect("a slice");
                     if advance != Advance::Yielded {
                         return advance;
@@ -382,7 +387,7 @@ fn a_rebalancer_that_vanishes_is_replaced_by_the_next() {
     let partition = partition();
     block_on(async {
         let rebalancer = world.rebalancer();
-        let working = std::pin::pin!(rebalancer.advance(&partition, world.deadline_in(LONG)));
+        let working = std::pin::pin!(rebalancer.advance(&partition, 0, world.deadline_in(LONG)));
         let killed = std::pin::pin!(world.clock.sleep(Duration::from_secs(15)));
         futures_util::future::select(working, killed).await;
     });

@@ -62,7 +62,7 @@ pub(crate) fn scale(world: &World, shards: u32) -> Result<CollectionMetadata, Er
 
 pub(crate) fn advance(world: &World, time: Duration) -> Result<Advance, Error> {
     let rebalancer = world.rebalancer();
-    let slice = block_on(rebalancer.advance(&partition(), world.deadline_in(time)));
+    let slice = block_on(rebalancer.advance(&partition(), 0, world.deadline_in(time)));
     slice.advance
 }
 
@@ -604,7 +604,7 @@ fn two_rebalancers_do_each_others_work_and_no_harm() {
     let deadline = world.deadline_in(LONG);
     loop {
         let partition = partition();
-        let [one, other] = rebalancers.each_ref().map(|r| r.advance(&partition, deadline));
+        let [one, other] = rebalancers.each_ref().map(|r| r.advance(&partition, 0, deadline));
         let (one, other) = block_on(futures_util::future::join(one, other));
         one.advance.expect("an outcome");
         other.advance.expect("an outcome");
@@ -623,13 +623,13 @@ fn a_slice_says_how_many_items_it_has_moved() {
     }
     scale(&world, 2).expect("it begins");
     let leaving = names().filter(|name| home(name, 2) != home(name, 1)).count();
-    let slice = block_on(world.rebalancer().advance(&partition(), world.deadline_in(LONG)));
+    let slice = block_on(world.rebalancer().advance(&partition(), 0, world.deadline_in(LONG)));
     slice.advance.expect("to its end");
     let reshard = slice.reshard.expect("items were moved");
     assert_eq!(usize::try_from(reshard.items_moved), Ok(leaving));
     assert!(Duration::from_secs(reshard.age_secs) >= settle_time(LEASE) * 3, "forward, H, V");
     assert_eq!(reshard.progress.source_shards_done, 1);
-    let again = block_on(world.rebalancer().advance(&partition(), world.deadline_in(LONG)));
+    let again = block_on(world.rebalancer().advance(&partition(), 0, world.deadline_in(LONG)));
     assert_eq!((again.advance, again.reshard), (Ok(Advance::Nothing), None));
 }
 

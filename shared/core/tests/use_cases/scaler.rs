@@ -197,7 +197,7 @@ fn whoever_waits_for_a_count_is_told_when_it_is_there_and_when_it_never_will_be(
         for step in 0.. {
             assert!(step < 1_000, "it never gets there");
             let slice = world.deadline_in(Duration::from_secs(7));
-            block_on(rebalancer.advance(&partition(), slice)).advance.expect("it goes on");
+            block_on(rebalancer.advance(&partition(), 0, slice)).advance.expect("it goes on");
             let (stage, until) = status(&world, target);
             waits += u32::from(until.is_some());
             let metadata = world.memory.stored_metadata(&partition()).expect("metadata");

@@ -90,7 +90,7 @@ fn rebalance(memory: &MemoryStore, clock: &ManualClock, time: Duration) -> Advan
         Directory::new(memory.clone(), clock.clone(), SeededEntropy::new(7), settings());
     let rebalancer = Rebalancer::new(memory.clone(), directory);
     let deadline = Deadline::after(clock.now(), time);
-    block_on(rebalancer.advance(&partition(), deadline)).advance.expect("it goes on")
+    block_on(rebalancer.advance(&partition(), 0, deadline)).advance.expect("it goes on")
 }
 
 /// The mover is fast enough for a page of each source in a slice of seconds.

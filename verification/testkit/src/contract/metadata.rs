@@ -132,7 +132,7 @@ pub async fn the_index_lists_what_is_being_resharded(fixture: &impl Fixture) {
     );
 }
 
-/// Those of one shard, too, and no job, whatever the pages.
+/// Those of one shard, too, and no job or lane, whatever the pages.
 pub async fn the_catalog_lists_each_collection_once_and_nothing_else(fixture: &impl Fixture) {
     let names = (0..25).map(|n| partition(&format!("catalog {n:02}"))).collect::<Vec<_>>();
     for name in &names {
@@ -141,6 +141,12 @@ pub async fn the_catalog_lists_each_collection_once_and_nothing_else(fixture: &i
         let next = CollectionMetadata { rev: 2, ..created.clone() };
         let job = super::reshard::job(name, fixture);
         fixture.metadata().begin(&created, &next, None, &job).await.expect("begun");
+        for (lane, call) in [(1, 1), (7, 2), (7, u64::MAX)] {
+            fixture.metadata().call_lane(name, lane, call).await.expect("called");
+        }
+        for _ in 0..2 {
+            fixture.metadata().remove_lane(name, 1).await.expect("removed, or not there");
+        }
     }
     let mut found = Vec::new();
     let mut after = None;

@@ -8,7 +8,8 @@ use dynashard_core::ports::{
     Transferred,
 };
 use dynashard_core::{
-    CollectionMetadata, Generation, Job, Lease, Phase, ServerTime, ShardRange, StoredItem, Version,
+    Claim, CollectionMetadata, Generation, Job, Lease, Phase, ServerTime, ShardRange, StoredItem,
+    Version,
 };
 use dynashard_keys::{PartitionKey, PhysicalKey, Placement, ShardCount, ShardId};
 
@@ -182,6 +183,8 @@ pub async fn a_job_is_changed_where_it_is_as_seen(fixture: &impl Fixture) {
         under_way: BTreeMap::new(),
         spans: BTreeMap::new(),
         scan_began: None,
+        claims: BTreeMap::new(),
+        lanes: 0,
         scanned: None,
         closed_seen: None,
         marked: None,
@@ -284,6 +287,13 @@ pub(super) fn job(partition: &PartitionKey, fixture: &impl Fixture) -> Job {
             .map(|n| (ShardId::new(n), [sort_key(n, fixture), sort_key(n + 1, fixture)]))
             .collect(),
         scan_began: Some(ServerTime(4)),
+        claims: [(300, 0), (301, 5)]
+            .map(|(shard, wcu)| {
+                let (worker, until) = (u64::MAX, ServerTime(6));
+                (ShardId::new(shard), Claim { worker, lane: 7, until, wcu })
+            })
+            .into(),
+        lanes: 7,
         scanned: Some(ServerTime(3)),
         closed_seen: Some(ServerTime(u64::MAX)),
         marked: Some(ShardRange { first: ShardId::new(0), last: ShardId::new(65_535) }),

@@ -58,7 +58,7 @@ fn happen(world: &World, meanwhile: Meanwhile) {
         }
         Meanwhile::Advance(time) => {
             let rebalancer = world.rebalancer();
-            drop(block_on(rebalancer.advance(&partition(), world.deadline_in(time))));
+            drop(block_on(rebalancer.advance(&partition(), 0, world.deadline_in(time))));
             world.clock.advance(Duration::from_secs(1));
         }
         Meanwhile::Throttle(requests) => {

@@ -1,0 +1,212 @@
+use std::collections::BTreeSet;
+use std::fmt;
+
+use dynashard_keys::{ShardId, SortKey};
+
+use crate::Settings;
+use crate::reshard::{Job, ServerTime};
+
+/// Who goes through a source shard, or did last (protocol: "Taking turns").
+///
+/// Claims are a courtesy: if two rebalancers go through one source, each item moves once all the same,
+/// but the transactions of one of them are cancelled, and paid for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Claim {
+    /// A number that a rebalancer draws for each of its calls.
+    pub worker: u64,
+    /// The lane by which it was called.
+    pub lane: u32,
+    /// When the claim lapses, by DynamoDB's clock: whoever holds it may have been killed.
+    pub until: ServerTime,
+    /// The pace at which it went through the shard, in write units of its partition a second. Whoever is
+    /// next goes on with that.
+    pub wcu: u32,
+}
+
+/// The key of an item by which one rebalancer has the stream call another one, to work beside it.
+/// Changes of one item come one after the other, so each lane needs an item of its own. The lane 0 is
+/// that of the job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LaneKey<'a> {
+    /// From 1 to [`LaneKey::LAST`].
+    pub lane: u32,
+    /// The logical partition key.
+    pub partition: &'a str,
+}
+
+impl<'a> LaneKey<'a> {
+    /// The last lane: at most so many rebalancers are called to one collection, besides the one that
+    /// its job calls.
+    pub const LAST: u32 = 7;
+
+    /// What the key begins with. Must be kept stable.
+    const PREFIX: &'static str = "_ds_lane#";
+
+    /// Reads the key of an item of the metadata table, if it is one of these.
+    pub fn parse(key: &'a str) -> Option<Self> {
+        let (lane, partition) = key.strip_prefix(Self::PREFIX)?.split_once('#')?;
+        let lane = lane.parse().ok().filter(|lane| (1..=Self::LAST).contains(lane))?;
+        Some(Self { lane, partition })
+    }
+}
+
+impl fmt::Display for LaneKey<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}#{}", Self::PREFIX, self.lane, self.partition)
+    }
+}
+
+/// One call of a rebalancer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Worker {
+    /// Drawn for the call.
+    pub(crate) id: u64,
+    /// What called it.
+    pub(crate) lane: u32,
+}
+
+/// How many source shards one call goes through side by side, at most. A page of each, of 1 MB at most,
+/// is held in memory.
+const SOURCES_AT_ONCE: usize = 32;
+
+/// For how long a claim holds, in seconds: longer than a round, which renews it, usually takes.
+const CLAIM_SECS: u64 = 5;
+
+/// How the sources that are left share what the operator allows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Share {
+    /// The write units a second for each, at all of its items' homes.
+    pub(crate) wcu_each: f64,
+    /// How many of them one call takes on.
+    pub(crate) each_takes: usize,
+}
+
+impl Share {
+    /// The share of each of `left` sources, of which a move or removal takes `wcu` write units.
+    /// `most_each` says what the partition of a source allows of a share.
+    ///
+    /// It follows from what is left alone, so that all who work side by side come to the same result
+    /// and keep to the sum, and nobody has to hand anything over.
+    pub(crate) fn of(
+        settings: &Settings,
+        left: usize,
+        wcu: f64,
+        most_each: impl Fn(f64) -> f64,
+    ) -> Self {
+        let lanes = usize::try_from(LaneKey::LAST).unwrap_or(usize::MAX) + 1;
+        let side_by_side = left.clamp(1, lanes * SOURCES_AT_ONCE);
+        let share = f64::from(settings.mover_wcu) / float(side_by_side);
+        let wcu_each = most_each(share);
+        let per_sec = (wcu_each / wcu).max(f64::MIN_POSITIVE);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+        let each_takes = (f64::from(settings.moves_per_call) / per_sec)
+            .floor()
+            .clamp(1.0, float(SOURCES_AT_ONCE)) as usize;
+        Self { wcu_each, each_takes }
+    }
+}
+
+fn float(n: usize) -> f64 {
+    f64::from(u32::try_from(n).unwrap_or(u32::MAX))
+}
+
+/// What one call may do about a scan.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Turn {
+    /// These shards are its own. Each comes with the last sort key that is behind the scan in it, and with
+    /// its pace.
+    Work(Vec<Source>),
+    /// First this job is to be written, in which it claims some.
+    Claim {
+        /// The job with the claims.
+        job: Box<Job>,
+        /// Lanes that are to be called, since some would still be left.
+        lanes: Vec<u32>,
+    },
+    /// Others have claimed all that is left, until this time at least.
+    Wait(ServerTime),
+    /// Nothing is left that does not fail.
+    Nothing,
+}
+
+/// A shard that a call goes through.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Source {
+    pub(crate) shard: ShardId,
+    /// The last sort key that is done with.
+    pub(crate) after: Option<SortKey>,
+    /// The pace at which the one before went, if there was one.
+    pub(crate) wcu: Option<u32>,
+}
+
+impl Job {
+    /// What a call may do about the scan of `shards` at this time, if it takes on `most` of them and
+    /// leaves out those that have failed it.
+    pub(crate) fn turn(
+        &self,
+        worker: Worker,
+        shards: impl Iterator<Item = ShardId>,
+        failed: &BTreeSet<ShardId>,
+        most: usize,
+        now: ServerTime,
+    ) -> Turn {
+        let (mut own, mut free, mut held) = (Vec::new(), Vec::new(), Vec::new());
+        for shard in self.left(shards, failed) {
+            match self.claims.get(&shard) {
+                Some(claim) if claim.worker == worker.id => own.push(shard),
+                Some(claim) if claim.until > now => held.push(claim),
+                _ => free.push(shard),
+            }
+        }
+        if free.is_empty() || own.len() >= most {
+            if !own.is_empty() {
+                return Turn::Work(own.into_iter().map(|shard| self.source(shard)).collect());
+            }
+            let lapses = held.iter().map(|claim| claim.until).min();
+            return lapses.map_or(Turn::Nothing, Turn::Wait);
+        }
+        // What somebody has begun with goes first.
+        free.sort_by_key(|shard| !self.under_way.contains_key(shard));
+        let rest = free.split_off(free.len().min(most - own.len()));
+        let mut job = self.clone();
+        for shard in free {
+            job.renew(worker, shard, self.claims.get(&shard).map_or(0, |claim| claim.wcu), now);
+        }
+        let is_busy = |lane: &u32| held.iter().any(|claim| claim.lane == *lane);
+        let lanes = (1..=LaneKey::LAST).filter(|lane| *lane != worker.lane && !is_busy(lane));
+        let lanes = lanes.take(rest.len().div_ceil(most)).collect::<Vec<_>>();
+        job.lanes = job.lanes.max(lanes.last().copied().unwrap_or_default());
+        Turn::Claim { job: Box::new(job), lanes }
+    }
+
+    /// The shards that the scan has not come to the end of, but for those that have failed.
+    pub(crate) fn left(
+        &self,
+        shards: impl Iterator<Item = ShardId>,
+        failed: &BTreeSet<ShardId>,
+    ) -> impl Iterator<Item = ShardId> {
+        shards.filter(|shard| !self.done.contains(shard) && !failed.contains(shard))
+    }
+
+    /// Notes that a call is at work on a shard, at this pace.
+    pub(crate) fn renew(&mut self, worker: Worker, shard: ShardId, wcu: u32, now: ServerTime) {
+        let Worker { id, lane } = worker;
+        let until = ServerTime(now.0 + CLAIM_SECS);
+        self.claims.insert(shard, Claim { worker: id, lane, until, wcu });
+    }
+
+    /// Ends the claims of a call. The paces stay, for whoever is next.
+    pub(crate) fn release(&mut self, worker: Worker) {
+        for claim in self.claims.values_mut().filter(|claim| claim.worker == worker.id) {
+            claim.until = ServerTime(0);
+        }
+    }
+
+    fn source(&self, shard: ShardId) -> Source {
+        Source {
+            shard,
+            after: self.under_way.get(&shard).cloned(),
+            wcu: self.claims.get(&shard).map(|claim| claim.wcu).filter(|wcu| *wcu > 0),
+        }
+    }
+}
