@@ -62,26 +62,34 @@ impl Paces {
         self.whole = self.whole.at_steady(wcu_each * f64::from(shards), now);
     }
 
-    /// Spends the units of a request that concerns this shard, and says how long to wait before it;
-    /// spends nothing if that would not be shorter than `time`.
-    pub(crate) fn spend_within(
+    /// Spends what a request takes of this shard, and says how long to wait before it; spends nothing if
+    /// that would not be shorter than `time`.
+    pub(crate) fn spend_at(
         &mut self,
         shard: ShardId,
         units: Units,
         now: Duration,
         time: Duration,
     ) -> Option<Duration> {
-        let whole = self.whole.wait_for(units.in_all, now);
-        let own = self.shards.get_mut(&shard).map(|pace| pace.wait_for(units.at_source, now));
-        let wait = whole.max(own.unwrap_or_default());
-        if wait >= time {
-            return None;
+        let pace = self.shards.get_mut(&shard)?;
+        pace.spend_within(units.at_source, now, time)
+    }
+
+    /// The same of all shards together, when the request has waited for its own.
+    pub(crate) fn spend_in_all(
+        &mut self,
+        shard: ShardId,
+        units: Units,
+        now: Duration,
+        time: Duration,
+    ) -> Option<Duration> {
+        let wait = self.whole.spend_within(units.in_all, now, time);
+        if wait.is_none()
+            && let Some(pace) = self.shards.get_mut(&shard)
+        {
+            pace.give_back(units.at_source, now);
         }
-        self.whole.spend(units.in_all, now);
-        if let Some(pace) = self.shards.get_mut(&shard) {
-            pace.spend(units.at_source, now);
-        }
-        Some(wait)
+        wait
     }
 
     /// Takes note of a throttle, and back the `units` that were spent on what was refused: DynamoDB
@@ -162,10 +170,12 @@ impl Pace {
         Self { rate, most: rate, least_burst, tokens: 0.0, as_of: now, deaf_until: now }
     }
 
-    /// The same under another most.
+    /// The same under another most. One that nothing but the old most held back doubles at once, if the
+    /// new one allows it.
     fn within(mut self, most: f64, now: Duration) -> Self {
         self.bring_up_to(now);
-        Self { rate: self.rate.clamp(most * LEAST_SHARE, most), most, ..self }
+        let rate = if self.rate < self.most { self.rate } else { 2.0 * self.rate };
+        Self { rate: rate.clamp(most * LEAST_SHARE, most), most, ..self }
     }
 
     fn at_steady(mut self, rate: f64, now: Duration) -> Self {
@@ -178,6 +188,12 @@ impl Pace {
         let wait = self.wait_for(units, now);
         self.tokens -= units;
         wait
+    }
+
+    /// The same, but spends nothing if the wait would not be shorter than `time`.
+    fn spend_within(&mut self, units: f64, now: Duration, time: Duration) -> Option<Duration> {
+        let wait = self.wait_for(units, now);
+        (wait < time).then(|| self.spend(units, now))
     }
 
     fn give_back(&mut self, units: f64, now: Duration) {
@@ -220,7 +236,6 @@ mod tests {
     use super::*;
 
     const START: Duration = Duration::from_secs(100);
-    const MOVE: Units = Units { at_source: 2.0, in_all: 4.0 };
 
     #[test]
     fn a_mover_that_is_never_throttled_comes_to_its_most_and_stays_there() {
@@ -264,13 +279,11 @@ mod tests {
 
     #[test]
     fn what_there_is_no_time_for_is_not_spent() {
-        let mut paces = Paces::new(START);
-        paces.take_up([(ShardId::new(0), None)].into_iter(), 400.0, 0.5, START);
+        let mut pace = Pace::new(400.0, None, START);
         let time = Duration::from_millis(400);
-        let spend = |paces: &mut Paces, now| paces.spend_within(ShardId::new(0), MOVE, now, time);
-        let moves = std::iter::from_fn(|| spend(&mut paces, START)).take(1_000).count();
+        let moves = std::iter::from_fn(|| pace.spend_within(4.0, START, time)).take(1_000).count();
         assert_eq!(moves, 9, "at a quarter of the most one each 40 ms");
-        assert!(spend(&mut paces, START + time).is_some(), "there is no debt");
+        assert!(pace.spend_within(4.0, START + time, time).is_some(), "there is no debt");
     }
 
     /// A source that clients overloaded refused seven of eight moves. Each refusal was paid for as if

@@ -41,7 +41,7 @@ const LEAST_REMOVAL: Units = Units { at_source: 1.0, in_all: 1.0 };
 /// than a claim holds.
 const ROUND: Duration = Duration::from_secs(2);
 
-/// The least write units of a round in a shard, so that its checkpoint costs little beside them.
+/// The least write units of a round at its sources, so that its checkpoint costs little beside them.
 const LEAST_ROUND_WCU: f64 = 32.0;
 
 /// How often a checkpoint is written anew because another call has written its own meanwhile.
@@ -64,8 +64,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         let paces = &shift.paces;
         shift.paces().take_up(paced, shift.wcu_each, work.at_source(), began.boot);
         let until = deadline.earlier_by(RESERVE);
+        let least = LEAST_ROUND_WCU / f64::from(u32::try_from(sources.len()).unwrap_or(u32::MAX));
         let parts = sources.into_iter().map(|Source { shard, after, .. }| {
-            self.part_of(At { seen, shard, paces, deadline: until }, after, work)
+            self.part_of(At { seen, shard, paces, deadline: until }, after, least, work)
         });
         let parts = join_all(parts.collect::<Vec<_>>()).await;
         self.checkpoint(job, parts, shift, deadline).await
@@ -73,13 +74,19 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
 
     /// The part of a round that goes through one shard from `after` on: page by page, each of which is
     /// done with before the next is read, until the time or the write units of the round are used up.
-    async fn part_of(&self, at: At<'_>, after: Option<SortKey>, work: Work) -> Part {
+    async fn part_of(
+        &self,
+        at: At<'_>,
+        after: Option<SortKey>,
+        least_units: f64,
+        work: Work,
+    ) -> Part {
         let clock = self.directory.clock();
         let ends = clock.now().boot + ROUND;
         let shard = at.shard;
         let mut part = Part { shard, after, is_done: false, span: None, moved: 0, stopped: None };
         let least = work.least().at_source;
-        let units = (at.paces().rate(shard) * ROUND.as_secs_f64()).max(LEAST_ROUND_WCU);
+        let units = (at.paces().rate(shard) * ROUND.as_secs_f64()).max(least_units);
         let mut budget = Budget { units, is_untouched: true };
         let mut size = PAGE;
         loop {

@@ -26,7 +26,7 @@ const SLICE: Duration = Duration::from_secs(59);
 const LONG: Duration = Duration::from_mins(5);
 
 /// What it loses while it rises from a quarter of the budget to the whole.
-const RISE: Duration = Duration::from_secs(3);
+const RISE: Duration = Duration::from_secs(4);
 
 /// A request and its answer, much slower than DynamoDB's usual.
 const ROUND_TRIP: Duration = Duration::from_millis(20);
@@ -247,7 +247,7 @@ fn a_throttle_halves_the_pace_of_the_mover_and_it_comes_back_by_a_tenth_each_sec
         assert!(count.abs_diff(expected) <= 5 + again, "{after} s after the throttle: {counts:?}");
     }
     let back = &counts[halved + 6..counts.len() - 1];
-    assert!(!back.is_empty() && back.iter().all(|count| *count >= 90), "afterwards: {counts:?}");
+    assert!(!back.is_empty() && back.iter().all(|count| *count >= 85), "afterwards: {counts:?}");
     assert_eq!(counts.iter().sum::<u32>(), moves, "every item has moved");
 }
 
