@@ -191,8 +191,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         shift: &mut Shift,
         deadline: Deadline,
     ) -> Result<StepOutcome, Error> {
-        let (now, most) = (shift.now(), shift.share(self.directory.settings(), work, job, &shards));
-        match job.turn(shift.worker, shards.into_iter(), shift.failed.shards(), most, now) {
+        let (now, share) =
+            (shift.now(), shift.share(self.directory.settings(), work, job, &shards));
+        match job.turn(shift.worker, shards.into_iter(), shift.failed.shards(), share, now) {
             Turn::Work(sources) => {
                 let began = self.directory.now();
                 let left = SCAN_SLICE.saturating_sub(shift.scanned) + RESERVE;

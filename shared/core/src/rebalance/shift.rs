@@ -7,7 +7,7 @@ use dynashard_keys::{ShardId, SortKey};
 use crate::pace::Paces;
 use crate::rebalance::mover::Stopped;
 use crate::rebalance::round::Work;
-use crate::reshard::{Job, ServerTime, Worker};
+use crate::reshard::{Job, ServerTime, Share, Worker};
 use crate::{Error, Reading, Settings};
 
 /// What one call of the rebalancer remembers of the scans that it takes part in.
@@ -48,19 +48,18 @@ impl Shift {
         self.looked.0
     }
 
-    /// How many of these shards the call takes on; it goes through each as fast as its share of what is
-    /// allowed.
+    /// How these shards are shared out. The call goes through each as fast as that says.
     pub(super) fn share(
         &mut self,
         settings: &Settings,
         work: Work,
         job: &Job,
         shards: &[ShardId],
-    ) -> usize {
+    ) -> Share {
         let left = shards.iter().filter(|shard| !job.done.contains(shard)).count();
         let share = work.share(settings, left);
         self.wcu_each = share.wcu_each;
-        share.each_takes
+        share
     }
 
     pub(super) fn paces(&self) -> MutexGuard<'_, Paces> {

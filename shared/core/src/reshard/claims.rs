@@ -69,6 +69,10 @@ pub(crate) struct Worker {
 /// is held in memory.
 const SOURCES_AT_ONCE: usize = 32;
 
+/// The least share of a source, in write units a second: what is shared into less moves nothing for
+/// seconds, and a claim lapses meanwhile.
+const LEAST_SHARE_WCU: u32 = 40;
+
 /// For how long a claim holds, in seconds: longer than a round, which renews it, usually takes.
 const CLAIM_SECS: u64 = 5;
 
@@ -77,7 +81,9 @@ const CLAIM_SECS: u64 = 5;
 pub(crate) struct Share {
     /// The write units a second for each, at all of its items' homes.
     pub(crate) wcu_each: f64,
-    /// How many of them one call takes on.
+    /// How many of them are gone through at a time.
+    pub(crate) side_by_side: usize,
+    /// How many of these one call takes on.
     pub(crate) each_takes: usize,
 }
 
@@ -94,15 +100,17 @@ impl Share {
         most_each: impl Fn(f64) -> f64,
     ) -> Self {
         let lanes = usize::try_from(LaneKey::LAST).unwrap_or(usize::MAX) + 1;
-        let side_by_side = left.clamp(1, lanes * SOURCES_AT_ONCE);
+        let worth_while =
+            usize::try_from(settings.mover_wcu / LEAST_SHARE_WCU).unwrap_or(usize::MAX);
+        let side_by_side = left.min(lanes * SOURCES_AT_ONCE).min(worth_while).max(1);
         let share = f64::from(settings.mover_wcu) / float(side_by_side);
         let wcu_each = most_each(share);
         let per_sec = (wcu_each / wcu).max(f64::MIN_POSITIVE);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
         let each_takes = (f64::from(settings.moves_per_call) / per_sec)
             .floor()
-            .clamp(1.0, float(SOURCES_AT_ONCE)) as usize;
-        Self { wcu_each, each_takes }
+            .clamp(1.0, float(SOURCES_AT_ONCE.min(side_by_side))) as usize;
+        Self { wcu_each, side_by_side, each_takes }
     }
 }
 
@@ -140,14 +148,14 @@ pub(crate) struct Source {
 }
 
 impl Job {
-    /// What a call may do about the scan of `shards` at this time, if it takes on `most` of them and
-    /// leaves out those that have failed it.
+    /// What a call may do about the scan of `shards` at this time, if they are shared so, and it leaves
+    /// out those that have failed it.
     pub(crate) fn turn(
         &self,
         worker: Worker,
         shards: impl Iterator<Item = ShardId>,
         failed: &BTreeSet<ShardId>,
-        most: usize,
+        share: Share,
         now: ServerTime,
     ) -> Turn {
         let (mut own, mut free, mut held) = (Vec::new(), Vec::new(), Vec::new());
@@ -158,7 +166,9 @@ impl Job {
                 _ => free.push(shard),
             }
         }
-        if free.is_empty() || own.len() >= most {
+        let most = share.each_takes;
+        let room = share.side_by_side.saturating_sub(own.len() + held.len());
+        if room == 0 || free.is_empty() || own.len() >= most {
             if !own.is_empty() {
                 return Turn::Work(own.into_iter().map(|shard| self.source(shard)).collect());
             }
@@ -167,6 +177,7 @@ impl Job {
         }
         // What somebody has begun with goes first.
         free.sort_by_key(|shard| !self.under_way.contains_key(shard));
+        free.truncate(room);
         let rest = free.split_off(free.len().min(most - own.len()));
         let mut job = self.clone();
         for shard in free {
