@@ -1,4 +1,5 @@
 use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dynashard_core::ports::{
@@ -427,20 +428,16 @@ impl ItemStore for MemoryStore {
         state.requests.queries += 1;
         self.check_query(query)?;
         let end = state.page_ends.pop_front().unwrap_or(usize::MAX).max(1);
-        let passed = |sort: &SortKey| match &query.after {
-            None => false,
-            Some(after) if query.ascending => sort <= after,
-            Some(after) => sort >= after,
+        let after = query.after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let shard = state.shards.get(&query.partition).into_iter();
+        let (up, down) = if query.ascending {
+            (Some(shard.flat_map(|shard| shard.range((after, Bound::Unbounded)))), None)
+        } else {
+            let down = shard.flat_map(|shard| shard.range((Bound::Unbounded, after)).rev());
+            (None, Some(down))
         };
-        let mut matching = state.shards.get(&query.partition).map_or_else(Vec::new, |shard| {
-            shard
-                .iter()
-                .filter(|(sort, _)| query.range.contains(sort) && !passed(sort))
-                .collect::<Vec<_>>()
-        });
-        if !query.ascending {
-            matching.reverse();
-        }
+        let all = up.into_iter().flatten().chain(down.into_iter().flatten());
+        let matching = all.filter(|(sort, _)| query.range.contains(sort));
 
         let most = usize::try_from(query.limit).unwrap_or(usize::MAX);
         let most = most.min(state.page_items).min(end);
