@@ -107,6 +107,10 @@ pub(crate) struct LocalArgs {
     /// this, alarms have the periods of the template and are evaluated each minute.
     #[arg(long, value_name = "SECS", value_parser = clap::value_parser!(NonZeroU32))]
     pub(crate) alarm_period_secs: Option<NonZeroU32>,
+    /// Age in seconds up to which DynamoDB takes a signature. The default is the stack's
+    /// `RequestLifetimeSecs`, which it must not exceed, and 900 with --engine-only.
+    #[arg(long, value_name = "SECS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) signature_window_secs: Option<u64>,
     /// Serve only the DynamoDB endpoint, without tables: a DynamoDB that throttles, for the tests of any
     /// program. It needs no template and builds nothing.
     #[arg(long, conflicts_with_all = ["template", "functions_dir", "settings", "max_environments", "alarm_period_secs"])]

@@ -1,4 +1,5 @@
 use std::io::{self, Write};
+use std::time::Duration;
 
 use dynashard_local::{DynamoDb, DynamoDbOptions, Stack, StartError};
 use serde::Serialize;
@@ -29,15 +30,20 @@ async fn serve(args: LocalArgs) -> Result<(), LocalError> {
     // Watched from the start, so that a signal during the start ends the stack cleanly too.
     let mut signals = TerminationSignals::watch().map_err(LocalError::Signals)?;
     let started = async {
+        let signature_window = args.signature_window_secs.map(Duration::from_secs);
         if args.engine_only {
-            let options = DynamoDbOptions {
+            let mut options = DynamoDbOptions {
                 port: args.dynamodb_port,
                 data_dir: args.data_dir,
                 partitions: args.limits.limits(),
+                ..DynamoDbOptions::default()
             };
+            if let Some(window) = signature_window {
+                options.signature_window = window;
+            }
             return Ok(Serving::DynamoDb(DynamoDb::start(options).await?));
         }
-        let mut options = stack_options(&args.project).await?;
+        let mut options = stack_options(&args.project, signature_window).await?;
         options.port = args.port;
         options.dynamodb_port = args.dynamodb_port;
         options.lambda_port = args.lambda_port;

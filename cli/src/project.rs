@@ -1,9 +1,11 @@
 //! Finds the application and its binaries.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use dynashard_local::{
     Functions, StackOptions, StartError, TemplateSource, build_functions, load_template,
+    signature_window,
 };
 use thiserror::Error;
 
@@ -19,9 +21,13 @@ pub(crate) enum ProjectError {
     Start(#[from] StartError),
 }
 
-/// The options of a stack for this project, on free ports and in memory. Builds the functions
+/// The options of a stack for this project, on free ports and in memory, whose DynamoDB takes
+/// signatures of up to this age. Builds the functions
 /// unless they are there already; cargo shows its progress on stderr.
-pub(crate) async fn stack_options(args: &ProjectArgs) -> Result<StackOptions, ProjectError> {
+pub(crate) async fn stack_options(
+    args: &ProjectArgs,
+    window: Option<Duration>,
+) -> Result<StackOptions, ProjectError> {
     let path = match &args.template {
         Some(path) => path.clone(),
         None => find_template().ok_or(ProjectError::NoTemplate)?,
@@ -32,6 +38,7 @@ pub(crate) async fn stack_options(args: &ProjectArgs) -> Result<StackOptions, Pr
     } else {
         // A wrong parameter should not be found out after minutes of compiling.
         let template = load_template(&source, &args.settings)?;
+        signature_window(&template, window)?;
         let workspace = path.parent().filter(|dir| !dir.as_os_str().is_empty());
         let release = !cfg!(debug_assertions);
         let workspace = workspace.unwrap_or(Path::new("."));
@@ -39,6 +46,7 @@ pub(crate) async fn stack_options(args: &ProjectArgs) -> Result<StackOptions, Pr
     };
     let mut options = StackOptions::new(source, functions);
     options.overrides.clone_from(&args.settings);
+    options.signature_window = window;
     Ok(options)
 }
 

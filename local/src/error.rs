@@ -51,6 +51,19 @@ pub enum StartError {
         /// What is wrong with it, with what is allowed.
         problem: String,
     },
+    /// A request could execute when nobody waits for it any longer: take a shorter window, or let the
+    /// functions wait longer.
+    #[error(
+        "--signature-window-secs {window_secs} is longer than RequestLifetimeSecs, which is \
+         {lifetime_secs}: a write as old as that could execute after its reshard has closed, and be \
+         lost; shorten the window, or give a longer --set RequestLifetimeSecs"
+    )]
+    SignatureWindow {
+        /// The window that was asked for, in seconds.
+        window_secs: u64,
+        /// The parameter `RequestLifetimeSecs`.
+        lifetime_secs: f64,
+    },
     /// The data directory cannot be used.
     #[error("data directory {}: {problem}", path.display())]
     DataDir {

@@ -54,5 +54,5 @@ pub use dynashard_limits::partition::{Limits, Partitions};
 pub use error::StartError;
 pub use lambda::{Functions, build_functions};
 pub use plan::Plan;
-pub use stack::{Endpoints, Stack, StackOptions};
+pub use stack::{Endpoints, Stack, StackOptions, signature_window};
 pub use template::{TemplateSource, load_template};

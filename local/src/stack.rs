@@ -13,6 +13,7 @@ use crate::lambda::Functions;
 use crate::lambda::Gateway;
 use crate::lambda::LambdaApi;
 use crate::lambda::{Background, Bootstraps, Runtime};
+use crate::plan::Plan;
 use crate::queues::Queues;
 use crate::server::{self, Server, url};
 use crate::template::{TemplateSource, load_template};
@@ -21,6 +22,7 @@ use serde::Serialize;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What to run, and where.
 #[derive(Clone, Debug)]
@@ -49,6 +51,9 @@ pub struct StackOptions {
     /// The period of every alarm in seconds, in place of the template's. The alarms are then
     /// evaluated once each period.
     pub alarm_period_secs: Option<NonZeroU32>,
+    /// How old the signature of a request to the `dynamodb` endpoint may be. Without one it is the
+    /// template's `RequestLifetimeSecs`, which it must not exceed.
+    pub signature_window: Option<Duration>,
 }
 
 impl StackOptions {
@@ -67,6 +72,7 @@ impl StackOptions {
             max_environments: 10,
             partitions: Limits::default(),
             alarm_period_secs: None,
+            signature_window: None,
         }
     }
 }
@@ -111,6 +117,7 @@ impl Stack {
     /// Starts everything, and returns when each function has an environment that waits for events.
     pub async fn start(options: StackOptions) -> Result<Self, StartError> {
         let plan = load_template(&options.template, &options.overrides)?;
+        let signature_window = signature_window(&plan, options.signature_window)?;
         let executables = options.functions.locate(&plan.functions)?;
         let api = server::bind(options.port, "--port").await?;
         let dynamodb = server::bind(options.dynamodb_port, "--dynamodb-port").await?;
@@ -132,7 +139,7 @@ impl Stack {
             tables: plan.tables.clone(),
             data_dir: options.data_dir,
             partitions: options.partitions,
-            request_lifetime: plan.request_lifetime(),
+            signature_window,
             clock: Arc::clone(&clock),
         };
         let data = DynamoDb::serve(dynamodb, setup).await?;
@@ -232,5 +239,50 @@ impl Stack {
         self.background.shutdown().await;
         self.runtime.shutdown().await;
         tokio::join!(self.cloudwatch.stop(), self.data.shutdown());
+    }
+}
+
+/// How old the signature of a request may be: what was asked for, or else what the functions of the
+/// plan reckon with, or else DynamoDB's 15 minutes.
+///
+/// # Errors
+/// [`StartError::SignatureWindow`] where it would exceed what the functions reckon with.
+pub fn signature_window(plan: &Plan, asked: Option<Duration>) -> Result<Duration, StartError> {
+    window_within(plan.request_lifetime(), asked)
+}
+
+fn window_within(
+    request_lifetime: Option<Duration>,
+    asked: Option<Duration>,
+) -> Result<Duration, StartError> {
+    match (asked, request_lifetime) {
+        (Some(window), Some(lifetime)) if window > lifetime => Err(StartError::SignatureWindow {
+            window_secs: window.as_secs(),
+            lifetime_secs: lifetime.as_secs_f64(),
+        }),
+        (Some(window), _) => Ok(window),
+        (None, lifetime) => Ok(lifetime.unwrap_or(Duration::from_mins(15))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_request_outlives_what_the_functions_reckon_with() {
+        let secs = Duration::from_secs;
+        let window = |asked: Option<u64>, lifetime: Option<u64>| {
+            window_within(lifetime.map(secs), asked.map(secs)).map_err(|e| e.to_string())
+        };
+        assert_eq!(window(None, Some(5)), Ok(secs(5)));
+        assert_eq!(window(None, None), Ok(secs(900)));
+        assert_eq!(window(Some(300), Some(960)), Ok(secs(300)));
+        assert_eq!(window(Some(960), Some(960)), Ok(secs(960)));
+        assert_eq!(window(Some(3_600), None), Ok(secs(3_600)));
+        let refused = window(Some(961), Some(960)).expect_err("too long");
+        for part in ["--signature-window-secs 961", "RequestLifetimeSecs", "960"] {
+            assert!(refused.contains(part), "{refused}");
+        }
     }
 }

@@ -186,7 +186,7 @@ async fn options(args: &DemoArgs, plan: &Plan) -> Result<StackOptions, ProjectEr
     let settings = SETTINGS.iter().copied().chain([("WriterScaling", writers)]).chain(placement);
     let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
     project.settings.splice(..0, settings);
-    let mut options = stack_options(&project).await?;
+    let mut options = stack_options(&project, None).await?;
     // Lambda starts an environment for each request that finds none free, and so many batches are
     // under way at once.
     options.max_environments =

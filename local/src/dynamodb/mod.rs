@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 
 /// How to run a DynamoDB alone.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct DynamoDbOptions {
     /// The port of the endpoint; 0 takes a free one.
     pub port: u16,
@@ -25,12 +25,26 @@ pub struct DynamoDbOptions {
     pub data_dir: Option<PathBuf>,
     /// When tables throttle.
     pub partitions: Limits,
+    /// How old the signature of a request may be.
+    pub signature_window: Duration,
+}
+
+impl Default for DynamoDbOptions {
+    /// A free port, in memory, with the limits of AWS and a signature window of 15 minutes.
+    fn default() -> Self {
+        Self {
+            port: 0,
+            data_dir: None,
+            partitions: Limits::default(),
+            signature_window: SIGNATURE_WINDOW,
+        }
+    }
 }
 
 /// A DynamoDB that throttles as the real one does, for any SDK.
 ///
 /// It starts empty, or with the tables of its data directory. Like DynamoDB it executes no request
-/// that was signed more than 15 minutes ago.
+/// whose signature is too old.
 ///
 /// Stop it with [`DynamoDb::shutdown`].
 #[derive(Debug)]
@@ -49,7 +63,7 @@ impl DynamoDb {
             tables: Vec::new(),
             data_dir: options.data_dir,
             partitions: options.partitions,
-            request_lifetime: REQUEST_LIFETIME,
+            signature_window: options.signature_window,
             clock: Arc::new(SystemClock),
         };
         Self::serve(listener, setup).await
@@ -82,12 +96,12 @@ impl DynamoDb {
 
     pub(crate) async fn serve(listener: TcpListener, setup: Setup) -> Result<Self, StartError> {
         let url = server::url(&listener)?;
-        let Setup { tables, data_dir, partitions, request_lifetime, clock } = setup;
+        let Setup { tables, data_dir, partitions, signature_window, clock } = setup;
         let insights: Vec<_> =
             tables.iter().filter_map(|table| Some((table.name.clone(), table.insights?))).collect();
         let started = tokio::task::spawn_blocking(move || {
             let engine = Engine::start(data_dir.as_deref(), &tables)?;
-            let endpoint = Endpoint::new(&engine, partitions, request_lifetime, clock);
+            let endpoint = Endpoint::new(&engine, partitions, signature_window, clock);
             Ok((engine, endpoint))
         });
         let (engine, endpoint) =
@@ -125,10 +139,10 @@ pub(crate) struct Setup {
     pub(crate) tables: Vec<Table>,
     pub(crate) data_dir: Option<PathBuf>,
     pub(crate) partitions: Limits,
-    /// How long after its signing a request may still execute.
-    pub(crate) request_lifetime: Duration,
+    /// How old the signature of a request may be.
+    pub(crate) signature_window: Duration,
     pub(crate) clock: SharedClock,
 }
 
-/// DynamoDB's own lifetime of a signature.
-const REQUEST_LIFETIME: Duration = Duration::from_mins(15);
+/// DynamoDB's own, at its longest.
+const SIGNATURE_WINDOW: Duration = Duration::from_mins(15);

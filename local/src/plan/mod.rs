@@ -47,11 +47,10 @@ impl Plan {
         self.functions.iter().map(|function| function.binary.as_str()).collect()
     }
 
-    /// How long after its signing DynamoDB may still execute a request: the template's
-    /// `RequestLifetimeSecs`, and DynamoDB's own 15 minutes for a template without that parameter.
-    pub(crate) fn request_lifetime(&self) -> Duration {
+    /// For how long after its signing the functions reckon that a request may execute, by the
+    /// parameter `RequestLifetimeSecs`; `None` for a template without it.
+    pub(crate) fn request_lifetime(&self) -> Option<Duration> {
         let secs = self.parameter("RequestLifetimeSecs").and_then(|secs| secs.parse().ok());
-        let lifetime = secs.and_then(|secs| Duration::try_from_secs_f64(secs).ok());
-        lifetime.unwrap_or(Duration::from_mins(15))
+        secs.and_then(|secs| Duration::try_from_secs_f64(secs).ok())
     }
 }

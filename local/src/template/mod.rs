@@ -70,7 +70,7 @@ pub fn load_template(
 }
 
 fn read(root: &Node, parameters: BTreeMap<String, String>) -> Result<Plan, Problem> {
-    root.only("the template", &SECTIONS)?;
+    root.only("the template", &[&SECTIONS[..], &SECTIONS_WITHOUT_EFFECT].concat())?;
     let transform = root.require("Transform", "the template")?;
     if transform.as_text("Transform")? != TRANSFORM {
         let text = format!("the local stack runs templates with the transform {TRANSFORM} only");
@@ -149,6 +149,10 @@ const SECTIONS: [&str; 9] = [
     "Resources",
     "Transform",
 ];
+
+/// Rules guard what is deployed to an account: the template's own says which `RequestLifetimeSecs` is
+/// safe on AWS. Here the `dynamodb` endpoint keeps to the value that the stack has.
+const SECTIONS_WITHOUT_EFFECT: [&str; 1] = ["Rules"];
 
 /// Resources without effect on one machine: functions have access to everything, and logs go to
 /// stderr.

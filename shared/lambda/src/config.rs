@@ -56,16 +56,18 @@ impl Config {
     /// Reads the variables that `lookup` finds.
     pub fn from_variables(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         let settings = settings_from_variables(&lookup)?;
+        let is_verified = is_request_lifetime_verified(&lookup)?;
         // Only a server that stands in for AWS is reached without encryption.
         let is_stand_in = ["AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL"]
             .iter()
             .any(|name| lookup(name).is_some_and(|url| url.starts_with("http://")));
-        if !is_stand_in && settings.request_lifetime < LEAST_REQUEST_LIFETIME {
+        if !is_stand_in && !is_verified && settings.request_lifetime < UNVERIFIED_REQUEST_LIFETIME {
             let problem = format!(
-                "is {}, but must be at least {} on AWS: DynamoDB may execute a request that was \
-                 signed earlier, and a reshard has to wait for it",
+                "is {} and not verified: run `dynashard doctor`, and set the parameter \
+                 RequestLifetimeSecs to what it says and RequestLifetimeVerified to yes, or \
+                 RequestLifetimeSecs to at least {}",
                 settings.request_lifetime.as_secs(),
-                LEAST_REQUEST_LIFETIME.as_secs(),
+                UNVERIFIED_REQUEST_LIFETIME.as_secs(),
             );
             return Err(ConfigError { name: "REQUEST_LIFETIME_SECS", problem });
         }
@@ -124,9 +126,25 @@ impl Config {
     }
 }
 
-/// For how long DynamoDB may execute a request after it was signed, with a minute to spare (AWS,
-/// "Troubleshooting Signature Version 4": a signature that is older than 15 minutes is refused).
-const LEAST_REQUEST_LIFETIME: Duration = Duration::from_mins(16);
+/// The shortest `RequestLifetimeSecs` that needs no measurement: the longest time after its signing
+/// that DynamoDB is known to execute a request, with a minute to spare (AWS Identity and Access
+/// Management User Guide, "Troubleshoot Signature Version 4 signed requests for AWS APIs": a
+/// signature is refused after 15 minutes at the latest).
+pub const UNVERIFIED_REQUEST_LIFETIME: Duration = Duration::from_mins(16);
+
+/// Whether `dynashard doctor` has measured that requests live no longer than the stack's
+/// `RequestLifetimeSecs`, by the variable `REQUEST_LIFETIME_VERIFIED`: `yes` or `no`. Stacks that
+/// were deployed before there was such a parameter do not have it.
+pub fn is_request_lifetime_verified(
+    lookup: impl Fn(&str) -> Option<String>,
+) -> Result<bool, ConfigError> {
+    const NAME: &str = "REQUEST_LIFETIME_VERIFIED";
+    match lookup(NAME).as_deref() {
+        None | Some("" | "no") => Ok(false),
+        Some("yes") => Ok(true),
+        Some(other) => Err(unknown(NAME, other, "yes or no")),
+    }
+}
 
 /// Reads the settings of the stack from the variables that `lookup` finds: one for each parameter of
 /// the template, under the parameter's name in capitals.
@@ -239,6 +257,7 @@ mod tests {
             "PLACEMENT" => "xxh64",
             "LEASE_SECS" => "5",
             "REQUEST_LIFETIME_SECS" => "960",
+            "REQUEST_LIFETIME_VERIFIED" => "no",
             "MOVER_WRITE_UNITS" => "400",
             "MAX_SHARDS" => "256",
             "SCALING_MODE" | "WRITER_SCALING" => "on",
@@ -272,6 +291,29 @@ mod tests {
         };
         let config = Config::from_variables(on_this_machine).expect("complete");
         assert_eq!(config.settings.request_lifetime, Duration::from_secs(5));
+    }
+
+    #[test]
+    fn requests_may_live_shorter_where_that_was_measured() {
+        let measured = |verified: Option<&str>| {
+            Config::from_variables(|asked| match asked {
+                "REQUEST_LIFETIME_SECS" => Some("360".to_owned()),
+                "REQUEST_LIFETIME_VERIFIED" => verified.map(str::to_owned),
+                asked => variable(asked),
+            })
+        };
+        let config = measured(Some("yes")).expect("complete");
+        assert_eq!(config.settings.request_lifetime, Duration::from_mins(6));
+        for unverified in [None, Some(""), Some("no")] {
+            let error = measured(unverified).expect_err("on AWS").to_string();
+            for part in ["REQUEST_LIFETIME_SECS is 360", "dynashard doctor", "at least 960"] {
+                assert!(error.contains(part), "{error}");
+            }
+        }
+        let misspelt = measured(Some("true")).expect_err("neither").to_string();
+        assert!(misspelt.contains("REQUEST_LIFETIME_VERIFIED"), "{misspelt}");
+        let longer = with("REQUEST_LIFETIME_SECS", "961");
+        assert!(longer.is_ok(), "it needs no measurement: {longer:?}");
     }
 
     #[test]

@@ -17,7 +17,10 @@ mod response;
 mod runtime;
 pub mod view;
 
-pub use config::{Config, ConfigError, settings_from_variables};
+pub use config::{
+    Config, ConfigError, UNVERIFIED_REQUEST_LIFETIME, is_request_lifetime_verified,
+    settings_from_variables,
+};
 pub use event::Request;
 pub use problem::{Problem, log_failures};
 pub use response::{Format, Response};

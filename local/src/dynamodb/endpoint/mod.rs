@@ -93,18 +93,18 @@ pub(crate) struct Endpoint {
     tokens: Tokens,
     insights: Arc<Insights>,
     throttled_requests: Arc<ThrottledRequests>,
-    request_lifetime: Duration,
+    signature_window: Duration,
     clock: SharedClock,
     counters: CounterStore,
 }
 
 impl Endpoint {
     /// An endpoint of the engine, with `limits` for the tables that it has and will have, that hands
-    /// over no request signed more than `request_lifetime` ago. Blocks.
+    /// over no request signed more than `signature_window` ago. Blocks.
     pub(crate) fn new(
         engine: &Engine,
         limits: Limits,
-        request_lifetime: Duration,
+        signature_window: Duration,
         clock: SharedClock,
     ) -> Result<Self, StartError> {
         let mut connector = HttpConnector::new();
@@ -132,7 +132,7 @@ impl Endpoint {
             tokens: Tokens::default(),
             insights: Arc::new(insights),
             throttled_requests: Arc::default(),
-            request_lifetime,
+            signature_window,
             clock,
             counters: CounterStore::default(),
         })
@@ -235,7 +235,7 @@ impl Endpoint {
     /// Requests without a signing date are let through: the engine answers them with the error that
     /// fits, and executes none of them.
     fn check_signature(&self, parts: &Parts, now: SystemTime) -> Result<(), Refusal> {
-        signature::check(parts, self.request_lifetime, now).inspect_err(|_| self.counters.refused())
+        signature::check(parts, self.signature_window, now).inspect_err(|_| self.counters.refused())
     }
 
     /// Decides about a request for which there is not room: if it is invalid it passes, and the

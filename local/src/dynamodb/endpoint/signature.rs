@@ -13,9 +13,9 @@ use time::format_description::StaticFormatDescription;
 use time::macros::format_description;
 use time::{OffsetDateTime, PrimitiveDateTime};
 
-/// Refuses a request that was signed more than `lifetime` before `now`, more than 15 minutes after
+/// Refuses a request that was signed more than `window` before `now`, more than 15 minutes after
 /// it, or at a time that cannot be read. A request without a signing time passes.
-pub(super) fn check(parts: &Parts, lifetime: Duration, now: SystemTime) -> Result<(), Refusal> {
+pub(super) fn check(parts: &Parts, window: Duration, now: SystemTime) -> Result<(), Refusal> {
     let Some(text) = signing_time(parts) else {
         return Ok(());
     };
@@ -27,13 +27,13 @@ pub(super) fn check(parts: &Parts, lifetime: Duration, now: SystemTime) -> Resul
             details: Details::None,
         });
     };
-    let message = if now > signed + lifetime {
+    let message = if now > signed + window {
         format!(
             "Signature expired: {} is now earlier than {} ({} - {}.)",
             format(signed),
-            format(now - lifetime),
+            format(now - window),
             format(now),
-            span(lifetime),
+            span(window),
         )
     } else if signed > now + MAX_AHEAD {
         format!(
