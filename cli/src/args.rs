@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use dynashard_keys::Placement;
 use dynashard_local::Limits;
 
-use crate::operator::{self, QueryArgs, ScaleArgs, VerifyArgs};
+use crate::operator::{self, DoctorArgs, QueryArgs, ScaleArgs, VerifyArgs};
 
 /// Spreads a hot DynamoDB partition key over shards, and reads it back in order.
 #[derive(Debug, Parser)]
@@ -63,6 +63,10 @@ pub(crate) enum Command {
     /// on from its cursor.
     #[command(after_help = operator::query::EXAMPLES)]
     Query(QueryArgs),
+    /// Measure how old a request DynamoDB executes, on which the close of a reshard waits, and look at
+    /// what else the application needs: clock, tables, permissions, backups, time to live.
+    #[command(after_help = operator::doctor::EXAMPLES)]
+    Doctor(DoctorArgs),
 }
 
 const LOCAL_EXAMPLES: &str = "\
@@ -108,7 +112,8 @@ pub(crate) struct LocalArgs {
     #[arg(long, value_name = "SECS", value_parser = clap::value_parser!(NonZeroU32))]
     pub(crate) alarm_period_secs: Option<NonZeroU32>,
     /// Age in seconds up to which DynamoDB takes a signature. The default is the stack's
-    /// `RequestLifetimeSecs`, which it must not exceed, and 900 with --engine-only.
+    /// `RequestLifetimeSecs`, which it must not exceed, and 900 with --engine-only. `dynashard doctor`
+    /// finds it out.
     #[arg(long, value_name = "SECS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) signature_window_secs: Option<u64>,
     /// Serve only the DynamoDB endpoint, without tables: a DynamoDB that throttles, for the tests of any

@@ -3,13 +3,14 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::process::{Command, Stdio};
+use std::io::{BufRead, BufReader, Read};
+use std::net::{Ipv4Addr, TcpListener};
+use std::process::Stdio;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
-use common::{LocalStack, operator_command, without_account};
+use common::cloudformation::CloudFormation;
+use common::{LocalStack, Ran, on, operator_command, run, without_account};
 use dynashard_aws::{ServerClock, connect_local};
 use dynashard_keys::{ItemKey, PartitionKey, Placement, ShardCount, SortKey};
 use rustix::process::{Pid, Signal, kill_process};
@@ -20,44 +21,6 @@ const SHORT: [&str; 4] = ["--set", "LeaseSecs=1", "--set", "RequestLifetimeSecs=
 
 /// The same for the command, which reads no template.
 const SHORT_FLAGS: [&str; 4] = ["--lease-secs", "1", "--request-lifetime-secs", "2"];
-
-/// What a command has printed, and how it ended.
-#[derive(Debug)]
-struct Ran {
-    status: i32,
-    stdout: String,
-    stderr: String,
-}
-
-impl Ran {
-    /// The lines of JSON on stdout.
-    fn lines(&self) -> Vec<Value> {
-        let line = |line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {self:?}"));
-        self.stdout.lines().map(line).collect()
-    }
-
-    fn events(&self, event: &str) -> Vec<Value> {
-        self.lines().into_iter().filter(|line| line["event"] == event).collect()
-    }
-
-    fn last(&self) -> Value {
-        self.lines().pop().unwrap_or_else(|| panic!("nothing on stdout: {self:?}"))
-    }
-}
-
-fn run(mut command: Command) -> Ran {
-    let output = command.output().expect("the command runs");
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-    Ran {
-        status: output.status.code().expect("it ends by itself"),
-        stdout: text(output.stdout),
-        stderr: text(output.stderr),
-    }
-}
-
-fn on(stack: &LocalStack, args: &[&str]) -> Ran {
-    run(operator_command(stack, args))
-}
 
 /// A collection of so many shards with so many items.
 fn collection(stack: &LocalStack, pk: &str, shards: u32, items: usize) {
@@ -369,106 +332,6 @@ fn a_query_that_is_interrupted_says_where_to_go_on() {
     let ended = child.wait_with_output().expect("it ends");
     assert_eq!(ended.status.code(), Some(0));
     assert_eq!(String::from_utf8_lossy(&ended.stderr), "");
-}
-
-/// A CloudFormation that has one stack, `dynashard`. It ends with the test's process.
-struct CloudFormation {
-    url: String,
-}
-
-impl CloudFormation {
-    fn start(parameters: &'static [(&str, &str)]) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-        let url = format!("http://{}", listener.local_addr().expect("the port that was bound"));
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                answer(stream, parameters).expect("a conversation");
-            }
-        });
-        Self { url }
-    }
-}
-
-fn answer(stream: TcpStream, parameters: &[(&str, &str)]) -> std::io::Result<()> {
-    let mut reader = BufReader::new(stream);
-    let mut length = 0;
-    let mut is_signed = false;
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line)?;
-        let line = line.trim().to_ascii_lowercase();
-        if let Some(value) = line.strip_prefix("content-length: ") {
-            length = value.parse().expect("a length");
-        }
-        is_signed |= line.starts_with("authorization: aws4-hmac-sha256 credential=operator/")
-            && line.contains("/eu-west-1/cloudformation/aws4_request");
-        if line.is_empty() {
-            break;
-        }
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body)?;
-    let body = String::from_utf8(body).expect("a form");
-    let has = |pair: &str| body.split('&').any(|part| part == pair);
-    let (status, text) = if !is_signed || !has("Version=2010-05-15") {
-        (403, error("MissingAuthenticationToken", "Missing Authentication Token"))
-    } else if !has("StackName=dynashard") {
-        (400, error("ValidationError", "Stack with id absent does not exist"))
-    } else if has("Action=DescribeStacks") {
-        (200, stacks(parameters))
-    } else {
-        assert!(has("Action=DescribeStackResources"), "{body}");
-        let resource = |id: &str| {
-            format!(
-                "<member><LogicalResourceId>{id}</LogicalResourceId><PhysicalResourceId>{id}</PhysicalResourceId><ResourceType>AWS::DynamoDB::Table</ResourceType></member>"
-            )
-        };
-        let resources = ["MainTable", "MetadataTable"].map(resource).concat();
-        (
-            200,
-            format!(
-                "<DescribeStackResourcesResponse xmlns=\"http://cloudformation.amazonaws.com/doc/2010-05-15/\"><DescribeStackResourcesResult><StackResources>{resources}</StackResources></DescribeStackResourcesResult></DescribeStackResourcesResponse>"
-            ),
-        )
-    };
-    let mut stream = reader.into_inner();
-    write!(
-        stream,
-        "HTTP/1.1 {status} .\r\ncontent-type: text/xml\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{text}",
-        text.len()
-    )
-}
-
-fn error(code: &str, message: &str) -> String {
-    format!(
-        "<ErrorResponse xmlns=\"http://cloudformation.amazonaws.com/doc/2010-05-15/\"><Error><Type>Sender</Type><Code>{code}</Code><Message>{message}</Message></Error><RequestId>1</RequestId></ErrorResponse>"
-    )
-}
-
-fn stacks(set: &[(&str, &str)]) -> String {
-    let defaults = [
-        ("Placement", "xxh64"),
-        ("PartitionKeyName", "pk"),
-        ("SortKeyName", "sk"),
-        ("SortKeyType", "S"),
-        ("Separator", "#"),
-        ("LeaseSecs", "5"),
-        ("RequestLifetimeSecs", "960"),
-        ("CooldownSecs", "60"),
-        ("MaxShards", "256"),
-        ("MoverWriteUnits", "400"),
-        ("ScalingMode", "on"),
-        ("ShrinkMode", "off"),
-        ("WriterScaling", "on"),
-    ];
-    let values = defaults.into_iter().chain(set.iter().copied()).collect::<BTreeMap<_, _>>();
-    let parameters = values.into_iter().map(|(name, value)| {
-        format!("<member><ParameterKey>{name}</ParameterKey><ParameterValue>{value}</ParameterValue></member>")
-    });
-    let parameters = parameters.collect::<String>();
-    format!(
-        "<DescribeStacksResponse xmlns=\"http://cloudformation.amazonaws.com/doc/2010-05-15/\"><DescribeStacksResult><Stacks><member><StackName>dynashard</StackName><Parameters>{parameters}</Parameters><Outputs><member><OutputKey>ApiUrl</OutputKey><OutputValue>https://example.com</OutputValue></member></Outputs></member></Stacks></DescribeStacksResult></DescribeStacksResponse>"
-    )
 }
 
 /// Nobody reads what is printed: the command ends as it would have, without a panic.

@@ -66,6 +66,18 @@ struct ParameterArgs {
     max_shards: NonZeroU32,
 }
 
+/// Where the tables are, and the stack that they were found by.
+pub(super) struct Place {
+    pub(super) operator: Operator,
+    pub(super) main_table: String,
+    pub(super) metadata_table: String,
+    /// Only if it was named.
+    pub(super) stack: Option<Stack>,
+    /// Those of the stack. Without one they are those of the flags, and the keys have their default
+    /// names.
+    pub(super) settings: Settings,
+}
+
 /// The way to the tables.
 pub(super) struct Connection {
     operator: Operator,
@@ -76,6 +88,18 @@ pub(super) struct Connection {
 
 impl ConnectArgs {
     pub(super) async fn connect(&self) -> Result<Connection, Failure> {
+        let place = self.locate().await?;
+        let schema = match place.stack {
+            Some(_) => place.settings.schema.clone(),
+            None => place.schema().await?,
+        };
+        let Place { operator, main_table, metadata_table, settings, .. } = place;
+        let settings = Settings { schema, ..settings };
+        Ok(Connection { operator, main_table, metadata_table, settings })
+    }
+
+    /// Finds the tables, without a request to DynamoDB.
+    pub(super) async fn locate(&self) -> Result<Place, Failure> {
         let caller = Caller {
             profile: self.profile.clone(),
             region: self.region.clone(),
@@ -83,7 +107,11 @@ impl ConnectArgs {
         };
         let operator = Operator::connect(&caller).await?;
         let Some(stack_name) = &self.stack_name else {
-            return self.connect_to_tables(operator).await;
+            // The parser sees to it that both are given.
+            let main_table = self.main_table.clone().unwrap_or_default();
+            let metadata_table = self.metadata_table.clone().unwrap_or_default();
+            let settings = self.parameters.settings()?;
+            return Ok(Place { operator, main_table, metadata_table, stack: None, settings });
         };
         let stack = operator.stack(stack_name).await?;
         let table = |logical_id: &str| {
@@ -93,30 +121,31 @@ impl ConnectArgs {
             };
             stack.resources.get(logical_id).cloned().ok_or_else(no_table)
         };
-        Ok(Connection {
-            main_table: table("MainTable")?,
-            metadata_table: table("MetadataTable")?,
-            settings: settings_of(&stack)
-                .map_err(|why| Failure::connection(format!("stack {stack_name}: {why}")))?,
-            operator,
-        })
+        let (main_table, metadata_table) = (table("MainTable")?, table("MetadataTable")?);
+        let settings = settings_of(&stack)
+            .map_err(|why| Failure::connection(format!("stack {stack_name}: {why}")))?;
+        Ok(Place { operator, main_table, metadata_table, stack: Some(stack), settings })
     }
+}
 
-    async fn connect_to_tables(&self, operator: Operator) -> Result<Connection, Failure> {
-        // The parser sees to it that both are given.
-        let main_table = self.main_table.clone().unwrap_or_default();
-        let metadata_table = self.metadata_table.clone().unwrap_or_default();
-        let ParameterArgs { separator, lease_secs, request_lifetime_secs, max_shards } =
-            &self.parameters;
-        let schema = operator.schema(&main_table, &metadata_table, *separator).await?;
-        let settings = Settings {
-            schema,
+impl Place {
+    /// The names and types of the tables' keys, as DynamoDB describes them.
+    pub(super) async fn schema(&self) -> Result<TableSchema, Failure> {
+        let separator = self.settings.schema.separator;
+        Ok(self.operator.schema(&self.main_table, &self.metadata_table, separator).await?)
+    }
+}
+
+impl ParameterArgs {
+    fn settings(&self) -> Result<Settings, Failure> {
+        let Self { separator, lease_secs, request_lifetime_secs, max_shards } = self;
+        Ok(Settings {
+            schema: TableSchema { separator: *separator, ..TableSchema::default() },
             lease_term: Duration::from_secs(*lease_secs),
             request_lifetime: Duration::from_secs(*request_lifetime_secs),
             max_shards: ShardCount::new(max_shards.get()).map_err(dynashard_core::Error::from)?,
             ..Settings::default()
-        };
-        Ok(Connection { operator, main_table, metadata_table, settings })
+        })
     }
 }
 
@@ -152,7 +181,7 @@ fn settings_of(stack: &Stack) -> Result<Settings, String> {
 }
 
 /// The parameter that a variable holds: `LeaseSecs` of `LEASE_SECS`.
-fn parameter(variable: &str) -> String {
+pub(super) fn parameter(variable: &str) -> String {
     let words = variable.split('_').map(|word| {
         let (first, rest) = word.split_at(word.len().min(1));
         first.to_owned() + &rest.to_ascii_lowercase()

@@ -2,6 +2,7 @@
 //! the caller's own AWS credentials.
 
 mod connect;
+pub(crate) mod doctor;
 mod output;
 pub(crate) mod query;
 pub(crate) mod scale;
@@ -17,6 +18,7 @@ use dynashard_keys::PartitionKey;
 use dynashard_lambda::Problem;
 use serde::Serialize;
 
+pub(crate) use doctor::{DoctorArgs, run as doctor};
 pub(crate) use query::{QueryArgs, run as query};
 pub(crate) use scale::{ScaleArgs, run as scale};
 pub(crate) use verify::{VerifyArgs, run as verify};

@@ -1,6 +1,8 @@
 #![allow(dead_code, unreachable_pub, missing_docs, reason = "each test binary uses a part of it")]
 //! A stack of the real command and the real functions, for one test.
 
+pub mod cloudformation;
+
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -48,6 +50,46 @@ pub fn without_account(args: &[&str]) -> Command {
     // Neither configuration files nor the instance metadata of a machine on AWS.
     command.env("HOME", "/nowhere").env("AWS_EC2_METADATA_DISABLED", "true");
     command
+}
+
+/// What a command has printed, and how it ended.
+#[derive(Debug)]
+pub struct Ran {
+    pub status: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Ran {
+    /// The lines of JSON on stdout.
+    pub fn lines(&self) -> Vec<Value> {
+        let line = |line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {self:?}"));
+        self.stdout.lines().map(line).collect()
+    }
+
+    pub fn events(&self, event: &str) -> Vec<Value> {
+        self.lines().into_iter().filter(|line| line["event"] == event).collect()
+    }
+
+    pub fn last(&self) -> Value {
+        self.lines().pop().unwrap_or_else(|| panic!("nothing on stdout: {self:?}"))
+    }
+}
+
+/// Runs a command to its end.
+pub fn run(mut command: Command) -> Ran {
+    let output = command.output().expect("the command runs");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    Ran {
+        status: output.status.code().expect("it ends by itself"),
+        stdout: text(output.stdout),
+        stderr: text(output.stderr),
+    }
+}
+
+/// Runs an operator command on the tables of a local stack.
+pub fn on(stack: &LocalStack, args: &[&str]) -> Ran {
+    run(operator_command(stack, args))
 }
 
 /// The root of the workspace.

@@ -92,19 +92,26 @@ pub(crate) fn client_of_operator(config: &SdkConfig, server_clock: ServerClock) 
     client_within(config, server_clock, CONNECT_TIMEOUT_OF_OPERATORS)
 }
 
+/// How an operator's command asks DynamoDB: each request is sent once.
+pub(crate) fn config_of_operator(config: &SdkConfig) -> Builder {
+    config_within(config, CONNECT_TIMEOUT_OF_OPERATORS)
+}
+
 fn client_within(
     config: &SdkConfig,
     server_clock: ServerClock,
     connect_timeout: Duration,
 ) -> Client {
-    let config = Builder::from(config)
+    let config = config_within(config, connect_timeout).interceptor(DateWatch::new(server_clock));
+    Client::from_conf(config.build())
+}
+
+fn config_within(config: &SdkConfig, connect_timeout: Duration) -> Builder {
+    Builder::from(config)
         .retry_config(RetryConfig::disabled())
         .timeout_config(timeouts(connect_timeout))
         // Bodies are small and the attempt timeout bounds them.
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
-        .interceptor(DateWatch::new(server_clock))
-        .build();
-    Client::from_conf(config)
 }
 
 fn cloudwatch(config: &SdkConfig) -> aws_sdk_cloudwatch::Client {

@@ -170,6 +170,21 @@ where
     }
 }
 
+/// The code and the message by which a service refused a request; `None` of any other failure.
+pub(crate) fn service_error<E, R>(error: &SdkError<E, R>) -> Option<(&str, &str)>
+where
+    E: ProvideErrorMetadata,
+{
+    let SdkError::ServiceError(context) = error else { return None };
+    let error = context.err();
+    Some((error.code().unwrap_or("unknown"), error.message().unwrap_or_default()))
+}
+
+/// Whether nobody answered a request, or not in time.
+pub(crate) fn is_without_answer<E, R>(error: &SdkError<E, R>) -> bool {
+    matches!(error, SdkError::DispatchFailure(_) | SdkError::TimeoutError(_))
+}
+
 fn throttle(reasons: &[ThrottlingReason]) -> Throttle {
     reasons
         .iter()

@@ -1,6 +1,6 @@
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::UNIX_EPOCH;
 
 use aws_sdk_dynamodb::config::interceptors::{
@@ -65,6 +65,59 @@ impl Intercept for DateProbe {
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
         self.0.store(date_secs(context).unwrap_or_default(), Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// What is seen of a request and its answer beside what the SDK returns.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Witnessed {
+    /// The server that the request was sent to, as `host` or `host:port`.
+    pub(crate) server: Option<String>,
+    /// The `Date` of the answer, in epoch seconds.
+    pub(crate) date_secs: Option<u64>,
+}
+
+/// Watches the one request that a client has under way.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct AnswerWatch(Arc<Mutex<Witnessed>>);
+
+impl AnswerWatch {
+    /// What was seen since the last time.
+    pub(crate) fn take(&self) -> Witnessed {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn note(&self, note: impl FnOnce(&mut Witnessed)) {
+        note(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl Intercept for AnswerWatch {
+    fn name(&self) -> &'static str {
+        "AnswerWatch"
+    }
+
+    fn read_before_transmit(
+        &self,
+        context: &BeforeTransmitInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let uri = context.request().uri().parse::<http::Uri>().ok();
+        let server = uri.and_then(|uri| uri.authority().map(ToString::to_string));
+        self.note(|witnessed| witnessed.server = server);
+        Ok(())
+    }
+
+    fn read_before_deserialization(
+        &self,
+        context: &BeforeDeserializationInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let date_secs = date_secs(context);
+        self.note(|witnessed| witnessed.date_secs = date_secs);
         Ok(())
     }
 }

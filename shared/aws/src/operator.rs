@@ -41,19 +41,26 @@ impl Caller {
     /// Whether the server is on this machine, by a loopback address.
     fn is_local(&self) -> bool {
         let uri = self.endpoint_url.as_deref().and_then(|url| url.parse::<http::Uri>().ok());
-        let host = uri.as_ref().and_then(|uri| uri.host());
-        host.is_some_and(|host| {
-            let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-            host == "localhost" || address.is_ok_and(|address| address.is_loopback())
-        })
+        uri.as_ref().and_then(|uri| uri.host()).is_some_and(is_loopback)
     }
+}
+
+/// Whether a server, given as `host` or `host:port`, is on this machine by a loopback address.
+pub fn is_on_this_machine(server: &str) -> bool {
+    let authority = server.parse::<http::uri::Authority>().ok();
+    authority.is_some_and(|authority| is_loopback(authority.host()))
+}
+
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 /// Connects an operator's command to the tables, with the caller's own credentials.
 #[derive(Debug, Clone)]
 pub struct Operator {
     pub(crate) config: SdkConfig,
-    client: Client,
+    pub(crate) client: Client,
     clock: SystemClock,
 }
 
@@ -273,5 +280,7 @@ mod tests {
             assert!(!is_local(url), "{url}");
         }
         assert!(!Caller::default().is_local());
+        assert!(is_on_this_machine("127.0.0.1:8000") && is_on_this_machine("[::1]:8000"));
+        assert!(!is_on_this_machine("dynamodb.eu-west-1.amazonaws.com"));
     }
 }

@@ -88,6 +88,10 @@ impl Operator {
         }
         let refusal = pairs(&body, "Code", "Message").unwrap_or_default().pop_first();
         Err(failed(match refusal {
+            Some((code, message)) if code.starts_with("AccessDenied") => format!(
+                "{code}: {message}; allow cloudformation:{action}, or name the tables with \
+                 --main-table and --metadata-table"
+            ),
             Some((code, message)) => format!("{code}: {message}"),
             None => "CloudFormation refused it without a reason".to_owned(),
         }))

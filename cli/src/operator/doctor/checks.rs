@@ -1,0 +1,461 @@
+//! What follows from what was seen: one line for each thing that an application needs.
+
+use dynashard_aws::{TableState, TrialRead, Unseen};
+use dynashard_lambda::UNVERIFIED_REQUEST_LIFETIME;
+use serde::Serialize;
+
+use super::window::{Bound, MARGIN_SECS, Window};
+
+/// The index that the sweep looks at, and the attribute that puts a collection into it.
+const ACTIVE_INDEX: &str = "active";
+const ACTIVE_ATTRIBUTE: &str = "_ds_active";
+
+/// How far the local clock may be off, in seconds, before that is worth a warning, and before
+/// requests are in danger of being refused.
+const CLOCK_WARNING_SECS: u64 = 5;
+const CLOCK_PROBLEM_SECS: u64 = 60;
+
+/// What was found out about one thing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Check {
+    /// Its name, which stays.
+    #[serde(rename = "check")]
+    pub(super) name: &'static str,
+    pub(super) status: Status,
+    /// What was seen.
+    pub(super) seen: String,
+    /// What to do, if there is something.
+    pub(super) advice: Option<String>,
+}
+
+/// How it stands with one thing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Status {
+    /// As it should be.
+    Ok,
+    /// It works, but not as well, or not as safely, as the template would have it.
+    Warning,
+    /// The application does not work, or may lose writes.
+    Problem,
+    /// It could not be seen.
+    Unknown,
+}
+
+impl Status {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warning => "warning",
+            Self::Problem => "problem",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// A table of the stack.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Table<'a> {
+    pub(super) role: Role,
+    pub(super) name: &'a str,
+}
+
+/// Which of the two tables it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    Main,
+    Metadata,
+}
+
+/// The parameters of the stack that say how long requests live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Lifetime {
+    /// `RequestLifetimeSecs`.
+    pub(super) secs: u64,
+    /// `RequestLifetimeVerified`; `None` if no stack was named.
+    pub(super) is_verified: Option<bool>,
+    /// Whether the server is on this machine, so that those who sign and those who check have one
+    /// clock.
+    pub(super) is_on_this_machine: bool,
+}
+
+impl Check {
+    fn new(name: &'static str, status: Status, seen: impl Into<String>) -> Self {
+        Self { name, status, seen: seen.into(), advice: None }
+    }
+
+    fn ok(check: &'static str, seen: impl Into<String>) -> Self {
+        Self::new(check, Status::Ok, seen)
+    }
+
+    fn advise(self, advice: impl Into<String>) -> Self {
+        Self { advice: Some(advice.into()), ..self }
+    }
+
+    /// What could not be seen, and the permission for it.
+    fn unseen(check: &'static str, unseen: &Unseen, operation: &str, table: &str) -> Self {
+        let unknown = |seen: String| Self::new(check, Status::Unknown, seen);
+        match unseen {
+            Unseen::NotPermitted => unknown(format!("the credentials do not allow {operation}"))
+                .advise(format!("allow dynamodb:{operation} on the table {table}")),
+            Unseen::NotSupported => unknown(format!("this server does not know {operation}")),
+            Unseen::NotFound => {
+                Self::new(check, Status::Problem, format!("there is no table {table}"))
+                    .advise("check the name of the table, --region and --profile")
+            }
+            Unseen::Unanswered(why) | Unseen::Failed(why) => {
+                unknown(format!("{operation} failed: {why}"))
+                    .advise("check the names of the tables, and run the command again")
+            }
+        }
+    }
+}
+
+/// The local clock against the server's.
+pub(super) fn clock(ahead_secs: Option<i64>) -> Check {
+    const CHECK: &str = "clock";
+    let Some(ahead_secs) = ahead_secs else {
+        return Check::new(CHECK, Status::Unknown, "the server's answers have no Date");
+    };
+    let off = ahead_secs.unsigned_abs();
+    let seen = match ahead_secs {
+        0 => "the local clock agrees with the server's to the second".to_owned(),
+        1.. => format!("the local clock is {off} s ahead of the server's"),
+        _ => format!("the local clock is {off} s behind the server's"),
+    };
+    let status = match off {
+        CLOCK_PROBLEM_SECS.. => Status::Problem,
+        secs if secs > CLOCK_WARNING_SECS => Status::Warning,
+        _ => return Check::ok(CHECK, seen),
+    };
+    Check::new(CHECK, status, seen).advise(
+        "synchronise it with a time server: DynamoDB refuses what is signed too early or too late",
+    )
+}
+
+/// How old a signature the server takes.
+pub(super) fn signature_window(window: &Window, connections: usize) -> Check {
+    const CHECK: &str = "signature_window";
+    let on =
+        if connections == 1 { "on 1 connection" } else { &format!("on {connections} connections") };
+    let named = match window.named_secs {
+        Some(secs) => format!("; the error names {}", span(secs)),
+        None => String::new(),
+    };
+    match window.bound {
+        Bound::Within { window_secs } => {
+            let at =
+                |secs: Option<u64>| secs.map_or_else(|| "-".to_owned(), |secs| format!("{secs} s"));
+            let seen = format!(
+                "requests are refused when they are older than {}: {} was accepted and {} refused {on}{named}",
+                span(window_secs),
+                at(window.largest_accepted_secs),
+                at(window.smallest_refused_secs),
+            );
+            if window.connections_agree {
+                return Check::ok(CHECK, seen);
+            }
+            Check::new(
+                CHECK,
+                Status::Warning,
+                format!("{seen}; connections disagree, and the longest counts"),
+            )
+            .advise(
+                "run the command again with more --connections, to see whether any takes longer",
+            )
+        }
+        Bound::NoneRefused { tried_secs } => Check::new(
+            CHECK,
+            Status::Warning,
+            format!(
+                "the server accepts requests of any age that was tried, up to {} {on}",
+                span(tried_secs)
+            ),
+        )
+        .advise(format!("keep RequestLifetimeSecs at {} or more", unverified_secs())),
+        Bound::NoneAccepted => Check::new(
+            CHECK,
+            Status::Unknown,
+            format!("no request was accepted, not even a new one, {on}{named}"),
+        )
+        .advise("check the clock and the credentials, and run the command again"),
+    }
+}
+
+/// What the stack reckons with against what was measured.
+pub(super) fn request_lifetime(window: &Window, lifetime: Lifetime) -> Check {
+    const CHECK: &str = "request_lifetime";
+    let Lifetime { secs, is_verified, is_on_this_machine } = lifetime;
+    let seen = format!("RequestLifetimeSecs is {secs}");
+    let lost = "acknowledged writes can be lost while shard counts change";
+    let keep = format!("set RequestLifetimeSecs to {} or more", unverified_secs());
+    let problem = |seen: String| Check::new(CHECK, Status::Problem, seen);
+    let window_secs = match window.bound {
+        Bound::Within { window_secs } => window_secs,
+        Bound::NoneRefused { .. } if secs < unverified_secs() => {
+            return problem(format!("{seen}, and no age was refused: {lost}")).advise(keep);
+        }
+        Bound::NoneRefused { tried_secs } if !is_on_this_machine && tried_secs > secs => {
+            return problem(format!(
+                "{seen}, and a request of {tried_secs} s was accepted: {lost}"
+            ))
+            .advise("let no shard count change (ScalingMode=off) until this is explained");
+        }
+        Bound::NoneRefused { .. } => {
+            return Check::new(CHECK, Status::Warning, format!("{seen}, and no age was refused"))
+                .advise(
+                    "use this server for tests only: nothing bounds when a late request executes",
+                );
+        }
+        Bound::NoneAccepted => {
+            return Check::new(CHECK, Status::Unknown, format!("{seen}, and nothing was measured"));
+        }
+    };
+    let recommended = window_secs + MARGIN_SECS;
+    let set = |secs: u64| {
+        let verified =
+            if secs < unverified_secs() { " and RequestLifetimeVerified=yes" } else { "" };
+        format!("RequestLifetimeSecs={secs}{verified}")
+    };
+    let needed = if is_on_this_machine { window_secs } else { recommended };
+    if secs < needed {
+        let seen =
+            format!("{seen}, less than the {needed} that the signature window takes: {lost}");
+        return problem(seen).advise(format!("set {}", set(recommended)));
+    }
+    let is_refused = secs < unverified_secs() && is_verified == Some(false) && !is_on_this_machine;
+    if is_refused {
+        return problem(format!(
+            "{seen} and RequestLifetimeVerified is no: functions do not start"
+        ))
+        .advise("set RequestLifetimeVerified=yes");
+    }
+    if secs > recommended {
+        return Check::ok(CHECK, seen).advise(format!(
+            "it may be lowered by {} s, and reshards then close that much sooner: set {}",
+            secs - recommended,
+            set(recommended)
+        ));
+    }
+    Check::ok(CHECK, format!("{seen}, as the signature window of {} takes", span(window_secs)))
+}
+
+/// Whether a table is there and as the template makes it.
+pub(super) fn table(
+    table: Table<'_>,
+    state: &Result<TableState, Unseen>,
+    partition_key_name: &str,
+) -> Check {
+    let check = table.role.pick("main_table", "metadata_table");
+    let name = table.name;
+    let state = match state {
+        Ok(state) => state,
+        Err(unseen) => return Check::unseen(check, unseen, "DescribeTable", name),
+    };
+    if !state.is_active {
+        return Check::new(check, Status::Problem, format!("{name} is {}", state.status))
+            .advise("wait until DynamoDB has finished, and run the command again");
+    }
+    if table.role == Role::Main {
+        return Check::ok(check, format!("{name} is {}", state.status));
+    }
+    let problem = |what: &str, advice: &str| {
+        Check::new(check, Status::Problem, format!("{name} {what}")).advise(advice)
+    };
+    let index = state.indexes.iter().find(|index| index.name == ACTIVE_INDEX);
+    let Some(index) = index else {
+        return problem("has no index active, so no sweep finds a reshard", RESTORE_INDEX);
+    };
+    if index.key != [ACTIVE_ATTRIBUTE, partition_key_name] || !index.holds_all {
+        return problem("has an index active with another key or projection", RESTORE_INDEX);
+    }
+    if !index.is_active {
+        return problem("has an index active that is being built", "run the command again later");
+    }
+    if !state.streams_both_images {
+        return problem(
+            "has no stream with new and old images, so reshards wait for the sweep",
+            "turn its stream on with NEW_AND_OLD_IMAGES; after a restore it is off",
+        );
+    }
+    Check::ok(check, format!("{name} is {}, with its index and stream", state.status))
+}
+
+const RESTORE_INDEX: &str =
+    "give it the index that template.yaml declares: deploy the template again";
+
+/// Whether the keys of the tables fit each other, and the parameters of the stack.
+pub(super) fn keys(found: Result<bool, String>) -> Check {
+    const CHECK: &str = "keys";
+    match found {
+        Ok(true) => Check::ok(CHECK, "the keys of the tables are as they have to be"),
+        Ok(false) => {
+            Check::new(CHECK, Status::Problem, "the keys of the tables are not those of the stack")
+                .advise("check that the tables are those of this stack: keys never change")
+        }
+        Err(why) => Check::new(CHECK, Status::Problem, why).advise("check the names of the tables"),
+    }
+}
+
+/// Whether a table can be restored to an earlier second.
+pub(super) fn recovery(table: Table<'_>, found: &Result<bool, Unseen>) -> Check {
+    let check = table.role.pick("main_recovery", "metadata_recovery");
+    match found {
+        Ok(true) => Check::ok(check, format!("{} has point-in-time recovery", table.name)),
+        Ok(false) => Check::new(
+            check,
+            Status::Warning,
+            format!("{} has no point-in-time recovery", table.name),
+        )
+        .advise("turn it on for both tables: one without the other cannot be restored"),
+        Err(unseen) => Check::unseen(check, unseen, "DescribeContinuousBackups", table.name),
+    }
+}
+
+/// Whether DynamoDB refuses to delete a table. `None` if the table was not seen, which has a line of
+/// its own.
+pub(super) fn protection(table: Table<'_>, state: &Result<TableState, Unseen>) -> Option<Check> {
+    let check = table.role.pick("main_deletion_protection", "metadata_deletion_protection");
+    let state = state.as_ref().ok()?;
+    Some(if state.is_protected {
+        Check::ok(check, format!("{} is protected against deletion", table.name))
+    } else {
+        Check::new(
+            check,
+            Status::Warning,
+            format!("{} is not protected against deletion", table.name),
+        )
+        .advise("turn on its deletion protection; after a restore it may be off")
+    })
+}
+
+/// The attribute by which items expire, against the parameter `TtlAttribute`: `None` if no stack was
+/// named, and empty if items are not to expire.
+pub(super) fn time_to_live(
+    table: &str,
+    found: &Result<Option<String>, Unseen>,
+    parameter: Option<&str>,
+) -> Check {
+    const CHECK: &str = "time_to_live";
+    let found = match found {
+        Ok(found) => found.as_deref(),
+        Err(unseen) => return Check::unseen(CHECK, unseen, "DescribeTimeToLive", table),
+    };
+    let seen = match found {
+        Some(attribute) => format!("items of {table} expire by {attribute:?}"),
+        None => format!("items of {table} do not expire"),
+    };
+    match (found, parameter) {
+        (None, None | Some("")) => Check::ok(CHECK, seen),
+        (Some(found), Some(parameter)) if found == parameter => Check::ok(CHECK, seen),
+        (Some(found), None) => Check::new(CHECK, Status::Unknown, seen).advise(format!(
+            "make sure that the parameter TtlAttribute is {found:?}, or give --stack-name"
+        )),
+        (Some(_), Some(parameter)) => {
+            let seen = format!(
+                "{seen}, and TtlAttribute is {parameter:?}: an item that expires during a reshard uncovers an old one"
+            );
+            Check::new(CHECK, Status::Problem, seen)
+                .advise("turn time to live off at the table, and deploy TtlAttribute instead")
+        }
+        (None, Some(parameter)) => Check::new(
+            CHECK,
+            Status::Warning,
+            format!("{seen}, though TtlAttribute is {parameter:?}"),
+        )
+        .advise("deploy the template again; DynamoDB may take an hour to turn it on"),
+    }
+}
+
+/// Whether Contributor Insights name the throttled keys.
+pub(super) fn contributor_insights(table: &str, found: &Result<bool, Unseen>) -> Check {
+    const CHECK: &str = "contributor_insights";
+    match found {
+        Ok(true) => Check::ok(CHECK, format!("they name the throttled keys of {table}")),
+        Ok(false) => Check::new(CHECK, Status::Warning, format!("they are off for {table}, so alarms let nothing grow"))
+            .advise("turn them on in the mode THROTTLED_KEYS; writers that are throttled start growths without them"),
+        Err(unseen) => Check::unseen(CHECK, unseen, "DescribeContributorInsights", table),
+    }
+}
+
+/// Which of the reads that the operator commands send are permitted.
+pub(super) fn read_permission(
+    table: Table<'_>,
+    read: TrialRead,
+    found: &Result<(), Unseen>,
+) -> Check {
+    let operation = read.operation();
+    let check = match read {
+        TrialRead::GetItem => table.role.pick("main_get_item", "metadata_get_item"),
+        TrialRead::Query => table.role.pick("main_query", "metadata_query"),
+        TrialRead::Scan => table.role.pick("main_scan", "metadata_scan"),
+    };
+    match found {
+        Ok(()) => Check::ok(check, format!("the credentials allow {operation} of {}", table.name)),
+        // The table has a line of its own.
+        Err(Unseen::NotFound) => {
+            Check::new(check, Status::Unknown, format!("there is no table {}", table.name))
+        }
+        Err(unseen) => Check::unseen(check, unseen, operation, table.name),
+    }
+}
+
+/// What this command does not try, because it writes nothing.
+pub(super) fn write_permissions(main_table: &str, metadata_table: &str) -> Check {
+    Check::new("writes", Status::Unknown, "writes are not tried, since this command writes nothing").advise(
+        format!(
+            "`scale` takes dynamodb:PutItem and UpdateItem on {metadata_table}; `verify --repair` takes \
+             PutItem, DeleteItem and ConditionCheckItem on {main_table} and {metadata_table}"
+        ),
+    )
+}
+
+/// What Lambda keeps for the functions that reshard, by the parameters of the stack.
+pub(super) fn concurrency(scale: Option<&str>, rebalance: Option<&str>) -> Check {
+    const CHECK: &str = "concurrency";
+    let reserved = |count: Option<&str>| count.filter(|count| *count != "0").map(str::to_owned);
+    let seen = match (reserved(scale), reserved(rebalance)) {
+        (Some(scale), Some(rebalance)) => {
+            let seen = format!(
+                "Lambda keeps {scale} for ScaleFunction and {rebalance} for RebalanceFunction"
+            );
+            return Check::ok(CHECK, seen);
+        }
+        _ if scale.is_none() && rebalance.is_none() => "no stack was named".to_owned(),
+        (scale, rebalance) => format!(
+            "Lambda keeps {} for ScaleFunction and {} for RebalanceFunction, and the account's limit was not asked for",
+            scale.as_deref().unwrap_or("0"),
+            rebalance.as_deref().unwrap_or("0"),
+        ),
+    };
+    Check::new(CHECK, Status::Unknown, seen).advise(
+        "`aws lambda get-account-settings --query AccountLimit` shows it; with 103 or more, deploy \
+         ScaleReservedConcurrency=1 and RebalanceReservedConcurrency=2",
+    )
+}
+
+impl Role {
+    fn pick(self, main: &'static str, metadata: &'static str) -> &'static str {
+        match self {
+            Self::Main => main,
+            Self::Metadata => metadata,
+        }
+    }
+}
+
+/// The least `RequestLifetimeSecs` that nobody has to verify.
+fn unverified_secs() -> u64 {
+    UNVERIFIED_REQUEST_LIFETIME.as_secs()
+}
+
+/// Seconds, for people.
+fn span(secs: u64) -> String {
+    if secs >= 60 && secs.is_multiple_of(60) {
+        format!("{} min", secs / 60)
+    } else {
+        format!("{secs} s")
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,314 @@
+//! `dynashard doctor`: measures how old a signature DynamoDB takes, and looks at what else an
+//! application needs.
+
+mod checks;
+mod window;
+
+use std::process::ExitCode;
+
+use dynashard_aws::{Operator, ProbeAnswer, SignatureProbe, SignatureVerdict, TrialRead, Unseen};
+use dynashard_aws::{Stack, is_on_this_machine};
+use dynashard_core::TableSchema;
+use dynashard_lambda::is_request_lifetime_verified;
+use futures_util::future::join_all;
+use serde::Serialize;
+
+use super::Failure;
+use super::connect::{ConnectArgs, parameter};
+use super::output::{Activity, Output};
+use checks::{Check, Lifetime, Role, Status, Table};
+use window::{Survey, Window};
+
+/// Something is a problem.
+const PROBLEMS_FOUND: u8 = 1;
+
+/// The application could not be examined.
+const NOT_EXAMINED: u8 = 2;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DoctorArgs {
+    /// Connections on which each age of a signature is tried. More of them reach more hosts of DynamoDB,
+    /// which may differ.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=64))]
+    connections: u8,
+    /// Print JSON on stdout: one object.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// What follows the arguments in `--help`.
+pub(crate) const EXAMPLES: &str = "\
+A reshard closes only when no request that was signed before it can execute any more, which takes
+RequestLifetimeSecs. DynamoDB refuses requests whose signatures are older than 5 or 15 minutes, by region and
+time. The command reads an item that nobody has, signed up to 31 minutes ago, and reports which ages are
+refused. What the error names is compared with that, and the longer of the two counts. RequestLifetimeSecs is
+that and a minute. Where it is below 960, deploy it together with RequestLifetimeVerified=yes.
+
+Each line says what was seen and, if need be, what to do:
+  ok        as it should be; advice may follow
+  warning   it works, but not as well or as safely as the template would have it
+  problem   the application does not work, or may lose writes
+  unknown   it could not be seen: a permission is missing, or the server does not support it
+
+The command writes nothing, and reads for at most 50 read units with 8 connections.
+
+Exit status: 0 without problems, 1 with a problem, 2 if the tables could not be reached.
+
+Examples:
+  dynashard doctor --stack-name dynashard
+  dynashard doctor --stack-name dynashard --connections 32 --json | jq .signature_window
+  dynashard doctor --endpoint-url http://127.0.0.1:8000 --main-table MainTable --metadata-table MetadataTable";
+
+pub(crate) async fn run(args: DoctorArgs) -> ExitCode {
+    let mut output = Output::new(args.json);
+    match Box::pin(examine(&args)).await {
+        Ok(report) => {
+            report.print(&mut output);
+            if report.problems > 0 { ExitCode::from(PROBLEMS_FOUND) } else { ExitCode::SUCCESS }
+        }
+        Err(failure) => {
+            output.failure(None, &failure);
+            ExitCode::from(NOT_EXAMINED)
+        }
+    }
+}
+
+async fn examine(args: &DoctorArgs) -> Result<Report, Failure> {
+    let place = args.connect.locate().await?;
+    let activity = Activity::begin(!args.json);
+    activity.says(|| "looking at the tables".to_owned());
+    let main = place.operator.table(&place.main_table).await;
+    if let Err(Unseen::Unanswered(why)) = &main {
+        return Err(unreachable(why));
+    }
+    let metadata = place.operator.table(&place.metadata_table).await;
+    let found = place.schema().await;
+    let schema = found.as_ref().unwrap_or(&place.settings.schema);
+
+    let operator = &place.operator;
+    let probes = operator.signature_probes(&place.main_table, schema, args.connections.into());
+    let measured = measure(&mut probes.await?, &activity).await?;
+    activity.says(|| "looking at what else the application needs".to_owned());
+
+    let stack = place.stack.as_ref();
+    let value = |name: &str| stack.map(|s| s.parameters.get(name).map_or("", String::as_str));
+    let lifetime = Lifetime {
+        secs: place.settings.request_lifetime.as_secs(),
+        is_verified: stack.map(is_verified).transpose()?,
+        is_on_this_machine: measured.server.as_deref().is_some_and(is_on_this_machine),
+    };
+    let [main_table, metadata_table] =
+        [(Role::Main, &place.main_table), (Role::Metadata, &place.metadata_table)]
+            .map(|(role, name)| Table { role, name });
+    let mut checks = vec![
+        checks::clock(measured.clock_ahead_secs),
+        checks::signature_window(&measured.window, measured.connections),
+        checks::request_lifetime(&measured.window, lifetime),
+        checks::table(main_table, &main, &schema.partition_key_name),
+        checks::table(metadata_table, &metadata, &schema.partition_key_name),
+    ];
+    // Of tables that were not seen, their own lines say why.
+    if main.is_ok() && metadata.is_ok() {
+        let fits = |found: &TableSchema| stack.is_none() || *found == place.settings.schema;
+        let found = found.as_ref().map(fits).map_err(|failure| failure.detail.clone());
+        checks.push(checks::keys(found));
+    }
+    checks.extend(permissions(operator, main_table, metadata_table, schema).await);
+    checks.push(checks::write_permissions(main_table.name, metadata_table.name));
+    for (table, state) in [(main_table, &main), (metadata_table, &metadata)] {
+        checks.push(checks::recovery(table, &operator.is_recoverable(table.name).await));
+        checks.extend(checks::protection(table, state));
+    }
+    let ttl = operator.ttl_attribute(main_table.name).await;
+    checks.push(checks::time_to_live(main_table.name, &ttl, value("TtlAttribute")));
+    let insights = operator.has_contributor_insights(main_table.name).await;
+    checks.push(checks::contributor_insights(main_table.name, &insights));
+    checks.push(checks::concurrency(
+        value("ScaleReservedConcurrency"),
+        value("RebalanceReservedConcurrency"),
+    ));
+    Ok(Report::of(measured, lifetime, checks))
+}
+
+/// Which reads of the operator commands are permitted.
+async fn permissions(
+    operator: &Operator,
+    main: Table<'_>,
+    metadata: Table<'_>,
+    schema: &TableSchema,
+) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for read in [TrialRead::GetItem, TrialRead::Query] {
+        let found = operator.try_main(read, main.name, schema).await;
+        checks.push(checks::read_permission(main, read, &found));
+    }
+    for read in [TrialRead::GetItem, TrialRead::Scan] {
+        let found = operator.try_metadata(read, metadata.name, schema).await;
+        checks.push(checks::read_permission(metadata, read, &found));
+    }
+    checks
+}
+
+/// `RequestLifetimeVerified` of a stack.
+fn is_verified(stack: &Stack) -> Result<bool, Failure> {
+    let lookup = |variable: &str| stack.parameters.get(&parameter(variable)).cloned();
+    is_request_lifetime_verified(lookup).map_err(|error| {
+        Failure::connection(format!(
+            "the parameter {} {}",
+            parameter(error.name()),
+            error.problem()
+        ))
+    })
+}
+
+/// What the reads of old signatures told.
+struct Measured {
+    window: Window,
+    clock_ahead_secs: Option<i64>,
+    connections: usize,
+    reads: usize,
+    server: Option<String>,
+}
+
+async fn measure(probes: &mut [SignatureProbe], activity: &Activity) -> Result<Measured, Failure> {
+    activity.says(|| "reading the server's clock".to_owned());
+    let answers = read_on_all(probes, 0).await;
+    if let Some(why) = nobody_answered(&answers) {
+        return Err(unreachable(&why));
+    }
+    // Ages are those that the server sees, whatever the local clock shows. The way there and back
+    // only makes it seem more wrong than it is.
+    let ahead = answers.iter().filter_map(|answer| answer.clock_ahead_secs);
+    let clock_ahead_secs = ahead.min_by_key(|secs| secs.unsigned_abs());
+    let server = answers.iter().find_map(|answer| answer.server.clone());
+    let (mut survey, mut reads) = (Survey::default(), answers.len());
+    while let Some(age_secs) = survey.next_age() {
+        activity.says(|| format!("reading with a signature of {age_secs} s ago"));
+        let age = i64::try_from(age_secs).unwrap_or(i64::MAX);
+        let shift_secs = age.saturating_add(clock_ahead_secs.unwrap_or_default()).saturating_neg();
+        let answers = read_on_all(probes, shift_secs).await;
+        reads += answers.len();
+        survey.note(age_secs, answers.iter().map(|answer| &answer.verdict));
+        if age_secs == 0 {
+            refuse_unknown(&answers)?;
+        }
+    }
+    let (window, connections) = (survey.window(), probes.len());
+    Ok(Measured { window, clock_ahead_secs, connections, reads, server })
+}
+
+/// Sends a read on each connection, and once more where what became of it is unknown.
+async fn read_on_all(probes: &mut [SignatureProbe], shift_secs: i64) -> Vec<ProbeAnswer> {
+    let read = async |probe: &mut SignatureProbe| {
+        let answer = probe.read(shift_secs).await;
+        match answer.verdict {
+            SignatureVerdict::Accepted | SignatureVerdict::Expired { .. } => answer,
+            SignatureVerdict::Unknown(_) | SignatureVerdict::Unanswered(_) => {
+                probe.read(shift_secs).await
+            }
+        }
+    };
+    join_all(probes.iter_mut().map(read)).await
+}
+
+/// Why there was no answer on any connection.
+fn nobody_answered(answers: &[ProbeAnswer]) -> Option<String> {
+    let whys = answers.iter().map(|answer| match &answer.verdict {
+        SignatureVerdict::Unanswered(why) => Some(why.clone()),
+        _ => None,
+    });
+    whys.collect::<Option<Vec<_>>>()?.into_iter().next()
+}
+
+/// Fails if no new signature was judged: then neither will old ones be.
+fn refuse_unknown(answers: &[ProbeAnswer]) -> Result<(), Failure> {
+    let whys = answers.iter().map(|answer| match &answer.verdict {
+        SignatureVerdict::Unknown(why) | SignatureVerdict::Unanswered(why) => Some(why),
+        SignatureVerdict::Accepted | SignatureVerdict::Expired { .. } => None,
+    });
+    match whys.collect::<Option<Vec<_>>>().unwrap_or_default().first() {
+        Some(why) => Err(Failure::connection(format!(
+            "DynamoDB answered no read: {why}; check the credentials and --region"
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn unreachable(why: &str) -> Failure {
+    Failure::connection(format!(
+        "DynamoDB cannot be reached: {why}; check the network, --region and --endpoint-url"
+    ))
+}
+
+/// `{"event":"doctor", ...}`
+#[derive(Serialize)]
+struct Report {
+    event: &'static str,
+    /// The server that was asked, as `host` or `host:port`.
+    server: Option<String>,
+    /// By how many seconds the local clock is ahead of the server's; below 0 it is behind.
+    clock_ahead_secs: Option<i64>,
+    signature_window: WindowJson,
+    /// `RequestLifetimeSecs` as it is.
+    request_lifetime_secs: u64,
+    /// The one that follows from the window; null without a window.
+    recommended_request_lifetime_secs: Option<u64>,
+    checks: Vec<Check>,
+    problems: usize,
+    warnings: usize,
+    unknown: usize,
+}
+
+#[derive(Serialize)]
+struct WindowJson {
+    #[serde(flatten)]
+    window: Window,
+    connections: usize,
+    reads: usize,
+}
+
+impl Report {
+    fn of(measured: Measured, lifetime: Lifetime, checks: Vec<Check>) -> Self {
+        let Measured { window, clock_ahead_secs, connections, reads, server } = measured;
+        let count = |status| checks.iter().filter(|check| check.status == status).count();
+        Self {
+            event: "doctor",
+            server,
+            clock_ahead_secs,
+            request_lifetime_secs: lifetime.secs,
+            recommended_request_lifetime_secs: window.request_lifetime_secs(),
+            signature_window: WindowJson { window, connections, reads },
+            problems: count(Status::Problem),
+            warnings: count(Status::Warning),
+            unknown: count(Status::Unknown),
+            checks,
+        }
+    }
+
+    fn print(&self, output: &mut Output) {
+        output.json(self);
+        if let Some(server) = &self.server {
+            output.text(format_args!("DynamoDB at {server}"));
+        }
+        let width = self.checks.iter().map(|check| check.name.len()).max().unwrap_or_default();
+        for Check { name, status, seen, advice } in &self.checks {
+            output.text(format_args!("{:<8} {name:<width$}  {seen}", status.as_str()));
+            if let Some(advice) = advice {
+                output.text(format_args!("{:<8} {:<width$}  -> {advice}", "", ""));
+            }
+        }
+        if let Some(secs) = self.recommended_request_lifetime_secs {
+            output
+                .text(format_args!("RequestLifetimeSecs {secs} follows from the signature window"));
+        }
+        let plural = |count: usize, word: &str| match count {
+            1 => format!("1 {word}"),
+            count => format!("{count} {word}s"),
+        };
+        let (problems, warnings) =
+            (plural(self.problems, "problem"), plural(self.warnings, "warning"));
+        output.text(format_args!("{problems}, {warnings}, {} unknown", self.unknown));
+    }
+}

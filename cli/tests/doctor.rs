@@ -1,0 +1,244 @@
+//! `dynashard doctor`, on local stacks and on servers that stand in for AWS.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+
+use common::cloudformation::CloudFormation;
+use common::{LocalStack, Ran, dynashard, on, run, without_account};
+use serde_json::{Value, json};
+
+/// A DynamoDB that takes signatures of up to five minutes, with a stack whose functions reckon with
+/// sixteen.
+const FIVE_MINUTES: [&str; 2] = ["--signature-window-secs", "300"];
+
+/// The checks of a report by their names.
+fn checks(ran: &Ran) -> BTreeMap<String, Value> {
+    let report = ran.last();
+    let checks = report["checks"].as_array().unwrap_or_else(|| panic!("{ran:?}"));
+    let by_name = checks
+        .iter()
+        .map(|check| (check["check"].as_str().expect("a name").to_owned(), check.clone()));
+    let checks_by_name = by_name.collect::<BTreeMap<_, _>>();
+    assert_eq!(checks_by_name.len(), checks.len(), "each has a name of its own: {report}");
+    checks_by_name
+}
+
+fn status(ran: &Ran, check: &str) -> String {
+    let checks = checks(ran);
+    checks[check]["status"].as_str().expect("a status").to_owned()
+}
+
+fn advice(ran: &Ran, check: &str) -> String {
+    checks(ran)[check]["advice"].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn the_window_is_measured_and_the_lifetime_follows() {
+    let stack = LocalStack::start(&FIVE_MINUTES);
+    let examined = on(&stack, &["doctor", "--json"]);
+    assert_eq!((examined.status, examined.stderr.as_str()), (0, ""), "{examined:?}");
+    let report = examined.last();
+    let window = &report["signature_window"];
+    assert_eq!(window["bound"], "within", "{report}");
+    assert_eq!((&window["window_secs"], &window["named_secs"]), (&json!(300), &json!(300)));
+    assert_eq!(window["connections_agree"], true, "{report}");
+    assert_eq!((&report["event"], &report["problems"]), (&json!("doctor"), &json!(0)));
+    assert_eq!(report["request_lifetime_secs"], 960);
+    assert_eq!(report["recommended_request_lifetime_secs"], 360);
+    for check in [
+        "clock",
+        "signature_window",
+        "request_lifetime",
+        "main_table",
+        "metadata_table",
+        "keys",
+        "main_get_item",
+        "main_query",
+        "metadata_get_item",
+        "metadata_scan",
+        "main_deletion_protection",
+        "metadata_deletion_protection",
+        "time_to_live",
+        "contributor_insights",
+    ] {
+        assert_eq!(status(&examined, check), "ok", "{check}: {report}");
+    }
+    for check in ["main_recovery", "metadata_recovery", "writes", "concurrency"] {
+        assert_eq!(status(&examined, check), "unknown", "{check}: {report}");
+    }
+    let lowered = advice(&examined, "request_lifetime");
+    assert!(
+        lowered.contains("RequestLifetimeSecs=360 and RequestLifetimeVerified=yes"),
+        "{lowered}"
+    );
+    for table in ["MainTable", "MetadataTable"] {
+        for operation in ["PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"] {
+            assert_eq!(stack.requests(table, operation), 0, "{operation} of {table}");
+        }
+    }
+
+    let too_low = on(&stack, &["doctor", "--request-lifetime-secs", "120"]);
+    assert_eq!(too_low.status, 1, "{too_low:?}");
+    let lines = too_low.stdout.lines().collect::<Vec<_>>();
+    let line = lines.iter().position(|line| line.starts_with("problem")).expect("a problem");
+    assert!(lines[line].contains("RequestLifetimeSecs is 120"), "{too_low:?}");
+    assert!(lines[line + 1].contains("set RequestLifetimeSecs=360"), "{too_low:?}");
+    assert_eq!(lines.last(), Some(&"1 problem, 0 warnings, 4 unknown"), "{too_low:?}");
+}
+
+#[test]
+fn the_parameters_of_a_stack_are_held_against_what_was_seen() {
+    let stack = LocalStack::start(&FIVE_MINUTES);
+    let examine = |name: &str, parameters: &'static [(&'static str, &'static str)]| {
+        let cloudformation = CloudFormation::start(parameters);
+        let mut command = without_account(&["doctor", "--json", "--stack-name", name]);
+        command
+            .env("AWS_ENDPOINT_URL", &cloudformation.url)
+            .env("AWS_ENDPOINT_URL_DYNAMODB", &stack.dynamodb)
+            .env("AWS_ACCESS_KEY_ID", "operator")
+            .env("AWS_SECRET_ACCESS_KEY", "secret")
+            .env("AWS_REGION", "eu-west-1");
+        run(command)
+    };
+    let as_deployed = examine(
+        "dynashard",
+        &[("ScaleReservedConcurrency", "1"), ("RebalanceReservedConcurrency", "2")],
+    );
+    assert_eq!(as_deployed.status, 0, "{as_deployed:?}");
+    assert_eq!(status(&as_deployed, "concurrency"), "ok");
+
+    let other = examine(
+        "dynashard",
+        &[("RequestLifetimeSecs", "120"), ("TtlAttribute", "expires"), ("SortKeyName", "at")],
+    );
+    assert_eq!(other.status, 1, "{other:?}");
+    assert_eq!(status(&other, "request_lifetime"), "problem");
+    assert!(advice(&other, "request_lifetime").contains("RequestLifetimeSecs=360"), "{other:?}");
+    assert_eq!(status(&other, "time_to_live"), "warning");
+    assert_eq!(status(&other, "keys"), "problem");
+
+    let misspelt = examine("dynashard", &[("RequestLifetimeVerified", "true")]);
+    assert_eq!((misspelt.status, misspelt.stderr.lines().count()), (2, 1), "{misspelt:?}");
+    assert!(misspelt.stderr.contains("RequestLifetimeVerified"), "{misspelt:?}");
+    let forbidden = examine("forbidden", &[]);
+    assert_eq!((forbidden.status, forbidden.stderr.lines().count()), (2, 1), "{forbidden:?}");
+    for part in ["allow cloudformation:DescribeStacks", "--main-table and --metadata-table"] {
+        assert!(forbidden.stderr.contains(part), "{forbidden:?}");
+    }
+}
+
+#[test]
+fn a_window_of_seconds_is_found_too_and_tables_that_are_missing_are_a_problem() {
+    let stack = LocalStack::start(&["--engine-only", "--signature-window-secs", "20"]);
+    let examined = on(&stack, &["doctor", "--json", "--connections", "1"]);
+    assert_eq!(examined.status, 1, "{examined:?}");
+    let window = &examined.last()["signature_window"];
+    assert_eq!((&window["window_secs"], &window["connections"]), (&json!(20), &json!(1)));
+    for check in ["main_table", "metadata_table"] {
+        assert_eq!(status(&examined, check), "problem", "{examined:?}");
+        assert!(advice(&examined, check).contains("check the name"), "{examined:?}");
+    }
+}
+
+/// The server executes nothing, since the credentials allow nothing. A signature of any age passes.
+#[test]
+fn without_permissions_each_is_named_and_nothing_shorter_is_recommended() {
+    let denying = Denying::start();
+    let tables = ["--main-table", "items", "--metadata-table", "collections"];
+    let endpoint = ["--endpoint-url", &denying.url, "--connections", "2", "--json"];
+    let examined = run(without_account(&[&["doctor"], &tables[..], &endpoint].concat()));
+    assert_eq!((examined.status, examined.stderr.as_str()), (0, ""), "{examined:?}");
+    for (check, permission) in [
+        ("main_table", "dynamodb:DescribeTable on the table items"),
+        ("metadata_table", "dynamodb:DescribeTable on the table collections"),
+        ("main_get_item", "dynamodb:GetItem on the table items"),
+        ("main_query", "dynamodb:Query on the table items"),
+        ("metadata_get_item", "dynamodb:GetItem on the table collections"),
+        ("metadata_scan", "dynamodb:Scan on the table collections"),
+        ("main_recovery", "dynamodb:DescribeContinuousBackups on the table items"),
+        ("time_to_live", "dynamodb:DescribeTimeToLive on the table items"),
+        ("contributor_insights", "dynamodb:DescribeContributorInsights on the table items"),
+    ] {
+        assert_eq!(status(&examined, check), "unknown", "{check}: {examined:?}");
+        assert_eq!(advice(&examined, check), format!("allow {permission}"));
+    }
+    let report = examined.last();
+    assert_eq!(report["signature_window"]["bound"], "none_refused", "{report}");
+    assert_eq!(report["recommended_request_lifetime_secs"], Value::Null);
+    assert!(advice(&examined, "signature_window").contains("at 960 or more"), "{report}");
+}
+
+#[test]
+fn without_a_network_it_says_so_in_one_sentence() {
+    let nobody = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let address = nobody.local_addr().expect("a port");
+    drop(nobody);
+    let url = format!("http://{address}");
+    let tables = ["--main-table", "MainTable", "--metadata-table", "MetadataTable"];
+    let examined =
+        run(without_account(&[&["doctor", "--endpoint-url", &url], &tables[..]].concat()));
+    assert_eq!((examined.status, examined.stderr.lines().count()), (2, 1), "{examined:?}");
+    assert_eq!(examined.stdout, "");
+    for part in ["DynamoDB cannot be reached", "check the network, --region and --endpoint-url"] {
+        assert!(examined.stderr.contains(part), "{examined:?}");
+    }
+}
+
+#[test]
+fn a_stack_whose_dynamodb_would_take_older_requests_than_its_functions_reckon_with_does_not_start()
+{
+    let args = ["local", "--set", "RequestLifetimeSecs=20", "--signature-window-secs", "21"];
+    let refused = run(dynashard(&args));
+    assert_eq!((refused.status, refused.stderr.lines().count()), (1, 1), "{refused:?}");
+    for part in ["--signature-window-secs 21", "RequestLifetimeSecs, which is 20", "be lost"] {
+        assert!(refused.stderr.contains(part), "{refused:?}");
+    }
+}
+
+/// A DynamoDB that denies every request. It ends with the test's process.
+struct Denying {
+    url: String,
+}
+
+impl Denying {
+    fn start() -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let url = format!("http://{}", listener.local_addr().expect("the port that was bound"));
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                deny(stream).expect("a conversation");
+            }
+        });
+        Self { url }
+    }
+}
+
+fn deny(stream: TcpStream) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream);
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        if let Some(value) = line.trim().to_ascii_lowercase().strip_prefix("content-length: ") {
+            length = value.parse().expect("a length");
+        }
+        if line.trim().is_empty() {
+            break;
+        }
+    }
+    reader.read_exact(&mut vec![0; length])?;
+    let text = json!({
+        "__type": "com.amazon.coral.service#AccessDeniedException",
+        "Message": "User: operator is not authorized to perform this action",
+    });
+    let text = text.to_string();
+    let mut stream = reader.into_inner();
+    write!(
+        stream,
+        "HTTP/1.1 400 .\r\ncontent-type: application/x-amz-json-1.0\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{text}",
+        text.len()
+    )
+}
