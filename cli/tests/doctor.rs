@@ -5,10 +5,16 @@ mod common;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::time::Duration;
 
 use common::cloudformation::CloudFormation;
 use common::{LocalStack, Ran, dynashard, on, run, without_account};
+use dynashard_aws::{ServerClock, SystemClock};
+use dynashard_core::ports::Clock;
 use serde_json::{Value, json};
+use time::UtcDateTime;
+use time::format_description::StaticFormatDescription;
+use time::macros::format_description;
 
 /// A DynamoDB that takes signatures of up to five minutes, with a stack whose functions reckon with
 /// sixteen.
@@ -146,10 +152,8 @@ fn a_window_of_seconds_is_found_too_and_tables_that_are_missing_are_a_problem() 
 /// The server executes nothing, since the credentials allow nothing. A signature of any age passes.
 #[test]
 fn without_permissions_each_is_named_and_nothing_shorter_is_recommended() {
-    let denying = Denying::start();
-    let tables = ["--main-table", "items", "--metadata-table", "collections"];
-    let endpoint = ["--endpoint-url", &denying.url, "--connections", "2", "--json"];
-    let examined = run(without_account(&[&["doctor"], &tables[..], &endpoint].concat()));
+    let server = StandIn::start(|_| (Vec::new(), refusal(DENIED.0, DENIED.1)));
+    let examined = examine(&server);
     assert_eq!((examined.status, examined.stderr.as_str()), (0, ""), "{examined:?}");
     for (check, permission) in [
         ("main_table", "dynamodb:DescribeTable on the table items"),
@@ -198,47 +202,120 @@ fn a_stack_whose_dynamodb_would_take_older_requests_than_its_functions_reckon_wi
     }
 }
 
-/// A DynamoDB that denies every request. It ends with the test's process.
-struct Denying {
+/// A server whose clock is an hour ahead judges signatures by it, and says so in its answers. Its error
+/// names no window.
+#[test]
+fn ages_go_by_the_clock_of_the_server() {
+    let server = StandIn::start(|request| {
+        let now = now() + ONE_HOUR;
+        let is_expired = now > signed(request) + Duration::from_secs(450);
+        let (code, message) =
+            if is_expired { ("InvalidSignature", "Signature expired") } else { DENIED };
+        let date = now.format(HTTP_DATE).expect("a date");
+        (vec![("date".to_owned(), date)], refusal(code, message))
+    });
+    let examined = examine(&server);
+    assert_eq!(examined.status, 1, "{examined:?}");
+    assert_eq!(status(&examined, "clock"), "problem", "{examined:?}");
+    assert!(checks(&examined)["clock"]["seen"].to_string().contains("behind"), "{examined:?}");
+    let window = &examined.last()["signature_window"];
+    assert_eq!((&window["bound"], &window["named_secs"]), (&json!("within"), &Value::Null));
+    let (accepted, refused) = (&window["largest_accepted_secs"], &window["smallest_refused_secs"]);
+    assert!(accepted.as_u64() > Some(330) && refused.as_u64() < Some(600), "{window}");
+    assert_eq!(window["window_secs"], *refused, "without a name the refused age counts: {window}");
+}
+
+#[test]
+fn credentials_that_nobody_knows_are_reported_in_one_sentence() {
+    let server = StandIn::start(|_| {
+        let message = "The security token included in the request is invalid.";
+        (Vec::new(), refusal("UnrecognizedClient", message))
+    });
+    let examined = examine(&server);
+    assert_eq!((examined.status, examined.stderr.lines().count()), (2, 1), "{examined:?}");
+    for part in ["UnrecognizedClientException", "check the credentials"] {
+        assert!(examined.stderr.contains(part), "{examined:?}");
+    }
+    assert_eq!(examined.last()["code"], "connection_failed");
+}
+
+const DENIED: (&str, &str) =
+    ("AccessDenied", "User: operator is not authorized to perform this action");
+
+const ONE_HOUR: Duration = Duration::from_hours(1);
+
+const SIGNING_TIME: StaticFormatDescription =
+    format_description!("[year][month][day]T[hour][minute][second]Z");
+
+const HTTP_DATE: StaticFormatDescription = format_description!(
+    "[weekday repr:short], [day] [month repr:short] [year] [hour]:[minute]:[second] GMT"
+);
+
+fn examine(server: &StandIn) -> Ran {
+    let tables = ["--main-table", "items", "--metadata-table", "collections"];
+    let endpoint = ["--endpoint-url", &server.url, "--connections", "2", "--json"];
+    run(without_account(&[&["doctor"], &tables[..], &endpoint].concat()))
+}
+
+fn now() -> UtcDateTime {
+    let wall = SystemClock::new(ServerClock::default()).now().wall;
+    UtcDateTime::UNIX_EPOCH + wall
+}
+
+/// When a request was signed, by its header.
+fn signed(request: &[String]) -> UtcDateTime {
+    let date = request.iter().find_map(|line| line.strip_prefix("x-amz-date: "));
+    UtcDateTime::parse(date.expect("a signed request"), SIGNING_TIME).expect("a signing time")
+}
+
+/// The body of a refusal with this code.
+fn refusal(code: &str, message: &str) -> Value {
+    json!({ "__type": format!("com.amazon.coral.service#{code}Exception"), "Message": message })
+}
+
+/// More headers of an answer, and its body.
+type Refusal = (Vec<(String, String)>, Value);
+
+/// A DynamoDB that refuses every request. It ends with the test's process.
+struct StandIn {
     url: String,
 }
 
-impl Denying {
-    fn start() -> Self {
+impl StandIn {
+    /// The server answers the lines of a request's head.
+    fn start(answer: fn(&[String]) -> Refusal) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let url = format!("http://{}", listener.local_addr().expect("the port that was bound"));
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                deny(stream).expect("a conversation");
+                converse(stream, answer).expect("a conversation");
             }
         });
         Self { url }
     }
 }
 
-fn deny(stream: TcpStream) -> std::io::Result<()> {
+fn converse(stream: TcpStream, answer: fn(&[String]) -> Refusal) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream);
-    let mut length = 0;
+    let mut head = Vec::new();
     loop {
         let mut line = String::new();
         reader.read_line(&mut line)?;
-        if let Some(value) = line.trim().to_ascii_lowercase().strip_prefix("content-length: ") {
-            length = value.parse().expect("a length");
-        }
         if line.trim().is_empty() {
             break;
         }
+        head.push(line.trim().to_owned());
     }
+    let length = head.iter().find_map(|line| line.strip_prefix("content-length: "));
+    let length = length.map_or(0, |length| length.parse().expect("a length"));
     reader.read_exact(&mut vec![0; length])?;
-    let text = json!({
-        "__type": "com.amazon.coral.service#AccessDeniedException",
-        "Message": "User: operator is not authorized to perform this action",
-    });
-    let text = text.to_string();
+    let (headers, body) = answer(&head);
+    let headers = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n"));
+    let (headers, body) = (headers.collect::<String>(), body.to_string());
     let mut stream = reader.into_inner();
     write!(
         stream,
-        "HTTP/1.1 400 .\r\ncontent-type: application/x-amz-json-1.0\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{text}",
-        text.len()
+        "HTTP/1.1 400 .\r\ncontent-type: application/x-amz-json-1.0\r\nconnection: close\r\n{headers}content-length: {}\r\n\r\n{body}",
+        body.len()
     )
 }

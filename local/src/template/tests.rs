@@ -78,6 +78,15 @@ fn the_shipped_template_gives_the_tables_functions_and_routes_of_the_contract() 
     assert_eq!(template.request_lifetime(), Some(Duration::from_mins(16)));
 }
 
+/// On AWS the rule of the template refuses it. Here the endpoint executes no older request.
+#[test]
+fn rules_guard_accounts_and_not_this_machine() {
+    let short = load_template(&shipped(), &overrides(&[("RequestLifetimeSecs", "5")]));
+    let short = short.expect("the shipped template");
+    assert_eq!(short.request_lifetime(), Some(Duration::from_secs(5)));
+    assert_eq!(short.functions[0].environment["REQUEST_LIFETIME_VERIFIED"], "no");
+}
+
 #[test]
 fn the_shipped_template_makes_the_tables_with_the_keys_of_its_parameters() {
     let given =

@@ -1,5 +1,5 @@
 //! Reads that are signed at a chosen time. They tell how old a signature DynamoDB takes, which bounds
-//! when a request that was held up may still execute (protocol: A2).
+//! when a request that was held up may still execute (protocol: "Assumptions", A2).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -144,9 +144,10 @@ fn verdict<R: std::fmt::Debug + 'static>(error: &SdkError<GetItemError, R>) -> S
         }
         "RequestExpired" => SignatureVerdict::Expired { window_secs: None },
         // A server looks at these after the signature.
-        "AccessDeniedException" | "ResourceNotFoundException" | "ValidationException" => {
-            SignatureVerdict::Accepted
-        }
+        "AccessDeniedException"
+        | "ProvisionedThroughputExceededException"
+        | "ResourceNotFoundException"
+        | "ValidationException" => SignatureVerdict::Accepted,
         _ => SignatureVerdict::Unknown(format!("{code}: {message}")),
     }
 }
