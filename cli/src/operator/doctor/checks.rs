@@ -413,7 +413,8 @@ pub(super) fn write_permissions(main_table: &str, metadata_table: &str) -> Check
 /// What Lambda keeps for the functions that reshard, by the parameters of the stack.
 pub(super) fn concurrency(scale: Option<&str>, rebalance: Option<&str>) -> Check {
     const CHECK: &str = "concurrency";
-    let reserved = |count: Option<&str>| count.filter(|count| *count != "0").map(str::to_owned);
+    let reserved =
+        |count: Option<&str>| count.filter(|count| !matches!(*count, "" | "0")).map(str::to_owned);
     let seen = match (reserved(scale), reserved(rebalance)) {
         (Some(scale), Some(rebalance)) => {
             let seen = format!(

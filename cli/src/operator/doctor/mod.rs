@@ -41,10 +41,11 @@ pub(crate) struct DoctorArgs {
 /// What follows the arguments in `--help`.
 pub(crate) const EXAMPLES: &str = "\
 A reshard closes only when no request that was signed before it can execute any more, which takes
-RequestLifetimeSecs. DynamoDB refuses requests whose signatures are older than 5 or 15 minutes, by region and
-time. The command reads an item that nobody has, signed up to 31 minutes ago, and reports which ages are
-refused. What the error names is compared with that, and the longer of the two counts. RequestLifetimeSecs is
-that and a minute. Where it is below 960, deploy it together with RequestLifetimeVerified=yes.
+RequestLifetimeSecs. DynamoDB refuses requests whose signatures are older than 5 or 15 minutes, by
+region and time. The command reads an item that nobody has, signed up to 31 minutes ago, and reports
+which ages are refused. The error names an age, too, and the longer of the two counts.
+RequestLifetimeSecs is that and a minute. Where it is below 960, deploy it together with
+RequestLifetimeVerified=yes.
 
 Each line says what was seen and, if need be, what to do:
   ok        as it should be; advice may follow

@@ -192,7 +192,10 @@ fn items_expire_as_the_functions_know_it() {
 #[test]
 fn what_lambda_keeps_is_a_parameter_and_the_limit_of_the_account_is_not() {
     assert_eq!(concurrency(Some("1"), Some("2")).status, Status::Ok);
-    for (scale, rebalance) in [(Some("0"), Some("0")), (Some("0"), Some("2")), (None, None)] {
+    // A stack that was deployed before there were such parameters has none.
+    let unreserved =
+        [(Some("0"), Some("0")), (Some("0"), Some("2")), (Some(""), Some("")), (None, None)];
+    for (scale, rebalance) in unreserved {
         let check = concurrency(scale, rebalance);
         assert_eq!(check.status, Status::Unknown);
         let advice = check.advice.expect("a command");
