@@ -37,7 +37,7 @@ use crate::collection::Collection;
 use crate::common::{Failure, MAIN_TABLE, float, operation};
 use crate::{Required, report};
 
-/// Short waits, and the default budget.
+/// Short waits, and a budget that leaves a machine of two processors room for clients.
 pub(crate) const SETTINGS: &[(&str, &str)] = &[
     ("LeaseSecs", "2"),
     ("RequestLifetimeSecs", "2"),

@@ -16,7 +16,7 @@ use crate::common::{Failure, MAIN_TABLE, METADATA_TABLE, consumed, float, operat
 use crate::{Required, report};
 
 /// The lease and the lifetime of requests are what a reshard waits for; both are short, so that what
-/// takes the time is the move. The budget is the template's default.
+/// takes the time is the move. The budget is one that a machine of two processors can spend.
 pub(crate) const SETTINGS: &[(&str, &str)] = &[
     ("LeaseSecs", "2"),
     ("RequestLifetimeSecs", "2"),

@@ -53,6 +53,13 @@ const METADATA_TABLE: &str = "MetadataTable";
 const SETTINGS: &[(&str, &str)] =
     &[("LeaseSecs", "1"), ("CooldownSecs", "1"), ("RequestLifetimeSecs", "5")];
 
+/// How many times what a partition takes moving may take, unless the command line says. The default is
+/// eight times what one of DynamoDB's does, and that of a small one would be overloaded by a quarter.
+const MOVER_TO_PARTITION: u32 = 4;
+
+/// The most that the parameter takes.
+const MOST_MOVER_WCU: u32 = 100_000;
+
 /// For how long the demo waits at least for its reshards to close, once everything is written.
 const LEAST_CLOSING: Duration = Duration::from_secs(30);
 
@@ -185,7 +192,9 @@ async fn options(args: &DemoArgs, plan: &Plan) -> Result<StackOptions, ProjectEr
     let placement = args.placement.map(|placement| ("Placement", placement.as_str()));
     let settings = SETTINGS.iter().copied().chain([("WriterScaling", writers)]).chain(placement);
     let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    project.settings.splice(..0, settings);
+    let mover_wcu = plan.partition_wcu.saturating_mul(MOVER_TO_PARTITION).min(MOST_MOVER_WCU);
+    let mover = ("MoverWriteUnits".to_owned(), mover_wcu.to_string());
+    project.settings.splice(..0, settings.chain([mover]));
     let mut options = stack_options(&project, None).await?;
     // Lambda starts an environment for each request that finds none free, and so many batches are
     // under way at once.

@@ -197,6 +197,7 @@ pub fn settings_from_variables(
         mover_wcu: variables.parsed("MOVER_WRITE_UNITS")?,
         scaling,
         schema,
+        ..Settings::default()
     })
 }
 
