@@ -61,6 +61,16 @@ impl Config {
         let is_stand_in = ["AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL"]
             .iter()
             .any(|name| lookup(name).is_some_and(|url| url.starts_with("http://")));
+        if !is_stand_in && settings.request_lifetime < SHORTEST_REQUEST_LIFETIME {
+            let problem = format!(
+                "is {}, and DynamoDB executes requests for longer: set the parameter \
+                 RequestLifetimeSecs to at least {}, or to {} if `dynashard doctor` says so",
+                settings.request_lifetime.as_secs(),
+                UNVERIFIED_REQUEST_LIFETIME.as_secs(),
+                SHORTEST_REQUEST_LIFETIME.as_secs(),
+            );
+            return Err(ConfigError { name: "REQUEST_LIFETIME_SECS", problem });
+        }
         if !is_stand_in && !is_verified && settings.request_lifetime < UNVERIFIED_REQUEST_LIFETIME {
             let problem = format!(
                 "is {} and not verified: run `dynashard doctor`, and set the parameter \
@@ -132,6 +142,13 @@ impl Config {
 /// signature is refused after 15 minutes at the latest).
 pub const UNVERIFIED_REQUEST_LIFETIME: Duration = Duration::from_mins(16);
 
+/// The shortest `RequestLifetimeSecs` on AWS, verified or not: the shortest time for which DynamoDB is
+/// known to take a signature, five minutes, with a minute to spare.
+pub const SHORTEST_REQUEST_LIFETIME: Duration = Duration::from_mins(6);
+
+/// The longest `RequestLifetimeSecs`, which is the parameter's maximum.
+pub const LONGEST_REQUEST_LIFETIME: Duration = Duration::from_mins(30);
+
 /// Whether `dynashard doctor` has measured that requests live no longer than the stack's
 /// `RequestLifetimeSecs`, by the variable `REQUEST_LIFETIME_VERIFIED`: `yes` or `no`. Stacks that
 /// were deployed before there was such a parameter do not have it.
@@ -169,8 +186,10 @@ pub fn settings_from_variables(
         return Err(ConfigError { name: "LEASE_SECS", problem });
     }
     let request_lifetime_secs = variables.parsed::<u64>("REQUEST_LIFETIME_SECS")?;
-    if !(1..=1_800).contains(&request_lifetime_secs) {
-        let problem = format!("is {request_lifetime_secs}; it must be between 1 and 1800");
+    let longest_secs = LONGEST_REQUEST_LIFETIME.as_secs();
+    if !(1..=longest_secs).contains(&request_lifetime_secs) {
+        let problem =
+            format!("is {request_lifetime_secs}; it must be between 1 and {longest_secs}");
         return Err(ConfigError { name: "REQUEST_LIFETIME_SECS", problem });
     }
     let scaling = ScalingPolicy {
@@ -313,6 +332,19 @@ mod tests {
         }
         let misspelt = measured(Some("true")).expect_err("neither").to_string();
         assert!(misspelt.contains("REQUEST_LIFETIME_VERIFIED"), "{misspelt}");
+        let of = |secs: &'static str| {
+            Config::from_variables(|asked| match asked {
+                "REQUEST_LIFETIME_SECS" => Some(secs.to_owned()),
+                "REQUEST_LIFETIME_VERIFIED" => Some("yes".to_owned()),
+                asked => variable(asked),
+            })
+        };
+        for too_short in ["1", "36", "359"] {
+            let error = of(too_short).expect_err("no window is so short").to_string();
+            for part in [&format!("REQUEST_LIFETIME_SECS is {too_short}"), "at least 960"] {
+                assert!(error.contains(part), "{error}");
+            }
+        }
         let longer = with("REQUEST_LIFETIME_SECS", "961");
         assert!(longer.is_ok(), "it needs no measurement: {longer:?}");
     }

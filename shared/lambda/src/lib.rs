@@ -18,8 +18,8 @@ mod runtime;
 pub mod view;
 
 pub use config::{
-    Config, ConfigError, UNVERIFIED_REQUEST_LIFETIME, is_request_lifetime_verified,
-    settings_from_variables,
+    Config, ConfigError, LONGEST_REQUEST_LIFETIME, SHORTEST_REQUEST_LIFETIME,
+    UNVERIFIED_REQUEST_LIFETIME, is_request_lifetime_verified, settings_from_variables,
 };
 pub use event::Request;
 pub use problem::{Problem, log_failures};
