@@ -8,7 +8,7 @@ use dynashard_aws::{
 };
 use dynashard_core::{Deadline, Reader, Settings, TableSchema};
 use dynashard_keys::{Separator, ShardCount};
-use dynashard_lambda::settings_from_variables;
+use dynashard_lambda::{UNVERIFIED_REQUEST_LIFETIME, settings_from_variables};
 
 use super::Failure;
 
@@ -58,9 +58,10 @@ struct ParameterArgs {
     /// The parameter `LeaseSecs`. It must equal that of the stack: changes of metadata wait for it.
     #[arg(long, value_name = "SECS", default_value_t = 5, conflicts_with = "stack_name", value_parser = clap::value_parser!(u64).range(1..=60))]
     lease_secs: u64,
-    /// The parameter `RequestLifetimeSecs`.
-    #[arg(long, value_name = "SECS", default_value_t = 960, conflicts_with = "stack_name", value_parser = clap::value_parser!(u64).range(1..=1_800))]
-    request_lifetime_secs: u64,
+    /// The parameter `RequestLifetimeSecs`. Without it `doctor` judges none, and other commands take it
+    /// for 960.
+    #[arg(long, value_name = "SECS", conflicts_with = "stack_name", value_parser = clap::value_parser!(u64).range(1..=1_800))]
+    request_lifetime_secs: Option<u64>,
     /// The parameter `MaxShards`.
     #[arg(long, value_name = "N", default_value = "256", conflicts_with = "stack_name")]
     max_shards: NonZeroU32,
@@ -76,6 +77,9 @@ pub(super) struct Place {
     /// Those of the stack. Without one they are those of the flags, and the keys have their default
     /// names.
     pub(super) settings: Settings,
+    /// `RequestLifetimeSecs` of the stack, or as the flag has it: nobody knows what a stack has that
+    /// was not named.
+    pub(super) request_lifetime_secs: Option<u64>,
 }
 
 /// The way to the tables.
@@ -111,7 +115,15 @@ impl ConnectArgs {
             let main_table = self.main_table.clone().unwrap_or_default();
             let metadata_table = self.metadata_table.clone().unwrap_or_default();
             let settings = self.parameters.settings()?;
-            return Ok(Place { operator, main_table, metadata_table, stack: None, settings });
+            let request_lifetime_secs = self.parameters.request_lifetime_secs;
+            return Ok(Place {
+                operator,
+                main_table,
+                metadata_table,
+                stack: None,
+                settings,
+                request_lifetime_secs,
+            });
         };
         let stack = operator.stack(stack_name).await?;
         let table = |logical_id: &str| {
@@ -124,7 +136,15 @@ impl ConnectArgs {
         let (main_table, metadata_table) = (table("MainTable")?, table("MetadataTable")?);
         let settings = settings_of(&stack)
             .map_err(|why| Failure::connection(format!("stack {stack_name}: {why}")))?;
-        Ok(Place { operator, main_table, metadata_table, stack: Some(stack), settings })
+        let request_lifetime_secs = Some(settings.request_lifetime.as_secs());
+        Ok(Place {
+            operator,
+            main_table,
+            metadata_table,
+            stack: Some(stack),
+            settings,
+            request_lifetime_secs,
+        })
     }
 }
 
@@ -142,7 +162,8 @@ impl ParameterArgs {
         Ok(Settings {
             schema: TableSchema { separator: *separator, ..TableSchema::default() },
             lease_term: Duration::from_secs(*lease_secs),
-            request_lifetime: Duration::from_secs(*request_lifetime_secs),
+            request_lifetime: request_lifetime_secs
+                .map_or(UNVERIFIED_REQUEST_LIFETIME, Duration::from_secs),
             max_shards: ShardCount::new(max_shards.get()).map_err(dynashard_core::Error::from)?,
             ..Settings::default()
         })

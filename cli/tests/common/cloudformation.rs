@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
-/// A CloudFormation that has one stack, `dynashard`, and denies `forbidden`. It ends with the test's
-/// process.
+/// A CloudFormation that has one stack, `dynashard`, denies `forbidden`, refuses the time of requests
+/// for `late` and their signature for `mismatched`. It ends with the test's process.
 pub struct CloudFormation {
     pub url: String,
 }
@@ -48,6 +48,12 @@ fn answer(stream: TcpStream, parameters: &[(&str, &str)]) -> std::io::Result<()>
         (403, error("MissingAuthenticationToken", "Missing Authentication Token"))
     } else if has("StackName=forbidden") {
         (403, error("AccessDenied", "User operator is not authorized to perform this action"))
+    } else if has("StackName=late") {
+        let message = "Signature expired: 20261122T080000Z is now earlier than 20261122T080100Z";
+        (403, error("SignatureDoesNotMatch", message))
+    } else if has("StackName=mismatched") {
+        let message = "The signature does not match.\n\nx-amz-security-token:secret-token";
+        (403, error("SignatureDoesNotMatch", message))
     } else if !has("StackName=dynashard") {
         (400, error("ValidationError", "Stack with id absent does not exist"))
     } else if has("Action=DescribeStacks") {

@@ -240,6 +240,13 @@ impl LocalStack {
         self.counters()["tables"][table][operation]["requests"].as_u64().unwrap_or(0)
     }
 
+    /// The operations on a table that the `dynamodb` endpoint has counted.
+    pub fn operations(&self, table: &str) -> Vec<String> {
+        let counters = self.counters();
+        let operations = counters["tables"][table].as_object().into_iter().flatten();
+        operations.map(|(operation, _)| operation.clone()).collect()
+    }
+
     /// How often a table or its indexes throttled for this reason.
     pub fn throttles(&self, table: &str, reason: &str) -> u64 {
         self.counters()["throttles"][table][reason].as_u64().unwrap_or(0)

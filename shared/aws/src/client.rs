@@ -107,7 +107,11 @@ fn client_within(
 }
 
 fn config_within(config: &SdkConfig, connect_timeout: Duration) -> Builder {
-    Builder::from(config)
+    let mut builder = Builder::from(config);
+    // Credentials that carry an account would be sent to a host of that account. Functions and
+    // operators, whose credentials differ, are to meet the same hosts.
+    builder.set_account_id_endpoint_mode("disabled".parse().ok());
+    builder
         .retry_config(RetryConfig::disabled())
         .timeout_config(timeouts(connect_timeout))
         // Bodies are small and the attempt timeout bounds them.
@@ -128,4 +132,45 @@ fn timeouts(connect_timeout: Duration) -> TimeoutConfig {
         .connect_timeout(connect_timeout)
         .operation_attempt_timeout(ATTEMPT_TIMEOUT)
         .build()
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_smithy_runtime_api::client::http::{
+        HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
+    };
+    use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
+    use aws_smithy_runtime_api::client::result::ConnectorError;
+
+    use super::*;
+    use crate::interceptors::AnswerWatch;
+
+    #[derive(Debug)]
+    struct NoNetwork;
+
+    impl HttpConnector for NoNetwork {
+        fn call(&self, _: HttpRequest) -> HttpConnectorFuture {
+            HttpConnectorFuture::ready(Err(ConnectorError::io("there is no network".into())))
+        }
+    }
+
+    /// An operator's credentials may carry an account, by which the SDK names another host than the one
+    /// that functions ask.
+    #[tokio::test]
+    async fn regression_operators_asked_other_hosts_than_functions() {
+        let credentials = Credentials::builder().access_key_id("a").secret_access_key("b");
+        let credentials = credentials.account_id("123456789012").provider_name("test").build();
+        let watch = AnswerWatch::default();
+        let config = aws_config::defaults(BehaviorVersion::latest())
+            .region(Region::from_static("eu-west-1"))
+            .credentials_provider(credentials)
+            .http_client(http_client_fn(|_, _| SharedHttpConnector::new(NoNetwork)))
+            .load()
+            .await;
+        let config = config_of_operator(&config).interceptor(watch.clone());
+        let request = Client::from_conf(config.build()).describe_table().table_name("items");
+        request.send().await.expect_err("there is no network");
+        let server = watch.take().server;
+        assert_eq!(server.as_deref(), Some("dynamodb.eu-west-1.amazonaws.com"));
+    }
 }

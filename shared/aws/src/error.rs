@@ -70,15 +70,13 @@ pub(crate) fn of_write<E: Details, R: std::fmt::Debug + 'static>(
 
 fn of_service<E: Details>(error: &E) -> Refused {
     let why = || {
-        format!("{}: {}", error.code().unwrap_or("unknown"), error.message().unwrap_or_default())
+        let (code, message) = code_and_message(error);
+        format!("{code}: {message}")
     };
     Refused::Other(match error.code().unwrap_or_default() {
         "ConditionalCheckFailedException" => return Refused::Condition(error.found().cloned()),
         "TransactionCanceledException" => return cancelled(error.cancellation_reasons(), why()),
-        "ProvisionedThroughputExceededException"
-        | "RequestLimitExceeded"
-        | "ThrottlingException"
-        | "Throttling" => StoreError::Throttled(throttle(error.throttling_reasons())),
+        code if is_throttle(code) => StoreError::Throttled(throttle(error.throttling_reasons())),
         "TransactionConflictException" | "TransactionInProgressException" => StoreError::Conflict,
         "ValidationException"
         | "SerializationException"
@@ -140,14 +138,11 @@ where
             _ => StoreError::Unavailable(why),
         };
     };
-    let error = context.err();
-    let code = error.code().unwrap_or("unknown");
-    let why = format!("{operation}: {code}: {}", error.message().unwrap_or_default());
+    let (code, message) = code_and_message(context.err());
+    let why = format!("{operation}: {code}: {message}");
     // CloudWatch's codes come with and without "Exception", by protocol.
     match code.trim_end_matches("Exception") {
-        "InvalidSignature" | "SignatureDoesNotMatch"
-            if is_signed_at_another_time(error.message().unwrap_or_default()) =>
-        {
+        "InvalidSignature" | "SignatureDoesNotMatch" if is_signed_at_another_time(message) => {
             StoreError::Unavailable(why)
         }
         "AccessDenied"
@@ -176,8 +171,36 @@ where
     E: ProvideErrorMetadata,
 {
     let SdkError::ServiceError(context) = error else { return None };
-    let error = context.err();
-    Some((error.code().unwrap_or("unknown"), error.message().unwrap_or_default()))
+    Some(code_and_message(context.err()))
+}
+
+/// A refusal in one sentence that says what to do.
+pub(crate) fn remedied(code: &str, message: &str) -> String {
+    let message = first_line(message);
+    let remedy = if is_signed_at_another_time(message) || code == "RequestExpired" {
+        "the local clock is wrong: synchronise it with a time server"
+    } else if is_throttle(code) || code.starts_with("Internal") || code == "ServiceUnavailable" {
+        "run the command again"
+    } else {
+        "renew the credentials"
+    };
+    format!("{code}: {}; {remedy}", message.trim_end_matches('.'))
+}
+
+/// Whether a request was refused because there were too many.
+pub(crate) fn is_throttle(code: &str) -> bool {
+    matches!(
+        code,
+        "ProvisionedThroughputExceededException"
+            | "RequestLimitExceeded"
+            | "ThrottlingException"
+            | "Throttling"
+    )
+}
+
+/// Whether this is the message for a signature that is too old.
+pub(crate) fn is_signature_expired(message: &str) -> bool {
+    message.starts_with("Signature expired")
 }
 
 /// Whether nobody answered a request, or not in time.
@@ -202,7 +225,17 @@ fn is_without_connection(error: &(dyn StdError + 'static)) -> bool {
 /// signature by other credentials is refused with the same code (AWS Identity and Access Management
 /// User Guide, "Troubleshoot Signature Version 4 signed requests for AWS APIs").
 fn is_signed_at_another_time(message: &str) -> bool {
-    message.starts_with("Signature expired") || message.starts_with("Signature not yet current")
+    is_signature_expired(message) || message.starts_with("Signature not yet current")
+}
+
+fn code_and_message<E: ProvideErrorMetadata>(error: &E) -> (&str, &str) {
+    (error.code().unwrap_or("unknown"), first_line(error.message().unwrap_or_default()))
+}
+
+/// What may be printed of a message. Where a signature does not match, the lines after the first
+/// repeat the request, with the security token.
+fn first_line(message: &str) -> &str {
+    message.lines().next().unwrap_or_default()
 }
 
 fn in_chain(
@@ -258,4 +291,32 @@ details! {
     BatchGetItemError;
     TransactGetItemsError [TransactionCanceledException];
     TransactWriteItemsError [TransactionCanceledException];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The message went on with the canonical request, which has the security token, and whoever had
+    /// a wrong clock was told to look at the credentials.
+    #[test]
+    fn regression_a_refusal_printed_the_security_token() {
+        let mismatch = "The request signature we calculated does not match.\n\n\
+            The Canonical String should have been\nx-amz-security-token:secret";
+        assert_eq!(
+            remedied("InvalidSignatureException", mismatch),
+            "InvalidSignatureException: The request signature we calculated does not match; renew \
+             the credentials"
+        );
+        for (code, message, remedy) in [
+            ("SignatureDoesNotMatch", "Signature expired: a is now earlier than b", "clock"),
+            ("InvalidSignatureException", "Signature not yet current: a is later", "clock"),
+            ("RequestExpired", "Request has expired.", "clock"),
+            ("Throttling", "Rate exceeded", "again"),
+            ("ExpiredToken", "The security token included in the request is expired", "renew"),
+        ] {
+            let text = remedied(code, message);
+            assert!(text.rsplit_once("; ").is_some_and(|(_, r)| r.contains(remedy)), "{text}");
+        }
+    }
 }

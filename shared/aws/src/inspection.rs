@@ -1,17 +1,19 @@
 //! What DynamoDB says of tables, for an operator who wants to know whether all is in place.
 
 use std::collections::HashMap;
+use std::fmt;
 
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::types::{
-    AttributeValue, ContributorInsightsStatus, IndexStatus, KeySchemaElement,
-    PointInTimeRecoveryStatus, ProjectionType, StreamViewType, TableStatus, TimeToLiveStatus,
+    AttributeValue, ContributorInsightsStatus, IndexStatus, KeySchemaElement, KeyType,
+    PointInTimeRecoveryStatus, ProjectionType, StreamViewType, TableDescription, TableStatus,
+    TimeToLiveStatus,
 };
 use dynashard_core::TableSchema;
-use dynashard_keys::{RESERVED_PREFIX, SortKeyType};
+use dynashard_keys::{RESERVED_PREFIX, Separator, SortKeyType};
 
 use crate::error::{is_without_answer, service_error};
-use crate::operator::{Operator, causes};
+use crate::operator::{ConnectError, Operator, causes};
 
 /// A table as `DescribeTable` has it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -24,8 +26,21 @@ pub struct TableState {
     pub is_protected: bool,
     /// Whether its stream shows items as they were and as they are.
     pub streams_both_images: bool,
+    /// Its partition key.
+    pub partition_key: Option<KeyAttribute>,
+    /// Its sort key, if it has one.
+    pub sort_key: Option<KeyAttribute>,
     /// Its global secondary indexes.
     pub indexes: Vec<IndexState>,
+}
+
+/// An attribute of a table's key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyAttribute {
+    /// Its name.
+    pub name: String,
+    /// Its type in DynamoDB's letter: `S`, `N` or `B`.
+    pub letter: String,
 }
 
 /// A global secondary index.
@@ -78,7 +93,76 @@ pub enum Unseen {
     Failed(String),
 }
 
+impl fmt::Display for Unseen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotPermitted => f.write_str("the credentials do not allow it"),
+            Self::NotSupported => f.write_str("this server does not know the operation"),
+            Self::NotFound => f.write_str("there is no such table"),
+            Self::Unanswered(why) | Self::Failed(why) => f.write_str(why),
+        }
+    }
+}
+
+/// The names and types of the keys of a main and a metadata table, each by its name. Only the caller
+/// knows the separator.
+pub fn schema_of(
+    main: (&str, &TableState),
+    metadata: (&str, &TableState),
+    separator: Separator,
+) -> Result<TableSchema, ConnectError> {
+    let ((main_table, main), (metadata_table, metadata)) = (main, metadata);
+    let wrong = |table: &str, what: &str| ConnectError(format!("table {table} {what}"));
+    let partition_key =
+        main.partition_key.as_ref().ok_or_else(|| wrong(main_table, "has no partition key"))?;
+    let sort_key = main
+        .sort_key
+        .as_ref()
+        .ok_or_else(|| wrong(main_table, "has no sort key, so it is not a main table"))?;
+    if partition_key.letter != "S" {
+        return Err(wrong(main_table, "has a partition key that is not a string"));
+    }
+    if metadata.sort_key.is_some() {
+        return Err(wrong(metadata_table, "has a sort key, so it is not a metadata table"));
+    }
+    let name = &partition_key.name;
+    if metadata.partition_key.as_ref().is_none_or(|key| key.name != *name) {
+        let what = format!("does not have the partition key {name:?} of {main_table}");
+        return Err(wrong(metadata_table, &what));
+    }
+    let sort_key_type = sort_key
+        .letter
+        .parse::<SortKeyType>()
+        .map_err(|_| wrong(main_table, "has a sort key that is neither a string nor a number"))?;
+    let schema = TableSchema {
+        partition_key_name: name.clone(),
+        sort_key_name: sort_key.name.clone(),
+        sort_key_type,
+        separator,
+    };
+    schema
+        .check()
+        .map_err(|e| wrong(main_table, &format!("cannot be the main table: {}", e.message())))?;
+    Ok(schema)
+}
+
 impl Operator {
+    /// As [`schema_of`], of tables as DynamoDB describes them now.
+    pub async fn schema(
+        &self,
+        main_table: &str,
+        metadata_table: &str,
+        separator: Separator,
+    ) -> Result<TableSchema, ConnectError> {
+        let describe = async |table: &str| {
+            self.table(table)
+                .await
+                .map_err(|e| ConnectError(format!("DescribeTable of table {table}: {e}")))
+        };
+        let (main, metadata) = (describe(main_table).await?, describe(metadata_table).await?);
+        schema_of((main_table, &main), (metadata_table, &metadata), separator)
+    }
+
     /// What DynamoDB says of a table. Takes the permission `dynamodb:DescribeTable`.
     pub async fn table(&self, table: &str) -> Result<TableState, Unseen> {
         let answer = self.client.describe_table().table_name(table).send().await;
@@ -105,6 +189,8 @@ impl Operator {
                 stream.stream_enabled()
                     && stream.stream_view_type() == Some(&StreamViewType::NewAndOldImages)
             }),
+            partition_key: key_attribute(&found, &KeyType::Hash),
+            sort_key: key_attribute(&found, &KeyType::Range),
             indexes: indexes.collect(),
         })
     }
@@ -215,6 +301,16 @@ pub(crate) fn key_of_nobody(schema: &TableSchema) -> HashMap<String, AttributeVa
 
 fn nobody() -> AttributeValue {
     AttributeValue::S(format!("{RESERVED_PREFIX}nobody"))
+}
+
+/// The attribute of the key that is of this kind.
+fn key_attribute(table: &TableDescription, kind: &KeyType) -> Option<KeyAttribute> {
+    let element = table.key_schema().iter().find(|element| element.key_type() == kind)?;
+    let name = element.attribute_name();
+    let mut definitions = table.attribute_definitions().iter();
+    let definition = definitions.find(|definition| definition.attribute_name() == name)?;
+    let letter = definition.attribute_type().as_str().to_owned();
+    Some(KeyAttribute { name: name.to_owned(), letter })
 }
 
 fn attributes(key: &[KeySchemaElement]) -> Vec<String> {

@@ -105,8 +105,7 @@ impl Intercept for AnswerWatch {
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
         let uri = context.request().uri().parse::<http::Uri>().ok();
-        let server = uri.and_then(|uri| uri.authority().map(ToString::to_string));
-        self.note(|witnessed| witnessed.server = server);
+        self.note(|witnessed| witnessed.server = uri.as_ref().and_then(host_and_port));
         Ok(())
     }
 
@@ -157,7 +156,33 @@ impl fmt::Display for LeaseRanOut {
 
 impl std::error::Error for LeaseRanOut {}
 
+/// The authority of a URL without a user and a password, which nobody should see.
+fn host_and_port(uri: &http::Uri) -> Option<String> {
+    let host = uri.host()?;
+    Some(match uri.port() {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    })
+}
+
 fn date_secs(context: &BeforeDeserializationInterceptorContextRef<'_>) -> Option<u64> {
     let date = httpdate::parse_http_date(context.response().headers().get("date")?).ok()?;
     date.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn regression_the_server_was_named_with_the_password_to_it() {
+        for (url, server) in [
+            ("http://user:password@127.0.0.1:8000/", "127.0.0.1:8000"),
+            ("https://user@[::1]:8000", "[::1]:8000"),
+            ("https://dynamodb.eu-west-1.amazonaws.com/", "dynamodb.eu-west-1.amazonaws.com"),
+        ] {
+            let named = host_and_port(&url.parse().expect("a URL"));
+            assert_eq!(named.as_deref(), Some(server), "{url}");
+        }
+    }
 }

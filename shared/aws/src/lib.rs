@@ -23,7 +23,7 @@ pub use aws_sdk_dynamodb::Client;
 pub use client::{connect, connect_local, connect_local_with_cloudwatch, connect_with_cloudwatch};
 pub use clock::{OsEntropy, ServerClock, SystemClock};
 pub use heat::CloudWatchHeat;
-pub use inspection::{IndexState, TableState, TrialRead, Unseen};
+pub use inspection::{IndexState, KeyAttribute, TableState, TrialRead, Unseen, schema_of};
 pub use items::DynamoItemStore;
 pub use metadata::{ACTIVE_INDEX_PARTITION, DynamoMetadataStore};
 pub use operator::{Caller, ConnectError, Operator, is_on_this_machine};

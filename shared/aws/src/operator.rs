@@ -13,14 +13,10 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{
     Credentials, ProvideCredentials, Region, SharedCredentialsProvider,
 };
-use aws_sdk_dynamodb::types::{KeyType, ScalarAttributeType, TableDescription};
 use dynashard_core::TableSchema;
-use dynashard_core::ports::StoreError;
-use dynashard_keys::{Separator, SortKeyType};
 
 use crate::client::client_of_operator;
 use crate::clock::{ServerClock, SystemClock};
-use crate::error::of_watch;
 use crate::items::DynamoItemStore;
 use crate::metadata::DynamoMetadataStore;
 use crate::pool::http_client;
@@ -121,61 +117,6 @@ impl Operator {
         self.clock.clone()
     }
 
-    /// The names and types of the tables' keys, as DynamoDB describes them. Only the caller knows the
-    /// separator.
-    pub async fn schema(
-        &self,
-        main_table: &str,
-        metadata_table: &str,
-        separator: Separator,
-    ) -> Result<TableSchema, ConnectError> {
-        let main = self.describe(main_table).await?;
-        let metadata = self.describe(metadata_table).await?;
-        let wrong = |table: &str, what: &str| ConnectError(format!("table {table} {what}"));
-        let (partition_key_name, partition_type) =
-            key(&main, &KeyType::Hash).ok_or_else(|| wrong(main_table, "has no partition key"))?;
-        let (sort_key_name, sort_type) = key(&main, &KeyType::Range)
-            .ok_or_else(|| wrong(main_table, "has no sort key, so it is not a main table"))?;
-        if partition_type != ScalarAttributeType::S {
-            return Err(wrong(main_table, "has a partition key that is not a string"));
-        }
-        if key(&metadata, &KeyType::Range).is_some() {
-            return Err(wrong(metadata_table, "has a sort key, so it is not a metadata table"));
-        }
-        if key(&metadata, &KeyType::Hash).is_none_or(|(name, _)| name != partition_key_name) {
-            let what =
-                format!("does not have the partition key {partition_key_name:?} of {main_table}");
-            return Err(wrong(metadata_table, &what));
-        }
-        let sort_key_type = match sort_type {
-            ScalarAttributeType::S => SortKeyType::String,
-            ScalarAttributeType::N => SortKeyType::Number,
-            _ => {
-                return Err(wrong(
-                    main_table,
-                    "has a sort key that is neither a string nor a number",
-                ));
-            }
-        };
-        let schema = TableSchema { partition_key_name, sort_key_name, sort_key_type, separator };
-        schema.check().map_err(|e| {
-            wrong(main_table, &format!("cannot be the main table: {}", e.message()))
-        })?;
-        Ok(schema)
-    }
-
-    async fn describe(&self, table: &str) -> Result<TableDescription, ConnectError> {
-        let answer = self.client.describe_table().table_name(table).send().await;
-        let answer = answer.map_err(|error| {
-            let why = match of_watch("DescribeTable", &error) {
-                StoreError::Misconfigured(why) | StoreError::Unavailable(why) => why,
-                other => format!("{other:?}"),
-            };
-            ConnectError(format!("table {table}: {why}"))
-        })?;
-        answer.table.ok_or_else(|| ConnectError(format!("table {table} was not described")))
-    }
-
     pub(crate) async fn credentials(&self) -> Result<Credentials, ConnectError> {
         let none =
             |why: &dyn fmt::Display| ConnectError(format!("there are no AWS credentials: {why}"));
@@ -234,15 +175,6 @@ async fn local(caller: &Caller) -> SdkConfig {
         Some(url) => loader.endpoint_url(url).load().await,
         None => loader.load().await,
     }
-}
-
-/// The key of this kind, and its type.
-fn key(table: &TableDescription, kind: &KeyType) -> Option<(String, ScalarAttributeType)> {
-    let element = table.key_schema().iter().find(|element| element.key_type() == kind)?;
-    let name = element.attribute_name();
-    let mut definitions = table.attribute_definitions().iter();
-    let definition = definitions.find(|definition| definition.attribute_name() == name)?;
-    Some((name.to_owned(), definition.attribute_type().clone()))
 }
 
 /// An error and what led to it, in one line.

@@ -13,7 +13,7 @@ use dynashard_core::TableSchema;
 
 use crate::client::config_of_operator;
 use crate::clock::Clocks;
-use crate::error::{is_without_answer, service_error};
+use crate::error::{is_signature_expired, is_throttle, is_without_answer, remedied, service_error};
 use crate::inspection::key_of_nobody;
 use crate::interceptors::{AnswerWatch, Witnessed};
 use crate::operator::{ConnectError, Operator, causes};
@@ -35,6 +35,8 @@ pub struct SignatureProbe {
 pub struct ProbeAnswer {
     /// What became of the signature.
     pub verdict: SignatureVerdict,
+    /// How long the read took. The shorter that was, the better is the clock known.
+    pub took: Duration,
     /// By how many seconds the local clock is ahead of the server's; below 0 it is behind. To about a
     /// second, since a `Date` is cut to seconds. `None` without an answer, or without a `Date` in it.
     pub clock_ahead_secs: Option<i64>,
@@ -46,14 +48,14 @@ pub struct ProbeAnswer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SignatureVerdict {
     /// The server took it: it executed the read, or refused it for a reason that it looks at later,
-    /// such as a missing permission.
+    /// such as a missing permission or a throttle.
     Accepted,
     /// The server refused it for its age. The error usually names the window, in seconds.
     Expired {
         /// The age up to which the error says that signatures are taken.
         window_secs: Option<u64>,
     },
-    /// It is not known, for this reason.
+    /// It is not known, for this reason, which says what to do.
     Unknown(String),
     /// There was no answer, for this reason.
     Unanswered(String),
@@ -98,15 +100,16 @@ impl SignatureProbe {
         self.shift.set(shift_secs);
         let request = self.client.get_item().table_name(&self.table);
         let request = request.set_key(Some(key_of_nobody(&self.schema)));
-        let sent = Clocks::now().wall;
+        let sent = Clocks::now();
         let verdict = match request.send().await {
             Ok(_) => SignatureVerdict::Accepted,
             Err(error) => verdict(&error),
         };
-        let received = Clocks::now().wall;
+        let received = Clocks::now();
         let Witnessed { server, date_secs } = self.watch.take();
-        let clock_ahead_secs = date_secs.map(|date| ahead_secs(sent, received, date));
-        ProbeAnswer { verdict, clock_ahead_secs, server }
+        let clock_ahead_secs = date_secs.map(|date| ahead_secs(sent.wall, received.wall, date));
+        let took = received.monotonic.saturating_sub(sent.monotonic);
+        ProbeAnswer { verdict, took, clock_ahead_secs, server }
     }
 }
 
@@ -135,20 +138,20 @@ fn verdict<R: std::fmt::Debug + 'static>(error: &SdkError<GetItemError, R>) -> S
         return if is_without_answer(error) {
             SignatureVerdict::Unanswered(why)
         } else {
-            SignatureVerdict::Unknown(why)
+            SignatureVerdict::Unknown(format!("{why}; check --region and --endpoint-url"))
         };
     };
     match code {
-        "InvalidSignatureException" if message.starts_with("Signature expired") => {
+        "InvalidSignatureException" if is_signature_expired(message) => {
             SignatureVerdict::Expired { window_secs: named_window_secs(message) }
         }
         "RequestExpired" => SignatureVerdict::Expired { window_secs: None },
         // A server looks at these after the signature.
-        "AccessDeniedException"
-        | "ProvisionedThroughputExceededException"
-        | "ResourceNotFoundException"
-        | "ValidationException" => SignatureVerdict::Accepted,
-        _ => SignatureVerdict::Unknown(format!("{code}: {message}")),
+        "AccessDeniedException" | "ResourceNotFoundException" | "ValidationException" => {
+            SignatureVerdict::Accepted
+        }
+        code if is_throttle(code) => SignatureVerdict::Accepted,
+        _ => SignatureVerdict::Unknown(remedied(code, message)),
     }
 }
 

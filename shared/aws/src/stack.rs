@@ -18,6 +18,7 @@ use aws_smithy_xml::decode::{Document, ScopedDecoder, XmlDecodeError, try_data};
 use dynashard_core::ports::Clock;
 
 use crate::client::connector;
+use crate::error::remedied;
 use crate::operator::{ConnectError, Operator, causes};
 
 /// A stack as CloudFormation describes it.
@@ -78,7 +79,12 @@ impl Operator {
             request.headers_mut().try_insert(name, value).map_err(|e| failed(causes(&e)))?;
         }
         let connector: Connector = connector();
-        let answer = connector.call(request).await.map_err(|e| failed(causes(&e)))?;
+        let answer = connector.call(request).await.map_err(|e| {
+            let why = causes(&e);
+            failed(format!(
+                "CloudFormation cannot be reached: {why}; check the network and --region"
+            ))
+        })?;
         let is_success = answer.status().is_success();
         let body = ByteStream::new(answer.into_body()).collect().await;
         let body = body.map_err(|e| failed(causes(&e)))?.to_vec();
@@ -92,7 +98,10 @@ impl Operator {
                 "{code}: {message}; allow cloudformation:{action}, or name the tables with \
                  --main-table and --metadata-table"
             ),
-            Some((code, message)) => format!("{code}: {message}"),
+            Some((code, message)) if code == "ValidationError" => {
+                format!("{code}: {message}; check --stack-name and --region")
+            }
+            Some((code, message)) => remedied(&code, &message),
             None => "CloudFormation refused it without a reason".to_owned(),
         }))
     }

@@ -1,10 +1,10 @@
 //! What follows from what was seen: one line for each thing that an application needs.
 
 use dynashard_aws::{TableState, TrialRead, Unseen};
-use dynashard_lambda::UNVERIFIED_REQUEST_LIFETIME;
+use dynashard_lambda::{SHORTEST_REQUEST_LIFETIME, UNVERIFIED_REQUEST_LIFETIME};
 use serde::Serialize;
 
-use super::window::{Bound, MARGIN_SECS, Window};
+use super::window::{Bound, MARGIN_SECS, TOLERANCE_SECS, Window, lifetime_secs};
 
 /// The index that the sweep looks at, and the attribute that puts a collection into it.
 const ACTIVE_INDEX: &str = "active";
@@ -70,12 +70,12 @@ pub(super) enum Role {
 /// The parameters of the stack that say how long requests live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Lifetime {
-    /// `RequestLifetimeSecs`.
-    pub(super) secs: u64,
+    /// `RequestLifetimeSecs`; `None` if nobody said what it is.
+    pub(super) secs: Option<u64>,
     /// `RequestLifetimeVerified`; `None` if no stack was named.
     pub(super) is_verified: Option<bool>,
-    /// Whether the server is on this machine, so that those who sign and those who check have one
-    /// clock.
+    /// Whether the server is on this machine and no stack on AWS was named, so that those who sign and
+    /// those who check have one clock.
     pub(super) is_on_this_machine: bool,
 }
 
@@ -104,8 +104,7 @@ impl Check {
                     .advise("check the name of the table, --region and --profile")
             }
             Unseen::Unanswered(why) | Unseen::Failed(why) => {
-                unknown(format!("{operation} failed: {why}"))
-                    .advise("check the names of the tables, and run the command again")
+                unknown(format!("{operation} failed: {why}")).advise("run the command again")
             }
         }
     }
@@ -134,21 +133,25 @@ pub(super) fn clock(ahead_secs: Option<i64>) -> Check {
 }
 
 /// How old a signature the server takes.
-pub(super) fn signature_window(window: &Window, connections: usize) -> Check {
+pub(super) fn signature_window(window: &Window) -> Check {
     const CHECK: &str = "signature_window";
-    let on =
-        if connections == 1 { "on 1 connection" } else { &format!("on {connections} connections") };
+    let connections = match window.connections {
+        1 => "1 connection".to_owned(),
+        connections => format!("{connections} connections"),
+    };
+    let on = format!("judged on {} of {connections}", window.judged_connections);
     let named = match window.named_secs {
         Some(secs) => format!("; the error names {}", span(secs)),
         None => String::new(),
     };
-    match window.bound {
+    let keep = format!("keep RequestLifetimeSecs at {} or more", unverified_secs());
+    match &window.bound {
         Bound::Within { window_secs } => {
             let at =
                 |secs: Option<u64>| secs.map_or_else(|| "-".to_owned(), |secs| format!("{secs} s"));
             let seen = format!(
-                "requests are refused when they are older than {}: {} was accepted and {} refused {on}{named}",
-                span(window_secs),
+                "requests are refused when they are older than {}: {} was accepted and {} refused, {on}{named}",
+                span(*window_secs),
                 at(window.largest_accepted_secs),
                 at(window.smallest_refused_secs),
             );
@@ -168,17 +171,21 @@ pub(super) fn signature_window(window: &Window, connections: usize) -> Check {
             CHECK,
             Status::Warning,
             format!(
-                "the server accepts requests of any age that was tried, up to {} {on}",
-                span(tried_secs)
+                "the server accepts requests of any age that was tried, up to {}, {on}",
+                span(*tried_secs)
             ),
         )
-        .advise(format!("keep RequestLifetimeSecs at {} or more", unverified_secs())),
+        .advise(keep),
         Bound::NoneAccepted => Check::new(
             CHECK,
             Status::Unknown,
             format!("no request was accepted, not even a new one, {on}{named}"),
         )
         .advise("check the clock and the credentials, and run the command again"),
+        Bound::Incomplete { why } => {
+            Check::new(CHECK, Status::Unknown, format!("{why}, {on}{named}"))
+                .advise(format!("run the command again, and {keep} until then"))
+        }
     }
 }
 
@@ -186,59 +193,95 @@ pub(super) fn signature_window(window: &Window, connections: usize) -> Check {
 pub(super) fn request_lifetime(window: &Window, lifetime: Lifetime) -> Check {
     const CHECK: &str = "request_lifetime";
     let Lifetime { secs, is_verified, is_on_this_machine } = lifetime;
+    let unknown = |seen: String| Check::new(CHECK, Status::Unknown, seen);
+    let recommended = window.request_lifetime_secs();
+    let Some(secs) = secs else {
+        let follows = match recommended {
+            Some(secs) => format!("{} follows from the signature window", parameters(secs)),
+            None => "no RequestLifetimeSecs follows from the answers".to_owned(),
+        };
+        return unknown(format!("no stack was named; {follows}"))
+            .advise("give --stack-name or --request-lifetime-secs");
+    };
     let seen = format!("RequestLifetimeSecs is {secs}");
-    let lost = "acknowledged writes can be lost while shard counts change";
-    let keep = format!("set RequestLifetimeSecs to {} or more", unverified_secs());
-    let problem = |seen: String| Check::new(CHECK, Status::Problem, seen);
-    let window_secs = match window.bound {
-        Bound::Within { window_secs } => window_secs,
-        Bound::NoneRefused { .. } if secs < unverified_secs() => {
-            return problem(format!("{seen}, and no age was refused: {lost}")).advise(keep);
+    let problem = |why: &str, advice: String| {
+        const LOST: &str = "acknowledged writes can be lost while shard counts change";
+        Check::new(CHECK, Status::Problem, format!("{seen}, {why}: {LOST}")).advise(advice)
+    };
+    // One run does not prove that less will do, and a problem should not wait for more of them.
+    let set_at_once = |window_secs: u64| match lifetime_secs(window_secs) {
+        Some(secs) => format!("set {} at once", parameters(secs.max(unverified_secs()))),
+        None => NO_VALUE.to_owned(),
+    };
+    let window_secs = match (&window.bound, window.largest_accepted_secs) {
+        (Bound::Within { window_secs }, _) => *window_secs,
+        (_, Some(age)) if !is_on_this_machine && age > secs => {
+            return problem(&format!("and a request of {age} s was accepted"), set_at_once(age));
         }
-        Bound::NoneRefused { tried_secs } if !is_on_this_machine && tried_secs > secs => {
-            return problem(format!(
-                "{seen}, and a request of {tried_secs} s was accepted: {lost}"
-            ))
-            .advise("let no shard count change (ScalingMode=off) until this is explained");
+        (Bound::NoneRefused { .. }, _) if secs < unverified_secs() => {
+            return problem("and no age was refused", set_at_once(0));
         }
-        Bound::NoneRefused { .. } => {
+        (Bound::NoneRefused { .. }, _) => {
             return Check::new(CHECK, Status::Warning, format!("{seen}, and no age was refused"))
                 .advise(
                     "use this server for tests only: nothing bounds when a late request executes",
                 );
         }
-        Bound::NoneAccepted => {
-            return Check::new(CHECK, Status::Unknown, format!("{seen}, and nothing was measured"));
+        (Bound::NoneAccepted | Bound::Incomplete { .. }, _) => {
+            let check = unknown(format!("{seen}, and the signature window was not measured"));
+            return if secs < unverified_secs() {
+                check.advise(format!(
+                    "set {} unless another run measures it",
+                    parameters(unverified_secs())
+                ))
+            } else {
+                check
+            };
         }
     };
-    let recommended = window_secs + MARGIN_SECS;
-    let set = |secs: u64| {
-        let verified =
-            if secs < unverified_secs() { " and RequestLifetimeVerified=yes" } else { "" };
-        format!("RequestLifetimeSecs={secs}{verified}")
-    };
-    let needed = if is_on_this_machine { window_secs } else { recommended };
-    if secs < needed {
-        let seen =
-            format!("{seen}, less than the {needed} that the signature window takes: {lost}");
-        return problem(seen).advise(format!("set {}", set(recommended)));
+    if is_on_this_machine {
+        if secs < window_secs {
+            let why = format!("less than the signature window of {}", span(window_secs));
+            return problem(&why, format!("set RequestLifetimeSecs={window_secs}"));
+        }
+    } else if secs < SHORTEST_REQUEST_LIFETIME.as_secs()
+        || secs + TOLERANCE_SECS < window_secs + MARGIN_SECS
+    {
+        let why = format!("less than the signature window of {} takes", span(window_secs));
+        return problem(&why, set_at_once(window_secs));
     }
-    let is_refused = secs < unverified_secs() && is_verified == Some(false) && !is_on_this_machine;
-    if is_refused {
-        return problem(format!(
-            "{seen} and RequestLifetimeVerified is no: functions do not start"
-        ))
-        .advise("set RequestLifetimeVerified=yes");
-    }
-    if secs > recommended {
-        return Check::ok(CHECK, seen).advise(format!(
-            "it may be lowered by {} s, and reshards then close that much sooner: set {}",
-            secs - recommended,
-            set(recommended)
+    if secs < unverified_secs() && is_verified == Some(false) {
+        let seen = format!("{seen} and RequestLifetimeVerified is no: functions do not start");
+        return Check::new(CHECK, Status::Problem, seen).advise(format!(
+            "set {}, or RequestLifetimeVerified=yes {IF_CONFIRMED}",
+            parameters(unverified_secs())
         ));
     }
-    Check::ok(CHECK, format!("{seen}, as the signature window of {} takes", span(window_secs)))
+    if let Some(recommended) = recommended
+        && secs > recommended
+    {
+        return Check::ok(CHECK, seen).advise(format!(
+            "{IF_CONFIRMED}, set {}: reshards then close {} s sooner",
+            parameters(recommended),
+            secs - recommended,
+        ));
+    }
+    let enough = format!("{seen}, as the signature window of {} takes", span(window_secs));
+    if is_on_this_machine && secs < window_secs + MARGIN_SECS {
+        return Check::ok(
+            CHECK,
+            format!(
+                "{enough}; the minute for clocks that differ is left out, since the endpoint is on this machine"
+            ),
+        );
+    }
+    Check::ok(CHECK, enough)
 }
+
+/// What one run does not show.
+pub(super) const IF_CONFIRMED: &str = "if runs on several days say the same (docs/OPERATIONS.md)";
+
+const NO_VALUE: &str = "no RequestLifetimeSecs is long enough: let no shard count change (ScalingMode=off) until this is explained";
 
 /// Whether a table is there and as the template makes it.
 pub(super) fn table(
@@ -442,6 +485,14 @@ impl Role {
             Self::Metadata => metadata,
         }
     }
+}
+
+/// The parameters that give a stack this `RequestLifetimeSecs`: the template takes whole minutes from
+/// sixteen on without anything else.
+fn parameters(secs: u64) -> String {
+    let stands_alone = secs >= unverified_secs() && secs.is_multiple_of(60);
+    let verified = if stands_alone { "" } else { " and RequestLifetimeVerified=yes" };
+    format!("RequestLifetimeSecs={secs}{verified}")
 }
 
 /// The least `RequestLifetimeSecs` that nobody has to verify.

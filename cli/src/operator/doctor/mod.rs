@@ -7,7 +7,7 @@ mod window;
 use std::process::ExitCode;
 
 use dynashard_aws::{Operator, ProbeAnswer, SignatureProbe, SignatureVerdict, TrialRead, Unseen};
-use dynashard_aws::{Stack, is_on_this_machine};
+use dynashard_aws::{Stack, is_on_this_machine, schema_of};
 use dynashard_core::TableSchema;
 use dynashard_lambda::is_request_lifetime_verified;
 use futures_util::future::join_all;
@@ -16,13 +16,13 @@ use serde::Serialize;
 use super::Failure;
 use super::connect::{ConnectArgs, parameter};
 use super::output::{Activity, Output};
-use checks::{Check, Lifetime, Role, Status, Table};
-use window::{Survey, Window};
+use checks::{Check, IF_CONFIRMED, Lifetime, Role, Status, Table};
+use window::{Bound, Survey, Window};
 
 /// Something is a problem.
 const PROBLEMS_FOUND: u8 = 1;
 
-/// The application could not be examined.
+/// The tables could not be reached, or the signature window could not be measured.
 const NOT_EXAMINED: u8 = 2;
 
 #[derive(Debug, clap::Args)]
@@ -41,11 +41,12 @@ pub(crate) struct DoctorArgs {
 /// What follows the arguments in `--help`.
 pub(crate) const EXAMPLES: &str = "\
 A reshard closes only when no request that was signed before it can execute any more, which takes
-RequestLifetimeSecs. DynamoDB refuses requests whose signatures are older than 5 or 15 minutes, by
-region and time. The command reads an item that nobody has, signed up to 31 minutes ago, and reports
-which ages are refused. The error names an age, too, and the longer of the two counts.
-RequestLifetimeSecs is that and a minute. Where it is below 960, deploy it together with
-RequestLifetimeVerified=yes.
+RequestLifetimeSecs. DynamoDB refuses requests whose signatures are too old: in some places after 5
+minutes, in others after 15. The command reads an item that nobody has, signed up to 31 minutes ago,
+and reports which ages are refused. The error names an age, too, and the longer of the two counts.
+RequestLifetimeSecs is that and a minute. Where runs on several days say that less than 960 will do,
+deploy it together with RequestLifetimeVerified=yes. If an answer is lost, the measurement is
+incomplete, and nothing below 960 is recommended.
 
 Each line says what was seen and, if need be, what to do:
   ok        as it should be; advice may follow
@@ -53,9 +54,10 @@ Each line says what was seen and, if need be, what to do:
   problem   the application does not work, or may lose writes
   unknown   it could not be seen: a permission is missing, or the server does not support it
 
-The command writes nothing, and reads for at most 50 read units with 8 connections.
+The command writes nothing. With 8 connections its reads usually take under 50 read units.
 
-Exit status: 0 without problems, 1 with a problem, 2 if the tables could not be reached.
+Exit status: 0 without problems, 1 with a problem, 2 if the tables could not be reached, or without a
+problem if the signature window could not be measured.
 
 Examples:
   dynashard doctor --stack-name dynashard
@@ -67,7 +69,7 @@ pub(crate) async fn run(args: DoctorArgs) -> ExitCode {
     match Box::pin(examine(&args)).await {
         Ok(report) => {
             report.print(&mut output);
-            if report.problems > 0 { ExitCode::from(PROBLEMS_FOUND) } else { ExitCode::SUCCESS }
+            report.exit_code()
         }
         Err(failure) => {
             output.failure(None, &failure);
@@ -85,8 +87,12 @@ async fn examine(args: &DoctorArgs) -> Result<Report, Failure> {
         return Err(unreachable(why));
     }
     let metadata = place.operator.table(&place.metadata_table).await;
-    let found = place.schema().await;
-    let schema = found.as_ref().unwrap_or(&place.settings.schema);
+    let found = main.as_ref().ok().zip(metadata.as_ref().ok()).map(|(main, metadata)| {
+        let (main, metadata) = ((&*place.main_table, main), (&*place.metadata_table, metadata));
+        schema_of(main, metadata, place.settings.schema.separator)
+    });
+    let schema = found.as_ref().and_then(|found| found.as_ref().ok());
+    let schema = schema.unwrap_or(&place.settings.schema);
 
     let operator = &place.operator;
     let probes = operator.signature_probes(&place.main_table, schema, args.connections.into());
@@ -96,25 +102,25 @@ async fn examine(args: &DoctorArgs) -> Result<Report, Failure> {
     let stack = place.stack.as_ref();
     let value = |name: &str| stack.map(|s| s.parameters.get(name).map_or("", String::as_str));
     let lifetime = Lifetime {
-        secs: place.settings.request_lifetime.as_secs(),
+        secs: place.request_lifetime_secs,
         is_verified: stack.map(is_verified).transpose()?,
-        is_on_this_machine: measured.server.as_deref().is_some_and(is_on_this_machine),
+        is_on_this_machine: stack.is_none()
+            && measured.server.as_deref().is_some_and(is_on_this_machine),
     };
     let [main_table, metadata_table] =
         [(Role::Main, &place.main_table), (Role::Metadata, &place.metadata_table)]
             .map(|(role, name)| Table { role, name });
     let mut checks = vec![
         checks::clock(measured.clock_ahead_secs),
-        checks::signature_window(&measured.window, measured.connections),
+        checks::signature_window(&measured.window),
         checks::request_lifetime(&measured.window, lifetime),
         checks::table(main_table, &main, &schema.partition_key_name),
         checks::table(metadata_table, &metadata, &schema.partition_key_name),
     ];
     // Of tables that were not seen, their own lines say why.
-    if main.is_ok() && metadata.is_ok() {
+    if let Some(found) = &found {
         let fits = |found: &TableSchema| stack.is_none() || *found == place.settings.schema;
-        let found = found.as_ref().map(fits).map_err(|failure| failure.detail.clone());
-        checks.push(checks::keys(found));
+        checks.push(checks::keys(found.as_ref().map(fits).map_err(ToString::to_string)));
     }
     checks.extend(permissions(operator, main_table, metadata_table, schema).await);
     checks.push(checks::write_permissions(main_table.name, metadata_table.name));
@@ -168,23 +174,23 @@ fn is_verified(stack: &Stack) -> Result<bool, Failure> {
 struct Measured {
     window: Window,
     clock_ahead_secs: Option<i64>,
-    connections: usize,
     reads: usize,
     server: Option<String>,
 }
 
 async fn measure(probes: &mut [SignatureProbe], activity: &Activity) -> Result<Measured, Failure> {
     activity.says(|| "reading the server's clock".to_owned());
-    let answers = read_on_all(probes, 0).await;
-    if let Some(why) = nobody_answered(&answers) {
-        return Err(unreachable(&why));
+    let connected = read_on_all(probes, 0).await;
+    if let Some(why) = nobody_answered(&connected) {
+        return Err(unreachable(why));
     }
-    // Ages are those that the server sees, whatever the local clock shows. The way there and back
-    // only makes it seem more wrong than it is.
-    let ahead = answers.iter().filter_map(|answer| answer.clock_ahead_secs);
-    let clock_ahead_secs = ahead.min_by_key(|secs| secs.unsigned_abs());
+    // Once connected, an answer takes less time. Ages are those that the server sees, whatever the
+    // local clock shows.
+    let answers = read_on_all(probes, 0).await;
+    let clock_ahead_secs = clock_ahead_secs(connected.iter().chain(&answers));
     let server = answers.iter().find_map(|answer| answer.server.clone());
-    let (mut survey, mut reads) = (Survey::default(), answers.len());
+    let mut survey = Survey::new(probes.len(), clock_ahead_secs.is_some());
+    let mut reads = connected.len() + answers.len();
     while let Some(age_secs) = survey.next_age() {
         activity.says(|| format!("reading with a signature of {age_secs} s ago"));
         let age = i64::try_from(age_secs).unwrap_or(i64::MAX);
@@ -196,28 +202,25 @@ async fn measure(probes: &mut [SignatureProbe], activity: &Activity) -> Result<M
             refuse_unknown(&answers)?;
         }
     }
-    let (window, connections) = (survey.window(), probes.len());
-    Ok(Measured { window, clock_ahead_secs, connections, reads, server })
+    Ok(Measured { window: survey.window(), clock_ahead_secs, reads, server })
 }
 
-/// Sends a read on each connection, and once more where what became of it is unknown.
+/// Sends a read on each connection, once: after a lost answer, another would come from another host.
 async fn read_on_all(probes: &mut [SignatureProbe], shift_secs: i64) -> Vec<ProbeAnswer> {
-    let read = async |probe: &mut SignatureProbe| {
-        let answer = probe.read(shift_secs).await;
-        match answer.verdict {
-            SignatureVerdict::Accepted | SignatureVerdict::Expired { .. } => answer,
-            SignatureVerdict::Unknown(_) | SignatureVerdict::Unanswered(_) => {
-                probe.read(shift_secs).await
-            }
-        }
-    };
-    join_all(probes.iter_mut().map(read)).await
+    join_all(probes.iter_mut().map(|probe| probe.read(shift_secs))).await
+}
+
+/// By how many seconds the local clock is ahead, by the answer that took the shortest: one that takes
+/// long agrees with many a clock.
+fn clock_ahead_secs<'a>(answers: impl Iterator<Item = &'a ProbeAnswer>) -> Option<i64> {
+    let ahead = answers.filter_map(|answer| Some((answer.took, answer.clock_ahead_secs?)));
+    ahead.min_by_key(|(took, _)| *took).map(|(_, secs)| secs)
 }
 
 /// Why there was no answer on any connection.
-fn nobody_answered(answers: &[ProbeAnswer]) -> Option<String> {
+fn nobody_answered(answers: &[ProbeAnswer]) -> Option<&str> {
     let whys = answers.iter().map(|answer| match &answer.verdict {
-        SignatureVerdict::Unanswered(why) => Some(why.clone()),
+        SignatureVerdict::Unanswered(why) => Some(why.as_str()),
         _ => None,
     });
     whys.collect::<Option<Vec<_>>>()?.into_iter().next()
@@ -225,16 +228,20 @@ fn nobody_answered(answers: &[ProbeAnswer]) -> Option<String> {
 
 /// Fails if no new signature was judged: then neither will old ones be.
 fn refuse_unknown(answers: &[ProbeAnswer]) -> Result<(), Failure> {
-    let whys = answers.iter().map(|answer| match &answer.verdict {
-        SignatureVerdict::Unknown(why) | SignatureVerdict::Unanswered(why) => Some(why),
-        SignatureVerdict::Accepted | SignatureVerdict::Expired { .. } => None,
-    });
-    match whys.collect::<Option<Vec<_>>>().unwrap_or_default().first() {
-        Some(why) => Err(Failure::connection(format!(
-            "DynamoDB answered no read: {why}; check the credentials and --region"
-        ))),
-        None => Ok(()),
+    if let Some(why) = nobody_answered(answers) {
+        return Err(unreachable(why));
     }
+    let is_judged = |verdict: &SignatureVerdict| {
+        matches!(verdict, SignatureVerdict::Accepted | SignatureVerdict::Expired { .. })
+    };
+    if answers.iter().any(|answer| is_judged(&answer.verdict)) {
+        return Ok(());
+    }
+    let why = answers.iter().find_map(|answer| match &answer.verdict {
+        SignatureVerdict::Unknown(why) => Some(why.as_str()),
+        _ => None,
+    });
+    Err(Failure::connection(format!("DynamoDB executed no read: {}", why.unwrap_or_default())))
 }
 
 fn unreachable(why: &str) -> Failure {
@@ -252,9 +259,9 @@ struct Report {
     /// By how many seconds the local clock is ahead of the server's; below 0 it is behind.
     clock_ahead_secs: Option<i64>,
     signature_window: WindowJson,
-    /// `RequestLifetimeSecs` as it is.
-    request_lifetime_secs: u64,
-    /// The one that follows from the window; null without a window.
+    /// `RequestLifetimeSecs` as it is; null if nobody said so.
+    request_lifetime_secs: Option<u64>,
+    /// The one that follows from the window; null without a window, or if none is long enough.
     recommended_request_lifetime_secs: Option<u64>,
     checks: Vec<Check>,
     problems: usize,
@@ -266,13 +273,12 @@ struct Report {
 struct WindowJson {
     #[serde(flatten)]
     window: Window,
-    connections: usize,
     reads: usize,
 }
 
 impl Report {
     fn of(measured: Measured, lifetime: Lifetime, checks: Vec<Check>) -> Self {
-        let Measured { window, clock_ahead_secs, connections, reads, server } = measured;
+        let Measured { window, clock_ahead_secs, reads, server } = measured;
         let count = |status| checks.iter().filter(|check| check.status == status).count();
         Self {
             event: "doctor",
@@ -280,11 +286,21 @@ impl Report {
             clock_ahead_secs,
             request_lifetime_secs: lifetime.secs,
             recommended_request_lifetime_secs: window.request_lifetime_secs(),
-            signature_window: WindowJson { window, connections, reads },
+            signature_window: WindowJson { window, reads },
             problems: count(Status::Problem),
             warnings: count(Status::Warning),
             unknown: count(Status::Unknown),
             checks,
+        }
+    }
+
+    fn exit_code(&self) -> ExitCode {
+        if self.problems > 0 {
+            return ExitCode::from(PROBLEMS_FOUND);
+        }
+        match self.signature_window.window.bound {
+            Bound::Within { .. } | Bound::NoneRefused { .. } => ExitCode::SUCCESS,
+            Bound::NoneAccepted | Bound::Incomplete { .. } => ExitCode::from(NOT_EXAMINED),
         }
     }
 
@@ -301,8 +317,9 @@ impl Report {
             }
         }
         if let Some(secs) = self.recommended_request_lifetime_secs {
-            output
-                .text(format_args!("RequestLifetimeSecs {secs} follows from the signature window"));
+            output.text(format_args!(
+                "RequestLifetimeSecs {secs} follows from the signature window, {IF_CONFIRMED}"
+            ));
         }
         let plural = |count: usize, word: &str| match count {
             1 => format!("1 {word}"),
@@ -311,5 +328,26 @@ impl Report {
         let (problems, warnings) =
             (plural(self.problems, "problem"), plural(self.warnings, "warning"));
         output.text(format_args!("{problems}, {warnings}, {} unknown", self.unknown));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn regression_the_slowest_answer_told_the_time() {
+        let answer = |took_secs, clock_ahead_secs| ProbeAnswer {
+            verdict: SignatureVerdict::Accepted,
+            took: Duration::from_secs(took_secs),
+            clock_ahead_secs,
+            server: None,
+        };
+        let answers =
+            [answer(9, Some(0)), answer(1, Some(-8)), answer(2, Some(7)), answer(0, None)];
+        assert_eq!(clock_ahead_secs(answers.iter()), Some(-8));
+        assert_eq!(clock_ahead_secs(answers[3..].iter()), None);
     }
 }
