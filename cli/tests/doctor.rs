@@ -83,6 +83,7 @@ fn the_window_is_measured_and_the_lifetime_follows() {
     );
     for table in ["MainTable", "MetadataTable"] {
         assert!(stack.requests(table, "GetItem") > 0, "{table} was read");
+        assert_eq!(stack.requests(table, "DescribeTable"), 1, "{table}");
         for operation in stack.operations(table) {
             let is_read = ["GetItem", "Query", "Scan"].contains(&operation.as_str());
             assert!(is_read || operation.starts_with("Describe"), "{operation} of {table}");
@@ -107,17 +108,7 @@ fn the_window_is_measured_and_the_lifetime_follows() {
 #[test]
 fn the_parameters_of_a_stack_are_held_against_what_was_seen() {
     let stack = LocalStack::start(&FIVE_MINUTES);
-    let examine = |name: &str, parameters: &'static [(&'static str, &'static str)]| {
-        let cloudformation = CloudFormation::start(parameters);
-        let mut command = without_account(&["doctor", "--json", "--stack-name", name]);
-        command
-            .env("AWS_ENDPOINT_URL", &cloudformation.url)
-            .env("AWS_ENDPOINT_URL_DYNAMODB", &stack.dynamodb)
-            .env("AWS_ACCESS_KEY_ID", "operator")
-            .env("AWS_SECRET_ACCESS_KEY", "secret")
-            .env("AWS_REGION", "eu-west-1");
-        run(command)
-    };
+    let examine = |name, parameters| examine_stack(&stack, name, parameters);
     let as_deployed = examine(
         "dynashard",
         &[("ScaleReservedConcurrency", "1"), ("RebalanceReservedConcurrency", "2")],
@@ -143,6 +134,15 @@ fn the_parameters_of_a_stack_are_held_against_what_was_seen() {
     for part in ["allow cloudformation:DescribeStacks", "--main-table and --metadata-table"] {
         assert!(forbidden.stderr.contains(part), "{forbidden:?}");
     }
+}
+
+/// A stack on AWS that is reached through this machine has more than one clock.
+#[test]
+fn regression_an_endpoint_on_this_machine_took_the_minute_from_a_stack() {
+    let stack = LocalStack::start(&FIVE_MINUTES);
+    let parameters = &[("RequestLifetimeSecs", "330"), ("RequestLifetimeVerified", "yes")];
+    let examined = examine_stack(&stack, "dynashard", parameters);
+    assert_eq!(status(&examined, "request_lifetime"), "problem", "{examined:?}");
 }
 
 /// CloudFormation is asked first, and its errors were printed as they came: without what to do, and
@@ -304,6 +304,23 @@ const SIGNING_TIME: StaticFormatDescription =
 const HTTP_DATE: StaticFormatDescription = format_description!(
     "[weekday repr:short], [day] [month repr:short] [year] [hour]:[minute]:[second] GMT"
 );
+
+/// Examines a stack with these parameters, whose DynamoDB is that of the local stack.
+fn examine_stack(
+    stack: &LocalStack,
+    name: &str,
+    parameters: &'static [(&'static str, &'static str)],
+) -> Ran {
+    let cloudformation = CloudFormation::start(parameters);
+    let mut command = without_account(&["doctor", "--json", "--stack-name", name]);
+    command
+        .env("AWS_ENDPOINT_URL", &cloudformation.url)
+        .env("AWS_ENDPOINT_URL_DYNAMODB", &stack.dynamodb)
+        .env("AWS_ACCESS_KEY_ID", "operator")
+        .env("AWS_SECRET_ACCESS_KEY", "secret")
+        .env("AWS_REGION", "eu-west-1");
+    run(command)
+}
 
 fn examine(server: &StandIn) -> Ran {
     let tables = ["--main-table", "items", "--metadata-table", "collections"];

@@ -197,7 +197,11 @@ pub(super) fn request_lifetime(window: &Window, lifetime: Lifetime) -> Check {
     let recommended = window.request_lifetime_secs();
     let Some(secs) = secs else {
         let follows = match recommended {
-            Some(secs) => format!("{} follows from the signature window", parameters(secs)),
+            Some(secs) => {
+                format!(
+                    "RequestLifetimeSecs {secs} follows from the signature window, {IF_CONFIRMED}"
+                )
+            }
             None => "no RequestLifetimeSecs follows from the answers".to_owned(),
         };
         return unknown(format!("no stack was named; {follows}"))

@@ -56,8 +56,8 @@ Each line says what was seen and, if need be, what to do:
 
 The command writes nothing. With 8 connections its reads usually take under 50 read units.
 
-Exit status: 0 without problems, 1 with a problem, 2 if the tables could not be reached, or without a
-problem if the signature window could not be measured.
+Exit status: 0 without problems, 1 with a problem, 2 if the tables could not be reached or,
+without a problem, the signature window could not be measured.
 
 Examples:
   dynashard doctor --stack-name dynashard

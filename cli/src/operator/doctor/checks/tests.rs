@@ -114,7 +114,7 @@ fn one_clock_needs_no_minute() {
 fn regression_a_lifetime_that_nobody_named_was_judged() {
     let unnamed = Lifetime { secs: None, is_verified: None, is_on_this_machine: false };
     for (window, follows) in [
-        (within(900), "RequestLifetimeSecs=960 follows"),
+        (within(900), "RequestLifetimeSecs 960 follows"),
         (within(1_760), "no RequestLifetimeSecs follows"),
         (window(Bound::NoneAccepted), "no RequestLifetimeSecs follows"),
     ] {
