@@ -278,7 +278,7 @@ mod tests {
             "LEASE_SECS" => "5",
             "REQUEST_LIFETIME_SECS" => "960",
             "REQUEST_LIFETIME_VERIFIED" => "no",
-            "MOVER_WRITE_UNITS" => "400",
+            "MOVER_WRITE_UNITS" => "8000",
             "MAX_SHARDS" => "256",
             "SCALING_MODE" | "WRITER_SCALING" => "on",
             "COOLDOWN_SECS" => "60",

@@ -142,19 +142,20 @@ impl Configuration {
             | M::GetOldHomeFirst
             | M::ReplaceTrustsNewHome
             | M::DeleteOnlyAtNewHome => Search::of(&[(WRITES, 2), (GET, 2)], UP, false),
-            M::QueryDestinationsFirst
-            | M::QueryTakesLargestWatermark
+            M::QueryTakesLargestWatermark
             | M::QueryIgnoresGeneration
             | M::QueryKeepsDuplicates
             | M::QuerySkipsMarkers
             | M::CheckpointBeforeMove
             | M::MoveLeavesNoMarker
             | M::RemoveMarkersInClosingScan
+            | M::RemoveMarkersUnderLeases
             | M::CloseWithoutV => {
                 return QueryModel { mutation: Some(mutation), ..SMALL_QUERY }.into();
             }
-            M::QueryTrustsSources => {
-                let there = QueryModel { exists: true, writes: 2, ..SMALL_QUERY };
+            M::QuerySourcesFirst | M::QueryTrustsPilot => {
+                let pilot = mutation == M::QueryTrustsPilot;
+                let there = QueryModel { exists: true, writes: 2, pilot, ..SMALL_QUERY };
                 return QueryModel { mutation: Some(mutation), ..there }.into();
             }
         };
@@ -305,6 +306,7 @@ fn ext() -> Vec<Configuration> {
 const SMALL_QUERY: QueryModel = QueryModel {
     shrinks: false,
     exists: false,
+    pilot: false,
     limit: 2,
     writes: 1,
     crashes: 1,
@@ -316,8 +318,8 @@ const SMALL_QUERY: QueryModel = QueryModel {
 fn queries() -> Vec<Configuration> {
     let twice = Numbering::TwicePerReshard;
     let mut searches = Vec::new();
-    for shrinks in [false, true] {
-        let small = QueryModel { shrinks, ..SMALL_QUERY };
+    for (shrinks, pilot) in [(false, false), (false, true), (true, false), (true, true)] {
+        let small = QueryModel { shrinks, pilot, ..SMALL_QUERY };
         for limit in [2, 1] {
             searches.push(QueryModel { limit, ..small.clone() });
             for exists in [false, true] {
@@ -339,10 +341,11 @@ impl From<QueryModel> for Configuration {
         let late = if model.late_put { ", a late put" } else { "" };
         let mutation = model.mutation.map(prefix).unwrap_or_default();
         let way = if model.shrinks { "down" } else { "up" };
+        let pilot = if model.pilot { ", by a pilot" } else { "" };
         let numbering = suffix(model.numbering);
         Self {
             name: format!(
-                "{mutation}query {way}, pages of {limit}; {exists}, writes {writes}, crashes {crashes}{late}{numbering}"
+                "{mutation}query {way}{pilot}, pages of {limit}; {exists}, writes {writes}, crashes {crashes}{late}{numbering}"
             ),
             subject: Subject::Query(model),
         }

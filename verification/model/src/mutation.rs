@@ -95,9 +95,10 @@ pub enum Mutation {
     /// Invariant I6.
     RetryUnknown,
 
-    /// Breaks "sources before destinations": a query reads the destination, the item moves, and it reads the source.
-    /// Invariants I5, I24.
-    QueryDestinationsFirst,
+    /// Breaks "destinations before sources": a query reads an item at its source that a put has replaced at its
+    /// destination before the query began, and a delete removes that before the destination is read.
+    /// Invariants I24, I30.
+    QuerySourcesFirst,
     /// Breaks the common watermark: a round ends where its farthest page does, and skips what the others did not
     /// cover.
     /// Invariants I5, I25.
@@ -120,10 +121,13 @@ pub enum Mutation {
     /// item.
     /// Invariants I5, I20.
     MoveLeavesNoMarker,
-    /// Breaks "what the sources alone have is looked for again": a query reads an item at its source that a put has
-    /// replaced at its destination before the query began, and a delete removes that before the destination is read.
+    /// Breaks "what the pilot alone has is looked for again": the same with the source that is read first.
     /// Invariants I29, I30.
-    QueryTrustsSources,
+    QueryTrustsPilot,
+    /// Breaks "markers go T' after the close": a query reads the destination, the item moves, its reshard closes, and
+    /// nothing at the source says that there is an item.
+    /// Invariants I5, I10, I21.
+    RemoveMarkersUnderLeases,
     /// Breaks "markers go after the close" and V: the closing scan removes what it finds, also the marker of a
     /// transaction of which only half shows.
     /// Invariant I21.
@@ -145,7 +149,7 @@ pub enum Expectation {
 
 impl Mutation {
     /// All of them, in the order of the protocol's sections.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         Self::PublishBeforeLeasesEnd,
         Self::ForwardBeforeStableIsKnown,
         Self::CloseWithoutH,
@@ -169,14 +173,15 @@ impl Mutation {
         Self::GetOldHomeFirst,
         Self::AcknowledgeAfterLease,
         Self::RetryUnknown,
-        Self::QueryDestinationsFirst,
+        Self::QuerySourcesFirst,
         Self::QueryTakesLargestWatermark,
         Self::QueryIgnoresGeneration,
         Self::QueryKeepsDuplicates,
         Self::QuerySkipsMarkers,
         Self::CheckpointBeforeMove,
         Self::MoveLeavesNoMarker,
-        Self::QueryTrustsSources,
+        Self::QueryTrustsPilot,
+        Self::RemoveMarkersUnderLeases,
         Self::RemoveMarkersInClosingScan,
         Self::CloseWithoutV,
     ];

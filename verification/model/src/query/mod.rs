@@ -28,6 +28,8 @@ pub struct QueryModel {
     pub shrinks: bool,
     /// Whether the item that comes and goes is there at first.
     pub exists: bool,
+    /// Whether the source is the pilot, and is read before its destination. It is read behind it otherwise.
+    pub pilot: bool,
     /// How many entries of a shard a page evaluates.
     pub limit: usize,
     /// How many writes there are at most.
@@ -202,7 +204,8 @@ impl QueryModel {
         if self.may_publish(state) {
             actions.push(Action::Publish);
         }
-        if state.published == Self::LAST {
+        let waits = !self.has(Mutation::RemoveMarkersUnderLeases);
+        if state.published == Self::LAST && (!waits || Self::leases_have_ended(state)) {
             let removable = SortKey::all().filter(|key| {
                 let marker = matches!(state.item(*key).cell(self.source()), Cell::Marker(_));
                 marker && !state.is_half_visible(*key)

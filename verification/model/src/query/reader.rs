@@ -1,9 +1,10 @@
 //! The query: pages of every shard, from one watermark to the next.
 //!
 //! A round reads a page of each shard from the same start, emits what all of them cover, and begins the next round
-//! where that ends. While a reshard runs the sources are read before the destinations, so an item that moves between
-//! is seen twice and not missed. And what only the source has of an item that moves is believed once the source has it
-//! still: a put may have replaced it at the destination, and a delete removed that.
+//! where that ends. While a reshard runs the destinations are read before the sources: what a source still has then,
+//! nothing had replaced when the destination was read, and what has moved since has left a marker. One source, the
+//! pilot, is read before them to say how far the round goes. It is read once more behind them, unless each item that
+//! it has to move was at its destination.
 
 use super::state::{Cell, ITEMS, Page, Reader, Shard, SortKey, State};
 use super::{Layout, QueryModel};
@@ -23,7 +24,7 @@ impl QueryModel {
         }
         let layout = self.layout(state.reader.revision);
         let shards = self.shards(layout);
-        let shard = shards.get(state.reader.pages.len()).copied().unwrap_or(layout.old);
+        let shard = shards[state.reader.pages.len()];
         let found = self.page(state, shard);
         if self.is_behind(layout, &found.cells) {
             state.reader.lose_lease();
@@ -32,19 +33,19 @@ impl QueryModel {
         let page = Self::judge(layout, shard, &found);
         state.reader.pages.push(page);
         let read = state.reader.pages.len();
-        let once_more = layout.phase != Phase::Stable && self.reads_sources_again(&state.reader);
-        if read > shards.len() || (read == shards.len() && !once_more) {
-            self.end_round(&mut state.reader);
+        let is_pilot_enough = layout.phase != Phase::Stable && self.is_pilot_enough(&state.reader);
+        if read == shards.len() || is_pilot_enough {
+            self.end_round(layout, &mut state.reader);
         }
     }
 
-    /// Whether both waves have come to an item that moves and that the source alone has.
-    fn reads_sources_again(&self, reader: &Reader) -> bool {
-        let [source, destination] = &reader.pages[..] else { return false };
+    /// Whether the destination has each item that the pilot has to move, as far as both have come.
+    fn is_pilot_enough(&self, reader: &Reader) -> bool {
+        let [pilot, destination] = &reader.pages[..] else { return false };
         let until = self.covered_until(reader);
         let unsure =
             |key: &SortKey| Self::moves(*key) && *key < until && !destination.live.contains(key);
-        !self.has(Mutation::QueryTrustsSources) && source.live.iter().any(unsure)
+        self.pilot && (self.has(Mutation::QueryTrustsPilot) || !pilot.live.iter().any(unsure))
     }
 
     /// The query asks for an item by a transaction, which is refused while another one is half visible.
@@ -62,8 +63,9 @@ impl QueryModel {
         match layout.phase {
             Phase::Stable if layout.new == Shard::First => vec![Shard::First],
             Phase::Stable => vec![Shard::First, Shard::Second],
-            _ if self.has(Mutation::QueryDestinationsFirst) => vec![layout.new, layout.old],
-            _ => vec![layout.old, layout.new],
+            _ if self.pilot => vec![layout.old, layout.new, layout.old],
+            _ if self.has(Mutation::QuerySourcesFirst) => vec![layout.old, layout.new],
+            _ => vec![layout.new, layout.old],
         }
     }
 
@@ -99,6 +101,7 @@ impl QueryModel {
             .iter()
             .filter(|(_, cell)| layout.phase != Phase::Stable && *cell == of_this_reshard);
         Page {
+            shard,
             live: live.map(|(key, _)| *key).collect(),
             markers: markers.map(|(key, _)| *key).collect(),
             covers_until: found.covers_until,
@@ -111,9 +114,12 @@ impl QueryModel {
             .expect("a round has a page of each shard")
     }
 
-    fn end_round(&self, reader: &mut Reader) {
+    fn end_round(&self, layout: Layout, reader: &mut Reader) {
         let until = self.covered_until(reader);
-        let again = if reader.pages.len() > 2 { reader.pages.pop() } else { None };
+        // What the pilot had at first is not asked for any more.
+        if reader.pages.len() > 2 {
+            reader.pages.remove(0);
+        }
         let covered = |keys: fn(&Page) -> &Vec<SortKey>| {
             let all = reader.pages.iter().flat_map(keys).copied();
             all.filter(|key| *key < until).collect::<Vec<_>>()
@@ -125,16 +131,10 @@ impl QueryModel {
             items.dedup();
         }
         unresolved.retain(|key| !items.contains(key) && !self.has(Mutation::QuerySkipsMarkers));
-        let at_destination =
-            |key: &SortKey| reader.pages.last().is_some_and(|page| page.live.contains(key));
-        if let Some(again) = again {
-            let (sure, unsure) = items.into_iter().partition::<Vec<_>, _>(|key| {
-                !Self::moves(*key) || at_destination(key) || again.live.contains(key)
-            });
-            items = sure;
-            unresolved.extend(unsure);
-            unresolved.sort_unstable();
-        }
+        let at_destination = |key: &SortKey| {
+            let destinations = reader.pages.iter().filter(|page| page.shard == layout.new);
+            destinations.into_iter().any(|page| page.live.contains(key))
+        };
         let replaced = |key: &SortKey| reader.replaced.iter().flatten().any(|gone| gone == key);
         reader.returned_replaced |= items.iter().any(|key| replaced(key) && !at_destination(key));
         reader.unresolved = unresolved;

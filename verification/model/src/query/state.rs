@@ -75,8 +75,7 @@ pub struct Reader {
     pub from: SortKey,
     /// The pages of this round.
     pub pages: Vec<Page>,
-    /// What is asked for by a `TransactGetItems` each: markers whose items are in no page of their round, and items
-    /// that the source had and has no more.
+    /// What is asked for by a `TransactGetItems` each: markers whose items are in no page of their round.
     pub unresolved: Vec<SortKey>,
     /// What was returned.
     pub returned: Vec<SortKey>,
@@ -89,6 +88,8 @@ pub struct Reader {
 /// What one request for a page of one shard answered.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Page {
+    /// The shard.
+    pub shard: Shard,
     /// The items that are returned from it.
     pub live: Vec<SortKey>,
     /// Markers of this generation.
