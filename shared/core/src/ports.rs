@@ -427,6 +427,25 @@ pub enum SortRange {
 }
 
 impl SortRange {
+    /// What of the range a query in this order comes to up to `last`, which is in the range. The start of
+    /// strings cannot be bounded below, so it stays as it is there.
+    #[must_use]
+    pub(crate) fn up_to(&self, last: &SortKey, ascending: bool) -> Self {
+        let last = last.clone();
+        match (self.clone(), ascending) {
+            (Self::All | Self::To(_), true) => Self::To(last),
+            (Self::From(from) | Self::Between(from, _), true) => Self::Between(from, last),
+            // What is between a prefix and a key that begins with it begins with it.
+            (Self::BeginsWith(prefix), true) => match SortKey::string(&prefix) {
+                Ok(from) => Self::Between(from, last),
+                Err(_) => Self::BeginsWith(prefix),
+            },
+            (Self::All | Self::From(_), false) => Self::From(last),
+            (Self::To(to) | Self::Between(_, to), false) => Self::Between(last, to),
+            (Self::BeginsWith(prefix), false) => Self::BeginsWith(prefix),
+        }
+    }
+
     /// Whether the range holds `key`.
     pub fn contains(&self, key: &SortKey) -> bool {
         match self {

@@ -22,12 +22,45 @@ struct Window {
     watermark: Option<SortKey>,
 }
 
-/// A window's pages.
-struct Waves {
-    sources: Wave,
-    destinations: Wave,
-    /// Those of the sources once more that were doubtful.
-    again: Wave,
+/// How many items a window asks a shard for. The others are read as far as the pilots at most, so that
+/// little is read in vain.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    /// How many sources are read first. Each holds its share of all items under the old count, or a marker
+    /// of each: what few of them hold tells about the rest.
+    pilots: usize,
+    /// How many items of theirs make a window.
+    piloted: usize,
+    pilot: usize,
+    sources: usize,
+    destinations: usize,
+}
+
+/// Of how many items the pilots are to tell, at most: what they hold is a fifth more or less than their
+/// share then.
+const TOLD: usize = 25;
+
+impl Limits {
+    /// So many that a window comes to about `wanted` items, and from `least` to `most` in any case.
+    fn of(wanted: usize, reshard: Reshard, least: usize, most: usize) -> Self {
+        let [from, to] = [reshard.from, reshard.to]
+            .map(|count| usize::try_from(count.get()).unwrap_or(usize::MAX).max(1));
+        let wanted = wanted.max(1);
+        let pilots = (TOLD * from).div_ceil(wanted).clamp(1, from.div_ceil(4));
+        let clamped = |limit: usize| limit.max(least).clamp(1, most);
+        let piloted = clamped((wanted * pilots).div_ceil(from));
+        Self {
+            pilots,
+            piloted,
+            pilot: if pilots == 1 { piloted } else { clamped(lane_limit(piloted, pilots)) },
+            sources: clamped(lane_limit(wanted, from)),
+            destinations: clamped(lane_limit(wanted, to)),
+        }
+    }
+
+    fn largest(self) -> usize {
+        self.pilot.max(self.sources).max(self.destinations)
+    }
 }
 
 /// What the pages of a window have covered together.
@@ -57,10 +90,12 @@ struct Wave {
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
     /// Reads a page while a reshard moves items (protocol: "Queries").
     ///
-    /// It goes window by window: the sources first, then the destinations, both from the same sort
-    /// key, and only what all waves have covered counts. So an item that moves meanwhile is met in
-    /// one of them or in both, or a marker says that it has to be asked for. What a source alone has
-    /// of the items that move is read once more: where it still is, nothing has replaced it.
+    /// It goes window by window: the destinations first, then the sources, both from the same sort key,
+    /// and only what all have covered counts. What a source still has then, nothing had replaced when
+    /// the destinations were read; and of an item that has moved since, a marker says that it has to be
+    /// asked for. One source, the pilot, is read before them, to say how far the window goes: the others
+    /// are read no further. It is read once more behind them, unless the destinations have whatever it
+    /// has to move.
     pub(super) async fn moving_page(
         &self,
         reading: PageRead<'_>,
@@ -73,8 +108,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         let (mut grown, mut widest) = (0, most());
         let more = 'page: loop {
             let room = reading.page.room();
-            let shards = reshard.sources().len() + reshard.destinations().len();
-            let limit = lane_limit(room, shards).max(grown).min(widest);
+            let limits = Limits::of(room, reshard, grown, widest);
             let began = self.clock().now();
             let renewed = if reading.known.lease.is_fresh(began) {
                 Ok(reading.known.clone())
@@ -84,7 +118,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
             let window = match renewed {
                 Ok(renewed) => {
                     reading.known = renewed;
-                    self.window(&mut reading, reshard, watermark.as_ref(), limit).await
+                    self.window(&mut reading, reshard, watermark.as_ref(), limits).await
                 }
                 Err(abandon) => Err(abandon),
             };
@@ -102,13 +136,13 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
                 // of it has to fit into a lease.
                 let took = now.boot.saturating_sub(began.boot);
                 if took >= self.directory().settings().lease_term / 2 {
-                    widest = (limit / 2).max(1);
+                    widest = (limits.largest() / 2).max(1);
                 }
                 continue;
             }
             // Each window reads all shards anew. One that came to little is followed by a wider one.
             let is_little = items.len() < room.div_ceil(2);
-            grown = if is_little { limit.saturating_mul(2) } else { 0 };
+            grown = if is_little { limits.largest().saturating_mul(2) } else { 0 };
             let mut items = items.into_iter().collect::<Vec<_>>();
             if !query.ascending {
                 items.reverse();
@@ -139,22 +173,28 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         reading: &mut PageRead<'_>,
         reshard: Reshard,
         start: Option<&SortKey>,
-        limit: usize,
+        limits: Limits,
     ) -> Result<Window, Abandon> {
         let (query, deadline) = (reading.query, reading.deadline);
         let generation = reading.known.metadata.generation;
         let mut covered = Covered::nothing_yet(reading);
-        let limit = u32::try_from(limit).unwrap_or(MAX_LIMIT);
-        let each = |shard| (shard, limit);
-        let sources = reshard.sources().map(each);
-        let sources = self.wave(reading, sources, start, &mut covered).await?;
-        let destinations = reshard.destinations().map(each);
-        let destinations = self.wave(reading, destinations, start, &mut covered).await?;
-        let doubtful = doubtful(query, &sources, &destinations, reshard, &covered);
-        let again = self.wave(reading, doubtful.into_iter(), start, &mut covered).await?;
+        let pilots = self.pilots(reshard, limits.pilots);
+        let piloted = self.wave(reading, pilots.into_iter(), limits.pilot, start, &mut covered);
+        let mut piloted = piloted.await?;
+        covered.end_behind(limits.piloted, piloted.items());
+        let destinations = reshard.destinations();
+        let destinations =
+            self.wave(reading, destinations, limits.destinations, start, &mut covered);
+        let destinations = destinations.await?;
+        piloted.drop_doubtful(query, &destinations, reshard, &covered);
+        let rest = reshard.sources().filter(|source| !piloted.has(*source)).collect::<Vec<_>>();
+        let rest = self.wave(reading, rest.into_iter(), limits.sources, start, &mut covered);
+        let mut sources = rest.await?;
+        sources.pages.append(&mut piloted.pages);
+        sources.pages.sort_unstable_by_key(|(shard, _)| *shard);
 
-        let waves = Waves { sources, destinations, again };
-        let (mut items, unresolved) = waves.merge(query, &reading.known, reshard, &covered);
+        let known = &reading.known;
+        let (mut items, unresolved) = merge(destinations, sources, query, known, reshard, &covered);
         let mut held = covered.bytes_of(&items);
         let lookups = unresolved.into_iter().map(|(shard, key)| async move {
             let consistency = query.consistency;
@@ -185,19 +225,39 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         Ok(Window { items, watermark: covered.watermark })
     }
 
-    /// Reads shards from the same sort key, and of each at most as many items as it is given with.
+    /// The sources that are read first. They are drawn, so that none is read more often than the others.
+    fn pilots(&self, reshard: Reshard, pilots: usize) -> Vec<ShardId> {
+        let mut sources = reshard.sources().collect::<Vec<_>>();
+        let count = u64::try_from(sources.len()).unwrap_or(u64::MAX).max(1);
+        let drawn = usize::try_from(self.directory().entropy().next_u64() % count).unwrap_or(0);
+        sources.rotate_left(drawn);
+        sources.truncate(pilots);
+        sources
+    }
+
+    /// Reads shards from the same sort key, as far as is covered so far, and of each at most `limit`
+    /// items.
     async fn wave(
         &self,
         reading: &mut PageRead<'_>,
-        shards: impl Iterator<Item = (ShardId, u32)>,
+        shards: impl Iterator<Item = ShardId>,
+        limit: usize,
         start: Option<&SortKey>,
         covered: &mut Covered<'_>,
     ) -> Result<Wave, Abandon> {
-        let (query, deadline) = (reading.query, reading.deadline);
+        let deadline = reading.deadline;
         let generation = reading.known.metadata.generation;
+        let query = Query {
+            range: match &covered.watermark {
+                Some(last) => reading.query.range.up_to(last, reading.query.ascending),
+                None => reading.query.range.clone(),
+            },
+            ..reading.query.clone()
+        };
+        let limit = u32::try_from(limit).unwrap_or(MAX_LIMIT);
         let next = start.map_or(Position::Start, |key| Position::After(key.clone()));
-        let requests = shards.map(|(shard, limit)| {
-            let next = &next;
+        let requests = shards.map(|shard| {
+            let (query, next) = (&query, &next);
             async move {
                 let page = self.lane_page(query, shard, next, limit, deadline).await?;
                 Ok((shard, page))
@@ -236,52 +296,67 @@ impl Wave {
         }
     }
 
+    /// Leaves out the sources that alone have an item that moves: they were read before the destinations,
+    /// and a put may have gone past it, and a delete removed that.
+    fn drop_doubtful(
+        &mut self,
+        query: &Query,
+        destinations: &Self,
+        reshard: Reshard,
+        covered: &Covered<'_>,
+    ) {
+        let arrived = destinations.items().filter(|(_, item)| item.is_live()).map(|(sort, _)| sort);
+        let arrived = arrived.collect::<BTreeSet<_>>();
+        self.pages.retain(|(shard, page)| {
+            let mut seen = page.items.iter().filter(|(sort, _)| covered.holds(sort));
+            !seen.any(|(sort, item)| {
+                let key = || ItemKey::new(query.partition.clone(), sort.clone());
+                let moves = || reshard.homes(&key()).is_some_and(|(old, _)| old == *shard);
+                item.is_live() && !arrived.contains(sort) && moves()
+            })
+        });
+    }
+
+    fn has(&self, shard: ShardId) -> bool {
+        self.pages.iter().any(|(of, _)| *of == shard)
+    }
+
     fn items(&self) -> impl Iterator<Item = (&SortKey, &StoredItem)> {
         self.pages.iter().flat_map(|(_, page)| &page.items).map(|(sort, item)| (sort, item))
     }
 }
 
-impl Waves {
-    /// The items that are covered, and those that only a transaction can tell of, each with the
-    /// source that has said so: by a marker without its item, since the transaction that left it is
-    /// visible in half or the item was deleted at its new home; or by an item that is gone.
-    fn merge(
-        self,
-        query: &Query,
-        known: &Known,
-        reshard: Reshard,
-        covered: &Covered<'_>,
-    ) -> (BTreeMap<SortKey, StoredItem>, Vec<(ShardId, ItemKey)>) {
-        let mut items = BTreeMap::new();
-        for (shard, key, item) in entries(self.destinations, query, covered) {
-            if item.is_live() && reshard.may_hold(&key, shard) {
-                // Of the copies of a repeated sort key, all reads return the one in the lowest shard.
-                items.entry(key.sort).or_insert(item);
-            }
+/// The items that are covered, and those that only a transaction can tell of: a source has a marker of
+/// each without its item, since the transaction that left it is visible in half, or was not there yet when
+/// the destination was read, or the item was deleted at its new home.
+fn merge(
+    destinations: Wave,
+    sources: Wave,
+    query: &Query,
+    known: &Known,
+    reshard: Reshard,
+    covered: &Covered<'_>,
+) -> (BTreeMap<SortKey, StoredItem>, Vec<(ShardId, ItemKey)>) {
+    let mut items = BTreeMap::new();
+    for (shard, key, item) in entries(destinations, query, covered) {
+        if item.is_live() && reshard.may_hold(&key, shard) {
+            // Of the copies of a repeated sort key, all reads return the one in the lowest shard.
+            items.entry(key.sort).or_insert(item);
         }
-        let again = entries(self.again, query, covered).filter(|(.., item)| item.is_live());
-        let again = again
-            .map(|(shard, key, item)| ((shard, key.sort), item.version))
-            .collect::<BTreeMap<_, _>>();
-        let mut unresolved = Vec::new();
-        for (shard, key, item) in entries(self.sources, query, covered) {
-            // The destination wins.
-            if items.contains_key(&key.sort) {
-                continue;
-            }
-            if is_marker_of(&item, known) {
-                unresolved.push((shard, key));
-            } else if item.is_live() && reshard.may_hold(&key, shard) {
-                let is_as_it_was = again.get(&(shard, key.sort.clone())) == Some(&item.version);
-                if is_as_it_was || !may_be_replaced(&key, shard, reshard) {
-                    items.insert(key.sort, item);
-                } else {
-                    unresolved.push((shard, key));
-                }
-            }
-        }
-        (items, unresolved)
     }
+    let mut unresolved = Vec::new();
+    for (shard, key, item) in entries(sources, query, covered) {
+        // The destination wins.
+        if items.contains_key(&key.sort) {
+            continue;
+        }
+        if is_marker_of(&item, known) {
+            unresolved.push((shard, key));
+        } else if item.is_live() && reshard.may_hold(&key, shard) {
+            items.insert(key.sort, item);
+        }
+    }
+    (items, unresolved)
 }
 
 /// What a wave has of what is covered.
@@ -330,6 +405,22 @@ impl<'a> Covered<'a> {
         held > self.budget.max_bytes.saturating_mul(2)
     }
 
+    /// Ends the window behind so many of these items, if there are more.
+    fn end_behind<'i>(
+        &mut self,
+        count: usize,
+        items: impl Iterator<Item = (&'i SortKey, &'i StoredItem)>,
+    ) {
+        let mut keys = items.map(|(sort, _)| sort).collect::<Vec<_>>();
+        keys.sort_unstable();
+        if !self.ascending {
+            keys.reverse();
+        }
+        if keys.len() > count {
+            self.include(keys.get(count.saturating_sub(1)).copied());
+        }
+    }
+
     /// Ends the window early: with the first of these items that the page has no room for.
     fn end_where_full<'i>(
         &mut self,
@@ -347,40 +438,6 @@ impl<'a> Covered<'a> {
         });
         self.include(last.map(|(sort, _)| sort));
     }
-}
-
-/// The sources that alone have an item that moves, and how many items each has to be asked for to
-/// come to the last that is covered.
-fn doubtful(
-    query: &Query,
-    sources: &Wave,
-    destinations: &Wave,
-    reshard: Reshard,
-    covered: &Covered<'_>,
-) -> Vec<(ShardId, u32)> {
-    let arrived = destinations.items().filter(|(_, item)| item.is_live()).map(|(sort, _)| sort);
-    let arrived = arrived.collect::<BTreeSet<_>>();
-    let is_doubtful = |shard, (sort, item): &(SortKey, StoredItem)| {
-        item.is_live()
-            && !arrived.contains(sort)
-            && may_be_replaced(&ItemKey::new(query.partition.clone(), sort.clone()), shard, reshard)
-    };
-    let mut doubtful = Vec::new();
-    for (shard, page) in &sources.pages {
-        let covered = page.items.iter().take_while(|(sort, _)| covered.holds(sort));
-        if covered.clone().any(|item| is_doubtful(*shard, item)) {
-            // One more, so that a shard that is read to its end says so.
-            let limit = u32::try_from(covered.count()).unwrap_or(MAX_LIMIT).saturating_add(1);
-            doubtful.push((*shard, limit));
-        }
-    }
-    doubtful
-}
-
-/// Whether a put may have gone past an item that is live in this source (protocol: "Without
-/// precondition, in `move`").
-fn may_be_replaced(key: &ItemKey, source: ShardId, reshard: Reshard) -> bool {
-    reshard.homes(key).is_some_and(|(old, _)| old == source)
 }
 
 #[cfg(test)]

@@ -2,11 +2,12 @@
 
 use dynashard_core::ports::SortRange;
 use dynashard_core::query::{Query, QueryPage};
+use dynashard_core::{CollectionMetadata, Phase};
 use dynashard_keys::Placement;
 
 use super::pages::page;
 use super::reference::GENERATION;
-use crate::world::{World, in_shard, partition, stored};
+use crate::world::{World, count, home, in_shard, marker, metadata, partition, stored};
 
 /// What a walk over a whole query came to.
 struct Walk {
@@ -122,4 +123,50 @@ fn markers_of_a_closed_reshard_do_not_make_for_many_rounds() {
     assert_eq!(walk.returned(), 4_000);
     let pages = u64::try_from(walk.pages.len()).expect("small");
     assert!(walk.requests <= pages * 32 * 2, "{} requests for {pages} pages", walk.requests);
+}
+
+/// A collection whose items move, those for which `has_moved` says so already.
+fn moving(items: usize, [from, to]: [u32; 2], has_moved: impl Fn(usize) -> bool) -> World {
+    let world = World::new();
+    let next = GENERATION + 1;
+    let phase = Phase::Move { from: count(from), to: count(to) };
+    let stable = metadata(next, to, Placement::Xxh64);
+    world.memory.place_metadata(CollectionMetadata { phase, ..stable });
+    for n in 0..items {
+        let sk = format!("{n:06}");
+        let (old, new) = (home(&sk, from), home(&sk, to));
+        if old != new && has_moved(n) {
+            world.memory.place(&old, marker(next));
+            world.memory.place(&new, stored(&sk, next));
+        } else {
+            world.memory.place(&old, stored(&sk, GENERATION));
+        }
+    }
+    world
+}
+
+/// Each window read the destinations far beyond the sources, and the sources twice: up to 6.9 items for one
+/// that it returned.
+#[test]
+fn regression_a_walk_while_items_moved_read_many_times_what_it_returned() {
+    const ITEMS: usize = 10_000;
+    let cases: [(&str, fn(usize) -> bool); 4] = [
+        ("none has moved", |_| false),
+        ("the first half has", |n| n < ITEMS / 2),
+        ("every second has", |n| n % 2 == 0),
+        ("all have", |_| true),
+    ];
+    // A single source is read up to twice as a whole. Where the count shrinks, few pilots tell of many.
+    for (counts, most) in [([4, 16], 2.2), ([8, 16], 2.2), ([16, 4], 2.4), ([1, 4], 2.4)] {
+        for (case, has_moved) in cases {
+            let world = moving(ITEMS, counts, has_moved);
+            for ascending in [true, false] {
+                let query = Query { ascending, limit: 100, ..Query::all(partition()) };
+                let walk = Walk::of(&world, &query);
+                assert_eq!(walk.returned(), ITEMS, "{counts:?}: {case}");
+                let overhead = walk.overhead();
+                assert!(overhead <= most, "{counts:?}: {case}: {overhead} read for one returned");
+            }
+        }
+    }
 }
