@@ -52,6 +52,7 @@ pub(crate) fn encode(job: &Job) -> HashMap<String, AttributeValue> {
         ("forward_seen", job.forward_seen),
         ("move_seen", job.move_seen),
         ("scan_began", job.scan_began),
+        ("called_until", job.called_until),
         ("scanned", job.scanned),
         ("closed_seen", job.closed_seen),
     ];
@@ -89,8 +90,8 @@ pub(crate) fn encode(job: &Job) -> HashMap<String, AttributeValue> {
         });
         fields.insert("claims".to_owned(), AttributeValue::M(claims.collect()));
     }
-    if job.lanes > 0 {
-        fields.insert("lanes".to_owned(), number(u64::from(job.lanes)));
+    if job.last_lane > 0 {
+        fields.insert("last_lane".to_owned(), number(u64::from(job.last_lane)));
     }
     let slice = if job.yielded { YIELDED } else { "running" };
     HashMap::from([
@@ -153,15 +154,14 @@ pub(crate) fn decode(
                     return Err(fields.wrong("claims", "holds what is not a map"));
                 };
                 let claim = Fields { partition, fields: claim };
-                Ok((
-                    shard_text("claims", shard)?,
-                    Claim {
-                        worker: claim.required("worker")?,
-                        lane: claim.small("lane")?,
-                        until: ServerTime(claim.required("until")?),
-                        wcu: claim.small("wcu")?,
-                    },
-                ))
+                let wrong = |_| fields.wrong("claims", "holds what is not a claim");
+                let claim = Claim {
+                    worker: claim.required("worker").map_err(wrong)?,
+                    lane: claim.small("lane").map_err(wrong)?,
+                    until: ServerTime(claim.required("until").map_err(wrong)?),
+                    wcu: claim.small("wcu").map_err(wrong)?,
+                };
+                Ok((shard_text("claims", shard)?, claim))
             });
             claims.collect::<Result<_, _>>()?
         }
@@ -188,7 +188,8 @@ pub(crate) fn decode(
         spans,
         scan_began: time("scan_began")?,
         claims,
-        lanes: fields.optional("lanes")?.map_or(Ok(0), |_| fields.small("lanes"))?,
+        last_lane: fields.optional("last_lane")?.map_or(Ok(0), |_| fields.small("last_lane"))?,
+        called_until: time("called_until")?,
         scanned: time("scanned")?,
         closed_seen: time("closed_seen")?,
         marked: match fields.optional("marked_first")? {

@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use dynashard_keys::ShardId;
 
-/// What a partition takes, in write units a second
+/// What moving takes of a partition at most, where nothing is throttled: 0.8 of the 1,000 write units a
+/// second that one takes
 /// (<https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-design.html>).
-const PARTITION_WCU: f64 = 1_000.0;
-
-/// The share of a source's partition that moving takes at most, where nothing is throttled.
-const MOST_SHARE: f64 = 0.8;
+pub(crate) const MOST_OF_PARTITION_WCU: f64 = 800.0;
 
 /// How fast one call may go through its shards. Each has a [`Pace`] of its own, since each is a
 /// partition of its own, and what one throttles slows down no other. Together they keep to the units
@@ -20,6 +18,10 @@ const MOST_SHARE: f64 = 0.8;
 pub(crate) struct Paces {
     whole: Pace,
     shards: BTreeMap<ShardId, Pace>,
+    /// Whether anything was begun since the call began.
+    has_begun: bool,
+    /// Whether it is kept from an earlier call. What others have noted since says more of the rates then.
+    is_kept: bool,
 }
 
 /// What one request takes, in write units.
@@ -38,7 +40,8 @@ impl Units {
 
 impl Paces {
     pub(crate) fn new(now: Duration) -> Self {
-        Self { whole: Pace::steady(0.0, now), shards: BTreeMap::new() }
+        let whole = Pace::steady(0.0, now);
+        Self { whole, shards: BTreeMap::new(), has_begun: false, is_kept: false }
     }
 
     /// Goes on with these shards, each at the pace that it is noted to have had last, within
@@ -52,9 +55,15 @@ impl Paces {
     ) {
         let most = most_at_source(wcu_each, at_source);
         let mut before = std::mem::take(&mut self.shards);
+        let is_kept = std::mem::take(&mut self.is_kept);
         self.shards = shards
             .map(|(shard, noted)| {
-                let pace = before.remove(&shard).unwrap_or_else(|| Pace::new(most, noted, now));
+                let new = Pace::new(most, noted, now);
+                let pace = match before.remove(&shard) {
+                    Some(pace) if is_kept => Pace { tokens: pace.tokens.min(0.0), ..new },
+                    Some(pace) => pace,
+                    None => new,
+                };
                 (shard, Pace { least_burst: LEAST_BURST * at_source, ..pace.within(most, now) })
             })
             .collect();
@@ -84,6 +93,7 @@ impl Paces {
         time: Duration,
     ) -> Option<Duration> {
         let wait = self.whole.spend_within(units.in_all, now, time);
+        self.has_begun |= wait.is_some();
         if wait.is_none()
             && let Some(pace) = self.shards.get_mut(&shard)
         {
@@ -101,6 +111,16 @@ impl Paces {
         }
     }
 
+    /// Whether anything was begun since the call began.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
+    /// As the next call takes it up; nothing where this one has spent nothing.
+    pub(crate) fn kept(self) -> Option<Self> {
+        self.has_begun.then_some(Self { has_begun: false, is_kept: true, ..self })
+    }
+
     /// For how long nothing was spent.
     pub(crate) fn idle_for(&self, now: Duration) -> Duration {
         now.saturating_sub(self.whole.as_of)
@@ -114,7 +134,7 @@ impl Paces {
 
 /// The most that one partition is to take a second, of `wcu` that may be spent on its items.
 pub(crate) fn most_at_source(wcu: f64, at_source: f64) -> f64 {
-    (wcu * at_source).min(PARTITION_WCU * MOST_SHARE)
+    (wcu * at_source).min(MOST_OF_PARTITION_WCU)
 }
 
 /// A token bucket whose rate rises evenly while nothing is throttled and is halved when something is

@@ -2,6 +2,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use dynashard_keys::{PartitionKey, ShardId};
+use futures_util::future::join_all;
 
 use crate::directory::{BeginOutcome, Known};
 use crate::ports::{Clock, Entropy, ItemStore, MetadataStore, StoreError};
@@ -12,15 +13,15 @@ use crate::rebalance::round::Work;
 use crate::rebalance::shift::Shift;
 use crate::reshard::{Job, NextStep, ServerTime, Sight, Turn, Waits, Worker, plan};
 use crate::retry::refusal;
-use crate::{Code, CollectionMetadata, Deadline, Error, Generation, Kind, Reading};
+use crate::{Code, CollectionMetadata, Deadline, Error, Kind, Reading};
 
 /// For how long a slice goes through items, whatever time it has. Meanwhile the collections whose
 /// records are behind it in the stream wait, and one that is to get its new shards should not for
 /// long.
 const SCAN_SLICE: Duration = Duration::from_secs(10);
 
-/// A slice that has gone through items for less and is out of time was held up by its pace alone.
-const LEAST_SLICE: Duration = Duration::from_secs(1);
+/// How long others are waited for to be called: meanwhile nothing moves.
+const CALLING: Duration = Duration::from_secs(1);
 
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E> {
     /// Carries the change of one collection on, to its end or as far as the time allows. `lane` is that of
@@ -30,11 +31,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         let worker = Worker { id: self.directory.entropy().next_u64(), lane };
         let mut shift = Shift::new(worker, self.take_paces(partition), self.directory.now());
         let advance = Box::pin(self.steps(partition, &mut shift, &mut tracker, deadline)).await;
-        self.keep_paces(
-            partition,
-            shift.paces.into_inner().unwrap_or_else(PoisonError::into_inner),
-        );
-        Slice { advance, reshard: tracker.reshard }
+        let Shift { moved: items_moved, paces, .. } = shift;
+        self.keep_paces(partition, paces.into_inner().unwrap_or_else(PoisonError::into_inner));
+        let reshard = tracker.reshard.map(|seen| ReshardSlice { items_moved, ..seen });
+        Slice { advance, reshard }
     }
 
     async fn steps(
@@ -72,7 +72,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             let step = plan(&seen.metadata, &job, Sight { now, unchanged_for }, waits);
             let scans = matches!(step, NextStep::Scan | NextStep::RemoveMarkers);
             if scans && shift.scanned >= SCAN_SLICE {
-                return self.yield_slice(partition, shift, deadline).await;
+                return self.end_slice(partition, shift, now, deadline).await;
             }
             let outcome = self.carry_out(step, &seen, &job, now, shift, deadline).await;
             let outcome = match outcome {
@@ -99,17 +99,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                 StepOutcome::WaitsUntil(until) => {
                     return Ok(Advance::Waiting { until_secs: until.0 });
                 }
-                // What comes next takes more than a slice at this pace, and another would begin at
-                // once and come no further. The sweep goes on, when more has been saved up.
-                StepOutcome::OutOfTime
-                    if shift.scanned < LEAST_SLICE
-                        && deadline.remaining(self.directory.now()) > SCAN_SLICE =>
-                {
-                    let waiting = Advance::Waiting { until_secs: now.0 + 1 };
-                    return shift.failed.error().map_or(Ok(waiting), Err);
-                }
                 StepOutcome::OutOfTime => {
-                    return self.yield_slice(partition, shift, deadline).await;
+                    return self.end_slice(partition, shift, now, deadline).await;
                 }
             }
         }
@@ -159,7 +150,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                 self.scan((seen, job), work, shards.collect(), shift, deadline).await
             }
             NextStep::Finish => {
-                for lane in 1..=job.lanes {
+                for lane in 1..=job.last_lane {
                     self.directory.remove_lane(&job.partition, lane, deadline).await?;
                 }
                 match self.directory.finish(metadata, job, deadline).await {
@@ -204,9 +195,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             }
             Turn::Claim { job: next, lanes } => {
                 if self.save(job, *next, deadline).await? == StepOutcome::Done {
-                    for lane in lanes {
-                        self.directory.call_lane(&job.partition, lane, deadline).await?;
-                    }
+                    let soon = Deadline::after(self.directory.now(), CALLING).min(deadline);
+                    let call = |lane| self.directory.call_lane(&job.partition, lane, soon);
+                    // The next slice calls again whoever could not be called.
+                    drop(join_all(lanes.into_iter().map(call)).await);
                 }
                 Ok(StepOutcome::Retry)
             }
@@ -282,24 +274,25 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         }
     }
 
-    /// Ends a slice that has not come to the end, and has the stream call the next one by the same lane.
-    /// Another that met the same failed at once would be of no use: that is for the retries of the
-    /// record, and the sweep.
-    async fn yield_slice(
+    /// Ends a slice that has not come to the end: gives its sources free, and has the stream call the next
+    /// one by the same lane.
+    ///
+    /// Where nothing could even be begun, since what comes next takes more than a slice at this pace, or
+    /// where all that was met has failed, another would come no further. That is for the sweep.
+    async fn end_slice(
         &self,
         partition: &PartitionKey,
         shift: &Shift,
+        now: ServerTime,
         deadline: Deadline,
     ) -> Result<Advance, Error> {
-        if let Some(error) = shift.failed.error() {
-            return Err(error);
-        }
+        let goes_on = shift.has_come_on || shift.paces().has_begun();
         let lane = shift.worker.lane;
         loop {
             let (Some(job), _) = self.directory.job(partition, deadline).await? else {
-                return Ok(Advance::Yielded);
+                break;
             };
-            let mut next = Job { yielded: lane == 0, ..job.clone() };
+            let mut next = Job { yielded: goes_on && lane == 0, ..job.clone() };
             next.release(shift.worker);
             match self.directory.save_job(&job, next, deadline).await {
                 // Another call has noted something.
@@ -309,10 +302,13 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                 Err(error) => return Err(refusal(error).unwrap_or_else(|error| error)),
             }
         }
-        if lane > 0 {
+        if goes_on && lane > 0 {
             self.directory.call_lane(partition, lane, deadline).await?;
         }
-        Ok(Advance::Yielded)
+        if let Some(error) = shift.failed.error() {
+            return Err(error);
+        }
+        Ok(if goes_on { Advance::Yielded } else { Advance::Waiting { until_secs: now.0 + 1 } })
     }
 }
 
@@ -339,8 +335,6 @@ impl Sighting {
 /// What a call has seen of a reshard.
 #[derive(Default)]
 struct SliceTracker {
-    /// The reshard that was seen last, and how many items it had moved by then.
-    last: Option<(Generation, u64)>,
     reshard: Option<ReshardSlice>,
 }
 
@@ -349,16 +343,8 @@ impl SliceTracker {
         let Some(reshard) = metadata.reshard() else {
             return;
         };
-        let moved_since = match self.last.replace((job.generation, job.items_moved)) {
-            None => 0,
-            Some((generation, moved)) if generation == job.generation => {
-                job.items_moved.saturating_sub(moved)
-            }
-            // It was turned round meanwhile.
-            Some(_) => job.items_moved,
-        };
         self.reshard = Some(ReshardSlice {
-            items_moved: self.reshard.map_or(0, |before| before.items_moved) + moved_since,
+            items_moved: 0,
             age_secs: now.0.saturating_sub(job.started_secs),
             progress: job.progress(&reshard, waits, now),
         });

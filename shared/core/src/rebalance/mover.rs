@@ -64,6 +64,8 @@ pub(super) struct At<'a> {
     /// The shard.
     pub(super) shard: ShardId,
     pub(super) paces: &'a Mutex<Paces>,
+    /// When the round ends, on the boot clock: nothing begins then.
+    pub(super) ends: Duration,
     pub(super) deadline: Deadline,
 }
 
@@ -201,9 +203,17 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> PacedRequests<'a,
         for spend in [Paces::spend_at, Paces::spend_in_all] {
             let clock = self.rebalancer.directory.clock();
             let now = clock.now();
-            let left = self.at.deadline.remaining(now);
+            let in_slice = self.at.deadline.remaining(now);
+            let in_round = self.at.ends.saturating_sub(now.boot);
+            let left = in_slice.min(in_round);
             let wait = spend(&mut self.at.paces(), self.at.shard, units, now.boot, left);
-            let wait = wait.ok_or(Stopped::OutOfTime)?;
+            let Some(wait) = wait else {
+                if in_slice <= in_round {
+                    return Err(Stopped::OutOfTime);
+                }
+                clock.sleep(in_round).await;
+                return Err(Stopped::NotYet);
+            };
             if !wait.is_zero() {
                 clock.sleep(wait).await;
             }
@@ -225,20 +235,35 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> PacedRequests<'a,
             let now = self.rebalancer.directory.now();
             self.at.paces().throttled(self.at.shard, units, now.boot);
         }
-        // The next slice goes on.
-        self.attempts.pause(refusal(error)?).await.map_err(|_| Stopped::OutOfTime)
+        // The next slice goes on, or the next round.
+        self.attempts.pause(refusal(error)?).await.map_err(|_| Stopped::OutOfTime)?;
+        let now = self.rebalancer.directory.now();
+        if now.boot >= self.at.ends { Err(Stopped::NotYet) } else { Ok(()) }
     }
 }
 
 /// Why a part was not done to its end.
 #[derive(Debug)]
 pub(super) enum Stopped {
+    /// The pace, or refusals, kept it from being done in this round.
+    NotYet,
     OutOfTime,
-    MetadataChanged,
     Failed(Error),
+    MetadataChanged,
 }
 
 impl Stopped {
+    /// The one that says more about what comes next.
+    pub(super) fn max(self, other: Self) -> Self {
+        let weight = |stopped: &Self| match stopped {
+            Self::NotYet => 0,
+            Self::OutOfTime => 1,
+            Self::Failed(_) => 2,
+            Self::MetadataChanged => 3,
+        };
+        if weight(&other) > weight(&self) { other } else { self }
+    }
+
     /// The same with the item that it happened to.
     fn at_item(self, sort: &SortKey) -> Self {
         let Self::Failed(error) = self else {

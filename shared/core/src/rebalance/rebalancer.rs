@@ -36,7 +36,7 @@ pub struct Slice {
 /// How far a reshard is after one call, as it saw it last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReshardSlice {
-    /// Items moved since the call began, by other rebalancers too.
+    /// Items that this call has moved.
     pub items_moved: u64,
     /// For how many seconds the reshard has been running.
     pub age_secs: u64,
@@ -105,9 +105,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
     /// Keeps it for the next call.
     pub(super) fn keep_paces(&self, partition: &PartitionKey, paces: Paces) {
         let now = self.directory.now().boot;
-        let mut kept = self.paces();
-        kept.retain(|_, paces| paces.idle_for(now) < LONGEST_IDLE);
-        kept.insert(partition.clone(), paces);
+        let mut all = self.paces();
+        all.retain(|_, paces| paces.idle_for(now) < LONGEST_IDLE);
+        all.extend(paces.kept().map(|paces| (partition.clone(), paces)));
     }
 
     fn paces(&self) -> MutexGuard<'_, BTreeMap<PartitionKey, Paces>> {

@@ -6,7 +6,7 @@ use futures_util::stream::{self, StreamExt};
 
 use crate::directory::Known;
 use crate::metadata::Reshard;
-use crate::pace::{Units, most_at_source};
+use crate::pace::{MOST_OF_PARTITION_WCU, Units, most_at_source};
 use crate::ports::{
     Clock, Consistency, Entropy, ItemStore, MetadataStore, ShardPage, ShardQuery, SortRange,
 };
@@ -37,12 +37,9 @@ const LEAST_MOVE: Units = Units { at_source: 2.0, in_all: 4.0 };
 /// What it takes to remove a marker, unless its keys are long.
 const LEAST_REMOVAL: Units = Units { at_source: 1.0, in_all: 1.0 };
 
-/// How long a round takes. It ends with a checkpoint, which costs a write and a pause, and is shorter
-/// than a claim holds.
+/// For how long a round begins with items. It ends with a checkpoint when what has begun is over, which is
+/// sooner than a claim lapses.
 const ROUND: Duration = Duration::from_secs(2);
-
-/// The least write units of a round at its sources, so that its checkpoint costs little beside them.
-const LEAST_ROUND_WCU: f64 = 32.0;
 
 /// How often a checkpoint is written anew because another call has written its own meanwhile.
 const CHECKPOINT_ATTEMPTS: u32 = 8;
@@ -64,104 +61,93 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         let paces = &shift.paces;
         shift.paces().take_up(paced, shift.wcu_each, work.at_source(), began.boot);
         let until = deadline.earlier_by(RESERVE);
-        let least = LEAST_ROUND_WCU / f64::from(u32::try_from(sources.len()).unwrap_or(u32::MAX));
+        let ends = began.boot + ROUND;
         let parts = sources.into_iter().map(|Source { shard, after, .. }| {
-            self.part_of(At { seen, shard, paces, deadline: until }, after, least, work)
+            self.part_of(At { seen, shard, paces, ends, deadline: until }, after, work)
         });
         let parts = join_all(parts.collect::<Vec<_>>()).await;
         self.checkpoint(job, parts, shift, deadline).await
     }
 
     /// The part of a round that goes through one shard from `after` on: page by page, each of which is
-    /// done with before the next is read, until the time or the write units of the round are used up.
-    async fn part_of(
-        &self,
-        at: At<'_>,
-        after: Option<SortKey>,
-        least_units: f64,
-        work: Work,
-    ) -> Part {
+    /// done with before the next is read, until the round ends.
+    async fn part_of(&self, at: At<'_>, after: Option<SortKey>, work: Work) -> Part {
         let clock = self.directory.clock();
-        let ends = clock.now().boot + ROUND;
         let shard = at.shard;
         let mut part = Part { shard, after, is_done: false, span: None, moved: 0, stopped: None };
-        let least = work.least().at_source;
-        let units = (at.paces().rate(shard) * ROUND.as_secs_f64()).max(least_units);
-        let mut budget = Budget { units, is_untouched: true };
         let mut size = PAGE;
         loop {
+            let left = at.ends.saturating_sub(clock.now().boot).as_secs_f64();
+            let affordable = items_for(at.paces().rate(shard) * left / work.least().at_source);
             // Where there was nothing to do there will be little.
-            let affordable = items_for(budget.units / least);
             let size_now = if size > PAGE { size } else { size.min(affordable) };
             let page = match self.page(at, part.after.as_ref(), size_now, work).await {
                 Ok(page) => page,
                 Err(stopped) => return Part { stopped: Some(stopped), ..part },
             };
             let span = self.span(at, &part, &page);
-            let Due { tasks, behind, cut } = self.due(at, work, &part, page.items, &mut budget);
+            let tasks = self.tasks(at, work, part.after.clone(), page.items);
             size = if tasks.is_empty() { (size * 2).min(MAX_PAGE) } else { PAGE };
+            let (befores, tasks) = tasks.into_iter().unzip::<_, _, Vec<_>, Vec<_>>();
             let tasks = tasks.into_iter().map(|task| self.carry_through(at, task));
-            let (done, span) = join(all_of(tasks.collect::<Vec<_>>()), span).await;
-            match done {
-                Ok(moved) if matches!(work, Work::Move(_)) => part.moved += moved,
-                Ok(_) => {}
-                Err(stopped) => return Part { stopped: Some(stopped), ..part },
+            let (ended, span) = join(all_of(tasks.collect::<Vec<_>>()), span).await;
+            if matches!(work, Work::Move(_)) {
+                part.moved += ended.done;
             }
             part.span = part.span.or(span);
-            part.after = if cut { behind } else { page.next };
-            part.is_done = !cut && part.after.is_none();
-            let is_used_up = budget.units < least;
-            if part.is_done || cut || is_used_up || clock.now().boot >= ends {
+            if let Some((first, stopped)) = ended.stopped {
+                part.after = befores.into_iter().nth(first).flatten();
+                return Part { stopped: Some(stopped), ..part };
+            }
+            part.after = page.next;
+            part.is_done = part.after.is_none();
+            if part.is_done || clock.now().boot >= at.ends {
                 return part;
             }
         }
     }
 
-    /// What is to be done with these items, as far as the budget suffices.
-    fn due(
+    /// What is to be done with these items, each with the last sort key before it that is done with.
+    fn tasks(
         &self,
         at: At<'_>,
         work: Work,
-        part: &Part,
+        after: Option<SortKey>,
         items: Vec<(SortKey, StoredItem)>,
-        budget: &mut Budget,
-    ) -> Due {
-        let mut due = Due { tasks: Vec::new(), behind: part.after.clone(), cut: false };
+    ) -> Vec<(Option<SortKey>, Task)> {
+        let mut tasks = Vec::new();
+        let mut before = after;
         for (sort, item) in items {
-            let behind = Some(sort.clone());
-            if let Some((task, takes)) = self.task(at, work, sort, item) {
-                if !budget.spend(takes.at_source) {
-                    return Due { cut: true, ..due };
-                }
-                due.tasks.push(task);
+            let this = Some(sort.clone());
+            if let Some(task) = self.task(at, work, sort, item) {
+                tasks.push((before, task));
             }
-            due.behind = behind;
+            before = this;
         }
-        due
+        tasks
     }
 
-    /// What is to be done with one item, if anything is, and the write units that it takes.
+    /// What is to be done with one item, if anything is.
     fn task(
         &self,
         At { seen, shard, .. }: At<'_>,
         work: Work,
         sort: SortKey,
         item: StoredItem,
-    ) -> Option<(Task, Units)> {
+    ) -> Option<Task> {
         let separator = self.directory.settings().schema.separator;
         let key = ItemKey::new(seen.metadata.partition.clone(), sort);
         let here = key.at(shard, separator);
         match work {
             Work::Move(reshard) => (item.is_live() && reshard.leaves(&key, shard)).then(|| {
                 let homes = Homes { old: here, new: key.at(reshard.new_home(&key), separator) };
-                let units = self.move_units(&homes, &item);
-                (Task::Move { homes, item }, units)
+                Task::Move { homes, item }
             }),
             Work::RemoveMarkers(generation) => (!item.is_live() && item.generation <= generation)
                 .then(|| {
                     let kilobytes = self.kilobytes(&here, &item);
                     let units = Units { at_source: kilobytes, in_all: kilobytes };
-                    (Task::RemoveMarker { key: here, generation, units }, units)
+                    Task::RemoveMarker { key: here, generation, units }
                 }),
         }
     }
@@ -186,23 +172,29 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         let mut in_time = true;
         for part in &parts {
             match &part.stopped {
-                None => {}
+                None | Some(Stopped::NotYet) => {}
                 Some(Stopped::OutOfTime) => in_time = false,
                 Some(Stopped::MetadataChanged) => return Ok(StepOutcome::Retry),
                 Some(Stopped::Failed(error)) => shift.failed.add(part.shard, error.clone()),
             }
         }
         let ended = if in_time { StepOutcome::Retry } else { StepOutcome::OutOfTime };
-        if parts.iter().all(|part| !part.has_come_on(job)) {
+        let has_come_on = parts.iter().any(|part| part.has_come_on(job));
+        let is_over = parts.iter().all(|part| shift.failed.shards().contains(&part.shard));
+        if is_over && !has_come_on {
             return Ok(ended);
         }
+        shift.has_come_on |= has_come_on;
         let mut seen = job.clone();
         for _ in 0..CHECKPOINT_ATTEMPTS {
             let now = self.directory.now();
             let next = shift.with_parts(&seen, &parts, now);
             match self.save(&seen, next, deadline).await? {
                 StepOutcome::Lost => {}
-                _ => return Ok(ended),
+                _ => {
+                    shift.moved += parts.iter().map(|part| part.moved).sum::<u64>();
+                    return Ok(ended);
+                }
             }
             let (Some(noted), _) = self.directory.job(&job.partition, deadline).await? else {
                 return Ok(StepOutcome::Retry);
@@ -281,43 +273,36 @@ fn items_for(items: f64) -> u32 {
     items
 }
 
-/// Does what is to be done with the items of a page, and returns how many there were. What has begun
-/// comes to its end when the time has run out for the rest: else a slice too short for a whole page
-/// would get nowhere.
-async fn all_of(items: Vec<impl Future<Output = Result<(), Stopped>>>) -> Result<u64, Stopped> {
-    let count = items.len();
-    let mut side_by_side = stream::iter(items).buffer_unordered(ITEMS_AT_ONCE);
-    let mut in_time = true;
-    while let Some(done) = side_by_side.next().await {
-        match done {
-            Ok(()) => {}
-            Err(Stopped::OutOfTime) => in_time = false,
-            Err(stopped) => return Err(stopped),
-        }
-    }
-    if !in_time {
-        return Err(Stopped::OutOfTime);
-    }
-    Ok(u64::try_from(count).unwrap_or(u64::MAX))
+/// What became of the items of a page.
+struct Ended {
+    /// How many are done.
+    done: u64,
+    /// The first that is not, and why one of those that are not is not.
+    stopped: Option<(usize, Stopped)>,
 }
 
-/// The write units of its partition that a round has left for a shard.
-struct Budget {
-    units: f64,
-    is_untouched: bool,
-}
-
-impl Budget {
-    /// Takes these units, if they are there. What comes first in a round gets them in any case, or an
-    /// item that is larger would never move.
-    fn spend(&mut self, units: f64) -> bool {
-        if units > self.units && !self.is_untouched {
-            return false;
+/// Does what is to be done with the items of a page. What has begun comes to its end when the time has run
+/// out for the rest: else a slice too short for a whole page would get nowhere.
+async fn all_of(items: Vec<impl Future<Output = Result<(), Stopped>>>) -> Ended {
+    let numbered = (0..).zip(items).map(|(n, item)| async move { (n, item.await) });
+    let mut side_by_side =
+        stream::iter(numbered.collect::<Vec<_>>()).buffer_unordered(ITEMS_AT_ONCE);
+    let mut ended = Ended { done: 0, stopped: None };
+    while let Some((n, outcome)) = side_by_side.next().await {
+        let Err(stopped) = outcome else {
+            ended.done += 1;
+            continue;
+        };
+        let is_over = matches!(stopped, Stopped::MetadataChanged);
+        ended.stopped = Some(match ended.stopped.take() {
+            None => (n, stopped),
+            Some((first, before)) => (first.min(n), before.max(stopped)),
+        });
+        if is_over {
+            break;
         }
-        self.units -= units;
-        self.is_untouched = false;
-        true
     }
+    ended
 }
 
 /// What a round does with what it finds.
@@ -344,8 +329,18 @@ impl Work {
 
     /// How many of `left` shards one call takes on, and how fast.
     pub(super) fn share(self, settings: &Settings, left: usize) -> Share {
+        let all = f64::from(settings.mover_wcu);
+        // Where many sources lead to few destinations, those are what bounds them.
+        let all = match self {
+            Self::Move(reshard) => {
+                let destinations = u32::try_from(reshard.destinations().len()).unwrap_or(u32::MAX);
+                let at_destination = 1.0 - self.at_source();
+                all.min(f64::from(destinations) * MOST_OF_PARTITION_WCU / at_destination)
+            }
+            Self::RemoveMarkers(_) => all,
+        };
         let most = |wcu| most_at_source(wcu, self.at_source()) / self.at_source();
-        Share::of(settings, left, self.least().in_all, most)
+        Share::of(all, settings.moves_per_call, left, self.least().in_all, most)
     }
 }
 
@@ -353,13 +348,4 @@ impl Work {
 enum Task {
     Move { homes: Homes, item: StoredItem },
     RemoveMarker { key: PhysicalKey, generation: Generation, units: Units },
-}
-
-/// What is to be done with a page.
-struct Due {
-    tasks: Vec<Task>,
-    /// The last sort key of what it covers.
-    behind: Option<SortKey>,
-    /// Whether the budget did not suffice for all of the page.
-    cut: bool,
 }

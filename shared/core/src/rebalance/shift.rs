@@ -19,6 +19,10 @@ pub(super) struct Shift {
     pub(super) wcu_each: f64,
     /// For how long it has gone through items.
     pub(super) scanned: Duration,
+    /// Whether it has come any further.
+    pub(super) has_come_on: bool,
+    /// How many items it has moved, as the job says.
+    pub(super) moved: u64,
     /// Whether it has waited for the claims of others to lapse.
     pub(super) has_waited: bool,
     /// DynamoDB's time at the last look, and the local clock's.
@@ -33,6 +37,8 @@ impl Shift {
             failed: FailedShards::default(),
             wcu_each: 0.0,
             scanned: Duration::ZERO,
+            has_come_on: false,
+            moved: 0,
             has_waited: false,
             looked: (ServerTime(0), now),
         }

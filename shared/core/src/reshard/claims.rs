@@ -1,9 +1,9 @@
 use std::collections::BTreeSet;
 use std::fmt;
+use std::time::Duration;
 
 use dynashard_keys::{ShardId, SortKey};
 
-use crate::Settings;
 use crate::reshard::{Job, ServerTime};
 
 /// Who goes through a source shard, or did last (protocol: "Taking turns").
@@ -65,16 +65,16 @@ pub(crate) struct Worker {
     pub(crate) lane: u32,
 }
 
-/// How many source shards one call goes through side by side, at most. A page of each, of 1 MB at most,
-/// is held in memory.
+/// How many source shards are gone through at a time, at most. The job notes up to three sort keys of each
+/// of them, of 1 KB at most, and an item takes 400 KB. A page of each, of 1 MB, is held in memory.
 const SOURCES_AT_ONCE: usize = 32;
 
 /// The least share of a source, in write units a second: what is shared into less moves nothing for
 /// seconds, and a claim lapses meanwhile.
-const LEAST_SHARE_WCU: u32 = 40;
+const LEAST_SHARE_WCU: f64 = 40.0;
 
-/// For how long a claim holds, in seconds: longer than a round, which renews it, usually takes.
-const CLAIM_SECS: u64 = 5;
+/// For how long a claim holds at least: longer than a round, which renews it, usually takes.
+const CLAIM: Duration = Duration::from_secs(5);
 
 /// How the sources that are left share what the operator allows.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -94,24 +94,25 @@ impl Share {
     /// It follows from what is left alone, so that all who work side by side come to the same result
     /// and keep to the sum, and nobody has to hand anything over.
     pub(crate) fn of(
-        settings: &Settings,
+        all_wcu: f64,
+        moves_per_call: u32,
         left: usize,
         wcu: f64,
         most_each: impl Fn(f64) -> f64,
     ) -> Self {
-        let lanes = usize::try_from(LaneKey::LAST).unwrap_or(usize::MAX) + 1;
-        let worth_while =
-            usize::try_from(settings.mover_wcu / LEAST_SHARE_WCU).unwrap_or(usize::MAX);
-        let side_by_side = left.min(lanes * SOURCES_AT_ONCE).min(worth_while).max(1);
-        let share = f64::from(settings.mover_wcu) / float(side_by_side);
-        let wcu_each = most_each(share);
+        let worth_while = whole(all_wcu / LEAST_SHARE_WCU);
+        let side_by_side = left.min(SOURCES_AT_ONCE).min(worth_while).max(1);
+        let wcu_each = most_each(all_wcu / float(side_by_side));
         let per_sec = (wcu_each / wcu).max(f64::MIN_POSITIVE);
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
-        let each_takes = (f64::from(settings.moves_per_call) / per_sec)
-            .floor()
-            .clamp(1.0, float(SOURCES_AT_ONCE.min(side_by_side))) as usize;
+        let each_takes = whole(f64::from(moves_per_call) / per_sec).clamp(1, side_by_side);
         Self { wcu_each, side_by_side, each_takes }
     }
+}
+
+fn whole(n: f64) -> usize {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+    let n = n.floor().clamp(0.0, f64::from(u32::MAX)) as usize;
+    n
 }
 
 fn float(n: usize) -> f64 {
@@ -185,8 +186,14 @@ impl Job {
         }
         let is_busy = |lane: &u32| held.iter().any(|claim| claim.lane == *lane);
         let lanes = (1..=LaneKey::LAST).filter(|lane| *lane != worker.lane && !is_busy(lane));
-        let lanes = lanes.take(rest.len().div_ceil(most)).collect::<Vec<_>>();
-        job.lanes = job.lanes.max(lanes.last().copied().unwrap_or_default());
+        // Those that were called a moment ago have not come to claim anything yet.
+        let are_called = job.called_until.is_some_and(|until| until > now);
+        let wanted = if are_called { 0 } else { rest.len().div_ceil(most) };
+        let lanes = lanes.take(wanted).collect::<Vec<_>>();
+        if let Some(last) = lanes.last() {
+            job.last_lane = job.last_lane.max(*last);
+            job.called_until = Some(now.plus(CLAIM));
+        }
         Turn::Claim { job: Box::new(job), lanes }
     }
 
@@ -202,7 +209,7 @@ impl Job {
     /// Notes that a call is at work on a shard, at this pace.
     pub(crate) fn renew(&mut self, worker: Worker, shard: ShardId, wcu: u32, now: ServerTime) {
         let Worker { id, lane } = worker;
-        let until = ServerTime(now.0 + CLAIM_SECS);
+        let until = now.plus(CLAIM);
         self.claims.insert(shard, Claim { worker: id, lane, until, wcu });
     }
 

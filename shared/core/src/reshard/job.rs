@@ -6,7 +6,7 @@ use dynashard_keys::{PartitionKey, ShardCount, ShardId, SortKey, SortKeyType};
 use crate::Generation;
 use crate::metadata::{CollectionMetadata, Contradiction, Phase, Reshard};
 use crate::reshard::position::share_behind;
-use crate::reshard::{Claim, ServerTime, Waits};
+use crate::reshard::{Claim, LaneKey, ServerTime, Waits};
 
 /// What a change of the shard count waits for and how far it has come, in an item of its own beside
 /// the metadata, so that readers never pay for it (protocol: "Job item").
@@ -47,8 +47,10 @@ pub struct Job {
     pub scan_began: Option<ServerTime>,
     /// Who is at work on which of the sources that are not done, or was last.
     pub claims: BTreeMap<ShardId, Claim>,
-    /// The largest lane that was ever called for, since the one before the first is that of the job.
-    pub lanes: u32,
+    /// The last lane that was ever called, or 0: so many are to be removed at the end.
+    pub last_lane: u32,
+    /// Until when those that were called last are waited for.
+    pub called_until: Option<ServerTime>,
     /// When the closing scan had come to its end.
     pub scanned: Option<ServerTime>,
     /// When a strong read first saw the reshard closed.
@@ -124,7 +126,8 @@ impl Job {
             spans: BTreeMap::new(),
             scan_began: None,
             claims: BTreeMap::new(),
-            lanes: before.map_or(0, |before| before.lanes),
+            last_lane: before.map_or(0, |before| before.last_lane),
+            called_until: None,
             scanned: None,
             closed_seen: None,
             marked: match (sources, left) {
@@ -183,6 +186,11 @@ impl Job {
         let mut keys = self.under_way.values().map(|key| ("under_way", key)).chain(spans);
         if let Some((field, _)) = keys.find(|(_, key)| !key.is(sort_key)) {
             return Err(Contradiction::new(field, "holds a sort key of another type"));
+        }
+        if self.last_lane > LaneKey::LAST {
+            let why =
+                format!("{} is above {}, the last that there is", self.last_lane, LaneKey::LAST);
+            return Err(Contradiction::new("last_lane", why));
         }
         if self.scanned.is_some() && !self.closing {
             return Err(Contradiction::new("scanned", "is there, although closing is false"));

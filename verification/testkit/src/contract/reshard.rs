@@ -184,7 +184,8 @@ pub async fn a_job_is_changed_where_it_is_as_seen(fixture: &impl Fixture) {
         spans: BTreeMap::new(),
         scan_began: None,
         claims: BTreeMap::new(),
-        lanes: 0,
+        last_lane: 0,
+        called_until: None,
         scanned: None,
         closed_seen: None,
         marked: None,
@@ -293,7 +294,8 @@ pub(super) fn job(partition: &PartitionKey, fixture: &impl Fixture) -> Job {
                 (ShardId::new(shard), Claim { worker, lane: 7, until, wcu })
             })
             .into(),
-        lanes: 7,
+        last_lane: 7,
+        called_until: Some(ServerTime(8)),
         scanned: Some(ServerTime(3)),
         closed_seen: Some(ServerTime(u64::MAX)),
         marked: Some(ShardRange { first: ShardId::new(0), last: ShardId::new(65_535) }),
