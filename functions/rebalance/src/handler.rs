@@ -268,12 +268,23 @@ mod tests {
             record(&json!({ "other": { "S": "a" } }), "2"),
             record(&json!({ "pk": { "S": "never written" } }), "3"),
             record(&json!({ "pk": { "S": "_ds_job#a" } }), "4"),
+            record(&json!({ "pk": { "S": "_ds_lane#8#a" } }), "6"),
             record(&json!({ "pk": { "S": "b" } }), "5"),
         ]});
         let outcome = run(&memory, &clock, &event).expect("an outcome");
         let text = serde_json::to_string(&outcome).expect("JSON");
         assert_eq!(text, r#"{"batchItemFailures":[{"itemIdentifier":"2"}]}"#);
         assert_eq!((shards(&memory, "a"), shards(&memory, "b")), (2, 2));
+    }
+
+    #[test]
+    fn a_record_of_a_lane_advances_its_collection() {
+        let (memory, clock) = world();
+        begin_growth(&memory, &clock, "a#b");
+        let event =
+            json!({ "Records": [record(&json!({ "pk": { "S": "_ds_lane#3#a#b" } }), "1")] });
+        assert_eq!(run(&memory, &clock, &event), Ok(DynamoDbEventResponse::default()));
+        assert_eq!(shards(&memory, "a#b"), 2);
     }
 
     #[test]

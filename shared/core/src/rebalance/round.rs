@@ -349,3 +349,30 @@ enum Task {
     Move { homes: Homes, item: StoredItem },
     RemoveMarker { key: PhysicalKey, generation: Generation, units: Units },
 }
+
+#[cfg(test)]
+mod tests {
+    use dynashard_keys::{PartitionKey, Placement, ShardCount};
+
+    use super::*;
+    use crate::CollectionMetadata;
+
+    /// Fifteen sources were to write 4,000 units a second to the one shard that all clients use.
+    #[test]
+    fn regression_many_sources_filled_the_partitions_of_few_destinations() {
+        let settings = Settings::default();
+        for (from, to) in [(16, 1), (4, 1), (16, 4), (64, 4), (4, 16), (1, 4)] {
+            let count = |n| ShardCount::new(n).expect("count");
+            let partition = PartitionKey::new("EWR").expect("pk");
+            let before =
+                CollectionMetadata::pre_sharded(partition, Placement::Xxh64, count(from), 1);
+            let reshard = before.with_forward(count(to), 2).reshard().expect("items move");
+            let share = Work::Move(reshard).share(&settings, reshard.sources().len());
+            let [sources, destinations] = [share.side_by_side, reshard.destinations().len()]
+                .map(|n| f64::from(u32::try_from(n).expect("few")));
+            let at_each = share.wcu_each * sources / 2.0 / destinations;
+            assert!(at_each <= MOST_OF_PARTITION_WCU, "{from} -> {to}: {at_each} units a second");
+            assert!(share.wcu_each / 2.0 <= MOST_OF_PARTITION_WCU, "{from} -> {to}: {share:?}");
+        }
+    }
+}

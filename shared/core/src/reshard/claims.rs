@@ -228,3 +228,122 @@ impl Job {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use dynashard_keys::{PartitionKey, Placement, ShardCount};
+    use proptest::prelude::{ProptestConfig, prop_assert, proptest};
+
+    use super::*;
+    use crate::CollectionMetadata;
+
+    const NOW: ServerTime = ServerTime(1_000);
+    const SHARE: Share = Share { wcu_each: 400.0, side_by_side: 8, each_takes: 2 };
+
+    /// The job of a growth from this many shards.
+    fn job(from: u32) -> Job {
+        let partition = PartitionKey::new("EWR").expect("pk");
+        let count = |n| ShardCount::new(n).expect("count");
+        let before = CollectionMetadata::pre_sharded(partition, Placement::Xxh64, count(from), 1);
+        Job::new(&before.with_forward(count(4 * from), 2), None, 2).expect("a change begins")
+    }
+
+    fn worker(id: u64, lane: u32) -> Worker {
+        Worker { id, lane }
+    }
+
+    fn turn(job: &Job, worker: Worker, share: Share, now: ServerTime) -> Turn {
+        let shards = job.marked_shards().collect::<Vec<_>>();
+        job.turn(worker, shards.into_iter(), &BTreeSet::new(), share, now)
+    }
+
+    fn claimed(turn: Turn) -> (Job, Vec<u32>) {
+        match turn {
+            Turn::Claim { job, lanes } => (*job, lanes),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn shards_of(turn: &Turn) -> Vec<u32> {
+        match turn {
+            Turn::Work(sources) => sources.iter().map(|source| source.shard.get()).collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn claims_of_the_dead_lapse_and_those_of_the_living_do_not() {
+        let (one, other) = (worker(1, 0), worker(2, 1));
+        let (first, _) = claimed(turn(&job(4), one, SHARE, NOW));
+        assert_eq!(shards_of(&turn(&first, one, SHARE, NOW)), [0, 1]);
+        let (both, _) = claimed(turn(&first, other, SHARE, NOW));
+        assert_eq!(shards_of(&turn(&both, other, SHARE, NOW)), [2, 3]);
+        let third = worker(3, 2);
+        let lapses = NOW.plus(CLAIM);
+        assert_eq!(turn(&both, third, SHARE, NOW), Turn::Wait(lapses));
+        assert_eq!(turn(&both, third, SHARE, ServerTime(lapses.0 - 1)), Turn::Wait(lapses));
+        // One of them has renewed its claims, and the other was killed.
+        let mut renewed = both.clone();
+        for shard in [0, 1] {
+            renewed.renew(one, ShardId::new(shard), 77, ServerTime(NOW.0 + 2));
+        }
+        let (taken, _) = claimed(turn(&renewed, third, SHARE, lapses));
+        assert_eq!(shards_of(&turn(&taken, third, SHARE, lapses)), [2, 3]);
+    }
+
+    #[test]
+    fn what_is_given_free_is_taken_up_at_the_pace_that_it_had_and_where_it_was() {
+        let mut job = job(1);
+        let sort = SortKey::string("UA1545").expect("sk");
+        job.note(ShardId::new(0), Some(sort.clone()), None);
+        job.renew(worker(1, 0), ShardId::new(0), 77, NOW);
+        job.release(worker(1, 0));
+        let (next, _) = claimed(turn(&job, worker(2, 0), SHARE, NOW));
+        let source = Source { shard: ShardId::new(0), after: Some(sort), wcu: Some(77) };
+        assert_eq!(turn(&next, worker(2, 0), SHARE, NOW), Turn::Work(vec![source]));
+    }
+
+    /// Each call that claimed called all lanes that were left, whoever had called them a moment before.
+    #[test]
+    fn regression_lanes_that_were_just_called_were_called_again() {
+        let (first, lanes) = claimed(turn(&job(16), worker(1, 0), SHARE, NOW));
+        assert_eq!(lanes, [1, 2, 3], "eight at a time, and two of them each");
+        let (second, lanes) = claimed(turn(&first, worker(2, 1), SHARE, NOW));
+        assert_eq!(lanes, [0; 0]);
+        // The others have not come.
+        let later = NOW.plus(CLAIM);
+        let mut renewed = second;
+        for (worker, shard) in [(worker(1, 0), 0), (worker(1, 0), 1), (worker(2, 1), 2)] {
+            renewed.renew(worker, ShardId::new(shard), 1, later);
+        }
+        let (third, lanes) = claimed(turn(&renewed, worker(3, 2), SHARE, later));
+        assert_eq!((lanes, third.last_lane), (vec![3, 4], 4));
+    }
+
+    #[test]
+    fn a_key_of_a_lane_is_read_as_it_was_written_and_no_other_is_one() {
+        let key = LaneKey { lane: 7, partition: "a#b" };
+        assert_eq!(key.to_string(), "_ds_lane#7#a#b");
+        assert_eq!(LaneKey::parse("_ds_lane#7#a#b"), Some(key));
+        for other in ["_ds_lane#8#a", "_ds_lane#0#a", "_ds_lane#x#a", "_ds_lane#1", "_ds_job#a"] {
+            assert_eq!(LaneKey::parse(other), None, "{other}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn the_shares_of_all_who_work_side_by_side_never_exceed_the_whole(
+            all in 4..100_000_u32,
+            moves_per_call in 1..2_000_u32,
+            left in 0..70_000_usize,
+        ) {
+            let all = f64::from(all);
+            let share = Share::of(all, moves_per_call, left, 4.0, |wcu| wcu.min(1_600.0));
+            prop_assert!(share.wcu_each * float(share.side_by_side) <= all * 1.000_001);
+            prop_assert!((1..=SOURCES_AT_ONCE).contains(&share.each_takes));
+            prop_assert!(share.each_takes <= share.side_by_side);
+        }
+    }
+}

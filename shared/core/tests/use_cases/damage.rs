@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use dynashard_core::{
-    Code, CollectionMetadata, Error, Generation, HistoryEntry, Job, Phase, ServerTime, ShardRange,
+    Claim, Code, CollectionMetadata, Error, Generation, HistoryEntry, Job, LaneKey, Phase,
+    ServerTime, ShardRange,
 };
 use dynashard_keys::{Placement, ShardId, SortKey, SortKeyType};
 
@@ -88,6 +89,11 @@ fn under_way(shard: u32, behind: SortKey) -> BTreeMap<ShardId, SortKey> {
     BTreeMap::from([(ShardId::new(shard), behind)])
 }
 
+fn claims(shard: u32) -> BTreeMap<ShardId, Claim> {
+    let claim = Claim { worker: 7, lane: 0, until: ServerTime(0), wcu: 1 };
+    BTreeMap::from([(ShardId::new(shard), claim)])
+}
+
 /// In a table whose sort keys are strings.
 fn number() -> SortKey {
     SortKey::parse("7", SortKeyType::Number).expect("a number")
@@ -95,7 +101,7 @@ fn number() -> SortKey {
 
 #[test]
 fn a_job_that_does_not_fit_is_reported_and_nothing_is_done() {
-    let damages: [Damage<Job>; 15] = [
+    let damages: [Damage<Job>; 17] = [
         (|job| Job { generation: Generation::new(7), ..job }, "generation"),
         (|job| Job { from: count(4), ..job }, "from"),
         (|job| Job { to: count(4), ..job }, "to"),
@@ -115,6 +121,8 @@ fn a_job_that_does_not_fit_is_reported_and_nothing_is_done() {
             },
             "under_way",
         ),
+        (|job| Job { claims: claims(1), ..job }, "claims"),
+        (|job| Job { last_lane: LaneKey::LAST + 1, ..job }, "last_lane"),
         (|job| Job { scanned: Some(ServerTime(1)), ..job }, "scanned"),
         (|job| Job { closed_seen: Some(ServerTime(1)), ..job }, "closed_seen"),
     ];

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dynashard_core::ports::Clock;
-use dynashard_core::{Advance, Error, Job, ServerTime, Settings, StoredItem, Waits, settle_time};
+use dynashard_core::{
+    Advance, Error, Job, LaneKey, ServerTime, Settings, StoredItem, Waits, settle_time,
+};
 use dynashard_keys::Placement;
 use dynashard_testkit::{Fault, Operation, block_on};
 
@@ -39,6 +41,10 @@ fn world(items: u32, from: u32, to: u32) -> World {
 fn world_with(items: u32, from: u32, to: u32, mover_wcu: u32) -> World {
     let settings =
         Settings { mover_wcu, request_lifetime: Duration::from_secs(5), ..Settings::default() };
+    world_of(items, from, to, settings)
+}
+
+fn world_of(items: u32, from: u32, to: u32, settings: Settings) -> World {
     let world = World::with(settings);
     world.lay_out(1, from, Placement::Xxh64);
     world.clock.advance(Duration::from_mins(10));
@@ -394,4 +400,90 @@ fn a_rebalancer_that_vanishes_is_replaced_by_the_next() {
     let job = world.memory.stored_job(&partition).expect("a job");
     assert!(!job.yielded && job.items_moved > 0, "it was in the middle of it: {job:?}");
     finish(&world, 1);
+}
+
+/// Calls a rebalancer by a lane, as the stream does, until nothing is left to do. The one of `killed` is
+/// killed in the middle of its first call, and called again.
+async fn follow(world: &World, lane: u32, killed: Option<u32>) -> u64 {
+    let partition = partition();
+    let rebalancer = world.rebalancer();
+    let (mut last_call, mut moved, mut to_be_killed) = (None, 0, killed == Some(lane));
+    let mut is_called = lane == 0;
+    while world.memory.stored_job(&partition).is_some() {
+        let call = world.memory.stored_lane(&partition, lane);
+        is_called |= call.is_some() && call != last_call;
+        if !is_called {
+            world.clock.sleep(Duration::from_millis(100)).await;
+            continue;
+        }
+        last_call = call;
+        let working =
+            std::pin::pin!(rebalancer.advance(&partition, lane, world.deadline_in(SLICE)));
+        let life = if std::mem::take(&mut to_be_killed) { Duration::from_secs(4) } else { LONG };
+        let killed = std::pin::pin!(world.clock.sleep(life));
+        is_called = match futures_util::future::select(working, killed).await {
+            futures_util::future::Either::Left((slice, _)) => {
+                moved += slice.reshard.map_or(0, |reshard| reshard.items_moved);
+                // As the stream calls the first, or the sweep.
+                lane == 0 && slice.advance.expect("a slice") != Advance::Nothing
+            }
+            futures_util::future::Either::Right(_) => true,
+        };
+    }
+    moved
+}
+
+/// Each counted what all of them had moved, and the sum was many times what moved.
+#[test]
+fn several_rebalancers_side_by_side_move_each_item_once_and_keep_to_the_budget() {
+    const ITEMS: u32 = 3_000;
+    for killed in [None, Some(2)] {
+        let settings = Settings {
+            mover_wcu: BUDGET_WCU,
+            moves_per_call: 25,
+            request_lifetime: Duration::from_secs(5),
+            ..Settings::default()
+        };
+        let world = world_of(ITEMS, 4, 16, settings);
+        let moves = leaving(ITEMS, 4, 16);
+        let times = watch(&world, moves, &[]);
+        let counted = block_on(futures_util::future::join_all(
+            (0..=LaneKey::LAST).map(|lane| follow(&world, lane, killed)),
+        ));
+        let at_work = counted.iter().filter(|moved| **moved > 0).count();
+        assert!(at_work >= 4, "one for each source: {counted:?}");
+        assert_eq!(world.memory.stored_lane(&partition(), 1), None, "the last step removes it");
+        let times = times.lock().expect("no panic");
+        // Each may have saved five moves up.
+        assert_within_budget(&times, MOVES_PER_SEC + 15, &format!("{killed:?} killed"));
+        let taken = times[times.len() - 1].saturating_sub(times[0]);
+        let ideal = Duration::from_secs(1) * moves / MOVES_PER_SEC;
+        if killed.is_none() {
+            assert_eq!(world.store.attempts(Operation::Transfer), u64::from(moves));
+            assert_eq!(counted.iter().sum::<u64>(), u64::from(moves), "{counted:?}");
+            assert!(taken <= ideal.mul_f64(1.0 / 0.85) + RISE, "{taken:?}, ideally {ideal:?}");
+        } else {
+            assert!(taken <= ideal.mul_f64(1.5) + RISE, "{taken:?}, ideally {ideal:?}");
+        }
+    }
+}
+
+/// A page was left only when all its items were settled. The other source of the call was idle meanwhile,
+/// and the claims of both lapsed.
+#[test]
+fn regression_a_source_that_refused_everything_held_up_the_others_of_its_call() {
+    const ITEMS: u32 = 4_000;
+    let world = world(ITEMS, 2, 4);
+    world.store.throttle(home(&refused_item(), 2).partition);
+    let rebalancer = world.rebalancer();
+    assert_eq!(advance(&world, &rebalancer, SLICE), Ok(Advance::Yielded));
+    let job = world.memory.stored_job(&partition()).expect("a job");
+    // A slice has ten seconds, in which the pace rises.
+    let share = u64::from(MOVES_PER_SEC / 2) * 10;
+    assert!(job.items_moved >= share * 6 / 10, "{} of {share}", job.items_moved);
+    assert!(job.claims.values().all(|claim| claim.until == ServerTime(0)), "{:?}", job.claims);
+}
+
+fn refused_item() -> String {
+    (0..).map(|n| format!("{n:05}")).find(|sk| home(sk, 2) != home(sk, 4)).expect("one leaves")
 }

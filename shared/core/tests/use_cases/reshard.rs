@@ -34,7 +34,11 @@ fn settings() -> Settings {
 
 /// A collection of so many shards, long after its creation.
 pub(crate) fn world(placement: Placement, shards: u32) -> World {
-    let world = World::with(settings());
+    world_with(placement, shards, settings())
+}
+
+fn world_with(placement: Placement, shards: u32, settings: Settings) -> World {
+    let world = World::with(settings);
     world.lay_out(1, shards, placement);
     world.clock.advance(Duration::from_mins(10));
     world
@@ -554,13 +558,17 @@ fn trouble_with_any_request_of_the_rebalancer_delays_it_and_no_more() {
         Operation::Finish,
         Operation::MetadataGet,
         Operation::JobGet,
+        Operation::LaneCall,
+        Operation::LaneRemoval,
     ] {
         for trouble in [
             Fault::throttle,
             || Fault::Refuse(outcome_unknown()),
             || Fault::ExecuteThen(outcome_unknown()),
         ] {
-            let world = world(Placement::Xxh64, 2);
+            // A call takes on one source, and calls another for the other.
+            let world =
+                world_with(Placement::Xxh64, 2, Settings { moves_per_call: 1, ..settings() });
             for name in names() {
                 put(&world, &name, &name).expect("a put");
             }
@@ -575,6 +583,8 @@ fn trouble_with_any_request_of_the_rebalancer_delays_it_and_no_more() {
             }
             assert_at_home(&world, Placement::Xxh64, 4);
             assert_eq!(metadata(&world).phase, Phase::Stable, "{operation:?}");
+            assert!(world.store.attempts(operation) > 0, "{operation:?}");
+            assert_eq!(world.memory.stored_lane(&partition(), 1), None, "{operation:?}");
         }
     }
 }
