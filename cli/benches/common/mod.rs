@@ -99,6 +99,28 @@ impl Api {
         Ok(serde_json::from_slice(&answer)?)
     }
 
+    /// Sends JSON with these headers, and returns what was answered, whatever it is.
+    pub async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Result<Answer, Failure> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.base))
+            .header("content-type", "application/json");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let answer = self.client.request(request.body(Full::from(body.to_owned()))?).await?;
+        let etag = answer.headers().get("etag").and_then(|tag| tag.to_str().ok());
+        let (status, etag) = (answer.status().as_u16(), etag.map(str::to_owned));
+        let body = answer.into_body().collect().await?.to_bytes();
+        Ok(Answer { status, etag, body: String::from_utf8_lossy(&body).into_owned() })
+    }
+
     async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, Failure> {
         let request = Request::builder()
             .method(method)
@@ -110,6 +132,14 @@ impl Api {
         let body = answer.into_body().collect().await?.to_bytes();
         if status.is_success() { Ok(body) } else { Err(Refused::of(status, &body).into()) }
     }
+}
+
+/// What a request was answered.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    pub status: u16,
+    pub etag: Option<String>,
+    pub body: String,
 }
 
 /// An answer without success.

@@ -8,7 +8,7 @@ use std::fmt;
 use crate::check::{Limit, Progress, Report, search};
 use crate::item::{Home, ItemModel, Program, Value, Verb};
 use crate::mutation::Mutation;
-use crate::query::QueryModel;
+use crate::query::{QueryModel, SourceIs};
 use crate::schedule::{Numbering, Revision};
 
 /// One search.
@@ -154,8 +154,11 @@ impl Configuration {
                 return QueryModel { mutation: Some(mutation), ..SMALL_QUERY }.into();
             }
             M::QuerySourcesFirst | M::QueryTrustsPilot => {
-                let pilot = mutation == M::QueryTrustsPilot;
-                let there = QueryModel { exists: true, writes: 2, pilot, ..SMALL_QUERY };
+                let source_is = match mutation {
+                    M::QueryTrustsPilot => SourceIs::Pilot,
+                    _ => SourceIs::Last,
+                };
+                let there = QueryModel { exists: true, writes: 2, source_is, ..SMALL_QUERY };
                 return QueryModel { mutation: Some(mutation), ..there }.into();
             }
         };
@@ -306,7 +309,7 @@ fn ext() -> Vec<Configuration> {
 const SMALL_QUERY: QueryModel = QueryModel {
     shrinks: false,
     exists: false,
-    pilot: false,
+    source_is: SourceIs::Last,
     limit: 2,
     writes: 1,
     crashes: 1,
@@ -318,8 +321,10 @@ const SMALL_QUERY: QueryModel = QueryModel {
 fn queries() -> Vec<Configuration> {
     let twice = Numbering::TwicePerReshard;
     let mut searches = Vec::new();
-    for (shrinks, pilot) in [(false, false), (false, true), (true, false), (true, true)] {
-        let small = QueryModel { shrinks, pilot, ..SMALL_QUERY };
+    let both =
+        [SourceIs::Last, SourceIs::Pilot].map(|source_is| [(false, source_is), (true, source_is)]);
+    for (shrinks, source_is) in both.into_iter().flatten() {
+        let small = QueryModel { shrinks, source_is, ..SMALL_QUERY };
         for limit in [2, 1] {
             searches.push(QueryModel { limit, ..small.clone() });
             for exists in [false, true] {
@@ -341,7 +346,10 @@ impl From<QueryModel> for Configuration {
         let late = if model.late_put { ", a late put" } else { "" };
         let mutation = model.mutation.map(prefix).unwrap_or_default();
         let way = if model.shrinks { "down" } else { "up" };
-        let pilot = if model.pilot { ", by a pilot" } else { "" };
+        let pilot = match model.source_is {
+            SourceIs::Last => "",
+            SourceIs::Pilot => ", by a pilot",
+        };
         let numbering = suffix(model.numbering);
         Self {
             name: format!(

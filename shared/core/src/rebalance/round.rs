@@ -57,9 +57,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         deadline: Deadline,
     ) -> Result<StepOutcome, Error> {
         let began = self.directory.now();
-        let paced = sources.iter().map(|source| (source.shard, source.wcu));
+        let noted = sources.iter().map(|source| (source.shard, source.wcu));
         let paces = &shift.paces;
-        shift.paces().take_up(paced, shift.wcu_each, work.at_source(), began.boot);
+        shift.paces().take_up(noted, shift.wcu_each, work.at_source(), began.boot);
         let until = deadline.earlier_by(RESERVE);
         let ends = began.boot + ROUND;
         let parts = sources.into_iter().map(|Source { shard, after, .. }| {
@@ -189,12 +189,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         for _ in 0..CHECKPOINT_ATTEMPTS {
             let now = self.directory.now();
             let next = shift.with_parts(&seen, &parts, now);
-            match self.save(&seen, next, deadline).await? {
-                StepOutcome::Lost => {}
-                _ => {
-                    shift.moved += parts.iter().map(|part| part.moved).sum::<u64>();
-                    return Ok(ended);
-                }
+            if self.save(&seen, next, deadline).await? != StepOutcome::Lost {
+                shift.moved += parts.iter().map(|part| part.moved).sum::<u64>();
+                return Ok(ended);
             }
             let (Some(noted), _) = self.directory.job(&job.partition, deadline).await? else {
                 return Ok(StepOutcome::Retry);

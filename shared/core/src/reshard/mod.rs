@@ -11,10 +11,11 @@ mod plan;
 mod position;
 mod settle;
 mod time;
+mod turn;
 
 pub use claims::{Claim, LaneKey};
-pub(crate) use claims::{Share, Source, Turn, Worker};
 pub use job::{Job, Progress, ShardRange};
 pub(crate) use plan::{NextStep, Sight, plan};
 pub(crate) use settle::{Brought, Homes, OldHome, Settling, Unsettled};
 pub use time::{ServerTime, Waits};
+pub(crate) use turn::{Share, Source, Turn, Worker};

@@ -485,5 +485,5 @@ fn regression_a_source_that_refused_everything_held_up_the_others_of_its_call() 
 }
 
 fn refused_item() -> String {
-    (0..).map(|n| format!("{n:05}")).find(|sk| home(sk, 2) != home(sk, 4)).expect("one leaves")
+    (0..100).map(|n| format!("{n:05}")).find(|sk| home(sk, 2) != home(sk, 4)).expect("one leaves")
 }

@@ -28,8 +28,8 @@ pub struct QueryModel {
     pub shrinks: bool,
     /// Whether the item that comes and goes is there at first.
     pub exists: bool,
-    /// Whether the source is the pilot, and is read before its destination. It is read behind it otherwise.
-    pub pilot: bool,
+    /// When the source is read.
+    pub source_is: SourceIs,
     /// How many entries of a shard a page evaluates.
     pub limit: usize,
     /// How many writes there are at most.
@@ -42,6 +42,15 @@ pub struct QueryModel {
     pub numbering: Numbering,
     /// What is wrong, if anything.
     pub mutation: Option<Mutation>,
+}
+
+/// When a round reads the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SourceIs {
+    /// Behind its destination.
+    Last,
+    /// Before its destination, to say how far the round goes, and behind it once more where that is needed.
+    Pilot,
 }
 
 /// Something that happens.

@@ -7,7 +7,7 @@
 //! it has to move was at its destination.
 
 use super::state::{Cell, ITEMS, Page, Reader, Shard, SortKey, State};
-use super::{Layout, QueryModel};
+use super::{Layout, QueryModel, SourceIs};
 use crate::mutation::Mutation;
 use crate::schedule::Phase;
 
@@ -45,7 +45,8 @@ impl QueryModel {
         let until = self.covered_until(reader);
         let unsure =
             |key: &SortKey| Self::moves(*key) && *key < until && !destination.live.contains(key);
-        self.pilot && (self.has(Mutation::QueryTrustsPilot) || !pilot.live.iter().any(unsure))
+        self.source_is == SourceIs::Pilot
+            && (self.has(Mutation::QueryTrustsPilot) || !pilot.live.iter().any(unsure))
     }
 
     /// The query asks for an item by a transaction, which is refused while another one is half visible.
@@ -63,7 +64,7 @@ impl QueryModel {
         match layout.phase {
             Phase::Stable if layout.new == Shard::First => vec![Shard::First],
             Phase::Stable => vec![Shard::First, Shard::Second],
-            _ if self.pilot => vec![layout.old, layout.new, layout.old],
+            _ if self.source_is == SourceIs::Pilot => vec![layout.old, layout.new, layout.old],
             _ if self.has(Mutation::QuerySourcesFirst) => vec![layout.old, layout.new],
             _ => vec![layout.new, layout.old],
         }

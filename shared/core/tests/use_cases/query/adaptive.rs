@@ -150,7 +150,8 @@ fn moving(items: usize, [from, to]: [u32; 2], has_moved: impl Fn(usize) -> bool)
 #[test]
 fn regression_a_walk_while_items_moved_read_many_times_what_it_returned() {
     const ITEMS: usize = 10_000;
-    let cases: [(&str, fn(usize) -> bool); 4] = [
+    type HasMoved = fn(usize) -> bool;
+    let cases: [(&str, HasMoved); 4] = [
         ("none has moved", |_| false),
         ("the first half has", |n| n < ITEMS / 2),
         ("every second has", |n| n % 2 == 0),

@@ -1,0 +1,395 @@
+//! What a hot key absorbs when it has grown, before its items have moved: by kind of write, beside readers,
+//! and where Lambda has fewer environments than requests.
+//!
+//! `cargo bench -p dynashard-cli --bench relief` prints, from one run on one machine:
+//!
+//! 1. of each kind of write, how much of min(offered, shards x limit) is absorbed from 10 s after the
+//!    decision on (`kinds`);
+//! 2. what is throttled while clients read items that have not moved, beside creates (`readers`);
+//! 3. how long clients wait under five times the load that a key takes, what that does to cold keys, and
+//!    when the reshard comes into force (`overload`).
+//!
+//! Partitions take 100 write units a second and save nothing up. `-- kinds`, `-- readers` and
+//! `-- overload` choose among the three.
+
+// The SDK's futures nest deeply, and so do the types of the futures that await them.
+#![recursion_limit = "256"]
+#![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use common::{Answer, Api, Failure, float, stack_options};
+use dynashard_local::{Limits, Stack, StackOptions};
+use http::Method;
+use serde_json::Value;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+/// What a partition writes in a second.
+const LIMIT: u32 = 100;
+
+/// Clients that send one write after the other, without a pause.
+const CLIENTS: u32 = 12;
+
+/// Items that were there before the growth, for those who change items.
+const ITEMS: u32 = 240;
+
+/// From the decision to what is measured.
+const RELIEF: Duration = Duration::from_secs(10);
+
+const MEASURED: Duration = Duration::from_secs(20);
+
+/// The least share that is absorbed.
+const LEAST_SHARE: f64 = 0.9;
+
+/// Until a growth has to be decided, and a collection to be in `move`.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// What a client does to an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Put,
+    Create,
+    IfMatch,
+    Patch,
+    /// Each of the others in turn.
+    Mix,
+}
+
+impl Kind {
+    const ALL: [Self; 5] = [Self::Put, Self::Create, Self::IfMatch, Self::Patch, Self::Mix];
+
+    fn nth(self, n: u32) -> Self {
+        match self {
+            Self::Mix => Self::ALL[usize::try_from(n % 4).unwrap_or(0)],
+            kind => kind,
+        }
+    }
+}
+
+/// What was answered, and when.
+#[derive(Debug, Clone, Copy)]
+struct Sample {
+    at: Instant,
+    took: Duration,
+    status: u16,
+}
+
+/// One load, and what came of it.
+#[derive(Debug)]
+struct Load {
+    api: Api,
+    over: AtomicBool,
+    samples: Mutex<Vec<Sample>>,
+}
+
+impl Load {
+    fn on(stack: &Stack) -> Arc<Self> {
+        Arc::new(Self {
+            api: Api::of(stack),
+            over: AtomicBool::new(false),
+            samples: Mutex::default(),
+        })
+    }
+
+    fn samples(&self) -> MutexGuard<'_, Vec<Sample>> {
+        self.samples.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+
+    fn note(&self, began: Instant, status: u16) {
+        let at = Instant::now();
+        self.samples().push(Sample { at, took: at.duration_since(began), status });
+    }
+
+    /// A client that writes until the load is over.
+    async fn writes(self: Arc<Self>, kind: Kind, client: u32) -> Result<(), Failure> {
+        let mut tags = BTreeMap::new();
+        for n in 0.. {
+            if self.is_over() {
+                break;
+            }
+            // Nobody else changes these.
+            let old = format!("/item?pk=hot&sk=old{:05}", (n * CLIENTS + client) % ITEMS);
+            let new = format!("/item?pk=hot&sk=new{client:02}-{n:08}");
+            let began = Instant::now();
+            let answer = match kind.nth(n) {
+                Kind::Put | Kind::Mix => self.api.ask(Method::PUT, &new, &[], ITEM).await?,
+                Kind::Create => {
+                    self.api.ask(Method::PUT, &new, &[("if-none-match", "*")], ITEM).await?
+                }
+                Kind::IfMatch => {
+                    let tag = tags.get(&old).map_or("*", String::as_str).to_owned();
+                    let answer =
+                        self.api.ask(Method::PUT, &old, &[("if-match", &tag)], ITEM).await?;
+                    if let Some(tag) = &answer.etag {
+                        tags.insert(old, tag.clone());
+                    }
+                    answer
+                }
+                Kind::Patch => self.api.ask(Method::PATCH, &old, &[], r#"{"b":"z"}"#).await?,
+            };
+            self.note(began, answer.status);
+        }
+        Ok(())
+    }
+}
+
+const ITEM: &str = r#"{"a":"x"}"#;
+
+#[tokio::main]
+async fn main() -> Result<ExitCode, Failure> {
+    // Cargo passes options of its own.
+    let chosen = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect::<Vec<_>>();
+    let is_chosen = |part: &str| chosen.is_empty() || chosen.iter().any(|name| name == part);
+    let options = stack_options().await?;
+    let mut holds = true;
+    if is_chosen("kinds") {
+        println!("| kind | shards | absorbed at rest | offered | absorbed in `move` | share |");
+        println!("|---|---|---|---|---|---|");
+        for kind in Kind::ALL {
+            holds &= Box::pin(relief(&options, kind)).await?;
+        }
+    }
+    if is_chosen("readers") {
+        for is_strong in [false, true] {
+            Box::pin(readers(&options, is_strong)).await?;
+        }
+    }
+    if is_chosen("overload") {
+        Box::pin(overload(&options)).await?;
+    }
+    Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn stack_of(options: &StackOptions, limit: u32, settings: &[(&str, &str)]) -> StackOptions {
+    let overrides = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    StackOptions {
+        overrides: overrides.collect(),
+        partitions: Limits {
+            partition_wcu: NonZeroU32::new(limit).unwrap_or(NonZeroU32::MIN),
+            partition_rcu: NonZeroU32::new(3 * limit).unwrap_or(NonZeroU32::MIN),
+            burst_secs: 1,
+            ..Limits::default()
+        },
+        ..options.clone()
+    }
+}
+
+/// The share that a grown key absorbs of one kind of write.
+async fn relief(options: &StackOptions, kind: Kind) -> Result<bool, Failure> {
+    let settings = [("RequestLifetimeSecs", "120"), ("MoverWriteUnits", "400")];
+    let mut options = stack_of(options, LIMIT, &settings);
+    options.max_environments = usize::try_from(2 * CLIENTS)?;
+    let stack = Stack::start(options).await?;
+    let load = Load::on(&stack);
+    for n in 0..ITEMS {
+        // Half of the limit, so that nothing grows yet.
+        sleep(Duration::from_secs(1) * 2 / LIMIT).await;
+        let path = format!("/item?pk=hot&sk=old{n:05}");
+        load.api.ask(Method::PUT, &path, &[], ITEM).await?;
+    }
+    let began = Instant::now();
+    let mut clients = JoinSet::new();
+    for client in 0..CLIENTS {
+        clients.spawn(Arc::clone(&load).writes(kind, client));
+    }
+    state(&load.api, "forward").await?;
+    let decided = Instant::now();
+    sleep(RELIEF + MEASURED).await;
+    let collection = load.api.json(Method::GET, "/collection?pk=hot", &Value::Null).await?;
+    load.over.store(true, Ordering::Relaxed);
+    while let Some(client) = clients.join_next().await {
+        client??;
+    }
+    stack.shutdown().await;
+    let shards = collection["number_of_shards"].as_u64().ok_or("no count")?;
+    let of = |from: Instant, to: Instant, is_counted: fn(u16) -> bool| {
+        let samples = load.samples();
+        let counted = samples.iter().filter(|s| (from..to).contains(&s.at) && is_counted(s.status));
+        float(u64::try_from(counted.count()).unwrap_or(u64::MAX))
+            / to.duration_since(from).as_secs_f64()
+    };
+    let (from, to) = (decided + RELIEF, decided + RELIEF + MEASURED);
+    let at_rest = of(began, decided, |status| status == 200);
+    let (absorbed, offered) = (of(from, to, |status| status == 200), of(from, to, |_| true));
+    // Clients that wait for answers offer more than what is answered.
+    let refused = of(from, to, |status| status == 429);
+    let most = f64::from(LIMIT) * float(shards);
+    let share = absorbed / most;
+    println!(
+        "| {kind:?} | {shards}, {} | {at_rest:.0}/s | {offered:.0}/s, {refused:.1} refused | {absorbed:.0}/s | {share:.2} of {most:.0}: {} |",
+        collection["state"].as_str().unwrap_or_default(),
+        if share >= LEAST_SHARE { "holds" } else { "DOES NOT HOLD" },
+    );
+    Ok(share >= LEAST_SHARE)
+}
+
+/// Waits until the collection is in this state.
+async fn state(api: &Api, state: &str) -> Result<Duration, Failure> {
+    let began = Instant::now();
+    while began.elapsed() < PATIENCE {
+        let collection = api.ask(Method::GET, "/collection?pk=hot", &[], "").await?;
+        let is_there = serde_json::from_str::<Value>(&collection.body)
+            .is_ok_and(|collection| collection["state"] == state);
+        if is_there {
+            return Ok(began.elapsed());
+        }
+        sleep(Duration::from_millis(50)).await;
+    }
+    Err(format!("the collection was never in {state}").into())
+}
+
+/// Offers requests at a steady rate, whatever becomes of them, and returns what was answered.
+async fn offered<F>(
+    per_sec: u32,
+    secs: u32,
+    request: impl Fn(u32) -> F,
+) -> Result<Vec<Sample>, Failure>
+where
+    F: Future<Output = Result<Answer, Failure>> + Send + 'static,
+{
+    let began = Instant::now();
+    let mut under_way = JoinSet::new();
+    for n in 0..per_sec * secs {
+        let due = began + Duration::from_secs(1) * n / per_sec;
+        tokio::time::sleep_until(due.into()).await;
+        let request = request(n);
+        under_way.spawn(async move {
+            let status = request.await.map_or(0, |answer| answer.status);
+            let at = Instant::now();
+            Sample { at, took: at.duration_since(due), status }
+        });
+    }
+    let mut samples = Vec::new();
+    while let Some(sample) = under_way.join_next().await {
+        samples.push(sample?);
+    }
+    Ok(samples)
+}
+
+fn percentile(samples: &[Sample], percent: usize) -> f64 {
+    let mut took = samples.iter().map(|sample| sample.took).collect::<Vec<_>>();
+    took.sort_unstable();
+    let rank = (took.len() * percent).div_ceil(100).saturating_sub(1);
+    took.get(rank).map_or(f64::NAN, |took| took.as_secs_f64() * 1_000.0)
+}
+
+fn statuses(samples: &[Sample]) -> BTreeMap<u16, usize> {
+    samples.iter().fold(BTreeMap::new(), |mut counts, sample| {
+        *counts.entry(sample.status).or_default() += 1;
+        counts
+    })
+}
+
+/// Reads each of many items that have not moved once, beside creates. A quarter of the scale of AWS: a
+/// partition takes 250 write units and 750 read units a second, and 250 items are read in it.
+async fn readers(options: &StackOptions, is_strong: bool) -> Result<(), Failure> {
+    const SCALE: u32 = 250;
+    const OLD: u32 = 10 * SCALE;
+    let settings =
+        [("RequestLifetimeSecs", "120"), ("MoverWriteUnits", "4"), ("ScalingMode", "off")];
+    let stack = Stack::start(stack_of(options, SCALE, &settings)).await?;
+    let api = Api::of(&stack);
+    let put = |n: u32, what: &'static str, header: &'static [(&'static str, &'static str)]| {
+        let api = api.clone();
+        async move { api.ask(Method::PUT, &format!("/item?pk=hot&sk={what}{n:05}"), header, ITEM).await }
+    };
+    let loaded =
+        offered(SCALE * 8 / 10, OLD / (SCALE * 8 / 10) + 1, |n| put(n, "old", &[])).await?;
+    println!(
+        "\n{} items, read by gets that are {}",
+        loaded.len(),
+        if is_strong { "strong" } else { "not strong" }
+    );
+    let four = serde_json::json!({ "number_of_shards": 4 });
+    api.json(Method::POST, "/collection/scale?pk=hot", &four).await?;
+    state(&api, "move").await?;
+    let consistency = if is_strong { "&consistent=true" } else { "" };
+    let get = |n: u32| {
+        let (api, path) = (api.clone(), format!("/item?pk=hot&sk=old{n:05}{consistency}"));
+        async move { api.ask(Method::GET, &path, &[], "").await }
+    };
+    let began = Instant::now();
+    let creates = offered(SCALE, 10, |n| put(n, "new", &[("if-none-match", "*")]));
+    let (gets, creates) = tokio::join!(offered(SCALE, 10, get), creates);
+    for (name, samples) in [("gets", gets?), ("creates", creates?)] {
+        let refused = samples.iter().filter(|sample| sample.status == 429);
+        let last = refused.map(|sample| sample.at.duration_since(began)).max().unwrap_or_default();
+        println!(
+            "  {name}: {:?}, p50 {:.1} ms, p99 {:.1} ms, the last refusal after {:.1} s",
+            statuses(&samples),
+            percentile(&samples, 50),
+            percentile(&samples, 99),
+            last.as_secs_f64()
+        );
+    }
+    stack.shutdown().await;
+    Ok(())
+}
+
+/// Five times what a key takes, beside cold keys, where Lambda has ten environments for each function.
+async fn overload(options: &StackOptions) -> Result<(), Failure> {
+    const SECS: u32 = 30;
+    let settings = [
+        ("RequestLifetimeSecs", "120"),
+        ("MoverWriteUnits", "400"),
+        ("ScalingMode", "off"),
+        ("ScaleReservedConcurrency", "2"),
+        ("RebalanceReservedConcurrency", "2"),
+    ];
+    for times in [0, 5] {
+        let mut options = stack_of(options, LIMIT, &settings);
+        options.max_environments = ENVIRONMENTS;
+        let stack = Stack::start(options).await?;
+        let api = Api::of(&stack);
+        let put = |pk: String, n: u32| {
+            let api = api.clone();
+            async move { api.ask(Method::PUT, &format!("/item?pk={pk}&sk={n:06}"), &[], ITEM).await }
+        };
+        // Each environment is started, and knows the hot key.
+        offered(50, 4, |n| {
+            put(if n.is_multiple_of(10) { "hot".into() } else { format!("warm{n}") }, n)
+        })
+        .await?;
+        let hot = offered((times * LIMIT).max(1), SECS, |n| put("hot".to_owned(), 1_000 + n));
+        let cold = offered(20, SECS, |n| put(format!("cold{}", n % 100), n));
+        let scaled = async {
+            sleep(Duration::from_secs(10)).await;
+            let asked = Instant::now();
+            let body = serde_json::json!({ "number_of_shards": 4 });
+            let path = "/collection/scale?pk=hot";
+            while api.json(Method::POST, path, &body).await.is_err() {
+                sleep(Duration::from_millis(200)).await;
+            }
+            state(&api, "move").await?;
+            Ok::<_, Failure>(asked.elapsed())
+        };
+        let (hot, cold, scaled) = tokio::join!(hot, cold, scaled);
+        let (hot, cold) = (hot?, cold?);
+        println!("\n{times} times the load, {ENVIRONMENTS} environments for each function");
+        println!("  in force {:.1} s after it was asked for", scaled?.as_secs_f64());
+        for (name, samples) in [("hot", hot), ("cold", cold)] {
+            println!(
+                "  {name}: {:?}, p50 {:.1} ms, p99 {:.1} ms",
+                statuses(&samples),
+                percentile(&samples, 50),
+                percentile(&samples, 99)
+            );
+        }
+        stack.shutdown().await;
+    }
+    Ok(())
+}
+
+const ENVIRONMENTS: usize = 40;
