@@ -9,8 +9,8 @@ use crate::ports::{Clock, Entropy, ItemStore, MetadataStore, StoreError};
 use crate::rebalance::rebalancer::{
     Advance, RESERVE, Rebalancer, ReshardSlice, Slice, StepOutcome, of_conditional,
 };
-use crate::rebalance::round::Work;
 use crate::rebalance::shift::Shift;
+use crate::rebalance::work::Work;
 use crate::reshard::{Job, NextStep, ServerTime, Sight, Turn, Waits, Worker, plan};
 use crate::retry::refusal;
 use crate::{Code, CollectionMetadata, Deadline, Error, Kind, Reading};

@@ -1,9 +1,8 @@
 //! Carries changes of shard counts to their end, and moves items for them (protocol: "The rebalancer").
 //!
-//! One call ([`advance`]) takes step after step for a collection; where items are to be moved or markers
-//! to be removed it does so in rounds ([`round`]), item by item ([`mover`]), beside others and at a
-//! pace that it remembers ([`shift`]). A [`sweep`] calls for each
-//! collection that has come to a halt.
+//! One call ([`advance`]) takes step after step for a collection. It moves items, or removes markers
+//! ([`work`]), in rounds ([`round`]), item by item ([`mover`]), beside other calls and at a pace that it
+//! remembers ([`shift`]). A [`sweep`] calls for each collection that has come to a halt.
 
 mod advance;
 mod mover;
@@ -11,6 +10,7 @@ mod rebalancer;
 mod round;
 mod shift;
 mod sweep;
+mod work;
 
 pub use rebalancer::{Advance, Rebalancer, ReshardSlice, Slice};
 pub use sweep::Sweep;

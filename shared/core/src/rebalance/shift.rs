@@ -6,7 +6,7 @@ use dynashard_keys::{ShardId, SortKey};
 
 use crate::pace::Paces;
 use crate::rebalance::mover::Stopped;
-use crate::rebalance::round::Work;
+use crate::rebalance::work::Work;
 use crate::reshard::{Job, ServerTime, Share, Worker};
 use crate::{Error, Reading, Settings};
 

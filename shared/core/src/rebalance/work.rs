@@ -1,0 +1,77 @@
+use crate::metadata::Reshard;
+use crate::pace::{MOST_OF_PARTITION_WCU, Units, most_at_source};
+use crate::reshard::Share;
+use crate::{Generation, Settings};
+
+/// What a round does with what it finds.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Work {
+    Move(Reshard),
+    /// Of this generation and those before it.
+    RemoveMarkers(Generation),
+}
+
+impl Work {
+    /// The least that one item takes.
+    pub(super) fn least(self) -> Units {
+        match self {
+            Self::Move(_) => LEAST_MOVE,
+            Self::RemoveMarkers(_) => LEAST_REMOVAL,
+        }
+    }
+
+    /// The share of the units that the partition takes which is gone through.
+    pub(super) fn at_source(self) -> f64 {
+        self.least().at_source / self.least().in_all
+    }
+
+    /// How many of `left` shards one call takes on, and how fast.
+    pub(super) fn share(self, settings: &Settings, left: usize) -> Share {
+        let all = f64::from(settings.mover_wcu);
+        // Where many sources lead to few destinations, those are what bounds them.
+        let all = match self {
+            Self::Move(reshard) => {
+                let destinations = u32::try_from(reshard.destinations().len()).unwrap_or(u32::MAX);
+                let at_destination = 1.0 - self.at_source();
+                all.min(f64::from(destinations) * MOST_OF_PARTITION_WCU / at_destination)
+            }
+            Self::RemoveMarkers(_) => all,
+        };
+        let most = |wcu| most_at_source(wcu, self.at_source()) / self.at_source();
+        Share::of(all, settings.moves_per_call, left, self.least().in_all, most)
+    }
+}
+
+/// What it takes to move an item of up to 1 KB: two writes in a transaction, each at twice the
+/// price.
+const LEAST_MOVE: Units = Units { at_source: 2.0, in_all: 4.0 };
+
+/// What it takes to remove a marker, unless its keys are long.
+const LEAST_REMOVAL: Units = Units { at_source: 1.0, in_all: 1.0 };
+
+#[cfg(test)]
+mod tests {
+    use dynashard_keys::{PartitionKey, Placement, ShardCount};
+
+    use super::*;
+    use crate::CollectionMetadata;
+
+    /// Fifteen sources were to write 4,000 units a second to the one shard that all clients use.
+    #[test]
+    fn regression_many_sources_filled_the_partitions_of_few_destinations() {
+        let settings = Settings::default();
+        for (from, to) in [(16, 1), (4, 1), (16, 4), (64, 4), (4, 16), (1, 4)] {
+            let count = |n| ShardCount::new(n).expect("count");
+            let partition = PartitionKey::new("EWR").expect("pk");
+            let before =
+                CollectionMetadata::pre_sharded(partition, Placement::Xxh64, count(from), 1);
+            let reshard = before.with_forward(count(to), 2).reshard().expect("items move");
+            let share = Work::Move(reshard).share(&settings, reshard.sources().len());
+            let [sources, destinations] = [share.side_by_side, reshard.destinations().len()]
+                .map(|n| f64::from(u32::try_from(n).expect("few")));
+            let at_each = share.wcu_each * sources / 2.0 / destinations;
+            assert!(at_each <= MOST_OF_PARTITION_WCU, "{from} -> {to}: {at_each} units a second");
+            assert!(share.wcu_each / 2.0 <= MOST_OF_PARTITION_WCU, "{from} -> {to}: {share:?}");
+        }
+    }
+}
