@@ -112,8 +112,8 @@ impl Load {
         self.samples().push(Sample { at, took: at.duration_since(began), status });
     }
 
-    /// A client that writes until the load is over.
-    async fn writes(self: Arc<Self>, kind: Kind, client: u32) -> Result<(), Failure> {
+    /// A client that writes until the load is over. A connection that breaks counts as the status 0.
+    async fn writes(self: Arc<Self>, kind: Kind, client: u32) {
         let mut tags = BTreeMap::new();
         for n in 0.. {
             if self.is_over() {
@@ -122,26 +122,22 @@ impl Load {
             // Nobody else changes these.
             let old = format!("/item?pk=hot&sk=old{:05}", (n * CLIENTS + client) % ITEMS);
             let new = format!("/item?pk=hot&sk=new{client:02}-{n:08}");
-            let began = Instant::now();
-            let answer = match kind.nth(n) {
-                Kind::Put | Kind::Mix => self.api.ask(Method::PUT, &new, &[], ITEM).await?,
-                Kind::Create => {
-                    self.api.ask(Method::PUT, &new, &[("if-none-match", "*")], ITEM).await?
-                }
-                Kind::IfMatch => {
-                    let tag = tags.get(&old).map_or("*", String::as_str).to_owned();
-                    let answer =
-                        self.api.ask(Method::PUT, &old, &[("if-match", &tag)], ITEM).await?;
-                    if let Some(tag) = &answer.etag {
-                        tags.insert(old, tag.clone());
-                    }
-                    answer
-                }
-                Kind::Patch => self.api.ask(Method::PATCH, &old, &[], r#"{"b":"z"}"#).await?,
+            let tag = tags.get(&old).map_or("*", String::as_str).to_owned();
+            let (method, path, header, body) = match kind.nth(n) {
+                Kind::Put | Kind::Mix => (Method::PUT, &new, None, ITEM),
+                Kind::Create => (Method::PUT, &new, Some(("if-none-match", "*")), ITEM),
+                Kind::IfMatch => (Method::PUT, &old, Some(("if-match", tag.as_str())), ITEM),
+                Kind::Patch => (Method::PATCH, &old, None, r#"{"b":"z"}"#),
             };
-            self.note(began, answer.status);
+            let began = Instant::now();
+            let answer = self.api.ask(method, path, header.as_slice(), body).await;
+            self.note(began, answer.as_ref().map_or(0, |answer| answer.status));
+            if kind.nth(n) == Kind::IfMatch
+                && let Some(tag) = answer.ok().and_then(|answer| answer.etag)
+            {
+                tags.insert(old, tag);
+            }
         }
-        Ok(())
     }
 }
 
@@ -155,7 +151,7 @@ async fn main() -> Result<ExitCode, Failure> {
     let options = stack_options().await?;
     let mut holds = true;
     if is_chosen("kinds") {
-        println!("| kind | shards | absorbed at rest | offered | absorbed in `move` | share |");
+        println!("| kind | shards | absorbed at rest | answered | absorbed in `move` | share |");
         println!("|---|---|---|---|---|---|");
         for kind in Kind::ALL {
             holds &= Box::pin(relief(&options, kind)).await?;
@@ -207,11 +203,9 @@ async fn relief(options: &StackOptions, kind: Kind) -> Result<bool, Failure> {
     state(&load.api, "forward").await?;
     let decided = Instant::now();
     sleep(RELIEF + MEASURED).await;
-    let collection = load.api.json(Method::GET, "/collection?pk=hot", &Value::Null).await?;
+    let collection = collection(&load.api).await?;
     load.over.store(true, Ordering::Relaxed);
-    while let Some(client) = clients.join_next().await {
-        client??;
-    }
+    clients.join_all().await;
     stack.shutdown().await;
     let shards = collection["number_of_shards"].as_u64().ok_or("no count")?;
     let of = |from: Instant, to: Instant, is_counted: fn(u16) -> bool| {
@@ -224,24 +218,32 @@ async fn relief(options: &StackOptions, kind: Kind) -> Result<bool, Failure> {
     let at_rest = of(began, decided, |status| status == 200);
     let (absorbed, offered) = (of(from, to, |status| status == 200), of(from, to, |_| true));
     // Clients that wait for answers offer more than what is answered.
-    let refused = of(from, to, |status| status == 429);
+    let (refused, broken) = (of(from, to, |s| s == 429), of(from, to, |s| s == 0));
     let most = f64::from(LIMIT) * float(shards);
     let share = absorbed / most;
     println!(
-        "| {kind:?} | {shards}, {} | {at_rest:.0}/s | {offered:.0}/s, {refused:.1} refused | {absorbed:.0}/s | {share:.2} of {most:.0}: {} |",
+        "| {kind:?} | {shards}, {} | {at_rest:.0}/s | {offered:.0}/s, {refused:.1} refused, {broken:.1} broken | {absorbed:.0}/s | {share:.2} of {most:.0}: {} |",
         collection["state"].as_str().unwrap_or_default(),
         if share >= LEAST_SHARE { "holds" } else { "DOES NOT HOLD" },
     );
     Ok(share >= LEAST_SHARE)
 }
 
+/// What the API says of the collection. A server closes connections that were idle for long, and may do so
+/// while the request is on its way.
+async fn collection(api: &Api) -> Result<Value, Failure> {
+    let ask = || api.json(Method::GET, "/collection?pk=hot", &Value::Null);
+    match ask().await {
+        Ok(collection) => Ok(collection),
+        Err(_) => ask().await,
+    }
+}
+
 /// Waits until the collection is in this state.
 async fn state(api: &Api, state: &str) -> Result<Duration, Failure> {
     let began = Instant::now();
     while began.elapsed() < PATIENCE {
-        let collection = api.ask(Method::GET, "/collection?pk=hot", &[], "").await?;
-        let is_there = serde_json::from_str::<Value>(&collection.body)
-            .is_ok_and(|collection| collection["state"] == state);
+        let is_there = collection(api).await.is_ok_and(|collection| collection["state"] == state);
         if is_there {
             return Ok(began.elapsed());
         }
