@@ -4,7 +4,7 @@ use dynashard_core::{
 };
 use dynashard_lambda::alarm::{AlarmEvent, AlarmRefusal};
 use dynashard_lambda::metrics::{Counter, Metrics};
-use dynashard_lambda::{EventHandler, Handler, Response, answer};
+use dynashard_lambda::{EventHandler, Handler, Patience, Response, answer};
 use lambda_runtime::Error;
 use serde::Serialize;
 use serde_json::Value;
@@ -16,6 +16,7 @@ use crate::report::{HeatView, counts, log};
 /// finds an alarm whose event was lost.
 pub(crate) struct ScaleEvents<W, M, C, E> {
     requests: ScaleHandler<M, C, E>,
+    patience: Patience,
     watch: W,
     main_table: String,
     metrics: Metrics,
@@ -50,7 +51,8 @@ where
         main_table: String,
         metrics: Metrics,
     ) -> Self {
-        Self { requests, watch, main_table, metrics }
+        let patience = Patience::new(requests.now());
+        Self { requests, patience, watch, main_table, metrics }
     }
 
     async fn alarm(&self, event: &Value, deadline: Deadline) -> Result<Outcome, Error> {
@@ -137,7 +139,7 @@ where
         if shape.is_object() && shape.get("requestContext").is_none() {
             return self.alarm(&shape, deadline).await;
         }
-        let response = answer(&self.requests, event, request_id, deadline).await;
+        let response = answer(&self.requests, event, request_id, deadline, &self.patience).await;
         self.count(response.counted());
         Ok(Outcome::Answered(response))
     }

@@ -12,6 +12,7 @@ pub mod headers;
 pub mod json;
 pub mod metrics;
 pub mod params;
+mod patience;
 mod problem;
 mod response;
 mod runtime;
@@ -22,6 +23,7 @@ pub use config::{
     UNVERIFIED_REQUEST_LIFETIME, is_request_lifetime_verified, settings_from_variables,
 };
 pub use event::Request;
+pub use patience::Patience;
 pub use problem::{Problem, log_failures};
 pub use response::{Format, Response};
 pub use runtime::{EventHandler, Handler, answer, run, run_events, start};

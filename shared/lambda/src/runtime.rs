@@ -12,14 +12,15 @@ use serde_json::value::RawValue;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::metrics::Metrics;
-use crate::{Config, Problem, Request, Response};
+use crate::{Config, Patience, Problem, Request, Response};
 
 /// The longest that any request may take: `/batch-write` promises an answer by 25 s, gateway and a
 /// cold start included.
 const LONGEST_REQUEST: Duration = Duration::from_secs(23);
 
-/// How long a request goes on trying what DynamoDB throttles. It is answered 429 within 3 seconds of its
-/// arrival: whoever is held longer holds a connection and an environment, and is served as late.
+/// How long a request for many items goes on trying what DynamoDB throttles. It is answered within 3 seconds
+/// of its arrival if nothing else is left: whoever is held longer holds a connection and an environment.
+/// Requests for single items have less ([`Patience`]).
 const LONGEST_THROTTLED: Duration = Duration::from_millis(2_500);
 
 /// The part of a function's time limit that is reserved for writing the answer.
@@ -72,7 +73,8 @@ pub async fn start(serve: impl AsyncFnOnce(Config) -> Result<(), Error>) -> Exit
 
 /// Serves HTTP events until the environment ends.
 pub async fn run(handler: impl Handler, metrics: Metrics) -> Result<(), Error> {
-    run_events(Http { handler, metrics }).await
+    let patience = Patience::new(handler.now());
+    run_events(Http { handler, metrics, patience }).await
 }
 
 /// Serves events until the environment ends.
@@ -99,6 +101,7 @@ pub async fn run_events<H: EventHandler>(handler: H) -> Result<(), Error> {
 struct Http<H> {
     handler: H,
     metrics: Metrics,
+    patience: Patience,
 }
 
 impl<H: Handler> EventHandler for Http<H> {
@@ -110,7 +113,7 @@ impl<H: Handler> EventHandler for Http<H> {
         request_id: &str,
         deadline: Deadline,
     ) -> Result<Response, Error> {
-        let response = answer(&self.handler, event, request_id, deadline).await;
+        let response = answer(&self.handler, event, request_id, deadline, &self.patience).await;
         self.metrics.count(self.now(), response.counted());
         Ok(response)
     }
@@ -126,11 +129,21 @@ pub async fn answer(
     event: &str,
     request_id: &str,
     deadline: Deadline,
+    patience: &Patience,
 ) -> Response {
-    let after = |time| Deadline::after(handler.now(), time);
-    let deadline = deadline.min(after(LONGEST_REQUEST)).if_throttled(after(LONGEST_THROTTLED));
+    let began = handler.now();
+    let after = |time| Deadline::after(began, time);
     let result = match Request::from_event(event) {
-        Ok(request) => handler.handle(&request, deadline).await,
+        Ok(request) => {
+            let is_single = request.path == "/item";
+            let longest = if is_single { patience.left(began) } else { LONGEST_THROTTLED };
+            let deadline = deadline.min(after(LONGEST_REQUEST)).if_throttled(after(longest));
+            let result = handler.handle(&request, deadline).await;
+            if is_single && result.as_ref().is_err_and(|problem| problem.status() == 429) {
+                patience.spend(handler.now().boot.saturating_sub(began.boot));
+            }
+            result
+        }
         Err(problem) => Err(problem),
     };
     result.unwrap_or_else(|problem| {
