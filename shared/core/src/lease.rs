@@ -85,25 +85,40 @@ pub struct Deadline {
     at: Duration,
     /// When what is still throttled is given up.
     throttled: Duration,
+    /// The same where it is the move of an item that a write has to wait for.
+    settling: Duration,
 }
 
 impl Deadline {
     /// `time` from now.
     pub fn after(now: Reading, time: Duration) -> Self {
         let at = now.boot + time;
-        Self { at, throttled: at }
+        Self { at, throttled: at, settling: at }
     }
 
     /// The same, but what is still throttled at `limit` is given up then. A client that is told so comes
     /// back when the partition has more to give, and holds nothing meanwhile.
     #[must_use]
     pub fn if_throttled(self, limit: Self) -> Self {
-        Self { throttled: self.throttled.min(limit.at), ..self }
+        let throttled = self.throttled.min(limit.at);
+        Self { throttled, settling: throttled, ..self }
+    }
+
+    /// The same, but what is throttled while an item moves is given up at `limit`. That is once for each
+    /// item, and whoever came back instead would try in vain at its new home first, and pay for that.
+    #[must_use]
+    pub fn if_settling(self, limit: Self) -> Self {
+        Self { settling: limit.at.max(self.throttled), ..self }
+    }
+
+    /// The same while an item moves.
+    pub(crate) fn of_settling(self) -> Self {
+        Self { throttled: self.settling, ..self }
     }
 
     /// The same for what must not be given up because it is throttled: a part of it may be done.
     pub(crate) fn though_throttled(self) -> Self {
-        Self { throttled: self.at, ..self }
+        Self { throttled: self.at, settling: self.at, ..self }
     }
 
     /// The moment by which what is still throttled is given up: the deadline itself, if it was not told
@@ -126,8 +141,11 @@ impl Deadline {
     /// The earlier of two deadlines.
     #[must_use]
     pub fn min(self, other: Self) -> Self {
-        let throttled = self.throttled.min(other.throttled);
-        Self { at: self.at.min(other.at), throttled }
+        Self {
+            at: self.at.min(other.at),
+            throttled: self.throttled.min(other.throttled),
+            settling: self.settling.min(other.settling),
+        }
     }
 }
 

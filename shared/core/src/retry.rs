@@ -63,6 +63,11 @@ impl<'a, C: Clock, E: Entropy> Attempts<'a, C, E> {
         Self { at_most: attempts, ..self }
     }
 
+    /// From now on, what is throttled is given up as late as the move of an item is.
+    pub(crate) fn settle(&mut self) {
+        self.deadline = self.deadline.of_settling();
+    }
+
     /// Makes a request until it is answered, with a pause after each refusal. `why_late` says what
     /// could not be done if the deadline passes meanwhile.
     pub(crate) async fn make<T, F>(

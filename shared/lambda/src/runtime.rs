@@ -137,7 +137,10 @@ pub async fn answer(
         Ok(request) => {
             let is_single = request.path == "/item";
             let longest = if is_single { patience.left(began) } else { LONGEST_THROTTLED };
-            let deadline = deadline.min(after(LONGEST_REQUEST)).if_throttled(after(longest));
+            let deadline = deadline
+                .min(after(LONGEST_REQUEST))
+                .if_throttled(after(longest))
+                .if_settling(after(LONGEST_THROTTLED));
             let result = handler.handle(&request, deadline).await;
             if is_single && result.as_ref().is_err_and(|problem| problem.status() == 429) {
                 patience.spend(handler.now().boot.saturating_sub(began.boot));

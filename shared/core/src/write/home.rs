@@ -147,6 +147,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
             },
             None => return Err(out_of_time().into()),
         };
+        // While items move, and not before: each of them is waited for once.
+        if new_home_in_move(self.key, known).is_some() {
+            self.attempts.settle();
+        }
         Err(self.begin_again_after(refusal).await)
     }
 

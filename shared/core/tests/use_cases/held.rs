@@ -10,7 +10,10 @@ use dynashard_core::{
 use dynashard_keys::{ItemKey, PartitionKey, Placement};
 use dynashard_testkit::{Fault, Operation, block_on};
 
-use crate::world::{World, attributes, code, count, key, partition, shard, sort};
+use crate::reshard::MOVES;
+use crate::world::{
+    World, attributes, code, count, home, key, partition, resharding, shard, sort, stored,
+};
 
 /// What the functions give what stays throttled.
 const PATIENCE: Duration = Duration::from_millis(2_500);
@@ -120,4 +123,30 @@ fn regression_a_metadata_table_that_did_not_answer_held_the_write_that_asked_for
     put(&world).expect("a put");
     let metadata = world.memory.stored_metadata(&partition()).expect("the collection exists");
     assert_eq!(metadata.phase, Phase::Forward { from: count(1), to: count(4) });
+}
+
+/// It came back instead, and each time the failed try at the new home was paid for: a third of the writes
+/// that a grown key takes got through.
+#[test]
+fn regression_a_write_gave_up_the_move_of_its_item_as_soon_as_a_write_that_is_not_held() {
+    let hurried = |world: &World| {
+        let patience = world.deadline_in(Duration::from_millis(250));
+        world.deadline().if_throttled(patience).if_settling(world.deadline_in(PATIENCE))
+    };
+    let [forward, in_move] = resharding();
+    for (metadata, least) in [(forward, Duration::ZERO), (in_move, Duration::from_secs(1))] {
+        let world = world();
+        world.memory.place_metadata(metadata);
+        world.memory.place(&home(MOVES, 1), stored("before", 1));
+        world.store.throttle(home(MOVES, 1).partition);
+        let (writer, begun) = (world.writer(), world.clock.now());
+        let item = world.new_item(MOVES, "new");
+        let put = writer.put(&item, Precondition::Exists, hurried(&world));
+        assert_eq!(code(block_on(put)), Code::Throttled);
+        let waited = since(&world, begun);
+        assert!((least..=PATIENCE).contains(&waited), "{waited:?}");
+        if least.is_zero() {
+            assert!(waited <= Duration::from_millis(250), "{waited:?}");
+        }
+    }
 }
