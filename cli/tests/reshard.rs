@@ -91,6 +91,8 @@ impl Item {
 struct Run {
     stack: LocalStack,
     done: AtomicUsize,
+    /// Those of them that carry a condition.
+    conditional: AtomicUsize,
     versions: AtomicUsize,
     resharded: AtomicBool,
     most: usize,
@@ -119,6 +121,7 @@ fn a_collection_is_resharded_under_load_and_kills_and_loses_nothing() {
     let run = Run {
         stack,
         done: AtomicUsize::new(0),
+        conditional: AtomicUsize::new(0),
         versions: AtomicUsize::new(1),
         resharded: AtomicBool::new(false),
         most,
@@ -180,8 +183,9 @@ fn a_collection_is_resharded_under_load_and_kills_and_loses_nothing() {
     }
     run.verify(lives);
     eprintln!(
-        "{} operations, {} of unknown outcome, {} queries of whole collections, {lives} items in the end",
+        "{} operations, {} of them with a condition, {} of unknown outcome, {} queries of whole collections, {lives} items in the end",
         run.done.load(Ordering::Relaxed),
+        run.conditional.load(Ordering::Relaxed),
         run.unknown.load(Ordering::Relaxed),
         run.walks.load(Ordering::Relaxed),
     );
@@ -213,10 +217,17 @@ impl Run {
     fn client(&self, seed: usize, items: &mut [Item]) {
         let mut chance = Chance(u64::try_from(seed).expect("small") + 1);
         while !self.is_over() {
+            let (conditional, done) = (&self.conditional, self.done.load(Ordering::Relaxed));
+            // Half of all operations carry a condition.
+            let is_conditional = 2 * conditional.load(Ordering::Relaxed) <= done;
             match chance.below(10) {
-                0 => self.patch(chance.pick(items)),
-                1 => self.create(chance.pick(items)),
-                2 => self.get(chance.pick(items)),
+                0 => self.get(chance.pick(items)),
+                kind if is_conditional => match kind % 4 {
+                    0 => self.patch(chance.pick(items)),
+                    1 => self.create(chance.pick(items)),
+                    2 => self.if_match(chance.pick(items), true),
+                    _ => self.if_match(chance.pick(items), false),
+                },
                 _ => self.batch(&mut chance, items),
             }
         }
@@ -228,6 +239,11 @@ impl Run {
 
     fn count(&self, operations: usize) {
         self.done.fetch_add(operations, Ordering::Relaxed);
+    }
+
+    fn count_conditional(&self) {
+        self.conditional.fetch_add(1, Ordering::Relaxed);
+        self.count(1);
     }
 
     /// Whether the answer leaves a doubt about what was done.
@@ -246,7 +262,7 @@ impl Run {
         let Some(state) = item.state() else { return };
         let version = self.version();
         let answer = self.stack.json("PATCH", &Self::path(item), &json!({ "v": version }));
-        self.count(1);
+        self.count_conditional();
         match (answer.status, state) {
             (200, Some(_)) => item.is(Some(version)),
             (404, None) | (429, _) => {}
@@ -262,13 +278,40 @@ impl Run {
         let headers = [("content-type", "application/json"), ("if-none-match", "*")];
         let body = json!({ "v": version }).to_string();
         let answer = self.stack.send("PUT", &Self::path(item), &headers, Some(&body));
-        self.count(1);
+        self.count_conditional();
         match (answer.status, state) {
             (200, None) => item.is(Some(version)),
             (412, Some(_)) | (429, _) => {}
             (status, None) if self.is_unknown(status) => item.may_become(Some(version)),
             (status, Some(_)) if self.is_unknown(status) => {}
             _ => panic!("{item:?} created: {answer:?}"),
+        }
+    }
+
+    /// Replaces or removes the version of an item that the client has just read.
+    fn if_match(&self, item: &mut Item, replaces: bool) {
+        let Some(state) = item.state() else { return };
+        let read = self.stack.get(&format!("{}&consistent=true", Self::path(item)));
+        self.count(1);
+        let tag = match (read.status, state) {
+            (200, Some(version)) => {
+                assert_eq!(read.json()["v"].as_u64(), Some(version), "{item:?}");
+                read.etag.expect("a read item has a version")
+            }
+            (404, None) | (429 | 503 | 504, _) => return,
+            _ => panic!("{item:?} read: {read:?}"),
+        };
+        let next = replaces.then(|| self.version());
+        let headers = [("content-type", "application/json"), ("if-match", tag.as_str())];
+        let body = next.map(|version| json!({ "v": version }).to_string());
+        let method = if replaces { "PUT" } else { "DELETE" };
+        let answer = self.stack.send(method, &Self::path(item), &headers, body.as_deref());
+        self.count_conditional();
+        match answer.status {
+            200 | 204 => item.is(next),
+            429 => {}
+            status if self.is_unknown(status) => item.may_become(next),
+            _ => panic!("{item:?} by its version: {answer:?}"),
         }
     }
 

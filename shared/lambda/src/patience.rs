@@ -7,21 +7,23 @@ use dynashard_core::Reading;
 /// retry budget, as in [Handling Overload](https://sre.google/sre-book/handling-overload/).
 ///
 /// An environment that tries waits for most of the time, and serves nobody else. If each request to a hot
-/// key were tried for seconds, those that are too many would take all environments that the account has,
-/// and cold keys would wait for them. So trying takes a tenth of an environment's time at most, and what it
-/// has no patience for is answered 429 at once.
+/// cold keys would wait for them. So trying in vain takes about a tenth of an environment's time, and what it
+/// has no patience for is answered 429 after one attempt.
 #[derive(Debug)]
 pub struct Patience(Mutex<Left>);
 
 #[derive(Debug, Clone, Copy)]
 struct Left {
     time: Duration,
-    /// When that was left, on the boot clock.
-    as_of: Duration,
+    /// When that was left.
+    as_of: Reading,
 }
 
 /// The most that is saved up.
 const MOST: Duration = Duration::from_millis(250);
+
+/// Less is of no use: it is over before the next attempt.
+const LEAST: Duration = Duration::from_millis(50);
 
 /// The part of its time that an environment spends on trying, at most: one of so many.
 const ONE_OF: u32 = 10;
@@ -29,18 +31,20 @@ const ONE_OF: u32 = 10;
 impl Patience {
     /// An environment's that has tried nothing yet.
     pub fn new(now: Reading) -> Self {
-        Self(Mutex::new(Left { time: MOST, as_of: now.boot }))
+        Self(Mutex::new(Left { time: MOST, as_of: now }))
     }
 
-    /// What is left of it.
+    /// For how long the next request may be tried, from its first attempt on.
     pub fn left(&self, now: Reading) -> Duration {
         let mut left = self.lock();
-        let earned = now.boot.saturating_sub(left.as_of) / ONE_OF;
-        *left = Left { time: (left.time + earned).min(MOST), as_of: left.as_of.max(now.boot) };
-        left.time
+        // The boot clock may stand while the environment is frozen.
+        let boot = now.boot.saturating_sub(left.as_of.boot);
+        let passed = boot.max(now.wall.saturating_sub(left.as_of.wall));
+        *left = Left { time: left.time.saturating_add(passed / ONE_OF).min(MOST), as_of: now };
+        if left.time < LEAST { Duration::ZERO } else { left.time }
     }
 
-    /// Takes note of a request that was tried for so long, in vain.
+    /// Takes note of so much of what was left that a request was tried for in vain.
     pub fn spend(&self, time: Duration) {
         let mut left = self.lock();
         left.time = left.time.saturating_sub(time);
@@ -61,25 +65,38 @@ mod tests {
         Reading { boot, wall: boot, server_secs: None }
     }
 
+    /// Each attempt was paid for, the first one too, and earned less than it cost: where a hot key's requests
+    /// followed each other nothing was ever tried again, cold keys' included.
     #[test]
-    fn trying_in_vain_takes_a_tenth_of_an_environments_time() {
+    fn regression_an_environment_that_served_a_hot_key_had_no_patience_left_for_any() {
         let patience = Patience::new(at(0));
         let (mut now, mut tried) = (0, Duration::ZERO);
         while now < 60_000 {
             let left = patience.left(at(now));
-            patience.spend(left);
+            // The first attempt takes five milliseconds.
+            let took = Duration::from_millis(5).max(left);
+            patience.spend(took.min(left));
             tried += left;
-            now += u64::try_from(left.as_millis()).expect("small") + 5;
+            now += u64::try_from(took.as_millis()).expect("small");
         }
         let most = MOST + Duration::from_secs(6);
-        assert!(tried <= most && tried >= most.mul_f64(0.9), "{tried:?} of a minute");
+        assert!(tried <= most && tried >= most.mul_f64(0.8), "{tried:?} of a minute");
+    }
+
+    /// Lambda freezes an environment between its requests.
+    #[test]
+    fn regression_an_environment_that_was_frozen_got_no_patience_back() {
+        let patience = Patience::new(at(0));
+        patience.spend(Duration::from_secs(9));
+        let thawed = Reading { wall: Duration::from_mins(1), ..at(0) };
+        assert_eq!(patience.left(thawed), MOST);
     }
 
     #[test]
-    fn what_was_saved_up_is_no_more_than_the_most() {
+    fn what_was_saved_up_is_no_more_than_the_most_and_little_is_none() {
         let patience = Patience::new(at(0));
         patience.spend(Duration::from_secs(9));
-        assert_eq!(patience.left(at(0)), Duration::ZERO);
+        assert_eq!(patience.left(at(400)), Duration::ZERO);
         assert_eq!(patience.left(at(1_000)), Duration::from_millis(100));
         assert_eq!(patience.left(at(60_000)), MOST);
     }

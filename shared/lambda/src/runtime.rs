@@ -142,8 +142,8 @@ pub async fn answer(
                 .if_throttled(after(longest))
                 .if_settling(after(LONGEST_THROTTLED));
             let result = handler.handle(&request, deadline).await;
-            if is_single && result.as_ref().is_err_and(|problem| problem.status() == 429) {
-                patience.spend(handler.now().boot.saturating_sub(began.boot));
+            if is_single && result.as_ref().is_err_and(|problem| problem.code() == "throttled") {
+                patience.spend(handler.now().boot.saturating_sub(began.boot).min(longest));
             }
             result
         }

@@ -93,8 +93,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
     /// It goes window by window: the destinations first, then the sources, both from the same sort key,
     /// and only what all have covered counts. What a source still has then, nothing had replaced when
     /// the destinations were read; and of an item that has moved since, a marker says that it has to be
-    /// asked for. One source, the pilot, is read before them, to say how far the window goes: the others
-    /// are read no further. It is read once more behind them, unless the destinations have whatever it
+    /// asked for. Some sources, the pilots, are read before them, to say how far the window goes: the others
+    /// are read no further. A pilot is read once more behind them, unless the destinations have whatever it
     /// has to move.
     pub(super) async fn moving_page(
         &self,
