@@ -68,7 +68,7 @@ impl Tables {
 pub struct Api {
     client: Client<HttpConnector, Full<Bytes>>,
     base: String,
-    item: Bytes,
+    item: String,
 }
 
 impl Api {
@@ -78,14 +78,21 @@ impl Api {
         Self {
             client: Client::builder(TokioExecutor::new()).build(connector),
             base: stack.endpoints().api.clone(),
-            item: Bytes::from(format!("{{\"payload\":\"{}\"}}", "x".repeat(PAYLOAD_BYTES))),
+            item: format!("{{\"payload\":\"{}\"}}", "x".repeat(PAYLOAD_BYTES)),
         }
+    }
+
+    /// An item of 1 KB.
+    pub fn item(&self) -> &str {
+        &self.item
     }
 
     /// Puts an item of 1 KB.
     pub async fn put(&self, pk: &str, sk: &str) -> Result<Value, Failure> {
         let path = format!("/item?pk={pk}&sk={sk}");
-        Ok(serde_json::from_slice(&self.send(Method::PUT, &path, self.item.clone()).await?)?)
+        Ok(serde_json::from_slice(
+            &self.send(Method::PUT, &path, Bytes::from(self.item.clone())).await?,
+        )?)
     }
 
     /// Gets an item as most clients do, without asking for a strong read.

@@ -7,10 +7,10 @@ use dynashard_core::{CollectionMetadata, Job, Phase, Reshard};
 use dynashard_keys::{ItemKey, PartitionKey, Placement, ShardCount, SortKey};
 use dynashard_local::Stack;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use http::Method;
+use http::{Method, StatusCode};
 use serde_json::json;
 
-use crate::common::{Api, Failure, Tables};
+use crate::common::{Api, Failure, Refused, Tables};
 
 /// How often the metadata is looked at while something is waited for.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -46,7 +46,12 @@ impl Collection {
 
     /// Writes the first `items` items, of 1 KB each.
     pub(crate) async fn load(&self, items: u32) -> Result<(), Failure> {
-        let put = async |n| self.put(&Self::sort_key(n)).await.map(drop);
+        let put = async |n| loop {
+            match self.put(&Self::sort_key(n)).await {
+                Err(error) if is_throttled(&error) => tokio::time::sleep(LOOK_EVERY).await,
+                put => return put.map(drop),
+            }
+        };
         put(0).await?;
         let puts = (1..items).map(put).collect::<Vec<_>>();
         stream::iter(puts).buffer_unordered(LOADING).try_collect::<()>().await
@@ -126,4 +131,10 @@ impl Collection {
         }
         Err("the reshard never came to its end".into())
     }
+}
+
+/// Whether a partition was at its limit: a client comes back then.
+fn is_throttled(error: &Failure) -> bool {
+    let refused = error.downcast_ref::<Refused>();
+    refused.is_some_and(|refused| refused.status == StatusCode::TOO_MANY_REQUESTS)
 }

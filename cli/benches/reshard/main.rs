@@ -5,11 +5,11 @@
 //! 1. what the mover consumes for each item of 1 KB, and which share of its budget it reaches, with
 //!    the table to itself ([`mover`]);
 //! 2. how long after the decision writes land in the new shards ([`landing`]);
-//! 3. the latency of puts and gets through the API while items move, beside the same while they
+//! 3. the latency of writes and gets through the API while items move, beside the same while they
 //!    rest ([`foreground`]).
 //!
-//! `-- mover`, `-- landing` and `-- foreground` choose among them, and `-- arriving` and `-- overwriting`
-//! one of the two kinds of traffic of the last.
+//! `-- mover`, `-- landing` and `-- foreground` choose among them, and `-- arriving`, `-- overwriting`,
+//! `-- creating` and `-- updating` one of the kinds of traffic of the last.
 //!
 //! Units come from the `dynamodb` endpoint's own counters and are the same on every machine: the
 //! benchmark fails if they are more than allowed. Times are the machine's, and are only reported.

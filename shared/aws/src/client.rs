@@ -150,7 +150,7 @@ mod tests {
 
     impl HttpConnector for NoNetwork {
         fn call(&self, _: HttpRequest) -> HttpConnectorFuture {
-            HttpConnectorFuture::ready(Err(ConnectorError::io("there is no network".into())))
+            HttpConnectorFuture::ready(Err(ConnectorError::io("the network is unreachable".into())))
         }
     }
 
@@ -169,7 +169,7 @@ mod tests {
             .await;
         let config = config_of_operator(&config).interceptor(watch.clone());
         let request = Client::from_conf(config.build()).describe_table().table_name("items");
-        request.send().await.expect_err("there is no network");
+        request.send().await.expect_err("the network is unreachable");
         let server = watch.take().server;
         assert_eq!(server.as_deref(), Some("dynamodb.eu-west-1.amazonaws.com"));
     }

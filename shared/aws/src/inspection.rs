@@ -85,7 +85,7 @@ pub enum Unseen {
     NotPermitted,
     /// The server does not know the operation: it stands in for DynamoDB.
     NotSupported,
-    /// There is no such table.
+    /// The table does not exist.
     NotFound,
     /// Nobody answered, for this reason.
     Unanswered(String),

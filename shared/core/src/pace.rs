@@ -169,8 +169,9 @@ const RISE_PER_SEC: f64 = 0.1;
 /// end of a round, costs little.
 const BURST_SECS: f64 = 0.05;
 
-/// The write units that may be saved up at any rate: five moves of items of up to 1 KB, at both homes. What is given
-/// back for a refusal must find room, or a mover beside an overloaded partition pays for it.
+/// The write units that may be saved up at any rate: five moves of items of up to 1 KB, at both homes.
+/// What is given back for a refusal must find room, or a mover beside an overloaded partition pays for
+/// it.
 const LEAST_BURST: f64 = 20.0;
 
 /// How long a burst of throttles counts as one.

@@ -100,7 +100,7 @@ impl Check {
                 .advise(format!("allow dynamodb:{operation} on the table {table}")),
             Unseen::NotSupported => unknown(format!("this server does not know {operation}")),
             Unseen::NotFound => {
-                Self::new(check, Status::Problem, format!("there is no table {table}"))
+                Self::new(check, Status::Problem, format!("the table {table} does not exist"))
                     .advise("check the name of the table, --region and --profile")
             }
             Unseen::Unanswered(why) | Unseen::Failed(why) => {
@@ -441,7 +441,7 @@ pub(super) fn read_permission(
         Ok(()) => Check::ok(check, format!("the credentials allow {operation} of {}", table.name)),
         // The table has a line of its own.
         Err(Unseen::NotFound) => {
-            Check::new(check, Status::Unknown, format!("there is no table {}", table.name))
+            Check::new(check, Status::Unknown, format!("the table {} does not exist", table.name))
         }
         Err(unseen) => Check::unseen(check, unseen, operation, table.name),
     }

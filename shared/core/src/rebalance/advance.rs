@@ -27,13 +27,12 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
     /// Carries the change of one collection on, to its end or as far as the time allows. `lane` is that of
     /// the item whose record has called, or 0.
     pub async fn advance(&self, partition: &PartitionKey, lane: u32, deadline: Deadline) -> Slice {
-        let mut tracker = SliceTracker::default();
         let worker = Worker { id: self.directory.entropy().next_u64(), lane };
         let mut shift = Shift::new(worker, self.take_paces(partition), self.directory.now());
-        let advance = Box::pin(self.steps(partition, &mut shift, &mut tracker, deadline)).await;
-        let Shift { moved: items_moved, paces, .. } = shift;
+        let advance = Box::pin(self.steps(partition, &mut shift, deadline)).await;
+        let Shift { moved: items_moved, reshard, paces, .. } = shift;
         self.keep_paces(partition, paces.into_inner().unwrap_or_else(PoisonError::into_inner));
-        let reshard = tracker.reshard.map(|seen| ReshardSlice { items_moved, ..seen });
+        let reshard = reshard.map(|seen| ReshardSlice { items_moved, ..seen });
         Slice { advance, reshard }
     }
 
@@ -41,7 +40,6 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         &self,
         partition: &PartitionKey,
         shift: &mut Shift,
-        tracker: &mut SliceTracker,
         deadline: Deadline,
     ) -> Result<Advance, Error> {
         let waits = Waits::of(self.directory.settings());
@@ -68,7 +66,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                 self.unless_changed(&seen, damage, deadline).await?;
                 continue;
             };
-            tracker.enter(&seen.metadata, &job, now, waits);
+            shift.finds(&seen.metadata, &job, waits);
             let step = plan(&seen.metadata, &job, Sight { now, unchanged_for }, waits);
             let scans = matches!(step, NextStep::Scan | NextStep::RemoveMarkers);
             if scans && shift.scanned >= SCAN_SLICE {
@@ -195,6 +193,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             }
             Turn::Claim { job: next, lanes } => {
                 if self.save(job, *next, deadline).await? == StepOutcome::Done {
+                    shift.has_waited = false;
                     let soon = Deadline::after(self.directory.now(), CALLING).min(deadline);
                     let call = |lane| self.directory.call_lane(&job.partition, lane, soon);
                     // The next slice calls again whoever could not be called.
@@ -202,7 +201,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                 }
                 Ok(StepOutcome::Retry)
             }
-            // Whoever is at work has renewed its claim by then.
+            // Whoever is at work has renewed its claims by then.
             Turn::Wait(_) if shift.has_waited => Ok(StepOutcome::Lost),
             Turn::Wait(until) => {
                 shift.has_waited = true;
@@ -292,7 +291,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             let (Some(job), _) = self.directory.job(partition, deadline).await? else {
                 break;
             };
-            let mut next = Job { yielded: goes_on && lane == 0, ..job.clone() };
+            let items_moved = job.items_moved + shift.uncounted;
+            let mut next = Job { yielded: goes_on && lane == 0, items_moved, ..job.clone() };
             next.release(shift.worker);
             match self.directory.save_job(&job, next, deadline).await {
                 // Another call has noted something.
@@ -329,24 +329,5 @@ impl Sighting {
                 Duration::ZERO
             }
         }
-    }
-}
-
-/// What a call has seen of a reshard.
-#[derive(Default)]
-struct SliceTracker {
-    reshard: Option<ReshardSlice>,
-}
-
-impl SliceTracker {
-    fn enter(&mut self, metadata: &CollectionMetadata, job: &Job, now: ServerTime, waits: Waits) {
-        let Some(reshard) = metadata.reshard() else {
-            return;
-        };
-        self.reshard = Some(ReshardSlice {
-            items_moved: 0,
-            age_secs: now.0.saturating_sub(job.started_secs),
-            progress: job.progress(&reshard, waits, now),
-        });
     }
 }

@@ -52,7 +52,7 @@ pub enum Advance {
     /// This rebalancer made the last step of a change: nothing is left to do. Of all that work on
     /// one, a single one is told so at most.
     Finished(CollectionMetadata),
-    /// The time of this slice is over, and a note in the job asks for the next one.
+    /// The time of this slice is over, and a note in the job, or in the item of its lane, asks for the next one.
     Yielded,
     /// There is nothing to do before DynamoDB's clock shows this epoch second.
     Waiting {

@@ -162,15 +162,22 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         shift: &mut Shift,
         deadline: Deadline,
     ) -> Result<StepOutcome, Error> {
+        let moved = parts.iter().map(|part| part.moved).sum::<u64>();
+        shift.moved += moved;
         let mut in_time = true;
         for part in &parts {
             match &part.stopped {
                 None | Some(Stopped::NotYet) => {}
                 Some(Stopped::OutOfTime) => in_time = false,
-                Some(Stopped::MetadataChanged) => return Ok(StepOutcome::Retry),
+                Some(Stopped::MetadataChanged) => {
+                    // The next job may be that of another reshard.
+                    shift.uncounted = 0;
+                    return Ok(StepOutcome::Retry);
+                }
                 Some(Stopped::Failed(error)) => shift.failed.add(part.shard, error.clone()),
             }
         }
+        shift.uncounted += moved;
         let ended = if in_time { StepOutcome::Retry } else { StepOutcome::OutOfTime };
         let has_come_on = parts.iter().any(|part| part.has_come_on(job));
         let is_over = parts.iter().all(|part| shift.failed.shards().contains(&part.shard));
@@ -183,7 +190,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             let now = self.directory.now();
             let next = shift.with_parts(&seen, &parts, now);
             if self.save(&seen, next, deadline).await? != StepOutcome::Lost {
-                shift.moved += parts.iter().map(|part| part.moved).sum::<u64>();
+                shift.uncounted = 0;
                 return Ok(ended);
             }
             let (Some(noted), _) = self.directory.job(&job.partition, deadline).await? else {
@@ -191,6 +198,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             };
             // What was found out in another scan says nothing of this one.
             if (noted.generation, noted.scan) != (job.generation, job.scan) {
+                shift.uncounted = 0;
                 return Ok(StepOutcome::Retry);
             }
             seen = noted;

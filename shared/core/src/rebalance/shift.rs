@@ -6,9 +6,10 @@ use dynashard_keys::{ShardId, SortKey};
 
 use crate::pace::Paces;
 use crate::rebalance::mover::Stopped;
+use crate::rebalance::rebalancer::ReshardSlice;
 use crate::rebalance::work::Work;
-use crate::reshard::{Job, ServerTime, Share, Worker};
-use crate::{Error, Reading, Settings};
+use crate::reshard::{Job, ServerTime, Share, Waits, Worker};
+use crate::{CollectionMetadata, Error, Reading, Settings};
 
 /// What one call of the rebalancer remembers of the scans that it takes part in.
 pub(super) struct Shift {
@@ -21,8 +22,12 @@ pub(super) struct Shift {
     pub(super) scanned: Duration,
     /// Whether it has come any further.
     pub(super) has_come_on: bool,
-    /// How many items it has moved, as the job says.
+    /// How many items it has moved.
     pub(super) moved: u64,
+    /// How many of them the job does not count yet.
+    pub(super) uncounted: u64,
+    /// How far the reshard was at the last look.
+    pub(super) reshard: Option<ReshardSlice>,
     /// Whether it has waited for the claims of others to lapse.
     pub(super) has_waited: bool,
     /// DynamoDB's time at the last look, and the local clock's.
@@ -39,6 +44,8 @@ impl Shift {
             scanned: Duration::ZERO,
             has_come_on: false,
             moved: 0,
+            uncounted: 0,
+            reshard: None,
             has_waited: false,
             looked: (ServerTime(0), now),
         }
@@ -47,6 +54,17 @@ impl Shift {
     /// Takes note of DynamoDB's time.
     pub(super) fn looks_at(&mut self, server: ServerTime, now: Reading) {
         self.looked = (server, now);
+    }
+
+    /// Takes note of how far the reshard is, if items are moved in what runs.
+    pub(super) fn finds(&mut self, metadata: &CollectionMetadata, job: &Job, waits: Waits) {
+        let Some(reshard) = metadata.reshard() else { return };
+        let now = self.now();
+        self.reshard = Some(ReshardSlice {
+            items_moved: 0,
+            age_secs: now.0.saturating_sub(job.started_secs),
+            progress: job.progress(&reshard, waits, now),
+        });
     }
 
     /// DynamoDB's time at the last look.
@@ -78,8 +96,8 @@ impl Shift {
         let (looked, then) = self.looked;
         let now = looked.plus(now.boot.saturating_sub(then.boot));
         let mut next = job.clone();
-        for Part { shard, after, is_done, span, moved, .. } in parts {
-            next.items_moved += moved;
+        next.items_moved += self.uncounted;
+        for Part { shard, after, is_done, span, .. } in parts {
             if next.done.contains(shard) {
                 continue;
             }

@@ -84,7 +84,7 @@ pub(crate) enum Turn {
         /// Lanes that are to be called, since some would still be left.
         lanes: Vec<u32>,
     },
-    /// Others have claimed all that is left, until this time at least.
+    /// Others have claimed all that is left, until this time at most if they are dead.
     Wait(ServerTime),
     /// Nothing is left that does not fail.
     Nothing,
@@ -125,7 +125,8 @@ impl Job {
             if !own.is_empty() {
                 return Turn::Work(own.into_iter().map(|shard| self.source(shard)).collect());
             }
-            let lapses = held.iter().map(|claim| claim.until).min();
+            // Whoever is dead has not renewed any of its claims by then.
+            let lapses = held.iter().map(|claim| claim.until).max();
             return lapses.map_or(Turn::Nothing, Turn::Wait);
         }
         // What somebody has begun with goes first.
@@ -150,7 +151,7 @@ impl Job {
     }
 
     /// The shards that the scan has not come to the end of, but for those that have failed.
-    pub(crate) fn left(
+    fn left(
         &self,
         shards: impl Iterator<Item = ShardId>,
         failed: &BTreeSet<ShardId>,
@@ -241,6 +242,17 @@ mod tests {
         }
         let (taken, _) = claimed(turn(&renewed, third, SHARE, lapses));
         assert_eq!(shards_of(&turn(&taken, third, SHARE, lapses)), [2, 3]);
+    }
+
+    /// A call that waited until the first claim lapsed found that renewed, left, and nobody but the sweep
+    /// found what the dead had claimed a second later.
+    #[test]
+    fn regression_claims_of_the_dead_that_lapsed_later_were_not_waited_for() {
+        let (one, dead) = (worker(1, 0), worker(2, 1));
+        let (first, _) = claimed(turn(&job(4), one, SHARE, NOW));
+        let (both, _) = claimed(turn(&first, dead, SHARE, ServerTime(NOW.0 + 2)));
+        let lapses = ServerTime(NOW.0 + 2).plus(CLAIM);
+        assert_eq!(turn(&both, worker(3, 2), SHARE, ServerTime(NOW.0 + 3)), Turn::Wait(lapses));
     }
 
     #[test]
