@@ -152,7 +152,7 @@ pub(super) async fn count_shards(
     let mut counts = BTreeMap::new();
     for shard in collection.placement.shards(collection.layout().readable) {
         let mut query = ShardQuery {
-            partition: partition.at(shard, schema.separator),
+            partition: partition.at(shard, collection.placement, schema.separator),
             range: SortRange::All,
             ascending: true,
             after: None,

@@ -53,7 +53,7 @@ pub(crate) struct ConnectArgs {
 #[command(next_help_heading = "Stack parameters, with --main-table")]
 struct ParameterArgs {
     /// The parameter `Separator`.
-    #[arg(long, value_name = "CHAR", default_value = "#", conflicts_with = "stack_name")]
+    #[arg(long, value_name = "TEXT", default_value_t = Separator::default(), conflicts_with = "stack_name")]
     separator: Separator,
     /// The parameter `LeaseSecs`. It must equal that of the stack: changes of metadata wait for it.
     #[arg(long, value_name = "SECS", default_value_t = 5, conflicts_with = "stack_name", value_parser = clap::value_parser!(u64).range(1..=60))]

@@ -93,7 +93,7 @@ fn stacks(set: &[(&str, &str)]) -> String {
         ("PartitionKeyName", "pk"),
         ("SortKeyName", "sk"),
         ("SortKeyType", "S"),
-        ("Separator", "#"),
+        ("Separator", "#~"),
         ("LeaseSecs", "5"),
         ("RequestLifetimeSecs", "960"),
         ("RequestLifetimeVerified", "no"),

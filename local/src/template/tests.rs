@@ -174,7 +174,7 @@ fn an_override_that_is_unknown_or_not_allowed_is_refused_with_what_is_allowed() 
         ("LeaseSecs", "soon", "it takes a number from 1 to 60"),
         ("LeaseSecs", "NaN", "it takes a number from 1 to 60"),
         ("LeaseSecs", "", "it takes a number from 1 to 60"),
-        ("Separator", "##", "it takes one of # _ . - :"),
+        ("Separator", "##", "it takes one of #~ # _ . - :"),
         ("PartitionKeyName", "_ds_pk", "begins with a letter"),
         ("SortKeyName", "", "begins with a letter"),
     ] {

@@ -181,7 +181,8 @@ async fn an_item_without_the_systems_attributes_is_read_and_replaced() {
     let engine = Engine::with_string_keys().await;
     let partition = PartitionKey::new("EWR").expect("a valid partition key");
     let sort = SortKey::string("UA1545").expect("a valid sort key");
-    let key = ItemKey::new(partition, sort).at(ShardId::new(0), Separator::Hash);
+    let key =
+        ItemKey::new(partition, sort).at(ShardId::new(0), Placement::Xxh64, Separator::HashTilde);
     let text = |text: &str| Sdk::S(text.to_owned());
     let foreign = HashMap::from([
         ("pk".to_owned(), text(key.partition.as_str())),
@@ -253,7 +254,8 @@ async fn regression_an_item_without_a_version_could_not_be_written_by_its_versio
     let engine = Engine::with_string_keys().await;
     let partition = PartitionKey::new("EWR").expect("a valid partition key");
     let sort = SortKey::string("UA1545").expect("a valid sort key");
-    let key = ItemKey::new(partition, sort).at(ShardId::new(0), Separator::Hash);
+    let key =
+        ItemKey::new(partition, sort).at(ShardId::new(0), Placement::Xxh64, Separator::HashTilde);
     let lease = Lease::new(engine.clock.now(), None, std::time::Duration::from_mins(1));
     let expected = Expected::Version(Version::new(0));
     let condition = Condition { generation: Generation::new(1), expected };

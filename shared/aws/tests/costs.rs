@@ -602,7 +602,7 @@ impl World {
             let Some(item) = lies.item() else { continue };
             let condition = Condition { generation: item.generation, expected: Expected::Any };
             let write = Write {
-                key: key.at(shard, self.settings.schema.separator),
+                key: key.at(shard, Placement::Xxh64, self.settings.schema.separator),
                 action: Action::Put(item.into()),
                 condition,
                 lease: Lease::new(self.clock.now(), None, LEASE),

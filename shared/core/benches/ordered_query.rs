@@ -35,7 +35,7 @@ fn collection(shards: u32) -> (MemoryStore, ManualClock) {
             version: Version::new(u64::from(number)),
             forwarded: false,
         };
-        memory.place(&key.at(shard, settings.schema.separator), item);
+        memory.place(&key.at(shard, Placement::Xxh64, settings.schema.separator), item);
     }
     (memory, clock)
 }

@@ -94,11 +94,11 @@ fn measure(case: &Case) -> Result<bool, Box<dyn Error>> {
             version: Version::new(u64::from(number)),
             forwarded: false,
         };
-        memory.place(&key.at(shard, settings.schema.separator), item);
+        memory.place(&key.at(shard, Placement::Xxh64, settings.schema.separator), item);
     }
     clock.advance(Duration::from_mins(10));
     let sources = (0..from.get())
-        .map(|shard| partition.at(ShardId::new(shard), settings.schema.separator))
+        .map(|shard| partition.at(ShardId::new(shard), Placement::Xxh64, settings.schema.separator))
         .collect::<Vec<_>>();
     let store = Partitions {
         memory: memory.clone(),

@@ -156,7 +156,7 @@ where
         let now_secs = self.directory.now().epoch_secs();
         let heat = Heat::of(hot, &known.metadata, u64::from(window.period_secs), now_secs);
         if heat.is_of_no_shard {
-            let shards = hot.shards.iter().map(|(shard, _)| *shard);
+            let shards = hot.shards.iter().filter_map(|(shard, _)| *shard);
             return HeatOutcome::UnknownShards(shards.collect());
         }
         // While a change runs, its end comes first, whenever the throttles were.
@@ -209,7 +209,9 @@ impl Heat {
             Phase::Forward { from, to } | Phase::Move { from, to } => from.max(to),
         };
         let has = |wanted| metadata.placement.shards(count).any(|shard| shard == wanted);
-        let of_its_shards = hot.shards.iter().filter(|(shard, _)| has(*shard)).collect::<Vec<_>>();
+        let first = metadata.placement.first();
+        let shards = hot.shards.iter().map(|(shard, of)| (shard.unwrap_or(first), of));
+        let of_its_shards = shards.filter(|(shard, _)| has(*shard)).collect::<Vec<_>>();
         let changed_secs = if metadata.has_changed() { metadata.last_updated_secs } else { 0 };
         let counts = |throttles: &&Throttles| throttles.count > 0.0;
         let since_change =
@@ -220,7 +222,7 @@ impl Heat {
             .map(|(shard, _)| *shard)
             .collect::<Vec<_>>();
         let mut throttles =
-            of_its_shards.iter().flat_map(|(_, throttles)| throttles).filter(counts);
+            of_its_shards.iter().flat_map(|(_, throttles)| *throttles).filter(counts);
         // A period is known of when it is over, and as long again may pass until it is reported.
         let periods_end = |t: &Throttles, n| t.at_secs.saturating_add(period_secs * n);
         Self {

@@ -81,7 +81,8 @@ pub struct AlarmStatus {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct HotCollection {
     pub(crate) partition: PartitionKey,
-    pub(crate) shards: Vec<(ShardId, Vec<Throttles>)>,
+    /// The first shard, whose number depends on the placement, goes without one.
+    pub(crate) shards: Vec<(Option<ShardId>, Vec<Throttles>)>,
 }
 
 impl HotCollection {
@@ -91,13 +92,13 @@ impl HotCollection {
     }
 }
 
-/// Groups a report by item collection, hottest first. Keys that are not of this system come
+/// Groups a report by item collection, hottest first. Keys that cannot be of this system come
 /// second.
 pub(crate) fn group(
     report: Vec<HotKey>,
     separator: Separator,
 ) -> (Vec<HotCollection>, Vec<String>) {
-    let mut shards = BTreeMap::<PartitionKey, Vec<(ShardId, Vec<Throttles>)>>::new();
+    let mut shards = BTreeMap::<PartitionKey, Vec<(Option<ShardId>, Vec<Throttles>)>>::new();
     let mut unsharded = Vec::new();
     for HotKey { partition, throttles } in report {
         match PhysicalPartitionKey::parse(&partition, separator) {
@@ -124,18 +125,21 @@ mod tests {
     #[test]
     fn shards_are_summed_by_collection_and_the_hottest_comes_first() {
         let report = vec![
-            hot("calm#1", 9.0),
-            hot("a#1#1", 7.0),
-            hot("hot#1", 6.0),
-            hot("hot#2", 5.0),
-            hot("unsharded", 99.0),
-            hot("_ds_meta#1", 99.0),
-            hot("hot#02", 99.0),
+            hot("calm#~1", 8.0),
+            hot("a#~1#~1", 7.0),
+            hot("hot", 6.0),
+            hot("hot#~2", 5.0),
+            hot("cold", 9.0),
+            hot("_ds_meta#~1", 99.0),
+            hot("hot#~02", 99.0),
         ];
-        let (collections, unsharded) = group(report, Separator::Hash);
+        let (collections, unsharded) = group(report, Separator::HashTilde);
         let sums = collections.iter().map(|c| (c.partition.as_str(), c.total()));
-        assert_eq!(sums.collect::<Vec<_>>(), [("hot", 11.0), ("calm", 9.0), ("a#1", 7.0)]);
-        assert_eq!(unsharded, ["unsharded", "_ds_meta#1", "hot#02"]);
+        assert_eq!(
+            sums.collect::<Vec<_>>(),
+            [("hot", 11.0), ("cold", 9.0), ("calm", 8.0), ("a#~1", 7.0)]
+        );
+        assert_eq!(unsharded, ["_ds_meta#~1", "hot#~02"]);
     }
 
     #[test]

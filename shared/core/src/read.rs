@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use dynashard_keys::{ItemKey, PartitionKey, PhysicalKey, ShardCount, ShardId};
+use dynashard_keys::{ItemKey, PartitionKey, PhysicalKey, Placement, ShardCount, ShardId};
 
 use crate::cost::Cost;
 use crate::directory::{Directory, Known};
@@ -85,7 +85,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
                 None => {
                     let readable = known.metadata.layout().readable;
                     let shards = possible_shards(key, &known, readable);
-                    let (found, read) = self.get_at_each(lookup, shards).await?;
+                    let placement = known.metadata.placement;
+                    let (found, read) = self.get_at_each(lookup, placement, shards).await?;
                     (Looked::At(found), read)
                 }
                 Some(reshard) => self.get_moving(lookup, reshard, &known).await?,
@@ -129,17 +130,18 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
     ) -> Result<(Looked, Cost), Error> {
         let settles = lookup.consistency == Consistency::Strong;
         let lookup = Lookup { consistency: Consistency::Strong, ..lookup };
-        if !known.metadata.placement.is_calculated() {
+        let placement = known.metadata.placement;
+        if !placement.is_calculated() {
             // Their sort keys never repeat, and no write of theirs has a precondition.
             let (found, cost) = self.get_drained(lookup, reshard, known).await?;
             return Ok((Looked::At(found), cost));
         }
         let Some((old, new)) = reshard.homes(lookup.key) else {
             let home = std::iter::once(reshard.new_home(lookup.key));
-            let (found, cost) = self.get_at_each(lookup, home).await?;
+            let (found, cost) = self.get_at_each(lookup, placement, home).await?;
             return Ok((Looked::At(found), cost));
         };
-        let (found, mut cost) = self.get_at_each(lookup, std::iter::once(new)).await?;
+        let (found, mut cost) = self.get_at_each(lookup, placement, std::iter::once(new)).await?;
         if found.iter().any(|item| settles_it(item, known)) {
             return Ok((Looked::At(found), cost));
         }
@@ -148,7 +150,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
             cost += read;
             return Ok((looked, cost));
         }
-        let (found, read) = self.get_both(lookup, new, old).await?;
+        let (found, read) = self.get_both(lookup, placement, [new, old]).await?;
         cost += read;
         Ok((Looked::At(found), cost))
     }
@@ -164,7 +166,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
     ) -> Result<(Looked, Cost), Error> {
         // All of an item moves, whatever of it was asked for.
         let whole = Lookup { fields: None, ..lookup };
-        let Metered { value, consumed_rcu } = self.get_pair(whole, [new, old]).await?;
+        let Metered { value, consumed_rcu } =
+            self.get_pair(whole, known.metadata.placement, [new, old]).await?;
         let items_read = value.iter().flatten().count();
         let items_read = u64::try_from(items_read).unwrap_or(u64::MAX);
         let mut cost = Cost { items_read, consumed_rcu, ..Cost::default() };
@@ -180,7 +183,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
                 return Ok((Looked::At(found), cost));
             }
         };
-        let homes = Homes { old: self.at(lookup.key, old), new: self.at(lookup.key, new) };
+        let at = |shard| self.at(lookup.key, known.metadata.placement, shard);
+        let homes = Homes { old: at(old), new: at(new) };
         let mut settling = Settling::new(&self.items, &homes, known);
         let settled = within(self.clock(), lookup.deadline, settling.bring_observed(seen)).await;
         cost.consumed_wcu += settling.consumed_wcu();
@@ -200,12 +204,15 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         reshard: Reshard,
         known: &Known,
     ) -> Result<(Vec<StoredItem>, Cost), Error> {
+        let placement = known.metadata.placement;
         let mut cost = Cost::default();
         let mut found = BTreeMap::new();
         for shards in
             [reshard.sources().collect::<Vec<_>>(), reshard.destinations().collect::<Vec<_>>()]
         {
-            for (shard, read) in self.get_side_by_side(lookup, shards.into_iter()).await? {
+            for (shard, read) in
+                self.get_side_by_side(lookup, placement, shards.into_iter()).await?
+            {
                 cost += Cost::of(&read);
                 found.extend(read.value.map(|item| (shard, item)));
             }
@@ -214,7 +221,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         if !found.values().any(|item| settles_it(item, known))
             && let Some((old, _)) = marked_at
         {
-            let (both, read) = self.get_both(lookup, reshard.new_home(lookup.key), *old).await?;
+            let new = reshard.new_home(lookup.key);
+            let (both, read) = self.get_both(lookup, placement, [new, *old]).await?;
             cost += read;
             return Ok((both, cost));
         }
@@ -226,10 +234,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
     pub(crate) async fn get_both(
         &self,
         lookup: Lookup<'_>,
-        new: ShardId,
-        old: ShardId,
+        placement: Placement,
+        [new, old]: [ShardId; 2],
     ) -> Result<(Vec<StoredItem>, Cost), Error> {
-        let Metered { value, consumed_rcu } = self.get_pair(lookup, [new, old]).await?;
+        let Metered { value, consumed_rcu } = self.get_pair(lookup, placement, [new, old]).await?;
         let found = value.into_iter().flatten().collect::<Vec<_>>();
         let items_read = u64::try_from(found.len()).unwrap_or(u64::MAX);
         Ok((found, Cost { items_read, consumed_rcu, ..Cost::default() }))
@@ -239,10 +247,11 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
     pub(crate) async fn get_pair(
         &self,
         lookup: Lookup<'_>,
+        placement: Placement,
         shards: [ShardId; 2],
     ) -> Result<Metered<[Option<StoredItem>; 2]>, Error> {
         let Lookup { key, fields, deadline, .. } = lookup;
-        let keys = shards.map(|shard| self.at(key, shard));
+        let keys = shards.map(|shard| self.at(key, placement, shard));
         let mut attempts = Attempts::new(self.clock(), self.directory.entropy(), deadline);
         let read = attempts.make(|| self.items.get_both(keys.each_ref(), fields), NOT_IN_TIME);
         let [one, other] = shards;
@@ -277,19 +286,20 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
     }
 
     /// Where an item lies in a shard.
-    pub(crate) fn at(&self, key: &ItemKey, shard: ShardId) -> PhysicalKey {
-        key.at(shard, self.directory.settings().schema.separator)
+    pub(crate) fn at(&self, key: &ItemKey, placement: Placement, shard: ShardId) -> PhysicalKey {
+        key.at(shard, placement, self.directory.settings().schema.separator)
     }
 
     /// What lies in each of these shards, side by side.
     async fn get_at_each(
         &self,
         lookup: Lookup<'_>,
+        placement: Placement,
         shards: impl Iterator<Item = ShardId>,
     ) -> Result<(Vec<StoredItem>, Cost), Error> {
         let mut cost = Cost::default();
         let mut found = Vec::new();
-        for (_, read) in self.get_side_by_side(lookup, shards).await? {
+        for (_, read) in self.get_side_by_side(lookup, placement, shards).await? {
             cost += Cost::of(&read);
             found.extend(read.value);
         }
@@ -299,20 +309,22 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
     async fn get_side_by_side(
         &self,
         lookup: Lookup<'_>,
+        placement: Placement,
         shards: impl Iterator<Item = ShardId>,
     ) -> Result<Vec<(ShardId, Metered<Option<StoredItem>>)>, Error> {
-        let requests =
-            shards.map(|shard| async move { Ok((shard, self.get_at(lookup, shard).await?)) });
+        let requests = shards
+            .map(|shard| async move { Ok((shard, self.get_at(lookup, placement, shard).await?)) });
         fan_out(requests.collect::<Vec<_>>()).await
     }
 
     pub(crate) async fn get_at(
         &self,
         lookup: Lookup<'_>,
+        placement: Placement,
         shard: ShardId,
     ) -> Result<Metered<Option<StoredItem>>, Error> {
         let Lookup { key, fields, consistency, deadline } = lookup;
-        let key = self.at(key, shard);
+        let key = self.at(key, placement, shard);
         let mut attempts = Attempts::new(self.clock(), self.directory.entropy(), deadline);
         let read = attempts.make(|| self.items.get(&key, fields, consistency), NOT_IN_TIME);
         read.await.map_err(|error| error.of_shards(vec![shard]))

@@ -24,11 +24,11 @@ fn placement(criterion: &mut Criterion) {
         }
         let shard = Placement::Xxh64.home(&key, count).expect("it is calculated");
         criterion.bench_function(&format!("physical_key/{name}"), |bencher| {
-            bencher.iter(|| black_box(&key).at(shard, Separator::Hash));
+            bencher.iter(|| black_box(&key).at(shard, Placement::Xxh64, Separator::HashTilde));
         });
     }
     criterion.bench_function("physical_key/parse", |bencher| {
-        bencher.iter(|| PhysicalPartitionKey::parse(black_box("EWR#63"), Separator::Hash));
+        bencher.iter(|| PhysicalPartitionKey::parse(black_box("EWR#~63"), Separator::HashTilde));
     });
 }
 

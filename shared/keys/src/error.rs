@@ -61,8 +61,8 @@ pub enum KeyError {
         /// The count as it was given.
         count: u32,
     },
-    /// Not one of the five separators.
-    #[error("{text:?} is not a separator: choose one of # _ . - :")]
+    /// Not one of the six separators.
+    #[error("{text:?} is not a separator: choose one of #~ # _ . - :")]
     UnknownSeparator {
         /// The text as it was given.
         text: String,
@@ -79,9 +79,10 @@ pub enum KeyError {
         /// The text as it was given.
         text: String,
     },
-    /// A physical partition key without a separator, or whose suffix is not a shard.
+    /// A physical partition key whose suffix names a shard that is never written so.
     #[error(
-        "{text:?} is not a physical partition key: it does not end in a separator and a shard number"
+        "{text:?} is not a physical partition key: what follows its last separator is not the number of a \
+         shard with a suffix"
     )]
     NotAPhysicalKey {
         /// The text as it was given.

@@ -1,8 +1,9 @@
 //! Logical and physical keys of sharded item collections.
 //!
 //! A client names an item by its **logical key**: a partition key and a sort key. DynamoDB holds it
-//! under a **physical key**, whose partition key carries the shard as a suffix:
-//! `<pk><separator><shard>`. A [`Placement`] says which shard that is.
+//! under a **physical key**. In the first shard that is the logical key itself; in the others its
+//! partition key carries the shard as a suffix: `<pk><separator><shard>`. A [`Placement`] says which
+//! shard it is.
 //!
 //! ```
 //! use dynashard_keys::{ItemKey, PartitionKey, Placement, Separator, ShardCount, SortKey};
@@ -10,8 +11,8 @@
 //! let key = ItemKey::new(PartitionKey::new("user.v1.User:abc")?, SortKey::string("123")?);
 //! let shard = Placement::Xxh64.home(&key, ShardCount::new(16)?).expect("calculated");
 //! assert_eq!(shard.get(), 11); // as in "Dynamo DB Sharding"
-//! let physical = key.at(shard, Separator::Hash);
-//! assert_eq!(physical.partition.as_str(), "user.v1.User:abc#11");
+//! let physical = key.at(shard, Placement::Xxh64, Separator::HashTilde);
+//! assert_eq!(physical.partition.as_str(), "user.v1.User:abc#~11");
 //! # Ok::<(), dynashard_keys::KeyError>(())
 //! ```
 //!

@@ -66,6 +66,14 @@ impl Placement {
         })
     }
 
+    /// The first shard of a collection, whose physical partition key is the logical one.
+    pub const fn first(self) -> ShardId {
+        match self {
+            Self::Xxh64 | Self::Jump => ShardId::new(0),
+            Self::Random => ShardId::new(1),
+        }
+    }
+
     /// All shards of a collection with `count` shards.
     pub fn shards(self, count: ShardCount) -> impl ExactSizeIterator<Item = ShardId> + Clone {
         let indices: Range<u32> = match self {

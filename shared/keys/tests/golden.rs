@@ -61,22 +61,39 @@ const JUMP_1000: [u32; 8] = [786, 851, 370, 926, 262, 353, 534, 950];
 #[test]
 fn physical_keys_read_as_they_always_read() {
     for (pk, shard, separator, physical) in [
-        ("a", 0, "#", "a#0"),
-        ("a#1", 0, "#", "a#1#0"),
-        ("a", 1, "#", "a#1"),
+        ("a", 0, "#~", "a"),
+        ("a", 1, "#~", "a#~1"),
+        ("a#~1", 0, "#~", "a#~1#~0"),
+        ("a#~1", 1, "#~", "a#~1#~1"),
+        ("a#~007", 0, "#~", "a#~007#~0"),
+        ("#~1", 0, "#~", "#~1#~0"),
+        ("USER#123", 0, "#~", "USER#123"),
+        ("USER#123", 0, "#", "USER#123#0"),
+        ("USER#123", 3, "#", "USER#123#3"),
         ("/shared/firetvGen2.txt", 6, "_", "/shared/firetvGen2.txt_6"),
         ("2014-07-09", 157, ".", "2014-07-09.157"),
+        ("2014-07-09", 0, "-", "2014-07-09-0"),
         ("121212", 2, "-", "121212-2"),
         ("user.v1.User:abc", 11, ":", "user.v1.User:abc:11"),
-        ("ключ 🔑", 65_535, "#", "ключ 🔑#65535"),
+        ("ключ 🔑", 65_535, "#~", "ключ 🔑#~65535"),
     ] {
         let separator: Separator = separator.parse().expect("separator");
         let partition = PartitionKey::new(pk).expect("pk");
-        assert_eq!(partition.at(ShardId::new(shard), separator).as_str(), physical);
-        assert_eq!(
-            PhysicalPartitionKey::parse(physical, separator),
-            Ok((partition, ShardId::new(shard)))
-        );
+        let at = ShardId::new(shard);
+        for placement in [Placement::Xxh64, Placement::Jump] {
+            assert_eq!(partition.at(at, placement, separator).as_str(), physical);
+        }
+        let read = (physical != pk).then_some(at);
+        assert_eq!(PhysicalPartitionKey::parse(physical, separator), Ok((partition, read)));
+    }
+}
+
+#[test]
+fn the_first_shard_of_a_random_collection_is_shard_1() {
+    for (pk, shard, physical) in [("a", 1, "a"), ("a", 2, "a#~2"), ("a#~5", 1, "a#~5#~1")] {
+        let partition = PartitionKey::new(pk).expect("pk");
+        let at = partition.at(ShardId::new(shard), Placement::Random, Separator::HashTilde);
+        assert_eq!(at.as_str(), physical);
     }
 }
 

@@ -13,44 +13,69 @@ fn item(pk: &str, sk: &str) -> ItemKey {
 }
 
 fn separator() -> impl Strategy<Value = Separator> {
-    prop_oneof![
-        Just(Separator::Hash),
-        Just(Separator::Underscore),
-        Just(Separator::Dot),
-        Just(Separator::Dash),
-        Just(Separator::Colon),
-    ]
+    proptest::sample::select(&Separator::ALL[..])
+}
+
+fn placement() -> impl Strategy<Value = Placement> {
+    proptest::sample::select(&[Placement::Xxh64, Placement::Jump, Placement::Random][..])
+}
+
+/// A shard that a collection under this placement can have.
+fn shard(placement: Placement, n: u32) -> ShardId {
+    ShardId::new(placement.first().get() + n)
 }
 
 /// Partition keys that try to look like physical ones.
 fn hostile_partition_key() -> impl Strategy<Value = String> {
-    prop_oneof!["[#_.:0-9a-]{1,12}", "\\PC{1,40}"]
+    prop_oneof!["[#~_.:0-9a-]{1,12}", "a?([#~_.:-]{1,2}[0-9]{1,2}){1,3}", "\\PC{1,40}"]
         .prop_filter("reserved", |key| !key.starts_with("_ds_"))
 }
 
 proptest! {
     #[test]
-    fn a_physical_key_reads_back(pk in hostile_partition_key(), shard in 0..70_000_u32, separator in separator()) {
+    fn a_physical_key_reads_back(
+        pk in hostile_partition_key(), n in prop_oneof![0..3_u32, 0..70_000_u32],
+        placement in placement(), separator in separator(),
+    ) {
         let partition = PartitionKey::new(&pk).expect("pk");
-        let physical = partition.at(ShardId::new(shard), separator);
-        prop_assert_eq!(PhysicalPartitionKey::parse(physical.as_str(), separator), Ok((partition, ShardId::new(shard))));
+        let shard = shard(placement, n);
+        let physical = partition.at(shard, placement, separator);
+        let (read, at) = PhysicalPartitionKey::parse(physical.as_str(), separator).expect("it was written");
+        prop_assert_eq!((read, at.unwrap_or(placement.first())), (partition, shard));
+    }
+
+    #[test]
+    fn the_first_shard_is_the_key_itself_unless_it_looks_like_another(
+        pk in hostile_partition_key(), placement in placement(), separator in separator(),
+    ) {
+        let first = PartitionKey::new(&pk).expect("pk").at(placement.first(), placement, separator);
+        let digits = pk.len() - pk.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+        let looks_like_another = digits > 0 && pk[..pk.len() - digits].ends_with(separator.as_str());
+        prop_assert_eq!(first.as_str() == pk, !looks_like_another);
     }
 
     #[test]
     fn two_shards_never_share_a_physical_key(
-        a in hostile_partition_key(), i in 0..300_u32,
-        b in hostile_partition_key(), j in 0..300_u32,
+        a in hostile_partition_key(), i in 0..12_u32, placement_of_a in placement(),
+        b in hostile_partition_key(), j in 0..12_u32, placement_of_b in placement(),
         separator in separator(),
     ) {
-        let of = |pk: &str, shard| PartitionKey::new(pk).expect("pk").at(ShardId::new(shard), separator);
-        prop_assert_eq!(of(&a, i) == of(&b, j), (&a, i) == (&b, j));
+        let of = |pk: &str, n, placement| {
+            PartitionKey::new(pk).expect("pk").at(shard(placement, n), placement, separator)
+        };
+        if a != b {
+            prop_assert_ne!(of(&a, i, placement_of_a), of(&b, j, placement_of_b));
+        }
+        prop_assert_eq!(of(&a, i, placement_of_a) == of(&a, j, placement_of_a), i == j);
     }
 
     #[test]
-    fn what_parses_is_what_is_written(text in "[a#_0-9+ -]{0,12}", separator in separator()) {
+    fn what_parses_is_what_is_written(text in "[a#~_0-9+ -]{0,12}", separator in separator()) {
         if let Ok((partition, shard)) = PhysicalPartitionKey::parse(&text, separator) {
-            let written = partition.at(shard, separator);
-            prop_assert_eq!(written.as_str(), text.as_str());
+            let written = [Placement::Xxh64, Placement::Random].map(|placement| {
+                partition.at(shard.unwrap_or(placement.first()), placement, separator)
+            });
+            prop_assert!(written.iter().any(|written| written.as_str() == text), "{written:?}");
         }
     }
 
@@ -137,11 +162,14 @@ fn each_rule_has_its_error() {
     assert!(ShardCount::new(65_537).is_err());
     assert!(Placement::Xxh64.check(ShardCount::new(3).expect("count")).is_err());
     assert!(Placement::Jump.check(ShardCount::new(3).expect("count")).is_ok());
-    for text in ["", "##", "/", "é"] {
+    for text in ["", "##", "~", "/", "é"] {
         assert!(text.parse::<Separator>().is_err(), "{text:?}");
     }
-    for text in ["a", "a#", "#1", "a#01", "a#+1", "a#1 ", "a#4294967296", "_ds_job#1"] {
+    for text in ["", "#1", "a#0", "a#01", "a#4294967296", "_ds_job", "_ds_job#1"] {
         assert!(PhysicalPartitionKey::parse(text, Separator::Hash).is_err(), "{text:?}");
+    }
+    for text in ["a", "a#", "a#+1", "a#1 ", "a#1#0", "a~0"] {
+        assert!(PhysicalPartitionKey::parse(text, Separator::Hash).is_ok(), "{text:?}");
     }
 }
 

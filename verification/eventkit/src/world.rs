@@ -127,10 +127,10 @@ impl World {
         let schema = &self.settings.schema;
         let metadata = self.memory.stored_metadata(&partition(pk)).expect("a collection");
         let sort = SortKey::parse(sk, schema.sort_key_type).expect("a sort key");
-        let key = ItemKey::new(metadata.partition, sort);
+        let key = ItemKey::new(metadata.partition.clone(), sort);
         let count = metadata.number_of_shards;
         let shard = metadata.placement.home(&key, count).unwrap_or(ShardId::new(count.get()));
-        key.at(shard, schema.separator)
+        key.at(shard, metadata.placement, schema.separator)
     }
 
     /// A new execution environment's knowledge of the collections. It draws the same numbers each

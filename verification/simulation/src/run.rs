@@ -131,7 +131,7 @@ fn inspect(world: &World) {
     }
     let separator = world.settings().schema.separator;
     for (at, item, written_at) in tables.contents() {
-        let Ok((partition, shard)) =
+        let Ok((partition, suffix)) =
             dynashard_keys::PhysicalPartitionKey::parse(at.partition.as_str(), separator)
         else {
             history.violations.push(format!("{at:?} is not a key of a shard"));
@@ -141,6 +141,7 @@ fn inspect(world: &World) {
             history.violations.push(format!("{at:?} belongs to no collection"));
             continue;
         };
+        let shard = suffix.unwrap_or(metadata.placement.first());
         if item.generation > metadata.generation {
             history.violations.push(format!("{at:?} is ahead of its metadata: {item:?}"));
         }

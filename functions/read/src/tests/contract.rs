@@ -341,7 +341,7 @@ fn items_of_random_placement_are_found_in_any_shard() {
 fn a_batch_lists_the_keys_that_a_hot_partition_kept_back() {
     let world = World::of_flights();
     let jfk = PartitionKey::new("JFK").expect("pk");
-    world.store.throttle(jfk.at(ShardId::new(0), Separator::Hash));
+    world.store.throttle(jfk.at(ShardId::new(0), Placement::Xxh64, Separator::HashTilde));
     let sk = "2013-01-01T10:00:00Z#AA1141";
     let keys = json!({ "keys": [{ "pk": "JFK", "sk": sk }, { "pk": PK, "sk": SK }] });
     let answer = Answer::of(&handler(&world), &batch(&keys));
@@ -377,7 +377,9 @@ fn always(world: &World, fault: impl Fn() -> Fault) {
 fn a_hot_partition_is_429_with_retry_after() {
     let world = World::of_flights();
     let ewr = PartitionKey::new(PK).expect("pk");
-    (0..8).for_each(|shard| world.store.throttle(ewr.at(ShardId::new(shard), Separator::Hash)));
+    (0..8).for_each(|shard| {
+        world.store.throttle(ewr.at(ShardId::new(shard), Placement::Xxh64, Separator::HashTilde))
+    });
     for call in [get(), query("pk=EWR"), query("pk=EWR&strategy=parallel")] {
         let answer = Answer::of(&handler(&world), &call);
         answer.assert_problem(429, "throttled", "a throttle that does not end");

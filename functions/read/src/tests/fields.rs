@@ -1,6 +1,6 @@
 //! Reads of some fields, and what single reads say of their cost.
 
-use dynashard_keys::{PartitionKey, Separator, ShardId};
+use dynashard_keys::{PartitionKey, Placement, Separator, ShardId};
 use serde_json::{Value, json};
 
 use super::handler;
@@ -146,7 +146,7 @@ fn an_error_names_every_shard_that_is_missing() {
     let world = World::of_flights();
     let ewr = PartitionKey::new(PK).expect("pk");
     for shard in [6, 2] {
-        world.store.throttle(ewr.at(ShardId::new(shard), Separator::Hash));
+        world.store.throttle(ewr.at(ShardId::new(shard), Placement::Xxh64, Separator::HashTilde));
     }
     let answer = Answer::of(&handler(&world), &query(""));
     answer.assert_problem(429, "throttled", "two hot shards");

@@ -33,7 +33,7 @@ fn hot_log(keys: &[&str]) -> World {
 fn in_mode(mode: ScalingMode) -> World {
     let scaling = ScalingPolicy { mode, ..ScalingPolicy::default() };
     let world = World::new(Settings { scaling, ..Settings::default() });
-    heat(&world, &["log#2"]);
+    heat(&world, &["log#~2"]);
     world.collection("log", Placement::Random, 4);
     world
 }
@@ -44,7 +44,7 @@ fn alarm() -> String {
 
 #[test]
 fn a_thousand_deliveries_of_one_event_begin_one_growth() {
-    let world = hot_log(&["log#2"]);
+    let world = hot_log(&["log#~2"]);
     let output = Output::default();
     let functions = (0..1_000).map(|_| events(&world, output.clone())).collect::<Vec<_>>();
     let (alarm, schedule) = (alarm(), event("scale-schedule.json"));
@@ -62,7 +62,7 @@ fn a_thousand_deliveries_of_one_event_begin_one_growth() {
 
 #[test]
 fn an_alarm_that_was_acted_on_is_set_back_and_counted() {
-    let world = hot_log(&["log#2", "log#4"]);
+    let world = hot_log(&["log#~2", "log#~4"]);
     let (outcome, counted) = handle(&world, &alarm());
     assert_eq!(outcome.expect("an outcome")["collections"][0]["throttles"], 824.0);
     assert_eq!(counted, json!({ "AlarmsHandled": 1, "GrowthsBegun": 1 }));
@@ -75,9 +75,9 @@ fn an_alarm_that_was_acted_on_is_set_back_and_counted() {
 fn what_must_not_grow_by_guess_is_counted() {
     for (what, keys, counted) in [
         ("no contributors", &[][..], json!({ "ReportsWithoutContributors": 1 })),
-        ("unsharded keys", &["log", "log#x"], json!({ "UnshardedKeys": 2 })),
-        ("no metadata", &["orders#1"], json!({ "UnknownCollections": 1 })),
-        ("a shard beyond the count", &["log#5"], json!({ "UnknownShards": 1 })),
+        ("unsharded keys", &["_ds_log", "log#~01"], json!({ "UnshardedKeys": 2 })),
+        ("no metadata", &["orders#~1"], json!({ "UnknownCollections": 1 })),
+        ("a shard beyond the count", &["log#~5"], json!({ "UnknownShards": 1 })),
     ] {
         let world = hot_log(keys);
         let (outcome, mut found) = handle(&world, &alarm());
@@ -94,7 +94,7 @@ fn what_must_not_grow_by_guess_is_counted() {
 
 #[test]
 fn damaged_metadata_is_counted_and_no_reason_to_come_again() {
-    let world = hot_log(&["log#2"]);
+    let world = hot_log(&["log#~2"]);
     let corrupt = || Fault::Refuse(StoreError::Corrupt("rev is missing".to_owned()));
     world.store.script(Operation::MetadataGet, [corrupt()]);
     let (outcome, counted) = handle(&world, &alarm());
@@ -112,7 +112,7 @@ fn foreign_events_read_nothing() {
         ("scale-alarm-malformed.json", "missing field `state`"),
         ("scale-not-http.json", "neither alarmData nor detail"),
     ] {
-        let world = hot_log(&["log#2"]);
+        let world = hot_log(&["log#~2"]);
         let (outcome, counted) = handle(&world, &event(name));
         let outcome = outcome.expect("nothing that another attempt could help");
         let said = outcome["nothing_done"].as_str().expect("a sentence");
@@ -157,7 +157,7 @@ fn off_asks_nobody() {
 
 #[test]
 fn what_passes_makes_lambda_send_the_event_again() {
-    let world = hot_log(&["log#2"]);
+    let world = hot_log(&["log#~2"]);
     world.heat.fail([StoreError::Unavailable("CloudWatch is away".to_owned())]);
     let (outcome, counted) = handle(&world, &alarm());
     assert_eq!(outcome, Err("unavailable: CloudWatch is away".to_owned()));
@@ -176,7 +176,7 @@ fn what_passes_makes_lambda_send_the_event_again() {
 
 #[test]
 fn an_alarm_that_cannot_be_described_fails_the_schedule() {
-    let world = hot_log(&["log#2"]);
+    let world = hot_log(&["log#~2"]);
     world.heat.fail([StoreError::Misconfigured("there is no such alarm".to_owned())]);
     let (outcome, counted) = handle(&world, &event("scale-schedule.json"));
     assert_eq!(outcome, Err("internal: there is no such alarm".to_owned()));

@@ -12,7 +12,7 @@ fn empty() -> World {
 
 /// A random collection whose second shard was throttled, and the alarm.
 fn hot_log() -> World {
-    let world = hot(&["log#2"]);
+    let world = hot(&["log#~2"]);
     world.collection("log", Placement::Random, 4);
     world
 }
@@ -30,7 +30,7 @@ fn cool_log() -> World {
 }
 
 fn foreign_keys() -> World {
-    let world = hot(&["log", "log#x", "orders#1"]);
+    let world = hot(&["_ds_log", "log#~01", "orders#~1"]);
     world.collection("log", Placement::Random, 4);
     world
 }

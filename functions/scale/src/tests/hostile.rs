@@ -17,7 +17,7 @@ proptest! {
             event_files("scale").into_iter().filter(|name| name.contains("alarm"))
         ),
     ) {
-        let world = hot(&["log#2"]);
+        let world = hot(&["log#~2"]);
         world.collection("log", Placement::Random, 4);
         let (outcome, counted) = handle(&world, &event);
         let outcome = outcome.expect("whatever is wrong stays wrong");

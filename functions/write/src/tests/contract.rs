@@ -1,7 +1,7 @@
 use std::iter;
 
 use dynashard_core::{AttributeValue, Settings};
-use dynashard_keys::{PartitionKey, Separator, ShardId, SortKey};
+use dynashard_keys::{PartitionKey, Placement, Separator, ShardId, SortKey};
 use dynashard_lambda::Format;
 use dynashard_lambda::json::ItemJson;
 use dynashard_testkit::{Fault, Operation};
@@ -261,7 +261,7 @@ fn keys_are_read_as_form_urlencoded() {
     let answer = Answer::of(&handler(&world), &Call::new(line).json("{}"));
     assert_eq!(answer.body, json!({ "pk": "fleet/N14228#1", "sk": "a b+c&d=e", "shard": 0 }));
     let contents = world.memory.contents();
-    assert_eq!(contents[0].0.partition.as_str(), "fleet/N14228#1#0");
+    assert_eq!(contents[0].0.partition.as_str(), "fleet/N14228#1");
 }
 
 #[test]
@@ -291,7 +291,7 @@ fn random_placement_puts_and_deletes_by_key() {
 fn a_batch_counts_what_was_written_and_lists_what_was_not() {
     let world = World::of_flights();
     let jfk = PartitionKey::new("JFK").expect("pk");
-    world.store.throttle(jfk.at(ShardId::new(0), Separator::Hash));
+    world.store.throttle(jfk.at(ShardId::new(0), Placement::Xxh64, Separator::HashTilde));
     let body = json!({
         "puts": [
             { "pk": PK, "sk": "1", "item": { "a": 1 } },
@@ -343,7 +343,9 @@ fn retry_after(answer: &Answer) -> Option<u64> {
 fn a_hot_partition_is_429_with_retry_after() {
     let world = World::of_flights();
     let ewr = PartitionKey::new(PK).expect("pk");
-    (0..8).for_each(|shard| world.store.throttle(ewr.at(ShardId::new(shard), Separator::Hash)));
+    (0..8).for_each(|shard| {
+        world.store.throttle(ewr.at(ShardId::new(shard), Placement::Xxh64, Separator::HashTilde))
+    });
     let before = world.snapshot();
     for call in [put().json("{}"), patch().json("{}"), delete()] {
         let answer = Answer::of(&handler(&world), &call);

@@ -162,7 +162,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
                 }
                 Some(Ok(Some(known))) => {
                     for shard in progress.unread(key, known) {
-                        places.insert(self.at(key, shard), Place { key, known, shard });
+                        places.insert(
+                            self.at(key, known.metadata.placement, shard),
+                            Place { key, known, shard },
+                        );
                     }
                 }
                 Some(Ok(None)) | None => progress.conclude(key, None),

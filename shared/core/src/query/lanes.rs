@@ -1,6 +1,6 @@
 use std::collections::VecDeque;
 
-use dynashard_keys::{ItemKey, ShardId, SortKey};
+use dynashard_keys::{ItemKey, Placement, ShardId, SortKey};
 
 use super::cursor::Position;
 use super::page::{PageBudget, PageRead};
@@ -134,8 +134,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         mut take: impl FnMut(&Ask, ShardPage, &PageRead<'_>) -> Result<(), Abandon>,
     ) -> Result<Option<Error>, Abandon> {
         let (query, deadline) = (reading.query, reading.deadline);
+        let placement = reading.known.metadata.placement;
         let requests = asks.iter().map(|ask| async move {
-            let page = self.lane_page(query, ask.shard, &ask.from, ask.limit, deadline).await?;
+            let at = (placement, ask.shard);
+            let page = self.lane_page(query, at, &ask.from, ask.limit, deadline).await?;
             Ok((ask, page, self.clock().now()))
         });
         let requests = requests.collect::<Vec<_>>();
@@ -167,13 +169,14 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
     pub(crate) async fn lane_page(
         &self,
         query: &Query,
-        shard: ShardId,
+        (placement, shard): (Placement, ShardId),
         next: &Position,
         limit: u32,
         deadline: Deadline,
     ) -> Result<ShardPage, Error> {
+        let separator = self.directory().settings().schema.separator;
         let request = ShardQuery {
-            partition: query.partition.at(shard, self.directory().settings().schema.separator),
+            partition: query.partition.at(shard, placement, separator),
             range: query.range.clone(),
             ascending: query.ascending,
             after: next.key().cloned(),

@@ -194,12 +194,14 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         sources.pages.sort_unstable_by_key(|(shard, _)| *shard);
 
         let known = &reading.known;
+        let placement = known.metadata.placement;
         let (mut items, unresolved) = merge(destinations, sources, query, known, reshard, &covered);
         let mut held = covered.bytes_of(&items);
         let lookups = unresolved.into_iter().map(|(shard, key)| async move {
             let consistency = query.consistency;
             let lookup = Lookup { key: &key, fields: query.fields.as_ref(), consistency, deadline };
-            let (found, cost) = self.get_both(lookup, reshard.new_home(&key), shard).await?;
+            let (found, cost) =
+                self.get_both(lookup, placement, [reshard.new_home(&key), shard]).await?;
             Ok::<_, Error>((key.sort, found, cost))
         });
         let missing = fan_out_each(lookups.collect::<Vec<_>>(), |(sort, found, cost)| {
@@ -246,7 +248,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         covered: &mut Covered<'_>,
     ) -> Result<Wave, Abandon> {
         let deadline = reading.deadline;
-        let generation = reading.known.metadata.generation;
+        let metadata = &reading.known.metadata;
+        let (generation, placement) = (metadata.generation, metadata.placement);
         let query = Query {
             range: match &covered.watermark {
                 Some(last) => reading.query.range.up_to(last, reading.query.ascending),
@@ -259,7 +262,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         let requests = shards.map(|shard| {
             let (query, next) = (&query, &next);
             async move {
-                let page = self.lane_page(query, shard, next, limit, deadline).await?;
+                let page = self.lane_page(query, (placement, shard), next, limit, deadline).await?;
                 Ok((shard, page))
             }
         });

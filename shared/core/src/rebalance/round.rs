@@ -130,10 +130,12 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
     ) -> Option<Task> {
         let separator = self.directory.settings().schema.separator;
         let key = ItemKey::new(seen.metadata.partition.clone(), sort);
-        let here = key.at(shard, separator);
+        let placement = seen.metadata.placement;
+        let here = key.at(shard, placement, separator);
         match work {
             Work::Move(reshard) => (item.is_live() && reshard.leaves(&key, shard)).then(|| {
-                let homes = Homes { old: here, new: key.at(reshard.new_home(&key), separator) };
+                let homes =
+                    Homes { old: here, new: key.at(reshard.new_home(&key), placement, separator) };
                 Task::Move { homes, item }
             }),
             Work::RemoveMarkers(generation) => (!item.is_live() && item.generation <= generation)
@@ -253,7 +255,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
     fn keys_of(&self, At { seen, shard, .. }: At<'_>) -> ShardQuery {
         let separator = self.directory.settings().schema.separator;
         ShardQuery {
-            partition: seen.metadata.partition.at(shard, separator),
+            partition: seen.metadata.partition.at(shard, seen.metadata.placement, separator),
             range: SortRange::All,
             ascending: true,
             after: None,

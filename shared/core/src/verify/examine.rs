@@ -90,6 +90,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
         view: &View,
         deadline: Deadline,
     ) -> Result<BTreeMap<ShardId, StoredItem>, Error> {
+        let placement = view.metadata.placement;
         let (home, old) = view.homes(key);
         let others = old.into_iter().chain(shards.iter().copied().filter(|s| Some(*s) != old));
         let others = others.filter(|shard| *shard != home).collect::<Vec<_>>();
@@ -101,10 +102,11 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
             None => found.remove(&shard),
         };
         if others.is_empty() {
-            note(home, self.reader.get_at(lookup, home).await?.value);
+            note(home, self.reader.get_at(lookup, placement, home).await?.value);
         }
         for other in others {
-            let [at_home, at_other] = self.reader.get_pair(lookup, [home, other]).await?.value;
+            let [at_home, at_other] =
+                self.reader.get_pair(lookup, placement, [home, other]).await?.value;
             note(home, at_home);
             note(other, at_other);
         }

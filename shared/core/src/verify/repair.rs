@@ -68,7 +68,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
         let Wrong { entry, .. } = wrong;
         let known = &examined.known;
         let generation = known.metadata.generation;
-        let at = |shard| self.reader.at(key, shard);
+        let at = |shard| self.reader.at(key, known.metadata.placement, shard);
         let remove = |expected| Write {
             key: at(entry.shard),
             action: Action::Delete,

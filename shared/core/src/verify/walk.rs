@@ -221,13 +221,16 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
         options: VerifyOptions,
     ) -> Result<f64, Error> {
         let limit = walk.limit;
+        let placement = walk.view.metadata.placement;
         let ttl_attribute = self.directory().settings().ttl_attribute.as_deref();
         let requests = walk.lanes_to_read().into_iter().map(|at| {
             let Lane { shard, next, .. } = &walk.lanes[at];
             let deadline = self.deadline(options);
             async move {
                 loop {
-                    let page = self.reader.lane_page(query, *shard, next, limit, deadline).await;
+                    let page =
+                        self.reader.lane_page(query, (placement, *shard), next, limit, deadline);
+                    let page = page.await;
                     let in_time = deadline.remaining(self.directory().now()) >= LEAST_TIME;
                     match page {
                         Ok(page) => {

@@ -263,7 +263,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
         if !certain {
             // A read costs a half of what a delete of nothing does, and nearly every shard
             // holds nothing.
-            let home = self.key.at(shard, directory.settings().schema.separator);
+            let home = self.at(shard, &known);
             match self.read_home(&home, &known).await? {
                 None => return Ok(InShard::Nothing),
                 Some(item) if item.is_live() => {}

@@ -66,7 +66,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
         let Some((homes, _)) = self.homes(known) else {
             let home = known.metadata.placement.home(self.key, known.metadata.layout().writable);
             let Some(home) = home else { return Ok(None) };
-            let home = self.key.at(home, self.writer.directory.settings().schema.separator);
+            let home = self.at(home, known);
             return Ok(self.read_home(&home, known).await?.filter(StoredItem::is_live));
         };
         let found = self.read_home(&homes.new, known).await?.filter(StoredItem::is_live);
@@ -88,9 +88,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
     /// Both homes of an item that a reshard moves, and the shard that is its new one.
     pub(super) fn homes(&self, known: &Known) -> Option<(Homes, ShardId)> {
         let (old, new) = known.metadata.reshard()?.homes(self.key)?;
-        let separator = self.writer.directory.settings().schema.separator;
-        let at = |shard| self.key.at(shard, separator);
-        Some((Homes { old: at(old), new: at(new) }, new))
+        Some((Homes { old: self.at(old, known), new: self.at(new, known) }, new))
     }
 
     /// A strong read of an item's home.

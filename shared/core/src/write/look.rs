@@ -42,7 +42,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
             return false;
         };
         let metadata = &known.metadata;
-        let at = |shard| self.key.at(shard, directory.settings().schema.separator);
+        let at = |shard| self.at(shard, &known);
         // Only the write of an item of a random collection knows its shard.
         let home = metadata.placement.home(self.key, metadata.layout().writable).unwrap_or(shard);
         if metadata.placement.shards(metadata.layout().readable).all(|read| read != home) {

@@ -3,7 +3,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use dynashard_keys::{ItemKey, ShardId};
+use dynashard_keys::{ItemKey, PhysicalKey, ShardId};
 
 use crate::directory::Known;
 use crate::ports::{Action, Clock, Condition, Entropy, Expected, ItemStore, MetadataStore, Write};
@@ -63,6 +63,12 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'a, I, 
         Self { writer, key, deadline, attempts, growth: Arc::default(), consumed_wcu: 0.0 }
     }
 
+    /// Where the item lies in a shard.
+    pub(super) fn at(&self, shard: ShardId, known: &Known) -> PhysicalKey {
+        let separator = self.writer.directory.settings().schema.separator;
+        self.key.at(shard, known.metadata.placement, separator)
+    }
+
     /// The guarded write of this operation to one shard.
     pub(super) fn guarded(
         &self,
@@ -72,7 +78,7 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'a, I, 
         known: &Known,
     ) -> Write {
         Write {
-            key: self.key.at(shard, self.writer.directory.settings().schema.separator),
+            key: self.at(shard, known),
             action,
             condition: Condition { generation: known.metadata.generation, expected },
             lease: known.lease,

@@ -14,8 +14,8 @@ use futures_util::future::{join, join_all};
 
 use crate::reshard::in_forward;
 use crate::world::{
-    LEASE, TIMEOUT, World, attributes, code, count, home, in_shard, key, marker, metadata,
-    outcome_unknown, partition, shard, sort, stored, text_of,
+    LEASE, TIMEOUT, World, attributes, code, count, home, in_shard, in_shard_of, key, marker,
+    metadata, outcome_unknown, partition, shard, shard_of, sort, stored, text_of,
 };
 
 fn names(n: usize) -> Vec<String> {
@@ -387,7 +387,7 @@ fn a_random_item_is_found_wherever_it_is_and_unprocessed_while_a_shard_is_silent
     world.lay_out(1, 8, Placement::Random);
     for n in 1..=8 {
         let sk = n.to_string();
-        world.memory.place(&in_shard(&sk, n), stored(&sk, 1));
+        world.memory.place(&in_shard_of(Placement::Random, &sk, n), stored(&sk, 1));
     }
     let names = (1..=9).map(|n: u32| n.to_string()).collect::<Vec<_>>();
     let got = get(&world, &names);
@@ -395,7 +395,7 @@ fn a_random_item_is_found_wherever_it_is_and_unprocessed_while_a_shard_is_silent
     assert_eq!(found, ["1", "2", "3", "4", "5", "6", "7", "8"]);
     assert_eq!(got.unprocessed, []);
 
-    world.store.throttle(shard(8));
+    world.store.throttle(shard_of(Placement::Random, 8));
     let got = get(&world, &names);
     assert_eq!(got.items.len(), 7);
     let left = [(key("8"), Code::Throttled), (key("9"), Code::Throttled)];
@@ -418,7 +418,10 @@ fn regression_reads_returned_different_copies_of_a_repeated_sort_key() {
         let repeated = [("a", [2, 10]), ("b", [3, 4]), ("c", [1, 12]), ("d", [5, 11])];
         for (sk, shards) in repeated {
             for shard in shards {
-                world.memory.place(&in_shard(sk, shard), stored(&format!("{sk} in {shard}"), 3));
+                world.memory.place(
+                    &in_shard_of(Placement::Random, sk, shard),
+                    stored(&format!("{sk} in {shard}"), 3),
+                );
             }
         }
         let lowest = repeated.map(|(sk, [shard, _])| format!("{sk} in {shard}"));
@@ -448,13 +451,15 @@ fn regression_a_batch_settled_on_a_copy_while_a_lower_shard_was_silent() {
     let world = World::random();
     world.lay_out(1, 8, Placement::Random);
     for shard in [3, 7] {
-        world.memory.place(&in_shard("a", shard), stored(&format!("in {shard}"), 1));
+        world
+            .memory
+            .place(&in_shard_of(Placement::Random, "a", shard), stored(&format!("in {shard}"), 1));
     }
-    world.store.throttle(shard(3));
+    world.store.throttle(shard_of(Placement::Random, 3));
     let got = get(&world, &["a".to_owned()]);
     assert_eq!((got.items, got.unprocessed), (Vec::new(), vec![(key("a"), Code::Throttled)]));
-    world.store.relieve(&shard(3));
-    world.store.throttle(shard(7));
+    world.store.relieve(&shard_of(Placement::Random, 3));
+    world.store.throttle(shard_of(Placement::Random, 7));
     let got = get(&world, &["a".to_owned()]);
     assert_eq!(text_of(&got.items[0].1), "in 3", "no shard above it has a say");
 }

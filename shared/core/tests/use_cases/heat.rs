@@ -109,8 +109,8 @@ fn hot_partition() -> Fault {
 fn throttled_shards_make_their_collection_grow_and_the_alarm_is_set_back() {
     let hot = Hot::new(2);
     hot.heat.raise();
-    hot.throttle("EWR#1");
-    hot.throttle("EWR#2");
+    hot.throttle("EWR");
+    hot.throttle("EWR#~2");
     let report = hot.scale();
     assert_eq!(*outcome(&report), begun(2, 4));
     assert!((report.collections[0].throttles - 200.0).abs() < 1e-9);
@@ -126,9 +126,9 @@ fn each_throttled_collection_is_decided_on_hottest_first() {
         let partition = PartitionKey::new(name).expect("pk");
         let created = new_metadata(1, 1, Placement::Random);
         hot.world.memory.place_metadata(CollectionMetadata { partition, ..created });
-        hot.heat.throttle(&format!("{name}#1"), hot.now_secs() - 1, count);
+        hot.heat.throttle(&name, hot.now_secs() - 1, count);
     }
-    hot.throttle("EWR#1");
+    hot.throttle("EWR");
     let report = hot.scale();
     let names = report.collections.iter().map(|c| c.partition.as_str()).collect::<Vec<_>>();
     assert_eq!(names, ["EWR", "b", "a"]);
@@ -138,7 +138,7 @@ fn each_throttled_collection_is_decided_on_hottest_first() {
 #[test]
 fn a_thousand_alarms_and_a_thousand_writers_at_once_cause_one_growth() {
     let hot = Hot::new(1);
-    hot.throttle("EWR#1");
+    hot.throttle("EWR");
     let directories = (0..1_000).map(|_| hot.world.directory()).collect::<Vec<_>>();
     let autoscalers = directories.iter().map(|directory| AutoScaler::new(&hot.heat, directory));
     let autoscalers = autoscalers.collect::<Vec<_>>();
@@ -239,7 +239,7 @@ impl MetadataStore for Slow {
 #[test]
 fn of_a_thousand_alarms_that_read_the_same_one_begins_the_growth() {
     let hot = Hot::new(1);
-    hot.throttle("EWR#1");
+    hot.throttle("EWR");
     let directory = |seed| {
         let store = Slow(hot.world.memory.clone());
         let entropy = SeededEntropy::new(seed);
@@ -266,7 +266,7 @@ fn of_a_thousand_alarms_that_read_the_same_one_begins_the_growth() {
 fn regression_a_conflict_with_the_same_growth_counted_as_a_failure() {
     let conflict = || Fault::Refuse(StoreError::Conflict);
     let hot = Hot::new(1);
-    hot.throttle("EWR#1");
+    hot.throttle("EWR");
     hot.world.store.script(Operation::Begin, [conflict()]);
     let report = hot.scale();
     assert_eq!(*outcome(&report), HeatOutcome::Decided(Growth::Overtaken));
@@ -283,7 +283,7 @@ fn regression_a_conflict_with_the_same_growth_counted_as_a_failure() {
 #[test]
 fn an_autoscaler_that_another_overtakes_leaves_it_at_that() {
     let hot = Hot::new(1);
-    hot.throttle("EWR#1");
+    hot.throttle("EWR");
     let (memory, before) = (hot.world.memory.clone(), hot.metadata());
     let others = CollectionMetadata { rev: 2, ..before };
     let theirs = others.clone();
@@ -296,7 +296,7 @@ fn an_autoscaler_that_another_overtakes_leaves_it_at_that() {
 #[test]
 fn the_same_event_twice_causes_one_growth() {
     let hot = Hot::new(1);
-    hot.throttle("EWR#1");
+    hot.throttle("EWR");
     let (raised_secs, minute) = (hot.now_secs(), Duration::from_mins(1));
     let respond = || {
         let window = HeatWindow::of_alarm(raised_secs, Some(minute), minute, hot.now_secs());
@@ -331,25 +331,25 @@ fn regression_an_alarm_of_the_rebalancers_own_making_was_a_reason_to_grow() {
         rev: 4,
         ..created
     });
-    hot.throttle("EWR#0");
+    hot.throttle("EWR");
     let report = hot.scale();
     let clearing_up = HeatOutcome::Decided(Growth::Refused(NoGrowth::ClearingUp));
     assert_eq!((outcome(&report), &report.rearm), (&clearing_up, &Rearm::Done), "it looks again");
-    hot.throttle("EWR#2");
+    hot.throttle("EWR#~2");
     assert_eq!(*outcome(&hot.scale()), begun(4, 16));
 }
 
 #[test]
 fn a_cooldown_lies_between_two_growths_whatever_the_heat() {
     let hot = Hot::new(1);
-    hot.throttle("EWR#1");
+    hot.throttle("EWR");
     hot.scale();
     hot.finish();
     let changed_secs = hot.metadata().last_updated_secs;
     let mut begun_secs = None;
     while begun_secs.is_none() && hot.now_secs() < changed_secs + 300 {
         hot.world.clock.advance(Duration::from_secs(1));
-        hot.throttle("EWR#1");
+        hot.throttle("EWR");
         let report = hot.scale();
         match outcome(&report) {
             HeatOutcome::Decided(Growth::Begun { .. }) => begun_secs = Some(hot.now_secs()),
@@ -370,7 +370,7 @@ fn a_cooldown_lies_between_two_growths_whatever_the_heat() {
 fn a_report_without_contributors_changes_nothing() {
     let hot = Hot::new(1);
     hot.heat.raise();
-    hot.heat.throttle("EWR#1", hot.now_secs() - 3_600, 100.0);
+    hot.heat.throttle("EWR", hot.now_secs() - 3_600, 100.0);
     let report = hot.scale();
     assert!(report.collections.is_empty() && report.unsharded.is_empty(), "{report:?}");
     assert_eq!(report.rearm, Rearm::NotNeeded);
@@ -380,25 +380,20 @@ fn a_report_without_contributors_changes_nothing() {
 
 #[test]
 fn what_cannot_be_attributed_to_a_shard_makes_nothing_grow() {
-    // The sort of key, the key, and what is decided; nothing for an unsharded one.
+    // The sort of key, the key, and what is decided; nothing for one that is not ours.
     let cases = [
-        ("no separator", "EWR", None),
-        ("no number", "EWR#one", None),
-        ("a leading zero", "EWR#01", None),
-        ("no shard that fits", "EWR#99999999999", None),
-        ("the system's own", "_ds_meta#1", None),
+        ("a leading zero", "EWR#~01", None),
+        ("no shard that fits", "EWR#~99999999999", None),
+        ("the first shard by its number", "EWR#~0", None),
+        ("the system's own", "_ds_meta#~1", None),
         ("no key at all", "", None),
-        ("a collection without metadata", "LGA#1", Some(HeatOutcome::UnknownCollection)),
-        ("a key of another depth", "EWR#1#1", Some(HeatOutcome::UnknownCollection)),
+        ("a collection without metadata", "LGA", Some(HeatOutcome::UnknownCollection)),
+        ("another name", "EWR#~one", Some(HeatOutcome::UnknownCollection)),
+        ("a key of another depth", "EWR#~1#~1", Some(HeatOutcome::UnknownCollection)),
         (
             "a shard beyond the count",
-            "EWR#3",
+            "EWR#~3",
             Some(HeatOutcome::UnknownShards(vec![ShardId::new(3)])),
-        ),
-        (
-            "a shard before the first",
-            "EWR#0",
-            Some(HeatOutcome::UnknownShards(vec![ShardId::new(0)])),
         ),
     ];
     for (what, key, expected) in cases {
@@ -423,8 +418,8 @@ fn what_cannot_be_attributed_to_a_shard_makes_nothing_grow() {
 fn damaged_metadata_is_reported_and_holds_up_no_other_collection() {
     let hot = Hot::new(1);
     let damaged = PartitionKey::new("LGA").expect("pk");
-    hot.heat.throttle("LGA#1", hot.now_secs() - 1, 1_000.0);
-    hot.throttle("EWR#1");
+    hot.heat.throttle("LGA", hot.now_secs() - 1, 1_000.0);
+    hot.throttle("EWR");
     let corrupt = StoreError::Corrupt("the metadata item of \"LGA\" is damaged: rev".to_owned());
     hot.world.store.script(Operation::MetadataGet, [Fault::Refuse(corrupt)]);
     let report = hot.scale();
@@ -442,7 +437,7 @@ fn a_collection_that_cannot_grow_leaves_the_alarm_raised_for_people() {
         let hot = Hot::new(1);
         hot.world.lay_out(1, 256, placement);
         hot.heat.raise();
-        hot.throttle("EWR#1");
+        hot.throttle("EWR");
         let report = hot.scale();
         assert_eq!(*outcome(&report), HeatOutcome::Decided(Growth::Refused(NoGrowth::NotLarger)));
         assert_eq!((report.rearm, hot.heat.is_raised()), (Rearm::NotNeeded, true));
@@ -452,7 +447,7 @@ fn a_collection_that_cannot_grow_leaves_the_alarm_raised_for_people() {
 #[test]
 fn a_change_whose_fate_is_unknown_is_looked_at_again() {
     let hot = Hot::new(1);
-    hot.throttle("EWR#1");
+    hot.throttle("EWR");
     hot.world.store.script(Operation::Begin, [Fault::ExecuteThen(outcome_unknown())]);
     let report = hot.scale();
     let HeatOutcome::Failed(error) = outcome(&report) else { panic!("{report:?}") };
@@ -468,7 +463,7 @@ fn without_a_report_nothing_is_done() {
         (StoreError::Misconfigured("Contributor Insights is off".to_owned()), Code::Internal),
     ] {
         let hot = Hot::new(1);
-        hot.throttle("EWR#1");
+        hot.throttle("EWR");
         hot.heat.fail([error]);
         let refused = hot.try_scale(hot.window()).map_err(|error| error.code());
         assert_eq!(refused, Err(code));
@@ -493,7 +488,7 @@ fn an_alarm_that_cannot_be_set_back_undoes_nothing() {
         }
     }
     let hot = Hot::new(1);
-    hot.throttle("EWR#1");
+    hot.throttle("EWR");
     let (watch, directory) = (NoRearm(hot.heat.clone()), hot.world.directory());
     let autoscaler = AutoScaler::new(&watch, &directory);
     let report = block_on(autoscaler.scale(hot.window(), hot.world.deadline()));
@@ -506,7 +501,7 @@ fn an_alarm_that_cannot_be_set_back_undoes_nothing() {
 fn dry_run_decides_and_writes_nothing() {
     let hot = Hot::with(1, ScalingMode::DryRun);
     hot.heat.raise();
-    hot.throttle("EWR#1");
+    hot.throttle("EWR");
     let report = hot.scale();
     let would = Growth::WouldBegin { from: count(1), to: count(2) };
     assert_eq!(*outcome(&report), HeatOutcome::Decided(would));
@@ -520,7 +515,7 @@ fn dry_run_decides_and_writes_nothing() {
 fn off_reads_nothing() {
     let hot = Hot::with(1, ScalingMode::Off);
     hot.heat.raise();
-    hot.throttle("EWR#1");
+    hot.throttle("EWR");
     assert_eq!(hot.scale().mode, ScalingMode::Off);
     assert_eq!(hot.sweep(), None);
     assert_eq!((hot.heat.requests(), hot.world.memory.requests().total()), (0, 0));
@@ -529,7 +524,7 @@ fn off_reads_nothing() {
 #[test]
 fn the_schedule_acts_for_events_that_were_lost() {
     let hot = Hot::new(1);
-    hot.throttle("EWR#1");
+    hot.throttle("EWR");
     assert_eq!(hot.sweep(), None, "the alarm is not raised");
     assert!(hot.heat.windows().is_empty());
     hot.heat.raise();

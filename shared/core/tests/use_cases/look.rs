@@ -10,7 +10,8 @@ use dynashard_keys::Placement;
 use dynashard_testkit::{Fault, Operation, block_on};
 
 use crate::world::{
-    LEASE, World, attributes, count, home, in_shard, key, metadata, outcome_unknown, stored,
+    LEASE, World, attributes, count, home, in_shard, in_shard_of, key, metadata, outcome_unknown,
+    stored,
 };
 
 const NONE: Precondition = Precondition::None;
@@ -148,7 +149,7 @@ fn a_look_into_a_random_collection_reads_the_shard_that_was_drawn() {
     world.lay_out(1, 16, Placement::Random);
     world.store.script(Operation::Write, [Fault::ExecuteThen(outcome_unknown())]);
     let written = put(&world, "a", NONE).expect("it is found");
-    let at = in_shard("a", written.shard.get());
+    let at = in_shard_of(Placement::Random, "a", written.shard.get());
     assert_eq!(world.memory.stored(&at).map(|item| item.version), Some(written.version));
     assert_ne!(written.version, Version::new(0));
     assert_eq!(world.memory.requests().gets, 1);

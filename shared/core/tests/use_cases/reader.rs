@@ -8,8 +8,8 @@ use dynashard_keys::Placement;
 use dynashard_testkit::{Fault, Operation, Requests, block_on};
 
 use crate::world::{
-    LEASE, Reads, World, code, home, in_shard, key, marker, metadata, partition, resharding, shard,
-    stored, text_of,
+    LEASE, Reads, World, code, home, in_shard, in_shard_of, key, marker, metadata, partition,
+    resharding, shard, shard_of, stored, text_of,
 };
 
 fn get(world: &World, reader: &Reads, sk: &str) -> Result<StoredItem, Error> {
@@ -132,13 +132,13 @@ fn an_item_of_a_random_collection_is_looked_for_in_every_shard() {
     let reader = world.reader();
     for n in 1..=8 {
         let sk = n.to_string();
-        world.memory.place(&in_shard(&sk, n), stored(&sk, 1));
+        world.memory.place(&in_shard_of(Placement::Random, &sk, n), stored(&sk, 1));
         assert_eq!(text_of(&get(&world, &reader, &sk).expect("the item")), sk);
     }
     assert_eq!(code(get(&world, &reader, "9")), Code::ItemNotFound);
     assert_eq!(world.memory.requests().gets, 9 * 8);
 
-    world.store.throttle(shard(8));
+    world.store.throttle(shard_of(Placement::Random, 8));
     assert_eq!(code(get(&world, &reader, "9")), Code::Throttled, "it may be in the eighth");
 }
 

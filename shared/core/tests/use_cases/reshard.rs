@@ -15,8 +15,8 @@ use dynashard_keys::{Placement, ShardId};
 use dynashard_testkit::{Fault, Operation, Requests, block_on};
 
 use crate::world::{
-    LEASE, World, attributes, code, count, home, in_shard, key, marker, outcome_unknown, partition,
-    stored, text_of,
+    LEASE, World, attributes, code, count, home, in_shard, in_shard_of, key, marker,
+    outcome_unknown, partition, shard_at, stored, text_of,
 };
 
 /// H in these tests.
@@ -753,11 +753,8 @@ fn a_random_collection_shrinks_and_keeps_every_item_once() {
     advance(&world, LONG).expect("it goes on to the end");
     assert!(found(&world).into_iter().eq(expected.iter().cloned()), "stable");
     assert_eq!(metadata(&world).number_of_shards, count(2));
-    let separator = Settings::default().schema.separator;
     for (at, item) in world.memory.contents() {
-        let (_, shard) =
-            dynashard_keys::PhysicalPartitionKey::parse(at.partition.as_str(), separator)
-                .expect("a physical key");
+        let shard = shard_at(Placement::Random, &at.partition);
         assert!((1..=2).contains(&shard.get()) && item.is_live(), "{at:?}");
     }
 }
@@ -769,13 +766,16 @@ fn a_random_collection_shrinks_and_keeps_every_item_once() {
 fn regression_a_repeated_sort_key_kept_a_random_collection_from_shrinking() {
     let world = world(Placement::Random, 2);
     for shard in [1, 2] {
-        world.memory.place(&in_shard("twice", shard), stored("twice", 1));
+        world.memory.place(&in_shard_of(Placement::Random, "twice", shard), stored("twice", 1));
     }
     scale(&world, 1).expect("it begins");
     let end = advance(&world, LONG);
     assert!(matches!(end, Ok(Advance::Finished(_))), "{end:?}");
     assert_eq!(walk(&world, Strategy::Ordered, true), ["twice"]);
-    assert_eq!(world.memory.contents(), [(in_shard("twice", 1), stored("twice", 1))]);
+    assert_eq!(
+        world.memory.contents(),
+        [(in_shard_of(Placement::Random, "twice", 1), stored("twice", 1))]
+    );
 }
 
 /// As a restored table may have it: a copy where no reader looks. The mover brought the copy home, and
@@ -869,18 +869,19 @@ fn regression_to_turn_round_was_taken_back_and_begun_all_the_same() {
 fn regression_a_delete_missed_an_item_whose_arrival_was_not_visible_yet() {
     // The marker is visible at the drained shard, and the copy is not at the kept one.
     let world = world(Placement::Random, 2);
-    let drained = in_shard("a", 2);
+    let drained = in_shard_of(Placement::Random, "a", 2);
     world.memory.place(&drained, stored("before", 1));
     scale(&world, 1).expect("it begins");
     let time = settle_time(LEASE) + Duration::from_secs(8);
     advance(&world, time).expect("as far as the move");
     assert_eq!(world.memory.stored(&drained), Some(marker(2)));
-    let arrived = world.memory.stored(&in_shard("a", 1)).expect("the item has moved");
+    let arrived =
+        world.memory.stored(&in_shard_of(Placement::Random, "a", 1)).expect("the item has moved");
     let memory = world.memory.clone();
-    memory.remove(&in_shard("a", 1));
+    memory.remove(&in_shard_of(Placement::Random, "a", 1));
     world.store.script(
         Operation::Write,
-        [Fault::before(move || memory.place(&in_shard("a", 1), arrived))],
+        [Fault::before(move || memory.place(&in_shard_of(Placement::Random, "a", 1), arrived))],
     );
     let writer = world.writer();
     block_on(writer.delete(&key("a"), Precondition::None, world.deadline())).expect("done");

@@ -14,8 +14,8 @@ use dynashard_keys::{PartitionKey, Placement, ShardId, SortKey};
 use dynashard_testkit::{Fault, ManualClock, MemoryStore, Operation, SeededEntropy, block_on};
 
 use crate::world::{
-    LEASE, World, code, count, home, in_shard, key, marker, outcome_unknown, partition, shard,
-    stored, text_of,
+    LEASE, World, code, count, home, in_shard, in_shard_of, key, marker, outcome_unknown,
+    partition, shard, stored, text_of,
 };
 
 /// So many items that each shard of up to 16 holds some.
@@ -106,7 +106,7 @@ fn a_collection_in_order_is_clean_and_counted() {
     assert!(report.is_clean());
     assert_eq!((report.items, report.items_read), (MANY.into(), MANY.into()));
     assert_eq!(report.live_items.len(), 4);
-    assert_eq!(report.live_items.values().sum::<u64>(), MANY.into());
+    assert_eq!(report.live_items.values().sum::<u64>(), u64::from(MANY));
     assert_eq!((report.waiting_to_move, report.markers), (0, 0));
     assert!(!report.layout_changed);
     assert!(report.consumed_rcu >= 4.0);
@@ -221,7 +221,7 @@ fn markers_that_nothing_accounts_for_are_removed() {
     let mut expected = [format!("stray_marker {away} 010"), format!("stray_marker {at_home} gone")];
     expected.sort();
     assert_eq!(found, expected);
-    assert_eq!(report.items, MANY.into(), "a marker is not an item");
+    assert_eq!(report.items, u64::from(MANY), "a marker is not an item");
 
     assert!(repair(&world).0.is_clean());
     assert_eq!(world.memory.stored(&in_shard("010", away)), None);
@@ -440,7 +440,7 @@ fn throttles_delay_the_walk_and_a_shard_that_never_answers_ends_it() {
     let world = world(4);
     let throttles = std::iter::repeat_with(Fault::throttle).take(9);
     world.store.script(Operation::Query, throttles);
-    assert_eq!(verify(&world).0.items, MANY.into());
+    assert_eq!(verify(&world).0.items, u64::from(MANY));
 
     world.store.throttle(shard(3));
     let error = run(&world, VerifyOptions::default()).expect_err("a shard is missing");
@@ -470,10 +470,10 @@ fn in_a_random_collection_any_shard_will_do_but_not_two() {
     let world = World::random();
     world.lay_out(3, 4, Placement::Random);
     for (n, name) in (0..).zip(names()) {
-        world.memory.place(&in_shard(&name, n % 4 + 1), stored(&name, 2));
+        world.memory.place(&in_shard_of(Placement::Random, &name, n % 4 + 1), stored(&name, 2));
     }
     assert_eq!(verify(&world).1, [""; 0]);
-    world.memory.place(&in_shard("000", 3), stored("second", 2));
+    world.memory.place(&in_shard_of(Placement::Random, "000", 3), stored("second", 2));
     let history = [2, 8, 4].map(|shards| HistoryEntry {
         at_secs: 1_356_998_400 + u64::from(shards),
         count: count(shards),
@@ -481,14 +481,15 @@ fn in_a_random_collection_any_shard_will_do_but_not_two() {
     let metadata = world.memory.stored_metadata(&partition()).expect("metadata");
     let metadata = CollectionMetadata { shard_history: history.to_vec(), ..metadata };
     world.memory.place_metadata(metadata);
-    world.memory.place(&in_shard("beyond", 7), stored("beyond", 2));
-    world.memory.place(&in_shard("001", 8), stored("copy", 2));
+    world.memory.place(&in_shard_of(Placement::Random, "beyond", 7), stored("beyond", 2));
+    world.memory.place(&in_shard_of(Placement::Random, "001", 8), stored("copy", 2));
 
     let (report, mut found) = repair(&world);
     found.sort();
     assert_eq!(found, ["duplicate 3 000", "duplicate 8 001 ✓", "misplaced 7 beyond ✓"]);
     assert!(!report.is_clean(), "which of two is right nobody knows");
-    let arrived = (1..=4).filter_map(|shard| world.stored(&in_shard("beyond", shard)));
+    let arrived =
+        (1..=4).filter_map(|shard| world.stored(&in_shard_of(Placement::Random, "beyond", shard)));
     assert_eq!(arrived.collect::<Vec<_>>(), ["beyond"]);
     assert_eq!(verify(&world).1, ["duplicate 3 000"]);
 }
@@ -522,7 +523,7 @@ fn a_random_collection_that_shrinks_is_clean_all_the_way() {
     world.lay_out(3, 8, Placement::Random);
     world.clock.advance(Duration::from_mins(10));
     for (n, name) in (0..).zip(names()) {
-        world.memory.place(&in_shard(&name, n % 8 + 1), stored(&name, 2));
+        world.memory.place(&in_shard_of(Placement::Random, &name, n % 8 + 1), stored(&name, 2));
     }
     let before = verify(&world).0.digest;
     scale(&world, 3);

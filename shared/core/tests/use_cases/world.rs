@@ -129,7 +129,8 @@ impl World {
             let key = ItemKey::new(partition(), at.sort);
             let home = Placement::Xxh64.home(&key, count(shards)).expect("a calculated placement");
             let item = StoredItem { generation: Generation::new(generation), ..item };
-            self.memory.place(&key.at(home, self.settings.schema.separator), item);
+            let home = key.at(home, Placement::Xxh64, self.settings.schema.separator);
+            self.memory.place(&home, item);
         }
     }
 
@@ -162,13 +163,31 @@ pub(crate) fn home(sk: &str, shards: u32) -> PhysicalKey {
     in_shard(sk, home.get())
 }
 
-/// Where an item lies when it is in this shard, at home there or not.
+/// Where an item lies when it is in this shard, at home there or not, under a calculated placement.
 pub(crate) fn in_shard(sk: &str, shard: u32) -> PhysicalKey {
-    key(sk).at(ShardId::new(shard), Settings::default().schema.separator)
+    in_shard_of(Placement::Xxh64, sk, shard)
 }
 
+/// The same under any placement.
+pub(crate) fn in_shard_of(placement: Placement, sk: &str, shard: u32) -> PhysicalKey {
+    key(sk).at(ShardId::new(shard), placement, Settings::default().schema.separator)
+}
+
+/// A shard under a calculated placement.
 pub(crate) fn shard(shard: u32) -> PhysicalPartitionKey {
-    partition().at(ShardId::new(shard), Settings::default().schema.separator)
+    shard_of(Placement::Xxh64, shard)
+}
+
+/// The same under any placement.
+pub(crate) fn shard_of(placement: Placement, shard: u32) -> PhysicalPartitionKey {
+    partition().at(ShardId::new(shard), placement, Settings::default().schema.separator)
+}
+
+/// The shard that a physical key is of.
+pub(crate) fn shard_at(placement: Placement, at: &PhysicalPartitionKey) -> ShardId {
+    let separator = Settings::default().schema.separator;
+    let (_, shard) = PhysicalPartitionKey::parse(at.as_str(), separator).expect("a physical key");
+    shard.unwrap_or(placement.first())
 }
 
 pub(crate) fn metadata(generation: u64, shards: u32, placement: Placement) -> CollectionMetadata {

@@ -12,8 +12,8 @@ use dynashard_keys::{Placement, ShardId};
 use dynashard_testkit::{Fault, Operation, Requests, block_on};
 
 use crate::world::{
-    LEASE, TIMEOUT, World, Writes, attributes, code, home, in_shard, key, marker, metadata,
-    outcome_unknown, partition, shard, stored, text_of,
+    LEASE, TIMEOUT, World, Writes, attributes, code, home, in_shard, in_shard_of, key, marker,
+    metadata, outcome_unknown, partition, shard, stored, text_of,
 };
 
 const NONE: Precondition = Precondition::None;
@@ -545,7 +545,12 @@ fn a_random_collection_takes_puts_in_any_shard_and_deletes_from_each() {
     for n in 0..100 {
         let item = world.new_item(&n.to_string(), "new");
         let written = block_on(writer.put(&item, NONE, world.deadline())).expect("a put");
-        assert!(world.memory.stored(&in_shard(&n.to_string(), written.shard.get())).is_some());
+        assert!(
+            world
+                .memory
+                .stored(&in_shard_of(Placement::Random, &n.to_string(), written.shard.get()))
+                .is_some()
+        );
         used.insert(written.shard.get());
     }
     assert!(used.iter().eq(&[1, 2, 3, 4]), "{used:?}");
@@ -568,7 +573,7 @@ fn regression_a_delete_of_which_a_part_was_done_was_reported_as_not_done() {
     for answer in answers {
         let world = World::random();
         world.lay_out(1, 2, Placement::Random);
-        world.memory.place(&in_shard("a", 1), stored("old", 1));
+        world.memory.place(&in_shard_of(Placement::Random, "a", 1), stored("old", 1));
         let refusals = (0..1_000).map(|_| Fault::Refuse(StoreError::Unavailable("down".into())));
         let first = [Fault::after(|| {})];
         world.store.script(Operation::Get, first.into_iter().chain(refusals));

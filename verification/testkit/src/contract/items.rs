@@ -9,7 +9,8 @@ use dynashard_core::{
     Version,
 };
 use dynashard_keys::{
-    ItemKey, Number, PartitionKey, PhysicalKey, ShardCount, ShardId, SortKey, SortKeyType,
+    ItemKey, Number, PartitionKey, PhysicalKey, Placement, ShardCount, ShardId, SortKey,
+    SortKeyType,
 };
 
 use super::{Fixture, at, guarded, item, marker, partition, put, shard, sort_key};
@@ -73,7 +74,7 @@ pub async fn the_largest_item_fits(fixture: &impl Fixture) {
         version: Version::new(u64::MAX),
         forwarded: false,
     };
-    let last = key.at(ShardId::new(ShardCount::MAX), schema.separator);
+    let last = key.at(ShardId::new(ShardCount::MAX), Placement::Xxh64, schema.separator);
     put(&last, stored.clone(), fixture).await;
     assert_eq!(get(&last, fixture).await, Some(stored));
 }
@@ -106,7 +107,7 @@ async fn put_and_get(key: ItemKey, value: AttributeValue, fixture: &impl Fixture
     let attributes = Attributes::from([("a".to_owned(), value)]);
     let new = NewItem::new(key.clone(), attributes, fixture.schema()).expect("an accepted item");
     let stored = StoredItem { attributes: new.attributes().clone(), ..item(1, 1) };
-    let key = key.at(ShardId::new(0), fixture.schema().separator);
+    let key = key.at(ShardId::new(0), Placement::Xxh64, fixture.schema().separator);
     put(&key, stored.clone(), fixture).await;
     assert_eq!(get(&key, fixture).await, Some(stored));
 }
@@ -128,8 +129,11 @@ pub async fn keys_hold_any_characters(fixture: &impl Fixture) {
     for text in partitions {
         for sort in &sorts {
             let partition = PartitionKey::new(text).expect("a valid partition key");
-            let key = ItemKey::new(partition, sort.clone())
-                .at(ShardId::new(3), fixture.schema().separator);
+            let key = ItemKey::new(partition, sort.clone()).at(
+                ShardId::new(3),
+                Placement::Xxh64,
+                fixture.schema().separator,
+            );
             let item = item(1, 1 + u64::try_from(written.len()).expect("a few keys"));
             put(&key, item.clone(), fixture).await;
             written.insert(key, item);
@@ -259,7 +263,7 @@ pub async fn a_batch_read_finds_what_exists(fixture: &impl Fixture) {
     let mut keys = Vec::new();
     let mut written = BTreeMap::new();
     for n in 0..100 {
-        let partition = partition("batch").at(ShardId::new(n % 3), separator);
+        let partition = partition("batch").at(ShardId::new(n % 3), Placement::Xxh64, separator);
         let key = at(&partition, sort_key(n, fixture));
         let stored = if n % 7 == 0 { marker(1) } else { item(1, u64::from(n)) };
         if n % 2 == 0 {

@@ -16,7 +16,7 @@ use dynashard_core::{
     AttributeValue, Attributes, Generation, Lease, StoredItem, TableSchema, Version,
 };
 use dynashard_keys::{
-    PartitionKey, PhysicalKey, PhysicalPartitionKey, ShardId, SortKey, SortKeyType,
+    PartitionKey, PhysicalKey, PhysicalPartitionKey, Placement, ShardId, SortKey, SortKeyType,
 };
 
 pub mod items;
@@ -119,7 +119,7 @@ contract_suite!(run_each);
 
 /// A partition of the main table that only the named test uses.
 fn shard(test: &str, fixture: &impl Fixture) -> PhysicalPartitionKey {
-    partition(test).at(ShardId::new(0), fixture.schema().separator)
+    partition(test).at(ShardId::new(0), Placement::Xxh64, fixture.schema().separator)
 }
 
 fn partition(test: &str) -> PartitionKey {

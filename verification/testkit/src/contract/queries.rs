@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use dynashard_core::ports::{Consistency, ItemStore, ShardPage, ShardQuery, SortRange};
 use dynashard_core::{AttributeValue, Attributes, StoredItem};
-use dynashard_keys::{PhysicalPartitionKey, ShardId, SortKey, SortKeyType};
+use dynashard_keys::{PhysicalPartitionKey, Placement, ShardId, SortKey, SortKeyType};
 
 use super::{Fixture, at, item, marker, partition, put, shard, sort_key};
 
@@ -195,7 +195,8 @@ pub async fn a_page_says_what_it_read_and_paid(fixture: &impl Fixture) {
 /// Shard 1 is not shard 10.
 pub async fn a_shard_holds_its_own_items_only(fixture: &impl Fixture) {
     let partition = partition("own");
-    let shards = [0, 1, 10].map(|n| partition.at(ShardId::new(n), fixture.schema().separator));
+    let shards = [0, 1, 10]
+        .map(|n| partition.at(ShardId::new(n), Placement::Xxh64, fixture.schema().separator));
     for (n, shard) in (1..).zip(&shards) {
         put(&at(shard, sort_key(n, fixture)), item(1, u64::from(n)), fixture).await;
     }

@@ -239,7 +239,10 @@ impl Homes {
         let sort = sort_key(n, fixture);
         Self {
             old: at(&shard(test, fixture), sort.clone()),
-            new: at(&partition(test).at(ShardId::new(1), fixture.schema().separator), sort),
+            new: at(
+                &partition(test).at(ShardId::new(1), Placement::Xxh64, fixture.schema().separator),
+                sort,
+            ),
         }
     }
 

@@ -7,7 +7,7 @@ use dynashard_keys::Placement;
 
 use super::pages::page;
 use super::reference::GENERATION;
-use crate::world::{World, count, home, in_shard, marker, metadata, partition, stored};
+use crate::world::{World, count, home, in_shard_of, marker, metadata, partition, stored};
 
 /// What a walk over a whole query came to.
 struct Walk {
@@ -79,7 +79,10 @@ fn a_range_that_lies_in_one_shard_is_not_read_in_small_steps() {
     let world = World::random();
     world.lay_out(GENERATION, 16, Placement::Random);
     for n in 0..1_000 {
-        world.memory.place(&in_shard(&format!("hot {n:04}"), 5), stored("hot", GENERATION));
+        world.memory.place(
+            &in_shard_of(Placement::Random, &format!("hot {n:04}"), 5),
+            stored("hot", GENERATION),
+        );
     }
     let query = Query { range: SortRange::BeginsWith("hot".to_owned()), ..Query::all(partition()) };
     let walk = Walk::of(&world, &query);
@@ -96,7 +99,10 @@ fn runs_of_neighbours_in_a_shard_are_followed_in_steps_that_double() {
     world.lay_out(GENERATION, 16, Placement::Random);
     for n in 0..10_000_u32 {
         let shard = 1 + n / 25 % 16;
-        world.memory.place(&in_shard(&format!("{n:06}"), shard), stored("in a run", GENERATION));
+        world.memory.place(
+            &in_shard_of(Placement::Random, &format!("{n:06}"), shard),
+            stored("in a run", GENERATION),
+        );
     }
     let walk = Walk::of(&world, &Query::all(partition()));
     assert_eq!(walk.returned(), 10_000);

@@ -12,7 +12,7 @@ use proptest::strategy::Strategy as _;
 use proptest::test_runner::TestCaseError;
 
 use super::pages::{names, page};
-use crate::world::{World, count, in_shard, metadata, partition, sort, stored, text_of};
+use crate::world::{World, count, in_shard_of, metadata, partition, sort, stored, text_of};
 
 /// What happens between two pages.
 #[derive(Debug, Clone, Copy)]
@@ -43,7 +43,8 @@ fn world(placement: Placement, shards: u32, items: &[(SortKey, u32)]) -> World {
         let key = dynashard_keys::ItemKey::new(partition(), sort.clone());
         let home = placement.home(&key, count(shards));
         let shard = home.map_or(1 + draw % shards, dynashard_keys::ShardId::get);
-        world.memory.place(&in_shard(&sort.to_string(), shard), stored(&sort.to_string(), 1));
+        let at = in_shard_of(placement, &sort.to_string(), shard);
+        world.memory.place(&at, stored(&sort.to_string(), 1));
     }
     world.clock.advance(Duration::from_mins(1));
     world

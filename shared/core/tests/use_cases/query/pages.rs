@@ -10,7 +10,8 @@ use dynashard_testkit::{Fault, Operation, block_on};
 
 use super::reference::GENERATION;
 use crate::world::{
-    LEASE, Reads, World, code, count, in_shard, metadata, partition, shard, sort, stored, text_of,
+    LEASE, Reads, World, code, count, in_shard, in_shard_of, metadata, partition, shard, sort,
+    stored, text_of,
 };
 
 pub(super) fn names(page: &QueryPage) -> Vec<String> {
@@ -336,10 +337,12 @@ fn a_repetition_in_a_random_collection_comes_once_from_the_lowest_shard() {
     let world = World::random();
     world.lay_out(GENERATION, 4, Placement::Random);
     for n in [3, 2, 4] {
-        world.memory.place(&in_shard("b", n), stored(&n.to_string(), GENERATION));
+        world
+            .memory
+            .place(&in_shard_of(Placement::Random, "b", n), stored(&n.to_string(), GENERATION));
     }
-    world.memory.place(&in_shard("a", 4), stored("a", GENERATION));
-    world.memory.place(&in_shard("c", 1), stored("c", GENERATION));
+    world.memory.place(&in_shard_of(Placement::Random, "a", 4), stored("a", GENERATION));
+    world.memory.place(&in_shard_of(Placement::Random, "c", 1), stored("c", GENERATION));
     let reader = world.reader();
     for limit in [1, 2, 3, 100] {
         let mut query = Query { limit, ..Query::all(partition()) };

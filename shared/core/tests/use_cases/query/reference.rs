@@ -6,15 +6,13 @@ use std::time::Duration;
 use dynashard_core::ports::SortRange;
 use dynashard_core::query::{PageBudget, Query, Strategy};
 use dynashard_core::{AttributeValue, Attributes, Generation, Kind, StoredItem, Version};
-use dynashard_keys::{
-    ItemKey, PhysicalKey, PhysicalPartitionKey, Placement, Separator, ShardId, SortKey, SortKeyType,
-};
+use dynashard_keys::{ItemKey, PhysicalKey, Placement, Separator, ShardId, SortKey, SortKeyType};
 use dynashard_testkit::block_on;
 use proptest::prelude::{Just, any, prop, prop_assert, prop_assert_eq, prop_oneof};
 use proptest::strategy::{BoxedStrategy, Strategy as _};
 use proptest::test_runner::TestCaseError;
 
-use crate::world::{Reads, World, count, partition, shard};
+use crate::world::{Reads, World, count, partition, shard_at, shard_of};
 
 /// How many requests may fail in one case.
 pub(super) const MAX_FAULTS: usize = 60;
@@ -171,7 +169,7 @@ impl Case {
                     StoredItem { attributes: Attributes::new(), forwarded: true, ..item },
                 ),
             };
-            world.memory.place(&key.at(at, Separator::Hash), item);
+            world.memory.place(&key.at(at, self.placement, Separator::default()), item);
         }
         world
     }
@@ -181,8 +179,7 @@ impl Case {
     pub(super) fn expected(&self, world: &World) -> Vec<(SortKey, StoredItem)> {
         let mut living = BTreeMap::<SortKey, (ShardId, StoredItem)>::new();
         for (at, item) in world.memory.contents() {
-            let (_, shard) = PhysicalPartitionKey::parse(at.partition.as_str(), Separator::Hash)
-                .expect("a physical key");
+            let shard = shard_at(self.placement, &at.partition);
             let key = ItemKey::new(partition(), at.sort.clone());
             let home = self.placement.home(&key, count(self.shards));
             let is_lower = living.get(&at.sort).is_none_or(|(other, _)| shard < *other);
@@ -278,7 +275,7 @@ impl Case {
         // A repetition may come on another page, and from another shard.
         for (sort, item) in &found {
             let somewhere = (1..=self.shards)
-                .map(shard)
+                .map(|n| shard_of(Placement::Random, n))
                 .map(|partition| PhysicalKey { partition, sort: sort.clone() });
             let mut stored = somewhere.filter_map(|at| world.memory.stored(&at));
             prop_assert!(stored.any(|stored| stored == *item));

@@ -9,7 +9,7 @@ use dynashard_testkit::block_on;
 
 use super::pages::{names, page};
 use super::reference::GENERATION;
-use crate::world::{World, home, in_shard, marker, partition, stored};
+use crate::world::{World, home, in_shard, marker, partition, shard_at, stored};
 
 fn by(strategy: Strategy, limit: u32) -> Query {
     Query { strategy, limit, ..Query::all(partition()) }
@@ -26,8 +26,7 @@ fn collection(items: usize, shards: u32) -> World {
 }
 
 fn shard_of(name: &str, shards: u32) -> u32 {
-    let at = home(name, shards).partition;
-    at.as_str().rsplit_once('#').and_then(|(_, shard)| shard.parse().ok()).expect("a shard")
+    shard_at(Placement::Xxh64, &home(name, shards).partition).get()
 }
 
 /// All pages of a query, each read by another environment.
