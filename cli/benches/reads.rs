@@ -336,7 +336,8 @@ async fn high_watermark_page(
     let slow = &slow;
     let shards = Placement::Xxh64.shards(ShardCount::new(SHARDS)?);
     let separator = collections.settings.schema.separator;
-    let queries = shards.map(|shard| first_of_shard(partition.at(shard, Placement::Xxh64, separator), PAGE));
+    let queries =
+        shards.map(|shard| first_of_shard(partition.at(shard, Placement::Xxh64, separator), PAGE));
     let requests = queries.map(|query| async move { slow.query(&query).await });
     let pages = join_all(requests.collect::<Vec<_>>()).await.into_iter();
     let pages = pages.collect::<Result<Vec<_>, _>>();
@@ -384,7 +385,8 @@ fn merging() -> Result<Merged, Failure> {
             generation: Generation::new(1),
             forwarded: false,
         };
-        let PhysicalKey { partition, sort } = key.at(home, Placement::Xxh64, settings.schema.separator);
+        let PhysicalKey { partition, sort } =
+            key.at(home, Placement::Xxh64, settings.schema.separator);
         shards.0.entry(partition).or_default().push((sort, item));
     }
     let timed = Timed { store: Arc::new(shards), nanos: Arc::default() };
@@ -419,7 +421,8 @@ fn merging() -> Result<Merged, Failure> {
     let started = Instant::now();
     let mut all = Vec::new();
     for shard in Placement::Xxh64.shards(count) {
-        let mut query = first_of_shard(partition.at(shard, Placement::Xxh64, settings.schema.separator), 1_000);
+        let mut query =
+            first_of_shard(partition.at(shard, Placement::Xxh64, settings.schema.separator), 1_000);
         loop {
             let page = block_on(timed.query(&query)).map_err(|error| format!("{error:?}"))?;
             all.extend(page.items);

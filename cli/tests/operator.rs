@@ -12,7 +12,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use common::cloudformation::CloudFormation;
 use common::{LocalStack, Ran, on, operator_command, run, without_account};
 use dynashard_aws::{ServerClock, connect_local};
-use dynashard_keys::{ItemKey, PartitionKey, Placement, ShardCount, SortKey};
+use dynashard_keys::{ItemKey, PartitionKey, Placement, Separator, ShardCount, ShardId, SortKey};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -55,10 +55,12 @@ fn home(pk: &str, sk: &str, shards: u32) -> u32 {
 
 /// Puts an item by hand, around the system.
 async fn put(client: &Client, pk: &str, shard: u32, sk: &str, more: &[(&str, AttributeValue)]) {
+    let partition = PartitionKey::new(pk).expect("a partition key");
+    let at = partition.at(ShardId::new(shard), Placement::Xxh64, Separator::default());
     let request = client
         .put_item()
         .table_name("MainTable")
-        .item("pk", AttributeValue::S(format!("{pk}#{shard}")))
+        .item("pk", AttributeValue::S(at.as_str().to_owned()))
         .item("sk", AttributeValue::S(sk.to_owned()));
     let request =
         more.iter().fold(request, |request, (name, value)| request.item(*name, value.clone()));

@@ -110,8 +110,11 @@ async fn write(
         }
         collection.put(&sk).await?;
         let answered = Instant::now();
-        let found =
-            collection.tables.items.get(&key.at(new, Placement::Xxh64, separator), None, Consistency::Strong).await;
+        let found = collection
+            .tables
+            .items
+            .get(&key.at(new, Placement::Xxh64, separator), None, Consistency::Strong)
+            .await;
         let found = found.map_err(|error| format!("the table cannot be read: {error:?}"))?;
         puts.push(Put { answered, landed: found.value.is_some() });
         sleep(PAUSE).await;
