@@ -30,8 +30,8 @@ use std::time::{Duration, Instant};
 use common::{Failure, Tables, stack_options};
 use dynashard_aws::{DynamoItemStore, DynamoMetadataStore, OsEntropy, SystemClock};
 use dynashard_core::ports::{
-    BatchPage, Consistency, ItemStore, MetadataStore, Metered, ShardPage, ShardQuery, SortRange,
-    StoreError, Transfer, Transferred, Write,
+    BatchPage, Consistency, ItemStore, Metered, ShardPage, ShardQuery, SortRange, StoreError,
+    Transfer, Transferred, Write,
 };
 use dynashard_core::query::{PageBudget, Query, QueryPage, Strategy};
 use dynashard_core::{
@@ -166,9 +166,8 @@ impl Collections {
     ) -> Result<PartitionKey, Failure> {
         let partition = PartitionKey::new(pk)?;
         let count = ShardCount::new(shards)?;
-        let created =
-            CollectionMetadata::pre_sharded(partition.clone(), Placement::Xxh64, count, 1_000);
-        let created = self.tables.metadata.create(&created).await;
+        let created = CollectionMetadata::stable(partition.clone(), Placement::Xxh64, count, 1_000);
+        let created = dynashard_testkit::enlist(&self.tables.metadata, &created).await;
         created.map_err(|error| format!("the collection was not created: {error:?}"))?;
         let writer = Writer::new(self.tables.items.clone(), self.directory());
         let writer = &writer;
@@ -366,7 +365,7 @@ fn merging() -> Result<Merged, Failure> {
     let memory = MemoryStore::new(clock.clone(), settings.schema.clone());
     let partition = PartitionKey::new("many")?;
     let count = ShardCount::new(MANY_SHARDS)?;
-    memory.place_metadata(CollectionMetadata::pre_sharded(
+    memory.place_metadata(CollectionMetadata::stable(
         partition.clone(),
         Placement::Xxh64,
         count,

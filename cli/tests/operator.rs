@@ -35,6 +35,7 @@ fn collection_of(stack: &LocalStack, pk: &str, shards: u32, items: usize, text: 
         &json!({ "placement": "xxh64", "number_of_shards": shards }),
     );
     assert_eq!(created.status, 201, "{created:?}");
+    stack.until_at_rest(pk);
     let puts = (0..items)
         .map(
             |n| json!({ "pk": pk, "sk": format!("{n:04}"), "item": { "number": n, "text": text } }),
@@ -69,7 +70,7 @@ async fn put(client: &Client, pk: &str, shard: u32, sk: &str, more: &[(&str, Att
 
 #[tokio::test]
 async fn damage_made_by_hand_is_found_and_repaired() {
-    let stack = LocalStack::start(&[]);
+    let stack = LocalStack::start(&SHORT);
     collection(&stack, "EWR", 4, 100);
     collection(&stack, "JFK", 1, 10);
 
@@ -175,7 +176,7 @@ fn a_collection_is_scaled_and_holds_the_same_afterwards() {
 
 #[test]
 fn a_request_that_cannot_be_met_says_why_with_the_code_of_the_api() {
-    let stack = LocalStack::start(&[]);
+    let stack = LocalStack::start(&SHORT);
     collection(&stack, "EWR", 1, 1);
     let code = |args: &[&str]| {
         let ran = on(&stack, &[args, &["--json"]].concat());
@@ -224,7 +225,14 @@ fn tables_that_cannot_be_reached_are_reported_in_one_line() {
 
 #[test]
 fn a_stack_is_found_by_its_name() {
-    let stack = LocalStack::start(&["--set", "Separator=_", "--set", "LeaseSecs=3"]);
+    let stack = LocalStack::start(&[
+        "--set",
+        "Separator=_",
+        "--set",
+        "LeaseSecs=3",
+        "--set",
+        "RequestLifetimeSecs=2",
+    ]);
     collection(&stack, "EWR", 4, 20);
     let cloudformation = CloudFormation::start(&[("Separator", "_"), ("LeaseSecs", "3")]);
     let by_name = |name: &str| {
@@ -247,7 +255,7 @@ fn a_stack_is_found_by_its_name() {
 
 #[test]
 fn the_items_of_a_collection_come_as_lines_and_go_on_behind_a_cursor() {
-    let stack = LocalStack::start(&[]);
+    let stack = LocalStack::start(&SHORT);
     collection(&stack, "EWR", 4, 250);
     let query = |args: &[&str]| on(&stack, &[&["query", "--pk", "EWR"], args].concat());
     let keys = |lines: &[Value]| {
@@ -294,7 +302,7 @@ fn the_items_of_a_collection_come_as_lines_and_go_on_behind_a_cursor() {
 
 #[test]
 fn a_query_that_is_interrupted_says_where_to_go_on() {
-    let stack = LocalStack::start(&[]);
+    let stack = LocalStack::start(&SHORT);
     // More than a pipe holds, so that the command waits for its reader.
     let items = 1_000;
     collection_of(&stack, "EWR", 2, items, &"x".repeat(2_000));
@@ -339,7 +347,7 @@ fn a_query_that_is_interrupted_says_where_to_go_on() {
 /// Nobody reads what is printed: the command ends as it would have, without a panic.
 #[test]
 fn a_closed_stdout_is_no_reason_to_fail() {
-    let stack = LocalStack::start(&[]);
+    let stack = LocalStack::start(&SHORT);
     collection(&stack, "EWR", 1, 1);
     let mut command = operator_command(&stack, &["verify", "--all"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");

@@ -56,8 +56,8 @@ pub(super) struct Collection {
 }
 
 impl Collection {
-    /// Before the first write.
-    pub(super) const ABSENT: Self = Self { shards: 0, phase: Phase::Stable, moved: 0 };
+    /// Before the first change.
+    pub(super) const COLD: Self = Self { shards: 1, phase: Phase::Stable, moved: 0 };
 
     /// The counts that a running change leads from and to.
     pub(super) const fn change(&self) -> Option<(u32, u32)> {
@@ -355,7 +355,7 @@ mod tests {
     #[test]
     fn a_reshard_has_begun_come_into_force_and_closed() {
         let mut history = seen(&[
-            (0, Collection::ABSENT),
+            (0, Collection::COLD),
             (0, stable(1, 0)),
             (0, forward(1, 4)),
             (0, moving(1, 4, 0)),

@@ -84,8 +84,6 @@ pub(crate) enum DemoError {
     Key(#[from] KeyError),
     #[error("the tables of the stack cannot be read: {0:?}")]
     Store(StoreError),
-    #[error("a collection has no metadata")]
-    NoMetadata,
     #[error("what came back is not what was written")]
     Different,
     #[error("interrupted")]
@@ -248,8 +246,7 @@ async fn show(
     let counts = keys.map(|key| key.counts);
     let items = flights.iter().sum::<usize>();
     let items = u64::try_from(items).unwrap_or(u64::MAX);
-    let placement = metadata.get(&partitions[0]).await.map_err(DemoError::Store)?.value;
-    let placement = placement.map_or("none", |collection| collection.placement.as_str());
+    let placement = args.placement.unwrap_or_default().as_str();
     let title = format!(
         "{} hot keys on partitions of {} WCU: shards follow the load ({placement}, {})",
         airports.len(),

@@ -91,7 +91,7 @@ mod tests {
         for (second, (shards, taken)) in (0..).zip(seconds) {
             let counts = Counts { offered: 400 * second, absorbed, ..Counts::default() };
             absorbed += taken;
-            let collection = Collection { shards, ..Collection::ABSENT };
+            let collection = Collection { shards, ..Collection::COLD };
             history.samples.push(Sample {
                 at: Duration::from_secs(second),
                 keys: vec![KeySample { counts, collection }],

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use dynashard_aws::{DynamoItemStore, DynamoMetadataStore};
-use dynashard_core::TableSchema;
 use dynashard_core::ports::{Consistency, ItemStore, MetadataStore, ShardQuery, SortRange};
 use dynashard_core::query::MAX_LIMIT;
-use dynashard_keys::PartitionKey;
+use dynashard_core::{CollectionMetadata, TableSchema};
+use dynashard_keys::{PartitionKey, Placement};
 use http::{Method, StatusCode};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -148,7 +148,8 @@ pub(super) async fn count_shards(
     partition: &PartitionKey,
 ) -> Result<BTreeMap<u32, u64>, DemoError> {
     let collection = metadata.get(partition).await.map_err(DemoError::Store)?.value;
-    let collection = collection.ok_or(DemoError::NoMetadata)?;
+    let cold = || CollectionMetadata::cold(partition.clone(), Placement::default());
+    let collection = collection.unwrap_or_else(cold);
     let mut counts = BTreeMap::new();
     for shard in collection.placement.shards(collection.layout().readable) {
         let mut query = ShardQuery {

@@ -387,7 +387,7 @@ mod tests {
             at: Duration::from_secs(secs),
             keys: vec![KeySample {
                 counts: Counts { offered: 800 * secs, absorbed: 380 * secs, ..Counts::default() },
-                collection: Collection { shards: 2, ..Collection::ABSENT },
+                collection: Collection { shards: 2, ..Collection::COLD },
             }],
             throttles: BTreeMap::from([("hot".to_owned(), 500 * secs)]),
             operations: operations(secs),

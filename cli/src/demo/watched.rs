@@ -30,7 +30,7 @@ pub(super) struct Watched {
 impl Watched {
     /// Begins to look at these collections.
     pub(super) fn start(store: DynamoMetadataStore, partitions: Vec<PartitionKey>) -> Self {
-        let (sender, latest) = watch::channel(vec![Collection::ABSENT; partitions.len()]);
+        let (sender, latest) = watch::channel(vec![Collection::COLD; partitions.len()]);
         let requests = Arc::<AtomicU64>::default();
         let counted = Arc::clone(&requests);
         let mut task = JoinSet::new();

@@ -78,8 +78,13 @@ async fn scale(args: &ScaleArgs, output: &mut Output) -> Result<ExitCode, Failur
     // It may wait for leases on the last change to end.
     let activity = Activity::begin(!output.is_json());
     activity.says(|| format!("{}: asking for {shards} shards", args.pk));
+    let ask = async {
+        // What is mistyped is to leave nothing in the directory.
+        connection.reader().collection(&args.pk, deadline(directory)).await?;
+        scaler.request_count(&args.pk, shards, deadline(directory)).await
+    };
     let asked = tokio::select! {
-        asked = scaler.request_count(&args.pk, shards, deadline(directory)) => Some(asked?),
+        asked = Box::pin(ask) => Some(asked?),
         () = signals.received() => None,
     };
     drop(activity);

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{LazyLock, mpsc};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -214,6 +214,15 @@ impl LocalStack {
 
     /// Writes these puts, in batches, and again what a batch reports as unprocessed: where the machine
     /// is busy, time may run out in the middle of one, or a lease before the answer.
+    /// Waits until no change of a collection's shard count runs.
+    pub fn until_at_rest(&self, pk: &str) {
+        let began = Instant::now();
+        while self.get(&format!("/collection?pk={pk}")).json()["state"] != "stable" {
+            assert!(began.elapsed() < Duration::from_mins(2), "a reshard did not close");
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+
     pub fn put_all(&self, puts: impl IntoIterator<Item = Value>) {
         let mut puts = puts.into_iter().collect::<Vec<_>>();
         for _ in 0..MOST_ATTEMPTS {

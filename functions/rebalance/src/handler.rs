@@ -205,7 +205,8 @@ mod tests {
 
     fn begin(memory: &MemoryStore, clock: &ManualClock, name: &str, placement: Placement) {
         let partition = partition(name);
-        let created = CollectionMetadata::first_write(partition.clone(), placement, 1_000);
+        let created =
+            CollectionMetadata::stable(partition.clone(), placement, ShardCount::ONE, 1_000);
         memory.place_metadata(created);
         let entropy = SeededEntropy::new(2);
         let directory = Directory::new(memory.clone(), clock.clone(), entropy, Settings::default());
@@ -369,7 +370,8 @@ mod tests {
             );
             assert!(output.text().contains("\"DamagedData\":1"), "{}", output.text());
             assert_eq!(memory.stored_metadata(&partition(name)), before);
-            let at_rest = CollectionMetadata::first_write(partition(name), Placement::Xxh64, 1);
+            let at_rest =
+                CollectionMetadata::stable(partition(name), Placement::Xxh64, ShardCount::ONE, 1);
             memory.place_metadata(at_rest);
         }
     }

@@ -1,5 +1,5 @@
 use dynashard_core::ports::{Clock, Entropy, MetadataStore};
-use dynashard_core::{Deadline, Directory, Reading, Scaler};
+use dynashard_core::{Deadline, Directory, Phase, Reading, Scaler};
 use dynashard_keys::PartitionKey;
 use dynashard_lambda::view::CollectionView;
 use dynashard_lambda::{Handler, Problem, Request, Response, body, headers};
@@ -23,7 +23,10 @@ impl<M: MetadataStore, C: Clock, E: Entropy> ScaleHandler<M, C, E> {
         let (placement, count) = body::new_collection(&request.body)?;
         let metadata =
             self.scaler.create_collection(&partition, placement, count, deadline).await?;
-        Ok(Response::json(201, &CollectionView::from(&metadata)))
+        // Where leases last long, the request ends before puts go to the new shards.
+        let is_in_force = !matches!(metadata.phase, Phase::Forward { .. });
+        let status = if is_in_force { 201 } else { 202 };
+        Ok(Response::json(status, &CollectionView::from(&metadata)))
     }
 
     async fn scale(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {

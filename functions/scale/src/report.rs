@@ -51,7 +51,6 @@ pub(crate) fn counts(report: &HeatReport) -> Vec<(Counter, usize)> {
         Counter::GrowthsWouldBegin,
         Counter::GrowthsRefused,
         Counter::GrowthsFailed,
-        Counter::UnknownCollections,
         Counter::UnknownShards,
         Counter::DamagedData,
     ] {
@@ -67,7 +66,6 @@ fn counter_of(outcome: &HeatOutcome) -> Counter {
         HeatOutcome::Decided(Growth::WouldBegin { .. }) => Counter::GrowthsWouldBegin,
         HeatOutcome::Decided(Growth::Refused(_) | Growth::Overtaken)
         | HeatOutcome::Relieved { .. } => Counter::GrowthsRefused,
-        HeatOutcome::UnknownCollection => Counter::UnknownCollections,
         HeatOutcome::UnknownShards(_) => Counter::UnknownShards,
         HeatOutcome::Damaged(_) => Counter::DamagedData,
         HeatOutcome::Failed(_) => Counter::GrowthsFailed,
@@ -83,12 +81,12 @@ pub(crate) fn log(report: &HeatReport) {
             HeatOutcome::Decided(_) | HeatOutcome::Relieved { .. } => {
                 tracing::info!(partition_key, throttles, decision, "a collection was throttled");
             }
-            HeatOutcome::UnknownCollection | HeatOutcome::UnknownShards(_) => {
+            HeatOutcome::UnknownShards(_) => {
                 tracing::warn!(
                     partition_key,
                     throttles,
                     decision,
-                    "throttled keys are not of a known collection"
+                    "throttled keys are of shards that the collection does not have"
                 );
             }
             HeatOutcome::Damaged(_) | HeatOutcome::Failed(_) => {
@@ -97,7 +95,7 @@ pub(crate) fn log(report: &HeatReport) {
         }
     }
     for key in &report.unsharded {
-        tracing::warn!(key, "a throttled key does not end in a separator and a shard number");
+        tracing::warn!(key, "a throttled key is one that no collection can have");
     }
     if report.collections.is_empty() && report.unsharded.is_empty() {
         tracing::warn!("the alarm is raised, and the report names no throttled key");

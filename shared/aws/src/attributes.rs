@@ -70,7 +70,10 @@ pub(crate) fn encode_item(
 ) -> HashMap<String, Sdk> {
     let mut encoded = key(at, schema);
     encoded.extend(item.attributes.iter().map(|(name, value)| (name.clone(), encode(value))));
-    encoded.insert(GENERATION.to_owned(), number(item.generation.get()));
+    // Nothing was ever moved in a collection of generation 0: its items lie as any client would put them.
+    if item.generation > Generation::new(0) {
+        encoded.insert(GENERATION.to_owned(), number(item.generation.get()));
+    }
     if item.forwarded {
         encoded.insert(FORWARDED.to_owned(), Sdk::Bool(true));
     } else {

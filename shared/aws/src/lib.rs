@@ -7,6 +7,7 @@
 mod attributes;
 mod client;
 mod clock;
+mod directory;
 mod error;
 mod heat;
 mod inspection;

@@ -6,10 +6,11 @@ use aws_sdk_dynamodb::types::{AttributeValue, Delete, Put, TransactWriteItem, Up
 use dynashard_core::ports::{
     CatalogPage, CollectionCatalog, Dated, MetadataStore, ReshardingPage, StoreError,
 };
-use dynashard_core::{CollectionMetadata, Generation, HistoryEntry, Job, Phase};
+use dynashard_core::{CollectionMetadata, DirectoryItem, Generation, HistoryEntry, Job, Phase};
 use dynashard_keys::{PartitionKey, RESERVED_PREFIX, ShardCount};
 
 use crate::attributes::number;
+use crate::directory;
 use crate::error::{Refused, of_read, of_write};
 use crate::interceptors::DateProbe;
 use crate::jobs::{self, job_key, lane_key};
@@ -54,15 +55,56 @@ impl MetadataStore for DynamoMetadataStore {
         Ok(Dated { value, server_secs: date.secs() })
     }
 
-    async fn create(&self, metadata: &CollectionMetadata) -> Result<Dated<()>, StoreError> {
+    async fn directory(&self) -> Result<Dated<Option<DirectoryItem>>, StoreError> {
         let date = DateProbe::default();
-        self.client
-            .put_item()
+        let answer = self
+            .client
+            .get_item()
             .table_name(&self.table)
-            .set_item(Some(encode(metadata)))
-            .item(&self.partition_key_name, AttributeValue::S(metadata.partition.to_string()))
-            .condition_expression("attribute_not_exists(#pk)")
-            .expression_attribute_names("#pk", &self.partition_key_name)
+            .key(&self.partition_key_name, AttributeValue::S(DirectoryItem::KEY.to_owned()))
+            .consistent_read(true)
+            .customize()
+            .interceptor(date.clone())
+            .send()
+            .await
+            .map_err(|e| of_read(&e))?;
+        let value = answer.item.map(|item| directory::decode(&item)).transpose()?;
+        Ok(Dated { value, server_secs: date.secs() })
+    }
+
+    async fn enlist(
+        &self,
+        seen: &DirectoryItem,
+        next: &DirectoryItem,
+        metadata: &CollectionMetadata,
+        job: Option<&Job>,
+    ) -> Result<Dated<()>, StoreError> {
+        let put = |item, key: String| {
+            Put::builder()
+                .table_name(&self.table)
+                .set_item(Some(item))
+                .item(&self.partition_key_name, AttributeValue::S(key))
+                .condition_expression("attribute_not_exists(#pk)")
+                .expression_attribute_names("#pk", &self.partition_key_name)
+                .build()
+                .map(|put| TransactWriteItem::builder().put(put).build())
+                .map_err(|e| rejected(&e))
+        };
+        let list = directory::change(seen, next)
+            .table_name(&self.table)
+            .key(&self.partition_key_name, AttributeValue::S(DirectoryItem::KEY.to_owned()))
+            .build()
+            .map_err(|e| rejected(&e))?;
+        let date = DateProbe::default();
+        let job = job.map(|job| put(jobs::encode(job), job_key(&job.partition))).transpose()?;
+        let mut parts = vec![
+            put(encode(metadata), metadata.partition.to_string())?,
+            TransactWriteItem::builder().update(list).build(),
+        ];
+        parts.extend(job);
+        self.client
+            .transact_write_items()
+            .set_transact_items(Some(parts))
             .customize()
             .interceptor(date.clone())
             .send()

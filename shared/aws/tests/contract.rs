@@ -20,8 +20,11 @@ use dynashard_core::{
     AttributeValue, Attributes, CollectionMetadata, Generation, Lease, StoredItem, TableSchema,
     Version,
 };
-use dynashard_keys::{ItemKey, PartitionKey, Placement, Separator, ShardId, SortKey, SortKeyType};
+use dynashard_keys::{
+    ItemKey, PartitionKey, Placement, Separator, ShardCount, ShardId, SortKey, SortKeyType,
+};
 use dynashard_testkit::contract::{self, Fixture};
+use dynashard_testkit::enlist;
 use tokio::net::TcpListener;
 
 const MAIN_TABLE: &str = "main";
@@ -223,11 +226,11 @@ async fn regression_one_damaged_entry_hid_the_rest_of_the_index() {
     let engine = Engine::with_string_keys().await;
     let growing = |name: &str| {
         let partition = PartitionKey::new(name).expect("a valid partition key");
-        let created = CollectionMetadata::first_write(partition, Placement::Xxh64, 1);
+        let created = CollectionMetadata::stable(partition, Placement::Xxh64, ShardCount::ONE, 1);
         CollectionMetadata { cleanup_pending: true, ..created }
     };
     for name in ["A", "a"] {
-        engine.metadata.create(&growing(name)).await.expect("created");
+        enlist(&engine.metadata, &growing(name)).await.expect("created");
     }
     let item = [
         ("pk", "_ds_by_hand"),

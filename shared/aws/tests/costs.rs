@@ -28,6 +28,7 @@ use dynashard_core::{
 };
 use dynashard_keys::{ItemKey, PartitionKey, Placement, ShardCount, ShardId, SortKey};
 use dynashard_local::{Counters, DynamoDb, DynamoDbOptions};
+use dynashard_testkit::enlist;
 
 const MAIN_TABLE: &str = "main";
 const METADATA_TABLE: &str = "metadata";
@@ -478,10 +479,11 @@ async fn what_does_not_move_costs_what_it_does_in_stable_with_strong_reads() {
 /// Goes through these rows, each with a collection of its own and one item in it, which moves or not.
 async fn check(phase: In, moves: bool, tables: &[&[Row]]) {
     let world = Box::pin(World::start()).await;
-    let (writer, reader) = (world.writer(), world.reader());
     for (n, (there, steps)) in tables.iter().copied().flatten().enumerate() {
         let metadata = metadata(&format!("case {n}"), phase);
-        world.metadata.create(&metadata).await.expect("a new collection");
+        enlist(&world.metadata, &metadata).await.expect("a new collection");
+        // They would believe for a lease that the collection is cold.
+        let (writer, reader) = (world.writer(), world.reader());
         let key = item_key(&metadata.partition, 0, moves);
         world.lay(&key, *there).await;
         for (n, (operation, outcome, requests, units)) in steps.iter().enumerate() {
@@ -651,7 +653,7 @@ impl World {
             phase: Phase::Stable,
             ..metadata(name, In::Forward)
         };
-        self.metadata.create(&one).await.expect("a new collection");
+        enlist(&self.metadata, &one).await.expect("a new collection");
         let scaler = Scaler::new(self.directory());
         let begun = Box::pin(scaler.request_count(&one.partition, two(), self.deadline())).await;
         begun.expect("it begins")
@@ -696,7 +698,7 @@ fn metadata(name: &str, phase: In) -> CollectionMetadata {
     CollectionMetadata {
         phase: phase.phase(),
         generation: Generation::new(NOW),
-        ..CollectionMetadata::pre_sharded(partition, Placement::Xxh64, in_force, LONG_AGO)
+        ..CollectionMetadata::stable(partition, Placement::Xxh64, in_force, LONG_AGO)
     }
 }
 

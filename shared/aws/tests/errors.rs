@@ -11,15 +11,16 @@ use dynashard_aws::{
     DynamoItemStore, DynamoMetadataStore, OsEntropy, ServerClock, SystemClock, connect_local,
 };
 use dynashard_core::ports::{
-    Action, Arrival, Clock, Condition, Consistency, Expected, ItemStore, MetadataStore, ShardPage,
-    ShardQuery, SortRange, StoreError, Transfer, Transferred, Write,
+    Action, Arrival, Clock, Condition, Consistency, Dated, Expected, ItemStore, MetadataStore,
+    ShardPage, ShardQuery, SortRange, StoreError, Transfer, Transferred, Write,
 };
 use dynashard_core::query::PageBudget;
 use dynashard_core::{
-    AttributeValue, Attributes, Code, CollectionMetadata, Deadline, Directory, Error, Generation,
-    Lease, Reader, Settings, StoredItem, TableSchema, Throttle, ThrottleLimit, Version,
+    AttributeValue, Attributes, Code, CollectionMetadata, Deadline, Directory, DirectoryItem,
+    Error, Generation, Lease, Reader, Settings, StoredItem, TableSchema, Throttle, ThrottleLimit,
+    Version,
 };
-use dynashard_keys::{ItemKey, PartitionKey, PhysicalKey, Placement, ShardId, SortKey};
+use dynashard_keys::{ItemKey, PartitionKey, PhysicalKey, Placement, ShardCount, ShardId, SortKey};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -231,9 +232,20 @@ impl Stores {
     }
 
     async fn creation(&self) -> StoreError {
-        let metadata = CollectionMetadata::first_write(partition(), Placement::Xxh64, 1);
-        self.metadata.create(&metadata).await.expect_err("a creation that fails")
+        let metadata =
+            CollectionMetadata::stable(partition(), Placement::Xxh64, ShardCount::ONE, 1);
+        enlist(&self.metadata, &metadata).await.expect_err("a creation that fails")
     }
+}
+
+/// The request that gives a collection its metadata, as the first of all.
+async fn enlist(
+    store: &DynamoMetadataStore,
+    metadata: &CollectionMetadata,
+) -> Result<Dated<()>, StoreError> {
+    let seen = DirectoryItem::default();
+    let next = seen.with(&metadata.partition).expect("room");
+    store.enlist(&seen, &next, metadata, None).await
 }
 
 fn partition() -> PartitionKey {
@@ -414,9 +426,10 @@ async fn regression_a_write_without_a_connection_counted_as_sent() {
         [unknown_host, format!("https://{hanging_up}"), format!("http://{}", full.address)]
     {
         let stores = Stores::at(&endpoint, Server::absent().await).await;
-        let creation = CollectionMetadata::first_write(partition(), Placement::Xxh64, 1);
+        let creation =
+            CollectionMetadata::stable(partition(), Placement::Xxh64, ShardCount::ONE, 1);
         // Side by side, since each of them may wait as long as a connection takes at most.
-        let (read, write) = tokio::join!(stores.page(), stores.metadata.create(&creation));
+        let (read, write) = tokio::join!(stores.page(), enlist(&stores.metadata, &creation));
         outcomes.extend([read.map(drop), write.map(drop)]);
     }
     let is_unavailable =
@@ -462,7 +475,7 @@ async fn each_transaction_carries_its_own_token() {
     let stores = Stores::answering(200, &json!({ "Item": sound_job() })).await;
     let job = stores.metadata.job(&partition()).await.expect("a sound job").value;
     let job = job.expect("a job");
-    let metadata = CollectionMetadata::first_write(partition(), Placement::Xxh64, 1);
+    let metadata = CollectionMetadata::stable(partition(), Placement::Xxh64, ShardCount::ONE, 1);
     let (began, finished) = (
         stores.metadata.begin(&metadata, &metadata, Some(&job), &job).await,
         stores.metadata.finish(&metadata, &metadata, &job).await,
@@ -532,6 +545,8 @@ async fn regression_a_damaged_item_hid_the_others_of_its_batch() {
     metadata["number_of_shards"] = json!({ "N": "1" });
     metadata["shard_history"] = json!({ "SS": ["1356998400:1"] });
     metadata["min_shards"] = json!({ "N": "1" });
+    // The same answer stands for the directory item, which lists EWR.
+    metadata["collections"] = json!({ "B": "1DUkdAibYxw=" });
     let body = json!({ "Item": metadata, "Responses": { "table": [damaged, sound] } });
     let Stores { items, metadata, clock, .. } = Stores::answering(200, &body).await;
     let directory = Directory::new(metadata, clock.clone(), OsEntropy, Settings::default());

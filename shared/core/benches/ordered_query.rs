@@ -22,7 +22,7 @@ fn collection(shards: u32) -> (MemoryStore, ManualClock) {
     let (partition, placement) = (partition(), Placement::Xxh64);
     let count = ShardCount::new(shards).expect("a count");
     let now_secs = clock.now().epoch_secs();
-    let metadata = CollectionMetadata::pre_sharded(partition.clone(), placement, count, now_secs);
+    let metadata = CollectionMetadata::stable(partition.clone(), placement, count, now_secs);
     memory.place_metadata(metadata);
     for number in 0..ITEMS {
         let sort =

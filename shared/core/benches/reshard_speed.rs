@@ -82,7 +82,7 @@ fn measure(case: &Case) -> Result<bool, Box<dyn Error>> {
     let partition = PartitionKey::new("EWR")?;
     let (placement, now_secs) = (Placement::Xxh64, clock.now().epoch_secs());
     let (from, to) = (ShardCount::new(from)?, ShardCount::new(to)?);
-    let laid_out = CollectionMetadata::pre_sharded(partition.clone(), placement, from, now_secs);
+    let laid_out = CollectionMetadata::stable(partition.clone(), placement, from, now_secs);
     memory.place_metadata(laid_out);
     for number in 0..items {
         let sort = SortKey::string(format!("{number:08}"))?;

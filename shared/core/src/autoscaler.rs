@@ -60,8 +60,6 @@ pub enum HeatOutcome {
         /// throttles may be from either side of the change.
         perhaps_not: bool,
     },
-    /// It has no metadata: it is not of this system, or its metadata was deleted.
-    UnknownCollection,
     /// All throttles are of shards that it does not have.
     UnknownShards(Vec<ShardId>),
     /// Its metadata breaks a rule, and an operator must look.
@@ -149,8 +147,7 @@ where
         deadline: Deadline,
     ) -> HeatOutcome {
         let known = match self.directory.read_now(&hot.partition, deadline).await {
-            Ok(Some(known)) => known,
-            Ok(None) => return HeatOutcome::UnknownCollection,
+            Ok(known) => known,
             Err(error) => return HeatOutcome::of_error(error),
         };
         let now_secs = self.directory.now().epoch_secs();
@@ -256,7 +253,6 @@ impl HeatOutcome {
             | Self::Failed(_) => true,
             Self::Relieved { perhaps_not } => *perhaps_not,
             Self::Decided(Growth::Refused(_) | Growth::WouldBegin { .. })
-            | Self::UnknownCollection
             | Self::UnknownShards(_)
             | Self::Damaged(_) => false,
         }
@@ -274,7 +270,6 @@ impl fmt::Display for HeatOutcome {
             Self::Relieved { perhaps_not: true } => {
                 f.write_str("it was throttled in the period of its last change, on either side")
             }
-            Self::UnknownCollection => f.write_str("it has no metadata, so nothing is known of it"),
             Self::UnknownShards(shards) => {
                 let shards = shards.iter().map(ToString::to_string).collect::<Vec<_>>();
                 write!(f, "it does not have the throttled shards {}", shards.join(", "))

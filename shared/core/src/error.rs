@@ -216,6 +216,8 @@ codes! {
     DeadlineExceeded = "deadline_exceeded", Unavailable;
     /// Items carry a generation above their collection's metadata: it was restored or deleted.
     MetadataBehind = "metadata_behind", Unavailable;
+    /// The directory lists as many collections as it can, so that no further one can get several shards.
+    DirectoryFull = "directory_full", Unavailable;
     /// A write that timed out, or was answered after its lease.
     OutcomeUnknown = "outcome_unknown", OutcomeUnknown;
     /// An item or a metadata item that breaks a rule.

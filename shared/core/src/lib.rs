@@ -41,7 +41,7 @@ mod write;
 
 pub use autoscaler::{AutoScaler, CollectionHeat, HeatOutcome, HeatReport, Rearm};
 pub use batch::{BatchGot, BatchOperation, BatchWritten, MAX_BATCH_GETS, MAX_BATCH_OPERATIONS};
-pub use directory::{Directory, Known};
+pub use directory::{Directory, DirectoryItem, Known};
 pub use error::{Code, Error, Kind};
 pub use fields::{Fields, MAX_FIELDS};
 pub use growth::{Growth, NoGrowth, ScalingMode, ScalingPolicy, Telemetry};

@@ -41,31 +41,55 @@ pub struct CollectionMetadata {
 }
 
 impl CollectionMetadata {
-    /// A new collection of one shard, for its first write.
-    pub fn first_write(partition: PartitionKey, placement: Placement, now_secs: u64) -> Self {
-        Self::pre_sharded(partition, placement, ShardCount::ONE, now_secs)
+    /// What holds of a collection without a metadata item: one shard, which is the key itself.
+    pub fn cold(partition: PartitionKey, placement: Placement) -> Self {
+        Self {
+            partition,
+            number_of_shards: ShardCount::ONE,
+            last_updated_secs: 0,
+            shard_history: Vec::new(),
+            generation: Generation::new(0),
+            phase: Phase::Stable,
+            placement,
+            rev: 0,
+            min_shards: ShardCount::ONE,
+            largest_count: ShardCount::ONE,
+            cleanup_pending: false,
+        }
     }
 
-    /// A new collection of `count` shards, which stays the floor of automatic shrinking.
-    pub fn pre_sharded(
+    /// A collection of `count` shards that rests since its last change.
+    pub fn stable(
         partition: PartitionKey,
         placement: Placement,
         count: ShardCount,
         now_secs: u64,
     ) -> Self {
         Self {
-            partition,
             number_of_shards: count,
-            last_updated_secs: now_secs,
-            shard_history: vec![HistoryEntry { at_secs: now_secs, count }],
             generation: Generation::new(1),
-            phase: Phase::Stable,
-            placement,
-            rev: 1,
             min_shards: count,
             largest_count: count,
-            cleanup_pending: false,
+            ..Self::cold(partition, placement)
         }
+        .enlisted(now_secs)
+    }
+
+    /// The same with a metadata item, as before any change.
+    #[must_use]
+    pub fn enlisted(&self, now_secs: u64) -> Self {
+        let first = HistoryEntry { at_secs: now_secs, count: self.number_of_shards };
+        Self {
+            last_updated_secs: now_secs,
+            shard_history: vec![first],
+            rev: self.rev + 1,
+            ..self.clone()
+        }
+    }
+
+    /// Whether it has a metadata item.
+    pub fn is_enlisted(&self) -> bool {
+        self.rev > 0
     }
 
     /// Which shards reads and writes use now.

@@ -10,8 +10,8 @@ use std::time::Duration;
 use dynashard_keys::{PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey};
 
 use crate::{
-    AlarmStatus, CollectionMetadata, Fields, Generation, HeatWindow, HotKey, Job, Lease, Reading,
-    StoredItem, Throttle, Version,
+    AlarmStatus, CollectionMetadata, DirectoryItem, Fields, Generation, HeatWindow, HotKey, Job,
+    Lease, Reading, StoredItem, Throttle, Version,
 };
 
 /// Time, as three clocks tell it.
@@ -81,10 +81,20 @@ pub trait MetadataStore: Send + Sync {
         partition: &PartitionKey,
     ) -> impl Future<Output = Result<Dated<Option<CollectionMetadata>>, StoreError>> + Send;
 
-    /// `PutItem` where there is none. [`StoreError::ConditionFailed`] where there is.
-    fn create(
+    /// A strongly consistent `GetItem` of the directory item.
+    fn directory(
         &self,
+    ) -> impl Future<Output = Result<Dated<Option<DirectoryItem>>, StoreError>> + Send;
+
+    /// `TransactWriteItems` that gives a collection its metadata item, and its job if it begins with a
+    /// change, where there are none, and puts `next` in place of the directory item `seen`, or where there
+    /// is none. [`StoreError::ConditionFailed`] where any of that is not so.
+    fn enlist(
+        &self,
+        seen: &DirectoryItem,
+        next: &DirectoryItem,
         metadata: &CollectionMetadata,
+        job: Option<&Job>,
     ) -> impl Future<Output = Result<Dated<()>, StoreError>> + Send;
 
     /// `UpdateItem` from `seen` to `next`, on condition that `rev` and `last_updated` are as seen.

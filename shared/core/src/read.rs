@@ -6,6 +6,8 @@ use crate::cost::Cost;
 use crate::directory::{Directory, Known};
 use crate::fan_out::fan_out;
 use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore, Metered};
+use crate::query::Query;
+use crate::query::cursor::Position;
 use crate::reshard::{Homes, Settling, Unsettled};
 use crate::retry::{Attempts, within};
 use crate::{Code, CollectionMetadata, Deadline, Error, Fields, Job, Reshard, StoredItem};
@@ -78,9 +80,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         let mut attempts = Attempts::new(self.clock(), self.directory.entropy(), deadline);
         let mut cost = Cost::default();
         loop {
-            let Some(known) = self.directory.find(&key.partition, deadline).await? else {
-                return Ok((None, cost));
-            };
+            let known = self.directory.find(&key.partition, deadline).await?;
             let (looked, read) = match known.metadata.reshard() {
                 None => {
                     let readable = known.metadata.layout().readable;
@@ -265,16 +265,25 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         partition: &PartitionKey,
         deadline: Deadline,
     ) -> Result<(CollectionMetadata, Option<Job>), Error> {
-        let Some(known) = self.directory.read_now(partition, deadline).await? else {
-            let why = "no item was ever written under this partition key";
+        let known = self.directory.read_now(partition, deadline).await?;
+        if !known.metadata.is_enlisted() && !self.holds_items(&known, deadline).await? {
+            let why = "no item lies under this partition key";
             return Err(Error::new(Code::CollectionNotFound, why));
-        };
+        }
         let job = match known.metadata.reshard() {
             Some(_) => self.directory.job(partition, deadline).await?.0,
             None => None,
         };
         let job = job.filter(|job| job.generation == known.metadata.generation);
         Ok((CollectionMetadata::clone(&known.metadata), job))
+    }
+
+    /// Whether anything lies in the first shard of a collection.
+    async fn holds_items(&self, known: &Known, deadline: Deadline) -> Result<bool, Error> {
+        let query = Query { limit: 1, ..Query::all(known.metadata.partition.clone()) };
+        let first = (known.metadata.placement, known.metadata.placement.first());
+        let page = self.lane_page(&query, first, &Position::Start, 1, deadline).await?;
+        Ok(!page.items.is_empty())
     }
 
     pub(crate) fn items(&self) -> &I {

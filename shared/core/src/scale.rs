@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use dynashard_keys::{PartitionKey, Placement, ShardCount};
 
-use crate::directory::{BeginOutcome, Directory};
+use crate::directory::{BeginOutcome, Directory, Known};
 use crate::growth::{NoGrowth, check_change};
 use crate::lease::settle_time;
 use crate::ports::{Clock, Entropy, MetadataStore, StoreError};
@@ -42,7 +42,7 @@ pub enum Stage {
     Overtaken,
 }
 
-/// Creates collections ahead of their first item, and changes their shard counts.
+/// Gives collections their shards ahead of their first item, and changes their shard counts.
 pub struct Scaler<M, C, E> {
     directory: Directory<M, C, E>,
 }
@@ -58,8 +58,9 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
         &self.directory
     }
 
-    /// Creates a collection with `requested` shards, rounded as its placement needs. The count
-    /// stays the floor of automatic shrinking.
+    /// Gives a collection that was never changed `requested` shards, rounded as its placement needs,
+    /// and waits until puts go to them, or the time is over. The count stays the floor of automatic
+    /// shrinking.
     pub async fn create_collection(
         &self,
         partition: &PartitionKey,
@@ -71,18 +72,43 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
         let count = self.allowed(placement, requested)?;
         let mut attempts = self.directory.attempts(deadline);
         loop {
-            let now_secs = self.directory.clock().now().epoch_secs();
-            let metadata =
-                CollectionMetadata::pre_sharded(partition.clone(), placement, count, now_secs);
-            match self.directory.create(metadata, deadline).await {
-                Ok(known) => return Ok(CollectionMetadata::clone(&known.metadata)),
-                Err(StoreError::ConditionFailed { .. }) => {
-                    let why = "the collection exists already";
-                    return Err(Error::new(Code::CollectionExists, why));
-                }
-                Err(error) => attempts.pause(refusal(error)?).await?,
+            let known = self.directory.read_now(partition, deadline).await?;
+            if known.metadata.is_enlisted() {
+                let why = "the collection was created or changed before";
+                return Err(Error::new(Code::CollectionExists, why));
+            }
+            let cold = CollectionMetadata::cold(partition.clone(), placement);
+            let cold = CollectionMetadata { min_shards: count, ..cold };
+            let begun = if count == ShardCount::ONE {
+                let now_secs = self.directory.now().epoch_secs();
+                self.directory.enlist(cold.enlisted(now_secs), None, deadline).await
+            } else {
+                self.directory.begin(&cold, count, None, deadline).await
+            };
+            match begun {
+                Ok(BeginOutcome::Begun(known)) => return self.when_in_force(known, deadline).await,
+                // Another collection was enlisted meanwhile, or this one.
+                Ok(_) => attempts.pause(changed_meanwhile()).await?,
+                Err(error) if error.is_passing() => attempts.pause(error).await?,
+                Err(error) => return Err(error),
             }
         }
+    }
+
+    /// The metadata when puts go to all shards that were asked for, or as it is when the time is over.
+    async fn when_in_force(
+        &self,
+        mut known: Known,
+        deadline: Deadline,
+    ) -> Result<CollectionMetadata, Error> {
+        let clock = self.directory.clock();
+        while matches!(known.metadata.phase, Phase::Forward { .. })
+            && deadline.earlier_by(TIME_TO_BEGIN).remaining(clock.now()) > LEAST_REST
+        {
+            clock.sleep(LEAST_REST).await;
+            known = self.directory.read_now(&known.metadata.partition, deadline).await?;
+        }
+        Ok(CollectionMetadata::clone(&known.metadata))
     }
 
     /// Asks for another shard count of an existing collection, and returns its metadata as the
@@ -133,10 +159,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
         requested: ShardCount,
         deadline: Deadline,
     ) -> Result<RequestOutcome, Error> {
-        let Some(known) = self.directory.read_now(partition, deadline).await? else {
-            let why = "no item was ever written under this partition key";
-            return Err(Error::new(Code::CollectionNotFound, why));
-        };
+        let known = self.directory.read_now(partition, deadline).await?;
         let metadata = &known.metadata;
         let target = self.allowed(metadata.placement, requested)?;
         if target == metadata.number_of_shards && metadata.phase == Phase::Stable {
@@ -189,10 +212,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
         target: ShardCount,
         deadline: Deadline,
     ) -> Result<ScalingStatus, Error> {
-        let Some(known) = self.directory.read_now(partition, deadline).await? else {
-            let why = "the collection's metadata has gone";
-            return Err(Error::new(Code::CollectionNotFound, why));
-        };
+        let known = self.directory.read_now(partition, deadline).await?;
         let (job, now) = self.directory.job(partition, deadline).await?;
         let waits = Waits::of(self.directory.settings());
         // An operator's command sees as much as a rebalancer that has just begun.

@@ -273,7 +273,7 @@ mod tests {
             "PARTITION_KEY_NAME" => "pk",
             "SORT_KEY_NAME" => "sk",
             "SORT_KEY_TYPE" => "S",
-            "SEPARATOR" => "#",
+            "SEPARATOR" => "#~",
             "PLACEMENT" => "xxh64",
             "LEASE_SECS" => "5",
             "REQUEST_LIFETIME_SECS" => "960",

@@ -50,8 +50,6 @@ names! {
     ReportsWithoutContributors;
     /// Throttled keys that are not physical keys of this system.
     UnshardedKeys;
-    /// Throttled collections without metadata.
-    UnknownCollections;
     /// Throttled collections whose reported shards do not exist.
     UnknownShards;
     /// Metadata, jobs and items that break a rule, each time that a function reads one.

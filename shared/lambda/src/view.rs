@@ -14,7 +14,8 @@ pub struct CollectionView<'a> {
     generation: u64,
     state: &'static str,
     placement: &'static str,
-    last_updated: u64,
+    /// `null` where nothing was ever changed.
+    last_updated: Option<u64>,
     shard_history: Vec<HistoryView>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reshard: Option<ReshardView>,
@@ -56,7 +57,7 @@ impl<'a> From<&'a CollectionMetadata> for CollectionView<'a> {
             generation: metadata.generation.get(),
             state: metadata.phase.as_str(),
             placement: metadata.placement.as_str(),
-            last_updated: metadata.last_updated_secs,
+            last_updated: metadata.is_enlisted().then_some(metadata.last_updated_secs),
             shard_history: history.collect(),
             reshard: None,
         }

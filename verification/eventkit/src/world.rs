@@ -92,7 +92,7 @@ impl World {
     pub fn collection(&self, pk: &str, placement: Placement, count: u32) {
         let count = ShardCount::new(count).expect("a count");
         let now_secs = 1_356_998_400;
-        self.memory.place_metadata(CollectionMetadata::pre_sharded(
+        self.memory.place_metadata(CollectionMetadata::stable(
             partition(pk),
             placement,
             count,
@@ -147,7 +147,7 @@ impl World {
         Snapshot {
             items: self.memory.contents(),
             metadata: pks.iter().filter_map(|pk| self.memory.stored_metadata(pk)).collect(),
-            writes_sent: requests.writes + requests.metadata_creates,
+            writes_sent: requests.writes + requests.metadata_transactions,
         }
     }
 }

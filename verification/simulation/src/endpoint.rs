@@ -6,7 +6,7 @@ use dynashard_core::ports::{
     BatchPage, Consistency, Dated, ItemStore, MetadataStore, Metered, ReshardingPage, ShardPage,
     ShardQuery, StoreError, Transfer, Transferred, Write,
 };
-use dynashard_core::{CollectionMetadata, Fields, Job, StoredItem};
+use dynashard_core::{CollectionMetadata, DirectoryItem, Fields, Job, StoredItem};
 use dynashard_keys::{PartitionKey, PhysicalKey};
 
 use crate::kernel::Kernel;
@@ -142,15 +142,32 @@ impl MetadataStore for Endpoint {
     ) -> Result<Dated<Option<CollectionMetadata>>, StoreError> {
         let name = || format!("get metadata {partition}");
         let partition = partition.clone();
-        let get = at_once(move |tables, _, _| Ok(tables.metadata.get(&partition).cloned()));
+        let get = at_once(move |tables, _, now| Ok(tables.metadata_of(&partition, now)));
         self.call(name, Kind::Read, get).await
     }
 
-    async fn create(&self, metadata: &CollectionMetadata) -> Result<Dated<()>, StoreError> {
-        let name = || format!("create metadata {metadata:?}");
-        let metadata = metadata.clone();
-        let create = at_once(move |tables, _, _| tables.create(&metadata));
-        self.call(name, Kind::Write(None), create).await
+    async fn directory(&self) -> Result<Dated<Option<DirectoryItem>>, StoreError> {
+        let get = at_once(move |tables, _, now| Ok(tables.directory(now)));
+        self.call(|| "get the directory".to_owned(), Kind::Read, get).await
+    }
+
+    async fn enlist(
+        &self,
+        seen: &DirectoryItem,
+        next: &DirectoryItem,
+        metadata: &CollectionMetadata,
+        job: Option<&Job>,
+    ) -> Result<Dated<()>, StoreError> {
+        let name = || format!("enlist {metadata:?}");
+        let within = self.terms().visible_within;
+        let (seen, next) = (seen.rev, next.clone());
+        let (metadata, job) = (metadata.clone(), job.cloned());
+        let enlist = at_once(move |tables, kernel, now| {
+            let visible = Self::visibility(kernel, now, within);
+            let listed = (seen, next.clone());
+            tables.enlist(listed, &metadata, job.as_ref(), visible, now + index_lag(kernel), now)
+        });
+        self.call(name, Kind::Write(None), enlist).await
     }
 
     async fn update(
@@ -169,7 +186,7 @@ impl MetadataStore for Endpoint {
     async fn job(&self, partition: &PartitionKey) -> Result<Dated<Option<Job>>, StoreError> {
         let name = || format!("get job {partition}");
         let partition = partition.clone();
-        let get = at_once(move |tables, _, _| Ok(tables.jobs.get(&partition).cloned()));
+        let get = at_once(move |tables, _, now| Ok(tables.job_of(&partition, now)));
         self.call(name, Kind::Read, get).await
     }
 
@@ -193,7 +210,7 @@ impl MetadataStore for Endpoint {
     async fn save_job(&self, seen: &Job, next: &Job) -> Result<Dated<()>, StoreError> {
         let name = || format!("save job {next:?}");
         let (seen, next) = (seen.clone(), next.clone());
-        let save = at_once(move |tables, _, _| tables.save_job(&seen, &next));
+        let save = at_once(move |tables, _, now| tables.save_job(&seen, &next, now));
         self.call(name, Kind::Write(None), save).await
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use dynashard_core::settle_time;
+use dynashard_core::{CollectionMetadata, settle_time};
 use dynashard_keys::ItemKey;
 
 use crate::kernel::{Ended, Executor, Kernel, Slot};
@@ -137,10 +137,8 @@ fn inspect(world: &World) {
             history.violations.push(format!("{at:?} is not a key of a shard"));
             continue;
         };
-        let Some(metadata) = tables.metadata.get(&partition) else {
-            history.violations.push(format!("{at:?} belongs to no collection"));
-            continue;
-        };
+        let cold = CollectionMetadata::cold(partition.clone(), world.settings().placement);
+        let metadata = tables.metadata.get(&partition).unwrap_or(&cold);
         let shard = suffix.unwrap_or(metadata.placement.first());
         if item.generation > metadata.generation {
             history.violations.push(format!("{at:?} is ahead of its metadata: {item:?}"));

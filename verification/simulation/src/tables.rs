@@ -7,13 +7,16 @@ use dynashard_core::ports::{
     Action, Arrival, BatchPage, Condition, MAX_KEYS_PER_BATCH_GET, ReshardingPage, ShardPage,
     ShardQuery, StoreError, Transfer, Transferred, Write,
 };
-use dynashard_core::{CollectionMetadata, Generation, Job, Phase, StoredItem};
+use dynashard_core::{CollectionMetadata, DirectoryItem, Generation, Job, Phase, StoredItem};
 use dynashard_keys::{PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey};
 
 /// Both tables.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     shards: BTreeMap<PhysicalPartitionKey, BTreeMap<SortKey, Cell>>,
+    directory: DirectoryItem,
+    /// The last transaction that has enlisted a collection, while reads may see it in part.
+    enlisting: Vec<Enlisting>,
     pub(crate) metadata: BTreeMap<PartitionKey, CollectionMetadata>,
     pub(crate) jobs: BTreeMap<PartitionKey, Job>,
     index: BTreeMap<PartitionKey, bool>,
@@ -28,6 +31,23 @@ pub(crate) struct Tables {
     lanes: BTreeSet<(PartitionKey, u32)>,
     /// Requests that DynamoDB would have refused as wrong.
     pub(crate) wrong_requests: Vec<String>,
+}
+
+/// A transaction that has enlisted a collection.
+#[derive(Debug)]
+struct Enlisting {
+    partition: PartitionKey,
+    /// When strong reads see the metadata.
+    metadata_visible: Duration,
+    /// When they see the collection listed.
+    list_visible: Duration,
+    before: DirectoryItem,
+}
+
+impl Enlisting {
+    fn is_over(&self) -> Duration {
+        self.metadata_visible.max(self.list_visible)
+    }
 }
 
 /// What lies under one key.
@@ -217,11 +237,64 @@ impl Tables {
         })
     }
 
-    pub(crate) fn create(&mut self, metadata: &CollectionMetadata) -> Result<(), StoreError> {
-        if self.metadata.contains_key(&metadata.partition) {
+    /// The metadata that a strong read sees.
+    pub(crate) fn metadata_of(
+        &self,
+        partition: &PartitionKey,
+        now: Duration,
+    ) -> Option<CollectionMetadata> {
+        let hides = |enlisting: &&Enlisting| {
+            enlisting.partition == *partition && now < enlisting.metadata_visible
+        };
+        if self.enlisting.iter().any(|enlisting| hides(&enlisting)) {
+            return None;
+        }
+        self.metadata.get(partition).cloned()
+    }
+
+    /// The job that a strong read sees.
+    pub(crate) fn job_of(&self, partition: &PartitionKey, now: Duration) -> Option<Job> {
+        self.metadata_of(partition, now)?;
+        self.jobs.get(partition).cloned()
+    }
+
+    /// The directory item that a strong read sees.
+    pub(crate) fn directory(&self, now: Duration) -> Option<DirectoryItem> {
+        let hides = |enlisting: &&Enlisting| now < enlisting.list_visible;
+        let before = self.enlisting.iter().find(hides).map(|enlisting| enlisting.before.clone());
+        Some(before.unwrap_or_else(|| self.directory.clone())).filter(|item| item.rev > 0)
+    }
+
+    /// Whether a transaction that enlists a collection is not over for its metadata.
+    fn is_being_enlisted(&self, partition: &PartitionKey, now: Duration) -> bool {
+        let holds = |enlisting: &Enlisting| enlisting.partition == *partition;
+        self.enlisting.iter().any(|enlisting| holds(enlisting) && now < enlisting.is_over())
+    }
+
+    /// `visible` says when strong reads see the metadata, with the job, and the list change.
+    pub(crate) fn enlist(
+        &mut self,
+        (seen, next): (u64, DirectoryItem),
+        metadata: &CollectionMetadata,
+        job: Option<&Job>,
+        [metadata_visible, list_visible]: [Duration; 2],
+        indexed_at: Duration,
+        now: Duration,
+    ) -> Result<(), StoreError> {
+        self.enlisting.retain(|enlisting| now < enlisting.is_over());
+        if !self.enlisting.is_empty() {
+            return Err(StoreError::Conflict);
+        }
+        let partition = metadata.partition.clone();
+        if self.directory.rev != seen || self.metadata.contains_key(&partition) {
             return Err(StoreError::ConditionFailed { existing: None });
         }
-        self.metadata.insert(metadata.partition.clone(), metadata.clone());
+        let before = std::mem::replace(&mut self.directory, next);
+        let enlisting =
+            Enlisting { partition: partition.clone(), metadata_visible, list_visible, before };
+        self.enlisting.push(enlisting);
+        self.jobs.extend(job.map(|job| (partition.clone(), job.clone())));
+        self.publish(metadata, indexed_at);
         Ok(())
     }
 
@@ -243,18 +316,25 @@ impl Tables {
         indexed_at: Duration,
         now: Duration,
     ) -> Result<(), StoreError> {
+        if self.is_being_enlisted(&seen.partition, now) {
+            return Err(StoreError::Conflict);
+        }
         if !self.is_as_seen(seen) {
             return Err(StoreError::ConditionFailed { existing: None });
         }
         if matches!(seen.phase, Phase::Move { .. }) && next.phase == Phase::Stable {
             self.closed.insert((next.partition.clone(), next.generation), now);
         }
+        self.publish(next, indexed_at);
+        Ok(())
+    }
+
+    fn publish(&mut self, next: &CollectionMetadata, indexed_at: Duration) {
         self.metadata.insert(next.partition.clone(), next.clone());
         self.changed.push((next.partition.clone(), 0));
         let indexed_at =
             self.index_lag.back().map_or(indexed_at, |(last, ..)| indexed_at.max(*last));
         self.index_lag.push_back((indexed_at, next.partition.clone(), next.needs_rebalancing()));
-        Ok(())
     }
 
     pub(crate) fn begin(
@@ -274,7 +354,15 @@ impl Tables {
         Ok(())
     }
 
-    pub(crate) fn save_job(&mut self, seen: &Job, next: &Job) -> Result<(), StoreError> {
+    pub(crate) fn save_job(
+        &mut self,
+        seen: &Job,
+        next: &Job,
+        now: Duration,
+    ) -> Result<(), StoreError> {
+        if self.is_being_enlisted(&seen.partition, now) {
+            return Err(StoreError::Conflict);
+        }
         if !self.job_is_as_seen(&seen.partition, Some(seen)) {
             return Err(StoreError::ConditionFailed { existing: None });
         }

@@ -8,7 +8,7 @@ use dynashard_core::ports::{
     BatchPage, CatalogPage, Clock, CollectionCatalog, Consistency, Dated, ItemStore, MetadataStore,
     Metered, ReshardingPage, ShardPage, ShardQuery, StoreError, Transfer, Transferred, Write,
 };
-use dynashard_core::{CollectionMetadata, Fields, Job, StoredItem, Throttle};
+use dynashard_core::{CollectionMetadata, DirectoryItem, Fields, Job, StoredItem, Throttle};
 use dynashard_keys::{PartitionKey, PhysicalKey, PhysicalPartitionKey};
 
 use crate::ManualClock;
@@ -37,8 +37,10 @@ pub enum Operation {
     Query,
     /// [`MetadataStore::get`]
     MetadataGet,
-    /// [`MetadataStore::create`]
-    MetadataCreate,
+    /// [`MetadataStore::directory`]
+    DirectoryGet,
+    /// [`MetadataStore::enlist`]
+    Enlist,
     /// [`MetadataStore::update`]
     MetadataUpdate,
     /// [`MetadataStore::begin`]
@@ -291,8 +293,19 @@ impl<S: MetadataStore> MetadataStore for Faulty<S> {
         self.perform(Operation::MetadataGet, self.store.get(partition)).await
     }
 
-    async fn create(&self, metadata: &CollectionMetadata) -> Result<Dated<()>, StoreError> {
-        self.perform(Operation::MetadataCreate, self.store.create(metadata)).await
+    async fn directory(&self) -> Result<Dated<Option<DirectoryItem>>, StoreError> {
+        self.perform(Operation::DirectoryGet, self.store.directory()).await
+    }
+
+    async fn enlist(
+        &self,
+        seen: &DirectoryItem,
+        next: &DirectoryItem,
+        metadata: &CollectionMetadata,
+        job: Option<&Job>,
+    ) -> Result<Dated<()>, StoreError> {
+        let request = self.store.enlist(seen, next, metadata, job);
+        self.perform(Operation::Enlist, request).await
     }
 
     async fn update(

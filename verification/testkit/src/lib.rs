@@ -20,6 +20,7 @@ mod memory;
 mod output;
 
 pub use clock::ManualClock;
+pub use contract::enlist;
 pub use entropy::SeededEntropy;
 pub use executor::block_on;
 pub use faults::{Fault, Faulty, Operation};

@@ -8,7 +8,8 @@ use dynashard_core::ports::{
     ShardQuery, SortRange, StoreError, Transfer, Transferred, Write,
 };
 use dynashard_core::{
-    CollectionMetadata, Fields, Generation, Job, LaneKey, StoredItem, TableSchema, Throttle,
+    CollectionMetadata, DirectoryItem, Fields, Generation, Job, LaneKey, StoredItem, TableSchema,
+    Throttle,
 };
 use dynashard_keys::{
     Number, PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey, SortKeyType,
@@ -43,6 +44,7 @@ pub struct MemoryStore {
 #[derive(Debug)]
 struct State {
     shards: BTreeMap<PhysicalPartitionKey, BTreeMap<SortKey, StoredItem>>,
+    directory: DirectoryItem,
     metadata: BTreeMap<PartitionKey, CollectionMetadata>,
     jobs: BTreeMap<PartitionKey, Job>,
     lanes: BTreeMap<(PartitionKey, u32), u64>,
@@ -69,10 +71,10 @@ pub struct Requests {
     pub batch_gets: u64,
     /// `Query`.
     pub queries: u64,
-    /// `GetItem` on the metadata table.
+    /// `GetItem` of the directory item.
+    pub directory_gets: u64,
+    /// `GetItem` of metadata items.
     pub metadata_gets: u64,
-    /// `PutItem` on the metadata table, those whose condition failed included.
-    pub metadata_creates: u64,
     /// `UpdateItem` on the metadata table, those whose condition failed included.
     pub metadata_updates: u64,
     /// `TransactWriteItems` on the metadata table, cancelled ones included.
@@ -95,8 +97,8 @@ impl Requests {
             transfers,
             batch_gets,
             queries,
+            directory_gets,
             metadata_gets,
-            metadata_creates,
             metadata_updates,
             metadata_transactions,
             jobs,
@@ -104,7 +106,7 @@ impl Requests {
             metadata_scans,
         } = self;
         let items = gets + writes + gets_of_both + transfers + batch_gets + queries;
-        let metadata = metadata_gets + metadata_creates + metadata_updates + metadata_queries;
+        let metadata = directory_gets + metadata_gets + metadata_updates + metadata_queries;
         items + metadata + metadata_transactions + jobs + metadata_scans
     }
 }
@@ -114,6 +116,7 @@ impl MemoryStore {
     pub fn new(clock: ManualClock, schema: TableSchema) -> Self {
         let state = State {
             shards: BTreeMap::new(),
+            directory: DirectoryItem::default(),
             metadata: BTreeMap::new(),
             jobs: BTreeMap::new(),
             lanes: BTreeMap::new(),
@@ -174,9 +177,24 @@ impl MemoryStore {
         items.collect()
     }
 
-    /// Puts a metadata item in place of what is there, as a reshard would.
+    /// Puts a metadata item in place of what is there, as a reshard would. The directory lists it.
     pub fn place_metadata(&self, metadata: CollectionMetadata) {
-        self.lock().metadata.insert(metadata.partition.clone(), metadata);
+        let mut state = self.lock();
+        if !state.directory.lists(&metadata.partition) {
+            let next = state.directory.with(&metadata.partition);
+            state.directory = next.expect("room in the directory");
+        }
+        state.metadata.insert(metadata.partition.clone(), metadata);
+    }
+
+    /// Takes a metadata item away, and leaves it in the list.
+    pub fn remove_metadata(&self, partition: &PartitionKey) {
+        self.lock().metadata.remove(partition);
+    }
+
+    /// The directory item.
+    pub fn stored_directory(&self) -> DirectoryItem {
+        self.lock().directory.clone()
     }
 
     /// The metadata item of a collection.
@@ -478,13 +496,31 @@ impl MetadataStore for MemoryStore {
         Ok(Dated { value, server_secs: self.clock.now().server_secs })
     }
 
-    async fn create(&self, metadata: &CollectionMetadata) -> Result<Dated<()>, StoreError> {
+    async fn directory(&self) -> Result<Dated<Option<DirectoryItem>>, StoreError> {
         let mut state = self.lock();
-        state.requests.metadata_creates += 1;
-        if state.metadata.contains_key(&metadata.partition) {
+        state.requests.directory_gets += 1;
+        let value = Some(state.directory.clone()).filter(|item| item.rev > 0);
+        Ok(Dated { value, server_secs: self.clock.now().server_secs })
+    }
+
+    async fn enlist(
+        &self,
+        seen: &DirectoryItem,
+        next: &DirectoryItem,
+        metadata: &CollectionMetadata,
+        job: Option<&Job>,
+    ) -> Result<Dated<()>, StoreError> {
+        let mut state = self.lock();
+        state.requests.metadata_transactions += 1;
+        let partition = &metadata.partition;
+        let is_new = !state.metadata.contains_key(partition)
+            && (job.is_none() || !state.jobs.contains_key(partition));
+        if !is_new || state.directory.rev != seen.rev {
             return Err(StoreError::ConditionFailed { existing: None });
         }
-        state.metadata.insert(metadata.partition.clone(), metadata.clone());
+        state.directory = next.clone();
+        state.metadata.insert(partition.clone(), metadata.clone());
+        state.jobs.extend(job.map(|job| (partition.clone(), job.clone())));
         Ok(Dated { value: (), server_secs: self.clock.now().server_secs })
     }
 

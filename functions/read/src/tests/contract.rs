@@ -301,7 +301,7 @@ fn an_expired_cursor_is_410_and_an_ordered_one_never_expires() {
 fn what_was_never_written_is_an_empty_page_or_not_found() {
     let world = World::of_flights();
     let answer = Answer::of(&handler(&world), &query("pk=LGA"));
-    let empty = r#"{"items":[],"cursor":null,"shards":1,"items_read":0,"consumed_rcu":0.0}"#;
+    let empty = r#"{"items":[],"cursor":null,"shards":1,"items_read":0,"consumed_rcu":0.5}"#;
     assert_eq!((answer.status, answer.text.as_str()), (200, empty));
     for (line, code) in [
         ("GET /item?pk=LGA&sk=1", "item_not_found"),
@@ -312,8 +312,8 @@ fn what_was_never_written_is_an_empty_page_or_not_found() {
     }
     let absent = json!({ "keys": [{ "pk": "LGA", "sk": "1" }, { "pk": PK, "sk": "1" }] });
     let answer = Answer::of(&handler(&world), &batch(&absent));
-    // Of a key that has no item the smallest read is paid; of no collection nothing is read.
-    let nothing = r#"{"items":[],"unprocessed":[],"items_read":0,"consumed_rcu":0.5}"#;
+    // Of a key that has no item the smallest read is paid.
+    let nothing = r#"{"items":[],"unprocessed":[],"items_read":0,"consumed_rcu":1.0}"#;
     assert_eq!(answer.text, nothing);
 }
 

@@ -76,7 +76,7 @@ fn what_must_not_grow_by_guess_is_counted() {
     for (what, keys, counted) in [
         ("no contributors", &[][..], json!({ "ReportsWithoutContributors": 1 })),
         ("unsharded keys", &["_ds_log", "log#~01"], json!({ "UnshardedKeys": 2 })),
-        ("no metadata", &["orders#~1"], json!({ "UnknownCollections": 1 })),
+        ("a shard of a cold key", &["orders#~1"], json!({ "UnknownShards": 1 })),
         ("a shard beyond the count", &["log#~5"], json!({ "UnknownShards": 1 })),
     ] {
         let world = hot_log(keys);
@@ -187,7 +187,7 @@ fn an_alarm_that_cannot_be_described_fails_the_schedule() {
 fn requests_are_answered_as_before() {
     let world = hot_log(&[]);
     let (outcome, counted) = handle(&world, &event("scale-create.json"));
-    assert_eq!(outcome.expect("an answer")["statusCode"], 201);
+    assert_eq!(outcome.expect("an answer")["statusCode"], 202);
     for no_event in ["", "null", "[]", "7", "{"] {
         let (outcome, _) = handle(&world, no_event);
         assert_eq!(outcome.expect("an answer")["statusCode"], 400, "{no_event}");

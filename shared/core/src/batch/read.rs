@@ -47,7 +47,7 @@ struct BatchRead<'a> {
 }
 
 /// What is known about the collections of a batch; `None` for one that does not exist.
-type Collections = BTreeMap<PartitionKey, Result<Option<Known>, Error>>;
+type Collections = BTreeMap<PartitionKey, Result<Known, Error>>;
 
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
     /// Reads items by their keys, as many as fit `budget`. What DynamoDB leaves unprocessed is asked
@@ -102,7 +102,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         let mut left = Left::default();
         let (moving, mut at_rest): (Vec<_>, Vec<_>) = keys.into_iter().partition(|key| {
             let known = collections.get(&key.partition);
-            matches!(known, Some(Ok(Some(known))) if known.metadata.reshard().is_some())
+            matches!(known, Some(Ok(known)) if known.metadata.reshard().is_some())
         });
         while !at_rest.is_empty() && !progress.is_full() {
             let rest = at_rest.split_off(progress.room().min(at_rest.len()));
@@ -148,8 +148,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         for key in wave {
             let now = self.clock().now();
             // The first may have waited for the others for longer than their leases last.
-            if let Some(read @ Ok(Some(_))) = collections.get_mut(&key.partition)
-                && !matches!(read, Ok(Some(known)) if known.lease.is_fresh(now))
+            if let Some(read @ Ok(_)) = collections.get_mut(&key.partition)
+                && !matches!(read, Ok(known) if known.lease.is_fresh(now))
             {
                 *read = self.directory().find(&key.partition, batch.deadline).await;
             }
@@ -157,25 +157,24 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         let mut places = BTreeMap::<PhysicalKey, Place<'_>>::new();
         for key in wave {
             match collections.get(&key.partition) {
-                Some(Ok(Some(known))) if known.metadata.reshard().is_some() => {
+                Some(Ok(known)) if known.metadata.reshard().is_some() => {
                     left.keys.insert(key.clone(), Code::Unavailable);
                 }
-                Some(Ok(Some(known))) => {
+                Some(Ok(known)) => {
+                    let placement = known.metadata.placement;
                     for shard in progress.unread(key, known) {
-                        places.insert(
-                            self.at(key, known.metadata.placement, shard),
-                            Place { key, known, shard },
-                        );
+                        let place = Place { key, known, shard };
+                        places.insert(self.at(key, placement, shard), place);
                     }
                 }
-                Some(Ok(None)) | None => progress.conclude(key, None),
+                None => progress.conclude(key, None),
                 // One collection's failure is not another's.
                 Some(Err(error)) => progress.conclude(key, Some(Err(error.clone()))),
             }
         }
         self.read_places(&places, progress, batch, left).await;
         for key in wave {
-            if let Some(Ok(Some(known))) = collections.get(&key.partition)
+            if let Some(Ok(known)) = collections.get(&key.partition)
                 && known.metadata.reshard().is_none()
                 && progress.unread(key, known).is_empty()
             {

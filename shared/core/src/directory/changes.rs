@@ -1,6 +1,6 @@
 use dynashard_keys::ShardCount;
 
-use crate::directory::{Directory, Known};
+use crate::directory::{Directory, DirectoryItem, Known};
 use crate::lease::settle_time;
 use crate::metadata::Contradiction;
 use crate::ports::{Clock, Dated, Entropy, MetadataStore, StoreError};
@@ -39,6 +39,11 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         deadline: Deadline,
     ) -> Result<BeginOutcome, Error> {
         let now_secs = self.clock().now().epoch_secs();
+        if !seen.is_enlisted() {
+            let next = seen.enlisted(now_secs).with_forward(target, now_secs);
+            let job = Job::new(&next, None, now_secs);
+            return self.enlist(next, job.as_ref(), deadline).await;
+        }
         let next = seen.with_forward(target, now_secs);
         let (before, now) = self.job(&seen.partition, deadline).await?;
         if planned.is_some() && planned != before.as_ref() {
@@ -66,7 +71,44 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         let sent = self.clock().now();
         let request = self.store.begin(seen, &next, before.as_ref(), &job);
         let answer = within(self.clock(), deadline, request).await;
-        match self.published(seen, next, sent, answer) {
+        let published = self.published(next, sent, answer);
+        self.begun(published, deadline).await
+    }
+
+    /// Gives a collection its metadata item, with the job of its first change if it begins with one, and
+    /// has the directory list it: all at once, or nothing.
+    pub(crate) async fn enlist(
+        &self,
+        metadata: CollectionMetadata,
+        job: Option<&Job>,
+        deadline: Deadline,
+    ) -> Result<BeginOutcome, Error> {
+        let (seen, _) = self.read_item_now(deadline).await?;
+        let Some(next) = seen.with(&metadata.partition) else {
+            let why = format!(
+                "the directory lists {} collections, the most that it can",
+                DirectoryItem::MAX_COLLECTIONS
+            );
+            return Err(Error::new(Code::DirectoryFull, why));
+        };
+        let sent = self.clock().now();
+        let request = self.store.enlist(&seen, &next, &metadata, job);
+        let answer = within(self.clock(), deadline, request).await;
+        let partition = metadata.partition.clone();
+        let published = self.published(metadata, sent, answer);
+        // Nobody acts on it before strong reads show both: others would find items ahead of what they can
+        // read.
+        self.forget(&partition);
+        self.begun(published, deadline).await
+    }
+
+    /// What the answer to the beginning of a change means.
+    async fn begun(
+        &self,
+        published: Result<Known, StoreError>,
+        deadline: Deadline,
+    ) -> Result<BeginOutcome, Error> {
+        match published {
             Ok(known) => Ok(BeginOutcome::Begun(known)),
             Err(StoreError::ConditionFailed { .. }) => Ok(BeginOutcome::Overtaken),
             // Another transaction holds the metadata or the job, most likely the same beginning. What
@@ -90,7 +132,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         let next = seen.without_cleanup(self.clock().now().epoch_secs());
         let sent = self.clock().now();
         let answer = within(self.clock(), deadline, self.store.finish(seen, &next, job)).await;
-        self.published(seen, next, sent, answer)
+        self.published(next, sent, answer)
     }
 
     /// Changes metadata from `seen` to `next`, if it still is as seen; otherwise
@@ -103,13 +145,12 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
     ) -> Result<Known, StoreError> {
         let sent = self.clock().now();
         let answer = within(self.clock(), deadline, self.store.update(seen, &next)).await;
-        self.published(seen, next, sent, answer)
+        self.published(next, sent, answer)
     }
 
     /// Keeps what a change has published, and drops what is cached if it may not have.
     fn published(
         &self,
-        seen: &CollectionMetadata,
         next: CollectionMetadata,
         sent: Reading,
         answer: Option<Result<Dated<()>, StoreError>>,
@@ -123,7 +164,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
                 Ok(self.keep(next, Lease::new(sent, server_secs, self.settings().lease_term)))
             }
             Err(error) => {
-                self.forget(&seen.partition);
+                self.forget(&next.partition);
                 Err(error)
             }
         }

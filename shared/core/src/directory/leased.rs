@@ -6,8 +6,9 @@ use futures_util::lock::{Mutex as AsyncMutex, MutexGuard as AsyncMutexGuard};
 use lru::LruCache;
 use xxhash_rust::xxh64::xxh64;
 
+use crate::directory::DirectoryItem;
 use crate::ports::{Clock, Dated, Entropy, MetadataStore, StoreError};
-use crate::retry::{Attempts, refusal, within};
+use crate::retry::Attempts;
 use crate::{Code, CollectionMetadata, Deadline, Error, Lease, Reading, Settings};
 
 /// The collections whose metadata one execution environment keeps. An entry takes well under a
@@ -16,14 +17,17 @@ const CACHED_COLLECTIONS: NonZeroUsize = NonZeroUsize::new(10_000).expect("not z
 
 /// What is known about collections, and for how long it may be believed.
 ///
-/// Metadata is read strongly and kept for a lease; while the lease lives, a look-up costs no
-/// request. That a collection does not exist is never kept: a writer that believed it would create
-/// what another has grown.
+/// The directory item and the metadata of the collections that it lists are read strongly and kept for
+/// a lease; while the lease lives, a look-up costs no request. A collection that the item does not
+/// list stands on the lease of the item itself.
 pub struct Directory<M, C, E> {
     pub(super) store: M,
     clock: C,
     entropy: E,
     settings: Settings,
+    item: Mutex<Option<(Arc<DirectoryItem>, Lease)>>,
+    /// Whoever reads the directory item holds it, so that concurrent operations share one read.
+    item_turn: AsyncMutex<()>,
     cache: Mutex<LruCache<PartitionKey, Known>>,
     /// Whoever reads a collection's metadata holds its stripe, so that concurrent operations of one
     /// batch share one read when a lease runs out.
@@ -54,91 +58,94 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
             clock,
             entropy,
             settings,
+            item: Mutex::default(),
+            item_turn: AsyncMutex::new(()),
             cache,
             stripes: std::array::from_fn(|_| AsyncMutex::new(())),
             stripe_seed,
         }
     }
 
-    /// The collection's metadata, or `None` where no item was ever written to it.
-    pub async fn find(
-        &self,
-        partition: &PartitionKey,
-        deadline: Deadline,
-    ) -> Result<Option<Known>, Error> {
-        if let Some(known) = self.cached(partition) {
-            return Ok(Some(known));
-        }
-        let _turn = self.turn(partition).await;
-        if let Some(known) = self.cached(partition) {
-            return Ok(Some(known));
-        }
-        self.read_with_retries(partition, deadline).await
-    }
-
-    /// The collection's metadata; a collection that does not exist is created with one shard.
-    pub async fn find_or_create(
-        &self,
-        partition: &PartitionKey,
-        deadline: Deadline,
-    ) -> Result<Known, Error> {
+    /// The collection's metadata, or what holds of a collection without any.
+    pub async fn find(&self, partition: &PartitionKey, deadline: Deadline) -> Result<Known, Error> {
         if let Some(known) = self.cached(partition) {
             return Ok(known);
         }
-        let _turn = self.turn(partition).await;
-        if let Some(known) = self.cached(partition) {
-            return Ok(known);
+        // Whatever was listed once is listed for ever.
+        if !self.has_listed(partition) {
+            let (item, lease) = self.item(deadline).await?;
+            if !item.lists(partition) {
+                return Ok(self.cold(partition, lease));
+            }
         }
-        let mut attempts = self.attempts(deadline);
-        loop {
-            if let Some(known) = self.read_with_retries(partition, deadline).await? {
+        let read = {
+            let _turn = self.turn(partition).await;
+            if let Some(known) = self.cached(partition) {
                 return Ok(known);
             }
-            let now_secs = self.clock.now().epoch_secs();
-            let placement = self.settings.placement;
-            let metadata = CollectionMetadata::first_write(partition.clone(), placement, now_secs);
-            match self.create(metadata, deadline).await {
-                Ok(known) => return Ok(known),
-                // Another writer was first: read what it created.
-                Err(StoreError::ConditionFailed { .. }) => {}
-                // A creation that may still arrive is harmless: it is conditional.
-                Err(StoreError::OutcomeUnknown(why)) => {
-                    attempts.pause(Error::new(Code::Unavailable, why)).await?;
-                }
-                Err(error) => attempts.pause(refusal(error)?).await?,
-            }
+            self.read_with_retries(partition, deadline).await?
+        };
+        match read {
+            Some(known) => Ok(known),
+            None => Ok(self.cold(partition, self.item(deadline).await?.1)),
         }
     }
 
-    /// Creates a collection, unless it exists: then [`StoreError::ConditionFailed`].
-    pub(crate) async fn create(
-        &self,
-        metadata: CollectionMetadata,
-        deadline: Deadline,
-    ) -> Result<Known, StoreError> {
-        let before = self.clock.now();
-        let answer = within(&self.clock, deadline, self.store.create(&metadata)).await;
-        let Dated { server_secs, .. } = answer.unwrap_or_else(|| {
-            let why = "the creation of the collection was not answered in time";
-            Err(StoreError::OutcomeUnknown(why.to_owned()))
-        })?;
-        Ok(self.keep(metadata, Lease::new(before, server_secs, self.settings.lease_term)))
-    }
-
-    /// Metadata as it is now, whatever is cached.
+    /// The same as it is now, whatever is cached.
     pub(crate) async fn read_now(
         &self,
         partition: &PartitionKey,
         deadline: Deadline,
-    ) -> Result<Option<Known>, Error> {
-        let _turn = self.turn(partition).await;
-        self.forget(partition);
-        self.read_with_retries(partition, deadline).await
+    ) -> Result<Known, Error> {
+        if !self.has_listed(partition) {
+            let (item, lease) = self.read_item_now(deadline).await?;
+            if !item.lists(partition) {
+                return Ok(self.cold(partition, lease));
+            }
+        }
+        let read = {
+            let _turn = self.turn(partition).await;
+            self.lock().pop(partition);
+            self.read_with_retries(partition, deadline).await?
+        };
+        match read {
+            Some(known) => Ok(known),
+            None => Ok(self.cold(partition, self.read_item_now(deadline).await?.1)),
+        }
     }
 
-    /// Drops what is cached about a collection: an item has shown that it is out of date.
+    /// The metadata item of a collection as it is now, when the directory is known to list it: strong
+    /// reads may see the one half of the transaction that enlists it before the other. `None` where it has
+    /// none.
+    ///
+    /// Who waits for leases to end counts from here (protocol: "The directory").
+    pub(crate) async fn read_enlisted(
+        &self,
+        partition: &PartitionKey,
+        deadline: Deadline,
+    ) -> Result<Option<Known>, Error> {
+        let mut attempts = self.attempts(deadline);
+        loop {
+            let known = self.read_now(partition, deadline).await?;
+            if known.metadata.is_enlisted() {
+                return Ok(Some(known));
+            }
+            let read = attempts.make(|| self.store.get(partition), METADATA_NOT_IN_TIME).await?;
+            if read.value.is_none() {
+                return Ok(None);
+            }
+            let why = "the directory does not show yet that the collection has metadata";
+            attempts.pause(Error::new(Code::Unavailable, why)).await?;
+        }
+    }
+
+    /// Drops what is cached about a collection: an item has shown that it is out of date. It may have been
+    /// enlisted since.
     pub fn forget(&self, partition: &PartitionKey) {
         self.lock().pop(partition);
+        if !self.has_listed(partition) {
+            *self.lock_item() = None;
+        }
     }
 
     /// The settings of the stack.
@@ -169,13 +176,74 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
     /// What is cached about a collection, if an operation may begin on it.
     pub(crate) fn cached(&self, partition: &PartitionKey) -> Option<Known> {
         let now = self.clock.now();
-        let mut cache = self.lock();
-        let known = cache.get(partition)?;
-        if known.lease.is_fresh(now) {
-            return Some(known.clone());
+        {
+            let mut cache = self.lock();
+            if let Some(known) = cache.get(partition) {
+                if known.lease.is_fresh(now) {
+                    return Some(known.clone());
+                }
+                cache.pop(partition);
+                return None;
+            }
         }
-        cache.pop(partition);
-        None
+        let (item, lease) = self.lock_item().clone().filter(|(_, lease)| lease.is_fresh(now))?;
+        (!item.lists(partition)).then(|| self.cold(partition, lease))
+    }
+
+    fn cold(&self, partition: &PartitionKey, lease: Lease) -> Known {
+        let metadata = CollectionMetadata::cold(partition.clone(), self.settings.placement);
+        Known { metadata: Arc::new(metadata), lease }
+    }
+
+    /// The directory item under a lease.
+    async fn item(&self, deadline: Deadline) -> Result<(Arc<DirectoryItem>, Lease), Error> {
+        let fresh = || {
+            let now = self.clock.now();
+            self.lock_item().clone().filter(|(_, lease)| lease.is_fresh(now))
+        };
+        if let Some(fresh) = fresh() {
+            return Ok(fresh);
+        }
+        let _turn = self.item_turn.lock().await;
+        match fresh() {
+            Some(fresh) => Ok(fresh),
+            None => self.read_item_now(deadline).await,
+        }
+    }
+
+    /// The directory item as it is now.
+    pub(super) async fn read_item_now(
+        &self,
+        deadline: Deadline,
+    ) -> Result<(Arc<DirectoryItem>, Lease), Error> {
+        let mut attempts = self.attempts(deadline);
+        let read = async || {
+            let before = self.clock.now();
+            let Dated { value, server_secs } = self.store.directory().await?;
+            let lease = Lease::new(before, server_secs, self.settings.lease_term);
+            Ok(self.keep_item(value.unwrap_or_default(), lease))
+        };
+        attempts.make(read, "the directory could not be read in time").await
+    }
+
+    pub(super) fn keep_item(
+        &self,
+        item: DirectoryItem,
+        lease: Lease,
+    ) -> (Arc<DirectoryItem>, Lease) {
+        let read = (Arc::new(item), lease);
+        *self.lock_item() = Some(read.clone());
+        read
+    }
+
+    /// Whether the directory item was ever seen to list the collection.
+    fn has_listed(&self, partition: &PartitionKey) -> bool {
+        self.lock_item().as_ref().is_some_and(|(item, _)| item.lists(partition))
+    }
+
+    fn lock_item(&self) -> MutexGuard<'_, Option<(Arc<DirectoryItem>, Lease)>> {
+        // Nothing panics while the lock is held.
+        self.item.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until nobody else in this environment reads the collection's metadata.
@@ -191,7 +259,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         deadline: Deadline,
     ) -> Result<Option<Known>, Error> {
         let mut attempts = self.attempts(deadline);
-        attempts.make(|| self.read(partition), "the metadata could not be read in time").await
+        attempts.make(|| self.read(partition), METADATA_NOT_IN_TIME).await
     }
 
     async fn read(&self, partition: &PartitionKey) -> Result<Option<Known>, StoreError> {
@@ -217,3 +285,5 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+const METADATA_NOT_IN_TIME: &str = "the metadata could not be read in time";

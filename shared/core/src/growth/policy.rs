@@ -180,7 +180,7 @@ mod tests {
 
     fn placed(placement: Placement, shards: u32) -> CollectionMetadata {
         let partition = PartitionKey::new("audit").expect("pk");
-        CollectionMetadata::pre_sharded(partition, placement, count(shards), 1_000)
+        CollectionMetadata::stable(partition, placement, count(shards), 1_000)
     }
 
     fn grown(shards: u32) -> CollectionMetadata {

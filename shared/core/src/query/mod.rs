@@ -12,7 +12,7 @@ mod page;
 mod strategy;
 mod unordered;
 
-use dynashard_keys::{PartitionKey, ShardCount, SortKey, SortKeyType};
+use dynashard_keys::{PartitionKey, SortKey, SortKeyType};
 
 use crate::directory::Known;
 use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore, SortRange};
@@ -152,15 +152,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         let cursor = cursor.transpose()?;
         let mut attempts = Attempts::new(self.clock(), self.directory().entropy(), deadline);
         loop {
-            let Some(known) = self.directory().find(&query.partition, deadline).await? else {
-                return Ok(QueryPage {
-                    items: Vec::new(),
-                    cursor: None,
-                    shards: ShardCount::ONE,
-                    items_read: 0,
-                    consumed_rcu: 0.0,
-                });
-            };
+            let known = self.directory().find(&query.partition, deadline).await?;
             let moving = moving_from(cursor.as_ref(), &known)?;
             let reading = PageRead::new(query, budget, known, deadline);
             let page = match (moving, query.strategy) {
@@ -181,9 +173,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
 
     /// Metadata that may still be acted on and says what `known` said, or a reason to begin again.
     async fn renewed(&self, known: &Known, deadline: Deadline) -> Result<Known, Abandon> {
-        match self.directory().find(&known.metadata.partition, deadline).await? {
-            Some(fresh) if fresh.metadata == known.metadata => Ok(fresh),
-            _ => Err(Abandon::Redo),
-        }
+        let fresh = self.directory().find(&known.metadata.partition, deadline).await?;
+        if fresh.metadata == known.metadata { Ok(fresh) } else { Err(Abandon::Redo) }
     }
 }

@@ -339,7 +339,7 @@ mod tests {
             let partition = PartitionKey::new("p").expect("pk");
             let count = ShardCount::new(u32::try_from(self.shards.len()).expect("few"));
             let count = count.expect("a count");
-            let metadata = CollectionMetadata::pre_sharded(partition, Placement::Random, count, 1);
+            let metadata = CollectionMetadata::stable(partition, Placement::Random, count, 1);
             let lease = Lease::new(Reading::default(), None, Duration::MAX);
             Known { metadata: metadata.into(), lease }
         }

@@ -48,7 +48,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         let refusals_from_now = || self.directory.attempts(last_pause);
         let mut refusals = refusals_from_now();
         loop {
-            let Some(seen) = self.directory.read_now(partition, deadline).await? else {
+            let Some(seen) = self.directory.read_enlisted(partition, deadline).await? else {
                 return Ok(Advance::Nothing);
             };
             if !seen.metadata.needs_rebalancing() {
@@ -231,7 +231,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         deadline: Deadline,
     ) -> Result<(), Error> {
         let now = self.directory.read_now(&seen.metadata.partition, deadline).await?;
-        if now.is_some_and(|now| now.metadata == seen.metadata) { Err(damage) } else { Ok(()) }
+        if now.metadata == seen.metadata { Err(damage) } else { Ok(()) }
     }
 
     /// Begins the reshard that an operator has asked for while the last one ran.

@@ -226,7 +226,7 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> PacedRequests<'a,
         let seen = &self.at.seen.metadata;
         let directory = &self.rebalancer.directory;
         let known = pin!(directory.find(&seen.partition, self.at.deadline)).await?;
-        known.filter(|known| known.metadata == *seen).ok_or(Stopped::MetadataChanged)
+        if known.metadata == *seen { Ok(known) } else { Err(Stopped::MetadataChanged) }
     }
 
     /// Pauses after the refusal of what `units` were spent on; a throttle slows the mover down.

@@ -63,8 +63,7 @@ mod tests {
         for (from, to) in [(16, 1), (4, 1), (16, 4), (64, 4), (4, 16), (1, 4)] {
             let count = |n| ShardCount::new(n).expect("count");
             let partition = PartitionKey::new("EWR").expect("pk");
-            let before =
-                CollectionMetadata::pre_sharded(partition, Placement::Xxh64, count(from), 1);
+            let before = CollectionMetadata::stable(partition, Placement::Xxh64, count(from), 1);
             let reshard = before.with_forward(count(to), 2).reshard().expect("items move");
             let share = Work::Move(reshard).share(&settings, reshard.sources().len());
             let [sources, destinations] = [share.side_by_side, reshard.destinations().len()]

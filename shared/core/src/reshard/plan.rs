@@ -195,8 +195,9 @@ mod tests {
         for (placement, next) in
             [(Placement::Xxh64, NextStep::Move), (Placement::Random, NextStep::Close)]
         {
-            let begun = CollectionMetadata::first_write(partition.clone(), placement, 1_000)
-                .with_forward(two, 2_000);
+            let begun =
+                CollectionMetadata::stable(partition.clone(), placement, ShardCount::ONE, 1_000)
+                    .with_forward(two, 2_000);
             let first = Job::new(&begun, None, 2_000).expect("a change begins");
             let job = Job { forward_seen: Some(ServerTime(2_000)), ..first };
             let at = |now: u64, unchanged_for: u64| {
@@ -220,7 +221,7 @@ mod tests {
     fn regression_a_scan_of_move_counted_as_the_removal_of_markers() {
         let partition = PartitionKey::new("EWR").expect("pk");
         let two = ShardCount::new(2).expect("count");
-        let begun = CollectionMetadata::first_write(partition, Placement::Xxh64, 1_000)
+        let begun = CollectionMetadata::stable(partition, Placement::Xxh64, ShardCount::ONE, 1_000)
             .with_forward(two, 2_000);
         let moving = begun.with_move(2_010).expect("it is in forward");
         let first = Job::new(&begun, None, 2_000).expect("a change begins");

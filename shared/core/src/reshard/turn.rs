@@ -197,7 +197,7 @@ mod tests {
     fn job(from: u32) -> Job {
         let partition = PartitionKey::new("EWR").expect("pk");
         let count = |n| ShardCount::new(n).expect("count");
-        let before = CollectionMetadata::pre_sharded(partition, Placement::Xxh64, count(from), 1);
+        let before = CollectionMetadata::stable(partition, Placement::Xxh64, count(from), 1);
         Job::new(&before.with_forward(count(4 * from), 2), None, 2).expect("a change begins")
     }
 

@@ -28,17 +28,15 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
         &self,
         partition: &PartitionKey,
         deadline: Deadline,
-    ) -> Result<Option<View>, Error> {
-        let Some(known) = self.directory().read_now(partition, deadline).await? else {
-            return Ok(None);
-        };
+    ) -> Result<View, Error> {
+        let known = self.directory().read_now(partition, deadline).await?;
         let metadata = known.metadata;
         let job = if metadata.needs_rebalancing() {
             self.directory().job(partition, deadline).await?.0
         } else {
             None
         };
-        Ok(Some(View { metadata, job }))
+        Ok(View { metadata, job })
     }
 
     /// Looks again at a key of which something was seen in these shards. `view` is what it was
@@ -51,14 +49,13 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
         deadline: Deadline,
     ) -> Result<Examined, Error> {
         let partition = &key.partition;
-        let gone = || Error::new(Code::CollectionNotFound, "the collection's metadata has gone");
         let directory = self.directory();
         let mut view = view.clone();
         let mut attempts = Attempts::new(directory.clock(), directory.entropy(), deadline);
         loop {
-            let known = directory.find(partition, deadline).await?.ok_or_else(gone)?;
+            let known = directory.find(partition, deadline).await?;
             if known.metadata != view.metadata {
-                view = self.view(partition, deadline).await?.ok_or_else(gone)?;
+                view = self.view(partition, deadline).await?;
             }
             let found = self.look(key, shards, &view, deadline).await?;
             let ttl_attribute = directory.settings().ttl_attribute.as_deref();
@@ -72,7 +69,6 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
             } else {
                 directory.read_now(partition, deadline).await?
             };
-            let known = known.ok_or_else(gone)?;
             if known.metadata == view.metadata {
                 return Ok(Examined { verdict, view, known, found });
             }

@@ -154,11 +154,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
         options: VerifyOptions,
         observer: &mut dyn VerifyObserver,
     ) -> Result<Verification, Error> {
-        let not_found = || {
-            let why = "no item was ever written under this partition key";
-            Error::new(Code::CollectionNotFound, why)
-        };
-        let view = self.view(partition, self.deadline(options)).await?.ok_or_else(not_found)?;
+        let view = self.view(partition, self.deadline(options)).await?;
         let mut report = Verification::begun(CollectionMetadata::clone(&view.metadata));
         let mut walk = Walk::begin(view, None, options.read_units);
         let mut watermark = None;
@@ -168,10 +164,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
         let query = Query { consistency: Consistency::Strong, ..Query::all(partition.clone()) };
         while !walk.is_done() {
             let deadline = self.deadline(options);
-            let known = self.directory().find(partition, deadline).await?.ok_or_else(not_found)?;
+            let known = self.directory().find(partition, deadline).await?;
             if known.metadata != walk.view.metadata {
                 // What was read of the shards under another layout says nothing about this one.
-                let view = self.view(partition, deadline).await?.ok_or_else(not_found)?;
+                let view = self.view(partition, deadline).await?;
                 walk = Walk::begin(view, watermark.as_ref(), options.read_units);
                 report.layout_changed = true;
                 continue;
@@ -206,7 +202,11 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
             observer.progress(&report);
         }
         let known = self.directory().find(partition, self.deadline(options)).await?;
-        let metadata = known.ok_or_else(not_found)?.metadata;
+        let metadata = known.metadata;
+        if !metadata.is_enlisted() && watermark.is_none() {
+            let why = "no item lies under this partition key";
+            return Err(Error::new(Code::CollectionNotFound, why));
+        }
         report.layout_changed |= metadata != walk.view.metadata;
         report.metadata = CollectionMetadata::clone(&metadata);
         Ok(report)
@@ -316,14 +316,15 @@ impl Verification {
 
 #[cfg(test)]
 mod tests {
-    use dynashard_keys::Placement;
+    use dynashard_keys::{Placement, ShardCount};
 
     use super::*;
     use crate::{Generation, StoredItem, Version};
 
     fn walk(shards: &[&[&str]], ended: bool) -> Walk {
         let partition = PartitionKey::new("p").expect("pk");
-        let metadata = CollectionMetadata::first_write(partition.clone(), Placement::Random, 1);
+        let metadata =
+            CollectionMetadata::stable(partition.clone(), Placement::Random, ShardCount::ONE, 1);
         let view = View { metadata: metadata.into(), job: None };
         let item = StoredItem {
             version: Version::new(1),

@@ -88,14 +88,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
         overtaken: &mut bool,
     ) -> Result<(), Interrupted> {
         let directory = &self.writer.directory;
-        let Some(known) = directory.find(&self.key.partition, self.deadline).await? else {
-            return match precondition {
-                Precondition::None | Precondition::Absent => Ok(()),
-                Precondition::Exists | Precondition::Version(_) | Precondition::Never => {
-                    Err(precondition_failed().into())
-                }
-            };
-        };
+        let known = directory.find(&self.key.partition, self.deadline).await?;
         if !known.metadata.placement.is_calculated() {
             if precondition != Precondition::None {
                 refuse_random(known.metadata.placement, "If-Match needs")?;
@@ -169,10 +162,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
                 return Ok(());
             }
             let found = self.writer.directory.find(&self.key.partition, self.deadline).await;
-            let Some(changed) = found.map_err(unless_removed)? else {
-                return Ok(());
-            };
-            known = changed;
+            known = found.map_err(unless_removed)?;
         }
     }
 
@@ -257,9 +247,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
     ) -> Result<InShard, Interrupted> {
         let directory = &self.writer.directory;
         let known = directory.find(&self.key.partition, self.deadline).await?;
-        let Some(known) = known.filter(|known| known.metadata == began_with.metadata) else {
+        if known.metadata != began_with.metadata {
             return Ok(InShard::LayoutChanged);
-        };
+        }
         if !certain {
             // A read costs a half of what a delete of nothing does, and nearly every shard
             // holds nothing.

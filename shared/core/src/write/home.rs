@@ -162,8 +162,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
         let (directory, clock) = (&self.writer.directory, self.writer.clock());
         // The turn may have come late in the lease, or after it.
         let renewed = directory.find(&self.key.partition, self.deadline).await?;
-        let known = renewed.filter(|renewed| renewed.metadata == known.metadata);
-        let known = known.ok_or(Interrupted::BeginAgain)?;
+        if renewed.metadata != known.metadata {
+            return Err(Interrupted::BeginAgain);
+        }
+        let known = renewed;
         let answer = within(clock, self.deadline, read).await;
         drop(slot);
         match answer {

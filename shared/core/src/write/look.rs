@@ -38,7 +38,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
     /// That it does not find it proves nothing.
     async fn finds(&mut self, version: Version, shard: ShardId) -> bool {
         let (directory, items) = (&self.writer.directory, &self.writer.items);
-        let Ok(Some(known)) = directory.find(&self.key.partition, self.deadline).await else {
+        let Ok(known) = directory.find(&self.key.partition, self.deadline).await else {
             return false;
         };
         let metadata = &known.metadata;

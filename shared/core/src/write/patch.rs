@@ -51,7 +51,6 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
     ) -> Result<Written, Interrupted> {
         let directory = &self.writer.directory;
         let known = directory.find(&self.key.partition, self.deadline).await?;
-        let known = known.ok_or_else(|| nothing_to_patch(precondition))?;
         refuse_random(known.metadata.placement, "PATCH needs")?;
         let expected = expected(precondition)?;
         let in_move = new_home_in_move(self.key, &known);

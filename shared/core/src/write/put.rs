@@ -1,9 +1,6 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use dynashard_keys::ItemKey;
-
-use crate::directory::Known;
 use crate::ports::{Action, Clock, Entropy, ItemStore, MetadataStore};
 use crate::write::home::{Settled, new_home_in_move};
 use crate::write::operation::{Interrupted, Operation};
@@ -46,35 +43,6 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
         operation.end().await;
         result
     }
-
-    /// The collection of a put. One that the put could not write to is not created: a refused put
-    /// leaves nothing behind.
-    async fn collection_to_put_into(
-        &self,
-        key: &ItemKey,
-        precondition: Precondition,
-        deadline: Deadline,
-    ) -> Result<Known, Error> {
-        let preconditions = "If-Match and If-None-Match need";
-        match precondition {
-            Precondition::None => {
-                return self.directory.find_or_create(&key.partition, deadline).await;
-            }
-            Precondition::Absent => {}
-            Precondition::Exists | Precondition::Version(_) | Precondition::Never => {
-                let known = self.directory.find(&key.partition, deadline).await?;
-                let known = known.ok_or_else(precondition_failed)?;
-                refuse_random(known.metadata.placement, preconditions)?;
-                return Ok(known);
-            }
-        }
-        if self.directory.find(&key.partition, deadline).await?.is_none() {
-            refuse_random(self.directory.settings().placement, preconditions)?;
-        }
-        let known = self.directory.find_or_create(&key.partition, deadline).await?;
-        refuse_random(known.metadata.placement, preconditions)?;
-        Ok(known)
-    }
 }
 
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C, E> {
@@ -87,7 +55,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
         tried_new_home: &mut bool,
     ) -> Result<Written, Interrupted> {
         let writer = self.writer;
-        let known = writer.collection_to_put_into(self.key, precondition, self.deadline).await?;
+        let known = writer.directory.find(&self.key.partition, self.deadline).await?;
+        if precondition != Precondition::None {
+            refuse_random(known.metadata.placement, "If-Match and If-None-Match need")?;
+        }
         let expected = expected(precondition)?;
         // What an item hides at its old home would show again when it expires.
         let ttl_attribute = writer.directory.settings().ttl_attribute.as_deref();

@@ -8,7 +8,7 @@ use dynashard_core::{
     BatchGot, BatchOperation, BatchWritten, Code, CollectionMetadata, Error, MAX_BATCH_GETS,
     MAX_BATCH_OPERATIONS, NewItem, Phase, Precondition, Settings, StoredItem, TableSchema,
 };
-use dynashard_keys::{ItemKey, PartitionKey, Placement};
+use dynashard_keys::{ItemKey, PartitionKey, Placement, ShardCount};
 use dynashard_testkit::{Fault, Operation, block_on};
 use futures_util::future::{join, join_all};
 
@@ -301,6 +301,9 @@ fn regression_a_damaged_collection_failed_the_reads_of_others() {
     let damaged = StoreError::Corrupt("rev is missing".to_owned());
     world.store.script(Operation::MetadataGet, [Fault::Refuse(damaged)]);
     let elsewhere = PartitionKey::new("damaged").expect("a valid partition key");
+    let exists =
+        CollectionMetadata { partition: elsewhere.clone(), ..metadata(1, 1, Placement::Xxh64) };
+    world.memory.place_metadata(exists);
     let elsewhere = ItemKey::new(elsewhere, sort("a"));
     let got = get_keys(&world, vec![elsewhere.clone(), key("a")]).expect("a batch");
     assert_eq!(got.items.into_iter().map(|(key, _)| key).collect::<Vec<_>>(), [key("a")]);
@@ -315,6 +318,9 @@ fn regression_a_collection_whose_metadata_did_not_come_kept_the_others_of_its_ba
     world.place("a", 1, 4);
     world.store.script(Operation::MetadataGet, [Fault::Lose]);
     let elsewhere = PartitionKey::new("elsewhere").expect("a valid partition key");
+    let exists =
+        CollectionMetadata { partition: elsewhere.clone(), ..metadata(1, 1, Placement::Xxh64) };
+    world.memory.place_metadata(exists);
     let elsewhere = ItemKey::new(elsewhere, sort("a"));
     let got = get_keys(&world, vec![elsewhere.clone(), key("a")]).expect("a batch");
     assert_eq!(got.items.into_iter().map(|(key, _)| key).collect::<Vec<_>>(), [key("a")]);
@@ -342,7 +348,8 @@ fn regression_settling_on_a_hot_partition_starved_the_others_of_its_batch() {
     let world = in_forward(None);
     world.store.throttle(shard(0));
     let elsewhere = PartitionKey::new("elsewhere").expect("a key");
-    let existing = CollectionMetadata::first_write(elsewhere.clone(), Placement::Xxh64, 1);
+    let existing =
+        CollectionMetadata::stable(elsewhere.clone(), Placement::Xxh64, ShardCount::ONE, 1);
     world.memory.place_metadata(existing);
     let writer = world.writer();
     let hot = names(200).into_iter().filter(|sk| home(sk, 2) != home(sk, 1)).take(64);

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use dynashard_core::ports::{Clock, Dated, MetadataStore, ReshardingPage, StoreError};
-use dynashard_core::{CollectionMetadata, Deadline, Directory, Job, Known, Settings};
-use dynashard_keys::{PartitionKey, Placement};
+use dynashard_core::{
+    CollectionMetadata, Deadline, Directory, DirectoryItem, Job, Known, Settings,
+};
+use dynashard_keys::{PartitionKey, Placement, ShardCount};
 use dynashard_testkit::{Fault, ManualClock, MemoryStore, Operation, SeededEntropy, block_on};
 use futures_util::future::join_all;
 
@@ -30,10 +32,20 @@ impl MetadataStore for Slow {
         answer
     }
 
-    async fn create(&self, metadata: &CollectionMetadata) -> Result<Dated<()>, StoreError> {
-        let answer = self.memory.create(metadata).await;
+    async fn directory(&self) -> Result<Dated<Option<DirectoryItem>>, StoreError> {
+        let answer = self.memory.directory().await;
         self.clock.sleep(Self::ANSWER).await;
         answer
+    }
+
+    async fn enlist(
+        &self,
+        seen: &DirectoryItem,
+        next: &DirectoryItem,
+        metadata: &CollectionMetadata,
+        job: Option<&Job>,
+    ) -> Result<Dated<()>, StoreError> {
+        self.memory.enlist(seen, next, metadata, job).await
     }
 
     async fn update(
@@ -109,29 +121,33 @@ fn concurrent_operations_share_one_read() {
     let partition = partition();
     let finds = (0..50).map(|_| directory.find(&partition, deadline));
     for found in block_on(join_all(finds)) {
-        let found = found.expect("a look-up").expect("the collection");
+        let found = found.expect("a look-up");
         assert_eq!(*found.metadata, metadata(1, 4, Placement::Xxh64));
     }
-    assert_eq!(memory.requests().metadata_gets, 1);
+    let requests = memory.requests();
+    assert_eq!((requests.directory_gets, requests.metadata_gets), (1, 1));
 }
 
-/// All of them believe in one layout (I7).
+/// Nothing is created for them, and nothing is asked about each of them.
 #[test]
-fn concurrent_first_writes_create_the_collection_once() {
+fn cold_collections_share_one_read_of_the_directory() {
     let (memory, directory, deadline) = slow();
-    let partition = partition();
-    let finds = (0..50).map(|_| directory.find_or_create(&partition, deadline));
+    let partitions =
+        (0..50).map(|n| PartitionKey::new(format!("cold {n}")).expect("a valid partition key"));
+    let partitions = partitions.collect::<Vec<_>>();
+    let finds = partitions.iter().map(|partition| directory.find(partition, deadline));
     for found in block_on(join_all(finds)) {
-        assert_eq!(found.expect("a collection").metadata.number_of_shards, count(1));
+        let metadata = found.expect("a look-up").metadata;
+        assert_eq!((metadata.number_of_shards, metadata.is_enlisted()), (count(1), false));
     }
     let requests = memory.requests();
-    assert_eq!((requests.metadata_gets, requests.metadata_creates), (1, 1));
+    assert_eq!((requests.directory_gets, requests.total()), (1, 1));
 }
 
-/// Whether a look-up finds the collection, and how many requests it costs.
-fn find(world: &World, look_up: &impl Fn() -> Option<Known>) -> (bool, u64) {
+/// Whether a look-up finds metadata of the collection, and how many requests for that it costs.
+fn find(world: &World, look_up: &impl Fn() -> Known) -> (bool, u64) {
     let before = world.memory.requests().metadata_gets;
-    let found = look_up().is_some();
+    let found = look_up().metadata.is_enlisted();
     (found, world.memory.requests().metadata_gets - before)
 }
 
@@ -186,13 +202,47 @@ fn what_was_forgotten_is_read_again() {
     assert_eq!(find(&world, &look_up), (true, 1));
 }
 
+/// Absence is what a leased, strong read has said.
+/// Invariant I32.
 #[test]
-fn absence_is_not_kept() {
+fn a_cold_collection_stands_on_the_lease_of_the_directory() {
+    for source in [ManualClock::advance, ManualClock::advance_boot, ManualClock::advance_wall] {
+        let world = World::new();
+        let directory = world.directory();
+        let look_up =
+            || block_on(directory.find(&partition(), world.deadline())).expect("a look-up");
+        assert_eq!(find(&world, &look_up), (false, 0));
+        world.lay_out(1, 4, Placement::Xxh64);
+        source(&world.clock, FRESH.checked_sub(Duration::from_nanos(1)).expect("longer"));
+        assert_eq!(find(&world, &look_up), (false, 0), "the lease lives");
+        assert_eq!(world.memory.requests().directory_gets, 1);
+        source(&world.clock, Duration::from_nanos(1));
+        assert_eq!(find(&world, &look_up), (true, 1));
+        assert_eq!(world.memory.requests().directory_gets, 2);
+    }
+}
+
+#[test]
+fn a_collection_that_shows_itself_enlisted_is_looked_up_again() {
     let world = World::new();
     let directory = world.directory();
     let look_up = || block_on(directory.find(&partition(), world.deadline())).expect("a look-up");
+    assert_eq!(find(&world, &look_up), (false, 0));
+    world.lay_out(1, 4, Placement::Xxh64);
+    directory.forget(&partition());
+    assert_eq!(find(&world, &look_up), (true, 1));
+}
+
+/// Hashes may collide, and the directory may show a collection before its metadata.
+#[test]
+fn a_listed_collection_without_metadata_is_cold() {
+    let world = World::new();
+    world.lay_out(1, 4, Placement::Xxh64);
+    world.memory.remove_metadata(&partition());
+    let directory = world.directory();
+    let look_up = || block_on(directory.find(&partition(), world.deadline())).expect("a look-up");
     assert_eq!(find(&world, &look_up), (false, 1));
-    assert_eq!(find(&world, &look_up), (false, 1));
+    assert_eq!(find(&world, &look_up), (false, 1), "it is not kept");
     world.lay_out(1, 4, Placement::Xxh64);
     assert_eq!(find(&world, &look_up), (true, 1));
 }
@@ -206,13 +256,14 @@ fn the_cache_keeps_the_collections_that_were_used_last() {
     let requests_of = |n| {
         let before = world.memory.requests().metadata_gets;
         let found = block_on(directory.find(&partition(n), world.deadline())).expect("a look-up");
-        assert!(found.is_some());
+        assert!(found.metadata.is_enlisted());
         world.memory.requests().metadata_gets - before
     };
     for n in 0..=KEPT {
-        world.memory.place_metadata(CollectionMetadata::first_write(
+        world.memory.place_metadata(CollectionMetadata::stable(
             partition(n),
             Placement::Xxh64,
+            ShardCount::ONE,
             1,
         ));
     }

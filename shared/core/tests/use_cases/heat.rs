@@ -11,9 +11,9 @@ use dynashard_core::ports::{
     AlarmControl, Clock, Dated, HeatSource, MetadataStore, ReshardingPage, StoreError,
 };
 use dynashard_core::{
-    Advance, AlarmStatus, AutoScaler, Code, CollectionMetadata, Directory, Error, Growth,
-    HeatOutcome, HeatReport, HeatWindow, HistoryEntry, HotKey, Job, NoGrowth, Phase, Precondition,
-    Rearm, ScalingMode, ScalingPolicy, Settings, Telemetry, Throttle, Writer,
+    Advance, AlarmStatus, AutoScaler, Code, CollectionMetadata, Directory, DirectoryItem, Error,
+    Growth, HeatOutcome, HeatReport, HeatWindow, HistoryEntry, HotKey, Job, NoGrowth, Phase,
+    Precondition, Rearm, ScalingMode, ScalingPolicy, Settings, Telemetry, Throttle, Writer,
 };
 use dynashard_keys::{PartitionKey, Placement, ShardId};
 use dynashard_testkit::{Fault, MemoryHeat, MemoryStore, Operation, SeededEntropy, block_on};
@@ -179,8 +179,18 @@ impl MetadataStore for Slow {
         answer
     }
 
-    async fn create(&self, metadata: &CollectionMetadata) -> Result<Dated<()>, StoreError> {
-        self.0.create(metadata).await
+    async fn directory(&self) -> Result<Dated<Option<DirectoryItem>>, StoreError> {
+        self.0.directory().await
+    }
+
+    async fn enlist(
+        &self,
+        seen: &DirectoryItem,
+        next: &DirectoryItem,
+        metadata: &CollectionMetadata,
+        job: Option<&Job>,
+    ) -> Result<Dated<()>, StoreError> {
+        self.0.enlist(seen, next, metadata, job).await
     }
 
     async fn update(
@@ -387,9 +397,16 @@ fn what_cannot_be_attributed_to_a_shard_makes_nothing_grow() {
         ("the first shard by its number", "EWR#~0", None),
         ("the system's own", "_ds_meta#~1", None),
         ("no key at all", "", None),
-        ("a collection without metadata", "LGA", Some(HeatOutcome::UnknownCollection)),
-        ("another name", "EWR#~one", Some(HeatOutcome::UnknownCollection)),
-        ("a key of another depth", "EWR#~1#~1", Some(HeatOutcome::UnknownCollection)),
+        (
+            "a shard of a cold collection",
+            "LGA#~1",
+            Some(HeatOutcome::UnknownShards(vec![ShardId::new(1)])),
+        ),
+        (
+            "a key of another depth",
+            "EWR#~1#~1",
+            Some(HeatOutcome::UnknownShards(vec![ShardId::new(1)])),
+        ),
         (
             "a shard beyond the count",
             "EWR#~3",
@@ -410,14 +427,29 @@ fn what_cannot_be_attributed_to_a_shard_makes_nothing_grow() {
         assert_eq!(report.rearm, Rearm::NotNeeded, "{what}");
         assert_eq!(hot.metadata().rev, 1, "{what}");
         assert_eq!(hot.world.store.attempts(Operation::Begin), 0, "{what}");
-        assert_eq!(hot.world.store.attempts(Operation::MetadataCreate), 0, "{what}");
+        assert_eq!(hot.world.store.attempts(Operation::Enlist), 0, "{what}");
     }
+}
+
+#[test]
+fn a_throttled_key_without_metadata_is_enlisted_and_grows() {
+    let hot = Hot::new(1);
+    let cold = PartitionKey::new("LGA").expect("pk");
+    hot.throttle("LGA");
+    let report = hot.scale();
+    let decided = HeatOutcome::Decided(Growth::Begun { from: count(1), to: count(4) });
+    assert_eq!(report.collections[0].outcome, decided);
+    let metadata = hot.world.memory.stored_metadata(&cold).expect("metadata");
+    assert_eq!(metadata.phase, Phase::Forward { from: count(1), to: count(4) });
+    assert!(hot.world.memory.stored_directory().lists(&cold));
 }
 
 #[test]
 fn damaged_metadata_is_reported_and_holds_up_no_other_collection() {
     let hot = Hot::new(1);
     let damaged = PartitionKey::new("LGA").expect("pk");
+    let exists = CollectionMetadata { partition: damaged.clone(), ..hot.metadata() };
+    hot.world.memory.place_metadata(exists);
     hot.heat.throttle("LGA", hot.now_secs() - 1, 1_000.0);
     hot.throttle("EWR");
     let corrupt = StoreError::Corrupt("the metadata item of \"LGA\" is damaged: rev".to_owned());

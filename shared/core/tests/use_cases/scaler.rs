@@ -36,21 +36,45 @@ fn a_collection_is_created_with_the_count_that_its_placement_needs() {
     ] {
         let world = World::new();
         let created = create(&world, placement, requested).expect("a new collection");
+        let grows = gets > 1;
         let expected = CollectionMetadata {
             partition: partition(),
-            number_of_shards: count(gets),
+            number_of_shards: count(1),
             last_updated_secs: 1_356_998_400,
-            shard_history: vec![HistoryEntry { at_secs: 1_356_998_400, count: count(gets) }],
-            generation: Generation::new(1),
-            phase: Phase::Stable,
+            shard_history: vec![HistoryEntry { at_secs: 1_356_998_400, count: count(1) }],
+            generation: Generation::new(u64::from(grows)),
+            phase: match gets {
+                1 => Phase::Stable,
+                _ => Phase::Forward { from: count(1), to: count(gets) },
+            },
             placement: placement.unwrap_or_default(),
-            rev: 1,
+            rev: if grows { 2 } else { 1 },
             min_shards: count(gets),
             largest_count: count(gets),
             cleanup_pending: false,
         };
         assert_eq!(created, expected);
         assert_eq!(world.memory.stored_metadata(&partition()), Some(expected));
+        assert_eq!(world.memory.stored_job(&partition()).is_some(), grows);
+        assert!(world.memory.stored_directory().lists(&partition()));
+    }
+}
+
+/// Who asks is answered when puts go to the new shards.
+#[test]
+fn a_creation_waits_until_the_new_shards_are_in_force() {
+    for placement in [Placement::Xxh64, Placement::Random] {
+        let world = World::new();
+        let rebalancer = world.rebalancer();
+        let deadline = world.deadline();
+        let moves_on = Fault::before(move || {
+            block_on(rebalancer.advance(&partition(), 0, deadline)).advance.expect("it goes on");
+        });
+        // The first looks are those of the creation.
+        world.store.script(Operation::MetadataGet, [moves_on]);
+        let created = create(&world, Some(placement), 4).expect("a new collection");
+        assert_eq!(created.number_of_shards, count(4), "{:?}", created.phase);
+        assert_eq!(created.min_shards, count(4));
     }
 }
 
@@ -76,10 +100,9 @@ fn a_count_that_the_stack_does_not_allow_is_refused() {
 }
 
 #[test]
-fn a_collection_that_exists_is_not_created_again() {
+fn a_collection_that_was_changed_before_is_not_created_again() {
     let world = World::new();
-    let item = world.new_item("a", "new");
-    block_on(world.writer().put(&item, Precondition::None, world.deadline())).expect("a put");
+    world.lay_out(1, 1, Placement::Xxh64);
     assert_eq!(code(create(&world, None, 8)), Code::CollectionExists);
     let kept = world.memory.stored_metadata(&partition()).expect("metadata");
     assert_eq!(kept.number_of_shards, count(1));
@@ -88,7 +111,11 @@ fn a_collection_that_exists_is_not_created_again() {
 #[test]
 fn writers_use_the_collection_as_it_was_created() {
     let world = World::new();
-    create(&world, Some(Placement::Jump), 5).expect("a new collection");
+    let begun = create(&world, Some(Placement::Jump), 5).expect("a new collection");
+    assert_eq!(begun.phase, Phase::Forward { from: count(1), to: count(5) }, "nobody moves it on");
+    block_on(world.rebalancer().advance(&partition(), 0, world.deadline()))
+        .advance
+        .expect("a move");
     let writer = world.writer();
     let mut used = BTreeSet::new();
     for n in 0..100 {
@@ -104,15 +131,15 @@ fn writers_use_the_collection_as_it_was_created() {
 #[test]
 fn a_creation_is_repeated_only_if_it_was_refused() {
     let world = World::new();
-    world.store.script(Operation::MetadataCreate, [Fault::throttle(), Fault::throttle()]);
+    world.store.script(Operation::Enlist, [Fault::throttle(), Fault::throttle()]);
     create(&world, None, 8).expect("a new collection");
-    assert_eq!(world.store.attempts(Operation::MetadataCreate), 3);
+    assert_eq!(world.store.attempts(Operation::Enlist), 3);
 
     for fault in [Fault::Refuse(outcome_unknown()), Fault::ExecuteThen(outcome_unknown())] {
         let world = World::new();
-        world.store.script(Operation::MetadataCreate, [fault]);
+        world.store.script(Operation::Enlist, [fault]);
         assert_eq!(code(create(&world, None, 8)), Code::OutcomeUnknown);
-        assert_eq!(world.store.attempts(Operation::MetadataCreate), 1);
+        assert_eq!(world.store.attempts(Operation::Enlist), 1);
     }
 }
 
@@ -120,9 +147,9 @@ fn a_creation_is_repeated_only_if_it_was_refused() {
 fn regression_a_creation_that_was_never_answered_hung_past_the_deadline() {
     for fault in [Fault::Lose, Fault::ExecuteUnanswered] {
         let world = World::new();
-        world.store.script(Operation::MetadataCreate, [fault]);
+        world.store.script(Operation::Enlist, [fault]);
         assert_eq!(code(create(&world, None, 8)), Code::OutcomeUnknown);
-        assert_eq!(world.store.attempts(Operation::MetadataCreate), 1);
+        assert_eq!(world.store.attempts(Operation::Enlist), 1);
     }
 }
 
@@ -133,7 +160,6 @@ fn a_count_that_cannot_be_had_now_is_refused() {
     let request = |shards| {
         code(block_on(scaler.request_count(&partition(), count(shards), world.deadline())))
     };
-    assert_eq!(request(4), Code::CollectionNotFound);
     world.lay_out(1, 2, Placement::Xxh64);
     assert_eq!(request(257), Code::BadShardCount);
     let soon = world.deadline_in(Duration::from_secs(5));

@@ -10,7 +10,7 @@ use dynashard_core::{
     Generation, HistoryEntry, Precondition, Rebalancer, Settings, StoredItem, Tally, Throttle,
     Verification, VerifyObserver, VerifyOptions, Version, settle_time,
 };
-use dynashard_keys::{PartitionKey, Placement, ShardId, SortKey};
+use dynashard_keys::{PartitionKey, Placement, ShardCount, ShardId, SortKey};
 use dynashard_testkit::{Fault, ManualClock, MemoryStore, Operation, SeededEntropy, block_on};
 
 use crate::world::{
@@ -498,7 +498,8 @@ fn in_a_random_collection_any_shard_will_do_but_not_two() {
 #[test]
 fn regression_shards_of_long_ago_were_forgotten() {
     let world = World::with(settings());
-    let first = CollectionMetadata::first_write(partition(), Placement::Xxh64, 1_356_998_400);
+    let first =
+        CollectionMetadata::stable(partition(), Placement::Xxh64, ShardCount::ONE, 1_356_998_400);
     world.memory.place_metadata(first);
     for shards in [16].into_iter().chain([2, 1].into_iter().cycle().take(22)) {
         world.clock.advance(Duration::from_mins(10));

@@ -193,7 +193,7 @@ pub(crate) fn shard_at(placement: Placement, at: &PhysicalPartitionKey) -> Shard
 pub(crate) fn metadata(generation: u64, shards: u32, placement: Placement) -> CollectionMetadata {
     CollectionMetadata {
         generation: Generation::new(generation),
-        ..CollectionMetadata::pre_sharded(partition(), placement, count(shards), 1_356_998_400)
+        ..CollectionMetadata::stable(partition(), placement, count(shards), 1_356_998_400)
     }
 }
 

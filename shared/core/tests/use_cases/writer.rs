@@ -13,7 +13,7 @@ use dynashard_testkit::{Fault, Operation, Requests, block_on};
 
 use crate::world::{
     LEASE, TIMEOUT, World, Writes, attributes, code, home, in_shard, in_shard_of, key, marker,
-    metadata, outcome_unknown, partition, shard, stored, text_of,
+    outcome_unknown, partition, shard, stored, text_of,
 };
 
 const NONE: Precondition = Precondition::None;
@@ -56,7 +56,8 @@ fn a_steady_put_is_one_request_and_reads_no_metadata_within_the_lease() {
         world.clock.advance(Duration::from_millis(1));
     }
     // In ten seconds, with a lease that is renewed after 3.75.
-    let expected = Requests { writes: PUTS, metadata_gets: 3, ..Requests::default() };
+    let expected =
+        Requests { writes: PUTS, directory_gets: 1, metadata_gets: 3, ..Requests::default() };
     assert_eq!(world.memory.requests(), expected);
     assert_eq!(world.memory.contents().len(), 10_000);
     for (at, item) in world.memory.contents() {
@@ -80,54 +81,21 @@ fn versions_differ_between_writes_and_writers() {
 }
 
 #[test]
-fn the_first_write_creates_the_collection_with_one_shard() {
+fn the_first_write_of_a_key_is_one_request_and_leaves_no_metadata() {
     let world = World::new();
     let writer = world.writer();
     let item = world.new_item("a", "new");
-    let written = block_on(writer.put(&item, NONE, world.deadline())).expect("a put");
-    assert_eq!(written.shard, ShardId::new(0));
-    assert_eq!(world.stored(&in_shard("a", 0)).as_deref(), Some("new"));
-    let created = world.memory.stored_metadata(&partition()).expect("metadata");
-    assert_eq!(created, metadata(1, 1, Placement::Xxh64));
-    let expected =
-        Requests { writes: 1, metadata_gets: 1, metadata_creates: 1, ..Requests::default() };
-    assert_eq!(world.memory.requests(), expected);
-}
-
-#[test]
-fn of_two_first_writes_one_creates_the_collection_and_both_succeed() {
-    let world = World::new();
-    let (first, second) = (world.writer(), world.writer());
-    let item = world.new_item("second", "second");
-    let deadline = world.deadline();
-    let competitor = Fault::before(move || {
-        block_on(second.put(&item, NONE, deadline)).expect("a put");
-    });
-    world.store.script(Operation::MetadataCreate, [competitor]);
-    put(&world, &first, "first", "first");
-
-    assert_eq!(world.memory.requests().metadata_creates, 2, "one of them refused");
-    assert_eq!(world.stored(&in_shard("first", 0)).as_deref(), Some("first"));
-    assert_eq!(world.stored(&in_shard("second", 0)).as_deref(), Some("second"));
-}
-
-#[test]
-fn a_creation_whose_fate_is_unknown_is_looked_up() {
-    for fault in [Fault::Refuse(outcome_unknown()), Fault::ExecuteThen(outcome_unknown())] {
-        let world = World::new();
-        world.store.script(Operation::MetadataCreate, [fault]);
-        put(&world, &world.writer(), "a", "new");
-        assert_eq!(world.stored(&in_shard("a", 0)).as_deref(), Some("new"));
-        assert!(world.memory.stored_metadata(&partition()).is_some());
+    for n in 1..=3 {
+        let written = block_on(writer.put(&item, NONE, world.deadline())).expect("a put");
+        assert_eq!(written.shard, ShardId::new(0));
+        let expected = Requests { writes: n, directory_gets: 1, ..Requests::default() };
+        assert_eq!(world.memory.requests(), expected);
     }
-}
-
-#[test]
-fn regression_a_creation_that_was_never_answered_hung_past_the_deadline() {
-    let world = World::new();
-    world.store.script(Operation::MetadataCreate, [Fault::Lose]);
-    assert_eq!(put_code(&world, &world.writer(), NONE), Code::Unavailable);
-    assert_eq!(world.memory.requests().writes, 0);
+    let stored = world.memory.contents();
+    assert_eq!(stored[0].0.partition.as_str(), "EWR", "the key itself");
+    assert_eq!(stored[0].1.generation, Generation::new(0));
+    assert_eq!(world.memory.stored_metadata(&partition()), None);
+    assert_eq!(world.memory.stored_directory().rev, 0);
 }
 
 #[test]
@@ -192,18 +160,20 @@ fn preconditions_hold_in_a_collection_that_does_not_exist() {
         block_on(writer.delete(&key("a"), precondition, world.deadline())).expect("a delete");
         assert_eq!(patch_code(&world, &writer, precondition), Code::ItemNotFound);
     }
-    assert_eq!(world.memory.stored_metadata(&partition()), None, "only puts create it");
+    assert_eq!(world.memory.stored_metadata(&partition()), None, "it is cold");
     block_on(writer.put(&world.new_item("a", "new"), Precondition::Absent, world.deadline()))
         .expect("a put");
 }
 
+/// Invariant I32.
 #[test]
-fn that_a_collection_does_not_exist_is_never_believed_twice() {
+fn that_a_collection_is_cold_is_believed_for_one_lease() {
     let world = World::new();
     let writer = world.writer();
     block_on(writer.delete(&key("a"), NONE, world.deadline())).expect("a delete of nothing");
     world.lay_out(3, 8, Placement::Xxh64);
     world.place("a", 3, 8);
+    world.clock.advance(LEASE);
     block_on(writer.delete(&key("a"), NONE, world.deadline())).expect("a delete");
     assert_eq!(world.memory.contents(), []);
 }
@@ -217,7 +187,8 @@ fn a_delete_is_one_request_and_can_be_repeated() {
     for writes in 1..=2 {
         block_on(writer.delete(&key("a"), NONE, world.deadline())).expect("a delete");
         assert_eq!(world.memory.contents(), []);
-        let expected = Requests { writes, metadata_gets: 1, ..Requests::default() };
+        let expected =
+            Requests { writes, directory_gets: 1, metadata_gets: 1, ..Requests::default() };
         assert_eq!(world.memory.requests(), expected);
     }
     assert_eq!(delete_code(&world, &writer, Precondition::Exists), Code::PreconditionFailed);
@@ -245,7 +216,8 @@ fn a_patch_is_a_strong_read_and_a_guarded_write() {
     assert_eq!(patched.attributes, expected);
     assert_eq!(patched.version, written.version);
     assert_ne!(patched.version, item.version);
-    let expected = Requests { gets: 1, writes: 1, metadata_gets: 1, ..Requests::default() };
+    let expected =
+        Requests { gets: 1, writes: 1, directory_gets: 1, metadata_gets: 1, ..Requests::default() };
     assert_eq!(world.memory.requests(), expected);
 }
 
@@ -443,7 +415,8 @@ fn a_write_that_stays_throttled_gives_up_at_the_deadline() {
             world.store.attempts(Operation::Write) + world.store.attempts(Operation::Get);
         // The delays grow to half a second on average, and start far below it.
         assert!((20..200).contains(&attempts), "{attempts} attempts");
-        assert_eq!(world.memory.requests().total(), world.memory.requests().metadata_gets);
+        let requests = world.memory.requests();
+        assert_eq!(requests.total(), requests.directory_gets + requests.metadata_gets);
     }
 }
 
@@ -495,23 +468,33 @@ fn a_write_whose_lease_runs_out_before_it_is_sent_goes_through_under_a_new_one()
     world.store.script(Operation::Write, [Fault::before(world.passing(LEASE))]);
     put(&world, &world.writer(), "a", "new");
     assert_eq!(world.stored(&in_shard("a", 0)).as_deref(), Some("new"));
-    let expected = Requests { writes: 1, metadata_gets: 2, ..Requests::default() };
+    let expected =
+        Requests { writes: 1, directory_gets: 1, metadata_gets: 2, ..Requests::default() };
     assert_eq!(world.memory.requests(), expected, "the first was held back");
 }
 
 #[test]
 fn a_write_fails_when_the_lease_has_run_out_and_metadata_cannot_be_read() {
-    let world = World::new();
-    let writer = world.writer();
-    put(&world, &writer, "a", "old");
-    world.clock.advance(LEASE);
-    world.store.script(Operation::MetadataGet, (0..1_000).map(|_| Fault::throttle()));
-    assert_eq!(put_code(&world, &writer, NONE), Code::Throttled);
-    assert_eq!(world.stored(&in_shard("a", 0)).as_deref(), Some("old"));
+    for (is_listed, read) in [(false, Operation::DirectoryGet), (true, Operation::MetadataGet)] {
+        let of = || {
+            let world = World::new();
+            if is_listed {
+                world.lay_out(1, 1, Placement::Xxh64);
+            }
+            world
+        };
+        let world = of();
+        let writer = world.writer();
+        put(&world, &writer, "a", "old");
+        world.clock.advance(LEASE);
+        world.store.script(read, (0..1_000).map(|_| Fault::throttle()));
+        assert_eq!(put_code(&world, &writer, NONE), Code::Throttled);
+        assert_eq!(world.stored(&in_shard("a", 0)).as_deref(), Some("old"));
 
-    let world = World::new();
-    world.store.script(Operation::MetadataGet, [Fault::Lose]);
-    assert_eq!(put_code(&world, &world.writer(), NONE), Code::Unavailable);
+        let world = of();
+        world.store.script(read, [Fault::Lose]);
+        assert_eq!(put_code(&world, &world.writer(), NONE), Code::Unavailable);
+    }
 }
 
 #[test]
@@ -522,7 +505,8 @@ fn what_a_patch_read_after_the_lease_is_read_again() {
     world.store.script(Operation::Get, [Fault::after(world.passing(LEASE))]);
     let writer = world.writer();
     block_on(writer.patch(&key("a"), attributes("new"), NONE, world.deadline())).expect("a patch");
-    let expected = Requests { gets: 2, writes: 1, metadata_gets: 2, ..Requests::default() };
+    let expected =
+        Requests { gets: 2, writes: 1, directory_gets: 1, metadata_gets: 2, ..Requests::default() };
     assert_eq!(world.memory.requests(), expected);
 }
 

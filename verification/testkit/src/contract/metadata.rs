@@ -4,7 +4,7 @@ use dynashard_core::ports::{Clock, CollectionCatalog, MetadataStore, StoreError}
 use dynashard_core::{CollectionMetadata, Generation, HistoryEntry, MAX_HISTORY_ENTRIES, Phase};
 use dynashard_keys::{PartitionKey, Placement, ShardCount};
 
-use super::{Fixture, partition};
+use super::{Fixture, enlist, partition};
 
 /// How far a server's clock may be from the test's, in seconds.
 const CLOCK_SKEW_SECS: u64 = 120;
@@ -52,19 +52,50 @@ pub async fn every_state_is_read_back(fixture: &impl Fixture) {
 /// The second creation is refused, and changes nothing.
 pub async fn a_collection_is_created_once(fixture: &impl Fixture) {
     let partition = partition("created once");
-    let first = CollectionMetadata::first_write(partition.clone(), Placement::Xxh64, 1);
-    let second = CollectionMetadata::pre_sharded(partition.clone(), Placement::Random, count(7), 2);
+    let first = CollectionMetadata::stable(partition.clone(), Placement::Xxh64, ShardCount::ONE, 1);
+    let second = CollectionMetadata::stable(partition.clone(), Placement::Random, count(7), 2);
     assert_eq!(create(&first, fixture).await, Ok(()));
     let refused = Err(StoreError::ConditionFailed { existing: None });
     assert_eq!(create(&second, fixture).await, refused);
     assert_eq!(get(&partition, fixture).await, Some(first));
 }
 
+/// Metadata, job and the list, or none of them.
+pub async fn a_collection_is_enlisted_with_its_job_or_not_at_all(fixture: &impl Fixture) {
+    let (one, other) = (partition("enlisted"), partition("enlisted at once"));
+    let store = fixture.metadata();
+    let directory =
+        || async { store.directory().await.expect("a strong read").value.unwrap_or_default() };
+    let of = |partition: &PartitionKey| {
+        CollectionMetadata::stable(partition.clone(), Placement::Jump, ShardCount::ONE, 1)
+    };
+    let seen = directory().await;
+    let next = seen.with(&one).expect("room");
+    let job = super::reshard::job(&one, fixture);
+    let enlisted = store.enlist(&seen, &next, &of(&one), Some(&job)).await;
+    assert_eq!(enlisted.map(|dated| dated.value), Ok(()));
+    assert_eq!((directory().await, get(&one, fixture).await), (next.clone(), Some(of(&one))));
+    let stored = store.job(&one).await.expect("a strong read").value;
+    assert_eq!(stored.as_ref(), Some(&job));
+
+    let refused = Err(StoreError::ConditionFailed { existing: None });
+    let of_old = seen.with(&other).expect("room");
+    let job = super::reshard::job(&other, fixture);
+    let enlisted = store.enlist(&seen, &of_old, &of(&other), Some(&job)).await;
+    assert_eq!(enlisted.map(|dated| dated.value), refused, "the directory is not as seen");
+    assert_eq!((directory().await, get(&other, fixture).await), (next.clone(), None));
+    assert_eq!(store.job(&other).await.expect("a strong read").value, None);
+    let again = next.with(&one).expect("room");
+    let enlisted = store.enlist(&next, &again, &of(&one), None).await;
+    assert_eq!(enlisted.map(|dated| dated.value), refused, "it has metadata");
+    assert_eq!(directory().await, next);
+}
+
 /// The second of two changes of the same state is refused, and changes nothing.
 /// Invariant I7.
 pub async fn a_change_is_made_where_the_metadata_is_as_seen(fixture: &impl Fixture) {
     let partition = partition("changed once");
-    let seen = CollectionMetadata::pre_sharded(partition.clone(), Placement::Random, count(2), 10);
+    let seen = CollectionMetadata::stable(partition.clone(), Placement::Random, count(2), 10);
     create(&seen, fixture).await.expect("created");
     let forward = Phase::Forward { from: count(2), to: count(4) };
     let begun = CollectionMetadata {
@@ -108,10 +139,11 @@ pub async fn the_index_lists_what_is_being_resharded(fixture: &impl Fixture) {
     ];
     for (name, phase, shards) in phases {
         let created =
-            CollectionMetadata::pre_sharded(partition(name), Placement::Jump, count(shards), 1);
+            CollectionMetadata::stable(partition(name), Placement::Jump, count(shards), 1);
         create(&CollectionMetadata { phase, ..created }, fixture).await.expect("created");
     }
-    let left = CollectionMetadata::first_write(partition("index markers"), Placement::Jump, 1);
+    let left =
+        CollectionMetadata::stable(partition("index markers"), Placement::Jump, ShardCount::ONE, 1);
     let left = CollectionMetadata { cleanup_pending: true, ..left };
     create(&left, fixture).await.expect("created");
     let mut found = Vec::new();
@@ -136,7 +168,7 @@ pub async fn the_index_lists_what_is_being_resharded(fixture: &impl Fixture) {
 pub async fn the_catalog_lists_each_collection_once_and_nothing_else(fixture: &impl Fixture) {
     let names = (0..25).map(|n| partition(&format!("catalog {n:02}"))).collect::<Vec<_>>();
     for name in &names {
-        let created = CollectionMetadata::first_write(name.clone(), Placement::Jump, 1);
+        let created = CollectionMetadata::stable(name.clone(), Placement::Jump, ShardCount::ONE, 1);
         create(&created, fixture).await.expect("created");
         let next = CollectionMetadata { rev: 2, ..created.clone() };
         let job = super::reshard::job(name, fixture);
@@ -166,18 +198,20 @@ pub async fn the_catalog_lists_each_collection_once_and_nothing_else(fixture: &i
 /// A store whose server tells the time passes it on: leases are counted by it.
 pub async fn answers_carry_the_servers_time(fixture: &impl Fixture) {
     let partition = partition("dated");
-    let metadata = CollectionMetadata::first_write(partition.clone(), Placement::Xxh64, 1);
-    let created = fixture.metadata().create(&metadata).await.expect("created").server_secs;
+    let metadata =
+        CollectionMetadata::stable(partition.clone(), Placement::Xxh64, ShardCount::ONE, 1);
+    let created = enlist(fixture.metadata(), &metadata).await.expect("created").server_secs;
     let read = fixture.metadata().get(&partition).await.expect("a strong read").server_secs;
     let now = fixture.clock().now().epoch_secs();
-    for server_secs in [created, read] {
+    let directory = fixture.metadata().directory().await.expect("a strong read").server_secs;
+    for server_secs in [created, read, directory] {
         let server_secs = server_secs.expect("a Date header");
         assert!(server_secs.abs_diff(now) <= CLOCK_SKEW_SECS, "{server_secs} at {now}");
     }
 }
 
 async fn create(metadata: &CollectionMetadata, fixture: &impl Fixture) -> Result<(), StoreError> {
-    fixture.metadata().create(metadata).await.map(|dated| dated.value)
+    enlist(fixture.metadata(), metadata).await.map(|dated| dated.value)
 }
 
 async fn get(partition: &PartitionKey, fixture: &impl Fixture) -> Option<CollectionMetadata> {

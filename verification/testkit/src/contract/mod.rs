@@ -10,10 +10,12 @@
 use std::time::Duration;
 
 use dynashard_core::ports::{
-    Action, Clock, CollectionCatalog, Condition, Expected, ItemStore, MetadataStore, Write,
+    Action, Clock, CollectionCatalog, Condition, Dated, Expected, ItemStore, MetadataStore,
+    StoreError, Write,
 };
 use dynashard_core::{
-    AttributeValue, Attributes, Generation, Lease, StoredItem, TableSchema, Version,
+    AttributeValue, Attributes, CollectionMetadata, Generation, Lease, StoredItem, TableSchema,
+    Version,
 };
 use dynashard_keys::{
     PartitionKey, PhysicalKey, PhysicalPartitionKey, Placement, ShardId, SortKey, SortKeyType,
@@ -90,6 +92,7 @@ macro_rules! contract_suite {
             metadata::a_collection_that_was_not_created_is_none,
             metadata::every_state_is_read_back,
             metadata::a_collection_is_created_once,
+            metadata::a_collection_is_enlisted_with_its_job_or_not_at_all,
             metadata::a_change_is_made_where_the_metadata_is_as_seen,
             metadata::the_index_lists_what_is_being_resharded,
             metadata::the_catalog_lists_each_collection_once_and_nothing_else,
@@ -116,6 +119,16 @@ macro_rules! run_each {
 }
 
 contract_suite!(run_each);
+
+/// Gives a collection its metadata item, and no job.
+pub async fn enlist(
+    store: &impl MetadataStore,
+    metadata: &CollectionMetadata,
+) -> Result<Dated<()>, StoreError> {
+    let seen = store.directory().await?.value.unwrap_or_default();
+    let next = seen.with(&metadata.partition).expect("room in the directory");
+    store.enlist(&seen, &next, metadata, None).await
+}
 
 /// A partition of the main table that only the named test uses.
 fn shard(test: &str, fixture: &impl Fixture) -> PhysicalPartitionKey {

@@ -13,7 +13,7 @@ use dynashard_core::{
 };
 use dynashard_keys::{PartitionKey, PhysicalKey, Placement, ShardCount, ShardId};
 
-use super::{Fixture, at, item, marker, partition, put, shard, sort_key};
+use super::{Fixture, at, enlist, item, marker, partition, put, shard, sort_key};
 
 /// The generation of the reshard in these tests.
 const NOW: u64 = 5;
@@ -134,8 +134,8 @@ pub async fn two_items_are_read_at_one_moment(fixture: &impl Fixture) {
 /// Invariant I11.
 pub async fn a_reshard_begins_with_its_job(fixture: &impl Fixture) {
     let partition = partition("begun");
-    let seen = CollectionMetadata::first_write(partition.clone(), Placement::Jump, 10);
-    fixture.metadata().create(&seen).await.expect("created");
+    let seen = CollectionMetadata::stable(partition.clone(), Placement::Jump, ShardCount::ONE, 10);
+    enlist(fixture.metadata(), &seen).await.expect("created");
     let next = CollectionMetadata {
         phase: Phase::Forward { from: count(1), to: count(3) },
         generation: Generation::new(2),
@@ -169,8 +169,8 @@ pub async fn a_reshard_begins_with_its_job(fixture: &impl Fixture) {
 /// Invariant I11.
 pub async fn a_job_is_changed_where_it_is_as_seen(fixture: &impl Fixture) {
     let partition = partition("job");
-    let seen = CollectionMetadata::first_write(partition.clone(), Placement::Jump, 10);
-    fixture.metadata().create(&seen).await.expect("created");
+    let seen = CollectionMetadata::stable(partition.clone(), Placement::Jump, ShardCount::ONE, 10);
+    enlist(fixture.metadata(), &seen).await.expect("created");
     let first = job(&partition, fixture);
     fixture.metadata().begin(&seen, &seen, None, &first).await.expect("begun");
     let next = Job {
@@ -205,8 +205,9 @@ pub async fn a_job_is_changed_where_it_is_as_seen(fixture: &impl Fixture) {
 /// Invariant I11.
 pub async fn a_change_ends_with_its_job(fixture: &impl Fixture) {
     let partition = partition("ended");
-    let created = CollectionMetadata::first_write(partition.clone(), Placement::Jump, 10);
-    fixture.metadata().create(&created).await.expect("created");
+    let created =
+        CollectionMetadata::stable(partition.clone(), Placement::Jump, ShardCount::ONE, 10);
+    enlist(fixture.metadata(), &created).await.expect("created");
     let seen = CollectionMetadata { cleanup_pending: true, rev: 2, ..created.clone() };
     let first = job(&partition, fixture);
     fixture.metadata().begin(&created, &seen, None, &first).await.expect("begun");

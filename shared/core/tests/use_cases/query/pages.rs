@@ -47,7 +47,7 @@ fn a_collection_that_was_never_written_is_an_empty_page() {
             cursor: None,
             shards: count(1),
             items_read: 0,
-            consumed_rcu: 0.0,
+            consumed_rcu: 0.5,
         };
         assert_eq!(page, expected);
     }
