@@ -173,6 +173,8 @@ struct Search {
     route: &'static [u8],
     /// Whether the item is there at first.
     exists: bool,
+    /// Whether the collection is without metadata at first.
+    enlists: bool,
     crashes: u8,
     timeouts: u8,
     numbering: Numbering,
@@ -188,6 +190,7 @@ impl Search {
             programs: programs.iter().map(program).collect(),
             route,
             exists,
+            enlists: false,
             crashes: 1,
             timeouts: 1,
             numbering: Numbering::OncePerReshard,
@@ -200,10 +203,11 @@ impl Search {
         let route = self.route.iter().map(ToString::to_string).collect::<Vec<_>>().join(">");
         let programs = self.programs.iter().map(describe).collect::<Vec<_>>().join(", ");
         let exists = if self.exists { "there" } else { "absent" };
+        let enlists = if self.enlists { ", unlisted" } else { "" };
         let numbering = suffix(self.numbering);
         let Self { crashes, timeouts, .. } = self;
         format!(
-            "{mutation}{route}: {programs}; {exists}, crashes {crashes}, timeouts {timeouts}{numbering}"
+            "{mutation}{route}: {programs}; {exists}{enlists}, crashes {crashes}, timeouts {timeouts}{numbering}"
         )
     }
 }
@@ -217,6 +221,7 @@ impl From<Search> for Configuration {
                 programs: search.programs,
                 initial: search.exists.then_some(Value(1)),
                 route: search.route.iter().copied().map(Home).collect(),
+                enlists: search.enlists,
                 last: Revision::closing(reshards),
                 crashes: search.crashes,
                 timeouts: search.timeouts,
@@ -247,8 +252,24 @@ fn good() -> Vec<Configuration> {
             Search::of(&[(WRITES, 2), (GET, 1)], UP_AND_DOWN, exists),
             Search::of(&[(WRITES, 2), (READS, 2)], UP, exists),
             Search::of(&[(WRITES, 2), (PEEK, 1)], UP_AND_DOWN, exists),
+            // Clients that hold a lease of the directory beside those that have read the metadata.
+            Search { enlists: true, ..Search::of(&[(WRITES, 1), (GET, 2)], UP, exists) },
+            Search {
+                enlists: true,
+                crashes: 0,
+                ..Search::of(&[(WRITES, 1), (GET, 2)], UP_AND_DOWN, exists)
+            },
         ]);
     }
+    searches.extend([
+        Search { enlists: true, crashes: 0, ..Search::of(&[(WRITES, 2), (GET, 1)], UP, false) },
+        Search {
+            enlists: true,
+            crashes: 0,
+            timeouts: 0,
+            ..Search::of(&[(WRITES, 1), (WRITES, 1), (GET, 1)], UP, false)
+        },
+    ]);
     let conditional = &[Verb::Create, Verb::Replace, Verb::Delete];
     searches.extend([
         Search { timeouts: 0, ..Search::of(&[(conditional, 2), (WRITES, 2)], UP, true) },

@@ -14,7 +14,9 @@
 //!   orders that are still possible (`item/history.rs`).
 //! - [`query`]: a query of four items in two shards, page by page, while a reshard moves three of them and
 //!   transactions show to plain reads one side at a time.
-//! - [`schedule`]: the phases `stable`, `forward` and `move`, for reshards one after the other.
+//! - [`schedule`]: the phases `stable`, `forward` and `move`, for reshards one after the other. The item's
+//!   collection may begin without metadata. Then clients hold leases of the directory that does not list it, and the
+//!   first reshard enlists it by a transaction whose halves show one after the other.
 //!
 //! | Part of the protocol | Where |
 //! |---|---|
@@ -22,7 +24,8 @@
 //! | conditions, transactions, the guard on every write | `item/store.rs` |
 //! | the mover: scan, settle, crash, zombie | `item/mover.rs` |
 //! | its pages and checkpoints | `query/mover.rs` |
-//! | the guards of the transitions, removal of markers | `item/controller.rs`, `query/mod.rs` |
+//! | the directory, and the metadata of collections that it lists | `read_directory` in `item/state.rs` |
+//! | the guards of the transitions, enlisting, removal of markers | `item/controller.rs`, `query/mod.rs` |
 //! | the waves of a query, watermarks, markers to resolve | `query/reader.rs` |
 //! | what must hold | `item/properties.rs`, `query/properties.rs` |
 //!
@@ -35,7 +38,8 @@
 //! - **A2**, nothing executes later than H after it was signed: when the closing scan begins, what was signed before
 //!   `move` is gone. Until then every write that nobody waits for may execute at any time, or never.
 //! - **A3**, a committed transaction shows within V: the reshard closes when no transaction shows in part. The item
-//!   model has no halves, since its reads that could see one are transactions themselves.
+//!   model has no halves of moves, since its reads that could see one are transactions themselves. The
+//!   halves of the transaction that enlists a collection show apart, and `move` waits until both do.
 //!
 //! Metadata is read in the moment in which it is used, and the first plain read of an attempt executes at once. Whoever
 //! acts later on the same answer is an attempt that began later, which is searched as well.
@@ -47,9 +51,9 @@
 //! the end; the others end at a limit, and their verdict says so. States are told apart by a hash of 64 bits, so that
 //! two of some millions could be taken for one, with a probability below one in a hundred thousand.
 //!
-//! Not modelled are the creation of metadata, the controller's memory (each of its guards is read off the state, as if
-//! it had restarted before every step), eventually consistent reads, and progress: the checker says that nothing bad
-//! happens, not that a reshard ends.
+//! Not modelled are a second transaction that would enlist the collection (it is refused as a whole), the controller's
+//! memory (each of its guards is read off the state, as if it had restarted before every step), and progress: the
+//! checker says that nothing bad happens, not that a reshard ends.
 //!
 //! # What is not caught, and why
 //!

@@ -17,6 +17,15 @@ pub enum Phase {
     Move,
 }
 
+/// Half of the transaction that enlists a collection. Strong reads may see either before the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Half {
+    /// The directory, with the collection among those that have metadata.
+    Directory,
+    /// The metadata, in `forward`.
+    Metadata,
+}
+
 /// What items and markers carry as `_ds_g`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Generation(u8);
@@ -30,8 +39,13 @@ pub enum Numbering {
     TwicePerReshard,
 }
 
+impl Half {
+    /// Both of them.
+    pub const ALL: [Self; 2] = [Self::Directory, Self::Metadata];
+}
+
 impl Revision {
-    /// The `stable` that everything begins with.
+    /// The `stable` that everything begins with. It is also what a collection without metadata acts as.
     pub const FIRST: Self = Self(0);
 
     /// The `stable` that closes the given number of reshards.

@@ -7,7 +7,7 @@
 use super::command::{Answer, Cell, Command, Handover, Leave, Request, Version};
 use super::history::CallId;
 use super::operation::{Change, Operation, Outcome, Value, Verb};
-use super::state::{Client, Lease, Running, State, Step};
+use super::state::{Client, Running, State, Step};
 use super::{ItemModel, Layout};
 use crate::mutation::Mutation;
 use crate::schedule::Phase;
@@ -21,13 +21,24 @@ pub struct Program {
     pub operations: u8,
 }
 
+/// Where a client has the metadata from, under which it begins an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// From a lease that it has.
+    Lease,
+    /// From the directory, and from the metadata if the collection is listed.
+    Directory,
+    /// From the metadata, since it knows of the reshard otherwise.
+    Metadata,
+}
+
 /// What a client does once it knows an answer.
 enum Next {
     /// Sends the request of a step.
     Send(Step, Command),
     /// Begins the operation anew.
     StartOver,
-    /// Reads the metadata again, and begins anew.
+    /// Reads the metadata, whatever the directory says, and begins anew.
     Refresh,
     /// Returns.
     Return(Outcome),
@@ -36,14 +47,15 @@ enum Next {
 }
 
 impl ItemModel {
-    /// A client begins an operation. `refresh` says that it has no metadata any more, and reads it first.
-    pub(super) fn begin(&self, state: &mut State, at: usize, verb: Verb, refresh: bool) {
+    /// A client begins an operation. If its metadata comes from a lease, that runs.
+    pub(super) fn begin(&self, state: &mut State, at: usize, verb: Verb, source: Source) {
         let client = &mut state.clients[at];
         client.begun += 1;
-        client.lease.runs &= !refresh;
+        client.lease.runs &= source == Source::Lease;
         let operation = operation(verb, at, client);
         let call = (operation != Operation::Peek).then(|| state.history.call(operation));
-        self.go_on(state, at, operation, call, Next::StartOver);
+        let first = if source == Source::Metadata { Next::Refresh } else { Next::StartOver };
+        self.go_on(state, at, operation, call, first);
     }
 
     /// The request of a client executes, and the client hears the answer.
@@ -73,7 +85,8 @@ impl ItemModel {
     ///
     /// Metadata is read in the moment in which it is used, and the first plain read of an attempt executes at once.
     /// Both lose nothing: to act later on the same answer is another behaviour of the model, in which the attempt
-    /// began later.
+    /// began later. The directory is read in the same moment. Its lease counts from a little earlier, and so ends no
+    /// later than here.
     fn go_on(
         &self,
         state: &mut State,
@@ -84,18 +97,17 @@ impl ItemModel {
     ) {
         let mut begins = false;
         loop {
-            let client = &mut state.clients[at];
             next = match next {
                 Next::Refresh => {
-                    client.lease.runs = false;
+                    state.clients[at].lease = state.read_metadata();
                     Next::StartOver
                 }
                 Next::StartOver => {
                     begins = true;
-                    if !client.lease.runs {
-                        client.lease = Lease { revision: state.published, runs: true };
+                    if !state.clients[at].lease.runs {
+                        state.clients[at].lease = state.read_directory();
                     }
-                    self.first(client, operation)
+                    self.first(&state.clients[at], operation)
                 }
                 Next::Send(step, command @ Command::Get(_)) if begins => {
                     begins = false;
@@ -103,6 +115,7 @@ impl ItemModel {
                     self.next(&state.clients[at], operation, step, answer)
                 }
                 Next::Send(step, command) => {
+                    let client = &mut state.clients[at];
                     let request = Request { command, signed_under: client.lease.revision };
                     client.running = Some(Running { operation, call, step, request });
                     return;

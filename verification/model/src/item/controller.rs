@@ -2,12 +2,16 @@
 //!
 //! There are no clocks. A wait is a guard on what is still possible, followed by its being impossible: T' has passed
 //! if no client acts on a lease from before, and H if no request that was signed before is left.
+//!
+//! The first reshard of a collection that is not listed enlists it: one transaction puts the metadata, in `forward`, and
+//! adds the collection to the directory. As long as the directory does not show it, clients take leases on the `stable`
+//! from before. So the wait for T' counts from a read that has seen both.
 
 use super::ItemModel;
 use super::command::Cell;
-use super::state::{Mover, Scan, State};
+use super::state::{Lease, Mover, Scan, State};
 use crate::mutation::Mutation;
-use crate::schedule::{Phase, Revision};
+use crate::schedule::{Half, Phase, Revision};
 
 impl ItemModel {
     /// Whether the next revision may be published.
@@ -17,7 +21,9 @@ impl ItemModel {
         }
         match state.published.phase() {
             Phase::Stable if self.has(Mutation::ForwardBeforeStableIsKnown) => true,
-            Phase::Stable | Phase::Forward => self.leases_have_ended(state, state.published),
+            Phase::Stable | Phase::Forward => {
+                state.unseen.is_none() && self.leases_have_ended(state, state.published)
+            }
             Phase::Move => state.mover.closing && state.mover.scan == Scan::Ended,
         }
     }
@@ -35,6 +41,13 @@ impl ItemModel {
         }
         state.published = state.published.next();
         state.mover = Mover::IDLE;
+    }
+
+    /// Publishes the first metadata, and enlists the collection. This half of the transaction does not show yet. Who
+    /// tries the same later is refused, since there is metadata.
+    pub(super) fn enlist(&self, state: &mut State, unseen: Half) {
+        self.publish(state);
+        state.unseen = Some(unseen);
     }
 
     /// Whether the closing scan may begin: T' and H after `move` was published.
@@ -84,9 +97,10 @@ impl ItemModel {
     /// Whether T' may have passed since a revision was published: no operation runs under an older lease.
     fn leases_have_ended(&self, state: &State, since: Revision) -> bool {
         self.has(Mutation::PublishBeforeLeasesEnd)
-            || state.clients.iter().all(|client| {
-                client.running.is_none() || !client.lease.runs || client.lease.revision >= since
-            })
+            || state
+                .clients
+                .iter()
+                .all(|client| client.running.is_none() || !is_waited_for(client.lease, since))
     }
 
     fn end_leases(&self, state: &mut State, since: Revision) {
@@ -94,11 +108,16 @@ impl ItemModel {
             return;
         }
         for client in &mut state.clients {
-            client.lease.runs &= client.lease.revision >= since;
+            client.lease.runs &= !is_waited_for(client.lease, since);
             if client.running.is_none() && !client.lease.runs {
                 // Metadata that will not be used again makes no difference between states.
-                client.lease.revision = Revision::FIRST;
+                client.lease = Lease::OVER;
             }
         }
     }
+}
+
+/// Whether this lease has ended when T' has passed since a revision was published, and not before.
+fn is_waited_for(lease: Lease, since: Revision) -> bool {
+    lease.runs && lease.revision < since
 }

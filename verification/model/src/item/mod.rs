@@ -5,7 +5,8 @@
 //! that may still execute although nobody waits for it. The checker takes every order of what can happen next:
 //! a client begins an operation, under old metadata or new; a request executes, now or much later or never; a client
 //! stops waiting; a lease ends; the mover reads, crashes and begins again; the controller publishes or begins the
-//! closing scan; a marker is removed.
+//! closing scan; a marker is removed. If the collection begins without metadata, the transaction that enlists it shows
+//! one half before the other, in either order.
 
 mod client;
 mod command;
@@ -24,12 +25,13 @@ pub use command::Home;
 pub use operation::{Value, Verb};
 pub use state::State;
 
+use client::Source;
 use command::{Answer, Cell, Command, HOMES, Version};
 use history::History;
 use state::{Client, Lease, Mover, Scan};
 
 use crate::mutation::Mutation;
-use crate::schedule::{Generation, Numbering, Phase, Revision};
+use crate::schedule::{Generation, Half, Numbering, Phase, Revision};
 
 /// The item protocol, within bounds.
 #[derive(Clone, Debug)]
@@ -40,6 +42,8 @@ pub struct ItemModel {
     pub initial: Option<Value>,
     /// The home under each layout, the first included.
     pub route: Vec<Home>,
+    /// Whether the collection begins without metadata, and its first reshard enlists it.
+    pub enlists: bool,
     /// The revision after which nothing more is published.
     pub last: Revision,
     /// How often the mover crashes at most.
@@ -57,8 +61,11 @@ pub struct ItemModel {
 pub enum Action {
     /// A client begins an operation under the metadata that it has.
     Begin(usize, Verb),
-    /// A client reads the metadata and begins an operation.
+    /// A client reads the directory, and the metadata if that lists the collection, and begins an operation.
     RefreshAndBegin(usize, Verb),
+    /// A client that knows of the reshard otherwise reads the metadata, which the directory does not list yet, and
+    /// begins an operation.
+    BeginPastDirectory(usize, Verb),
     /// The request of a client executes and is answered.
     Answer(usize),
     /// A client stops waiting for its request.
@@ -77,6 +84,10 @@ pub enum Action {
     BeginClosingScan,
     /// The controller publishes the next revision.
     Publish,
+    /// The controller publishes the first metadata and enlists the collection. This half does not show yet.
+    Enlist(Half),
+    /// The other half shows, too.
+    EnlistingShows,
     /// A marker of a closed reshard is removed.
     RemoveMarker(Home),
 }
@@ -118,8 +129,9 @@ impl ItemModel {
 
     fn client_actions(&self, state: &State, actions: &mut Vec<Action>) {
         for (at, (client, program)) in state.clients.iter().zip(&self.programs).enumerate() {
-            let Lease { revision, runs } = client.lease;
+            let Lease { revision, runs, .. } = client.lease;
             let is_behind = revision < state.published;
+            let refreshes = !runs || is_behind;
             if let Some(running) = client.running {
                 actions.push(Action::Answer(at));
                 if client.timeouts < self.timeouts && running.request.command.writes() {
@@ -136,8 +148,11 @@ impl ItemModel {
                     if runs {
                         actions.push(Action::Begin(at, verb));
                     }
-                    if !runs || is_behind {
+                    if refreshes {
                         actions.push(Action::RefreshAndBegin(at, verb));
+                    }
+                    if refreshes && state.unseen == Some(Half::Directory) {
+                        actions.push(Action::BeginPastDirectory(at, verb));
                     }
                 }
             }
@@ -161,7 +176,14 @@ impl ItemModel {
             actions.push(Action::BeginClosingScan);
         }
         if self.may_publish(state) {
-            actions.push(Action::Publish);
+            if self.enlists && state.published == Revision::FIRST {
+                actions.extend(Half::ALL.map(Action::Enlist));
+            } else {
+                actions.push(Action::Publish);
+            }
+        }
+        if state.unseen.is_some() {
+            actions.push(Action::EnlistingShows);
         }
         for (home, &cell) in (0..).map(Home).zip(&state.cells) {
             if self.may_remove_marker(state, cell) {
@@ -179,6 +201,7 @@ impl Model for ItemModel {
         let mut state = State {
             cells: [Cell::Absent; HOMES],
             published: Revision::FIRST,
+            unseen: None,
             clients: vec![Client::new(self.initial); self.programs.len()],
             mover: Mover::IDLE,
             late: Vec::new(),
@@ -201,8 +224,13 @@ impl Model for ItemModel {
     fn next_state(&self, last: &State, action: Action) -> Option<State> {
         let mut state = last.clone();
         match action {
-            Action::Begin(at, verb) => self.begin(&mut state, at, verb, false),
-            Action::RefreshAndBegin(at, verb) => self.begin(&mut state, at, verb, true),
+            Action::Begin(at, verb) => self.begin(&mut state, at, verb, Source::Lease),
+            Action::RefreshAndBegin(at, verb) => {
+                self.begin(&mut state, at, verb, Source::Directory);
+            }
+            Action::BeginPastDirectory(at, verb) => {
+                self.begin(&mut state, at, verb, Source::Metadata);
+            }
             Action::Answer(at) => self.answer(&mut state, at),
             Action::TimeOut(at) => self.time_out(&mut state, at),
             Action::LeaseEnds(at) => state.clients[at].lease.runs = false,
@@ -215,6 +243,8 @@ impl Model for ItemModel {
             Action::CrashMover => Self::crash_mover(&mut state),
             Action::BeginClosingScan => self.begin_closing_scan(&mut state),
             Action::Publish => self.publish(&mut state),
+            Action::Enlist(unseen) => self.enlist(&mut state, unseen),
+            Action::EnlistingShows => state.unseen = None,
             Action::RemoveMarker(home) => *state.cell_mut(home) = Cell::Absent,
         }
         Some(state)

@@ -4,8 +4,8 @@ use stateright::Property;
 
 use super::ItemModel;
 use super::command::Home;
-use super::state::State;
-use crate::schedule::Phase;
+use super::state::{Lease, State};
+use crate::schedule::{Phase, Revision};
 
 /// The properties of the item model.
 pub(super) fn properties() -> Vec<Property<ItemModel>> {
@@ -19,6 +19,7 @@ pub(super) fn properties() -> Vec<Property<ItemModel>> {
         Property::sometimes("a late copy beside a newer item", |_, state: &State| {
             state.cells.iter().filter(|cell| cell.is_live()).count() > 1
         }),
+        Property::sometimes("an operation without metadata beside one with it", sees_both),
     ]
 }
 
@@ -51,6 +52,15 @@ fn all_ends(model: &ItemModel, state: &State) -> bool {
             .iter()
             .zip(&model.programs)
             .all(|(client, program)| client.running.is_none() && client.begun == program.operations)
+}
+
+/// Whether one client acts on a directory that does not list the collection yet, and another on the metadata.
+fn sees_both(_model: &ItemModel, state: &State) -> bool {
+    let acts = |on: fn(Lease) -> bool| {
+        let mut clients = state.clients.iter().filter(|client| client.running.is_some());
+        clients.any(|client| client.lease.runs && on(client.lease))
+    };
+    acts(|lease| lease.revision < lease.shown) && acts(|lease| lease.revision > Revision::FIRST)
 }
 
 /// Whether nothing is under way but what the mover does, which shows nowhere.

@@ -3,7 +3,7 @@
 use super::command::{Cell, HOMES, Home, Request, Version};
 use super::history::{CallId, History};
 use super::operation::{Operation, Outcome, Value};
-use crate::schedule::Revision;
+use crate::schedule::{Half, Revision};
 
 /// Everything that can differ between two moments.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -12,6 +12,8 @@ pub struct State {
     pub cells: [Cell; HOMES],
     /// The metadata in force.
     pub published: Revision,
+    /// Which half of the transaction that enlists the collection does not show yet, if either.
+    pub unseen: Option<Half>,
     /// The clients.
     pub clients: Vec<Client>,
     /// The mover.
@@ -40,11 +42,14 @@ pub struct Client {
     pub running: Option<Running>,
 }
 
-/// Metadata as a client has it, and whether it may still act on it (assumption A1).
+/// Metadata as a client has it, and whether it may still act on it (assumption A1). Of a collection that is not listed
+/// it has read the directory only, and its lease is one of the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Lease {
-    /// What it read.
+    /// What it acts on.
     pub revision: Revision,
+    /// What the metadata item showed meanwhile, whether or not the client has looked.
+    pub shown: Revision,
     /// Whether the lease still runs.
     pub runs: bool,
 }
@@ -136,6 +141,24 @@ impl State {
         &mut self.cells[usize::from(home.0)]
     }
 
+    /// A strong read of the directory, and then of the metadata if the collection is listed. It acts as the first
+    /// `stable` until both show.
+    pub(super) fn read_directory(&self) -> Lease {
+        let metadata = self.read_metadata();
+        match self.unseen {
+            Some(Half::Directory) => Lease { revision: Revision::FIRST, ..metadata },
+            _ => metadata,
+        }
+    }
+
+    /// A strong read of the metadata, whatever the directory says.
+    pub(super) fn read_metadata(&self) -> Lease {
+        Lease::of(match self.unseen {
+            Some(Half::Metadata) => Revision::FIRST,
+            _ => self.published,
+        })
+    }
+
     /// An operation of a client returns.
     pub(super) fn returns(&mut self, client: usize, call: Option<CallId>, outcome: Outcome) {
         if let Outcome::Read(found) | Outcome::Glimpsed(found) = outcome {
@@ -164,11 +187,22 @@ impl State {
     }
 }
 
+impl Lease {
+    /// A lease that has ended and of which nothing is remembered.
+    pub(super) const OVER: Self =
+        Self { revision: Revision::FIRST, shown: Revision::FIRST, runs: false };
+
+    /// A lease that has just begun.
+    fn of(revision: Revision) -> Self {
+        Self { revision, shown: revision, runs: true }
+    }
+}
+
 impl Client {
     /// A client that has read the first metadata, and the item.
     pub fn new(register: Option<Value>) -> Self {
         Self {
-            lease: Lease { revision: Revision::FIRST, runs: true },
+            lease: Lease::of(Revision::FIRST),
             begun: 0,
             timeouts: 0,
             last_read: register,
