@@ -132,6 +132,9 @@ impl Configuration {
             M::ForwardBeforeStableIsKnown | M::MoveKeepsGeneration => {
                 Search::of(&[(WRITES, 2), (GET, 1)], UP_AND_DOWN, true)
             }
+            M::EnlistWithoutWait | M::CountEnlistingFromMetadata | M::AbsenceWithoutLease => {
+                Search { enlists: true, ..Search::of(&[(WRITES, 2), (GET, 2)], UP, false) }
+            }
             M::PublishBeforeLeasesEnd
             | M::CloseWithoutH
             | M::CountHFromForward

@@ -12,6 +12,18 @@ pub enum Mutation {
     /// last reshard.
     /// Invariant I7.
     ForwardBeforeStableIsKnown,
+    /// Breaks the waiting for T' behind the enlisting: `move` is published as soon as the directory lists the
+    /// collection. A client that has read the directory before still reads and writes at the old home.
+    /// Invariant I8.
+    EnlistWithoutWait,
+    /// Breaks "the wait counts from a read that saw both": it counts from one that saw the metadata, which the
+    /// directory did not list yet. Who read the directory after that is not waited for.
+    /// Invariant I8.
+    CountEnlistingFromMetadata,
+    /// Breaks "absence stands on a lease": a client that has once read that the collection is not listed believes it
+    /// for ever, and reads at the old home what others have written at the new one since.
+    /// Invariant I8.
+    AbsenceWithoutLease,
     /// Breaks the waiting for H: the closing scan begins at once. A write that was signed under `stable(N)` executes
     /// behind it, and lies at a home where nobody looks any more.
     /// Invariants I4, I9.
@@ -149,9 +161,12 @@ pub enum Expectation {
 
 impl Mutation {
     /// All of them, in the order of the protocol's sections.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 37] = [
         Self::PublishBeforeLeasesEnd,
         Self::ForwardBeforeStableIsKnown,
+        Self::EnlistWithoutWait,
+        Self::CountEnlistingFromMetadata,
+        Self::AbsenceWithoutLease,
         Self::CloseWithoutH,
         Self::CountHFromForward,
         Self::LeaveNoMarkers,

@@ -100,7 +100,7 @@ impl ItemModel {
             || state
                 .clients
                 .iter()
-                .all(|client| client.running.is_none() || !is_waited_for(client.lease, since))
+                .all(|client| client.running.is_none() || !self.is_waited_for(client.lease, since))
     }
 
     fn end_leases(&self, state: &mut State, since: Revision) {
@@ -108,16 +108,23 @@ impl ItemModel {
             return;
         }
         for client in &mut state.clients {
-            client.lease.runs &= !is_waited_for(client.lease, since);
+            client.lease.runs &= !self.is_waited_for(client.lease, since);
             if client.running.is_none() && !client.lease.runs {
                 // Metadata that will not be used again makes no difference between states.
                 client.lease = Lease::OVER;
             }
         }
     }
-}
 
-/// Whether this lease has ended when T' has passed since a revision was published, and not before.
-fn is_waited_for(lease: Lease, since: Revision) -> bool {
-    lease.runs && lease.revision < since
+    /// Whether this lease runs, and has ended when T' has passed since a revision was published.
+    fn is_waited_for(&self, lease: Lease, since: Revision) -> bool {
+        let enlisted = Revision::FIRST.next();
+        let is_missed = match self.mutation {
+            Some(Mutation::EnlistWithoutWait) => since == enlisted,
+            Some(Mutation::CountEnlistingFromMetadata) => lease.shown >= since,
+            Some(Mutation::AbsenceWithoutLease) => lease.revision < enlisted,
+            _ => false,
+        };
+        lease.runs && lease.revision < since && !is_missed
+    }
 }

@@ -132,12 +132,13 @@ impl ItemModel {
             let Lease { revision, runs, .. } = client.lease;
             let is_behind = revision < state.published;
             let refreshes = !runs || is_behind;
+            let ends = revision > Revision::FIRST || !self.has(Mutation::AbsenceWithoutLease);
             if let Some(running) = client.running {
                 actions.push(Action::Answer(at));
                 if client.timeouts < self.timeouts && running.request.command.writes() {
                     actions.push(Action::TimeOut(at));
                 }
-                if runs && is_behind {
+                if runs && is_behind && ends {
                     actions.push(Action::LeaseEnds(at));
                 }
             } else if client.begun < program.operations {
