@@ -8,7 +8,7 @@ use std::fmt;
 use crate::check::{Limit, Progress, Report, search};
 use crate::item::{Home, ItemModel, Program, Value, Verb};
 use crate::mutation::Mutation;
-use crate::query::{QueryModel, SourceIs};
+use crate::query::{QueryModel, SourceIs, Way};
 use crate::schedule::{Numbering, Revision};
 
 /// One search.
@@ -331,7 +331,7 @@ fn ext() -> Vec<Configuration> {
 
 /// A query beside a writer. The small one is searched to the end within seconds, and finds nearly every mutation.
 const SMALL_QUERY: QueryModel = QueryModel {
-    shrinks: false,
+    way: Way::Up,
     exists: false,
     source_is: SourceIs::Last,
     limit: 2,
@@ -345,10 +345,10 @@ const SMALL_QUERY: QueryModel = QueryModel {
 fn queries() -> Vec<Configuration> {
     let twice = Numbering::TwicePerReshard;
     let mut searches = Vec::new();
-    let both =
-        [SourceIs::Last, SourceIs::Pilot].map(|source_is| [(false, source_is), (true, source_is)]);
-    for (shrinks, source_is) in both.into_iter().flatten() {
-        let small = QueryModel { shrinks, source_is, ..SMALL_QUERY };
+    let both = [SourceIs::Last, SourceIs::Pilot]
+        .map(|source_is| [(Way::Up, source_is), (Way::Down, source_is)]);
+    for (way, source_is) in both.into_iter().flatten() {
+        let small = QueryModel { way, source_is, ..SMALL_QUERY };
         for limit in [2, 1] {
             searches.push(QueryModel { limit, ..small.clone() });
             for exists in [false, true] {
@@ -357,6 +357,9 @@ fn queries() -> Vec<Configuration> {
         }
         for exists in [false, true] {
             searches.push(QueryModel { exists, writes: 2, late_put: true, ..small.clone() });
+        }
+        if way == Way::Up {
+            searches.push(QueryModel { way: Way::UpFromUnlisted, ..small.clone() });
         }
         searches.push(QueryModel { numbering: twice, ..small });
     }
@@ -369,7 +372,11 @@ impl From<QueryModel> for Configuration {
         let exists = if model.exists { "there" } else { "absent" };
         let late = if model.late_put { ", a late put" } else { "" };
         let mutation = model.mutation.map(prefix).unwrap_or_default();
-        let way = if model.shrinks { "down" } else { "up" };
+        let way = match model.way {
+            Way::Up => "up",
+            Way::UpFromUnlisted => "up from unlisted",
+            Way::Down => "down",
+        };
         let pilot = match model.source_is {
             SourceIs::Last => "",
             SourceIs::Pilot => ", by a pilot",

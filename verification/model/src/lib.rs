@@ -14,7 +14,7 @@
 //!   orders that are still possible (`item/history.rs`).
 //! - [`query`]: a query of four items in two shards, page by page, while a reshard moves three of them and
 //!   transactions show to plain reads one side at a time.
-//! - [`schedule`]: the phases `stable`, `forward` and `move`, for reshards one after the other. The item's
+//! - [`schedule`]: the phases `stable`, `forward` and `move`, for reshards one after the other. In either model the
 //!   collection may begin without metadata. Then clients hold leases of the directory that does not list it, and the
 //!   first reshard enlists it by a transaction whose halves show one after the other.
 //!

@@ -3,7 +3,8 @@
 //! There are four items. The second stays where it is, the others move. The first three live through everything, so
 //! the query must return each exactly once, although the third is written over meanwhile. The fourth comes and goes,
 //! and a put of it from before the reshard may come late. Transactions show to plain reads one side at a time, the
-//! source's first, and the mover crashes between any two of its steps. One reshard is modelled, up or down.
+//! source's first, and the mover crashes between any two of its steps. One reshard is modelled, up or down. It may be
+//! the one that enlists the collection.
 
 mod mover;
 mod properties;
@@ -19,13 +20,13 @@ use state::{Cell, ITEMS, Item, Mover, Reader, Shard, SortKey, Task};
 use writer::Write;
 
 use crate::mutation::Mutation;
-use crate::schedule::{Generation, Numbering, Phase, Revision};
+use crate::schedule::{Generation, Half, Numbering, Phase, Revision};
 
 /// Queries, within bounds.
 #[derive(Clone, Debug)]
 pub struct QueryModel {
-    /// Whether the collection shrinks. It grows otherwise.
-    pub shrinks: bool,
+    /// Which way the reshard goes.
+    pub way: Way,
     /// Whether the item that comes and goes is there at first.
     pub exists: bool,
     /// When the source is read.
@@ -42,6 +43,17 @@ pub struct QueryModel {
     pub numbering: Numbering,
     /// What is wrong, if anything.
     pub mutation: Option<Mutation>,
+}
+
+/// Which way the reshard goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// The collection grows.
+    Up,
+    /// It begins without metadata, and its growth enlists it.
+    UpFromUnlisted,
+    /// It shrinks.
+    Down,
 }
 
 /// When a round reads the source.
@@ -78,6 +90,10 @@ pub enum Action {
     BeginClosingScan,
     /// The controller publishes the next revision.
     Publish,
+    /// The controller publishes the first metadata and enlists the collection. This half does not show yet.
+    Enlist(Half),
+    /// The other half shows, too.
+    EnlistingShows,
     /// A put that was signed before the reshard executes at the source.
     LatePut,
     /// A marker of the closed reshard is removed.
@@ -103,7 +119,7 @@ impl QueryModel {
     }
 
     fn source(&self) -> Shard {
-        if self.shrinks { Shard::Second } else { Shard::First }
+        if self.way == Way::Down { Shard::Second } else { Shard::First }
     }
 
     fn destination(&self) -> Shard {
@@ -153,7 +169,9 @@ impl QueryModel {
     fn may_publish(&self, state: &State) -> bool {
         state.published < Self::LAST
             && match state.published.phase() {
-                Phase::Stable | Phase::Forward => Self::leases_have_ended(state),
+                Phase::Stable | Phase::Forward => {
+                    state.enlisting.is_none() && Self::leases_have_ended(state)
+                }
                 Phase::Move => {
                     let waits = !self.has(Mutation::CloseWithoutV);
                     state.mover.closing
@@ -187,7 +205,8 @@ impl QueryModel {
                 }
             }
         }
-        if state.writer < state.published {
+        // The writer may know of the reshard although the directory does not list the collection yet.
+        if state.writer < state.published && state.enlisting != Some(Half::Metadata) {
             actions.push(Action::WriterRefreshes);
         }
     }
@@ -211,7 +230,14 @@ impl QueryModel {
             actions.push(Action::LatePut);
         }
         if self.may_publish(state) {
-            actions.push(Action::Publish);
+            if self.way == Way::UpFromUnlisted && state.published == Revision::FIRST {
+                actions.extend(Half::ALL.map(Action::Enlist));
+            } else {
+                actions.push(Action::Publish);
+            }
+        }
+        if state.enlisting.is_some() {
+            actions.push(Action::EnlistingShows);
         }
         let waits = !self.has(Mutation::RemoveMarkersUnderLeases);
         if state.published == Self::LAST && (!waits || Self::leases_have_ended(state)) {
@@ -233,6 +259,7 @@ impl Model for QueryModel {
         let mut state = State {
             items: [nothing; ITEMS as usize],
             published: Revision::FIRST,
+            enlisting: None,
             reader: Reader::new(),
             writer: Revision::FIRST,
             writes: 0,
@@ -277,6 +304,11 @@ impl Model for QueryModel {
             }
             Action::BeginClosingScan => state.mover = Mover::new(true),
             Action::Publish => state.published = state.published.next(),
+            Action::Enlist(unseen) => {
+                state.published = state.published.next();
+                state.enlisting = Some(unseen);
+            }
+            Action::EnlistingShows => state.enlisting = None,
             Action::LatePut => self.put_late(&mut state),
             Action::RemoveMarker(key) => {
                 let source = self.source();

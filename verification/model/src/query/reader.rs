@@ -15,7 +15,7 @@ impl QueryModel {
     /// The query reads its next page, and ends the round if it was the last.
     pub(super) fn read_page(&self, state: &mut State) {
         if !state.reader.lease_runs {
-            state.reader.revision = state.published;
+            state.reader.revision = state.read_directory();
             state.reader.lease_runs = true;
         }
         if state.reader.replaced.is_none() {

@@ -1,6 +1,6 @@
 //! What a query's world consists of: a few items of one collection, in two shards.
 
-use crate::schedule::{Generation, Revision};
+use crate::schedule::{Generation, Half, Revision};
 
 /// A sort key. Items are numbered in order, from the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -48,6 +48,8 @@ pub struct State {
     pub items: [Item; ITEMS as usize],
     /// The metadata in force.
     pub published: Revision,
+    /// Which half of the transaction that enlists the collection does not show yet, if either.
+    pub enlisting: Option<Half>,
     /// The query.
     pub reader: Reader,
     /// The metadata under which the writer acts.
@@ -185,6 +187,11 @@ impl State {
     /// What lies under a sort key, to be changed.
     pub fn item_mut(&mut self, key: SortKey) -> &mut Item {
         &mut self.items[usize::from(key.0)]
+    }
+
+    /// A strong read of the directory, and then of the metadata if the collection is listed.
+    pub fn read_directory(&self) -> Revision {
+        if self.enlisting.is_some() { Revision::FIRST } else { self.published }
     }
 
     /// Whether a transaction on an item is visible in part only.
