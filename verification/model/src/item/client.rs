@@ -86,7 +86,7 @@ impl ItemModel {
     /// Metadata is read in the moment in which it is used, and the first plain read of an attempt executes at once.
     /// Both lose nothing: to act later on the same answer is another behaviour of the model, in which the attempt
     /// began later. The directory is read in the same moment. Its lease counts from a little earlier, and so ends no
-    /// later than here.
+    /// later than here. A refresh always helps, since nobody writes under metadata that does not show yet.
     fn go_on(
         &self,
         state: &mut State,
