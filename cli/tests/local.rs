@@ -44,7 +44,8 @@ fn an_item_lives_its_life() {
 
 #[test]
 fn a_pre_sharded_collection_comes_back_in_order() {
-    let stack = LocalStack::start(&["--set", "SortKeyType=N", "--set", "PartitionKeyName=sensor"]);
+    let set = ["SortKeyType=N", "PartitionKeyName=sensor", "LeaseSecs=1", "RequestLifetimeSecs=2"];
+    let stack = LocalStack::start(&set.map(|setting| ["--set", setting]).concat());
     let created = stack.json(
         "PUT",
         "/collection?pk=hot",
@@ -56,6 +57,7 @@ fn a_pre_sharded_collection_comes_back_in_order() {
         "{created:?}"
     );
     assert_eq!(stack.json("PUT", "/collection?pk=hot", &json!({})).code(), "collection_exists");
+    stack.until_at_rest("hot");
 
     let numbers = (-150..150).map(|n| json!(f64::from(n) / 4.0)).collect::<Vec<_>>();
     let puts = numbers.iter().map(|n| json!({ "pk": "hot", "sk": n, "item": { "n": n } }));

@@ -23,7 +23,7 @@ use chart::{Figure, draw};
 use costs::{Counted, Moving};
 use dynashard_aws::{DynamoItemStore, DynamoMetadataStore, ServerClock, SystemClock};
 use dynashard_core::TableSchema;
-use dynashard_core::ports::{MetadataStore, StoreError};
+use dynashard_core::ports::StoreError;
 use dynashard_keys::{KeyError, PartitionKey};
 use dynashard_local::{Endpoints, Limits, Stack, StackOptions};
 use flights::Airport;

@@ -141,6 +141,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Handler for ReadHandl
         }
     }
 
+    async fn renew(&self, deadline: Deadline) {
+        self.reader.directory().renew_early(deadline).await;
+    }
+
     fn now(&self) -> Reading {
         self.reader.directory().now()
     }

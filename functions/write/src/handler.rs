@@ -77,6 +77,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Handler for WriteHand
         }
     }
 
+    async fn renew(&self, deadline: Deadline) {
+        self.writer.directory().renew_early(deadline).await;
+    }
+
     fn now(&self) -> Reading {
         self.writer.directory().now()
     }

@@ -66,6 +66,11 @@ impl Lease {
         self.age(now) < self.term
     }
 
+    /// Whether it is in the first half of its term.
+    pub(crate) fn is_young(&self, now: Reading) -> bool {
+        self.age(now) < self.term / 2
+    }
+
     /// Whether an operation may begin on it. The last quarter of the term is kept for the answer: a
     /// write that is answered after its lease has an unknown outcome, however well it went.
     pub fn is_fresh(&self, now: Reading) -> bool {

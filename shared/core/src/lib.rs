@@ -13,6 +13,7 @@
 
 mod autoscaler;
 mod batch;
+mod collection;
 mod cost;
 mod directory;
 mod error;

@@ -1,16 +1,14 @@
 use std::collections::BTreeMap;
 
-use dynashard_keys::{ItemKey, PartitionKey, PhysicalKey, Placement, ShardCount, ShardId};
+use dynashard_keys::{ItemKey, PhysicalKey, Placement, ShardCount, ShardId};
 
 use crate::cost::Cost;
 use crate::directory::{Directory, Known};
 use crate::fan_out::fan_out;
 use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore, Metered};
-use crate::query::Query;
-use crate::query::cursor::Position;
 use crate::reshard::{Homes, Settling, Unsettled};
 use crate::retry::{Attempts, within};
-use crate::{Code, CollectionMetadata, Deadline, Error, Fields, Job, Reshard, StoredItem};
+use crate::{Code, Deadline, Error, Fields, Reshard, StoredItem};
 
 /// Reads items and collections.
 pub struct Reader<I, M, C, E> {
@@ -256,34 +254,6 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         let read = attempts.make(|| self.items.get_both(keys.each_ref(), fields), NOT_IN_TIME);
         let [one, other] = shards;
         read.await.map_err(|error| error.of_shards(vec![one.min(other), one.max(other)]))
-    }
-
-    /// The metadata of a collection, and the job of a running reshard, as they are now: a client that has
-    /// just asked for another count is to see it.
-    pub async fn collection(
-        &self,
-        partition: &PartitionKey,
-        deadline: Deadline,
-    ) -> Result<(CollectionMetadata, Option<Job>), Error> {
-        let known = self.directory.read_now(partition, deadline).await?;
-        if !known.metadata.is_enlisted() && !self.holds_items(&known, deadline).await? {
-            let why = "no item lies under this partition key";
-            return Err(Error::new(Code::CollectionNotFound, why));
-        }
-        let job = match known.metadata.reshard() {
-            Some(_) => self.directory.job(partition, deadline).await?.0,
-            None => None,
-        };
-        let job = job.filter(|job| job.generation == known.metadata.generation);
-        Ok((CollectionMetadata::clone(&known.metadata), job))
-    }
-
-    /// Whether anything lies in the first shard of a collection.
-    async fn holds_items(&self, known: &Known, deadline: Deadline) -> Result<bool, Error> {
-        let query = Query { limit: 1, ..Query::all(known.metadata.partition.clone()) };
-        let first = (known.metadata.placement, known.metadata.placement.first());
-        let page = self.lane_page(&query, first, &Position::Start, 1, deadline).await?;
-        Ok(!page.items.is_empty())
     }
 
     pub(crate) fn items(&self) -> &I {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use dynashard_aws::OsEntropy;
 use dynashard_core::ports::Entropy;
 use dynashard_core::{Deadline, Reading};
+use futures_util::future::join;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -23,6 +24,9 @@ const LONGEST_REQUEST: Duration = Duration::from_secs(23);
 /// Requests for single items have less ([`Patience`]).
 const LONGEST_THROTTLED: Duration = Duration::from_millis(2_500);
 
+/// How long an answer may wait for what is renewed beside it.
+const LONGEST_RENEWAL: Duration = Duration::from_millis(50);
+
 /// The part of a function's time limit that is reserved for writing the answer.
 const ANSWER_TIME: Duration = Duration::from_millis(500);
 
@@ -34,6 +38,9 @@ pub trait Handler: Send + Sync {
         request: &Request,
         deadline: Deadline,
     ) -> impl Future<Output = Result<Response, Problem>> + Send;
+
+    /// Renews what the next request would wait for, beside one that is being answered.
+    fn renew(&self, deadline: Deadline) -> impl Future<Output = ()> + Send;
 
     /// The time, for deadlines.
     fn now(&self) -> Reading;
@@ -141,7 +148,8 @@ pub async fn answer(
                 .min(after(LONGEST_REQUEST))
                 .if_throttled(after(longest))
                 .if_settling(after(LONGEST_THROTTLED));
-            let result = handler.handle(&request, deadline).await;
+            let renewed = handler.renew(after(LONGEST_RENEWAL));
+            let (result, ()) = join(Box::pin(handler.handle(&request, deadline)), renewed).await;
             if is_single && result.as_ref().is_err_and(|problem| problem.code() == "throttled") {
                 patience.spend(handler.now().boot.saturating_sub(began.boot).min(longest));
             }

@@ -18,11 +18,11 @@ pub enum Mutation {
     EnlistWithoutWait,
     /// Breaks "the wait counts from a read that saw both": it counts from one that saw the metadata, which the
     /// directory did not list yet. Who read the directory after that is not waited for.
-    /// Invariant I8.
+    /// Invariant I32.
     CountEnlistingFromMetadata,
     /// Breaks "absence stands on a lease": a client that has once read that the collection is not listed believes it
     /// for ever, and reads at the old home what others have written at the new one since.
-    /// Invariant I8.
+    /// Invariant I32.
     AbsenceWithoutLease,
     /// Breaks the waiting for H: the closing scan begins at once. A write that was signed under `stable(N)` executes
     /// behind it, and lies at a home where nobody looks any more.

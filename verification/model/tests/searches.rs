@@ -30,7 +30,7 @@ fn queries_return_every_item_once_through_a_reshard() {
     holds(Suite::Query);
 }
 
-/// Each mutation says which of I2 to I31 it is against.
+/// Each mutation says which of I2 to I32 it is against.
 #[test]
 fn every_mutation_is_caught_but_those_that_are_defence_in_depth() {
     let caught = Mutation::ALL

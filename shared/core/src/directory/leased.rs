@@ -139,6 +139,20 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         }
     }
 
+    /// Reads the directory item again if its lease is in the second half of its term, beside an operation
+    /// that may begin on it still: the next one then has to wait for nothing. Trouble with it is the next
+    /// one's.
+    pub async fn renew_early(&self, deadline: Deadline) {
+        let now = self.clock.now();
+        let is_due = |lease: &Lease| lease.is_fresh(now) && !lease.is_young(now);
+        if !self.lock_item().as_ref().is_some_and(|(_, lease)| is_due(lease)) {
+            return;
+        }
+        if let Some(_turn) = self.item_turn.try_lock() {
+            let _ = self.read_item_now(deadline).await;
+        }
+    }
+
     /// Drops what is cached about a collection: an item has shown that it is out of date. It may have been
     /// enlisted since.
     pub fn forget(&self, partition: &PartitionKey) {

@@ -10,7 +10,7 @@ use dynashard_keys::{PartitionKey, Placement, ShardCount};
 use dynashard_testkit::{Fault, ManualClock, MemoryStore, Operation, SeededEntropy, block_on};
 use futures_util::future::join_all;
 
-use crate::world::{FRESH, TIMEOUT, World, count, metadata, partition};
+use crate::world::{FRESH, LEASE, TIMEOUT, World, count, metadata, partition};
 
 /// A store whose answers take their time, so that requests can meet.
 struct Slow {
@@ -231,6 +231,31 @@ fn a_collection_that_shows_itself_enlisted_is_looked_up_again() {
     world.lay_out(1, 4, Placement::Xxh64);
     directory.forget(&partition());
     assert_eq!(find(&world, &look_up), (true, 1));
+}
+
+/// Else one operation of each lease waits for a read of the directory.
+#[test]
+fn the_directory_is_read_again_before_an_operation_has_to_wait_for_it() {
+    let world = World::new();
+    let directory = world.directory();
+    let look_up = || block_on(directory.find(&partition(), world.deadline())).expect("a look-up");
+    let renew = || block_on(directory.renew_early(world.deadline()));
+    let reads = || world.memory.requests().directory_gets;
+    renew();
+    assert_eq!(reads(), 0, "nobody has asked for anything yet");
+    look_up();
+    world.clock.advance(LEASE / 2 - Duration::from_nanos(1));
+    renew();
+    assert_eq!(reads(), 1, "it is young");
+    world.clock.advance(Duration::from_nanos(1));
+    world.store.script(Operation::DirectoryGet, [Fault::Lose]);
+    block_on(directory.renew_early(world.deadline_in(Duration::from_millis(1))));
+    assert_eq!(reads(), 1, "it was lost, and that is nobody's trouble");
+    renew();
+    assert_eq!(reads(), 2);
+    world.clock.advance(FRESH - LEASE / 2);
+    look_up();
+    assert_eq!(reads(), 2, "no operation has waited");
 }
 
 /// Hashes may collide, and the directory may show a collection before its metadata.
