@@ -1,15 +1,17 @@
-//! What a steady put costs, beside a writer that reads the metadata before every write, and how fast
-//! the local stack is.
+//! What a put costs, to cold keys and to a hot one, beside a plain `PutItem` and beside a writer that reads
+//! the metadata before every write; and how fast the local stack is.
 //!
-//! `cargo bench -p dynashard-cli` prints, from one run on one machine:
+//! `cargo bench -p dynashard-cli --bench steady_put` prints, from one run on one machine:
 //!
-//! 1. requests, write units and time of a put by the writer, and of one that reads the collection's
-//!    metadata before every write, as "Choosing the right number of shards" describes it
-//!    (AWS Database Blog, linked in ARCHITECTURE.md);
+//! 1. requests, write units and latency of 100,000 puts to 100,000 keys by the writer, of puts to a key
+//!    of four shards, of plain `PutItem`s of the SDK, and of puts that read the collection's metadata
+//!    first, as "Choosing the right number of shards" describes it (AWS Database Blog, linked in
+//!    ARCHITECTURE.md);
 //! 2. the puts a second that the whole stack serves over HTTP, one item a request;
 //! 3. how soon `dynashard local` is ready once its binaries are built.
 //!
-//! Figures of the first part come from the `dynamodb` endpoint's own counters.
+//! Requests and units come from the `dynamodb` endpoint's own counters and are the same on every machine:
+//! the benchmark fails if a cold put takes more than it may. Times are the machine's.
 
 // The SDK's futures nest deeply, and so do the types of the futures that await them.
 #![recursion_limit = "256"]
@@ -19,45 +21,68 @@ mod common;
 
 use std::io::{BufRead, BufReader};
 use std::num::NonZeroU32;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+use aws_sdk_dynamodb::types::AttributeValue as Sdk;
 use common::{
     Api, Failure, MAIN_TABLE, METADATA_TABLE, PAYLOAD_BYTES, Tables, float, operation,
     stack_options, workspace,
 };
-use dynashard_aws::OsEntropy;
-use dynashard_core::ports::MetadataStore;
+use dynashard_aws::{OsEntropy, ServerClock, connect_local};
+use dynashard_core::ports::{CollectionCatalog, MetadataStore};
 use dynashard_core::{
     AttributeValue, Attributes, Deadline, Directory, NewItem, Precondition, Settings, Writer,
 };
 use dynashard_keys::{ItemKey, PartitionKey, SortKey};
 use dynashard_local::{Counters, Stack};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
+use http::Method;
+use serde_json::json;
 
+/// Puts to one key, and over HTTP.
 const PUTS: u32 = 10_000;
+
+/// Puts to as many keys.
+const COLD_PUTS: u32 = 100_000;
+
 const IN_FLIGHT: usize = 16;
 
+/// What a cold put may take, in requests to both tables and in write units.
+const MOST_REQUESTS: f64 = 1.01;
+const MOST_WCU: f64 = 1.0;
+
 #[tokio::main]
-async fn main() -> Result<(), Failure> {
+async fn main() -> Result<ExitCode, Failure> {
     let mut options = stack_options().await?;
     // What is measured is the machine, so nothing may throttle.
     options.partitions.partition_wcu = NonZeroU32::MAX;
     let stack = Stack::start(options).await?;
 
-    println!("A put of 1 KB, {PUTS} puts, {IN_FLIGHT} in flight, to one pre-warmed collection");
-    println!("{:<34} {:>12} {:>12} {:>12}", "", "requests/put", "WCU/put", "µs/put");
-    let steady = Box::pin(writer_puts(&stack, "steady", false)).await?;
-    steady.print("this writer");
-    let baseline = Box::pin(writer_puts(&stack, "baseline", true)).await?;
-    baseline.print("metadata read before each put");
+    println!("Puts of items of 1 KB, {IN_FLIGHT} in flight");
     println!(
-        "{:<34} {:>12.2} {:>12.2} {:>12.2}",
-        "ratio, that to this",
-        baseline.requests / steady.requests,
-        baseline.wcu / steady.wcu,
-        baseline.micros / steady.micros
+        "{:<40} {:>8} {:>13} {:>8} {:>8} {:>8} {:>8}",
+        "", "puts", "requests/put", "WCU/put", "µs/put", "p50 ms", "p99 ms"
     );
+    let cold = Box::pin(puts(&stack, Way::Cold, COLD_PUTS)).await?;
+    cold.print("to as many cold keys");
+    let plain = Box::pin(puts(&stack, Way::Plain, PUTS)).await?;
+    plain.print("plain PutItem");
+    let hot = Box::pin(puts(&stack, Way::Hot, PUTS)).await?;
+    hot.print("to a key of four shards");
+    let reading = Box::pin(puts(&stack, Way::ReadingMetadata, PUTS)).await?;
+    reading.print("the same, metadata read before each");
+    println!(
+        "{:<40} {:>36.2} {:>8.2}",
+        "ratio, cold to plain, of p50 and p99",
+        cold.percentile(50) / plain.percentile(50),
+        cold.percentile(99) / plain.percentile(99)
+    );
+    let left = Tables::of(&stack).await.metadata.collections(None).await;
+    let left = left.map_err(|error| format!("the metadata table cannot be read: {error:?}"))?;
+    let enlisted = left.partitions.len();
+    println!("{:<40} {enlisted:>8}", "collections with metadata");
+    let holds = cold.requests <= MOST_REQUESTS && cold.wcu <= MOST_WCU && enlisted == 1;
 
     let rate = http_puts(&stack).await?;
     println!("\nOver HTTP, API and Lambda: {rate:.0} puts a second, one item a request");
@@ -74,60 +99,108 @@ async fn main() -> Result<(), Failure> {
         ready.len(),
         ready[ready.len() - 1]
     );
-    Ok(())
+    if !holds {
+        println!(
+            "A COLD PUT TAKES MORE THAN {MOST_REQUESTS} REQUESTS, {MOST_WCU} WCU OR NO METADATA"
+        );
+    }
+    Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What one put took on average.
+/// How items are put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Each to a key of its own.
+    Cold,
+    /// To one key of several shards.
+    Hot,
+    /// The same, with a read of the metadata before each.
+    ReadingMetadata,
+    /// By the SDK alone, each to a key of its own.
+    Plain,
+}
+
+/// What puts took.
 struct Cost {
     requests: f64,
     wcu: f64,
     micros: f64,
+    /// In order.
+    latencies: Vec<Duration>,
 }
 
 impl Cost {
     fn print(&self, what: &str) {
-        let Self { requests, wcu, micros } = self;
-        println!("{what:<34} {requests:>12.4} {wcu:>12.3} {micros:>12.1}");
+        let Self { requests, wcu, micros, latencies } = self;
+        let [p50, p99] = [50, 99].map(|percent| self.percentile(percent));
+        println!(
+            "{what:<40} {:>8} {requests:>13.4} {wcu:>8.3} {micros:>8.1} {p50:>8.2} {p99:>8.2}",
+            latencies.len()
+        );
+    }
+
+    /// In milliseconds.
+    fn percentile(&self, percent: usize) -> f64 {
+        let at = (self.latencies.len() * percent).div_ceil(100).saturating_sub(1);
+        self.latencies.get(at).map_or(f64::NAN, |latency| latency.as_secs_f64() * 1e3)
     }
 }
 
 /// Puts through the writer of the functions, in this process, against the stack's DynamoDB.
-async fn writer_puts(stack: &Stack, pk: &str, read_each_time: bool) -> Result<Cost, Failure> {
+async fn puts(stack: &Stack, way: Way, puts: u32) -> Result<Cost, Failure> {
     let settings = Settings::default();
     let schema = settings.schema.clone();
     let Tables { items, metadata, clock } = Tables::of(stack).await;
+    let client = connect_local(&stack.endpoints().dynamodb, ServerClock::default()).await;
     let writer = Writer::new(items, Directory::new(metadata.clone(), clock, OsEntropy, settings));
-    let partition = PartitionKey::new(pk)?;
+    let hot = PartitionKey::new("hot")?;
+    if way == Way::Hot {
+        let body = json!({ "number_of_shards": 4 });
+        Api::of(stack).json(Method::PUT, "/collection?pk=hot", &body).await?;
+    }
 
-    let put = async |n: u32| -> Result<(), Failure> {
-        let key = ItemKey::new(partition.clone(), SortKey::string(format!("{n:08}"))?);
-        let payload = AttributeValue::String("x".repeat(PAYLOAD_BYTES));
-        let item = NewItem::new(key, Attributes::from([("payload".to_owned(), payload)]), &schema)?;
-        if read_each_time {
-            // The item is in the writer's cache too, so this read costs and changes nothing else.
+    let put = async |n: u32| -> Result<Duration, Failure> {
+        let began = Instant::now();
+        let partition = match way {
+            Way::Cold | Way::Plain => PartitionKey::new(format!("{way:?} {n:08}"))?,
+            Way::Hot | Way::ReadingMetadata => hot.clone(),
+        };
+        let text = "x".repeat(PAYLOAD_BYTES);
+        if way == Way::Plain {
+            let put = client.put_item().table_name(MAIN_TABLE);
+            let put = put.item("pk", Sdk::S(partition.to_string())).item("sk", Sdk::S("0".into()));
+            put.item("payload", Sdk::S(text)).send().await?;
+            return Ok(began.elapsed());
+        }
+        if way == Way::ReadingMetadata {
             let read = metadata.get(&partition).await;
             read.map_err(|error| format!("the metadata cannot be read: {error:?}"))?;
         }
+        let key = ItemKey::new(partition, SortKey::string(format!("{n:08}"))?);
+        let payload = Attributes::from([("payload".to_owned(), AttributeValue::String(text))]);
+        let item = NewItem::new(key, payload, &schema)?;
         let deadline = Deadline::after(writer.directory().now(), Duration::from_secs(10));
         writer.put(&item, Precondition::None, deadline).await?;
-        Ok(())
+        Ok(began.elapsed())
     };
-    put(0).await?;
 
     let before = stack.counters();
     let started = Instant::now();
-    let puts = (1..=PUTS).map(&put).collect::<Vec<_>>();
-    stream::iter(puts).buffer_unordered(IN_FLIGHT).try_collect::<()>().await?;
+    let each = (0..puts).map(&put).collect::<Vec<_>>();
+    let latencies = stream::iter(each).buffer_unordered(IN_FLIGHT).try_collect::<Vec<_>>();
+    let mut latencies = latencies.await?;
     let elapsed = started.elapsed();
     let after = stack.counters();
+    latencies.sort_unstable();
 
     let requests = [MAIN_TABLE, METADATA_TABLE]
         .map(|table| after.table_requests(table) - before.table_requests(table));
     let wcu = |counters: &Counters| operation(counters, MAIN_TABLE, "PutItem").consumed_wcu;
     Ok(Cost {
-        requests: float(requests.iter().sum()) / f64::from(PUTS),
-        wcu: (wcu(&after) - wcu(&before)) / f64::from(PUTS),
-        micros: elapsed.as_secs_f64() * 1e6 / f64::from(PUTS),
+        requests: float(requests.iter().sum()) / f64::from(puts),
+        wcu: (wcu(&after) - wcu(&before)) / f64::from(puts),
+        micros: elapsed.as_secs_f64() * 1e6 / f64::from(puts),
+        latencies,
     })
 }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, TcpListener};
 use std::process::Stdio;
+use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -68,6 +69,15 @@ async fn put(client: &Client, pk: &str, shard: u32, sk: &str, more: &[(&str, Att
     request.send().await.expect("a put by hand");
 }
 
+/// Waits until nothing is left of the last change of a collection: until then markers are to be removed.
+async fn until_cleared_up(client: &Client, pk: &str) {
+    let key = AttributeValue::S(format!("_ds_job#{pk}"));
+    let job = || client.get_item().table_name("MetadataTable").key("pk", key.clone()).send();
+    while job().await.expect("a read").item.is_some() {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
 #[tokio::test]
 async fn damage_made_by_hand_is_found_and_repaired() {
     let stack = LocalStack::start(&SHORT);
@@ -87,6 +97,7 @@ async fn damage_made_by_hand_is_found_and_repaired() {
     );
 
     let client = connect_local(&stack.dynamodb, ServerClock::default()).await;
+    until_cleared_up(&client, "EWR").await;
     let away = |sk: &str| (home("EWR", sk, 4) + 1) % 4;
     let number = |n: u64| AttributeValue::N(n.to_string());
     put(&client, "EWR", away("lost"), "lost", &[("number", number(1))]).await;

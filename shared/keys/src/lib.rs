@@ -23,14 +23,13 @@
 mod error;
 mod key;
 mod number;
+mod physical;
 mod placement;
 mod shard;
 
 pub use error::KeyError;
-pub use key::{
-    ItemKey, PartitionKey, PhysicalKey, PhysicalPartitionKey, RESERVED_PREFIX, Separator, SortKey,
-    SortKeyType,
-};
+pub use key::{ItemKey, PartitionKey, RESERVED_PREFIX, SortKey, SortKeyType};
 pub use number::Number;
+pub use physical::{PhysicalKey, PhysicalPartitionKey, Separator};
 pub use placement::Placement;
 pub use shard::{ShardCount, ShardId};
