@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use dynashard_core::ports::{Clock, Consistency, StoreError};
@@ -600,6 +601,30 @@ fn regression_a_throttled_note_of_the_rebalancer_ended_its_slice() {
         let end = advance(&world, LONG);
         assert!(matches!(end, Ok(Advance::Finished(_))), "{operation:?}: {end:?}");
     }
+}
+
+/// The items of a round whose checkpoint was throttled were paid for, and nobody counted them.
+#[test]
+fn regression_items_of_a_checkpoint_that_was_not_written_were_not_counted() {
+    let world = world(Placement::Xxh64, 1);
+    for name in names() {
+        put(&world, &name, &name).expect("a put");
+    }
+    scale(&world, 2).expect("it begins");
+    let leaving = names().filter(|name| home(name, 2) != home(name, 1)).count();
+    let every_other = |_| [Fault::throttle(), Fault::after(|| {})];
+    world.store.script(Operation::JobSave, (0..50).flat_map(every_other));
+    let (memory, counted) = (world.memory.clone(), Arc::new(AtomicU64::new(0)));
+    let noted = Arc::clone(&counted);
+    let look = Fault::before(move || {
+        let job = memory.stored_job(&partition()).expect("a job");
+        noted.store(job.items_moved, Ordering::Relaxed);
+    });
+    world.store.script(Operation::Finish, [look]);
+    let slice = block_on(world.rebalancer().advance(&partition(), 0, world.deadline_in(LONG)));
+    assert!(matches!(slice.advance, Ok(Advance::Finished(_))), "{:?}", slice.advance);
+    let moved = slice.reshard.expect("items were moved").items_moved;
+    assert_eq!((usize::try_from(moved), counted.load(Ordering::Relaxed)), (Ok(leaving), moved));
 }
 
 /// Invariants I4, I17.
