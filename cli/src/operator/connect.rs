@@ -7,7 +7,7 @@ use dynashard_aws::{
     Caller, DynamoItemStore, DynamoMetadataStore, Operator, OsEntropy, Stack, SystemClock,
 };
 use dynashard_core::{Deadline, Reader, Settings, TableSchema};
-use dynashard_keys::{Separator, ShardCount};
+use dynashard_keys::{Placement, Separator, ShardCount};
 use dynashard_lambda::{UNVERIFIED_REQUEST_LIFETIME, settings_from_variables};
 
 use super::Failure;
@@ -55,6 +55,9 @@ struct ParameterArgs {
     /// The parameter `Separator`.
     #[arg(long, value_name = "TEXT", default_value_t = Separator::default(), conflicts_with = "stack_name")]
     separator: Separator,
+    /// The parameter `Placement`: `scale` gives it to a collection that was never changed.
+    #[arg(long, value_name = "NAME", default_value_t = Placement::default(), conflicts_with = "stack_name")]
+    placement: Placement,
     /// The parameter `LeaseSecs`. It must equal that of the stack: changes of metadata wait for it.
     #[arg(long, value_name = "SECS", default_value_t = 5, conflicts_with = "stack_name", value_parser = clap::value_parser!(u64).range(1..=60))]
     lease_secs: u64,
@@ -158,9 +161,10 @@ impl Place {
 
 impl ParameterArgs {
     fn settings(&self) -> Result<Settings, Failure> {
-        let Self { separator, lease_secs, request_lifetime_secs, max_shards } = self;
+        let Self { separator, placement, lease_secs, request_lifetime_secs, max_shards } = self;
         Ok(Settings {
             schema: TableSchema { separator: *separator, ..TableSchema::default() },
+            placement: *placement,
             lease_term: Duration::from_secs(*lease_secs),
             request_lifetime: request_lifetime_secs
                 .map_or(UNVERIFIED_REQUEST_LIFETIME, Duration::from_secs),

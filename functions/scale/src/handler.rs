@@ -47,10 +47,6 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Handler for ScaleHandler<M, C, E> {
         }
     }
 
-    async fn renew(&self, deadline: Deadline) {
-        self.scaler.directory().renew_early(deadline).await;
-    }
-
     fn now(&self) -> Reading {
         self.scaler.directory().now()
     }

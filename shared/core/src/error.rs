@@ -217,7 +217,7 @@ codes! {
     /// Items carry a generation above their collection's metadata: it was restored or deleted.
     MetadataBehind = "metadata_behind", Unavailable;
     /// The directory lists as many collections as it can, so that no further one can get several shards.
-    DirectoryFull = "directory_full", Unavailable;
+    DirectoryFull = "directory_full", Conflict;
     /// A write that timed out, or was answered after its lease.
     OutcomeUnknown = "outcome_unknown", OutcomeUnknown;
     /// An item or a metadata item that breaks a rule.

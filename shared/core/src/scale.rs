@@ -106,7 +106,11 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
             && deadline.earlier_by(TIME_TO_BEGIN).remaining(clock.now()) > LEAST_REST
         {
             clock.sleep(LEAST_REST).await;
-            known = self.directory.read_now(&known.metadata.partition, deadline).await?;
+            match self.directory.read_now(&known.metadata.partition, deadline).await {
+                Ok(now) => known = now,
+                // It is created all the same.
+                Err(_) => break,
+            }
         }
         Ok(CollectionMetadata::clone(&known.metadata))
     }

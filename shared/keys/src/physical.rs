@@ -8,17 +8,20 @@ impl PartitionKey {
     /// The partition key that DynamoDB holds shard `shard` of this collection under.
     ///
     /// In the first shard it is the key itself, so that a collection of one shard lies as it would without
-    /// any sharding. A key that could be taken for another shard's has a suffix there, too.
+    /// any sharding. A key that could be taken for another shard's has the suffix 0 there. So the first
+    /// shard lies in one place whatever the placement is, which a collection of one shard may still get.
     pub fn at(
         &self,
         shard: ShardId,
         placement: Placement,
         separator: Separator,
     ) -> PhysicalPartitionKey {
-        if shard == placement.first() && split_suffix(self.as_str(), separator).is_none() {
-            return PhysicalPartitionKey(self.as_str().into());
-        }
-        PhysicalPartitionKey(format!("{self}{separator}{shard}").into())
+        let text = match (shard == placement.first(), split_suffix(self.as_str(), separator)) {
+            (true, None) => self.as_str().into(),
+            (true, Some(_)) => format!("{self}{separator}{FIRST}").into(),
+            (false, _) => format!("{self}{separator}{shard}").into(),
+        };
+        PhysicalPartitionKey(text)
     }
 }
 
@@ -46,8 +49,8 @@ impl PhysicalPartitionKey {
     }
 
     /// The inverse of [`PartitionKey::at`], for keys that come back from DynamoDB and CloudWatch: the
-    /// collection and the shard. A key without a suffix is that of the collection's first shard, whose
-    /// number depends on the placement; it comes without one.
+    /// collection and the shard. The number of the first shard depends on the placement, so that comes
+    /// without one.
     ///
     /// Strict: only what `at` writes is read, so a text with a leading zero or a shard beyond any
     /// count is refused.
@@ -62,14 +65,18 @@ impl PhysicalPartitionKey {
         if suffix.len() > 1 && suffix.starts_with('0') {
             return Err(not_physical());
         }
-        let shard = suffix.parse().map_err(|_| not_physical())?;
-        // Shard 0 is a first one, and bears its number only where the key alone would be taken for a shard.
-        if shard == 0 && split_suffix(partition, separator).is_none() {
-            return Err(not_physical());
+        let shard = suffix.parse::<u32>().map_err(|_| not_physical())?;
+        if shard > FIRST {
+            return Ok((PartitionKey::new(partition)?, Some(ShardId::new(shard))));
         }
-        Ok((PartitionKey::new(partition)?, Some(ShardId::new(shard))))
+        // It has a suffix only where the key alone would be taken for another shard's.
+        split_suffix(partition, separator).ok_or_else(not_physical)?;
+        Ok((PartitionKey::new(partition)?, None))
     }
 }
+
+/// The suffix of a first shard that has one.
+const FIRST: u32 = 0;
 
 /// What stands before and behind the last separator of a key that ends in a separator and digits.
 fn split_suffix(text: &str, separator: Separator) -> Option<(&str, &str)> {

@@ -44,6 +44,16 @@ proptest! {
         prop_assert_eq!((read, at.unwrap_or(placement.first())), (partition, shard));
     }
 
+    /// A collection of one shard may still get any placement, and its items stay where they are.
+    #[test]
+    fn the_first_shard_lies_in_one_place_under_every_placement(
+        pk in hostile_partition_key(), one in placement(), other in placement(), separator in separator(),
+    ) {
+        let partition = PartitionKey::new(&pk).expect("pk");
+        let first = |placement: Placement| partition.at(placement.first(), placement, separator);
+        prop_assert_eq!(first(one), first(other));
+    }
+
     #[test]
     fn the_first_shard_is_the_key_itself_unless_it_looks_like_another(
         pk in hostile_partition_key(), placement in placement(), separator in separator(),

@@ -1,4 +1,4 @@
-use std::future::Future;
+use std::future::{Future, ready};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +40,9 @@ pub trait Handler: Send + Sync {
     ) -> impl Future<Output = Result<Response, Problem>> + Send;
 
     /// Renews what the next request would wait for, beside one that is being answered.
-    fn renew(&self, deadline: Deadline) -> impl Future<Output = ()> + Send;
+    fn renew(&self, _deadline: Deadline) -> impl Future<Output = ()> + Send {
+        ready(())
+    }
 
     /// The time, for deadlines.
     fn now(&self) -> Reading;

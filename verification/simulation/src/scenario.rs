@@ -141,8 +141,7 @@ impl Scenario {
         let placements = [Placement::Xxh64, Placement::Jump, Placement::Random];
         let growth = random.chance(200_000);
         let settings = Settings {
-            // What a first write creates is calculated: random collections are created ahead.
-            placement: random.pick(&placements[..2]),
+            placement: random.pick(&placements),
             lease_term: term,
             request_lifetime: lifetime,
             max_shards: ShardCount::new(8).unwrap_or(ShardCount::ONE),

@@ -187,6 +187,17 @@ impl MemoryStore {
         state.metadata.insert(metadata.partition.clone(), metadata);
     }
 
+    /// Fills the directory with as many other collections as it can list.
+    pub fn fill_directory(&self) {
+        let hashes = (0..).take(DirectoryItem::MAX_COLLECTIONS).collect();
+        self.lock().directory = DirectoryItem::stored(1, hashes).expect("in order");
+    }
+
+    /// Puts a metadata item that the directory does not list, as after a restore of one of the two alone.
+    pub fn place_unlisted_metadata(&self, metadata: CollectionMetadata) {
+        self.lock().metadata.insert(metadata.partition.clone(), metadata);
+    }
+
     /// Takes a metadata item away, and leaves it in the list.
     pub fn remove_metadata(&self, partition: &PartitionKey) {
         self.lock().metadata.remove(partition);

@@ -1,4 +1,6 @@
-use dynashard_keys::ShardCount;
+use std::sync::Arc;
+
+use dynashard_keys::{PartitionKey, ShardCount};
 
 use crate::directory::{Directory, DirectoryItem, Known};
 use crate::lease::settle_time;
@@ -83,23 +85,26 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         job: Option<&Job>,
         deadline: Deadline,
     ) -> Result<BeginOutcome, Error> {
+        self.room_for(&metadata.partition)?;
         let (seen, _) = self.read_item_now(deadline).await?;
-        let Some(next) = seen.with(&metadata.partition) else {
-            let why = format!(
-                "the directory lists {} collections, the most that it can",
-                DirectoryItem::MAX_COLLECTIONS
-            );
-            return Err(Error::new(Code::DirectoryFull, why));
-        };
+        let next = seen.with(&metadata.partition).ok_or_else(directory_is_full)?;
         let sent = self.clock().now();
         let request = self.store.enlist(&seen, &next, &metadata, job);
         let answer = within(self.clock(), deadline, request).await;
-        let partition = metadata.partition.clone();
-        let published = self.published(metadata, sent, answer);
         // Nobody acts on it before strong reads show both: others would find items ahead of what they can
-        // read.
-        self.forget(&partition);
+        // read. So it is not kept.
+        self.forget(&metadata.partition);
+        let published = not_late(answer).map(|Dated { server_secs, .. }| Known {
+            lease: Lease::new(sent, server_secs, self.settings().lease_term),
+            metadata: Arc::new(metadata),
+        });
         self.begun(published, deadline).await
+    }
+
+    /// Whether the directory had room for the collection when it was last read. It never has more.
+    fn room_for(&self, partition: &PartitionKey) -> Result<(), Error> {
+        let is_full = self.last_item().is_some_and(|item| item.with(partition).is_none());
+        if is_full { Err(directory_is_full()) } else { Ok(()) }
     }
 
     /// What the answer to the beginning of a change means.
@@ -155,11 +160,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         sent: Reading,
         answer: Option<Result<Dated<()>, StoreError>>,
     ) -> Result<Known, StoreError> {
-        let answer = answer.unwrap_or_else(|| {
-            let why = "the change of the metadata was not answered in time";
-            Err(StoreError::OutcomeUnknown(why.to_owned()))
-        });
-        match answer {
+        match not_late(answer) {
             Ok(Dated { server_secs, .. }) => {
                 Ok(self.keep(next, Lease::new(sent, server_secs, self.settings().lease_term)))
             }
@@ -169,4 +170,16 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
             }
         }
     }
+}
+
+/// An answer that may not have come in time.
+fn not_late<T>(answer: Option<Result<T, StoreError>>) -> Result<T, StoreError> {
+    let why = "the change of the metadata was not answered in time";
+    answer.unwrap_or_else(|| Err(StoreError::OutcomeUnknown(why.to_owned())))
+}
+
+fn directory_is_full() -> Error {
+    let most = DirectoryItem::MAX_COLLECTIONS;
+    let why = format!("the directory lists {most} collections, the most that it can");
+    Error::new(Code::DirectoryFull, why)
 }

@@ -41,12 +41,15 @@ impl DirectoryItem {
     /// The item with a collection added, or `None` if it is full.
     #[must_use]
     pub fn with(&self, partition: &PartitionKey) -> Option<Self> {
-        let mut hashes = self.hashes.to_vec();
-        if let Err(at) = hashes.binary_search(&hash(partition)) {
-            hashes.insert(at, hash(partition));
-        }
-        let fits = hashes.len() <= Self::MAX_COLLECTIONS;
-        fits.then(|| Self { rev: self.rev + 1, hashes: hashes.into() })
+        let place = self.hashes.binary_search(&hash(partition));
+        let is_full = place.is_err() && self.hashes.len() >= Self::MAX_COLLECTIONS;
+        (!is_full).then(|| {
+            let mut hashes = self.hashes.to_vec();
+            if let Err(at) = place {
+                hashes.insert(at, hash(partition));
+            }
+            Self { rev: self.rev + 1, hashes: hashes.into() }
+        })
     }
 }
 

@@ -7,6 +7,7 @@ use lru::LruCache;
 use xxhash_rust::xxh64::xxh64;
 
 use crate::directory::DirectoryItem;
+use crate::lease::settle_time;
 use crate::ports::{Clock, Dated, Entropy, MetadataStore, StoreError};
 use crate::retry::Attempts;
 use crate::{Code, CollectionMetadata, Deadline, Error, Lease, Reading, Settings};
@@ -78,17 +79,11 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
                 return Ok(self.cold(partition, lease));
             }
         }
-        let read = {
-            let _turn = self.turn(partition).await;
-            if let Some(known) = self.cached(partition) {
-                return Ok(known);
-            }
-            self.read_with_retries(partition, deadline).await?
-        };
-        match read {
-            Some(known) => Ok(known),
-            None => Ok(self.cold(partition, self.item(deadline).await?.1)),
+        let _turn = self.turn(partition).await;
+        if let Some(known) = self.cached(partition) {
+            return Ok(known);
         }
+        self.read_with_retries(partition, deadline).await
     }
 
     /// The same as it is now, whatever is cached.
@@ -103,15 +98,9 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
                 return Ok(self.cold(partition, lease));
             }
         }
-        let read = {
-            let _turn = self.turn(partition).await;
-            self.lock().pop(partition);
-            self.read_with_retries(partition, deadline).await?
-        };
-        match read {
-            Some(known) => Ok(known),
-            None => Ok(self.cold(partition, self.read_item_now(deadline).await?.1)),
-        }
+        let _turn = self.turn(partition).await;
+        self.lock().pop(partition);
+        self.read_with_retries(partition, deadline).await
     }
 
     /// The metadata item of a collection as it is now, when the directory is known to list it: strong
@@ -125,6 +114,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         deadline: Deadline,
     ) -> Result<Option<Known>, Error> {
         let mut attempts = self.attempts(deadline);
+        let began = self.clock.now();
         loop {
             let known = self.read_now(partition, deadline).await?;
             if known.metadata.is_enlisted() {
@@ -133,6 +123,13 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
             let read = attempts.make(|| self.store.get(partition), METADATA_NOT_IN_TIME).await?;
             if read.value.is_none() {
                 return Ok(None);
+            }
+            // No transaction shows in part for longer (protocol: "Assumptions").
+            if self.clock.now().certainly_since(began) > settle_time(self.settings.lease_term) {
+                let why = format!(
+                    "the metadata item of {partition:?} exists, although the directory does not list it"
+                );
+                return Err(Error::new(Code::CorruptData, why));
             }
             let why = "the directory does not show yet that the collection has metadata";
             attempts.pause(Error::new(Code::Unavailable, why)).await?;
@@ -240,11 +237,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         attempts.make(read, "the directory could not be read in time").await
     }
 
-    pub(super) fn keep_item(
-        &self,
-        item: DirectoryItem,
-        lease: Lease,
-    ) -> (Arc<DirectoryItem>, Lease) {
+    fn keep_item(&self, item: DirectoryItem, lease: Lease) -> (Arc<DirectoryItem>, Lease) {
         let read = (Arc::new(item), lease);
         *self.lock_item() = Some(read.clone());
         read
@@ -252,7 +245,12 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
 
     /// Whether the directory item was ever seen to list the collection.
     fn has_listed(&self, partition: &PartitionKey) -> bool {
-        self.lock_item().as_ref().is_some_and(|(item, _)| item.lists(partition))
+        self.last_item().is_some_and(|item| item.lists(partition))
+    }
+
+    /// The directory item as it was read last, whatever has become of its lease.
+    pub(super) fn last_item(&self) -> Option<Arc<DirectoryItem>> {
+        self.lock_item().as_ref().map(|(item, _)| Arc::clone(item))
     }
 
     fn lock_item(&self) -> MutexGuard<'_, Option<(Arc<DirectoryItem>, Lease)>> {
@@ -271,12 +269,14 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         &self,
         partition: &PartitionKey,
         deadline: Deadline,
-    ) -> Result<Option<Known>, Error> {
+    ) -> Result<Known, Error> {
         let mut attempts = self.attempts(deadline);
         attempts.make(|| self.read(partition), METADATA_NOT_IN_TIME).await
     }
 
-    async fn read(&self, partition: &PartitionKey) -> Result<Option<Known>, StoreError> {
+    /// What a listed collection has for metadata. One that has none is cold under the lease of this
+    /// read: another key has the same hash, or the transaction that enlists it shows in part.
+    async fn read(&self, partition: &PartitionKey) -> Result<Known, StoreError> {
         let before = self.clock.now();
         let Dated { value, server_secs } = self.store.get(partition).await?;
         if let Some(Err(contradiction)) = value.as_ref().map(CollectionMetadata::check) {
@@ -284,7 +284,8 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
             return Err(StoreError::Corrupt(what));
         }
         let lease = Lease::new(before, server_secs, self.settings.lease_term);
-        Ok(value.map(|metadata| self.keep(metadata, lease)))
+        let cold = || CollectionMetadata::cold(partition.clone(), self.settings.placement);
+        Ok(self.keep(value.unwrap_or_else(cold), lease))
     }
 
     /// Keeps metadata that was read or published.

@@ -29,7 +29,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
         partition: &PartitionKey,
         deadline: Deadline,
     ) -> Result<View, Error> {
-        let known = self.directory().read_now(partition, deadline).await?;
+        let known = match self.directory().read_enlisted(partition, deadline).await? {
+            Some(known) => known,
+            None => self.directory().find(partition, deadline).await?,
+        };
         let metadata = known.metadata;
         let job = if metadata.needs_rebalancing() {
             self.directory().job(partition, deadline).await?.0

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dynashard_core::ports::{Clock, Dated, MetadataStore, ReshardingPage, StoreError};
 use dynashard_core::{
-    CollectionMetadata, Deadline, Directory, DirectoryItem, Job, Known, Settings,
+    Code, CollectionMetadata, Deadline, Directory, DirectoryItem, Job, Known, Settings, settle_time,
 };
 use dynashard_keys::{PartitionKey, Placement, ShardCount};
 use dynashard_testkit::{Fault, ManualClock, MemoryStore, Operation, SeededEntropy, block_on};
@@ -267,9 +267,41 @@ fn a_listed_collection_without_metadata_is_cold() {
     let directory = world.directory();
     let look_up = || block_on(directory.find(&partition(), world.deadline())).expect("a look-up");
     assert_eq!(find(&world, &look_up), (false, 1));
-    assert_eq!(find(&world, &look_up), (false, 1), "it is not kept");
     world.lay_out(1, 4, Placement::Xxh64);
+    world.clock.advance(FRESH.checked_sub(Duration::from_nanos(1)).expect("longer"));
+    assert_eq!(find(&world, &look_up), (false, 0), "a lease of its own, from before the metadata");
+    world.clock.advance(Duration::from_nanos(1));
     assert_eq!(find(&world, &look_up), (true, 1));
+}
+
+/// The lease came from the directory, which was read after the metadata: whoever enlisted the collection
+/// between the two did not wait for it.
+/// Invariant I32.
+#[test]
+fn regression_a_cold_lease_began_after_the_read_that_it_stood_on() {
+    let world = World::new();
+    world.lay_out(1, 4, Placement::Xxh64);
+    world.memory.remove_metadata(&partition());
+    let directory = world.directory();
+    let slow = Fault::after(world.passing(FRESH));
+    world.store.script(Operation::MetadataGet, [slow]);
+    let known = block_on(directory.find(&partition(), world.deadline())).expect("a look-up");
+    assert!(!known.metadata.is_enlisted());
+    assert!(!known.lease.is_fresh(world.clock.now()), "it counts from before that read");
+}
+
+/// Somebody has restored or edited one of the two alone.
+#[test]
+fn metadata_that_the_directory_never_lists_is_reported() {
+    let world = World::new();
+    world.memory.place_unlisted_metadata(metadata(1, 4, Placement::Xxh64));
+    let began = world.clock.now();
+    let slice = block_on(world.rebalancer().advance(&partition(), 0, world.deadline()));
+    let error = slice.advance.expect_err("a damage");
+    assert_eq!(error.code(), Code::CorruptData);
+    assert!(error.message().contains("the directory does not list it"), "{error}");
+    let waited = world.clock.now().certainly_since(began);
+    assert!(waited >= settle_time(LEASE), "transactions may show in part: {waited:?}");
 }
 
 #[test]

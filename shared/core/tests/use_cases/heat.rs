@@ -288,6 +288,14 @@ fn regression_a_conflict_with_the_same_growth_counted_as_a_failure() {
     assert_eq!(reports.by_throttled_puts(&hot, 1), []);
     assert_eq!(*reports.failures.lock().expect("no panic"), []);
     assert_eq!(hot.world.store.attempts(Operation::Begin), 1);
+
+    // The directory is one item, which all who enlist a collection change.
+    let hot = Hot::new(1);
+    hot.throttle("LGA");
+    hot.world.store.script(Operation::Enlist, [conflict()]);
+    let report = hot.scale();
+    assert_eq!(report.collections[0].outcome, HeatOutcome::Decided(Growth::Overtaken));
+    assert_eq!(report.rearm, Rearm::Done);
 }
 
 #[test]

@@ -8,8 +8,9 @@ use dynashard_core::{
     Code, CollectionMetadata, Error, Generation, HistoryEntry, Phase, Precondition, Settings,
     Stage, settle_time,
 };
-use dynashard_keys::Placement;
+use dynashard_keys::{PartitionKey, Placement};
 use dynashard_testkit::{Fault, Operation, block_on};
+use futures_util::future::join_all;
 
 use crate::world::{LEASE, World, code, count, outcome_unknown, partition};
 
@@ -106,6 +107,36 @@ fn a_collection_that_was_changed_before_is_not_created_again() {
     assert_eq!(code(create(&world, None, 8)), Code::CollectionExists);
     let kept = world.memory.stored_metadata(&partition()).expect("metadata");
     assert_eq!(kept.number_of_shards, count(1));
+}
+
+/// All change one item, each as it has seen it.
+#[test]
+fn collections_that_are_created_at_once_are_all_listed() {
+    let world = World::new();
+    let partitions =
+        (0..20).map(|n| PartitionKey::new(format!("hot {n}")).expect("a valid partition key"));
+    let partitions = partitions.collect::<Vec<_>>();
+    let scalers = partitions.iter().map(|_| world.scaler()).collect::<Vec<_>>();
+    let created = partitions.iter().zip(&scalers).map(|(partition, scaler)| {
+        scaler.create_collection(partition, None, count(1), world.deadline())
+    });
+    for created in block_on(join_all(created)) {
+        created.expect("a new collection");
+    }
+    let directory = world.memory.stored_directory();
+    assert!(partitions.iter().all(|partition| directory.lists(partition)));
+    assert_eq!(directory.hashes().len(), 20);
+}
+
+#[test]
+fn a_full_directory_refuses_further_collections_at_once() {
+    let world = World::new();
+    world.memory.fill_directory();
+    let began = world.clock.now();
+    assert_eq!(code(create(&world, None, 4)), Code::DirectoryFull);
+    assert_eq!(world.clock.now(), began);
+    let item = world.new_item("a", "new");
+    block_on(world.writer().put(&item, Precondition::None, world.deadline())).expect("a put");
 }
 
 #[test]

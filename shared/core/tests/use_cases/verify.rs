@@ -619,6 +619,16 @@ fn all_collections_are_listed_and_no_jobs() {
     assert_eq!(listed, [partition(), jfk, lga]);
 }
 
+/// It was taken for a cold collection, and what lay in its other shards for nobody's.
+#[test]
+fn regression_metadata_that_the_directory_does_not_list_was_verified_as_one_shard() {
+    let world = world(4);
+    let metadata = world.memory.stored_metadata(&partition()).expect("metadata");
+    let restored = World::with(settings());
+    restored.memory.place_unlisted_metadata(metadata);
+    assert_eq!(code(run(&restored, VerifyOptions::default())), Code::CorruptData);
+}
+
 #[test]
 fn a_finding_says_where_the_item_belongs() {
     struct First(Option<Finding>);
