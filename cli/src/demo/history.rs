@@ -48,7 +48,7 @@ pub(super) struct KeySample {
 /// A collection as its metadata and the job of its reshard tell it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Collection {
-    /// The count in force; none before the first write.
+    /// The count in force.
     pub(super) shards: u32,
     pub(super) phase: Phase,
     /// The items that were moved so far, by all reshards.

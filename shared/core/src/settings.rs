@@ -10,7 +10,7 @@ use crate::schema::TableSchema;
 pub struct Settings {
     /// The main table's keys.
     pub schema: TableSchema,
-    /// The placement of collections that are created by their first write.
+    /// The placement of collections whose count was never changed.
     pub placement: Placement,
     /// T: how long metadata may be used after it was read (protocol: "Lease").
     pub lease_term: Duration,

@@ -94,7 +94,7 @@ impl Rates {
 pub(crate) struct Collection {
     pub(crate) partition: PartitionKey,
     pub(crate) placement: Placement,
-    /// Created ahead with so many shards, or else by its first write.
+    /// Created ahead with so many shards, or else cold at first.
     pub(crate) pre_sharded: Option<ShardCount>,
     /// The sort keys of a calculated collection. Those of a random one are used once each.
     pub(crate) sort_keys: u64,
@@ -140,8 +140,14 @@ impl Scenario {
         }
         let placements = [Placement::Xxh64, Placement::Jump, Placement::Random];
         let growth = random.chance(200_000);
+        // Clients of a calculated collection need its placement from the start.
+        let cold_are_random = random.chance(150_000);
         let settings = Settings {
-            placement: random.pick(&placements),
+            placement: if cold_are_random {
+                Placement::Random
+            } else {
+                random.pick(&placements[..2])
+            },
             lease_term: term,
             request_lifetime: lifetime,
             max_shards: ShardCount::new(8).unwrap_or(ShardCount::ONE),
@@ -157,7 +163,8 @@ impl Scenario {
             ..Settings::default()
         };
         let collections = (0..random.between(1, 3)).filter_map(|number| {
-            let placement = random.pick(&placements);
+            let placement =
+                if cold_are_random { Placement::Random } else { random.pick(&placements) };
             let ahead = placement != settings.placement || random.chance(300_000);
             Some(Collection {
                 partition: PartitionKey::new(format!("c{number}")).ok()?,

@@ -46,7 +46,7 @@ struct BatchRead<'a> {
     deadline: Deadline,
 }
 
-/// What is known about the collections of a batch; `None` for one that does not exist.
+/// What is known about the collections of a batch.
 type Collections = BTreeMap<PartitionKey, Result<Known, Error>>;
 
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {

@@ -39,7 +39,7 @@ pub enum ScalingMode {
 pub enum NoGrowth {
     /// A change is running already.
     Running,
-    /// The last change, or the creation, is too recent. The change may be made at this epoch second.
+    /// The last change, or `PUT /collection`, is too recent. The change may be made at this epoch second.
     TooSoon {
         /// Epoch seconds.
         until_secs: u64,

@@ -23,7 +23,7 @@ pub(super) struct Examined {
 }
 
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> {
-    /// What the items of a collection are to be judged by, or `None` where there is none.
+    /// What the items of a collection are to be judged by.
     pub(super) async fn view(
         &self,
         partition: &PartitionKey,

@@ -52,7 +52,7 @@ impl World {
         Self { clock, memory, store, settings, seeds: AtomicU64::new(1) }
     }
 
-    /// Collections that a first write creates are random.
+    /// Cold collections are random.
     pub(crate) fn random() -> Self {
         Self::with(Settings { placement: Placement::Random, ..Settings::default() })
     }
