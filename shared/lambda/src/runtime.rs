@@ -1,4 +1,5 @@
 use std::future::{Future, ready};
+use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +7,7 @@ use std::time::Duration;
 use dynashard_aws::OsEntropy;
 use dynashard_core::ports::Entropy;
 use dynashard_core::{Deadline, Reading};
-use futures_util::future::join;
+use futures_util::future::{Either, select};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -24,9 +25,6 @@ const LONGEST_REQUEST: Duration = Duration::from_secs(23);
 /// Requests for single items have less ([`Patience`]).
 const LONGEST_THROTTLED: Duration = Duration::from_millis(2_500);
 
-/// How long an answer may wait for what is renewed beside it.
-const LONGEST_RENEWAL: Duration = Duration::from_millis(50);
-
 /// The part of a function's time limit that is reserved for writing the answer.
 const ANSWER_TIME: Duration = Duration::from_millis(500);
 
@@ -39,7 +37,8 @@ pub trait Handler: Send + Sync {
         deadline: Deadline,
     ) -> impl Future<Output = Result<Response, Problem>> + Send;
 
-    /// Renews what the next request would wait for, beside one that is being answered.
+    /// Renews what the next request would wait for, beside one that is being answered. It is dropped with the
+    /// answer.
     fn renew(&self, _deadline: Deadline) -> impl Future<Output = ()> + Send {
         ready(())
     }
@@ -150,8 +149,12 @@ pub async fn answer(
                 .min(after(LONGEST_REQUEST))
                 .if_throttled(after(longest))
                 .if_settling(after(LONGEST_THROTTLED));
-            let renewed = handler.renew(after(LONGEST_RENEWAL));
-            let (result, ()) = join(Box::pin(handler.handle(&request, deadline)), renewed).await;
+            // What is renewed keeps no answer waiting.
+            let handled = Box::pin(handler.handle(&request, deadline));
+            let result = match select(handled, pin!(handler.renew(deadline))).await {
+                Either::Left((result, _)) => result,
+                Either::Right(((), handled)) => handled.await,
+            };
             if is_single && result.as_ref().is_err_and(|problem| problem.code() == "throttled") {
                 patience.spend(handler.now().boot.saturating_sub(began.boot).min(longest));
             }

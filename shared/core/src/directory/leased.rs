@@ -1,4 +1,5 @@
 use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dynashard_keys::PartitionKey;
@@ -29,6 +30,8 @@ pub struct Directory<M, C, E> {
     item: Mutex<Option<(Arc<DirectoryItem>, Lease)>>,
     /// Whoever reads the directory item holds it, so that concurrent operations share one read.
     item_turn: AsyncMutex<()>,
+    /// Whether it was tried to renew the present lease early.
+    was_renewed_early: AtomicBool,
     cache: Mutex<LruCache<PartitionKey, Known>>,
     /// Whoever reads a collection's metadata holds its stripe, so that concurrent operations of one
     /// batch share one read when a lease runs out.
@@ -61,6 +64,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
             settings,
             item: Mutex::default(),
             item_turn: AsyncMutex::new(()),
+            was_renewed_early: AtomicBool::new(false),
             cache,
             stripes: std::array::from_fn(|_| AsyncMutex::new(())),
             stripe_seed,
@@ -137,15 +141,17 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
     }
 
     /// Reads the directory item again if its lease is in the second half of its term, beside an operation
-    /// that may begin on it still: the next one then has to wait for nothing. Trouble with it is the next
-    /// one's.
+    /// that may begin on it still: the next one then has to wait for nothing. It is tried once for each
+    /// lease, and may be dropped at any time. Trouble with it is the next one's.
     pub async fn renew_early(&self, deadline: Deadline) {
         let now = self.clock.now();
         let is_due = |lease: &Lease| lease.is_fresh(now) && !lease.is_young(now);
         if !self.lock_item().as_ref().is_some_and(|(_, lease)| is_due(lease)) {
             return;
         }
-        if let Some(_turn) = self.item_turn.try_lock() {
+        if let Some(_turn) = self.item_turn.try_lock()
+            && !self.was_renewed_early.swap(true, Ordering::Relaxed)
+        {
             let _ = self.read_item_now(deadline).await;
         }
     }
@@ -239,6 +245,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
 
     fn keep_item(&self, item: DirectoryItem, lease: Lease) -> (Arc<DirectoryItem>, Lease) {
         let read = (Arc::new(item), lease);
+        self.was_renewed_early.store(false, Ordering::Relaxed);
         *self.lock_item() = Some(read.clone());
         read
     }
