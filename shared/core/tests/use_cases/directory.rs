@@ -244,7 +244,7 @@ fn the_directory_is_read_again_before_an_operation_has_to_wait_for_it() {
     renew();
     assert_eq!(reads(), 0, "nobody has asked for anything yet");
     look_up();
-    world.clock.advance(LEASE / 2 - Duration::from_nanos(1));
+    world.clock.advance((LEASE / 2).saturating_sub(Duration::from_nanos(1)));
     renew();
     assert_eq!(reads(), 1, "it is young");
     world.clock.advance(Duration::from_nanos(1));
@@ -258,7 +258,7 @@ fn the_directory_is_read_again_before_an_operation_has_to_wait_for_it() {
     world.clock.advance(LEASE / 2);
     renew();
     assert_eq!(reads(), 3);
-    world.clock.advance(FRESH - LEASE / 2);
+    world.clock.advance(FRESH.saturating_sub(LEASE / 2));
     look_up();
     assert_eq!(reads(), 3, "no operation has waited");
 }

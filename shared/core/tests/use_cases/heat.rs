@@ -126,7 +126,7 @@ fn each_throttled_collection_is_decided_on_hottest_first() {
         let partition = PartitionKey::new(name).expect("pk");
         let created = new_metadata(1, 1, Placement::Random);
         hot.world.memory.place_metadata(CollectionMetadata { partition, ..created });
-        hot.heat.throttle(&name, hot.now_secs() - 1, count);
+        hot.heat.throttle(name, hot.now_secs() - 1, count);
     }
     hot.throttle("EWR");
     let report = hot.scale();
