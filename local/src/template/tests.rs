@@ -72,7 +72,7 @@ fn the_shipped_template_gives_the_tables_functions_and_routes_of_the_contract() 
     assert_eq!(write.log_format, "JSON");
     assert_eq!(write.environment["MAIN_TABLE"], "MainTable");
     assert_eq!(write.environment["METADATA_TABLE"], "MetadataTable");
-    assert_eq!(write.environment["SEPARATOR"], "#");
+    assert_eq!(write.environment["SEPARATOR"], "#~");
     assert_eq!(write.environment["SCALING_MODE"], "on");
     assert_eq!(write.environment["SHRINK_MODE"], "off");
     assert_eq!(template.request_lifetime(), Some(Duration::from_mins(16)));

@@ -39,37 +39,15 @@ impl MetadataStore for DynamoMetadataStore {
         &self,
         partition: &PartitionKey,
     ) -> Result<Dated<Option<CollectionMetadata>>, StoreError> {
-        let date = DateProbe::default();
-        let answer = self
-            .client
-            .get_item()
-            .table_name(&self.table)
-            .key(&self.partition_key_name, AttributeValue::S(partition.to_string()))
-            .consistent_read(true)
-            .customize()
-            .interceptor(date.clone())
-            .send()
-            .await
-            .map_err(|e| of_read(&e))?;
-        let value = answer.item.map(|item| decode(partition, &item)).transpose()?;
-        Ok(Dated { value, server_secs: date.secs() })
+        let Dated { value, server_secs } = self.item(partition.to_string()).await?;
+        let value = value.map(|item| decode(partition, &item)).transpose()?;
+        Ok(Dated { value, server_secs })
     }
 
     async fn directory(&self) -> Result<Dated<Option<DirectoryItem>>, StoreError> {
-        let date = DateProbe::default();
-        let answer = self
-            .client
-            .get_item()
-            .table_name(&self.table)
-            .key(&self.partition_key_name, AttributeValue::S(DirectoryItem::KEY.to_owned()))
-            .consistent_read(true)
-            .customize()
-            .interceptor(date.clone())
-            .send()
-            .await
-            .map_err(|e| of_read(&e))?;
-        let value = answer.item.map(|item| directory::decode(&item)).transpose()?;
-        Ok(Dated { value, server_secs: date.secs() })
+        let Dated { value, server_secs } = self.item(DirectoryItem::KEY.to_owned()).await?;
+        let value = value.map(|item| directory::decode(&item)).transpose()?;
+        Ok(Dated { value, server_secs })
     }
 
     async fn enlist(
@@ -137,20 +115,9 @@ impl MetadataStore for DynamoMetadataStore {
     }
 
     async fn job(&self, partition: &PartitionKey) -> Result<Dated<Option<Job>>, StoreError> {
-        let date = DateProbe::default();
-        let answer = self
-            .client
-            .get_item()
-            .table_name(&self.table)
-            .key(&self.partition_key_name, AttributeValue::S(job_key(partition)))
-            .consistent_read(true)
-            .customize()
-            .interceptor(date.clone())
-            .send()
-            .await
-            .map_err(|e| of_read(&e))?;
-        let value = answer.item.map(|item| jobs::decode(partition, &item)).transpose()?;
-        Ok(Dated { value, server_secs: date.secs() })
+        let Dated { value, server_secs } = self.item(job_key(partition)).await?;
+        let value = value.map(|item| jobs::decode(partition, &item)).transpose()?;
+        Ok(Dated { value, server_secs })
     }
 
     async fn begin(
@@ -321,6 +288,26 @@ impl CollectionCatalog for DynamoMetadataStore {
 }
 
 impl DynamoMetadataStore {
+    /// What lies under a key.
+    async fn item(
+        &self,
+        key: String,
+    ) -> Result<Dated<Option<HashMap<String, AttributeValue>>>, StoreError> {
+        let date = DateProbe::default();
+        let answer = self
+            .client
+            .get_item()
+            .table_name(&self.table)
+            .key(&self.partition_key_name, AttributeValue::S(key))
+            .consistent_read(true)
+            .customize()
+            .interceptor(date.clone())
+            .send()
+            .await
+            .map_err(|e| of_read(&e))?;
+        Ok(Dated { value: answer.item, server_secs: date.secs() })
+    }
+
     /// The change of a metadata item together with a change of its job.
     async fn update_with(
         &self,
