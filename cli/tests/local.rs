@@ -57,7 +57,7 @@ fn a_pre_sharded_collection_comes_back_in_order() {
         "{created:?}"
     );
     assert_eq!(stack.json("PUT", "/collection?pk=hot", &json!({})).code(), "collection_exists");
-    stack.until_at_rest("hot");
+    stack.until_at_rest("hot", 5);
 
     let numbers = (-150..150).map(|n| json!(f64::from(n) / 4.0)).collect::<Vec<_>>();
     let puts = numbers.iter().map(|n| json!({ "pk": "hot", "sk": n, "item": { "n": n } }));

@@ -36,7 +36,7 @@ fn collection_of(stack: &LocalStack, pk: &str, shards: u32, items: usize, text: 
         &json!({ "placement": "xxh64", "number_of_shards": shards }),
     );
     assert_eq!(created.status, 201, "{created:?}");
-    stack.until_at_rest(pk);
+    stack.until_at_rest(pk, shards);
     let puts = (0..items)
         .map(
             |n| json!({ "pk": pk, "sk": format!("{n:04}"), "item": { "number": n, "text": text } }),

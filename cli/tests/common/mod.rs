@@ -212,19 +212,14 @@ impl LocalStack {
         }
     }
 
-    /// Writes these puts, in batches, and again what a batch reports as unprocessed: where the machine
-    /// is busy, time may run out in the middle of one, or a lease before the answer.
-    /// Waits until no change of a collection's shard count runs.
-    pub fn until_at_rest(&self, pk: &str) {
-        for _ in 0..1_200 {
-            if self.get(&format!("/collection?pk={pk}")).json()["state"] == "stable" {
-                return;
-            }
-            thread::sleep(Duration::from_millis(100));
-        }
-        panic!("a reshard did not close within two minutes");
+    /// Waits, with the command that does, until a collection rests at this count.
+    pub fn until_at_rest(&self, pk: &str, shards: u32) {
+        let waited = on(self, &["scale", "--pk", pk, "--shards", &shards.to_string()]);
+        assert_eq!(waited.status, 0, "{waited:?}");
     }
 
+    /// Writes these puts, in batches, and again what a batch reports as unprocessed: where the machine
+    /// is busy, time may run out in the middle of one, or a lease before the answer.
     pub fn put_all(&self, puts: impl IntoIterator<Item = Value>) {
         let mut puts = puts.into_iter().collect::<Vec<_>>();
         for _ in 0..MOST_ATTEMPTS {

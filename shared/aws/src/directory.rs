@@ -3,9 +3,8 @@
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::primitives::Blob;
-use aws_sdk_dynamodb::types::AttributeValue;
-use aws_sdk_dynamodb::types::Update;
 use aws_sdk_dynamodb::types::builders::UpdateBuilder;
+use aws_sdk_dynamodb::types::{AttributeValue, Update};
 use dynashard_core::DirectoryItem;
 use dynashard_core::ports::StoreError;
 
@@ -43,9 +42,9 @@ pub(crate) fn decode(item: &HashMap<String, AttributeValue>) -> Result<Directory
         Some(AttributeValue::N(text)) => text.parse().ok().filter(|rev| *rev > 0),
         _ => None,
     };
-    let rev = rev.ok_or_else(|| wrong(REV, "is no positive number"))?;
+    let rev = rev.ok_or_else(|| wrong(REV, "is missing or not a positive number"))?;
     let Some(AttributeValue::B(bytes)) = item.get(COLLECTIONS) else {
-        return Err(wrong(COLLECTIONS, "is missing or no binary value"));
+        return Err(wrong(COLLECTIONS, "is missing or not a binary value"));
     };
     let (hashes, []) = bytes.as_ref().as_chunks::<8>() else {
         return Err(wrong(COLLECTIONS, "does not hold 8 bytes for each collection"));

@@ -58,7 +58,7 @@ impl CollectionMetadata {
         }
     }
 
-    /// A collection of `count` shards that rests since its last change.
+    /// A collection of `count` shards that rests since its last change, as tests and benchmarks lay it out.
     pub fn stable(
         partition: PartitionKey,
         placement: Placement,

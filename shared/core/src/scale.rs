@@ -107,6 +107,8 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
         {
             clock.sleep(LEAST_REST).await;
             match self.directory.read_now(&known.metadata.partition, deadline).await {
+                // Half of the transaction may not show yet.
+                Ok(now) if !now.metadata.is_enlisted() => {}
                 Ok(now) => known = now,
                 // It is created all the same.
                 Err(_) => break,

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use dynashard_keys::{PartitionKey, ShardCount};
+use dynashard_keys::ShardCount;
 
 use crate::directory::{Directory, DirectoryItem, Known};
 use crate::lease::settle_time;
@@ -85,7 +85,10 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         job: Option<&Job>,
         deadline: Deadline,
     ) -> Result<BeginOutcome, Error> {
-        self.room_for(&metadata.partition)?;
+        // Whoever has seen it full need not read it again: it never has more room.
+        if self.last_item().is_some_and(|item| !item.has_room_for(&metadata.partition)) {
+            return Err(directory_is_full());
+        }
         let (seen, _) = self.read_item_now(deadline).await?;
         let next = seen.with(&metadata.partition).ok_or_else(directory_is_full)?;
         let sent = self.clock().now();
@@ -99,12 +102,6 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
             metadata: Arc::new(metadata),
         });
         self.begun(published, deadline).await
-    }
-
-    /// Whether the directory had room for the collection when it was last read. It never has more.
-    fn room_for(&self, partition: &PartitionKey) -> Result<(), Error> {
-        let is_full = self.last_item().is_some_and(|item| item.with(partition).is_none());
-        if is_full { Err(directory_is_full()) } else { Ok(()) }
     }
 
     /// What the answer to the beginning of a change means.

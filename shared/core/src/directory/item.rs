@@ -38,14 +38,17 @@ impl DirectoryItem {
         self.hashes.binary_search(&hash(partition)).is_ok()
     }
 
+    /// Whether the collection is listed, or could be.
+    pub(crate) fn has_room_for(&self, partition: &PartitionKey) -> bool {
+        self.hashes.len() < Self::MAX_COLLECTIONS || self.lists(partition)
+    }
+
     /// The item with a collection added, or `None` if it is full.
     #[must_use]
     pub fn with(&self, partition: &PartitionKey) -> Option<Self> {
-        let place = self.hashes.binary_search(&hash(partition));
-        let is_full = place.is_err() && self.hashes.len() >= Self::MAX_COLLECTIONS;
-        (!is_full).then(|| {
+        self.has_room_for(partition).then(|| {
             let mut hashes = self.hashes.to_vec();
-            if let Err(at) = place {
+            if let Err(at) = hashes.binary_search(&hash(partition)) {
                 hashes.insert(at, hash(partition));
             }
             Self { rev: self.rev + 1, hashes: hashes.into() }

@@ -2,114 +2,20 @@
 
 use std::time::Duration;
 
-use dynashard_core::ports::{Clock, Dated, MetadataStore, ReshardingPage, StoreError};
-use dynashard_core::{
-    Code, CollectionMetadata, Deadline, Directory, DirectoryItem, Job, Known, Settings, settle_time,
-};
+use dynashard_core::ports::Clock;
+use dynashard_core::{Code, CollectionMetadata, Deadline, Directory, Known, Settings, settle_time};
 use dynashard_keys::{PartitionKey, Placement, ShardCount};
 use dynashard_testkit::{Fault, ManualClock, MemoryStore, Operation, SeededEntropy, block_on};
 use futures_util::future::join_all;
 
+use crate::slow::Slow;
 use crate::world::{FRESH, LEASE, TIMEOUT, World, count, metadata, partition};
-
-/// A store whose answers take their time, so that requests can meet.
-struct Slow {
-    memory: MemoryStore,
-    clock: ManualClock,
-}
-
-impl Slow {
-    const ANSWER: Duration = Duration::from_millis(10);
-}
-
-impl MetadataStore for Slow {
-    async fn get(
-        &self,
-        partition: &PartitionKey,
-    ) -> Result<Dated<Option<CollectionMetadata>>, StoreError> {
-        let answer = MetadataStore::get(&self.memory, partition).await;
-        self.clock.sleep(Self::ANSWER).await;
-        answer
-    }
-
-    async fn directory(&self) -> Result<Dated<Option<DirectoryItem>>, StoreError> {
-        let answer = self.memory.directory().await;
-        self.clock.sleep(Self::ANSWER).await;
-        answer
-    }
-
-    async fn enlist(
-        &self,
-        seen: &DirectoryItem,
-        next: &DirectoryItem,
-        metadata: &CollectionMetadata,
-        job: Option<&Job>,
-    ) -> Result<Dated<()>, StoreError> {
-        self.memory.enlist(seen, next, metadata, job).await
-    }
-
-    async fn update(
-        &self,
-        seen: &CollectionMetadata,
-        next: &CollectionMetadata,
-    ) -> Result<Dated<()>, StoreError> {
-        let answer = self.memory.update(seen, next).await;
-        self.clock.sleep(Self::ANSWER).await;
-        answer
-    }
-
-    async fn job(&self, partition: &PartitionKey) -> Result<Dated<Option<Job>>, StoreError> {
-        self.memory.job(partition).await
-    }
-
-    async fn begin(
-        &self,
-        seen: &CollectionMetadata,
-        next: &CollectionMetadata,
-        seen_job: Option<&Job>,
-        job: &Job,
-    ) -> Result<Dated<()>, StoreError> {
-        self.memory.begin(seen, next, seen_job, job).await
-    }
-
-    async fn save_job(&self, seen: &Job, next: &Job) -> Result<Dated<()>, StoreError> {
-        self.memory.save_job(seen, next).await
-    }
-
-    async fn call_lane(
-        &self,
-        partition: &PartitionKey,
-        lane: u32,
-        call: u64,
-    ) -> Result<(), StoreError> {
-        self.memory.call_lane(partition, lane, call).await
-    }
-
-    async fn remove_lane(&self, partition: &PartitionKey, lane: u32) -> Result<(), StoreError> {
-        self.memory.remove_lane(partition, lane).await
-    }
-
-    async fn finish(
-        &self,
-        seen: &CollectionMetadata,
-        next: &CollectionMetadata,
-        seen_job: &Job,
-    ) -> Result<Dated<()>, StoreError> {
-        self.memory.finish(seen, next, seen_job).await
-    }
-
-    async fn resharding(&self, after: Option<&str>) -> Result<ReshardingPage, StoreError> {
-        let answer = self.memory.resharding(after).await;
-        self.clock.sleep(Self::ANSWER).await;
-        answer
-    }
-}
 
 fn slow() -> (MemoryStore, Directory<Slow, ManualClock, SeededEntropy>, Deadline) {
     let clock = ManualClock::new();
     let settings = Settings::default();
     let memory = MemoryStore::new(clock.clone(), settings.schema.clone());
-    let store = Slow { memory: memory.clone(), clock: clock.clone() };
+    let store = Slow::new(memory.clone(), clock.clone());
     let deadline = Deadline::after(clock.now(), TIMEOUT);
     (memory, Directory::new(store, clock, SeededEntropy::new(1), settings), deadline)
 }

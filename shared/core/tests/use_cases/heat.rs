@@ -1,24 +1,20 @@
 //! What an alarm on throttles leads to.
 
-use std::future::poll_fn;
 use std::iter;
-use std::mem;
 use std::sync::{Arc, Mutex};
-use std::task::Poll;
 use std::time::Duration;
 
-use dynashard_core::ports::{
-    AlarmControl, Clock, Dated, HeatSource, MetadataStore, ReshardingPage, StoreError,
-};
+use dynashard_core::ports::{AlarmControl, Clock, HeatSource, MetadataStore, StoreError};
 use dynashard_core::{
-    Advance, AlarmStatus, AutoScaler, Code, CollectionMetadata, Directory, DirectoryItem, Error,
-    Growth, HeatOutcome, HeatReport, HeatWindow, HistoryEntry, HotKey, Job, NoGrowth, Phase,
-    Precondition, Rearm, ScalingMode, ScalingPolicy, Settings, Telemetry, Throttle, Writer,
+    Advance, AlarmStatus, AutoScaler, Code, CollectionMetadata, Directory, Error, Growth,
+    HeatOutcome, HeatReport, HeatWindow, HistoryEntry, HotKey, NoGrowth, Phase, Precondition,
+    Rearm, ScalingMode, ScalingPolicy, Settings, Telemetry, Throttle, Writer,
 };
 use dynashard_keys::{PartitionKey, Placement, ShardId};
-use dynashard_testkit::{Fault, MemoryHeat, MemoryStore, Operation, SeededEntropy, block_on};
+use dynashard_testkit::{Fault, MemoryHeat, Operation, SeededEntropy, block_on};
 use futures_util::future::{join, join_all};
 
+use crate::slow::Slow;
 use crate::world::{World, count, metadata as new_metadata, outcome_unknown, partition};
 
 /// Longer than T', and than the cooldown.
@@ -160,98 +156,12 @@ fn a_thousand_alarms_and_a_thousand_writers_at_once_cause_one_growth() {
     assert_eq!((phase, rev), (Phase::Forward { from: count(1), to: count(2) }, 2), "one change");
 }
 
-/// A metadata table whose answers take a turn to arrive, so that all who ask at once have read
-/// before any of them changes what it read.
-struct Slow(MemoryStore);
-
-impl MetadataStore for Slow {
-    async fn get(
-        &self,
-        partition: &PartitionKey,
-    ) -> Result<Dated<Option<CollectionMetadata>>, StoreError> {
-        let answer = MetadataStore::get(&self.0, partition).await;
-        let mut has_waited = false;
-        poll_fn(|context| {
-            context.waker().wake_by_ref();
-            if mem::replace(&mut has_waited, true) { Poll::Ready(()) } else { Poll::Pending }
-        })
-        .await;
-        answer
-    }
-
-    async fn directory(&self) -> Result<Dated<Option<DirectoryItem>>, StoreError> {
-        self.0.directory().await
-    }
-
-    async fn enlist(
-        &self,
-        seen: &DirectoryItem,
-        next: &DirectoryItem,
-        metadata: &CollectionMetadata,
-        job: Option<&Job>,
-    ) -> Result<Dated<()>, StoreError> {
-        self.0.enlist(seen, next, metadata, job).await
-    }
-
-    async fn update(
-        &self,
-        seen: &CollectionMetadata,
-        next: &CollectionMetadata,
-    ) -> Result<Dated<()>, StoreError> {
-        self.0.update(seen, next).await
-    }
-
-    async fn job(&self, partition: &PartitionKey) -> Result<Dated<Option<Job>>, StoreError> {
-        self.0.job(partition).await
-    }
-
-    async fn begin(
-        &self,
-        seen: &CollectionMetadata,
-        next: &CollectionMetadata,
-        seen_job: Option<&Job>,
-        job: &Job,
-    ) -> Result<Dated<()>, StoreError> {
-        self.0.begin(seen, next, seen_job, job).await
-    }
-
-    async fn save_job(&self, seen: &Job, next: &Job) -> Result<Dated<()>, StoreError> {
-        self.0.save_job(seen, next).await
-    }
-
-    async fn call_lane(
-        &self,
-        partition: &PartitionKey,
-        lane: u32,
-        call: u64,
-    ) -> Result<(), StoreError> {
-        self.0.call_lane(partition, lane, call).await
-    }
-
-    async fn remove_lane(&self, partition: &PartitionKey, lane: u32) -> Result<(), StoreError> {
-        self.0.remove_lane(partition, lane).await
-    }
-
-    async fn finish(
-        &self,
-        seen: &CollectionMetadata,
-        next: &CollectionMetadata,
-        seen_job: &Job,
-    ) -> Result<Dated<()>, StoreError> {
-        self.0.finish(seen, next, seen_job).await
-    }
-
-    async fn resharding(&self, after: Option<&str>) -> Result<ReshardingPage, StoreError> {
-        self.0.resharding(after).await
-    }
-}
-
 #[test]
 fn of_a_thousand_alarms_that_read_the_same_one_begins_the_growth() {
     let hot = Hot::new(1);
     hot.throttle("EWR");
     let directory = |seed| {
-        let store = Slow(hot.world.memory.clone());
+        let store = Slow::new(hot.world.memory.clone(), hot.world.clock.clone());
         let entropy = SeededEntropy::new(seed);
         Directory::new(store, hot.world.clock.clone(), entropy, Settings::default())
     };

@@ -16,6 +16,7 @@ mod query;
 mod reader;
 mod reshard;
 mod scaler;
+mod slow;
 mod ttl;
 mod verify;
 mod world;

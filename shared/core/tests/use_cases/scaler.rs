@@ -1,6 +1,7 @@
 //! Pre-sharding, and requests for another count that cannot be met.
 
 use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dynashard_core::ports::Clock;
@@ -107,6 +108,29 @@ fn a_collection_that_was_changed_before_is_not_created_again() {
     assert_eq!(code(create(&world, None, 8)), Code::CollectionExists);
     let kept = world.memory.stored_metadata(&partition()).expect("metadata");
     assert_eq!(kept.number_of_shards, count(1));
+}
+
+/// Strong reads may see the list before the metadata. The collection passed for a cold one, and its
+/// creation for complete.
+#[test]
+fn regression_a_creation_that_showed_in_part_was_answered_as_in_force() {
+    let world = World::new();
+    let (hides, shows) = (world.memory.clone(), world.memory.clone());
+    let rebalancer = world.rebalancer();
+    let deadline = world.deadline();
+    let hidden = Arc::new(Mutex::new(None));
+    let kept = Arc::clone(&hidden);
+    let hide = Fault::before(move || {
+        *kept.lock().expect("no panic") = hides.stored_metadata(&partition());
+        hides.remove_metadata(&partition());
+    });
+    let show = Fault::before(move || {
+        shows.place_metadata(hidden.lock().expect("no panic").take().expect("it was hidden"));
+        block_on(rebalancer.advance(&partition(), 0, deadline)).advance.expect("it goes on");
+    });
+    world.store.script(Operation::MetadataGet, [hide, show]);
+    let created = create(&world, None, 4).expect("a new collection");
+    assert_eq!(created.number_of_shards, count(4), "{:?}", created.phase);
 }
 
 /// All change one item, each as it has seen it.
