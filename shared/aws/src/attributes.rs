@@ -69,7 +69,7 @@ pub(crate) fn encode_item(
     schema: &TableSchema,
 ) -> HashMap<String, Sdk> {
     let mut encoded = key(at, schema);
-    encoded.extend(item.attributes.iter().map(|(name, value)| (name.clone(), encode(value))));
+    encoded.extend(encode_attributes(&item.attributes));
     // Nothing was ever moved in a collection of generation 0: its items lie as any client would put them.
     if item.generation > Generation::new(0) {
         encoded.insert(GENERATION.to_owned(), number(item.generation.get()));
@@ -100,13 +100,24 @@ pub(crate) fn decode_item(
     let generation = Generation::new(take_number(GENERATION)?);
     let version = Version::new(take_number(VERSION)?);
     let forwarded = item.remove(FORWARDED).is_some();
-    let attributes = item
-        .into_iter()
-        // A later version of the system may add attributes of its own.
-        .filter(|(name, _)| !name.starts_with(RESERVED_PREFIX))
-        .map(|(name, value)| decode(value).map(|value| (name, value)))
-        .collect::<Result<Attributes, _>>()?;
+    // A later version of the system may add attributes of its own.
+    let attributes =
+        decode_attributes(item.into_iter().filter(|(name, _)| !name.starts_with(RESERVED_PREFIX)))?;
     Ok(StoredItem { attributes, generation, version, forwarded })
+}
+
+/// Attributes as DynamoDB takes them.
+pub(crate) fn encode_attributes(
+    attributes: &Attributes,
+) -> impl Iterator<Item = (String, Sdk)> + '_ {
+    attributes.iter().map(|(name, value)| (name.clone(), encode(value)))
+}
+
+/// Attributes from DynamoDB.
+pub(crate) fn decode_attributes(
+    attributes: impl Iterator<Item = (String, Sdk)>,
+) -> Result<Attributes, StoreError> {
+    attributes.map(|(name, value)| decode(value).map(|value| (name, value))).collect()
 }
 
 /// A number as DynamoDB takes it.
@@ -122,9 +133,7 @@ fn encode(value: &AttributeValue) -> Sdk {
         AttributeValue::Bool(value) => Sdk::Bool(*value),
         AttributeValue::Null => Sdk::Null(true),
         AttributeValue::List(values) => Sdk::L(values.iter().map(encode).collect()),
-        AttributeValue::Map(entries) => {
-            Sdk::M(entries.iter().map(|(name, value)| (name.clone(), encode(value))).collect())
-        }
+        AttributeValue::Map(entries) => Sdk::M(encode_attributes(entries).collect()),
         AttributeValue::StringSet(set) => Sdk::Ss(set.iter().cloned().collect()),
         AttributeValue::NumberSet(set) => Sdk::Ns(set.iter().map(compact).collect()),
         AttributeValue::BinarySet(set) => {
@@ -151,12 +160,7 @@ fn decode(value: Sdk) -> Result<AttributeValue, StoreError> {
         Sdk::L(values) => {
             AttributeValue::List(values.into_iter().map(decode).collect::<Result<_, _>>()?)
         }
-        Sdk::M(entries) => AttributeValue::Map(
-            entries
-                .into_iter()
-                .map(|(name, value)| decode(value).map(|value| (name, value)))
-                .collect::<Result<_, _>>()?,
-        ),
+        Sdk::M(entries) => AttributeValue::Map(decode_attributes(entries.into_iter())?),
         Sdk::Ss(set) => AttributeValue::StringSet(set.into_iter().collect()),
         Sdk::Ns(set) => {
             AttributeValue::NumberSet(set.into_iter().map(number).collect::<Result<_, _>>()?)

@@ -17,6 +17,7 @@ mod jobs;
 mod metadata;
 mod operator;
 mod pool;
+mod scan;
 mod signature;
 mod stack;
 
@@ -28,5 +29,6 @@ pub use inspection::{IndexState, KeyAttribute, TableState, TrialRead, Unseen, sc
 pub use items::DynamoItemStore;
 pub use metadata::{ACTIVE_INDEX_PARTITION, DynamoMetadataStore};
 pub use operator::{Caller, ConnectError, Operator, is_on_this_machine};
+pub use scan::{ScanPage, ScanSegment};
 pub use signature::{ProbeAnswer, SignatureProbe, SignatureVerdict};
 pub use stack::Stack;
