@@ -136,7 +136,9 @@ impl ConnectArgs {
             };
             stack.resources.get(logical_id).cloned().ok_or_else(no_table)
         };
-        let (main_table, metadata_table) = (table("MainTable")?, table("MetadataTable")?);
+        let existing = stack.parameters.get("ExistingMainTable").filter(|name| !name.is_empty());
+        let main_table = existing.cloned().map_or_else(|| table("MainTable"), Ok)?;
+        let metadata_table = table("MetadataTable")?;
         let settings = settings_of(&stack)
             .map_err(|why| Failure::connection(format!("stack {stack_name}: {why}")))?;
         let request_lifetime_secs = Some(settings.request_lifetime.as_secs());

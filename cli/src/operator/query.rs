@@ -3,8 +3,8 @@
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
 
-use dynashard_core::StoredItem;
 use dynashard_core::query::{MAX_LIMIT, PageBudget, Query, QueryPage};
+use dynashard_core::{StoredItem, TableSchema};
 use dynashard_keys::{PartitionKey, SortKey};
 use dynashard_lambda::json::ItemJson;
 use dynashard_lambda::params::Params;
@@ -65,7 +65,8 @@ pub(crate) struct QueryArgs {
 
 /// What follows the arguments in `--help`.
 pub(crate) const EXAMPLES: &str = "\
-Each item is one line on stdout, as the API answers it: {\"pk\":...,\"sk\":..., and its attributes}. A query that has not
+Each item is one line on stdout, as the API answers it: {\"pk\":...,\"sk\":..., and its attributes}, with the key under the
+table's own names. A query that has not
 reached its end prints the cursor to continue from on stderr, also after an interruption or a failure. With --json
 stdout ends with {\"cursor\":...,\"shards\":...,\"items\":...,\"items_read\":...,\"consumed_rcu\":...}. Unlike an item, that
 line has no pk.
@@ -164,7 +165,7 @@ async fn query(args: &QueryArgs, progress: &mut Progress) -> Result<Ended, Failu
             page = Box::pin(page(&reader, &query)) => page?,
             () = signals.received() => return Ok(Ended::Interrupted),
         };
-        match print(&query.partition, &page) {
+        match print(connection.schema(), &query.partition, &page) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Ended::Unread),
             Err(error) => return Err(Failure::output(&error)),
@@ -203,20 +204,27 @@ fn checked(args: &QueryArgs, connection: &Connection) -> Result<Query, Problem> 
 
 async fn page(reader: &TableReader, query: &Query) -> Result<QueryPage, Failure> {
     let partition = &query.partition;
-    let measure = |sort: &SortKey, item: &StoredItem| json(partition, sort, item).payload_bytes();
+    let schema = &reader.directory().settings().schema;
+    let measure =
+        |sort: &SortKey, item: &StoredItem| json(schema, partition, sort, item).payload_bytes();
     let budget = PageBudget { max_bytes: MAX_PAGE_BYTES, measure: &measure };
     Ok(reader.query(query, budget, deadline(reader.directory())).await?)
 }
 
-fn print(partition: &PartitionKey, page: &QueryPage) -> io::Result<()> {
+fn print(schema: &TableSchema, partition: &PartitionKey, page: &QueryPage) -> io::Result<()> {
     let mut stdout = BufWriter::new(io::stdout().lock());
     for (sort, item) in &page.items {
-        serde_json::to_writer(&mut stdout, &json(partition, sort, item))?;
+        serde_json::to_writer(&mut stdout, &json(schema, partition, sort, item))?;
         stdout.write_all(b"\n")?;
     }
     stdout.flush()
 }
 
-fn json<'a>(partition: &'a PartitionKey, sort: &'a SortKey, item: &'a StoredItem) -> ItemJson<'a> {
-    ItemJson { partition, sort, item, format: Format::Plain }
+fn json<'a>(
+    schema: &'a TableSchema,
+    partition: &'a PartitionKey,
+    sort: &'a SortKey,
+    item: &'a StoredItem,
+) -> ItemJson<'a> {
+    ItemJson { schema, partition, sort, item, format: Format::Plain }
 }

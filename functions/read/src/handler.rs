@@ -31,7 +31,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> ReadHandler<I, M, C, 
         let got = self.reader.get(&key, fields.as_ref(), consistency, deadline).await?;
         let Got { item, items_read, consumed_rcu, consumed_wcu } = got;
         let format = headers::answer_format(request);
-        let json = ItemJson { partition: &key.partition, sort: &key.sort, item: &item, format };
+        let schema = self.schema();
+        let (partition, sort) = (&key.partition, &key.sort);
+        let json = ItemJson { schema, partition, sort, item: &item, format };
         // The body is the item itself, so headers carry its cost.
         let response = of_items(&json, format)
             .with_etag(item.version)
@@ -48,10 +50,11 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> ReadHandler<I, M, C, 
         headers::expect_json(request)?;
         let BatchGet { keys, fields, consistency } = body::batch_get(&request.body, self.schema())?;
         let format = headers::answer_format(request);
+        let schema = self.schema();
         let measure = |key: &ItemKey, item: &StoredItem| {
             let comma = 1;
-            ItemJson { partition: &key.partition, sort: &key.sort, item, format }.payload_bytes()
-                + comma
+            let ItemKey { partition, sort } = key;
+            ItemJson { schema, partition, sort, item, format }.payload_bytes() + comma
         };
         let budget = PageBudget { max_bytes: MAX_PAGE_BYTES, measure: &measure };
         let got = self.reader.batch_get(keys, fields.as_ref(), consistency, budget, deadline);
@@ -63,6 +66,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> ReadHandler<I, M, C, 
             .map(|(key, code)| Unprocessed::new(key, code.as_str()))
             .chain(got.left_out.iter().map(|key| Unprocessed::new(key, "answer_full")));
         let items = got.items.iter().map(|(key, item)| ItemJson {
+            schema,
             partition: &key.partition,
             sort: &key.sort,
             item,
@@ -89,14 +93,15 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> ReadHandler<I, M, C, 
         params.finish()?;
         let format = headers::answer_format(request);
         let partition = &query.partition;
+        let schema = self.schema();
         let measure = |sort: &SortKey, item: &StoredItem| {
             let comma = 1;
-            ItemJson { partition, sort, item, format }.payload_bytes() + comma
+            ItemJson { schema, partition, sort, item, format }.payload_bytes() + comma
         };
         let budget = PageBudget { max_bytes: MAX_PAGE_BYTES, measure: &measure };
         let page = self.reader.query(&query, budget, deadline).await?;
-        let items =
-            page.items.iter().map(|(sort, item)| ItemJson { partition, sort, item, format });
+        let items = page.items.iter();
+        let items = items.map(|(sort, item)| ItemJson { schema, partition, sort, item, format });
         let answer = QueryAnswer {
             items: items.collect(),
             cursor: page.cursor.as_deref(),

@@ -1,4 +1,6 @@
-use dynashard_core::{CollectionHeat, Growth, HeatOutcome, HeatReport, Rearm, ScalingMode};
+use dynashard_core::{
+    CollectionHeat, Growth, HeatOutcome, HeatReport, NoGrowth, Rearm, ScalingMode,
+};
 use dynashard_lambda::metrics::Counter;
 use serde::Serialize;
 
@@ -49,6 +51,7 @@ pub(crate) fn counts(report: &HeatReport) -> Vec<(Counter, usize)> {
     for counter in [
         Counter::GrowthsBegun,
         Counter::GrowthsWouldBegin,
+        Counter::GrowthsNotAllowed,
         Counter::GrowthsRefused,
         Counter::GrowthsFailed,
         Counter::UnknownShards,
@@ -64,6 +67,7 @@ fn counter_of(outcome: &HeatOutcome) -> Counter {
     match outcome {
         HeatOutcome::Decided(Growth::Begun { .. }) => Counter::GrowthsBegun,
         HeatOutcome::Decided(Growth::WouldBegin { .. }) => Counter::GrowthsWouldBegin,
+        HeatOutcome::Decided(Growth::Refused(NoGrowth::NotAllowed)) => Counter::GrowthsNotAllowed,
         HeatOutcome::Decided(Growth::Refused(_) | Growth::Overtaken)
         | HeatOutcome::Relieved { .. } => Counter::GrowthsRefused,
         HeatOutcome::UnknownShards(_) => Counter::UnknownShards,

@@ -206,6 +206,8 @@ codes! {
     ReshardRunning = "reshard_running", Conflict;
     /// The collection's metadata changed so recently that leases on what was before may live.
     ReshardTooSoon = "reshard_too_soon", Conflict;
+    /// The operator lets other collections get another shard count, and not this one.
+    CollectionNotAllowed = "collection_not_allowed", Conflict;
     /// DynamoDB's capacity was exceeded for as long as the request could wait.
     Throttled = "throttled", Throttled;
     /// Other writes to the same item won for as long as the request could wait.

@@ -3,7 +3,6 @@ use std::sync::Arc;
 
 use dynashard_keys::RESERVED_PREFIX;
 
-use crate::item::CLIENT_KEY_NAMES;
 use crate::{Code, Error, StoredItem};
 
 /// The most fields that one read names.
@@ -19,7 +18,7 @@ pub struct Fields(Arc<BTreeSet<String>>);
 
 impl Fields {
     /// Checks a client's list: 1 to [`MAX_FIELDS`] names that a client's attribute could have, none
-    /// of them twice. `pk` and `sk` may be among them.
+    /// of them twice. Those of the key may be among them.
     pub fn new(names: impl IntoIterator<Item = String>) -> Result<Self, Error> {
         let bad = |why: String| Err(Error::new(Code::BadFields, why));
         let mut fields = BTreeSet::new();
@@ -41,7 +40,6 @@ impl Fields {
         if fields.is_empty() {
             return bad("fields is empty".to_owned());
         }
-        fields.retain(|name| !CLIENT_KEY_NAMES.contains(&name.as_str()));
         Ok(Self(Arc::new(fields)))
     }
 
@@ -50,7 +48,7 @@ impl Fields {
         Self(Arc::default())
     }
 
-    /// The names, in their order, without those of the key: a store reads that in any case.
+    /// The names, in their order. A store reads the key in any case, whether it is among them or not.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str)
     }

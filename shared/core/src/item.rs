@@ -17,9 +17,6 @@ pub const MAX_DEPTH: usize = 32;
 /// The longest name of an attribute, or in a map.
 const MAX_NAME_BYTES: usize = 65_535;
 
-/// The names by which clients see an item's keys, whatever the table calls them.
-pub(crate) const CLIENT_KEY_NAMES: [&str; 2] = ["pk", "sk"];
-
 /// A value of DynamoDB's data model.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AttributeValue {
@@ -135,15 +132,15 @@ pub struct NewItem {
 }
 
 impl NewItem {
-    /// Checks a client's item: names, values, size, and that a key it carries is its own. The key
-    /// is not kept among the attributes; it is shown to clients as `pk` and `sk` again when read.
+    /// Checks a client's item: names, values, size, and that a key it carries, under the table's own
+    /// names, is its own. The key is not kept among the attributes.
     pub fn new(
         key: ItemKey,
         mut attributes: Attributes,
         schema: &TableSchema,
     ) -> Result<Self, Error> {
-        take_key(&key, &mut attributes)?;
-        check_attributes(&attributes, schema)?;
+        take_key(&key, &mut attributes, schema)?;
+        check_attributes(&attributes)?;
         let bytes =
             key_bytes(key.partition.as_str(), &key.sort, schema) + attributes_bytes(&attributes);
         if bytes > MAX_ITEM_BYTES {
@@ -179,33 +176,37 @@ pub fn checked_patch(
     mut patch: Attributes,
     schema: &TableSchema,
 ) -> Result<Attributes, Error> {
-    take_key(key, &mut patch)?;
-    check_attributes(&patch, schema)?;
+    take_key(key, &mut patch, schema)?;
+    check_attributes(&patch)?;
     Ok(patch)
 }
 
 /// Removes the key from a client's attributes, if they carry it, and checks that it is `key`.
-pub(crate) fn take_key(key: &ItemKey, attributes: &mut Attributes) -> Result<(), Error> {
-    let [pk, sk] = CLIENT_KEY_NAMES;
+pub(crate) fn take_key(
+    key: &ItemKey,
+    attributes: &mut Attributes,
+    schema: &TableSchema,
+) -> Result<(), Error> {
     let sort = match &key.sort {
         SortKey::String(text) => AttributeValue::String(text.to_string()),
         SortKey::Number(number) => AttributeValue::Number(number.clone()),
     };
     let partition = AttributeValue::String(key.partition.to_string());
-    for (name, expected) in [(pk, partition), (sk, sort)] {
+    for (name, expected) in [(&schema.partition_key_name, partition), (&schema.sort_key_name, sort)]
+    {
         if attributes.remove(name).is_some_and(|carried| carried != expected) {
             return Err(Error::new(
                 Code::KeyMismatch,
-                format!("the item's {name:?} is not the {name:?} of the request"),
+                format!("the item's {name:?} differs from the key that the request names"),
             ));
         }
     }
     Ok(())
 }
 
-fn check_attributes(attributes: &Attributes, schema: &TableSchema) -> Result<(), Error> {
+fn check_attributes(attributes: &Attributes) -> Result<(), Error> {
     attributes.iter().try_for_each(|(name, value)| {
-        check_name(name, schema)?;
+        check_name(name)?;
         value.check(name, 0)
     })
 }
@@ -222,18 +223,12 @@ fn check_name_length(name: &str) -> Result<(), Error> {
     }
 }
 
-fn check_name(name: &str, schema: &TableSchema) -> Result<(), Error> {
+fn check_name(name: &str) -> Result<(), Error> {
     check_name_length(name)?;
     if name.starts_with(RESERVED_PREFIX) {
         return Err(Error::new(
             Code::ReservedAttribute,
             format!("the attribute {name:?} begins with \"_ds_\", which is reserved"),
-        ));
-    }
-    if name == schema.partition_key_name || name == schema.sort_key_name {
-        return Err(Error::new(
-            Code::ReservedAttribute,
-            format!("the attribute {name:?} is a key of the table; send keys as \"pk\" and \"sk\""),
         ));
     }
     Ok(())
@@ -316,26 +311,37 @@ mod tests {
     }
 
     #[test]
-    fn names_of_the_system_and_of_the_table_are_refused() {
+    fn names_of_the_system_are_refused() {
         assert_eq!(item([("_ds_g", string(1))]), Err(Code::ReservedAttribute));
         assert_eq!(item([("", string(1))]), Err(Code::BadItem));
-        let schema =
-            TableSchema { partition_key_name: "file_path".into(), ..TableSchema::default() };
-        let attributes = Attributes::from([("file_path".to_owned(), string(1))]);
-        let refused = NewItem::new(key(), attributes, &schema).map_err(|e| e.code());
-        assert_eq!(refused, Err(Code::ReservedAttribute));
+    }
+
+    #[test]
+    fn regression_an_attribute_called_pk_was_taken_for_the_key_of_another_table() {
+        let schema = TableSchema {
+            partition_key_name: "file_path".into(),
+            sort_key_name: "line".into(),
+            ..TableSchema::default()
+        };
+        let attributes = |name: &str, text: &str| {
+            Attributes::from([(name.to_owned(), AttributeValue::String(text.to_owned()))])
+        };
+        let new = |attributes| NewItem::new(key(), attributes, &schema);
+        let kept = new(attributes("pk", "not the key")).expect("an attribute as any other");
+        assert_eq!(kept.attributes(), &attributes("pk", "not the key"));
+        let refused = new(attributes("file_path", "not the key")).map_err(|e| e.code());
+        assert_eq!(refused, Err(Code::KeyMismatch));
+        let taken = new(attributes("file_path", "p")).expect("its own key");
+        assert_eq!(taken.attributes(), &Attributes::new());
     }
 
     #[test]
     fn regression_a_null_in_a_patch_could_name_any_attribute() {
-        let schema =
-            TableSchema { partition_key_name: "file_path".into(), ..TableSchema::default() };
         let checked = |name: &str| {
             let patch = Attributes::from([(name.to_owned(), AttributeValue::Null)]);
-            checked_patch(&key(), patch, &schema).map_err(|e| e.code())
+            checked_patch(&key(), patch, &TableSchema::default()).map_err(|e| e.code())
         };
         assert_eq!(checked("_ds_g"), Err(Code::ReservedAttribute));
-        assert_eq!(checked("file_path"), Err(Code::ReservedAttribute));
         assert_eq!(checked(""), Err(Code::BadItem));
         assert_eq!(checked("pk"), Err(Code::KeyMismatch));
         assert!(checked("a").is_ok());

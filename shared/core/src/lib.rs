@@ -45,7 +45,7 @@ pub use batch::{BatchGot, BatchOperation, BatchWritten, MAX_BATCH_GETS, MAX_BATC
 pub use directory::{Directory, DirectoryItem, Known};
 pub use error::{Code, Error, Kind};
 pub use fields::{Fields, MAX_FIELDS};
-pub use growth::{Growth, NoGrowth, ScalingMode, ScalingPolicy, Telemetry};
+pub use growth::{EmptyPattern, GrowKeys, Growth, NoGrowth, ScalingMode, ScalingPolicy, Telemetry};
 pub use heat::{AlarmStatus, HeatWindow, HotKey, Throttles};
 pub use item::{
     AttributeValue, Attributes, MAX_DEPTH, MAX_ITEM_BYTES, NewItem, StoredItem, checked_patch,

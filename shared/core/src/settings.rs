@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use dynashard_keys::{Placement, ShardCount};
 
-use crate::growth::ScalingPolicy;
+use crate::growth::{GrowKeys, ScalingPolicy};
 use crate::schema::TableSchema;
 
 /// What the operator set for the whole stack.
@@ -18,6 +18,8 @@ pub struct Settings {
     pub request_lifetime: Duration,
     /// No collection has more shards than this.
     pub max_shards: ShardCount,
+    /// Which collections may get another shard count.
+    pub grow_keys: GrowKeys,
     /// The attribute by which the main table's items expire, if they do.
     pub ttl_attribute: Option<String>,
     /// The write units a second that moving the items of one collection may take, at most.
@@ -38,6 +40,7 @@ impl Default for Settings {
             lease_term: Duration::from_secs(5),
             request_lifetime: Duration::from_mins(16),
             max_shards: ShardCount::new(256).unwrap_or(ShardCount::ONE),
+            grow_keys: GrowKeys::default(),
             ttl_attribute: None,
             mover_wcu: 8_000,
             moves_per_call: 800,

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use dynashard_core::{Generation, StoredItem, Version};
+use dynashard_core::{Generation, StoredItem, TableSchema, Version};
 use dynashard_keys::{PartitionKey, SortKey};
 use dynashard_lambda::Format;
 use dynashard_lambda::json::{self, ItemJson};
@@ -24,9 +24,10 @@ fn items(criterion: &mut Criterion) {
     };
     let partition = PartitionKey::new("EWR").expect("a partition key");
     let sort = SortKey::string("2013-01-01T10:00:00Z#UA1545").expect("a sort key");
+    let schema = &TableSchema::default();
     let mut group = criterion.benchmark_group("item");
     for (name, format) in [("plain", Format::Plain), ("dynamodb", Format::DynamoDb)] {
-        let item = ItemJson { partition: &partition, sort: &sort, item: &item, format };
+        let item = ItemJson { schema, partition: &partition, sort: &sort, item: &item, format };
         let text = serde_json::to_string(&item).expect("JSON");
         group.throughput(Throughput::Bytes(u64::try_from(text.len()).expect("a length")));
         group.bench_function(format!("read/{name}"), |bencher| {

@@ -212,6 +212,7 @@ pub fn settings_from_variables(
         request_lifetime: Duration::from_secs(request_lifetime_secs),
         max_shards: ShardCount::new(max_shards)
             .map_err(|e| ConfigError { name: "MAX_SHARDS", problem: format!("is wrong: {e}") })?,
+        grow_keys: variables.parsed("GROW_KEYS")?,
         ttl_attribute: ttl_attribute(&variables, &schema)?,
         mover_wcu: variables.parsed("MOVER_WRITE_UNITS")?,
         scaling,
@@ -274,6 +275,7 @@ mod tests {
             "SORT_KEY_NAME" => "sk",
             "SORT_KEY_TYPE" => "S",
             "SEPARATOR" => "#~",
+            "GROW_KEYS" => "*",
             "PLACEMENT" => "xxh64",
             "LEASE_SECS" => "5",
             "REQUEST_LIFETIME_SECS" => "960",

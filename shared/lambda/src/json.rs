@@ -10,7 +10,7 @@ use std::fmt;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use dynashard_core::{AttributeValue, Attributes, MAX_DEPTH, StoredItem};
+use dynashard_core::{AttributeValue, Attributes, MAX_DEPTH, StoredItem, TableSchema};
 use dynashard_keys::{ItemKey, Number, PartitionKey, SortKey, SortKeyType};
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde::ser::{SerializeMap, SerializeSeq, Serializer};
@@ -106,9 +106,11 @@ pub fn take_item_key(
     Ok(ItemKey::new(partition, sort))
 }
 
-/// An item for clients: its key as `pk` and `sk`, then its attributes.
+/// An item for clients: its key, then its attributes.
 #[derive(Debug, Clone, Copy)]
 pub struct ItemJson<'a> {
+    /// How the table calls the keys.
+    pub schema: &'a TableSchema,
     /// The logical partition key.
     pub partition: &'a PartitionKey,
     /// The sort key.
@@ -144,11 +146,12 @@ impl ItemJson<'_> {
 
 impl Serialize for ItemJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let TableSchema { partition_key_name: pk, sort_key_name: sk, .. } = self.schema;
         let mut map = serializer.serialize_map(Some(2 + self.item.attributes.len()))?;
         match self.format {
             Format::Plain => {
-                map.serialize_entry("pk", self.partition.as_str())?;
-                map.serialize_entry("sk", &SortKeyJson(self.sort))?;
+                map.serialize_entry(pk, self.partition.as_str())?;
+                map.serialize_entry(sk, &SortKeyJson(self.sort))?;
                 for (name, value) in &self.item.attributes {
                     map.serialize_entry(name, &Plain(value))?;
                 }
@@ -159,8 +162,8 @@ impl Serialize for ItemJson<'_> {
                     SortKey::String(text) => AttributeValue::String(text.to_string()),
                     SortKey::Number(number) => AttributeValue::Number(number.clone()),
                 };
-                map.serialize_entry("pk", &DynamoDb(&partition))?;
-                map.serialize_entry("sk", &DynamoDb(&sort))?;
+                map.serialize_entry(pk, &DynamoDb(&partition))?;
+                map.serialize_entry(sk, &DynamoDb(&sort))?;
                 for (name, value) in &self.item.attributes {
                     map.serialize_entry(name, &DynamoDb(value))?;
                 }
@@ -414,7 +417,8 @@ mod tests {
         };
         let partition = PartitionKey::new("p").expect("pk");
         let sort = SortKey::string("s").expect("sk");
-        let json = ItemJson { partition: &partition, sort: &sort, item: &item, format };
+        let schema = &TableSchema::default();
+        let json = ItemJson { schema, partition: &partition, sort: &sort, item: &item, format };
         let text = serde_json::to_string(&json).expect("JSON");
         let as_a_string = serde_json::to_string(&text).expect("JSON");
         assert_eq!(json.payload_bytes(), as_a_string.len() - "\"\"".len());

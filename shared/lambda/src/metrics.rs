@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dynashard_core::ports::Clock;
-use dynashard_core::{Code, Error, Growth, Reading, Telemetry};
+use dynashard_core::{Code, Error, Growth, NoGrowth, Reading, Telemetry};
 use dynashard_keys::PartitionKey;
 use serde_json::{Map, Value, json};
 
@@ -60,7 +60,9 @@ names! {
     GrowthsBegun;
     /// Growths that an alarm or a writer would have begun outside dry-run mode.
     GrowthsWouldBegin;
-    /// Throttled collections that may not grow, or not yet.
+    /// Throttled collections that `GrowKeys` does not let grow.
+    GrowthsNotAllowed;
+    /// Throttled collections that may not grow for another reason, or not yet.
     GrowthsRefused;
     /// Throttled collections that could not be read or changed.
     GrowthsFailed;
@@ -201,6 +203,7 @@ impl<C: Clock> Telemetry for WriterTelemetry<C> {
         let counter = match growth {
             Growth::Begun { .. } => Counter::WriterGrowths,
             Growth::WouldBegin { .. } => Counter::GrowthsWouldBegin,
+            Growth::Refused(NoGrowth::NotAllowed) => Counter::GrowthsNotAllowed,
             Growth::Refused(_) | Growth::Overtaken => return,
         };
         let partition_key = partition.as_str();

@@ -528,7 +528,8 @@ fn regression_the_largest_item_of_short_values_did_not_fit_lambdas_answer() {
         let attributes = json::attributes(members, Format::DynamoDb).expect("attributes");
         let (partition, sort, item) = largest_list_of(&attributes["a"]);
         for format in [Format::Plain, Format::DynamoDb] {
-            let json = ItemJson { partition: &partition, sort: &sort, item: &item, format };
+            let schema = &TableSchema::default();
+            let json = ItemJson { schema, partition: &partition, sort: &sort, item: &item, format };
             let body = serde_json::to_string(&json).expect("JSON");
             assert!(body.len() < MAX_PAGE_BYTES, "{value} as {format:?}: {}", body.len());
             // Half a megabyte is for the cursor and the envelope.

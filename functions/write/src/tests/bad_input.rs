@@ -1,4 +1,5 @@
 use dynashard_core::Settings;
+use dynashard_keys::Placement;
 
 use super::handler;
 use dynashard_eventkit::{
@@ -188,17 +189,24 @@ fn attributes_that_belong_to_the_system_or_contradict_the_key_are_refused() {
 }
 
 #[test]
-fn attributes_named_as_the_tables_keys_are_refused() {
+fn a_body_carries_the_key_under_the_tables_own_names() {
     let mut settings = Settings::default();
     settings.schema.partition_key_name = "airport".to_owned();
     settings.schema.sort_key_name = "departure".to_owned();
     let world = World::new(settings);
+    world.collection("EWR", Placement::Xxh64, 1);
     let wrong = ["airport", "departure"].iter().flat_map(|name| {
-        let put = put().json(format!("{{\"{name}\":\"EWR\"}}"));
+        let put = put().json(format!("{{\"{name}\":\"LGA\"}}"));
         let patch = patch().json(format!("{{\"{name}\":null}}"));
-        [put, patch].map(|call| Wrong::new(*name, "reserved_attribute", call))
+        [put, patch].map(|call| Wrong::new(*name, "key_mismatch", call))
     });
     assert_refused(&world, &handler(&world), wrong);
+    // What other tables call their keys is an attribute like any other here.
+    let body = r#"{"airport":"EWR","pk":"another","sk":7}"#;
+    let answer = Answer::of(&handler(&world), &put().json(body));
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let stored = world.stored("EWR", "2013-01-01T10:00:00Z#UA1545").expect("an item");
+    assert_eq!(stored.attributes.keys().collect::<Vec<_>>(), ["pk", "sk"]);
 }
 
 #[test]

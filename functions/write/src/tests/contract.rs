@@ -1,6 +1,6 @@
 use std::iter;
 
-use dynashard_core::{AttributeValue, Settings};
+use dynashard_core::{AttributeValue, Settings, TableSchema};
 use dynashard_keys::{PartitionKey, Placement, Separator, ShardId, SortKey};
 use dynashard_lambda::Format;
 use dynashard_lambda::json::ItemJson;
@@ -33,7 +33,8 @@ fn item(world: &World, format: Format) -> Value {
     let item = world.stored(PK, SK).expect("an item");
     let partition = PartitionKey::new(PK).expect("pk");
     let sort = SortKey::string(SK).expect("sk");
-    let json = ItemJson { partition: &partition, sort: &sort, item: &item, format };
+    let schema = &TableSchema::default();
+    let json = ItemJson { schema, partition: &partition, sort: &sort, item: &item, format };
     serde_json::to_value(json).expect("JSON")
 }
 

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use dynashard_keys::ShardCount;
+use dynashard_keys::{PartitionKey, ShardCount};
 
 use crate::directory::{Directory, DirectoryItem, Known};
 use crate::lease::settle_time;
@@ -40,6 +40,10 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         planned: Option<&Job>,
         deadline: Deadline,
     ) -> Result<BeginOutcome, Error> {
+        // Where a controller continues what was asked for before, that was decided.
+        if planned.is_none() {
+            self.check_allowed(&seen.partition)?;
+        }
         let now_secs = self.clock().now().epoch_secs();
         if !seen.is_enlisted() {
             let next = seen.enlisted(now_secs).with_forward(target, now_secs);
@@ -85,6 +89,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         job: Option<&Job>,
         deadline: Deadline,
     ) -> Result<BeginOutcome, Error> {
+        self.check_allowed(&metadata.partition)?;
         // Whoever has seen it full need not read it again: it never has more room.
         if self.last_item().is_some_and(|item| !item.has_room_for(&metadata.partition)) {
             return Err(directory_is_full());
@@ -102,6 +107,18 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
             metadata: Arc::new(metadata),
         });
         self.begun(published, deadline).await
+    }
+
+    /// Refuses to change a collection that the operator does not let grow.
+    fn check_allowed(&self, partition: &PartitionKey) -> Result<(), Error> {
+        let grow_keys = &self.settings().grow_keys;
+        if grow_keys.allow(partition) {
+            return Ok(());
+        }
+        let why = format!(
+            "the parameter GrowKeys, {grow_keys}, does not let this collection have another shard count"
+        );
+        Err(Error::new(Code::CollectionNotAllowed, why))
     }
 
     /// What the answer to the beginning of a change means.

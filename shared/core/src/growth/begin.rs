@@ -19,7 +19,10 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         pause: Duration,
         deadline: Deadline,
     ) -> Result<Growth, Error> {
-        let Settings { scaling, lease_term, max_shards, .. } = self.settings();
+        let Settings { scaling, lease_term, max_shards, grow_keys, .. } = self.settings();
+        if !grow_keys.allow(&seen.partition) {
+            return Ok(Growth::Refused(NoGrowth::NotAllowed));
+        }
         let now_secs = self.now().epoch_secs();
         let settle = settle_time(*lease_term);
         let (from, to) = match decide_growth(seen, now_secs, settle, pause, *max_shards) {

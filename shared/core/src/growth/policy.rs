@@ -46,6 +46,8 @@ pub enum NoGrowth {
     },
     /// The target, or the most that the stack allows, is not above the present count.
     NotLarger,
+    /// The operator lets others grow, and not this one.
+    NotAllowed,
     /// Only shards are throttled in which the markers of the last reshard are being removed, which may
     /// be what throttles them.
     ClearingUp,
@@ -59,6 +61,7 @@ impl fmt::Display for NoGrowth {
                 write!(f, "it may change again from epoch second {until_secs} on")
             }
             Self::NotLarger => f.write_str("it has as many shards as the stack allows"),
+            Self::NotAllowed => f.write_str("no pattern of GrowKeys matches its partition key"),
             Self::ClearingUp => f.write_str(
                 "the markers of its last change are being removed from what is throttled",
             ),

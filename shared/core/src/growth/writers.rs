@@ -8,14 +8,15 @@ use lru::LruCache;
 use xxhash_rust::xxh64::Xxh64;
 
 use crate::directory::Directory;
-use crate::growth::policy::{Growth, ScalingMode};
+use crate::growth::policy::{Growth, NoGrowth, ScalingMode};
 use crate::ports::{Clock, Entropy, MetadataStore};
 use crate::{Code, CollectionMetadata, Deadline, Error, Throttle};
 
 /// Is told of what throttled writers do beside answering their requests.
 pub trait Telemetry: Send + Sync {
-    /// A throttled writer began the growth of a collection, or in dry-run mode would have. An
-    /// environment reports the latter once for each state of a collection.
+    /// A throttled writer began the growth of a collection, or would have in dry-run mode, or if the
+    /// operator let the collection grow. An environment reports what it has not begun once for each
+    /// state of a collection.
     fn writer_growth(&self, partition: &PartitionKey, growth: Growth);
 
     /// The growth of a collection that a throttled writer asked for could not be begun. An environment
@@ -117,7 +118,9 @@ impl WriterGrowths {
         let Some(telemetry) = &self.telemetry else { return };
         let is_news = match growth {
             Growth::Begun { .. } => true,
-            Growth::WouldBegin { .. } => self.reported.is_news(seen, ()),
+            Growth::WouldBegin { .. } | Growth::Refused(NoGrowth::NotAllowed) => {
+                self.reported.is_news(seen, ())
+            }
             Growth::Refused(_) | Growth::Overtaken => false,
         };
         if is_news {

@@ -23,7 +23,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
         precondition: Precondition,
         deadline: Deadline,
     ) -> Result<Written, Error> {
-        take_key(key, &mut patch)?;
+        take_key(key, &mut patch, &self.directory.settings().schema)?;
         let mut operation = Operation::new(self, key, deadline);
         let growth = Arc::clone(&operation.growth);
         let result = {

@@ -34,7 +34,11 @@ impl Hot {
 
     fn with(shards: u32, mode: ScalingMode) -> Self {
         let scaling = ScalingPolicy { mode, ..ScalingPolicy::default() };
-        let world = World::with(Settings { scaling, ..Settings::default() });
+        Self::of(shards, Settings { scaling, ..Settings::default() })
+    }
+
+    fn of(shards: u32, settings: Settings) -> Self {
+        let world = World::with(settings);
         world.lay_out(1, shards, Placement::Random);
         world.clock.advance(LONG);
         Self { world, heat: MemoryHeat::new() }
@@ -392,6 +396,23 @@ fn a_collection_that_cannot_grow_leaves_the_alarm_raised_for_people() {
         assert_eq!(*outcome(&report), HeatOutcome::Decided(Growth::Refused(NoGrowth::NotLarger)));
         assert_eq!((report.rearm, hot.heat.is_raised()), (Rearm::NotNeeded, true));
     }
+}
+
+#[test]
+fn what_grow_keys_do_not_name_is_reported_and_left_alone() {
+    let grow_keys = "FLIGHT#*".parse().expect("patterns");
+    let hot = Hot::of(1, Settings { grow_keys, ..Settings::default() });
+    hot.heat.raise();
+    hot.throttle("EWR");
+    let before = hot.metadata();
+    let report = hot.scale();
+    assert_eq!(*outcome(&report), HeatOutcome::Decided(Growth::Refused(NoGrowth::NotAllowed)));
+    assert_eq!((report.rearm, hot.heat.is_raised()), (Rearm::NotNeeded, true));
+    let writer = hot.world.writer();
+    hot.world.store.script(Operation::Write, [hot_partition()]);
+    let item = hot.world.new_item("a", "new");
+    block_on(writer.put(&item, Precondition::None, hot.world.deadline())).expect("a put");
+    assert_eq!(hot.metadata(), before);
 }
 
 #[test]

@@ -164,6 +164,21 @@ fn a_full_directory_refuses_further_collections_at_once() {
 }
 
 #[test]
+fn what_grow_keys_do_not_name_is_refused_and_nothing_is_written() {
+    let grow_keys = "FLIGHT#*".parse().expect("patterns");
+    let world = World::with(Settings { grow_keys, ..Settings::default() });
+    assert_eq!(code(create(&world, None, 4)), Code::CollectionNotAllowed);
+    assert_eq!(code(create(&world, None, 1)), Code::CollectionNotAllowed);
+    let scaler = world.scaler();
+    let requested = block_on(scaler.request_count(&partition(), count(4), world.deadline()));
+    assert_eq!(code(requested), Code::CollectionNotAllowed);
+    let flight = PartitionKey::new("FLIGHT#EWR").expect("a partition key");
+    block_on(scaler.request_count(&flight, count(4), world.deadline())).expect("it may grow");
+    let directory = world.memory.stored_directory();
+    assert!(directory.lists(&flight) && !directory.lists(&partition()));
+}
+
+#[test]
 fn writers_use_the_collection_as_it_was_created() {
     let world = World::new();
     let begun = create(&world, Some(Placement::Jump), 5).expect("a new collection");

@@ -1,0 +1,144 @@
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use dynashard_keys::PartitionKey;
+
+/// Which collections may get another shard count: all whose partition key matches one of these
+/// patterns. The items of all others stay where any client of DynamoDB would look for them, so code
+/// that does not know of shards may go on reading and writing them.
+///
+/// In a pattern, `*` stands for any characters, or none, and `?` for one, as in the conditions of IAM
+/// policies. Patterns are separated by commas.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GrowKeys(Arc<[String]>);
+
+/// A list with an empty pattern.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EmptyPattern {
+    text: String,
+}
+
+impl fmt::Display for EmptyPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { text } = self;
+        write!(
+            f,
+            "{text:?} has an empty pattern: name patterns of partition keys, and a comma between two"
+        )
+    }
+}
+
+impl std::error::Error for EmptyPattern {}
+
+impl GrowKeys {
+    /// Whether the collection may get another shard count.
+    pub fn allow(&self, partition: &PartitionKey) -> bool {
+        self.0.iter().any(|pattern| matches(pattern, partition.as_str()))
+    }
+
+    /// The patterns, in their order.
+    pub fn patterns(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+}
+
+impl Default for GrowKeys {
+    /// All collections.
+    fn default() -> Self {
+        Self(["*".to_owned()].into())
+    }
+}
+
+impl FromStr for GrowKeys {
+    type Err = EmptyPattern;
+
+    /// Spaces around a pattern do not count.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let patterns = text.split(',').map(|pattern| pattern.trim().to_owned());
+        let patterns = patterns.collect::<Arc<[_]>>();
+        if patterns.iter().any(String::is_empty) {
+            return Err(EmptyPattern { text: text.to_owned() });
+        }
+        Ok(Self(patterns))
+    }
+}
+
+impl fmt::Display for GrowKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join(","))
+    }
+}
+
+/// Goes through both at once. Where they differ, the last star takes one character more: no earlier one
+/// has to be tried again, so it takes at most the product of the lengths.
+fn matches(pattern: &str, text: &str) -> bool {
+    let (mut pattern, mut text) = (pattern.chars(), text.chars());
+    let mut after_star = None;
+    loop {
+        let at = (pattern.clone(), text.clone());
+        match (pattern.next(), text.next()) {
+            (None, None) => return true,
+            (Some('*'), _) => {
+                // The star has taken nothing yet.
+                text = at.1;
+                after_star = Some((pattern.clone(), text.clone()));
+            }
+            (Some('?'), Some(_)) => {}
+            (Some(one), Some(other)) if one == other => {}
+            (_, other) => {
+                let Some((rest, taken)) = &mut after_star else { return false };
+                if other.is_none() || taken.next().is_none() {
+                    return false;
+                }
+                (pattern, text) = (rest.clone(), taken.clone());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn allow(patterns: &str, key: &str) -> bool {
+        let keys = patterns.parse::<GrowKeys>().expect("patterns");
+        keys.allow(&PartitionKey::new(key).expect("a partition key"))
+    }
+
+    #[test]
+    fn a_collection_may_grow_if_one_pattern_matches_its_whole_key() {
+        assert!(allow("*", "anything") && GrowKeys::default().patterns().eq(["*"]));
+        assert!(allow("USER#*, FLIGHT#*", "FLIGHT#EWR"));
+        assert!(allow("FLIGHT#*", "FLIGHT#"));
+        assert!(!allow("FLIGHT#*", "a FLIGHT#EWR") && !allow("FLIGHT", "FLIGHT#EWR"));
+        assert!(allow("*#EWR", "FLIGHT#JFK#EWR") && allow("a*b*c", "aXbXbXc"));
+        assert!(!allow("a*b*c", "aXcXb") && allow("?é?", "aéz") && !allow("?", "ab"));
+        assert_eq!("a, b".parse::<GrowKeys>().expect("patterns").to_string(), "a,b");
+        for wrong in ["", ",", "a,", " ", "a,,b"] {
+            assert!(wrong.parse::<GrowKeys>().is_err(), "{wrong:?}");
+        }
+    }
+
+    /// The rule by its definition.
+    fn reference(pattern: &[char], text: &[char]) -> bool {
+        match pattern {
+            [] => text.is_empty(),
+            ['*', rest @ ..] => (0..=text.len()).any(|at| reference(rest, &text[at..])),
+            [one, rest @ ..] => {
+                text.first().is_some_and(|other| *one == '?' || one == other)
+                    && reference(rest, &text[1..])
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn patterns_match_as_they_are_defined(pattern in "[ab*?]{1,8}", text in "[ab*?]{1,8}") {
+            let chars = |text: &str| text.chars().collect::<Vec<_>>();
+            prop_assert_eq!(matches(&pattern, &text), reference(&chars(&pattern), &chars(&text)));
+        }
+    }
+}
