@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use dynashard_keys::Placement;
 use dynashard_local::Limits;
 
-use crate::operator::{self, DoctorArgs, QueryArgs, ScaleArgs, VerifyArgs};
+use crate::operator::{self, DoctorArgs, QueryArgs, ScaleArgs, SettingsArgs, VerifyArgs};
 
 /// Spreads a hot DynamoDB partition key over shards, and reads it back in order.
 #[derive(Debug, Parser)]
@@ -63,6 +63,10 @@ pub(crate) enum Command {
     /// on from its cursor.
     #[command(after_help = operator::query::EXAMPLES)]
     Query(QueryArgs),
+    /// Show the settings that all functions must agree on, and change `LeaseSecs` or `RequestLifetimeSecs`
+    /// while clients read and write.
+    #[command(after_help = operator::settings::EXAMPLES)]
+    Settings(SettingsArgs),
     /// Measure how old a request DynamoDB executes, on which the close of a reshard waits, and look at
     /// what else the application needs: clock, tables, permissions, backups, time to live.
     #[command(after_help = operator::doctor::EXAMPLES)]

@@ -36,6 +36,7 @@ async fn main() -> ExitCode {
         Command::Verify(options) => return Box::pin(operator::verify(options)).await,
         Command::Query(options) => return Box::pin(operator::query(options)).await,
         Command::Scale(options) => return Box::pin(operator::scale(options)).await,
+        Command::Settings(options) => return Box::pin(operator::settings(options)).await,
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

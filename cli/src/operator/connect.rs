@@ -6,9 +6,9 @@ use std::time::Duration;
 use dynashard_aws::{
     Caller, DynamoItemStore, DynamoMetadataStore, Operator, OsEntropy, Stack, SystemClock,
 };
-use dynashard_core::{Deadline, Reader, Settings, TableSchema};
+use dynashard_core::{Code, Deadline, Error, Pinned, Reader, Settings, TableSchema};
 use dynashard_keys::{Placement, Separator, ShardCount};
-use dynashard_lambda::{UNVERIFIED_REQUEST_LIFETIME, settings_from_variables};
+use dynashard_lambda::settings_from_variables;
 
 use super::Failure;
 
@@ -52,17 +52,17 @@ pub(crate) struct ConnectArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Stack parameters, with --main-table")]
 struct ParameterArgs {
-    /// The parameter `Separator`.
-    #[arg(long, value_name = "TEXT", default_value_t = Separator::default(), conflicts_with = "stack_name")]
-    separator: Separator,
+    /// The parameter `Separator`, if it is not to be the pinned one.
+    #[arg(long, value_name = "TEXT", conflicts_with = "stack_name")]
+    separator: Option<Separator>,
     /// The parameter `Placement`: `scale` gives it to a collection that was never changed.
     #[arg(long, value_name = "NAME", default_value_t = Placement::default(), conflicts_with = "stack_name")]
     placement: Placement,
-    /// The parameter `LeaseSecs`. It must equal that of the stack: changes of metadata wait for it.
-    #[arg(long, value_name = "SECS", default_value_t = 5, conflicts_with = "stack_name", value_parser = clap::value_parser!(u64).range(1..=60))]
-    lease_secs: u64,
-    /// The parameter `RequestLifetimeSecs`. Without it `doctor` judges none, and other commands take it
-    /// for 960.
+    /// The parameter `LeaseSecs`, if it is not to be the pinned one.
+    #[arg(long, value_name = "SECS", conflicts_with = "stack_name", value_parser = clap::value_parser!(u64).range(1..=60))]
+    lease_secs: Option<u64>,
+    /// The parameter `RequestLifetimeSecs`, if it is not to be the pinned one. Without it `doctor` judges
+    /// none.
     #[arg(long, value_name = "SECS", conflicts_with = "stack_name", value_parser = clap::value_parser!(u64).range(1..=1_800))]
     request_lifetime_secs: Option<u64>,
     /// The parameter `MaxShards`.
@@ -90,6 +90,8 @@ pub(super) struct Connection {
     operator: Operator,
     main_table: String,
     metadata_table: String,
+    /// Only if the tables were found by it.
+    stack_name: Option<String>,
     settings: Settings,
 }
 
@@ -102,7 +104,16 @@ impl ConnectArgs {
         };
         let Place { operator, main_table, metadata_table, settings, .. } = place;
         let settings = Settings { schema, ..settings };
-        Ok(Connection { operator, main_table, metadata_table, settings })
+        let stack_name = self.stack_name.clone();
+        let mut connection =
+            Connection { operator, main_table, metadata_table, stack_name, settings };
+        if self.stack_name.is_none() {
+            let directory = connection.directory();
+            if let Some(pinned) = directory.pinned(deadline(&directory)).await? {
+                self.parameters.complete(&mut connection.settings, &pinned);
+            }
+        }
+        Ok(connection)
     }
 
     /// Finds the tables, without a request to DynamoDB.
@@ -162,17 +173,33 @@ impl Place {
 }
 
 impl ParameterArgs {
+    /// As the flags have it, and the template's defaults where they are left out.
     fn settings(&self) -> Result<Settings, Failure> {
         let Self { separator, placement, lease_secs, request_lifetime_secs, max_shards } = self;
+        let defaults = Settings::default();
+        let separator = separator.unwrap_or_default();
         Ok(Settings {
-            schema: TableSchema { separator: *separator, ..TableSchema::default() },
+            schema: TableSchema { separator, ..TableSchema::default() },
             placement: *placement,
-            lease_term: Duration::from_secs(*lease_secs),
+            lease_term: lease_secs.map_or(defaults.lease_term, Duration::from_secs),
             request_lifetime: request_lifetime_secs
-                .map_or(UNVERIFIED_REQUEST_LIFETIME, Duration::from_secs),
+                .map_or(defaults.request_lifetime, Duration::from_secs),
             max_shards: ShardCount::new(max_shards.get()).map_err(dynashard_core::Error::from)?,
-            ..Settings::default()
+            ..defaults
         })
+    }
+
+    /// Takes from what is pinned whatever the flags leave out.
+    fn complete(&self, settings: &mut Settings, pinned: &Pinned) {
+        if self.separator.is_none() {
+            settings.schema.separator = pinned.schema.separator;
+        }
+        if self.lease_secs.is_none() {
+            settings.lease_term = pinned.lease_term.accepted;
+        }
+        if self.request_lifetime_secs.is_none() {
+            settings.request_lifetime = pinned.request_lifetime.accepted;
+        }
     }
 }
 
@@ -190,10 +217,39 @@ impl Connection {
         &self.settings.schema
     }
 
+    /// For a command that writes: it needs pinned settings. Those of a stack it pins itself; flags may be
+    /// those of another stack.
+    pub(super) async fn writing_directory(&self) -> Result<Directory, Failure> {
+        let directory = self.directory();
+        if self.stack_name.is_some() {
+            return Ok(directory.pinning());
+        }
+        if directory.pinned(deadline(&directory)).await?.is_none() {
+            return Err(nothing_is_pinned().into());
+        }
+        Ok(directory)
+    }
+
+    pub(super) fn operator(&self) -> &Operator {
+        &self.operator
+    }
+
+    /// The stack that the tables were found by.
+    pub(super) fn stack_name(&self) -> Option<&str> {
+        self.stack_name.as_deref()
+    }
+
     pub(super) fn directory(&self) -> Directory {
         let metadata = self.operator.metadata(&self.metadata_table, &self.settings.schema);
         Directory::new(metadata, self.operator.clock(), OsEntropy, self.settings.clone())
     }
+}
+
+/// The error of a command that would write before anything is pinned.
+fn nothing_is_pinned() -> Error {
+    let why = "no settings are pinned yet: the stack's functions do that within a minute of their start; \
+               name the stack with --stack-name to pin its settings now";
+    Error::new(Code::SettingsMismatch, why)
 }
 
 /// The moment by which the next step must have been done. Refusals are tried again until then.

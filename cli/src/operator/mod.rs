@@ -6,6 +6,7 @@ pub(crate) mod doctor;
 mod output;
 pub(crate) mod query;
 pub(crate) mod scale;
+pub(crate) mod settings;
 pub(crate) mod verify;
 
 use std::fmt;
@@ -21,6 +22,7 @@ use serde::Serialize;
 pub(crate) use doctor::{DoctorArgs, run as doctor};
 pub(crate) use query::{QueryArgs, run as query};
 pub(crate) use scale::{ScaleArgs, run as scale};
+pub(crate) use settings::{SettingsArgs, run as settings};
 pub(crate) use verify::{VerifyArgs, run as verify};
 
 /// For how long a request is sent again that was throttled or not answered.

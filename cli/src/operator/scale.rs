@@ -72,7 +72,7 @@ async fn scale(args: &ScaleArgs, output: &mut Output) -> Result<ExitCode, Failur
     let no_signals = |e| Failure::connection(format!("signals cannot be waited for: {e}"));
     let shards = ShardCount::new(args.shards).map_err(dynashard_core::Error::from)?;
     let connection = args.connect.connect().await?;
-    let scaler = Scaler::new(connection.directory());
+    let scaler = Scaler::new(connection.writing_directory().await?);
     let directory = scaler.directory();
     let mut signals = TerminationSignals::watch().map_err(no_signals)?;
     // It may wait for leases on the last change to end.
@@ -130,11 +130,11 @@ async fn wait(
     scaler: &TableScaler,
     output: &mut Output,
 ) -> Result<CollectionMetadata, Failure> {
-    let waits = Waits::of(scaler.directory().settings());
     let activity = Activity::begin(!output.is_json());
     let mut watch = Watch::begin();
     loop {
         let status = scaler.status(partition, target, deadline(scaler.directory())).await?;
+        let waits = scaler.directory().waits();
         activity.says(|| format!("{partition}: {}", describe(&status, Some(waits))));
         let is_new = watch.look(&status);
         if is_new {

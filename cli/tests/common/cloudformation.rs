@@ -94,6 +94,8 @@ fn stacks(set: &[(&str, &str)]) -> String {
         ("SortKeyName", "sk"),
         ("SortKeyType", "S"),
         ("Separator", "#~"),
+        ("ExistingMainTable", ""),
+        ("GrowKeys", "*"),
         ("LeaseSecs", "5"),
         ("RequestLifetimeSecs", "960"),
         ("RequestLifetimeVerified", "no"),

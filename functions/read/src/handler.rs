@@ -1,6 +1,6 @@
 use dynashard_core::ports::{Clock, Entropy, ItemStore, MetadataStore};
 use dynashard_core::query::PageBudget;
-use dynashard_core::{Deadline, Got, Reader, Reading, StoredItem, TableSchema, Waits};
+use dynashard_core::{Deadline, Got, Reader, Reading, StoredItem, TableSchema};
 use dynashard_keys::{ItemKey, SortKey};
 use dynashard_lambda::body::BatchGet;
 use dynashard_lambda::json::ItemJson;
@@ -118,7 +118,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> ReadHandler<I, M, C, 
         params.finish()?;
         let (metadata, job) = self.reader.collection(&partition, deadline).await?;
         let directory = self.reader.directory();
-        let waits = Waits::of(directory.settings());
+        let waits = directory.waits();
         let now_secs = directory.now().epoch_secs();
         let view = CollectionView::with_progress(&metadata, job.as_ref(), waits, now_secs);
         Ok(Response::json(200, &view))

@@ -16,7 +16,7 @@ use handler::ReadHandler;
 async fn main() -> ExitCode {
     dynashard_lambda::start(async |config| {
         let metrics = config.metrics();
-        let (items, directory) = config.connect().await;
+        let (items, directory) = config.connect_reader().await;
         dynashard_lambda::run(ReadHandler::new(Reader::new(items, directory)), metrics).await
     })
     .await

@@ -72,6 +72,13 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<I, M
     /// Takes up all changes that have come to a halt. A collection that cannot go on is logged and counted,
     /// and fails nothing: Lambda would repeat the whole sweep, and the next one comes within a minute.
     async fn sweep(&self, deadline: Deadline) -> Result<DynamoDbEventResponse, Error> {
+        // In a new stack it is the sweep that pins the settings, if no request does before. And a function
+        // whose own differ says so here, whatever there is to do.
+        if let Err(error) = self.rebalancer.directory().hold(deadline).await {
+            tracing::error!(%error, "the directory could not be read");
+            let counter = Counter::of_code(error.code());
+            self.metrics.count(self.now(), counter.map(|counter| (counter, 1)));
+        }
         let Sweep { collections, left, damaged, unlisted } = self.rebalancer.sweep(deadline).await;
         for (partition, slice) in collections {
             self.report(partition.as_str(), None, &slice);

@@ -50,6 +50,29 @@ impl MetadataStore for DynamoMetadataStore {
         Ok(Dated { value, server_secs })
     }
 
+    async fn save_directory(
+        &self,
+        seen: &DirectoryItem,
+        next: &DirectoryItem,
+    ) -> Result<Dated<()>, StoreError> {
+        let date = DateProbe::default();
+        let change = directory::Change::of(seen, next);
+        self.client
+            .update_item()
+            .table_name(&self.table)
+            .key(&self.partition_key_name, AttributeValue::S(DirectoryItem::KEY.to_owned()))
+            .update_expression(change.text)
+            .condition_expression(change.condition)
+            .set_expression_attribute_names(Some(change.names))
+            .set_expression_attribute_values(Some(change.values))
+            .customize()
+            .interceptor(date.clone())
+            .send()
+            .await
+            .map_err(|e| not_as_seen(of_write(&e)))?;
+        Ok(Dated { value: (), server_secs: date.secs() })
+    }
+
     async fn enlist(
         &self,
         seen: &DirectoryItem,
@@ -68,9 +91,14 @@ impl MetadataStore for DynamoMetadataStore {
                 .map(|put| TransactWriteItem::builder().put(put).build())
                 .map_err(|e| rejected(&e))
         };
-        let list = directory::change(seen, next)
+        let change = directory::Change::of(seen, next);
+        let list = Update::builder()
             .table_name(&self.table)
             .key(&self.partition_key_name, AttributeValue::S(DirectoryItem::KEY.to_owned()))
+            .update_expression(change.text)
+            .condition_expression(change.condition)
+            .set_expression_attribute_names(Some(change.names))
+            .set_expression_attribute_values(Some(change.values))
             .build()
             .map_err(|e| rejected(&e))?;
         let date = DateProbe::default();

@@ -28,6 +28,8 @@ pub struct Stack {
     pub resources: BTreeMap<String, String>,
     /// The values of its parameters, those left at their defaults included.
     pub parameters: BTreeMap<String, String>,
+    /// What CloudFormation is doing with it, or has done, in its word: `UPDATE_COMPLETE`.
+    pub status: String,
 }
 
 /// The version of CloudFormation's API.
@@ -46,6 +48,9 @@ impl Operator {
         Ok(Stack {
             parameters: read(&stacks, "ParameterKey", "ParameterValue")?,
             resources: read(&resources, "LogicalResourceId", "PhysicalResourceId")?,
+            status: read(&stacks, "StackName", "StackStatus")?
+                .pop_first()
+                .map_or_else(String::new, |(_, status)| status),
         })
     }
 

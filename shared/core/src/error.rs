@@ -83,13 +83,15 @@ impl Error {
 
     /// Whether somebody has to look, since sending the request again does not help.
     pub(crate) fn needs_operator(&self) -> bool {
-        matches!(self.kind(), Kind::Data | Kind::Internal) || self.code == Code::MetadataBehind
+        matches!(self.kind(), Kind::Data | Kind::Internal)
+            || matches!(self.code, Code::MetadataBehind | Code::SettingsMismatch)
     }
 
     /// Whether it is about the moment, and not about the request or the data: a refusal, or time
     /// that ran out.
     pub(crate) fn is_passing(&self) -> bool {
         matches!(self.kind(), Kind::Throttled | Kind::Unavailable)
+            && self.code != Code::SettingsMismatch
     }
 }
 
@@ -218,6 +220,8 @@ codes! {
     DeadlineExceeded = "deadline_exceeded", Unavailable;
     /// Items carry a generation above their collection's metadata: it was restored or deleted.
     MetadataBehind = "metadata_behind", Unavailable;
+    /// The settings of this function or command differ from those that are pinned.
+    SettingsMismatch = "settings_mismatch", Unavailable;
     /// The directory lists as many collections as it can, so that no further one can get several shards.
     DirectoryFull = "directory_full", Conflict;
     /// A write that timed out, or was answered after its lease.

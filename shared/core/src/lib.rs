@@ -42,7 +42,9 @@ mod write;
 
 pub use autoscaler::{AutoScaler, CollectionHeat, HeatOutcome, HeatReport, Rearm};
 pub use batch::{BatchGot, BatchOperation, BatchWritten, MAX_BATCH_GETS, MAX_BATCH_OPERATIONS};
-pub use directory::{Directory, DirectoryItem, Known};
+pub use directory::{
+    ChangeableSetting, Directory, DirectoryItem, Known, Pinned, PinnedTime, SettingsChange,
+};
 pub use error::{Code, Error, Kind};
 pub use fields::{Fields, MAX_FIELDS};
 pub use growth::{EmptyPattern, GrowKeys, Growth, NoGrowth, ScalingMode, ScalingPolicy, Telemetry};

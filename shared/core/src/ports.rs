@@ -86,6 +86,14 @@ pub trait MetadataStore: Send + Sync {
         &self,
     ) -> impl Future<Output = Result<Dated<Option<DirectoryItem>>, StoreError>> + Send;
 
+    /// `UpdateItem` that puts `next` in place of the directory item `seen`, or where there is none.
+    /// [`StoreError::ConditionFailed`] where it is not as seen.
+    fn save_directory(
+        &self,
+        seen: &DirectoryItem,
+        next: &DirectoryItem,
+    ) -> impl Future<Output = Result<Dated<()>, StoreError>> + Send;
+
     /// `TransactWriteItems` that gives a collection its metadata item, and its job if it begins with a
     /// change, where there are none, and puts `next` in place of the directory item `seen`, or where there
     /// is none. [`StoreError::ConditionFailed`] where any of that is not so.

@@ -4,9 +4,8 @@ use dynashard_keys::{PartitionKey, Placement, ShardCount};
 
 use crate::directory::{BeginOutcome, Directory, Known};
 use crate::growth::{NoGrowth, check_change};
-use crate::lease::settle_time;
 use crate::ports::{Clock, Entropy, MetadataStore, StoreError};
-use crate::reshard::{NextStep, ServerTime, Sight, Waits, plan};
+use crate::reshard::{NextStep, ServerTime, Sight, plan};
 use crate::retry::refusal;
 use crate::{Code, CollectionMetadata, Deadline, Error, Job, Phase};
 
@@ -188,8 +187,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
             return Ok(RequestOutcome::accepted(metadata));
         }
         let now_secs = self.directory.now().epoch_secs();
-        let settle = settle_time(self.directory.settings().lease_term);
-        match check_change(metadata, now_secs, settle) {
+        match check_change(metadata, now_secs, self.directory.waits().settle) {
             Ok(()) => {}
             Err(NoGrowth::TooSoon { until_secs }) => {
                 return Ok(RequestOutcome::TooSoon { until_secs });
@@ -220,7 +218,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
     ) -> Result<ScalingStatus, Error> {
         let known = self.directory.read_now(partition, deadline).await?;
         let (job, now) = self.directory.job(partition, deadline).await?;
-        let waits = Waits::of(self.directory.settings());
+        let waits = self.directory.waits();
         // An operator's command sees as much as a rebalancer that has just begun.
         let sight = Sight { now, unchanged_for: Duration::ZERO };
         let step = job.as_ref().map(|job| plan(&known.metadata, job, sight, waits));

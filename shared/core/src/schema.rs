@@ -17,7 +17,7 @@ pub struct TableSchema {
 
 impl TableSchema {
     /// The attribute names of metadata items and jobs: no key attribute may be called so.
-    pub const METADATA_ATTRIBUTES: [&str; 13] = [
+    pub const METADATA_ATTRIBUTES: [&str; 15] = [
         "number_of_shards",
         "last_updated",
         "shard_history",
@@ -31,6 +31,8 @@ impl TableSchema {
         "cleanup_pending",
         "slice",
         "job",
+        "collections",
+        "settings",
     ];
 
     /// Refuses names that would collide with the system's own attributes.

@@ -58,6 +58,16 @@ pub enum SortKeyType {
     Number,
 }
 
+impl SortKeyType {
+    /// DynamoDB's letter for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::String => "S",
+            Self::Number => "N",
+        }
+    }
+}
+
 impl FromStr for SortKeyType {
     type Err = KeyError;
 

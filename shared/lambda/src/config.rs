@@ -96,9 +96,15 @@ impl Config {
         Metrics::to_stdout(self.function_name.clone())
     }
 
-    /// The stores of this configuration in DynamoDB, and the clock that they share. Made once, when
-    /// an execution environment starts.
+    /// The stores of this configuration in DynamoDB, and the clock that they share, for a function that
+    /// writes. Made once, when an execution environment starts.
     pub async fn connect(self) -> (DynamoItemStore, AwsDirectory) {
+        let (items, directory) = self.connect_reader().await;
+        (items, directory.pinning())
+    }
+
+    /// As [`Config::connect`], for the function that reads. It changes nothing in the metadata table.
+    pub async fn connect_reader(self) -> (DynamoItemStore, AwsDirectory) {
         let server_clock = ServerClock::default();
         let client = dynashard_aws::connect(server_clock.clone()).await;
         let clock = SystemClock::new(server_clock);
@@ -126,7 +132,7 @@ impl Config {
         let clock = SystemClock::new(server_clock);
         let heat =
             CloudWatchHeat::new(dynamodb.clone(), cloudwatch, self.main_table.clone(), alarm);
-        Ok((heat, self.directory(dynamodb, clock)))
+        Ok((heat, self.directory(dynamodb, clock).pinning()))
     }
 
     fn directory(self, client: dynashard_aws::Client, clock: SystemClock) -> AwsDirectory {
@@ -145,6 +151,9 @@ pub const UNVERIFIED_REQUEST_LIFETIME: Duration = Duration::from_mins(16);
 /// The shortest `RequestLifetimeSecs` on AWS, verified or not: the shortest time for which DynamoDB is
 /// known to take a signature, five minutes, with a minute to spare.
 pub const SHORTEST_REQUEST_LIFETIME: Duration = Duration::from_mins(6);
+
+/// The longest `LeaseSecs`, which is the parameter's maximum.
+pub const LONGEST_LEASE: Duration = Duration::from_mins(1);
 
 /// The longest `RequestLifetimeSecs`, which is the parameter's maximum.
 pub const LONGEST_REQUEST_LIFETIME: Duration = Duration::from_mins(30);
@@ -181,8 +190,9 @@ pub fn settings_from_variables(
     })?;
     let max_shards = variables.parsed::<u32>("MAX_SHARDS")?;
     let lease_secs = variables.parsed::<u64>("LEASE_SECS")?;
-    if !(1..=60).contains(&lease_secs) {
-        let problem = format!("is {lease_secs}; it must be between 1 and 60");
+    let longest_secs = LONGEST_LEASE.as_secs();
+    if !(1..=longest_secs).contains(&lease_secs) {
+        let problem = format!("is {lease_secs}; it must be between 1 and {longest_secs}");
         return Err(ConfigError { name: "LEASE_SECS", problem });
     }
     let request_lifetime_secs = variables.parsed::<u64>("REQUEST_LIFETIME_SECS")?;

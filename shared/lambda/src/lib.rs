@@ -19,7 +19,7 @@ mod runtime;
 pub mod view;
 
 pub use config::{
-    Config, ConfigError, LONGEST_REQUEST_LIFETIME, SHORTEST_REQUEST_LIFETIME,
+    Config, ConfigError, LONGEST_LEASE, LONGEST_REQUEST_LIFETIME, SHORTEST_REQUEST_LIFETIME,
     UNVERIFIED_REQUEST_LIFETIME, is_request_lifetime_verified, settings_from_variables,
 };
 pub use event::Request;

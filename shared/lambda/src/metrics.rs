@@ -56,6 +56,8 @@ names! {
     DamagedData;
     /// Requests that found items of a later generation than the metadata, however often they read it.
     MetadataBehind;
+    /// Requests and sweeps that were refused since the function's settings differ from those that are pinned.
+    SettingsMismatch;
     /// Growths that an alarm began.
     GrowthsBegun;
     /// Growths that an alarm or a writer would have begun outside dry-run mode.
@@ -93,6 +95,7 @@ impl Counter {
         match code {
             Code::CorruptData => Some(Self::DamagedData),
             Code::MetadataBehind => Some(Self::MetadataBehind),
+            Code::SettingsMismatch => Some(Self::SettingsMismatch),
             _ => None,
         }
     }

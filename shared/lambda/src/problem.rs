@@ -113,6 +113,7 @@ impl From<Error> for Problem {
         let code = error.code().as_str();
         let (detail, internal) = match error.kind() {
             Kind::Data | Kind::Internal => ("the function failed; its log says why", true),
+            Kind::Unavailable if error.code() == Code::SettingsMismatch => (error.message(), false),
             // What DynamoDB and the network said is for the log.
             Kind::Unavailable => (unavailable(error.code()), true),
             Kind::OutcomeUnknown => (
@@ -218,10 +219,11 @@ mod tests {
         for code in Code::ALL {
             let response = Problem::from(Error::new(*code, "secret-4711")).respond(0);
             assert!((400..=504).contains(&response.status()), "{code:?}");
-            let hidden = matches!(
-                code.kind(),
-                Kind::Data | Kind::Internal | Kind::Unavailable | Kind::OutcomeUnknown
-            );
+            let hidden = *code != Code::SettingsMismatch
+                && matches!(
+                    code.kind(),
+                    Kind::Data | Kind::Internal | Kind::Unavailable | Kind::OutcomeUnknown
+                );
             assert_eq!(!response.body().contains("secret-4711"), hidden, "{code:?}");
             assert!(response.body().contains(code.as_str()), "{code:?}");
         }
@@ -257,6 +259,7 @@ mod tests {
             let expected = match code {
                 Code::CorruptData => vec![(Counter::DamagedData, 1)],
                 Code::MetadataBehind => vec![(Counter::MetadataBehind, 1)],
+                Code::SettingsMismatch => vec![(Counter::SettingsMismatch, 1)],
                 _ => Vec::new(),
             };
             assert_eq!(counted, expected, "{code:?}");
@@ -273,7 +276,7 @@ mod tests {
         for code in unavailable {
             let response = Problem::from(Error::new(*code, "")).respond(0);
             assert!(!response.body().contains("written"), "{}", response.body());
-            let helps = *code != Code::MetadataBehind;
+            let helps = ![Code::MetadataBehind, Code::SettingsMismatch].contains(code);
             assert_eq!(response.body().contains("again"), helps, "{}", response.body());
         }
     }

@@ -151,6 +151,17 @@ impl MetadataStore for Endpoint {
         self.call(|| "get the directory".to_owned(), Kind::Read, get).await
     }
 
+    async fn save_directory(
+        &self,
+        seen: &DirectoryItem,
+        next: &DirectoryItem,
+    ) -> Result<Dated<()>, StoreError> {
+        let name = || format!("save the directory with {:?}", next.pinned);
+        let change = (seen.rev, next.clone());
+        let save = at_once(move |tables, _, now| tables.save_directory(change.clone(), now));
+        self.call(name, Kind::Write(None), save).await
+    }
+
     async fn enlist(
         &self,
         seen: &DirectoryItem,

@@ -31,6 +31,7 @@ struct State {
     now: Duration,
     random: Random,
     rates: Rates,
+    is_kind: bool,
     events: BTreeMap<EventId, Event>,
     numbers: u64,
     environments: Vec<Environment>,
@@ -68,6 +69,7 @@ impl Kernel {
             now: Duration::ZERO,
             random: Random::new(seed),
             rates,
+            is_kind: false,
             events: BTreeMap::new(),
             numbers: 0,
             environments: Vec::new(),
@@ -99,10 +101,16 @@ impl Kernel {
         draw(&state.random, &state.rates)
     }
 
+    /// Whether nothing goes wrong any more.
+    pub(crate) fn is_kind(&self) -> bool {
+        self.lock().is_kind
+    }
+
     /// From now on nothing goes wrong, and whoever is frozen goes on.
     pub(crate) fn be_kind(&self) {
         let mut state = self.lock();
         state.rates = Rates::KIND;
+        state.is_kind = true;
         let now = state.now;
         for environment in &mut state.environments {
             environment.thaw(now);

@@ -4,15 +4,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dynashard_core::{Code, Error, Kind, Sweep};
+use dynashard_core::{ChangeableSetting, Code, Error, Kind, SettingsChange, Sweep};
 use dynashard_keys::PartitionKey;
 
 use crate::environment::Role;
 use crate::scenario::any_count;
-use crate::world::{Process, Rebalancer, Reply, Scaler, World};
+use crate::world::{Knowledge, Process, Rebalancer, Reply, Scaler, World};
 
 /// What an operator may be given, whatever he asks for.
 const CREATION_TIME: Duration = Duration::from_secs(10);
+
+/// More than a change of T waits for.
+const COMMAND_TIME: Duration = Duration::from_mins(1);
 
 /// Creates the collections that are created ahead, and then asks for other counts again and again.
 pub(crate) async fn run(world: World) {
@@ -44,6 +47,38 @@ pub(crate) async fn run(world: World) {
         let asked = world.call(&scaler, CREATION_TIME, ask).await;
         note(&world, "request a count", asked);
     }
+}
+
+/// Changes T while everything goes on, and begins again whenever the command fails or is killed (protocol:
+/// "Pinned settings").
+pub(crate) async fn change_lease(world: World, value: Duration) {
+    let change = SettingsChange { setting: ChangeableSetting::LeaseSecs, value };
+    let rest = || world.kernel.draw(|random| random.any_scale(world.scenario.longest_rest));
+    world.rest(rest()).await;
+    for step in [Step::Announce, Step::Complete] {
+        loop {
+            let command = world.start(Role::Function, |_, directory| directory);
+            let carry_out = move |directory: Arc<Knowledge>, deadline| async move {
+                match step {
+                    Step::Announce => directory.announce(change, deadline).await,
+                    Step::Complete => directory.complete(change, deadline).await,
+                }
+            };
+            let reply = world.call(&command, COMMAND_TIME, carry_out).await;
+            world.kernel.trace(|| format!("{step:?} {change:?}: {reply:?}"));
+            world.rest(rest()).await;
+            if matches!(reply, Reply::Answer(Ok(_))) {
+                break;
+            }
+        }
+    }
+}
+
+/// What the command does of a change of T.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Announce,
+    Complete,
 }
 
 fn replaced(world: &World, scaler: Process<Scaler>) -> Process<Scaler> {

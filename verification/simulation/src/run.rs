@@ -77,6 +77,9 @@ fn play(world: &World, executor: &mut Executor) {
         ends.push(kernel.spawn(world.outside, clients::run(world.clone())));
     }
     ends.push(kernel.spawn(world.outside, operators::run(world.clone())));
+    if let Some(term) = world.scenario.next_term {
+        ends.push(kernel.spawn(world.outside, operators::change_lease(world.clone(), term)));
+    }
     kernel.spawn(world.outside, operators::follow_stream(world.clone()));
     kernel.spawn(world.outside, operators::follow_schedule(world.clone()));
     let ended = executor.run_until(LONGEST_RUN, || ends.iter().all(Slot::is_over));
@@ -99,7 +102,8 @@ fn come_to_rest(world: &World, executor: &mut Executor) {
     // A request that is still on its way may even begin another reshard.
     let quiet = scenario.executed_within + scenario.visible_within;
     executor.run_until(world.kernel.now() + quiet, || false);
-    let settle = settle_time(scenario.settings.lease_term);
+    let term = scenario.settings.lease_term;
+    let settle = settle_time(scenario.next_term.map_or(term, |next| next.max(term)));
     // Waits of one reshard: leases twice, requests, visibility twice; and it may be turned round.
     let one = settle * 5 + scenario.executed_within + scenario.visible_within;
     let bound = world.kernel.now() + one * 2 + Duration::from_mins(2);

@@ -111,6 +111,8 @@ pub(crate) struct Scenario {
     pub(crate) longest_thought: Duration,
     pub(crate) longest_rest: Duration,
     pub(crate) longest_slice: Duration,
+    /// What an operator changes T to while all of it goes on.
+    pub(crate) next_term: Option<Duration>,
     pub(crate) wall_skew: Duration,
     /// How late a request may be executed after it was signed.
     pub(crate) executed_within: Duration,
@@ -123,6 +125,8 @@ pub(crate) struct Scenario {
 impl Scenario {
     pub(crate) fn draw(random: &Random, mutation: Option<Mutation>) -> Self {
         let term = Duration::from_millis(random.between(1_000, 5_000));
+        let next_term = (mutation.is_none() && random.chance(300_000))
+            .then(|| Duration::from_millis(random.between(1_000, 5_000)));
         let mut lifetime = Duration::from_millis(random.between(2_000, 20_000));
         let mut rates = Rates::draw(random, term, lifetime);
         // What is broken is to matter: it happens often, and long enough for a reshard to close.
@@ -174,7 +178,8 @@ impl Scenario {
             })
         });
         let collections = collections.collect();
-        let settle = settle_time(term);
+        // V is the shorter of the two, as DynamoDB's bound does not depend on T.
+        let settle = settle_time(next_term.map_or(term, |next| next.min(term)));
         let beyond = |held: Duration, by: Mutation| {
             if mutation == Some(by) { held * 20 } else { held }
         };
@@ -186,7 +191,9 @@ impl Scenario {
             longest_thought: Duration::from_millis(random.pick(&[300, 3_000, 8_000])),
             longest_rest: Duration::from_secs(random.pick(&[4, 15, 40])),
             // The wait of a random growth is one slice's.
-            longest_slice: settle + Duration::from_secs(random.pick(&[4, 20, 60])),
+            next_term,
+            longest_slice: settle_time(next_term.map_or(term, |next| next.max(term)))
+                + Duration::from_secs(random.pick(&[4, 20, 60])),
             wall_skew: Duration::from_millis(random.pick(&[0, 100, 2_000])),
             executed_within: beyond(lifetime, Mutation::LateRequests),
             visible_within: beyond(settle, Mutation::SlowVisibility),

@@ -7,7 +7,9 @@ use dynashard_core::ports::{
     Action, Arrival, BatchPage, Condition, MAX_KEYS_PER_BATCH_GET, ReshardingPage, ShardPage,
     ShardQuery, StoreError, Transfer, Transferred, Write,
 };
-use dynashard_core::{CollectionMetadata, DirectoryItem, Generation, Job, Phase, StoredItem};
+use dynashard_core::{
+    CollectionMetadata, DirectoryItem, Generation, Job, Phase, PinnedTime, StoredItem,
+};
 use dynashard_keys::{PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey};
 
 /// Both tables.
@@ -269,6 +271,26 @@ impl Tables {
     fn is_being_enlisted(&self, partition: &PartitionKey, now: Duration) -> bool {
         let holds = |enlisting: &Enlisting| enlisting.partition == *partition;
         self.enlisting.iter().any(|enlisting| holds(enlisting) && now < enlisting.is_over())
+    }
+
+    /// What is pinned of T.
+    pub(crate) fn pinned_term(&self) -> Option<PinnedTime> {
+        self.directory.pinned.as_ref().map(|pinned| pinned.lease_term)
+    }
+
+    pub(crate) fn save_directory(
+        &mut self,
+        (seen, next): (u64, DirectoryItem),
+        now: Duration,
+    ) -> Result<(), StoreError> {
+        if self.enlisting.iter().any(|enlisting| now < enlisting.is_over()) {
+            return Err(StoreError::Conflict);
+        }
+        if self.directory.rev != seen {
+            return Err(StoreError::ConditionFailed { existing: None });
+        }
+        self.directory = next;
+        Ok(())
     }
 
     /// `visible` says when strong reads see the metadata, with the job, and the list change.

@@ -89,8 +89,27 @@ impl World {
         let entropy = SeededEntropy::new(self.kernel.draw(Random::next_u64));
         let endpoint = self.network.endpoint(environment);
         let clock = LocalClock::new(self.kernel.clone(), environment);
-        let directory = Directory::new(endpoint.clone(), clock, entropy, self.settings().clone());
+        let lease_term = self.draw_term();
+        let settings = Settings { lease_term, ..self.settings().clone() };
+        let directory = Directory::new(endpoint.clone(), clock, entropy, settings).pinning();
         Process { environment, use_case: Arc::new(use_case(endpoint, directory)) }
+    }
+
+    /// Which T a new process is deployed with: that of before or the new one, once an operator has
+    /// announced that, and now and then the wrong one. When nothing goes wrong any more it is the pinned
+    /// one.
+    fn draw_term(&self) -> Duration {
+        let pinned = self.network.tables().pinned_term();
+        let (Some(pinned), Some(next)) = (pinned, self.scenario.next_term) else {
+            return self.settings().lease_term;
+        };
+        if self.kernel.is_kind() {
+            return pinned.accepted;
+        }
+        let other = if pinned.accepted == next { self.settings().lease_term } else { next };
+        let accepts_both = pinned.next.is_some();
+        let rate = if accepts_both { 500_000 } else { 50_000 };
+        if self.kernel.draw(|random| random.chance(rate)) { other } else { pinned.accepted }
     }
 
     /// Whether a process will not answer any more.

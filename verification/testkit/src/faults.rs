@@ -39,6 +39,8 @@ pub enum Operation {
     MetadataGet,
     /// [`MetadataStore::directory`]
     DirectoryGet,
+    /// [`MetadataStore::save_directory`]
+    DirectorySave,
     /// [`MetadataStore::enlist`]
     Enlist,
     /// [`MetadataStore::update`]
@@ -295,6 +297,14 @@ impl<S: MetadataStore> MetadataStore for Faulty<S> {
 
     async fn directory(&self) -> Result<Dated<Option<DirectoryItem>>, StoreError> {
         self.perform(Operation::DirectoryGet, self.store.directory()).await
+    }
+
+    async fn save_directory(
+        &self,
+        seen: &DirectoryItem,
+        next: &DirectoryItem,
+    ) -> Result<Dated<()>, StoreError> {
+        self.perform(Operation::DirectorySave, self.store.save_directory(seen, next)).await
     }
 
     async fn enlist(

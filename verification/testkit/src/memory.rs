@@ -8,8 +8,8 @@ use dynashard_core::ports::{
     ShardQuery, SortRange, StoreError, Transfer, Transferred, Write,
 };
 use dynashard_core::{
-    CollectionMetadata, DirectoryItem, Fields, Generation, Job, LaneKey, StoredItem, TableSchema,
-    Throttle,
+    CollectionMetadata, DirectoryItem, Fields, Generation, Job, LaneKey, Pinned, StoredItem,
+    TableSchema, Throttle,
 };
 use dynashard_keys::{
     Number, PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey, SortKeyType,
@@ -194,7 +194,15 @@ impl MemoryStore {
     /// Fills the directory with as many other collections as it can list.
     pub fn fill_directory(&self) {
         let hashes = (0..).take(DirectoryItem::MAX_COLLECTIONS).collect();
-        self.lock().directory = DirectoryItem::stored(1, hashes).unwrap_or_default();
+        let mut state = self.lock();
+        let pinned = state.directory.pinned.take();
+        state.directory = DirectoryItem::stored(1, hashes, pinned).unwrap_or_default();
+    }
+
+    /// Pins settings, in place of what is pinned.
+    pub fn pin(&self, pinned: Pinned) {
+        let mut state = self.lock();
+        state.directory = state.directory.with_pinned(pinned);
     }
 
     /// Puts a metadata item that the directory does not list, as after a restore of one of the two alone.
@@ -516,6 +524,20 @@ impl MetadataStore for MemoryStore {
         state.requests.directory_gets += 1;
         let value = Some(state.directory.clone()).filter(|item| item.rev > 0);
         Ok(Dated { value, server_secs: self.clock.now().server_secs })
+    }
+
+    async fn save_directory(
+        &self,
+        seen: &DirectoryItem,
+        next: &DirectoryItem,
+    ) -> Result<Dated<()>, StoreError> {
+        let mut state = self.lock();
+        state.requests.metadata_updates += 1;
+        if state.directory.rev != seen.rev {
+            return Err(StoreError::ConditionFailed { existing: None });
+        }
+        state.directory = next.clone();
+        Ok(Dated { value: (), server_secs: self.clock.now().server_secs })
     }
 
     async fn enlist(

@@ -3,7 +3,6 @@ use std::sync::Arc;
 use dynashard_keys::{PartitionKey, ShardCount};
 
 use crate::directory::{Directory, DirectoryItem, Known};
-use crate::lease::settle_time;
 use crate::metadata::Contradiction;
 use crate::ports::{Clock, Dated, Entropy, MetadataStore, StoreError};
 use crate::reshard::Job;
@@ -65,8 +64,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
             if planned.is_none() && before.then.is_some() {
                 return Ok(BeginOutcome::Running);
             }
-            let settle = settle_time(self.settings().lease_term);
-            let until = before.closed_seen.unwrap_or(now).plus(settle);
+            let until = before.closed_seen.unwrap_or(now).plus(self.waits().settle);
             if now < until {
                 return Ok(BeginOutcome::TooSoon { until_secs: until.0 });
             }

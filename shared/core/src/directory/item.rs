@@ -3,14 +3,19 @@ use std::sync::Arc;
 use dynashard_keys::PartitionKey;
 use xxhash_rust::xxh64::xxh64;
 
+use crate::directory::pinned::Pinned;
+
 /// The directory item: which collections have a metadata item at all. All others have one shard, and
-/// cost nothing in the metadata table (protocol: "The directory").
+/// cost nothing in the metadata table (protocol: "The directory"). And the settings that all functions
+/// must agree on (protocol: "Pinned settings").
 ///
-/// Nothing is ever taken out of it.
+/// No collection is ever taken out of it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DirectoryItem {
     /// The optimistic lock: every change raises it. 0 where nothing was stored yet.
     pub rev: u64,
+    /// What is pinned, if a function that may pin it was ever started.
+    pub pinned: Option<Pinned>,
     /// In order, each once.
     hashes: Arc<[u64]>,
 }
@@ -23,9 +28,9 @@ impl DirectoryItem {
     pub const MAX_COLLECTIONS: usize = 50_000;
 
     /// An item as it was stored, or `None` if its hashes are not in order.
-    pub fn stored(rev: u64, hashes: Vec<u64>) -> Option<Self> {
+    pub fn stored(rev: u64, hashes: Vec<u64>, pinned: Option<Pinned>) -> Option<Self> {
         let in_order = hashes.is_sorted_by(|one, next| one < next);
-        in_order.then(|| Self { rev, hashes: hashes.into() })
+        in_order.then(|| Self { rev, pinned, hashes: hashes.into() })
     }
 
     /// The hashes of the keys of all collections that it lists, in order.
@@ -51,8 +56,14 @@ impl DirectoryItem {
             if let Err(at) = hashes.binary_search(&hash(partition)) {
                 hashes.insert(at, hash(partition));
             }
-            Self { rev: self.rev + 1, hashes: hashes.into() }
+            Self { rev: self.rev + 1, pinned: self.pinned.clone(), hashes: hashes.into() }
         })
+    }
+
+    /// The item with these settings pinned.
+    #[must_use]
+    pub fn with_pinned(&self, pinned: Pinned) -> Self {
+        Self { rev: self.rev + 1, pinned: Some(pinned), hashes: Arc::clone(&self.hashes) }
     }
 }
 
@@ -77,9 +88,9 @@ mod tests {
         assert_eq!((two.rev, two.hashes().len()), (3, 2));
         assert!(["EWR", "JFK"].iter().all(|name| two.lists(&partition(name))));
         assert!(!two.lists(&partition("LGA")) && !one.lists(&partition("JFK")));
-        assert_eq!(DirectoryItem::stored(3, two.hashes().to_vec()), Some(two));
-        assert_eq!(DirectoryItem::stored(1, vec![2, 1]), None);
-        assert_eq!(DirectoryItem::stored(1, vec![1, 1]), None);
+        assert_eq!(DirectoryItem::stored(3, two.hashes().to_vec(), None), Some(two));
+        assert_eq!(DirectoryItem::stored(1, vec![2, 1], None), None);
+        assert_eq!(DirectoryItem::stored(1, vec![1, 1], None), None);
     }
 
     #[test]
@@ -91,7 +102,7 @@ mod tests {
     #[test]
     fn a_full_directory_takes_no_more() {
         let full = (0..50_000).collect::<Vec<u64>>();
-        let full = DirectoryItem::stored(1, full).expect("in order");
+        let full = DirectoryItem::stored(1, full, None).expect("in order");
         assert_eq!(full.with(&partition("EWR")), None);
     }
 }

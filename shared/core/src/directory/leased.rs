@@ -7,9 +7,9 @@ use futures_util::lock::{Mutex as AsyncMutex, MutexGuard as AsyncMutexGuard};
 use lru::LruCache;
 use xxhash_rust::xxh64::xxh64;
 
-use crate::directory::DirectoryItem;
-use crate::lease::settle_time;
+use crate::directory::{DirectoryItem, Pinned};
 use crate::ports::{Clock, Dated, Entropy, MetadataStore, StoreError};
+use crate::reshard::Waits;
 use crate::retry::Attempts;
 use crate::{Code, CollectionMetadata, Deadline, Error, Lease, Reading, Settings};
 
@@ -27,6 +27,8 @@ pub struct Directory<M, C, E> {
     clock: C,
     entropy: E,
     settings: Settings,
+    /// Whether it pins its settings if none are pinned.
+    pins: bool,
     item: Mutex<Option<(Arc<DirectoryItem>, Lease)>>,
     /// Whoever reads the directory item holds it, so that concurrent operations share one read.
     item_turn: AsyncMutex<()>,
@@ -62,6 +64,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
             clock,
             entropy,
             settings,
+            pins: false,
             item: Mutex::default(),
             item_turn: AsyncMutex::new(()),
             was_renewed_early: AtomicBool::new(false),
@@ -71,17 +74,20 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         }
     }
 
+    /// The same directory, of a function that writes: it pins its settings if none are pinned.
+    #[must_use]
+    pub fn pinning(self) -> Self {
+        Self { pins: true, ..self }
+    }
+
     /// The collection's metadata, or what holds of a collection without any.
     pub async fn find(&self, partition: &PartitionKey, deadline: Deadline) -> Result<Known, Error> {
         if let Some(known) = self.cached(partition) {
             return Ok(known);
         }
-        // Whatever was listed once is listed for ever.
-        if !self.has_listed(partition) {
-            let (item, lease) = self.item(deadline).await?;
-            if !item.lists(partition) {
-                return Ok(self.cold(partition, lease));
-            }
+        let (item, lease) = self.item(deadline).await?;
+        if !item.lists(partition) {
+            return Ok(self.cold(partition, lease));
         }
         let _turn = self.turn(partition).await;
         if let Some(known) = self.cached(partition) {
@@ -96,11 +102,14 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         partition: &PartitionKey,
         deadline: Deadline,
     ) -> Result<Known, Error> {
-        if !self.has_listed(partition) {
-            let (item, lease) = self.read_item_now(deadline).await?;
-            if !item.lists(partition) {
-                return Ok(self.cold(partition, lease));
-            }
+        // Whatever was listed once is listed for ever.
+        let (item, lease) = if self.has_listed(partition) {
+            self.item(deadline).await?
+        } else {
+            self.read_item_now(deadline).await?
+        };
+        if !item.lists(partition) {
+            return Ok(self.cold(partition, lease));
         }
         let _turn = self.turn(partition).await;
         self.lock().pop(partition);
@@ -129,7 +138,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
                 return Ok(None);
             }
             // No transaction shows in part for longer (protocol: "Assumptions").
-            if self.clock.now().certainly_since(began) > settle_time(self.settings.lease_term) {
+            if self.clock.now().certainly_since(began) > self.waits().settle {
                 let why = format!(
                     "the metadata item of {partition:?} exists, although the directory does not list it"
                 );
@@ -161,8 +170,21 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
     pub fn forget(&self, partition: &PartitionKey) {
         self.lock().pop(partition);
         if !self.has_listed(partition) {
-            *self.lock_item() = None;
+            self.drop_item();
         }
+    }
+
+    /// The times to wait for, as they are pinned (protocol: "Pinned settings"). A decision that was found
+    /// to be due by them stands on a lease of the directory, so it goes by what it said meanwhile.
+    pub fn waits(&self) -> Waits {
+        let pinned = self.last_item().and_then(|item| item.pinned.as_ref().map(Pinned::waits));
+        pinned.unwrap_or_else(|| Waits::of(&self.settings))
+    }
+
+    /// Reads the directory, unless its lease lives: whoever is called by a schedule pins the settings of a
+    /// new stack, and finds out that its own differ.
+    pub async fn hold(&self, deadline: Deadline) -> Result<(), Error> {
+        self.item(deadline).await.map(|_| ())
     }
 
     /// The settings of the stack.
@@ -193,6 +215,9 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
     /// What is cached about a collection, if an operation may begin on it.
     pub(crate) fn cached(&self, partition: &PartitionKey) -> Option<Known> {
         let now = self.clock.now();
+        // Whoever differs from what is pinned stops within T, whatever it stands on (protocol: "Pinned
+        // settings").
+        let (item, lease) = self.lock_item().clone().filter(|(_, lease)| lease.is_fresh(now))?;
         {
             let mut cache = self.lock();
             if let Some(known) = cache.get(partition) {
@@ -203,7 +228,6 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
                 return None;
             }
         }
-        let (item, lease) = self.lock_item().clone().filter(|(_, lease)| lease.is_fresh(now))?;
         (!item.lists(partition)).then(|| self.cold(partition, lease))
     }
 
@@ -233,14 +257,42 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         &self,
         deadline: Deadline,
     ) -> Result<(Arc<DirectoryItem>, Lease), Error> {
+        loop {
+            let mut attempts = self.attempts(deadline);
+            let read = async || {
+                let before = self.clock.now();
+                let Dated { value, server_secs } = self.store.directory().await?;
+                let lease = Lease::new(before, server_secs, self.settings.lease_term);
+                Ok((value.unwrap_or_default(), lease))
+            };
+            let (item, lease) =
+                attempts.make(read, "the directory could not be read in time").await?;
+            match &item.pinned {
+                Some(pinned) => pinned.check(&self.settings).inspect_err(|_| self.drop_item())?,
+                None if self.pins => {
+                    self.pin(&item, deadline).await?;
+                    continue;
+                }
+                None => {}
+            }
+            return Ok(self.keep_item(item, lease));
+        }
+    }
+
+    /// Pins the settings of this stack, unless another is quicker. What is pinned then is read again.
+    async fn pin(&self, seen: &DirectoryItem, deadline: Deadline) -> Result<(), Error> {
+        let next = seen.with_pinned(Pinned::of(&self.settings));
         let mut attempts = self.attempts(deadline);
-        let read = async || {
-            let before = self.clock.now();
-            let Dated { value, server_secs } = self.store.directory().await?;
-            let lease = Lease::new(before, server_secs, self.settings.lease_term);
-            Ok(self.keep_item(value.unwrap_or_default(), lease))
+        let save = async || match self.store.save_directory(seen, &next).await {
+            // Of unknown outcome is what took effect, or did not: the next read shows it.
+            Err(StoreError::ConditionFailed { .. } | StoreError::OutcomeUnknown(_)) => Ok(()),
+            saved => saved.map(|_| ()),
         };
-        attempts.make(read, "the directory could not be read in time").await
+        attempts.make(save, "the settings could not be pinned in time").await
+    }
+
+    fn drop_item(&self) {
+        *self.lock_item() = None;
     }
 
     fn keep_item(&self, item: DirectoryItem, lease: Lease) -> (Arc<DirectoryItem>, Lease) {

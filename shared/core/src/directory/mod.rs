@@ -1,7 +1,7 @@
 //! What is known about collections, and the only way to change it.
 //!
-//! [`Directory`] keeps the directory item ([`item`]) and metadata under leases ([`leased`]), publishes
-//! changes of them ([`changes`]), stores the jobs of changes of shard counts ([`jobs`]) and lists
+//! [`Directory`] keeps the directory item ([`item`]), with the settings that are pinned in it ([`pinned`]),
+//! and metadata under leases ([`leased`]), publishes changes of them ([`changes`], [`settings`]), stores the jobs of changes of shard counts ([`jobs`]) and lists
 //! collections ([`listing`]).
 
 mod changes;
@@ -9,7 +9,11 @@ mod item;
 mod jobs;
 mod leased;
 mod listing;
+mod pinned;
+mod settings;
 
 pub(crate) use changes::BeginOutcome;
 pub use item::DirectoryItem;
 pub use leased::{Directory, Known};
+pub use pinned::{ChangeableSetting, Pinned, PinnedTime};
+pub use settings::SettingsChange;

@@ -4,7 +4,6 @@ use dynashard_keys::ShardId;
 
 use crate::directory::{BeginOutcome, Directory};
 use crate::growth::policy::{Growth, NoGrowth, ScalingMode, decide_growth};
-use crate::lease::settle_time;
 use crate::ports::{Clock, Entropy, MetadataStore};
 use crate::{CollectionMetadata, Deadline, Error, Settings};
 
@@ -19,12 +18,12 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         pause: Duration,
         deadline: Deadline,
     ) -> Result<Growth, Error> {
-        let Settings { scaling, lease_term, max_shards, grow_keys, .. } = self.settings();
+        let Settings { scaling, max_shards, grow_keys, .. } = self.settings();
         if !grow_keys.allow(&seen.partition) {
             return Ok(Growth::Refused(NoGrowth::NotAllowed));
         }
         let now_secs = self.now().epoch_secs();
-        let settle = settle_time(*lease_term);
+        let settle = self.waits().settle;
         let (from, to) = match decide_growth(seen, now_secs, settle, pause, *max_shards) {
             Ok(to) => (seen.number_of_shards, to),
             Err(reason) => return Ok(Growth::Refused(reason)),

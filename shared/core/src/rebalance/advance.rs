@@ -11,7 +11,7 @@ use crate::rebalance::rebalancer::{
 };
 use crate::rebalance::shift::Shift;
 use crate::rebalance::work::Work;
-use crate::reshard::{Job, NextStep, ServerTime, Sight, Turn, Waits, Worker, plan};
+use crate::reshard::{Job, NextStep, ServerTime, Sight, Turn, Worker, plan};
 use crate::retry::refusal;
 use crate::{Code, CollectionMetadata, Deadline, Error, Kind, Reading};
 
@@ -42,7 +42,6 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         shift: &mut Shift,
         deadline: Deadline,
     ) -> Result<Advance, Error> {
-        let waits = Waits::of(self.directory.settings());
         let mut sighting = Sighting::default();
         let last_pause = deadline.earlier_by(RESERVE);
         let refusals_from_now = || self.directory.attempts(last_pause);
@@ -66,6 +65,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                 self.unless_changed(&seen, damage, deadline).await?;
                 continue;
             };
+            let waits = self.directory.waits();
             shift.finds(&seen.metadata, &job, waits);
             let step = plan(&seen.metadata, &job, Sight { now, unchanged_for }, waits);
             let scans = matches!(step, NextStep::Scan | NextStep::RemoveMarkers);

@@ -16,6 +16,7 @@ mod query;
 mod reader;
 mod reshard;
 mod scaler;
+mod settings;
 mod slow;
 mod ttl;
 mod verify;

@@ -36,6 +36,14 @@ impl MetadataStore for Slow {
         answer
     }
 
+    async fn save_directory(
+        &self,
+        seen: &DirectoryItem,
+        next: &DirectoryItem,
+    ) -> Result<Dated<()>, StoreError> {
+        self.memory.save_directory(seen, next).await
+    }
+
     async fn enlist(
         &self,
         seen: &DirectoryItem,

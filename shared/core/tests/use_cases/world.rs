@@ -14,6 +14,7 @@ use dynashard_keys::{
 };
 use dynashard_testkit::{Faulty, ManualClock, MemoryStore, SeededEntropy};
 
+pub(crate) type Knowledge = Directory<Store, ManualClock, SeededEntropy>;
 pub(crate) type Store = Faulty<MemoryStore>;
 pub(crate) type Writes = Writer<Store, Store, ManualClock, SeededEntropy>;
 pub(crate) type Reads = Reader<Store, Store, ManualClock, SeededEntropy>;
@@ -83,9 +84,14 @@ impl World {
         Verifier::new(self.store.clone(), self.directory())
     }
 
-    pub(crate) fn directory(&self) -> Directory<Store, ManualClock, SeededEntropy> {
+    pub(crate) fn directory(&self) -> Knowledge {
+        self.directory_of(self.settings.clone())
+    }
+
+    /// The directory of a function with settings of its own.
+    pub(crate) fn directory_of(&self, settings: Settings) -> Knowledge {
         let entropy = SeededEntropy::new(self.seeds.fetch_add(1, Ordering::Relaxed));
-        Directory::new(self.store.clone(), self.clock.clone(), entropy, self.settings.clone())
+        Directory::new(self.store.clone(), self.clock.clone(), entropy, settings)
     }
 
     pub(crate) fn new_item(&self, sk: &str, text: &str) -> NewItem {

@@ -1,7 +1,12 @@
 //! Metadata items.
 
 use dynashard_core::ports::{Clock, CollectionCatalog, MetadataStore, StoreError};
-use dynashard_core::{CollectionMetadata, Generation, HistoryEntry, MAX_HISTORY_ENTRIES, Phase};
+use std::time::Duration;
+
+use dynashard_core::{
+    CollectionMetadata, Generation, HistoryEntry, MAX_HISTORY_ENTRIES, Phase, Pinned, PinnedTime,
+    Settings,
+};
 use dynashard_keys::{PartitionKey, Placement, ShardCount};
 
 use super::{Fixture, enlist, partition};
@@ -58,6 +63,28 @@ pub async fn a_collection_is_created_once(fixture: &impl Fixture) {
     let refused = Err(StoreError::ConditionFailed { existing: None });
     assert_eq!(create(&second, fixture).await, refused);
     assert_eq!(get(&partition, fixture).await, Some(first));
+}
+
+/// The whole of them, also while one changes.
+pub async fn settings_are_pinned_where_the_directory_is_as_seen(fixture: &impl Fixture) {
+    let store = fixture.metadata();
+    let directory =
+        || async { store.directory().await.expect("a strong read").value.unwrap_or_default() };
+    let refused = Err(StoreError::ConditionFailed { existing: None });
+    let secs = Duration::from_secs;
+    let at_rest = Pinned::of(&Settings { schema: fixture.schema().clone(), ..Settings::default() });
+    let changing = PinnedTime { accepted: secs(5), next: Some(secs(9)), longest: secs(9) };
+    let shrinking = PinnedTime { accepted: secs(360), next: None, longest: secs(960) };
+    let change = Pinned { lease_term: changing, request_lifetime: shrinking, ..at_rest.clone() };
+    for pinned in [at_rest.clone(), change, at_rest] {
+        let seen = directory().await;
+        let next = seen.with_pinned(pinned);
+        let saved = store.save_directory(&seen, &next).await;
+        assert_eq!(saved.map(|dated| dated.value), Ok(()));
+        assert_eq!(directory().await, next);
+        let again = store.save_directory(&seen, &next).await;
+        assert_eq!(again.map(|dated| dated.value), refused, "it is not as seen");
+    }
 }
 
 /// Metadata, job and the list, or none of them.

@@ -1,0 +1,140 @@
+use std::time::Duration;
+
+use crate::directory::{ChangeableSetting, Directory, DirectoryItem, Pinned};
+use crate::ports::{Clock, Dated, Entropy, MetadataStore, StoreError};
+use crate::retry::refusal;
+use crate::{Code, Deadline, Error};
+
+/// For how many times T' the longer of two values is waited for after only the shorter one is accepted:
+/// whoever has the longer one reads that within T, may take a lease of metadata just before, and may
+/// publish metadata under that, of which it takes a lease again.
+const TERMS: u32 = 3;
+
+/// A change of a pinned setting that an operator has asked for (protocol: "Pinned settings").
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SettingsChange {
+    /// What changes.
+    pub setting: ChangeableSetting,
+    /// The value that it is to have.
+    pub value: Duration,
+}
+
+impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
+    /// What is pinned now, whether this directory's own settings differ or not.
+    pub async fn pinned(&self, deadline: Deadline) -> Result<Option<Pinned>, Error> {
+        Ok(self.uncompared_item(deadline).await?.pinned)
+    }
+
+    /// The first step: functions may be set to the new value as well. From now on all waits go by the
+    /// longer of the two.
+    pub async fn announce(
+        &self,
+        change: SettingsChange,
+        deadline: Deadline,
+    ) -> Result<Pinned, Error> {
+        let SettingsChange { setting, value } = change;
+        let accept = |pinned: &Pinned| {
+            let time = pinned.time(setting);
+            if let Some(next) = time.next.filter(|next| ![*next, time.accepted].contains(&value)) {
+                let (name, from, to) =
+                    (setting.parameter(), time.accepted.as_secs(), next.as_secs());
+                let why = format!(
+                    "{name} is being changed from {from} to {to}: end that first, or take it back with {name}={from}"
+                );
+                return Err(Error::new(Code::SettingsMismatch, why));
+            }
+            // Taking back is ended like any other change: the new value may be in use.
+            let is_on_the_way = time.next.is_some();
+            Ok(if is_on_the_way {
+                pinned.clone()
+            } else {
+                pinned.with(setting, time.accepting(value))
+            })
+        };
+        self.change_pinned(accept, deadline).await
+    }
+
+    /// The second and the third step, when all functions are set to the new value: only that is accepted,
+    /// and when nobody can be acting under a longer one, nothing waits for that any more. It takes three
+    /// times T', and may be begun again if it was interrupted.
+    pub async fn complete(
+        &self,
+        change: SettingsChange,
+        deadline: Deadline,
+    ) -> Result<Pinned, Error> {
+        let SettingsChange { setting, value } = change;
+        let accept_only = |pinned: &Pinned| {
+            let time = pinned.time(setting);
+            if !time.accepts(value) {
+                let why = format!(
+                    "{} is pinned to {}, and a change to {} was not announced",
+                    setting.parameter(),
+                    time.accepted.as_secs(),
+                    value.as_secs(),
+                );
+                return Err(Error::new(Code::SettingsMismatch, why));
+            }
+            Ok(pinned.with(setting, time.accepting_only(value)))
+        };
+        let pinned = self.change_pinned(accept_only, deadline).await?;
+        if pinned.time(setting).longest == value {
+            return Ok(pinned);
+        }
+        let wait = pinned.waits().settle * TERMS;
+        if wait > deadline.remaining(self.clock().now()) {
+            let why = format!("it takes {} seconds more", wait.as_secs());
+            return Err(Error::new(Code::DeadlineExceeded, why));
+        }
+        self.clock().sleep(wait).await;
+        let settle = |pinned: &Pinned| {
+            let time = pinned.time(setting);
+            let is_as_left = time.accepted == value && time.next.is_none();
+            if !is_as_left {
+                let why = format!("{} was changed by somebody else meanwhile", setting.parameter());
+                return Err(Error::new(Code::SettingsMismatch, why));
+            }
+            Ok(pinned.with(setting, time.settled()))
+        };
+        self.change_pinned(settle, deadline).await
+    }
+
+    /// Changes what is pinned, if it changes.
+    async fn change_pinned(
+        &self,
+        change: impl Fn(&Pinned) -> Result<Pinned, Error>,
+        deadline: Deadline,
+    ) -> Result<Pinned, Error> {
+        let mut attempts = self.attempts(deadline);
+        loop {
+            let item = self.uncompared_item(deadline).await?;
+            let pinned = item.pinned.clone().ok_or_else(nothing_is_pinned)?;
+            let next = change(&pinned)?;
+            if next == pinned {
+                return Ok(pinned);
+            }
+            match self.store.save_directory(&item, &item.with_pinned(next.clone())).await {
+                Ok(_) => return Ok(next),
+                // Another collection was enlisted meanwhile; or the next read shows what has become of it.
+                Err(StoreError::ConditionFailed { .. } | StoreError::OutcomeUnknown(_)) => {
+                    let why = "the directory kept changing; ask again";
+                    attempts.pause(Error::new(Code::Contended, why)).await?;
+                }
+                Err(error) => attempts.pause(refusal(error)?).await?,
+            }
+        }
+    }
+
+    /// The directory item as it is, whatever is pinned in it. Nobody acts on it.
+    async fn uncompared_item(&self, deadline: Deadline) -> Result<DirectoryItem, Error> {
+        let read = || self.store.directory();
+        let why = "the directory could not be read in time";
+        let Dated { value, .. } = self.attempts(deadline).make(read, why).await?;
+        Ok(value.unwrap_or_default())
+    }
+}
+
+fn nothing_is_pinned() -> Error {
+    let why =
+        "no settings are pinned yet: the stack's functions do that within a minute of their start";
+    Error::new(Code::SettingsMismatch, why)
+}

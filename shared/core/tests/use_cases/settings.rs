@@ -1,0 +1,180 @@
+//! Settings that are pinned, functions that differ, and changes of T and H.
+
+use std::time::Duration;
+
+use dynashard_core::ports::{Clock, StoreError};
+use dynashard_core::{
+    ChangeableSetting, Code, Deadline, Pinned, PinnedTime, Precondition, Settings, SettingsChange,
+    Writer, settle_time,
+};
+use dynashard_testkit::{Fault, Operation, block_on};
+
+use crate::world::{Knowledge, LEASE, World, code, partition};
+
+const LONGER: Duration = Duration::from_secs(9);
+
+fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+fn with_lease(lease_term: Duration) -> Settings {
+    Settings { lease_term, ..Settings::default() }
+}
+
+/// The directory of a function that writes and has this T.
+fn function(world: &World, lease_term: Duration) -> Knowledge {
+    world.directory_of(with_lease(lease_term)).pinning()
+}
+
+fn find(world: &World, directory: &Knowledge) -> Result<(), Code> {
+    let found = block_on(directory.find(&partition(), world.deadline()));
+    found.map(|_| ()).map_err(|error| error.code())
+}
+
+fn pinned(world: &World) -> Pinned {
+    world.memory.stored_directory().pinned.expect("pinned settings")
+}
+
+fn to(value: Duration) -> SettingsChange {
+    SettingsChange { setting: ChangeableSetting::LeaseSecs, value }
+}
+
+fn announce(world: &World, directory: &Knowledge, value: Duration) -> PinnedTime {
+    let announced = block_on(directory.announce(to(value), world.deadline()));
+    announced.expect("announced").lease_term
+}
+
+fn far(world: &World) -> Deadline {
+    Deadline::after(world.clock.now(), Duration::from_mins(10))
+}
+
+#[test]
+fn the_first_function_pins_its_settings_and_one_that_differs_acts_on_nothing() {
+    let world = World::new();
+    let (first, second) = (function(&world, LEASE), function(&world, LONGER));
+    assert_eq!(find(&world, &first), Ok(()));
+    assert_eq!(pinned(&world), Pinned::of(&with_lease(LEASE)));
+    let before = world.memory.requests();
+    assert_eq!(find(&world, &second), Err(Code::SettingsMismatch));
+    let writer = Writer::new(world.store.clone(), second);
+    let item = world.new_item("a", "new");
+    let put = block_on(writer.put(&item, Precondition::None, world.deadline()));
+    assert_eq!(code(put), Code::SettingsMismatch);
+    let reads = world.memory.requests().total() - before.total();
+    assert_eq!(
+        (world.memory.contents().len(), reads),
+        (0, 2),
+        "each asks the directory, and no more"
+    );
+}
+
+#[test]
+fn of_two_functions_that_start_at_once_one_pins_and_the_other_agrees_or_refuses() {
+    for (other, expected) in [(LEASE, Ok(())), (LONGER, Err(Code::SettingsMismatch))] {
+        let world = World::new();
+        let (one, two) = (function(&world, LEASE), function(&world, other));
+        // The other is quicker between this one's read and its update.
+        let quicker = Fault::Refuse(StoreError::ConditionFailed { existing: None });
+        world.store.script(Operation::DirectorySave, [quicker]);
+        assert_eq!(find(&world, &one), Ok(()), "what is pinned is read again");
+        assert_eq!(find(&world, &two), expected);
+        assert_eq!(pinned(&world), Pinned::of(&with_lease(LEASE)));
+    }
+}
+
+#[test]
+fn whoever_only_reads_pins_nothing() {
+    let world = World::new();
+    let reader = world.directory_of(Settings::default());
+    assert_eq!(find(&world, &reader), Ok(()));
+    assert_eq!(world.memory.stored_directory().pinned, None);
+}
+
+/// Also of a collection whose metadata is leased: nothing else would tell the function.
+#[test]
+fn a_function_that_differs_stops_within_a_lease_of_the_change() {
+    let world = World::new();
+    world.lay_out(1, 4, dynashard_keys::Placement::Xxh64);
+    let old = function(&world, LEASE);
+    assert_eq!(find(&world, &old), Ok(()));
+    let other = PinnedTime::only(LONGER);
+    world.memory.pin(pinned(&world).with(ChangeableSetting::LeaseSecs, other));
+    for _ in 0..2 {
+        world.clock.advance(LEASE / 2);
+        // It takes a lease of the metadata whenever it may.
+        let _ = find(&world, &old);
+    }
+    world.clock.advance(LEASE / 4);
+    assert_eq!(find(&world, &old), Err(Code::SettingsMismatch));
+}
+
+#[test]
+fn a_lease_changes_while_functions_of_both_terms_act() {
+    for (from, to_be) in [(LEASE, LONGER), (LONGER, LEASE)] {
+        let world = World::with(with_lease(from));
+        let (old, new) = (function(&world, from), function(&world, to_be));
+        assert_eq!(find(&world, &old), Ok(()));
+        assert_eq!(find(&world, &new), Err(Code::SettingsMismatch), "not before it is announced");
+        let both = PinnedTime { accepted: from, next: Some(to_be), longest: LONGER };
+        assert_eq!(announce(&world, &old, to_be), both);
+        assert_eq!(announce(&world, &new, to_be), both, "whoever asks, and however often");
+        assert_eq!((find(&world, &old), find(&world, &new)), (Ok(()), Ok(())));
+        let before = world.clock.now();
+        let completed = block_on(new.complete(to(to_be), far(&world))).expect("completed");
+        assert_eq!(completed.lease_term, PinnedTime::only(to_be));
+        let waited = world.clock.now().certainly_since(before);
+        let expected = if from > to_be { settle_time(LONGER) * 3 } else { Duration::ZERO };
+        assert_eq!(waited, expected, "only what becomes shorter has to be waited for");
+        world.clock.advance(LONGER);
+        assert_eq!(find(&world, &old), Err(Code::SettingsMismatch));
+        assert_eq!(find(&world, &new), Ok(()));
+    }
+}
+
+#[test]
+fn a_change_is_taken_back_or_gone_on_with_after_an_interruption() {
+    let world = World::with(with_lease(LEASE));
+    let function = function(&world, LEASE);
+    assert_eq!(find(&world, &function), Ok(()));
+    announce(&world, &function, LONGER);
+    let third = block_on(function.announce(to(secs(7)), world.deadline()));
+    assert_eq!(code(third), Code::SettingsMismatch, "one change at a time");
+    let unannounced = block_on(function.complete(to(secs(7)), far(&world)));
+    assert_eq!(code(unannounced), Code::SettingsMismatch);
+    assert_eq!(announce(&world, &function, LEASE).next, Some(LONGER), "until it is taken back");
+    // The command ends in its wait.
+    let soon = Deadline::after(world.clock.now(), LEASE);
+    assert_eq!(code(block_on(function.complete(to(LEASE), soon))), Code::DeadlineExceeded);
+    let left = PinnedTime { accepted: LEASE, next: None, longest: LONGER };
+    assert_eq!(pinned(&world).lease_term, left);
+    let completed = block_on(function.complete(to(LEASE), far(&world))).expect("completed");
+    assert_eq!(completed.lease_term, PinnedTime::only(LEASE));
+}
+
+#[test]
+fn nothing_is_changed_before_settings_are_pinned() {
+    let world = World::new();
+    let directory = world.directory_of(Settings::default());
+    let change = block_on(directory.announce(to(LONGER), world.deadline()));
+    assert_eq!(code(change), Code::SettingsMismatch);
+    assert_eq!(world.memory.stored_directory().rev, 0);
+}
+
+/// The command dies, or its answer does, and somebody enlists a collection meanwhile.
+#[test]
+fn a_change_goes_by_what_is_there() {
+    let world = World::new();
+    let function = function(&world, LEASE);
+    assert_eq!(find(&world, &function), Ok(()));
+    let lost = StoreError::OutcomeUnknown("the answer was lost".to_owned());
+    let overtaken = StoreError::ConditionFailed { existing: None };
+    let faults = [Fault::Refuse(overtaken), Fault::ExecuteThen(lost)];
+    world.store.script(Operation::DirectorySave, faults);
+    assert_eq!(announce(&world, &function, LONGER).next, Some(LONGER));
+    let scaler = world.scaler();
+    block_on(scaler.request_count(&partition(), crate::world::count(4), world.deadline()))
+        .expect("a growth");
+    let stored = world.memory.stored_directory();
+    assert!(stored.lists(&partition()), "and what is pinned stays");
+    assert_eq!(stored.pinned.map(|pinned| pinned.lease_term.next), Some(Some(LONGER)));
+}
