@@ -10,6 +10,7 @@ use crate::item::{Home, ItemModel, Program, Value, Verb};
 use crate::mutation::Mutation;
 use crate::query::{QueryModel, SourceIs, Way};
 use crate::schedule::{Numbering, Revision};
+use crate::settings::{SettingsModel, Term};
 
 /// One search.
 #[derive(Clone, Debug)]
@@ -20,13 +21,15 @@ pub struct Configuration {
     pub subject: Subject,
 }
 
-/// Either of the two models.
+/// One of the three models.
 #[derive(Clone, Debug)]
 pub enum Subject {
     /// The item protocol.
     Item(ItemModel),
     /// Queries.
     Query(QueryModel),
+    /// Changes of the lease term.
+    Settings(SettingsModel),
 }
 
 /// Where the search for a mutation ends. Those that are caught are caught before, and in as many steps each time.
@@ -47,6 +50,8 @@ pub enum Suite {
     Ext,
     /// Queries.
     Query,
+    /// Changes of the lease term during a reshard.
+    Settings,
 }
 
 const WRITES: &[Verb] = &[Verb::Put, Verb::Delete, Verb::Create, Verb::Replace];
@@ -70,7 +75,7 @@ const ROUND: &[u8] = &[0, 1, 2, 0];
 
 impl Suite {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Good, Self::Ext, Self::Query];
+    pub const ALL: [Self; 4] = [Self::Good, Self::Ext, Self::Query, Self::Settings];
 
     /// Its searches. None may find anything.
     pub fn configurations(self) -> Vec<Configuration> {
@@ -78,6 +83,7 @@ impl Suite {
             Self::Good => good(),
             Self::Ext => ext(),
             Self::Query => queries(),
+            Self::Settings => settings(),
         }
     }
 }
@@ -88,6 +94,7 @@ impl fmt::Display for Suite {
             Self::Good => "good",
             Self::Ext => "ext",
             Self::Query => "query",
+            Self::Settings => "settings",
         })
     }
 }
@@ -98,6 +105,7 @@ impl Configuration {
         match self.subject {
             Subject::Item(model) => search(model, limit, on_progress),
             Subject::Query(model) => search(model, limit, on_progress),
+            Subject::Settings(model) => search(model, limit, on_progress),
         }
     }
 
@@ -164,6 +172,16 @@ impl Configuration {
                 let there = QueryModel { exists: true, writes: 2, source_is, ..SMALL_QUERY };
                 return QueryModel { mutation: Some(mutation), ..there }.into();
             }
+            M::WaitByOwnTerm
+            | M::DecideByOldDirectory
+            | M::AcceptWithoutRaising
+            | M::ShortenAtOnce
+            | M::ShortenAfterOneLease
+            | M::ShortenThoughChanged
+            | M::ReadWithoutDirectory
+            | M::KeepWithoutDirectory => return changes(&[1, 2], Some(mutation)),
+            // What is forgotten is longer than both terms of the next change.
+            M::ForgetLonger => return changes(&[1, 2, 3], Some(mutation)),
         };
         Search { mutation: Some(mutation), ..search }.into()
     }
@@ -388,6 +406,22 @@ impl From<QueryModel> for Configuration {
             ),
             subject: Subject::Query(model),
         }
+    }
+}
+
+fn settings() -> Vec<Configuration> {
+    // Two of a term may have read the directory and the metadata at different times.
+    let terms: &[&[u8]] = &[&[1, 2], &[1, 3], &[2, 3], &[1, 2, 2], &[1, 1, 2], &[1, 2, 3]];
+    terms.iter().map(|terms| changes(terms, None)).collect()
+}
+
+/// Changes between the terms of the given environments.
+fn changes(terms: &[u8], mutation: Option<Mutation>) -> Configuration {
+    let prefix = mutation.map(prefix).unwrap_or_default();
+    let environments = terms.iter().copied().map(Term).collect();
+    Configuration {
+        name: format!("{prefix}settings, environments with terms of {terms:?}"),
+        subject: Subject::Settings(SettingsModel { environments, mutation }),
     }
 }
 

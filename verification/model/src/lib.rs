@@ -14,9 +14,11 @@
 //!   orders that are still possible (`item/history.rs`).
 //! - [`query`]: a query of four items in two shards, page by page, while a reshard moves three of them and
 //!   transactions show to plain reads one side at a time.
-//! - [`schedule`]: the phases `stable`, `forward` and `move`, for reshards one after the other. In either model the
+//! - [`schedule`]: the phases `stable`, `forward` and `move`, for reshards one after the other. In both of these the
 //!   collection may begin without metadata. Then clients hold leases of the directory that does not list it, and the
 //!   first reshard enlists it by a transaction whose halves show one after the other.
+//! - [`settings`]: a change of the lease term while a reshard goes on, with functions of the old and the new term and
+//!   the operator's command. It is about one wait and those whom it waits for, and has neither items nor shards.
 //!
 //! | Part of the protocol | Where |
 //! |---|---|
@@ -27,11 +29,13 @@
 //! | the directory, and the metadata of collections that it lists | `read_directory` in `item/state.rs` |
 //! | the guards of the transitions, enlisting, removal of markers | `item/controller.rs`, `query/mod.rs` |
 //! | the waves of a query, watermarks, markers to resolve | `query/reader.rs` |
-//! | what must hold | `item/properties.rs`, `query/properties.rs` |
+//! | pinned settings, the longest term, the steps of their change | `settings/mod.rs` |
+//! | what must hold | `item/properties.rs`, `query/properties.rs`, `settings/properties.rs` |
 //!
 //! # What is assumed
 //!
-//! There are no clocks. What the protocol waits for is a guard on what is still possible:
+//! In the models of items and queries nothing has a clock. What the protocol waits for is a guard on what is still
+//! possible:
 //!
 //! - **A1**, metadata is not used past its lease: a phase follows when no operation runs under a lease from before the
 //!   last one. Requests that were sent under such a lease may execute all the same.
@@ -44,12 +48,16 @@
 //! Metadata is read in the moment in which it is used, and the first plain read of an attempt executes at once. Whoever
 //! acts later on the same answer is an attempt that began later, which is searched as well.
 //!
+//! In the model of settings time passes, and [`settings`] says how: there A1 is counted out. H may change, too, and is
+//! left out: a wait depends on it, and leases do not.
+//!
 //! # Bounds
 //!
 //! Two to four clients with one or two operations each; one crash of the mover (two with queries) and one timeout of
-//! each client; up to three reshards on routes over three homes. [`config`] lists the searches. Many are searched to
-//! the end; the others end at a limit, and their verdict says so. States are told apart by a hash of 64 bits, so that
-//! two of some millions could be taken for one, with a probability below one in a hundred thousand.
+//! each client; up to three reshards on routes over three homes; terms of one to three ticks, changed any number of
+//! times. [`config`] lists the searches. Many are searched to the end; the others end at a limit, and their verdict
+//! says so. States are told apart by a hash of 64 bits, so that two of some millions could be taken for one, with a
+//! probability below one in a hundred thousand.
 //!
 //! Not modelled are a second transaction that would enlist the collection (it is refused as a whole), the controller's
 //! memory (each of its guards is read off the state, as if it had restarted before every step), and progress: the
@@ -70,3 +78,4 @@ pub mod item;
 pub mod mutation;
 pub mod query;
 pub mod schedule;
+pub mod settings;

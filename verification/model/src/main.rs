@@ -1,7 +1,7 @@
 //! `dynashard-model`: searches the model of the resharding protocol, and says what it found.
 //!
 //! ```text
-//! cargo run --release -p dynashard-model -- [good|ext|query|bugs|all] [--secs N] [--steps]
+//! cargo run --release -p dynashard-model -- [good|ext|query|settings|bugs|all] [--secs N] [--steps]
 //! ```
 //!
 //! Each search of the protocol stops after `--secs`, one for a mutation after a number of states. Each prints its row
@@ -16,15 +16,16 @@ use dynashard_model::check::{Limit, Progress, Report, Verdict};
 use dynashard_model::config::{Configuration, Suite, limit_against};
 use dynashard_model::mutation::{Expectation, Mutation};
 
-const USAGE: &str = "usage: dynashard-model [good|ext|query|bugs|all] [--secs N] [--steps]
+const USAGE: &str = "usage: dynashard-model [good|ext|query|settings|bugs|all] [--secs N] [--steps]
 
-  good    puts, deletes and conditional writes, with timeouts and crashes
-  ext     upserts, If-Match on a version, routes over three homes
-  query   queries while items move
-  bugs    every mutation of the protocol, each of which must be caught
-  all     all of these (the default)
+  good      puts, deletes and conditional writes, with timeouts and crashes
+  ext       upserts, If-Match on a version, routes over three homes
+  query     queries while items move
+  settings  changes of the lease term during a reshard
+  bugs      every mutation of the protocol, each of which must be caught
+  all       all of these (the default)
 
-  --secs N   end each search of good, ext and query after N seconds (60)
+  --secs N   end each search that is not of a mutation after N seconds (60)
   --steps    print each counterexample in full";
 
 /// The checker looks at the time only if it has more threads than one to share work between.
@@ -110,6 +111,7 @@ impl Arguments {
             "good" => (vec![Suite::Good], false),
             "ext" => (vec![Suite::Ext], false),
             "query" => (vec![Suite::Query], false),
+            "settings" => (vec![Suite::Settings], false),
             "bugs" => (vec![], true),
             "all" => (Suite::ALL.to_vec(), true),
             other => return Err(format!("{other:?} is not a suite")),

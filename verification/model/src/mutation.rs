@@ -24,6 +24,40 @@ pub enum Mutation {
     /// for ever, and reads at the old home what others have written at the new one since.
     /// Invariant I32.
     AbsenceWithoutLease,
+    /// Breaks "all waits go by the longest": a controller waits for T' of its own term, which is shorter than that of an
+    /// environment that acts on `stable`.
+    /// Invariant I33.
+    WaitByOwnTerm,
+    /// Breaks "the decision stands on a lease of the directory": a controller goes by the longest that it has read
+    /// before it saw `forward`, and before a longer term was accepted.
+    /// Invariant I33.
+    DecideByOldDirectory,
+    /// Breaks "metadata is leased under a lease of the directory": whoever was accepted once reads metadata for ever. An
+    /// environment with the old term goes on when the longest is shorter.
+    /// Invariant I33.
+    ReadWithoutDirectory,
+    /// Breaks the same for what an environment has published: it keeps that for its own term, although its lease of the
+    /// directory has ended before the sending.
+    /// Invariant I33.
+    KeepWithoutDirectory,
+    /// Breaks step 1: the new term is accepted, and the longest stays as it was.
+    /// Invariant I33.
+    AcceptWithoutRaising,
+    /// Breaks step 1 where an earlier change was left before its step 3: the longest becomes the longer of the old and
+    /// the new term, although a third that is longer may still be in use.
+    /// Invariant I33.
+    ForgetLonger,
+    /// Breaks the wait before step 3: the longest becomes shorter at once.
+    /// Invariant I33.
+    ShortenAtOnce,
+    /// Breaks the same wait by half: it lasts as long as a lease of the directory. A lease of the metadata that was
+    /// taken at its end is longer than the waits that follow.
+    /// Invariant I33.
+    ShortenAfterOneLease,
+    /// Breaks "if anybody has changed what is pinned, the command waits anew": one goes on waiting while another accepts
+    /// the longer term again, and turns back.
+    /// Invariant I33.
+    ShortenThoughChanged,
     /// Breaks the waiting for H: the closing scan begins at once. A write that was signed under `stable(N)` executes
     /// behind it, and lies at a home where nobody looks any more.
     /// Invariants I4, I9.
@@ -161,12 +195,21 @@ pub enum Expectation {
 
 impl Mutation {
     /// All of them, in the order of the protocol's sections.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 46] = [
         Self::PublishBeforeLeasesEnd,
         Self::ForwardBeforeStableIsKnown,
         Self::EnlistWithoutWait,
         Self::CountEnlistingFromMetadata,
         Self::AbsenceWithoutLease,
+        Self::WaitByOwnTerm,
+        Self::DecideByOldDirectory,
+        Self::ReadWithoutDirectory,
+        Self::KeepWithoutDirectory,
+        Self::AcceptWithoutRaising,
+        Self::ForgetLonger,
+        Self::ShortenAtOnce,
+        Self::ShortenAfterOneLease,
+        Self::ShortenThoughChanged,
         Self::CloseWithoutH,
         Self::CountHFromForward,
         Self::LeaveNoMarkers,

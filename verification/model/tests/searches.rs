@@ -30,7 +30,13 @@ fn queries_return_every_item_once_through_a_reshard() {
     holds(Suite::Query);
 }
 
-/// Each mutation says which of I2 to I32 it is against.
+/// Invariant I33.
+#[test]
+fn no_wait_is_too_short_while_the_lease_term_changes() {
+    holds(Suite::Settings);
+}
+
+/// Each mutation says which of I2 to I33 it is against.
 #[test]
 fn every_mutation_is_caught_but_those_that_are_defence_in_depth() {
     let caught = Mutation::ALL
@@ -91,7 +97,7 @@ fn holds(suite: Suite) {
     let mut ended = 0;
     for configuration in suite.configurations() {
         let name = configuration.name.clone();
-        let report = search(configuration, GOOD);
+        let report = search(configuration, limit_of(suite));
         assert!(!report.verdict.is_violation(), "{name}: {:#?}", report.verdict);
         if report.verdict == Verdict::Holds {
             ended += 1;
@@ -105,11 +111,20 @@ fn holds(suite: Suite) {
     }
 }
 
+/// The searches of settings are small enough to come to their end each time.
+fn limit_of(suite: Suite) -> Limit {
+    match suite {
+        Suite::Good | Suite::Ext | Suite::Query => GOOD,
+        Suite::Settings => Limit::States(10_000_000),
+    }
+}
+
 /// What every complete search comes to.
 fn end_of(suite: Suite) -> &'static str {
     match suite {
         Suite::Good | Suite::Ext => "every operation ends behind the last reshard",
         Suite::Query => "a query ends behind the reshard",
+        Suite::Settings => "a reshard during which the term shrinks",
     }
 }
 
@@ -128,6 +143,12 @@ fn shown_by(suite: Suite) -> &'static [&'static str] {
             "a query ends behind the reshard",
             "an item beside what it has replaced",
             "half of a transaction shows",
+        ],
+        Suite::Settings => &[
+            "a reshard during which the term grows",
+            "a reshard during which the term shrinks",
+            "an environment that is refused",
+            "a lease of a term that is accepted no more",
         ],
     }
 }
