@@ -20,9 +20,6 @@ use serde_json::{Value, json};
 /// T and H in seconds, so that a reshard closes while a test looks on.
 const SHORT: [&str; 4] = ["--set", "LeaseSecs=1", "--set", "RequestLifetimeSecs=2"];
 
-/// The same for the command, which reads no template.
-const SHORT_FLAGS: [&str; 4] = ["--lease-secs", "1", "--request-lifetime-secs", "2"];
-
 /// A collection of so many shards with so many items.
 fn collection(stack: &LocalStack, pk: &str, shards: u32, items: usize) {
     collection_of(stack, pk, shards, items, "");
@@ -147,15 +144,14 @@ fn a_collection_is_scaled_and_holds_the_same_afterwards() {
     let stack = LocalStack::start(&SHORT);
     collection(&stack, "EWR", 2, 200);
     let digest = |stack: &LocalStack| {
-        let verified =
-            on(stack, &[&["verify", "--pk", "EWR", "--json"], &SHORT_FLAGS[..]].concat());
+        let verified = on(stack, &["verify", "--pk", "EWR", "--json"]);
         assert_eq!(verified.status, 0, "{verified:?}");
         verified.events("collection")[0]["digest"].clone()
     };
     let scale = |shards: &str, more: &[&str]| {
         let args = ["scale", "--pk", "EWR", "--shards", shards, "--json"];
         // What changed a moment ago cannot change again at once: the command waits for that.
-        on(&stack, &[&args, &SHORT_FLAGS[..], more].concat())
+        on(&stack, &[&args, more].concat())
     };
     let before = digest(&stack);
     let scaled = scale("7", &[]);
@@ -245,7 +241,11 @@ fn a_stack_is_found_by_its_name() {
         "RequestLifetimeSecs=2",
     ]);
     collection(&stack, "EWR", 4, 20);
-    let cloudformation = CloudFormation::start(&[("Separator", "_"), ("LeaseSecs", "3")]);
+    let cloudformation = CloudFormation::start(&[
+        ("Separator", "_"),
+        ("LeaseSecs", "3"),
+        ("RequestLifetimeSecs", "2"),
+    ]);
     let by_name = |name: &str| {
         let mut command = without_account(&["verify", "--all", "--json", "--stack-name", name]);
         command

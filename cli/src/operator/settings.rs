@@ -38,7 +38,7 @@ settings that may change do so in steps, while clients read and write:
   1. Run `dynashard settings --stack-name NAME --set LeaseSecs=10`. From now on functions with the old value and
      functions with the new one may act.
   2. Deploy the stack with LeaseSecs=10. The command sees it, accepts only the new value, and waits until nobody can
-     act under the old one: three times the longer value and a little more.
+     act under the old one: twice the longer value and a little more.
 
 Ctrl-C ends the waiting, and the same command goes on with it. To take a change back, set the old value in the same
 way. With --main-table the command ends after step 1; run it again with --deployed after step 2.
@@ -169,7 +169,7 @@ fn show(pinned: Option<&Pinned>, output: &mut Output) -> ExitCode {
         );
         return ExitCode::SUCCESS;
     };
-    let Pinned { format, schema, lease_term, request_lifetime } = pinned;
+    let Pinned { format, schema, lease_term, request_lifetime, .. } = pinned;
     output.json(&SettingsView {
         event: "settings",
         format: *format,

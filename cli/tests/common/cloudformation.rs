@@ -115,6 +115,6 @@ fn stacks(set: &[(&str, &str)]) -> String {
     });
     let parameters = parameters.collect::<String>();
     format!(
-        "<DescribeStacksResponse xmlns=\"http://cloudformation.amazonaws.com/doc/2010-05-15/\"><DescribeStacksResult><Stacks><member><StackName>dynashard</StackName><Parameters>{parameters}</Parameters><Outputs><member><OutputKey>ApiUrl</OutputKey><OutputValue>https://example.com</OutputValue></member></Outputs></member></Stacks></DescribeStacksResult></DescribeStacksResponse>"
+        "<DescribeStacksResponse xmlns=\"http://cloudformation.amazonaws.com/doc/2010-05-15/\"><DescribeStacksResult><Stacks><member><StackName>dynashard</StackName><StackStatus>UPDATE_COMPLETE</StackStatus><Parameters>{parameters}</Parameters><Outputs><member><OutputKey>ApiUrl</OutputKey><OutputValue>https://example.com</OutputValue></member></Outputs></member></Stacks></DescribeStacksResult></DescribeStacksResponse>"
     )
 }

@@ -22,6 +22,8 @@ const SETTINGS: &str = "settings";
 
 /// In every format, so that software of another one finds out. Must be kept stable.
 const FORMAT: &str = "format";
+/// Raised by every change of what is pinned.
+const REVISION: &str = "revision";
 const PARTITION_KEY_NAME: &str = "partition_key_name";
 const SORT_KEY_NAME: &str = "sort_key_name";
 const SORT_KEY_TYPE: &str = "sort_key_type";
@@ -97,11 +99,12 @@ pub(crate) fn decode(item: &HashMap<String, AttributeValue>) -> Result<Directory
 }
 
 fn encode_pinned(pinned: &Pinned) -> HashMap<String, AttributeValue> {
-    let Pinned { format, schema, lease_term, request_lifetime } = pinned;
+    let Pinned { format, revision, schema, lease_term, request_lifetime } = pinned;
     let text = |text: &str| AttributeValue::S(text.to_owned());
     let secs = |time: Duration| number(time.as_secs());
     let mut settings = HashMap::from([
         (FORMAT.to_owned(), number(*format)),
+        (REVISION.to_owned(), number(*revision)),
         (PARTITION_KEY_NAME.to_owned(), text(&schema.partition_key_name)),
         (SORT_KEY_NAME.to_owned(), text(&schema.sort_key_name)),
         (SORT_KEY_TYPE.to_owned(), text(schema.sort_key_type.as_str())),
@@ -127,7 +130,8 @@ fn decode_pinned(settings: &HashMap<String, AttributeValue>) -> Result<Pinned, S
         // The rest may mean something else.
         let unknown = PinnedTime::only(Duration::ZERO);
         let schema = TableSchema::default();
-        return Ok(Pinned { format, schema, lease_term: unknown, request_lifetime: unknown });
+        let (lease_term, request_lifetime) = (unknown, unknown);
+        return Ok(Pinned { format, revision: 0, schema, lease_term, request_lifetime });
     }
     let text = |name: &str| match settings.get(name) {
         Some(AttributeValue::S(text)) => Ok(text.as_str()),
@@ -151,7 +155,7 @@ fn decode_pinned(settings: &HashMap<String, AttributeValue>) -> Result<Pinned, S
         separator: text(SEPARATOR)?.parse().map_err(|_| wrong(SEPARATOR, "is not a separator"))?,
     };
     let (lease_term, request_lifetime) = (time(LEASE)?, time(REQUEST_LIFETIME)?);
-    Ok(Pinned { format, schema, lease_term, request_lifetime })
+    Ok(Pinned { format, revision: number(REVISION)?, schema, lease_term, request_lifetime })
 }
 
 /// A whole number, if it is there.

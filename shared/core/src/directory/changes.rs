@@ -64,7 +64,8 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
             if planned.is_none() && before.then.is_some() {
                 return Ok(BeginOutcome::Running);
             }
-            let until = before.closed_seen.unwrap_or(now).plus(self.waits().settle);
+            let settle = self.waits_now(deadline).await?.settle;
+            let until = before.closed_seen.unwrap_or(now).plus(settle);
             if now < until {
                 return Ok(BeginOutcome::TooSoon { until_secs: until.0 });
             }
@@ -72,7 +73,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         let Some(job) = Job::new(&next, before.as_ref(), now_secs) else {
             return Ok(BeginOutcome::Overtaken);
         };
-        let sent = self.clock().now();
+        let sent = self.sending();
         let request = self.store.begin(seen, &next, before.as_ref(), &job);
         let answer = within(self.clock(), deadline, request).await;
         let published = self.published(next, sent, answer);
@@ -147,7 +148,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         deadline: Deadline,
     ) -> Result<Known, StoreError> {
         let next = seen.without_cleanup(self.clock().now().epoch_secs());
-        let sent = self.clock().now();
+        let sent = self.sending();
         let answer = within(self.clock(), deadline, self.store.finish(seen, &next, job)).await;
         self.published(next, sent, answer)
     }
@@ -160,28 +161,42 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         next: CollectionMetadata,
         deadline: Deadline,
     ) -> Result<Known, StoreError> {
-        let sent = self.clock().now();
+        let sent = self.sending();
         let answer = within(self.clock(), deadline, self.store.update(seen, &next)).await;
         self.published(next, sent, answer)
     }
 
-    /// Keeps what a change has published, and drops what is cached if it may not have.
+    /// Keeps what a change has published, and drops what is cached if it may not have, or if nobody may take
+    /// a lease of it (protocol: "Pinned settings").
     fn published(
         &self,
         next: CollectionMetadata,
-        sent: Reading,
+        sent: Sent,
         answer: Option<Result<Dated<()>, StoreError>>,
     ) -> Result<Known, StoreError> {
-        match not_late(answer) {
-            Ok(Dated { server_secs, .. }) => {
-                Ok(self.keep(next, Lease::new(sent, server_secs, self.settings().lease_term)))
-            }
-            Err(error) => {
+        let lease = not_late(answer).map(|Dated { server_secs, .. }| {
+            Lease::new(sent.at, server_secs, self.settings().lease_term)
+        });
+        match lease {
+            Ok(lease) if sent.was_held => Ok(self.keep(next, lease)),
+            lease => {
                 self.forget(&next.partition);
-                Err(error)
+                lease.map(|lease| Known { metadata: Arc::new(next), lease })
             }
         }
     }
+
+    fn sending(&self) -> Sent {
+        let at = self.clock().now();
+        Sent { at, was_held: self.is_held(at) }
+    }
+}
+
+/// The sending of a change.
+struct Sent {
+    at: Reading,
+    /// Whether the lease of the directory lived.
+    was_held: bool,
 }
 
 /// An answer that may not have come in time.

@@ -10,7 +10,7 @@ use xxhash_rust::xxh64::xxh64;
 use crate::directory::{DirectoryItem, Pinned};
 use crate::ports::{Clock, Dated, Entropy, MetadataStore, StoreError};
 use crate::reshard::Waits;
-use crate::retry::Attempts;
+use crate::retry::{Attempts, refusal, within};
 use crate::{Code, CollectionMetadata, Deadline, Error, Lease, Reading, Settings};
 
 /// The collections whose metadata one execution environment keeps. An entry takes well under a
@@ -174,11 +174,22 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         }
     }
 
-    /// The times to wait for, as they are pinned (protocol: "Pinned settings"). A decision that was found
-    /// to be due by them stands on a lease of the directory, so it goes by what it said meanwhile.
+    /// The times to wait for, as they were pinned when the directory was read last (protocol: "Pinned
+    /// settings").
     pub fn waits(&self) -> Waits {
         let pinned = self.last_item().and_then(|item| item.pinned.as_ref().map(Pinned::waits));
         pinned.unwrap_or_else(|| Waits::of(&self.settings))
+    }
+
+    /// The same for a decision that changes metadata: it stands on a lease of the directory that lives now.
+    pub(crate) async fn waits_now(&self, deadline: Deadline) -> Result<Waits, Error> {
+        self.hold(deadline).await?;
+        Ok(self.waits())
+    }
+
+    /// Whether the lease of the directory lives.
+    pub(super) fn is_held(&self, now: Reading) -> bool {
+        self.lock_item().as_ref().is_some_and(|(_, lease)| lease.is_fresh(now))
     }
 
     /// Reads the directory, unless its lease lives: whoever is called by a schedule pins the settings of a
@@ -330,7 +341,16 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         deadline: Deadline,
     ) -> Result<Known, Error> {
         let mut attempts = self.attempts(deadline);
-        attempts.make(|| self.read(partition), METADATA_NOT_IN_TIME).await
+        loop {
+            // A lease of metadata is taken only while that of the directory lives (protocol: "Pinned
+            // settings").
+            self.hold(deadline).await?;
+            match within(&self.clock, deadline, self.read(partition)).await {
+                Some(Ok(known)) => return Ok(known),
+                Some(Err(error)) => attempts.pause(refusal(error)?).await?,
+                None => return Err(Error::new(Code::Unavailable, METADATA_NOT_IN_TIME)),
+            }
+        }
     }
 
     /// What a listed collection has for metadata. One that has none is cold under the lease of this
@@ -347,7 +367,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         Ok(self.keep(value.unwrap_or_else(cold), lease))
     }
 
-    /// Keeps metadata that was read or published.
+    /// Keeps metadata that was read, or published, while the lease of the directory lived.
     pub(super) fn keep(&self, metadata: CollectionMetadata, lease: Lease) -> Known {
         let known = Known { metadata: Arc::new(metadata), lease };
         self.lock().put(known.metadata.partition.clone(), known.clone());

@@ -10,6 +10,8 @@ use crate::{Code, Error, Settings, TableSchema};
 pub struct Pinned {
     /// The version of everything that is stored.
     pub format: u64,
+    /// Raised by every change, so that one there and back is noticed.
+    pub revision: u64,
     /// The keys of the main table. They never change.
     pub schema: TableSchema,
     /// T.
@@ -59,6 +61,7 @@ impl Pinned {
     pub fn of(settings: &Settings) -> Self {
         Self {
             format: Self::FORMAT,
+            revision: 1,
             schema: settings.schema.clone(),
             lease_term: PinnedTime::only(settings.lease_term),
             request_lifetime: PinnedTime::only(settings.request_lifetime),

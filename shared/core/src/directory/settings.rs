@@ -6,9 +6,9 @@ use crate::retry::refusal;
 use crate::{Code, Deadline, Error};
 
 /// For how many times T' the longer of two values is waited for after only the shorter one is accepted:
-/// whoever has the longer one reads that within T, may take a lease of metadata just before, and may
-/// publish metadata under that, of which it takes a lease again.
-const TERMS: u32 = 3;
+/// whoever has the longer one may stand on the directory for one, and on metadata of which it took a
+/// lease at its end for another.
+const TERMS: u32 = 2;
 
 /// A change of a pinned setting that an operator has asked for (protocol: "Pinned settings").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,8 +55,8 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
     }
 
     /// The second and the third step, when all functions are set to the new value: only that is accepted,
-    /// and when nobody can be acting under a longer one, nothing waits for that any more. It takes three
-    /// times T', and may be begun again if it was interrupted.
+    /// and when nobody can be acting under a longer one, nothing waits for that any more. It takes twice T',
+    /// and may be begun again if it was interrupted.
     pub async fn complete(
         &self,
         change: SettingsChange,
@@ -76,26 +76,34 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
             }
             Ok(pinned.with(setting, time.accepting_only(value)))
         };
-        let pinned = self.change_pinned(accept_only, deadline).await?;
-        if pinned.time(setting).longest == value {
-            return Ok(pinned);
-        }
-        let wait = pinned.waits().settle * TERMS;
-        if wait > deadline.remaining(self.clock().now()) {
-            let why = format!("it takes {} seconds more", wait.as_secs());
-            return Err(Error::new(Code::DeadlineExceeded, why));
-        }
-        self.clock().sleep(wait).await;
-        let settle = |pinned: &Pinned| {
-            let time = pinned.time(setting);
-            let is_as_left = time.accepted == value && time.next.is_none();
-            if !is_as_left {
-                let why = format!("{} was changed by somebody else meanwhile", setting.parameter());
-                return Err(Error::new(Code::SettingsMismatch, why));
+        loop {
+            let left = self.change_pinned(accept_only, deadline).await?;
+            if left.time(setting).longest == value {
+                return Ok(left);
             }
-            Ok(pinned.with(setting, time.settled()))
-        };
-        self.change_pinned(settle, deadline).await
+            let wait = left.waits().settle * TERMS;
+            if wait > deadline.remaining(self.clock().now()) {
+                let why = format!("it takes {} seconds more", wait.as_secs());
+                return Err(Error::new(Code::DeadlineExceeded, why));
+            }
+            self.clock().sleep(wait).await;
+            let settle = |pinned: &Pinned| {
+                let time = pinned.time(setting);
+                if time.accepted != value || time.next.is_some() {
+                    let name = setting.parameter();
+                    let why = format!("{name} was changed by somebody else meanwhile");
+                    return Err(Error::new(Code::SettingsMismatch, why));
+                }
+                // It may have been changed there and back, so it has to be waited for anew.
+                let is_as_left = pinned.revision == left.revision;
+                let next = if is_as_left { time.settled() } else { time };
+                Ok(pinned.with(setting, next))
+            };
+            let settled = self.change_pinned(settle, deadline).await?;
+            if settled.time(setting).longest == value {
+                return Ok(settled);
+            }
+        }
     }
 
     /// Changes what is pinned, if it changes.
@@ -112,6 +120,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
             if next == pinned {
                 return Ok(pinned);
             }
+            let next = Pinned { revision: pinned.revision + 1, ..next };
             match self.store.save_directory(&item, &item.with_pinned(next.clone())).await {
                 Ok(_) => return Ok(next),
                 // Another collection was enlisted meanwhile; or the next read shows what has become of it.

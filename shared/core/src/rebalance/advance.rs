@@ -65,7 +65,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                 self.unless_changed(&seen, damage, deadline).await?;
                 continue;
             };
-            let waits = self.directory.waits();
+            let waits = self.directory.waits_now(deadline).await?;
             shift.finds(&seen.metadata, &job, waits);
             let step = plan(&seen.metadata, &job, Sight { now, unchanged_for }, waits);
             let scans = matches!(step, NextStep::Scan | NextStep::RemoveMarkers);

@@ -123,7 +123,7 @@ fn a_lease_changes_while_functions_of_both_terms_act() {
         let completed = block_on(new.complete(to(to_be), far(&world))).expect("completed");
         assert_eq!(completed.lease_term, PinnedTime::only(to_be));
         let waited = world.clock.now().certainly_since(before);
-        let expected = if from > to_be { settle_time(LONGER) * 3 } else { Duration::ZERO };
+        let expected = if from > to_be { settle_time(LONGER) * 2 } else { Duration::ZERO };
         assert_eq!(waited, expected, "only what becomes shorter has to be waited for");
         world.clock.advance(LONGER);
         assert_eq!(find(&world, &old), Err(Code::SettingsMismatch));
@@ -149,6 +149,46 @@ fn a_change_is_taken_back_or_gone_on_with_after_an_interruption() {
     assert_eq!(pinned(&world).lease_term, left);
     let completed = block_on(function.complete(to(LEASE), far(&world))).expect("completed");
     assert_eq!(completed.lease_term, PinnedTime::only(LEASE));
+}
+
+/// Whoever took the longer value in between may act under it for as long as ever.
+#[test]
+fn a_change_there_and_back_is_waited_for_anew() {
+    let world = World::with(with_lease(LEASE));
+    let function = function(&world, LEASE);
+    assert_eq!(find(&world, &function), Ok(()));
+    announce(&world, &function, LONGER);
+    let others = world.directory_of(with_lease(LEASE)).pinning();
+    let there_and_back = {
+        let (world, others) = (&world, &others);
+        async move {
+            world.clock.sleep(settle_time(LONGER)).await;
+            let deadline = far(world);
+            others.announce(to(LONGER), deadline).await.expect("announced");
+            let back = others.complete(to(LEASE), world.deadline()).await;
+            assert_eq!(code(back), Code::DeadlineExceeded, "it ends before its third step");
+        }
+    };
+    let began = world.clock.now();
+    let change = function.complete(to(LEASE), far(&world));
+    let (completed, ()) = block_on(async { futures_util::join!(change, there_and_back) });
+    assert_eq!(completed.expect("completed").lease_term, PinnedTime::only(LEASE));
+    let waited = world.clock.now().certainly_since(began);
+    assert!(waited >= settle_time(LONGER) * 3, "{waited:?}");
+}
+
+/// The metadata table throttles for longer than the lease of the directory lives.
+#[test]
+fn regression_metadata_was_leased_after_the_lease_of_the_directory() {
+    let world = World::new();
+    world.lay_out(1, 4, dynashard_keys::Placement::Xxh64);
+    let old = function(&world, LEASE);
+    let refused = || Fault::Refuse(StoreError::Conflict);
+    world.store.script(Operation::MetadataGet, (0..30).map(|_| refused()));
+    let began = world.clock.now();
+    block_on(old.find(&partition(), far(&world))).expect("at last");
+    assert!(world.clock.now().certainly_since(began) > LEASE);
+    assert!(world.memory.requests().directory_gets > 1, "the directory is read again before");
 }
 
 #[test]
