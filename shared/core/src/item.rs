@@ -18,7 +18,7 @@ pub const MAX_DEPTH: usize = 32;
 const MAX_NAME_BYTES: usize = 65_535;
 
 /// The names by which clients see an item's keys, whatever the table calls them.
-pub(crate) const CLIENT_KEY_NAMES: [&str; 2] = ["pk", "sk"];
+pub const CLIENT_KEY_NAMES: [&str; 2] = ["pk", "sk"];
 
 /// A value of DynamoDB's data model.
 #[derive(Debug, Clone, PartialEq)]
@@ -89,6 +89,21 @@ impl AttributeValue {
             _ => Ok(()),
         }
     }
+}
+
+/// What an item takes of [`MAX_ITEM_BYTES`], its key among the attributes: the bytes of all names and
+/// values (AWS, "DynamoDB item sizes and formats").
+pub fn item_bytes(item: &Attributes) -> usize {
+    attributes_bytes(item)
+}
+
+/// Checks what an item that another program has written would be refused for if a client wrote it, its
+/// names at the first level and its size aside: names inside of values, levels, and empty sets.
+pub fn check_values(item: &Attributes) -> Result<(), Error> {
+    item.iter().try_for_each(|(name, value)| {
+        check_name_length(name)?;
+        value.check(name, 0)
+    })
 }
 
 /// An item as it lies in a shard.

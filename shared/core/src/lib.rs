@@ -48,7 +48,8 @@ pub use fields::{Fields, MAX_FIELDS};
 pub use growth::{Growth, NoGrowth, ScalingMode, ScalingPolicy, Telemetry};
 pub use heat::{AlarmStatus, HeatWindow, HotKey, Throttles};
 pub use item::{
-    AttributeValue, Attributes, MAX_DEPTH, MAX_ITEM_BYTES, NewItem, StoredItem, checked_patch,
+    AttributeValue, Attributes, CLIENT_KEY_NAMES, MAX_DEPTH, MAX_ITEM_BYTES, NewItem, StoredItem,
+    check_values, checked_patch, item_bytes,
 };
 pub use lease::{Deadline, Lease, Reading, settle_time};
 pub use merge_patch::merge_patch;
