@@ -15,8 +15,10 @@ use aws_sdk_dynamodb::types::{
 };
 use common::cloudformation::CloudFormation;
 use common::gate::Gate;
-use common::{LocalStack, Ran, run, without_account};
-use dynashard_aws::{ServerClock, connect_local};
+use common::{LocalStack, Ran, on, run, without_account};
+use dynashard_aws::{Caller, Operator, ScanSegment, ServerClock, Stripped, connect_local};
+use dynashard_core::TableSchema;
+use dynashard_keys::SortKeyType;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -138,18 +140,45 @@ async fn a_table_of_others_is_taken_as_it_is() {
         assert!(is_mine || is_read, "the command changes nothing: {operation}");
     }
 
-    let cloudformation = CloudFormation::start(&[("Separator", "#")]);
-    let mut command =
-        without_account(&["adopt", "--table", "Orders", "--json", "--stack-name", "dynashard"]);
+    let refused = of_stack(&stack, &[("Separator", "#")], &["--json"]);
+    assert_eq!(refused.status, 1, "the separator of the stack is not free: {refused:?}");
+    assert_eq!(status(&refused.last(), "separator"), "problem", "{refused:?}");
+    let roles = ["--skip-scan", "--operator-role", "arn:aws:iam::1:role/Operator", "--json"];
+    let named = of_stack(&stack, &[("Separator", "_"), ("GrowKeys", "EWR")], &roles);
+    assert_eq!(named.status, 2, "nothing is known of the items: {named:?}");
+    let condition = &named.last()["policy"]["Statement"][0]["Condition"];
+    assert_eq!(
+        condition["ForAnyValue:StringLike"]["dynamodb:LeadingKeys"],
+        json!(["EWR", "EWR_*"])
+    );
+    let principals = condition["ArnNotLike"]["aws:PrincipalArn"].as_array().expect("principals");
+    let principals = principals.iter().map(|arn| arn.as_str().expect("an ARN")).collect::<Vec<_>>();
+    assert_eq!(principals.len(), 4);
+    for (arn, role) in principals.iter().zip(["WriteRole", "ReadRole", "RebalanceRole", "Operator"])
+    {
+        assert!(
+            arn.starts_with("arn:aws:iam::") && arn.ends_with(&format!(":role/{role}")),
+            "{arn}"
+        );
+    }
+}
+
+/// The table of a stack with these parameters.
+fn of_stack(
+    stack: &LocalStack,
+    parameters: &'static [(&'static str, &'static str)],
+    args: &[&str],
+) -> Ran {
+    let cloudformation = CloudFormation::start(parameters);
+    let named = ["adopt", "--table", "Orders", "--stack-name", "dynashard"];
+    let mut command = without_account(&[&named, args].concat());
     command
         .env("AWS_ENDPOINT_URL", &cloudformation.url)
         .env("AWS_ENDPOINT_URL_DYNAMODB", &stack.dynamodb)
         .env("AWS_ACCESS_KEY_ID", "operator")
         .env("AWS_SECRET_ACCESS_KEY", "secret")
         .env("AWS_REGION", "eu-west-1");
-    let refused = run(command);
-    assert_eq!(refused.status, 1, "the separator of the stack is not free: {refused:?}");
-    assert_eq!(status(&refused.last(), "separator"), "problem", "{refused:?}");
+    run(command)
 }
 
 #[tokio::test]
@@ -336,4 +365,145 @@ async fn what_cannot_be_looked_at_is_no_verdict() {
     assert_eq!((&report["adoptable"], status(&report, "items")), (&json!(false), "unknown"));
     assert_eq!(report["policy"]["Statement"][0]["Effect"], "Deny");
     assert_eq!(stack.requests("Orders", "Scan"), 0);
+}
+
+/// T and H in seconds, for the stack and for the command.
+const SHORT: [&str; 4] = ["--set", "LeaseSecs=1", "--set", "RequestLifetimeSecs=2"];
+const SHORT_FLAGS: [&str; 4] = ["--lease-secs", "1", "--request-lifetime-secs", "2"];
+
+/// How often the command is run again until markers are removed.
+const MOST_LOOKS: usize = 300;
+
+#[tokio::test]
+async fn a_table_leaves_as_it_came() {
+    let stack = LocalStack::start(&SHORT);
+    let client = connect_local(&stack.dynamodb, ServerClock::default()).await;
+    put(&client, "MainTable", [("pk", text("EWR")), ("sk", text("by hand"))], &[]).await;
+    let created = stack.json(
+        "PUT",
+        "/collection?pk=JFK",
+        &json!({ "placement": "xxh64", "number_of_shards": 4 }),
+    );
+    assert_eq!(created.status, 201, "{created:?}");
+    stack.until_at_rest("JFK", 4);
+    let puts = (0..40).map(|n| {
+        let pk = if n < 30 { "JFK" } else { "EWR" };
+        json!({ "pk": pk, "sk": format!("{n:02}"), "item": { "number": n } })
+    });
+    stack.put_all(puts);
+    let before = query(&stack, "JFK");
+
+    let leave = ["--table", "MainTable", "--leave", "--metadata-table", "MetadataTable", "--json"];
+    let spread = adopt(&stack, &leave);
+    assert_eq!((spread.status, spread.stderr.as_str()), (1, ""), "{spread:?}");
+    let report = spread.last();
+    assert_eq!((&report["event"], &report["plain"]), (&json!("leave"), &json!(false)));
+    for name in ["collections", "other_shards"] {
+        assert_eq!(status(&report, name), "problem", "{report}");
+    }
+    let left = spread.events("collection");
+    assert_eq!(left.len(), 1, "{spread:?}");
+    assert_eq!((&left[0]["pk"], &left[0]["why"]), (&json!("JFK"), &json!("it has 4 shards")));
+    let command = left[0]["command"].as_str().expect("a command");
+    assert_eq!(
+        command,
+        "dynashard scale --main-table 'MainTable' --metadata-table 'MetadataTable' --pk 'JFK' \
+         --shards 1"
+    );
+    let remove = [&leave[..], &["--remove-attributes"]].concat();
+    assert_eq!(adopt(&stack, &remove).status, 2, "it takes a statement that the stack is deleted");
+    let remove = [&remove[..], &["--stack-is-deleted", "--write-units", "10000"]].concat();
+    let refused = adopt(&stack, &remove);
+    assert_eq!(
+        (refused.status, &refused.last()["items_stripped"]),
+        (1, &Value::Null),
+        "{refused:?}"
+    );
+
+    let scaled =
+        on(&stack, &[&["scale", "--pk", "JFK", "--shards", "1"], &SHORT_FLAGS[..]].concat());
+    assert_eq!(scaled.status, 0, "{scaled:?}");
+    let looks = (0..MOST_LOOKS).map(|_| adopt(&stack, &leave));
+    let plain = looks.into_iter().find(|look| look.status == 0).expect("its markers are removed");
+    let report = plain.last();
+    assert_eq!((&report["plain"], &report["items"]), (&json!(true), &json!(41)), "{report}");
+    assert_eq!(status(&report, "attributes"), "warning", "{report}");
+    assert_eq!(query(&stack, "JFK"), before);
+
+    // A key that looks like another one's shard has a suffix for good.
+    stack.put_all([json!({ "pk": "LGA#~1", "sk": "1", "item": {} })]);
+    let stripped = adopt(&stack, &remove);
+    assert_eq!(stripped.status, 0, "{stripped:?}");
+    let report = stripped.last();
+    assert_eq!((&report["items_stripped"], &report["plain"]), (&json!(41), &json!(false)));
+    assert_eq!(status(&report, "suffixes_for_good"), "warning", "{report}");
+    let items = client.scan().table_name("MainTable").send().await.expect("a scan").items;
+    let items = items.expect("items");
+    assert_eq!(items.len(), 42);
+    for item in items {
+        let own = item.keys().find(|name| name.starts_with("_ds_"));
+        assert_eq!(own, None, "{item:?}");
+    }
+    let again = adopt(&stack, &remove);
+    assert_eq!(again.last()["items_stripped"], 0, "{again:?}");
+}
+
+fn query(stack: &LocalStack, pk: &str) -> Vec<Value> {
+    stack.query(json!({ "pk": pk }))
+}
+
+#[tokio::test]
+async fn a_removal_changes_nothing_of_what_was_written_since() {
+    let stack = LocalStack::start(&ENGINE);
+    let client = connect_local(&stack.dynamodb, ServerClock::default()).await;
+    table(&client, "Orders", [("customer", "S"), ("at", "N")]).await;
+    let schema = TableSchema {
+        partition_key_name: "customer".to_owned(),
+        sort_key_name: "at".to_owned(),
+        sort_key_type: SortKeyType::Number,
+        ..TableSchema::default()
+    };
+    let own = [("_ds_v", number(u64::MAX)), ("_ds_g", number(2)), ("total", number(1))];
+    for at in 0..5 {
+        put_order(&client, "A", at, &own).await;
+    }
+    let caller = Caller { endpoint_url: Some(stack.dynamodb.clone()), ..Caller::default() };
+    let operator = Operator::connect(&caller).await.expect("an operator");
+    let whole = ScanSegment { number: 0, of: 1 };
+    let seen = operator.scan("Orders", whole, None, None, true).await.expect("a page").items;
+    let key = |at: u32| [("customer", text("A")), ("at", number(at))];
+
+    put_order(&client, "A", 0, &[("_ds_v", number(8)), ("total", number(2))]).await;
+    let delete = key(1)
+        .into_iter()
+        .fold(client.delete_item().table_name("Orders"), |delete, (name, value)| {
+            delete.key(name, value)
+        });
+    delete.send().await.expect("a delete");
+    put_order(&client, "A", 2, &[("_ds_fwd", Sdk::Bool(true)), ("_ds_g", number(2))]).await;
+    let update = key(3)
+        .into_iter()
+        .fold(client.update_item().table_name("Orders"), |update, (name, value)| {
+            update.key(name, value)
+        });
+    let update = update.update_expression("SET #t = :t").expression_attribute_names("#t", "total");
+    update.expression_attribute_values(":t", number(3)).send().await.expect("an update");
+
+    let mut stripped = Vec::new();
+    for item in &seen {
+        stripped.push(operator.strip("Orders", item, &schema).await.expect("an answer"));
+    }
+    let is_done = |stripped: &Stripped| matches!(stripped, Stripped::Done { .. });
+    assert_eq!(stripped.iter().map(is_done).collect::<Vec<_>>(), [false, false, false, true, true]);
+    let left = operator.scan("Orders", whole, None, None, true).await.expect("a page").items;
+    let left = left.iter().map(|item| item.keys().cloned().collect::<Vec<_>>().join(" "));
+    assert_eq!(
+        left.collect::<Vec<_>>(),
+        [
+            "_ds_v at customer total",
+            "_ds_fwd _ds_g at customer",
+            "at customer total",
+            "at customer total"
+        ]
+    );
 }

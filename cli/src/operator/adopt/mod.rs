@@ -4,6 +4,8 @@ mod budget;
 mod check;
 mod description;
 mod judge;
+mod leave;
+mod leftovers;
 mod patterns;
 mod plan;
 mod policy;
@@ -42,7 +44,19 @@ pub(crate) struct AdoptArgs {
     /// Check whether the table can be adopted. This is the default, and changes nothing.
     #[arg(long)]
     check: bool,
-    /// The separator that the table is to have, instead of the first that is free.
+    /// Say whether the table is plain again, so that it can leave the application, and what is to be done
+    /// before.
+    #[arg(long, conflicts_with_all = ["check", "skip_scan", "state", "policy", "operator_role", "grow_keys"], requires = "metadata")]
+    leave: bool,
+    /// With --leave: remove `_ds_v` and `_ds_g` from all items, if nothing else stands in the way. They
+    /// guard against late writers for as long as the stack runs, so it must be gone.
+    #[arg(long, requires_all = ["leave", "stack_is_deleted"])]
+    remove_attributes: bool,
+    /// With --remove-attributes: states that the stack is deleted, and has been for `RequestLifetimeSecs`.
+    #[arg(long, requires = "remove_attributes", conflicts_with = "stack_name")]
+    stack_is_deleted: bool,
+    /// The separator that the table is to have, instead of the first that is free. With --leave the one
+    /// that it has, if that is not the default.
     #[arg(long, value_name = "TEXT")]
     separator: Option<Separator>,
     /// The parameter `GrowKeys`: patterns of the partition keys of collections that may be changed,
@@ -57,8 +71,11 @@ pub(crate) struct AdoptArgs {
     operator_role: Vec<String>,
     /// The stack that uses the table, or is to: its roles go into the policy, and its parameters
     /// `Separator` and `GrowKeys` count.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", group = "metadata")]
     stack_name: Option<String>,
+    /// With --leave: the table of the metadata, instead of --stack-name.
+    #[arg(long, value_name = "NAME", group = "metadata", requires = "leave")]
+    metadata_table: Option<String>,
     /// Look at what DynamoDB says of the table, and make the policy, without reading the items. The exit
     /// status is 2 then, or 1.
     #[arg(long)]
@@ -70,6 +87,9 @@ pub(crate) struct AdoptArgs {
     /// quarter of its read units.
     #[arg(long, value_name = "UNITS")]
     read_units: Option<NonZeroU32>,
+    /// With --remove-attributes: consume at most this many write units a second.
+    #[arg(long, value_name = "UNITS", default_value = "100", requires = "remove_attributes")]
+    write_units: NonZeroU32,
     /// Keep the state of the scan in this file, and continue from it. It is removed at the end.
     #[arg(long, value_name = "FILE", conflicts_with = "skip_scan")]
     state: Option<PathBuf>,
@@ -94,13 +114,20 @@ and the policy that denies writes around the application.
 The scan is eventually consistent, takes half a read unit for 4 KB, and sees the items as they are. What
 other programs write later has to fit, too.
 
-Exit status: 0 if the table can be adopted, 1 with a problem, 2 if it could not be looked at, 130 after
+With --leave the report says whether each collection rests with one shard, and whether items lie under
+other keys than their own, so that plain clients find all of them. Growth must be off by then
+(ScalingMode=off), or collections spread again. Collections whose key ends in the separator and a number
+keep a suffix for good: the report counts their items, which have to be copied by other means.
+
+Exit status: 0 if the table can be adopted, or is plain; 1 with a problem, 2 if it could not be looked at, 130 after
 Ctrl-C.
 
 Examples:
   dynashard adopt --table Orders --state orders.state
   dynashard adopt --table Orders --grow-keys 'EVENT#*' --read-units 200 --policy policy.json
   dynashard adopt --table Orders --stack-name dynashard --skip-scan --policy policy.json
+  dynashard adopt --table Orders --leave --stack-name dynashard
+  dynashard adopt --table Orders --leave --metadata-table NAME --remove-attributes --stack-is-deleted
   dynashard adopt --table Orders --json | jq 'select(.event == \"finding\")'";
 
 pub(crate) async fn run(args: AdoptArgs) -> ExitCode {
@@ -114,7 +141,7 @@ pub(crate) async fn run(args: AdoptArgs) -> ExitCode {
         }
     };
     let done = tokio::select! {
-        done = Box::pin(check::run(&args, &mut output)) => Some(done),
+        done = Box::pin(act(&args, &mut output)) => Some(done),
         () = signals.received() => None,
     };
     match done {
@@ -125,6 +152,7 @@ pub(crate) async fn run(args: AdoptArgs) -> ExitCode {
         }
         None => {
             match &args.state {
+                _ if args.leave => eprintln!("dynashard: interrupted; run the same command again"),
                 Some(file) => eprintln!(
                     "dynashard: interrupted; the same command continues from {}",
                     file.display()
@@ -136,6 +164,10 @@ pub(crate) async fn run(args: AdoptArgs) -> ExitCode {
             ExitCode::from(INTERRUPTED)
         }
     }
+}
+
+async fn act(args: &AdoptArgs, output: &mut Output) -> Result<ExitCode, Failure> {
+    if args.leave { leave::run(args, output).await } else { check::run(args, output).await }
 }
 
 /// How many read units a second to take of a table.
