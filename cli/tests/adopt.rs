@@ -66,8 +66,8 @@ fn text(text: impl Into<String>) -> Sdk {
     Sdk::S(text.into())
 }
 
-fn number(number: impl ToString) -> Sdk {
-    Sdk::N(number.to_string())
+fn number(number: impl Into<u64>) -> Sdk {
+    Sdk::N(number.into().to_string())
 }
 
 /// Puts an item with these keys, and more.
@@ -283,8 +283,8 @@ async fn awkward(client: &Client) {
         put(pk, &[]).await;
     }
     put(&"k".repeat(2_048), &[]).await;
-    put("own", &[("_ds_v", number(7))]).await;
-    put("attribute", &[("_ds_mine", number(7))]).await;
+    put("own", &[("_ds_v", number(7_u64))]).await;
+    put("attribute", &[("_ds_mine", number(7_u64))]).await;
     put("client", &[("pk", text("x"))]).await;
     // Between 399 KB and 400.
     put("large", &[("n", text("x".repeat(399 * 1_024)))]).await;
@@ -463,7 +463,7 @@ async fn a_removal_changes_nothing_of_what_was_written_since() {
         sort_key_type: SortKeyType::Number,
         ..TableSchema::default()
     };
-    let own = [("_ds_v", number(u64::MAX)), ("_ds_g", number(2)), ("total", number(1))];
+    let own = [("_ds_v", number(u64::MAX)), ("_ds_g", number(2_u64)), ("total", number(1_u64))];
     for at in 0..5 {
         put_order(&client, "A", at, &own).await;
     }
@@ -473,21 +473,21 @@ async fn a_removal_changes_nothing_of_what_was_written_since() {
     let seen = operator.scan("Orders", whole, None, None, true).await.expect("a page").items;
     let key = |at: u32| [("customer", text("A")), ("at", number(at))];
 
-    put_order(&client, "A", 0, &[("_ds_v", number(8)), ("total", number(2))]).await;
+    put_order(&client, "A", 0, &[("_ds_v", number(8_u64)), ("total", number(2_u64))]).await;
     let delete = key(1)
         .into_iter()
         .fold(client.delete_item().table_name("Orders"), |delete, (name, value)| {
             delete.key(name, value)
         });
     delete.send().await.expect("a delete");
-    put_order(&client, "A", 2, &[("_ds_fwd", Sdk::Bool(true)), ("_ds_g", number(2))]).await;
+    put_order(&client, "A", 2, &[("_ds_fwd", Sdk::Bool(true)), ("_ds_g", number(2_u64))]).await;
     let update = key(3)
         .into_iter()
         .fold(client.update_item().table_name("Orders"), |update, (name, value)| {
             update.key(name, value)
         });
     let update = update.update_expression("SET #t = :t").expression_attribute_names("#t", "total");
-    update.expression_attribute_values(":t", number(3)).send().await.expect("an update");
+    update.expression_attribute_values(":t", number(3_u64)).send().await.expect("an update");
 
     let mut stripped = Vec::new();
     for item in &seen {

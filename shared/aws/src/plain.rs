@@ -1,5 +1,7 @@
 //! Takes the system's own attributes off items, for a table that leaves the application.
 
+use std::collections::HashMap;
+
 use aws_sdk_dynamodb::types::{AttributeValue as Sdk, ReturnConsumedCapacity};
 use dynashard_core::ports::StoreError;
 use dynashard_core::{Attributes, TableSchema};
@@ -49,19 +51,20 @@ impl Operator {
             .expression_attribute_names("#pk", &schema.partition_key_name)
             .return_consumed_capacity(ReturnConsumedCapacity::Total);
         // An item that was deleted is not to come back as an empty one.
-        let mut condition = "attribute_exists(#pk) AND attribute_not_exists(#f)".to_owned();
+        let mut conditions =
+            vec!["attribute_exists(#pk)".to_owned(), "attribute_not_exists(#f)".to_owned()];
         let seen = item.iter().filter(|(name, _)| [VERSION, GENERATION].contains(&name.as_str()));
         let seen = seen.map(|(name, value)| (name.clone(), value.clone())).collect::<Attributes>();
-        let seen = encode_attributes(&seen).collect::<std::collections::HashMap<String, Sdk>>();
+        let seen = encode_attributes(&seen).collect::<HashMap<String, Sdk>>();
         for (name, short, value) in [(VERSION, "#v", ":v"), (GENERATION, "#g", ":g")] {
             if let Some(seen) = seen.get(name) {
-                condition.push_str(&format!(" AND {short} = {value}"));
+                conditions.push(format!("{short} = {value}"));
                 request = request.expression_attribute_values(value, seen.clone());
             } else {
-                condition.push_str(&format!(" AND attribute_not_exists({short})"));
+                conditions.push(format!("attribute_not_exists({short})"));
             }
         }
-        match request.condition_expression(condition).send().await {
+        match request.condition_expression(conditions.join(" AND ")).send().await {
             Ok(answer) => {
                 let consumed = answer.consumed_capacity.and_then(|all| all.capacity_units);
                 Ok(Stripped::Done { consumed_wcu: consumed.unwrap_or_default() })

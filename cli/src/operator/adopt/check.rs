@@ -51,19 +51,16 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
         }
         _ => None,
     };
-    let separator = match &survey {
-        Some(survey) => {
-            checks.extend(judge::checks(survey, wanted));
-            judge::chosen_separator(survey, wanted)
-        }
-        None => {
-            let seen = match schema {
-                Some(_) => "the items were not read",
-                None => "the items were not read: the keys stand in the way",
-            };
-            checks.push(Check::new("items", Status::Unknown, seen));
-            wanted.or_else(|| Some(Separator::default()))
-        }
+    let separator = if let Some(survey) = &survey {
+        checks.extend(judge::checks(survey, wanted));
+        judge::chosen_separator(survey, wanted)
+    } else {
+        let seen = match schema {
+            Some(_) => "the items were not read",
+            None => "the items were not read: the keys stand in the way",
+        };
+        checks.push(Check::new("items", Status::Unknown, seen));
+        Some(wanted.unwrap_or_default())
     };
     let totals = Totals::of(&checks);
     let mut report = Report {

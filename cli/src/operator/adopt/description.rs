@@ -217,7 +217,7 @@ fn local_indexes(state: &TableState) -> Check {
 
 /// Which indexes show markers, and which are asked by partition key.
 fn global_indexes(state: &TableState) -> Vec<Check> {
-    let (partition, sort) = (name(&state.partition_key), name(&state.sort_key));
+    let (partition, sort) = (name(state.partition_key.as_ref()), name(state.sort_key.as_ref()));
     // A marker holds these attributes and `_ds_fwd`, which cannot be a key.
     let is_of_marker = |attribute: &String| [partition, sort, GENERATION].contains(&&**attribute);
     let shows_markers = |index: &&IndexState| index.key.iter().all(is_of_marker);
@@ -276,8 +276,8 @@ fn global_indexes(state: &TableState) -> Vec<Check> {
     vec![markers, keys]
 }
 
-fn name(key: &Option<KeyAttribute>) -> &str {
-    key.as_ref().map_or("", |key| key.name.as_str())
+fn name(key: Option<&KeyAttribute>) -> &str {
+    key.map_or("", |key| key.name.as_str())
 }
 
 fn encryption(state: &TableState) -> Check {

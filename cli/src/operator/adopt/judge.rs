@@ -10,7 +10,8 @@ use super::survey::{Example, Oddity, Survey, Tally};
 /// Items that need something done about them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
-    pub(super) finding: &'static str,
+    #[serde(rename = "finding")]
+    pub(super) kind: &'static str,
     /// Of keys that end in a separator and a number: which separator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) separator: Option<&'static str>,
@@ -30,8 +31,8 @@ pub(super) fn checks(survey: &Survey, wanted: Option<Separator>) -> Vec<Check> {
 
 /// What was found, one for each kind and separator.
 pub(super) fn findings(survey: &Survey) -> Vec<Finding> {
-    let finding = |finding, separator, tally: Tally, remedy| Finding {
-        finding,
+    let finding = |kind, separator, tally: Tally, remedy| Finding {
+        kind,
         separator,
         items: tally.count,
         growing_items: tally.growing,
@@ -187,8 +188,7 @@ impl Oddity {
             Self::ReservedKey => {
                 "copy these items to other keys: keys that begin with _ds_ are the system's"
             }
-            Self::KeyLength => "the API refuses these keys: only plain clients reach these items",
-            Self::SortKeyLength => {
+            Self::KeyLength | Self::SortKeyLength => {
                 "the API refuses these keys: only plain clients reach these items"
             }
             Self::ItemSize => {

@@ -51,7 +51,7 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
     let leftovers = leftovers(args, &operator, &state, &schema, output).await?;
     checks.extend(leftovers.checks(&args.table));
     let mut removed = None;
-    if args.remove_attributes {
+    if args.leave.remove_attributes {
         if Totals::of(&checks).problems > 0 {
             let seen = "nothing was removed, since something else stands in the way";
             checks.push(Check::new("removal", Status::Problem, seen));
@@ -84,7 +84,7 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
 
 fn metadata_table(args: &AdoptArgs, stack: Option<&Stack>) -> Result<String, Failure> {
     let of_stack = || stack.and_then(|stack| stack.resources.get("MetadataTable")).cloned();
-    args.metadata_table.clone().or_else(of_stack).ok_or_else(|| {
+    args.leave.metadata_table.clone().or_else(of_stack).ok_or_else(|| {
         Failure::connection("the stack has no MetadataTable; is it dynashard's?".to_owned())
     })
 }
@@ -259,7 +259,7 @@ async fn remove(
 ) -> Result<Removal, Failure> {
     let activity = Activity::begin(!output.is_json());
     let clock = Stopwatch::start();
-    let budget = RefCell::new(Budget::new(args.write_units.get(), clock.elapsed()));
+    let budget = RefCell::new(Budget::new(args.leave.write_units.get(), clock.elapsed()));
     let removal = RefCell::new(Removal::default());
     let strip = async |item: &Attributes| {
         // The image before counts, and indexes come on top.

@@ -44,17 +44,6 @@ pub(crate) struct AdoptArgs {
     /// Check whether the table can be adopted. This is the default, and changes nothing.
     #[arg(long)]
     check: bool,
-    /// Say whether the table is plain again, so that it can leave the application, and what is to be done
-    /// before.
-    #[arg(long, conflicts_with_all = ["check", "skip_scan", "state", "policy", "operator_role", "grow_keys"], requires = "metadata")]
-    leave: bool,
-    /// With --leave: remove `_ds_v` and `_ds_g` from all items, if nothing else stands in the way. They
-    /// guard against late writers for as long as the stack runs, so it must be gone.
-    #[arg(long, requires_all = ["leave", "stack_is_deleted"])]
-    remove_attributes: bool,
-    /// With --remove-attributes: states that the stack is deleted, and has been for `RequestLifetimeSecs`.
-    #[arg(long, requires = "remove_attributes", conflicts_with = "stack_name")]
-    stack_is_deleted: bool,
     /// The separator that the table is to have, instead of the first that is free. With --leave the one
     /// that it has, if that is not the default.
     #[arg(long, value_name = "TEXT")]
@@ -73,9 +62,6 @@ pub(crate) struct AdoptArgs {
     /// `Separator` and `GrowKeys` count.
     #[arg(long, value_name = "NAME", group = "metadata")]
     stack_name: Option<String>,
-    /// With --leave: the table of the metadata, instead of --stack-name.
-    #[arg(long, value_name = "NAME", group = "metadata", requires = "leave")]
-    metadata_table: Option<String>,
     /// Look at what DynamoDB says of the table, and make the policy, without reading the items. The exit
     /// status is 2 then, or 1.
     #[arg(long)]
@@ -87,17 +73,39 @@ pub(crate) struct AdoptArgs {
     /// quarter of its read units.
     #[arg(long, value_name = "UNITS")]
     read_units: Option<NonZeroU32>,
-    /// With --remove-attributes: consume at most this many write units a second.
-    #[arg(long, value_name = "UNITS", default_value = "100", requires = "remove_attributes")]
-    write_units: NonZeroU32,
     /// Keep the state of the scan in this file, and continue from it. It is removed at the end.
     #[arg(long, value_name = "FILE", conflicts_with = "skip_scan")]
     state: Option<PathBuf>,
-    /// Print JSON on stdout, one object per line: each finding, and the report.
+    /// Print JSON on stdout, one object per line: each finding, or collection, and the report.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    leave: LeaveArgs,
+    #[command(flatten)]
     caller: CallerArgs,
+}
+
+/// The way back out.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Leaving")]
+struct LeaveArgs {
+    /// Say whether the table is plain again, so that it can leave the application, and what is to be done
+    /// before.
+    #[arg(long, conflicts_with_all = ["check", "skip_scan", "state", "policy", "operator_role", "grow_keys"], requires = "metadata")]
+    leave: bool,
+    /// With --leave: remove `_ds_v` and `_ds_g` from all items, if nothing else stands in the way. They
+    /// guard against late writers for as long as the stack runs, so it must be gone.
+    #[arg(long, requires_all = ["leave", "stack_is_deleted"])]
+    remove_attributes: bool,
+    /// With --remove-attributes: states that the stack is deleted, and has been for `RequestLifetimeSecs`.
+    #[arg(long, requires = "remove_attributes", conflicts_with = "stack_name")]
+    stack_is_deleted: bool,
+    /// With --leave: the table of the metadata, instead of --stack-name.
+    #[arg(long, value_name = "NAME", group = "metadata", requires = "leave")]
+    metadata_table: Option<String>,
+    /// With --remove-attributes: consume at most this many write units a second.
+    #[arg(long, value_name = "UNITS", default_value = "100", requires = "remove_attributes")]
+    write_units: NonZeroU32,
 }
 
 /// What follows the arguments in `--help`.
@@ -152,7 +160,9 @@ pub(crate) async fn run(args: AdoptArgs) -> ExitCode {
         }
         None => {
             match &args.state {
-                _ if args.leave => eprintln!("dynashard: interrupted; run the same command again"),
+                _ if args.leave.leave => {
+                    eprintln!("dynashard: interrupted; run the same command again");
+                }
                 Some(file) => eprintln!(
                     "dynashard: interrupted; the same command continues from {}",
                     file.display()
@@ -167,7 +177,7 @@ pub(crate) async fn run(args: AdoptArgs) -> ExitCode {
 }
 
 async fn act(args: &AdoptArgs, output: &mut Output) -> Result<ExitCode, Failure> {
-    if args.leave { leave::run(args, output).await } else { check::run(args, output).await }
+    if args.leave.leave { leave::run(args, output).await } else { check::run(args, output).await }
 }
 
 /// How many read units a second to take of a table.

@@ -1,5 +1,6 @@
 use super::*;
 
+#[expect(clippy::unnecessary_wraps, reason = "as a table has it")]
 fn key(name: &str, letter: &str) -> Option<KeyAttribute> {
     Some(KeyAttribute { name: name.to_owned(), letter: letter.to_owned() })
 }

@@ -49,7 +49,7 @@ fn each_kind_is_counted_with_an_example() {
         (Oddity::Value, item("a", &[("n", nested)])),
     ];
     for (oddity, item) in cases {
-        let survey = survey(&[item.clone()]);
+        let survey = survey(std::slice::from_ref(&item));
         let found = survey.oddities.keys().copied().collect::<Vec<_>>();
         assert_eq!(found, [oddity], "{item:?}");
         let tally = survey.odd(oddity);
