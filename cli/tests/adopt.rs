@@ -143,6 +143,15 @@ async fn a_table_of_others_is_taken_as_it_is() {
     let refused = of_stack(&stack, &[("Separator", "#")], &["--json"]);
     assert_eq!(refused.status, 1, "the separator of the stack is not free: {refused:?}");
     assert_eq!(status(&refused.last(), "separator"), "problem", "{refused:?}");
+    put_order(&client, "CUSTOMER#1", 1, &[("_ds_v", number(7_u64))]).await;
+    let foreign = of_stack(&stack, &[], &["--json"]);
+    assert_eq!(
+        status(&foreign.last(), "dynashard_item"),
+        "problem",
+        "another stack's: {foreign:?}"
+    );
+    let again = of_stack(&stack, &[("ExistingMainTable", "Orders")], &["--json"]);
+    assert_eq!(again.status, 0, "what the stack has written fits: {again:?}");
     let roles = ["--skip-scan", "--operator-role", "arn:aws:iam::1:role/Operator", "--json"];
     let named = of_stack(&stack, &[("Separator", "_"), ("GrowKeys", "EWR")], &roles);
     assert_eq!(named.status, 2, "nothing is known of the items: {named:?}");

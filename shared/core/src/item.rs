@@ -121,7 +121,7 @@ pub struct StoredItem {
 
 impl StoredItem {
     /// The marker that a reshard of this generation leaves where an item was. It has no attributes,
-    /// so it enters no index, and no version of its own.
+    /// so it enters only indexes of the table's own keys, and no version of its own.
     pub fn marker(generation: Generation) -> Self {
         Self {
             attributes: Attributes::new(),

@@ -52,7 +52,8 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
         _ => None,
     };
     let separator = if let Some(survey) = &survey {
-        checks.extend(judge::checks(survey, wanted));
+        let is_in_use = stack.as_ref().is_some_and(|stack| uses(stack, &args.table));
+        checks.extend(judge::checks(survey, wanted, is_in_use));
         judge::chosen_separator(survey, wanted)
     } else {
         let seen = match schema {
@@ -172,6 +173,12 @@ fn time_left_secs(items: u64, expected: u64, before: u64, elapsed_secs: u64) -> 
     let left = expected.checked_sub(items)?;
     let read = items.checked_sub(before).filter(|read| *read > 0)?;
     (elapsed_secs > 1).then(|| left.saturating_mul(elapsed_secs) / read)
+}
+
+/// Whether a table is the main table of a stack.
+fn uses(stack: &Stack, table: &str) -> bool {
+    let named = [stack.parameters.get("ExistingMainTable"), stack.resources.get("MainTable")];
+    named.into_iter().flatten().any(|name| name == table)
 }
 
 /// Who may write: the roles of the functions, or what stands for them, and those of operators.
