@@ -140,19 +140,20 @@ async fn a_table_of_others_is_taken_as_it_is() {
         assert!(is_mine || is_read, "the command changes nothing: {operation}");
     }
 
-    let refused = of_stack(&stack, &[("Separator", "#")], &["--json"]);
+    let refused = of_stack(&stack, &[("Separator", "#")], &ORDERS);
     assert_eq!(refused.status, 1, "the separator of the stack is not free: {refused:?}");
     assert_eq!(status(&refused.last(), "separator"), "problem", "{refused:?}");
     put_order(&client, "CUSTOMER#1", 1, &[("_ds_v", number(7_u64))]).await;
-    let foreign = of_stack(&stack, &[], &["--json"]);
+    let foreign = of_stack(&stack, &[], &ORDERS);
     assert_eq!(
         status(&foreign.last(), "dynashard_item"),
         "problem",
         "another stack's: {foreign:?}"
     );
-    let again = of_stack(&stack, &[("ExistingMainTable", "Orders")], &["--json"]);
+    let again = of_stack(&stack, &[("ExistingMainTable", "Orders")], &ORDERS);
     assert_eq!(again.status, 0, "what the stack has written fits: {again:?}");
-    let roles = ["--skip-scan", "--operator-role", "arn:aws:iam::1:role/Operator", "--json"];
+    let roles = ["--skip-scan", "--operator-role", "arn:aws:iam::1:role/Operator"];
+    let roles = [&ORDERS[..], &roles].concat();
     let named = of_stack(&stack, &[("Separator", "_"), ("GrowKeys", "EWR")], &roles);
     assert_eq!(named.status, 2, "nothing is known of the items: {named:?}");
     let condition = &named.last()["policy"]["Statement"][0]["Condition"];
@@ -172,14 +173,16 @@ async fn a_table_of_others_is_taken_as_it_is() {
     }
 }
 
-/// The table of a stack with these parameters.
+const ORDERS: [&str; 2] = ["--table", "Orders"];
+
+/// The command on a stack with these parameters.
 fn of_stack(
     stack: &LocalStack,
     parameters: &'static [(&'static str, &'static str)],
     args: &[&str],
 ) -> Ran {
     let cloudformation = CloudFormation::start(parameters);
-    let named = ["adopt", "--table", "Orders", "--stack-name", "dynashard"];
+    let named = ["adopt", "--stack-name", "dynashard", "--json"];
     let mut command = without_account(&[&named, args].concat());
     command
         .env("AWS_ENDPOINT_URL", &cloudformation.url)
@@ -419,6 +422,9 @@ async fn a_table_leaves_as_it_came() {
         "dynashard scale --main-table 'MainTable' --metadata-table 'MetadataTable' --pk 'JFK' \
          --shards 1"
     );
+    let named = of_stack(&stack, &[], &["--table", "MainTable", "--leave"]);
+    let command = &named.events("collection")[0]["command"];
+    assert_eq!(command, "dynashard scale --stack-name 'dynashard' --pk 'JFK' --shards 1");
     let remove = [&leave[..], &["--remove-attributes"]].concat();
     assert_eq!(adopt(&stack, &remove).status, 2, "it takes a statement that the stack is deleted");
     let remove = [&remove[..], &["--stack-is-deleted", "--write-units", "10000"]].concat();

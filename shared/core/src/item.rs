@@ -384,6 +384,19 @@ mod tests {
     }
 
     #[test]
+    fn an_item_of_another_program_is_measured_and_checked_with_its_key() {
+        let of = |name: &str, value| Attributes::from([(name.to_owned(), value)]);
+        assert_eq!(item_bytes(&of("ab", string(3))), 5);
+        assert_eq!(item_bytes(&Attributes::new()), 0);
+        assert!(check_values(&of("_ds_g", AttributeValue::Null)).is_ok(), "the name is not judged");
+        let empty = AttributeValue::Map(of("", AttributeValue::Null));
+        for value in [AttributeValue::StringSet(BTreeSet::new()), empty] {
+            let refused = check_values(&of("a", value)).map_err(|e| e.code());
+            assert_eq!(refused, Err(Code::BadItem));
+        }
+    }
+
+    #[test]
     fn an_empty_set_is_refused() {
         assert_eq!(item([("a", AttributeValue::StringSet(BTreeSet::new()))]), Err(Code::BadItem));
     }

@@ -80,7 +80,7 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
         let ttl = around.ttl.as_ref().ok().map(|ttl| ttl.clone().unwrap_or_default());
         let (table, file) = (args.table.as_str(), policy_file(args));
         let parameters = Parameters::new(table, schema, separator, ttl, grow_keys.to_string());
-        report.plan = Some(Plan::new(parameters, &file));
+        report.plan = Some(Plan::new(parameters, &state.arn, &file));
         let roles = roles(args, stack.as_ref(), &state.arn);
         report.policy = Some(policy::policy(&state.arn, &roles, &grow_keys, separator));
     }

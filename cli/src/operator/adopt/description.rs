@@ -241,7 +241,7 @@ fn global_indexes(state: &TableState) -> Vec<Check> {
             "index_markers",
             Status::Warning,
             format!(
-                "while items move, markers enter {}: their keys are keys of the table",
+                "while items move, markers enter {}: their keys consist of the table's own",
                 list(&marked)
             ),
         )
@@ -261,13 +261,13 @@ fn global_indexes(state: &TableState) -> Vec<Check> {
     } else if keyed.is_empty() {
         Check::ok(
             "index_keys",
-            format!("{} are queried by other attributes", list(&found(&|_| true))),
+            format!("other attributes are the keys of {}", list(&found(&|_| true))),
         )
         .advise(format!(
             "what they return of collections with several shards has physical keys as {partition:?}"
         ))
     } else {
-        let seen = format!("{} have the partition key {partition:?} in their keys", list(&keyed));
+        let seen = format!("the partition key {partition:?} is in the keys of {}", list(&keyed));
         Check::new("index_keys", Status::Warning, seen).advise(
             "they hold physical keys: a query for a logical key sees its first shard only. Leave out of \
              GrowKeys what is queried so, or query the API",

@@ -116,26 +116,28 @@ Each line of the report says what was seen and, if need be, what to do:
   problem   it stands in the way
   unknown   it could not be seen: a permission is missing, or the server does not support it
 
-If nothing stands in the way, the plan follows: the parameters to deploy with, what to do in which order,
-and the policy that denies writes around the application.
+If nothing stands in the way, the plan follows: the parameters to deploy with, what to do in
+which order, and the policy that denies writes around the application.
 
-The scan is eventually consistent, takes half a read unit for 4 KB, and sees the items as they are. What
-other programs write later has to fit, too.
+The scan is eventually consistent, takes half a read unit for 4 KB, and sees the items as they
+are. What other programs write later has to fit, too.
 
-With --leave the report says whether each collection rests with one shard, and whether items lie under
-other keys than their own, so that plain clients find all of them. Growth must be off by then
-(ScalingMode=off), or collections spread again. Collections whose key ends in the separator and a number
-keep a suffix for good: the report counts their items, which have to be copied by other means.
+With --leave the report says whether each collection rests with one shard, and whether items lie
+under other keys than their own, so that plain clients find all of them. Growth must be off by
+then (ScalingMode=off), or collections spread again. Collections whose key ends in the separator
+and a number keep a suffix for good: the report counts their items, which have to be copied by
+other means.
 
-Exit status: 0 if the table can be adopted, or is plain; 1 with a problem, 2 if it could not be looked at, 130 after
-Ctrl-C.
+Exit status: 0 if the table can be adopted, or is plain; 1 with a problem, 2 if it could not be
+looked at, 130 after Ctrl-C.
 
 Examples:
   dynashard adopt --table Orders --state orders.state
   dynashard adopt --table Orders --grow-keys 'EVENT#*' --read-units 200 --policy policy.json
   dynashard adopt --table Orders --stack-name dynashard --skip-scan --policy policy.json
   dynashard adopt --table Orders --leave --stack-name dynashard
-  dynashard adopt --table Orders --leave --metadata-table NAME --remove-attributes --stack-is-deleted
+  dynashard adopt --table Orders --leave --metadata-table NAME \\
+    --remove-attributes --stack-is-deleted
   dynashard adopt --table Orders --json | jq 'select(.event == \"finding\")'";
 
 pub(crate) async fn run(args: AdoptArgs) -> ExitCode {

@@ -83,8 +83,8 @@ impl Parameters {
 }
 
 impl Plan {
-    pub(super) fn new(parameters: Parameters, policy: &str) -> Self {
-        let table = &parameters.existing_main_table;
+    /// The plan for a table with this ARN. `policy` is the file of the policy.
+    pub(super) fn new(parameters: Parameters, table_arn: &str, policy: &str) -> Self {
         let deploy = format!("sam deploy --parameter-overrides {}", parameters.overrides());
         let which = match parameters.grow_keys.as_str() {
             "*" => "all keys".to_owned(),
@@ -97,9 +97,9 @@ impl Plan {
                  until a collection grows"
             ),
             format!(
-                "deny other writers: `aws dynamodb put-resource-policy --resource-arn ARN --policy \
-                 file://{policy}`, with the ARN of {table}. Run this check once more: what was written \
-                 meanwhile is to fit, too"
+                "deny other writers: `aws dynamodb put-resource-policy --resource-arn {table_arn} --policy \
+                 file://{policy}`. Run this check once more with --stack-name: what was written meanwhile \
+                 is to fit, too"
             ),
             "let it grow: deploy with ScalingMode=on. Reads of what grows go to the API by then"
                 .to_owned(),
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn the_command_deploys_with_the_parameters() {
-        let plan = Plan::new(parameters(Some("expires"), "USER#*,EWR"), "policy.json");
+        let plan = Plan::new(parameters(Some("expires"), "USER#*,EWR"), "arn", "policy.json");
         assert_eq!(
             plan.deploy,
             "sam deploy --parameter-overrides 'ExistingMainTable=Orders' 'PartitionKeyName=pk' \
@@ -147,9 +147,9 @@ mod tests {
 
     #[test]
     fn what_is_empty_is_left_out_and_what_is_unknown_is_a_step() {
-        let none = Plan::new(parameters(Some(""), "*"), "policy.json");
+        let none = Plan::new(parameters(Some(""), "*"), "arn", "policy.json");
         assert!(!none.deploy.contains("TtlAttribute") && none.steps.len() == 4);
-        let unknown = Plan::new(parameters(None, "*"), "policy.json");
+        let unknown = Plan::new(parameters(None, "*"), "arn", "policy.json");
         assert!(unknown.steps[0].contains("TtlAttribute") && unknown.steps.len() == 5);
     }
 
