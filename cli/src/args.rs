@@ -5,7 +5,9 @@ use clap::{Parser, Subcommand};
 use dynashard_keys::Placement;
 use dynashard_local::Limits;
 
-use crate::operator::{self, DoctorArgs, QueryArgs, ScaleArgs, SettingsArgs, VerifyArgs};
+use crate::operator::{
+    self, AdoptArgs, DoctorArgs, QueryArgs, ScaleArgs, SettingsArgs, VerifyArgs,
+};
 
 /// Spreads a hot DynamoDB partition key over shards, and reads it back in order.
 #[derive(Debug, Parser)]
@@ -71,6 +73,14 @@ pub(crate) enum Command {
     /// what else the application needs: clock, tables, permissions, backups, time to live.
     #[command(after_help = operator::doctor::EXAMPLES)]
     Doctor(DoctorArgs),
+    /// Check whether an existing table can become the main table, and plan how it does; or take it back
+    /// out of the application.
+    ///
+    /// The check reads the table and changes nothing: what DynamoDB says of it, and every item. Its memory
+    /// does not grow with the table: a page of 1 MB of each segment, and a count and an example of each
+    /// finding.
+    #[command(after_help = operator::adopt::EXAMPLES)]
+    Adopt(AdoptArgs),
 }
 
 const LOCAL_EXAMPLES: &str = "\

@@ -32,6 +32,7 @@ async fn main() -> ExitCode {
     let result = match args.command {
         Command::Local(options) => local::run(options).await,
         Command::Demo(options) => demo::run(options).await,
+        Command::Adopt(options) => return Box::pin(operator::adopt(options)).await,
         Command::Doctor(options) => return Box::pin(operator::doctor(options)).await,
         Command::Verify(options) => return Box::pin(operator::verify(options)).await,
         Command::Query(options) => return Box::pin(operator::query(options)).await,

@@ -32,6 +32,16 @@ pub(crate) struct ConnectArgs {
     /// `MetadataTable`.
     #[arg(long, value_name = "NAME", required_unless_present = "stack_name")]
     metadata_table: Option<String>,
+    #[command(flatten)]
+    caller: CallerArgs,
+    #[command(flatten)]
+    parameters: ParameterArgs,
+}
+
+/// Who asks, and where.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct CallerArgs {
     /// Profile of the AWS configuration files. A profile that signs in by SSO needs a
     /// `credential_process`, as in `aws configure export-credentials --profile NAME`.
     #[arg(long, value_name = "NAME")]
@@ -44,8 +54,6 @@ pub(crate) struct ConnectArgs {
     /// sign the requests.
     #[arg(long, value_name = "URL")]
     endpoint_url: Option<String>,
-    #[command(flatten)]
-    parameters: ParameterArgs,
 }
 
 /// The settings that the tables do not hold. With `--stack-name` they come from the stack.
@@ -118,12 +126,7 @@ impl ConnectArgs {
 
     /// Finds the tables, without a request to DynamoDB.
     pub(super) async fn locate(&self) -> Result<Place, Failure> {
-        let caller = Caller {
-            profile: self.profile.clone(),
-            region: self.region.clone(),
-            endpoint_url: self.endpoint_url.clone(),
-        };
-        let operator = Operator::connect(&caller).await?;
+        let operator = self.caller.connect().await?;
         let Some(stack_name) = &self.stack_name else {
             // The parser sees to it that both are given.
             let main_table = self.main_table.clone().unwrap_or_default();
@@ -161,6 +164,17 @@ impl ConnectArgs {
             settings,
             request_lifetime_secs,
         })
+    }
+}
+
+impl CallerArgs {
+    pub(super) async fn connect(&self) -> Result<Operator, Failure> {
+        let caller = Caller {
+            profile: self.profile.clone(),
+            region: self.region.clone(),
+            endpoint_url: self.endpoint_url.clone(),
+        };
+        Ok(Operator::connect(&caller).await?)
     }
 }
 
@@ -258,7 +272,7 @@ pub(super) fn deadline(directory: &Directory) -> Deadline {
 }
 
 /// The template hands each parameter to the functions as a variable of the same name.
-fn settings_of(stack: &Stack) -> Result<Settings, String> {
+pub(super) fn settings_of(stack: &Stack) -> Result<Settings, String> {
     settings_from_variables(|variable| stack.parameters.get(&parameter(variable)).cloned())
         .map_err(|error| format!("its parameter {} {}", parameter(error.name()), error.problem()))
 }

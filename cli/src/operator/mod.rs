@@ -1,6 +1,8 @@
 //! The commands of operators. They work on the tables through the same core as the functions, with
 //! the caller's own AWS credentials.
 
+pub(crate) mod adopt;
+mod check;
 mod connect;
 pub(crate) mod doctor;
 mod output;
@@ -19,6 +21,7 @@ use dynashard_keys::PartitionKey;
 use dynashard_lambda::Problem;
 use serde::Serialize;
 
+pub(crate) use adopt::{AdoptArgs, run as adopt};
 pub(crate) use doctor::{DoctorArgs, run as doctor};
 pub(crate) use query::{QueryArgs, run as query};
 pub(crate) use scale::{ScaleArgs, run as scale};

@@ -65,7 +65,8 @@ fn answer(stream: TcpStream, parameters: &[(&str, &str)]) -> std::io::Result<()>
                 "<member><LogicalResourceId>{id}</LogicalResourceId><PhysicalResourceId>{id}</PhysicalResourceId><ResourceType>AWS::DynamoDB::Table</ResourceType></member>"
             )
         };
-        let resources = ["MainTable", "MetadataTable"].map(resource).concat();
+        let resources = ["MainTable", "MetadataTable", "ReadRole", "RebalanceRole", "WriteRole"];
+        let resources = resources.map(resource).concat();
         (
             200,
             format!(

@@ -2,6 +2,7 @@
 //! A stack of the real command and the real functions, for one test.
 
 pub mod cloudformation;
+pub mod gate;
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::OwnedFd;

@@ -5,9 +5,9 @@ use std::fmt;
 
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::types::{
-    AttributeValue, ContributorInsightsStatus, IndexStatus, KeySchemaElement, KeyType,
-    PointInTimeRecoveryStatus, ProjectionType, StreamViewType, TableDescription, TableStatus,
-    TimeToLiveStatus,
+    AttributeValue, BillingMode, ContributorInsightsStatus, DestinationStatus, IndexStatus,
+    KeySchemaElement, KeyType, PointInTimeRecoveryStatus, ProjectionType, StreamViewType,
+    TableDescription, TableStatus, TimeToLiveStatus,
 };
 use dynashard_core::TableSchema;
 use dynashard_keys::{RESERVED_PREFIX, Separator, SortKeyType};
@@ -32,6 +32,25 @@ pub struct TableState {
     pub sort_key: Option<KeyAttribute>,
     /// Its global secondary indexes.
     pub indexes: Vec<IndexState>,
+    /// The names of its local secondary indexes.
+    pub local_indexes: Vec<String>,
+    /// Its ARN.
+    pub arn: String,
+    /// What tells it from another table that had its name before: DynamoDB's id of it, and when it was
+    /// made, in epoch seconds.
+    pub identity: String,
+    /// What its stream shows, in DynamoDB's word; `None` without a stream.
+    pub stream_view: Option<String>,
+    /// The regions of its replicas, if it is a global table.
+    pub replicas: Vec<String>,
+    /// The read and write units a second that it is provisioned with; `None` on demand.
+    pub provisioned: Option<(u64, u64)>,
+    /// The KMS key that it is encrypted with; `None` if that is one of DynamoDB's own.
+    pub kms_key: Option<String>,
+    /// About how many items it holds: DynamoDB counts them every six hours.
+    pub items: u64,
+    /// About how many bytes they take.
+    pub bytes: u64,
 }
 
 /// An attribute of a table's key.
@@ -52,6 +71,8 @@ pub struct IndexState {
     pub key: Vec<String>,
     /// Whether it holds whole items.
     pub holds_all: bool,
+    /// The other attributes that it holds, unless it holds whole items; of an index of keys alone none.
+    pub projected: Vec<String>,
     /// Whether it can be queried.
     pub is_active: bool,
 }
@@ -176,6 +197,10 @@ impl Operator {
             key: attributes(index.key_schema()),
             holds_all: index.projection().and_then(|projection| projection.projection_type())
                 == Some(&ProjectionType::All),
+            projected: index
+                .projection()
+                .map(|projection| projection.non_key_attributes().to_vec())
+                .unwrap_or_default(),
             is_active: matches!(
                 index.index_status(),
                 Some(IndexStatus::Active | IndexStatus::Updating)
@@ -192,6 +217,32 @@ impl Operator {
             partition_key: key_attribute(&found, &KeyType::Hash),
             sort_key: key_attribute(&found, &KeyType::Range),
             indexes: indexes.collect(),
+            local_indexes: found
+                .local_secondary_indexes()
+                .iter()
+                .map(|index| index.index_name().unwrap_or_default().to_owned())
+                .collect(),
+            arn: found.table_arn().unwrap_or_default().to_owned(),
+            identity: format!(
+                "{} {}",
+                found.table_id().unwrap_or_default(),
+                found.creation_date_time().map_or(0, aws_sdk_dynamodb::primitives::DateTime::secs)
+            ),
+            stream_view: stream.filter(|stream| stream.stream_enabled()).map(|stream| {
+                stream.stream_view_type().map_or("", |view| view.as_str()).to_owned()
+            }),
+            replicas: found
+                .replicas()
+                .iter()
+                .map(|replica| replica.region_name().unwrap_or_default().to_owned())
+                .collect(),
+            provisioned: provisioned(&found),
+            kms_key: found
+                .sse_description()
+                .and_then(|description| description.kms_master_key_arn())
+                .map(str::to_owned),
+            items: unsigned(found.item_count()),
+            bytes: unsigned(found.table_size_bytes()),
         })
     }
 
@@ -230,6 +281,32 @@ impl Operator {
             answer.contributor_insights_status(),
             Some(ContributorInsightsStatus::Enabled | ContributorInsightsStatus::Enabling)
         ))
+    }
+
+    /// The resource-based policy of a table, if it has one. Takes the permission
+    /// `dynamodb:GetResourcePolicy`.
+    pub async fn resource_policy(&self, table_arn: &str) -> Result<Option<String>, Unseen> {
+        match self.client.get_resource_policy().resource_arn(table_arn).send().await {
+            Ok(answer) => Ok(answer.policy),
+            Err(error) => match service_error(&error) {
+                Some(("PolicyNotFoundException", _)) => Ok(None),
+                _ => Err(unseen(&error)),
+            },
+        }
+    }
+
+    /// The Kinesis streams that get the changes of a table's items. Takes the permission
+    /// `dynamodb:DescribeKinesisStreamingDestination`.
+    pub async fn kinesis_streams(&self, table: &str) -> Result<Vec<String>, Unseen> {
+        let request = self.client.describe_kinesis_streaming_destination().table_name(table);
+        let answer = request.send().await.map_err(|e| unseen(&e))?;
+        let active = answer.kinesis_data_stream_destinations().iter().filter(|destination| {
+            matches!(
+                destination.destination_status(),
+                Some(DestinationStatus::Active | DestinationStatus::Enabling)
+            )
+        });
+        Ok(active.filter_map(|destination| Some(destination.stream_arn()?.to_owned())).collect())
     }
 
     /// Sends a read of the main table, to see whether it is permitted. It finds nothing, and costs
@@ -311,6 +388,22 @@ fn key_attribute(table: &TableDescription, kind: &KeyType) -> Option<KeyAttribut
     let definition = definitions.find(|definition| definition.attribute_name() == name)?;
     let letter = definition.attribute_type().as_str().to_owned();
     Some(KeyAttribute { name: name.to_owned(), letter })
+}
+
+/// What a table is provisioned with. On demand its capacity is given as zero, or not at all.
+fn provisioned(table: &TableDescription) -> Option<(u64, u64)> {
+    let mode = table.billing_mode_summary().and_then(|summary| summary.billing_mode());
+    if mode == Some(&BillingMode::PayPerRequest) {
+        return None;
+    }
+    let capacity = table.provisioned_throughput()?;
+    let units =
+        (unsigned(capacity.read_capacity_units()), unsigned(capacity.write_capacity_units()));
+    (units != (0, 0)).then_some(units)
+}
+
+fn unsigned(number: Option<i64>) -> u64 {
+    number.and_then(|number| u64::try_from(number).ok()).unwrap_or_default()
 }
 
 fn attributes(key: &[KeySchemaElement]) -> Vec<String> {

@@ -16,6 +16,7 @@ mod items;
 mod jobs;
 mod metadata;
 mod operator;
+mod plain;
 mod pool;
 mod scan;
 mod signature;
@@ -29,6 +30,7 @@ pub use inspection::{IndexState, KeyAttribute, TableState, TrialRead, Unseen, sc
 pub use items::DynamoItemStore;
 pub use metadata::{ACTIVE_INDEX_PARTITION, DynamoMetadataStore};
 pub use operator::{Caller, ConnectError, Operator, is_on_this_machine};
+pub use plain::Stripped;
 pub use scan::{ScanPage, ScanSegment};
 pub use signature::{ProbeAnswer, SignatureProbe, SignatureVerdict};
 pub use stack::Stack;

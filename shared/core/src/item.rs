@@ -88,6 +88,21 @@ impl AttributeValue {
     }
 }
 
+/// What an item takes of [`MAX_ITEM_BYTES`], its key among the attributes: the bytes of all names and
+/// values (AWS, "DynamoDB item sizes and formats").
+pub fn item_bytes(item: &Attributes) -> usize {
+    attributes_bytes(item)
+}
+
+/// Checks what an item that another program has written would be refused for if a client wrote it, its
+/// names at the first level and its size aside: names inside of values, levels, and empty sets.
+pub fn check_values(item: &Attributes) -> Result<(), Error> {
+    item.iter().try_for_each(|(name, value)| {
+        check_name_length(name)?;
+        value.check(name, 0)
+    })
+}
+
 /// An item as it lies in a shard.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredItem {
@@ -103,7 +118,7 @@ pub struct StoredItem {
 
 impl StoredItem {
     /// The marker that a reshard of this generation leaves where an item was. It has no attributes,
-    /// so it enters no index, and no version of its own.
+    /// so it enters only indexes of the table's own keys, and no version of its own.
     pub fn marker(generation: Generation) -> Self {
         Self {
             attributes: Attributes::new(),
@@ -371,6 +386,19 @@ mod tests {
         for name in [String::new(), longest + "x"] {
             assert_eq!(new(named(name.clone())), Err(Code::BadItem));
             assert_eq!(new(inner(name)), Err(Code::BadItem));
+        }
+    }
+
+    #[test]
+    fn an_item_of_another_program_is_measured_and_checked_with_its_key() {
+        let of = |name: &str, value| Attributes::from([(name.to_owned(), value)]);
+        assert_eq!(item_bytes(&of("ab", string(3))), 5);
+        assert_eq!(item_bytes(&Attributes::new()), 0);
+        assert!(check_values(&of("_ds_g", AttributeValue::Null)).is_ok(), "the name is not judged");
+        let empty = AttributeValue::Map(of("", AttributeValue::Null));
+        for value in [AttributeValue::StringSet(BTreeSet::new()), empty] {
+            let refused = check_values(&of("a", value)).map_err(|e| e.code());
+            assert_eq!(refused, Err(Code::BadItem));
         }
     }
 

@@ -50,7 +50,8 @@ pub use fields::{Fields, MAX_FIELDS};
 pub use growth::{EmptyPattern, GrowKeys, Growth, NoGrowth, ScalingMode, ScalingPolicy, Telemetry};
 pub use heat::{AlarmStatus, HeatWindow, HotKey, Throttles};
 pub use item::{
-    AttributeValue, Attributes, MAX_DEPTH, MAX_ITEM_BYTES, NewItem, StoredItem, checked_patch,
+    AttributeValue, Attributes, MAX_DEPTH, MAX_ITEM_BYTES, NewItem, StoredItem, check_values,
+    checked_patch, item_bytes,
 };
 pub use lease::{Deadline, Lease, Reading, settle_time};
 pub use merge_patch::merge_patch;

@@ -48,6 +48,12 @@ impl PhysicalPartitionKey {
         &self.0
     }
 
+    /// Whether a text ends in a separator and digits. As a logical key it then has a suffix in its first
+    /// shard, too: an item that lies under the text itself is not found there.
+    pub fn has_suffix(text: &str, separator: Separator) -> bool {
+        split_suffix(text, separator).is_some()
+    }
+
     /// The inverse of [`PartitionKey::at`], for keys that come back from DynamoDB and CloudWatch: the
     /// collection and the shard. The number of the first shard depends on the placement, so that comes
     /// without one.

@@ -55,6 +55,15 @@ proptest! {
     }
 
     #[test]
+    fn what_has_a_suffix_as_a_key_is_not_its_own_first_shard(
+        pk in hostile_partition_key(), placement in placement(), separator in separator(),
+    ) {
+        let partition = PartitionKey::new(&pk).expect("pk");
+        let first = partition.at(placement.first(), placement, separator);
+        prop_assert_eq!(PhysicalPartitionKey::has_suffix(&pk, separator), first.as_str() != pk);
+    }
+
+    #[test]
     fn the_first_shard_is_the_key_itself_unless_it_looks_like_another(
         pk in hostile_partition_key(), placement in placement(), separator in separator(),
     ) {

@@ -1,10 +1,9 @@
 //! What follows from what was seen: one line for each thing that an application needs.
 
+use super::super::check::{Check, Status};
+use super::window::{Bound, MARGIN_SECS, TOLERANCE_SECS, Window, lifetime_secs};
 use dynashard_aws::{TableState, TrialRead, Unseen};
 use dynashard_lambda::{SHORTEST_REQUEST_LIFETIME, UNVERIFIED_REQUEST_LIFETIME};
-use serde::Serialize;
-
-use super::window::{Bound, MARGIN_SECS, TOLERANCE_SECS, Window, lifetime_secs};
 
 /// The index that the sweep looks at, and the attribute that puts a collection into it.
 const ACTIVE_INDEX: &str = "active";
@@ -14,44 +13,6 @@ const ACTIVE_ATTRIBUTE: &str = "_ds_active";
 /// requests are in danger of being refused.
 const CLOCK_WARNING_SECS: u64 = 5;
 const CLOCK_PROBLEM_SECS: u64 = 60;
-
-/// What was found out about one thing.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct Check {
-    /// Its name, which stays.
-    #[serde(rename = "check")]
-    pub(super) name: &'static str,
-    pub(super) status: Status,
-    /// What was seen.
-    pub(super) seen: String,
-    /// What to do, if there is something.
-    pub(super) advice: Option<String>,
-}
-
-/// How it stands with one thing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Status {
-    /// As it should be.
-    Ok,
-    /// It works, but not as well, or not as safely, as the template would have it.
-    Warning,
-    /// The application does not work, or may lose writes.
-    Problem,
-    /// It could not be seen.
-    Unknown,
-}
-
-impl Status {
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warning => "warning",
-            Self::Problem => "problem",
-            Self::Unknown => "unknown",
-        }
-    }
-}
 
 /// A table of the stack.
 #[derive(Debug, Clone, Copy)]
@@ -77,37 +38,6 @@ pub(super) struct Lifetime {
     /// Whether the server is on this machine and no stack on AWS was named, so that those who sign and
     /// those who check have one clock.
     pub(super) is_on_this_machine: bool,
-}
-
-impl Check {
-    fn new(name: &'static str, status: Status, seen: impl Into<String>) -> Self {
-        Self { name, status, seen: seen.into(), advice: None }
-    }
-
-    fn ok(check: &'static str, seen: impl Into<String>) -> Self {
-        Self::new(check, Status::Ok, seen)
-    }
-
-    fn advise(self, advice: impl Into<String>) -> Self {
-        Self { advice: Some(advice.into()), ..self }
-    }
-
-    /// What could not be seen, and the permission for it.
-    fn unseen(check: &'static str, unseen: &Unseen, operation: &str, table: &str) -> Self {
-        let unknown = |seen: String| Self::new(check, Status::Unknown, seen);
-        match unseen {
-            Unseen::NotPermitted => unknown(format!("the credentials do not allow {operation}"))
-                .advise(format!("allow dynamodb:{operation} on the table {table}")),
-            Unseen::NotSupported => unknown(format!("this server does not know {operation}")),
-            Unseen::NotFound => {
-                Self::new(check, Status::Problem, format!("the table {table} does not exist"))
-                    .advise("check the name of the table, --region and --profile")
-            }
-            Unseen::Unanswered(why) | Unseen::Failed(why) => {
-                unknown(format!("{operation} failed: {why}")).advise("run the command again")
-            }
-        }
-    }
 }
 
 /// The local clock against the server's.

@@ -14,9 +14,10 @@ use futures_util::future::join_all;
 use serde::Serialize;
 
 use super::Failure;
+use super::check::{self, Check, Totals};
 use super::connect::{ConnectArgs, parameter};
 use super::output::{Activity, Output};
-use checks::{Check, IF_CONFIRMED, Lifetime, Role, Status, Table};
+use checks::{IF_CONFIRMED, Lifetime, Role, Table};
 use window::{Bound, Survey, Window};
 
 /// Something is a problem.
@@ -264,9 +265,8 @@ struct Report {
     /// The one that follows from the window; null without a window, or if none is long enough.
     recommended_request_lifetime_secs: Option<u64>,
     checks: Vec<Check>,
-    problems: usize,
-    warnings: usize,
-    unknown: usize,
+    #[serde(flatten)]
+    totals: Totals,
 }
 
 #[derive(Serialize)]
@@ -279,7 +279,6 @@ struct WindowJson {
 impl Report {
     fn of(measured: Measured, lifetime: Lifetime, checks: Vec<Check>) -> Self {
         let Measured { window, clock_ahead_secs, reads, server } = measured;
-        let count = |status| checks.iter().filter(|check| check.status == status).count();
         Self {
             event: "doctor",
             server,
@@ -287,15 +286,13 @@ impl Report {
             request_lifetime_secs: lifetime.secs,
             recommended_request_lifetime_secs: window.request_lifetime_secs(),
             signature_window: WindowJson { window, reads },
-            problems: count(Status::Problem),
-            warnings: count(Status::Warning),
-            unknown: count(Status::Unknown),
+            totals: Totals::of(&checks),
             checks,
         }
     }
 
     fn exit_code(&self) -> ExitCode {
-        if self.problems > 0 {
+        if self.totals.problems > 0 {
             return ExitCode::from(PROBLEMS_FOUND);
         }
         match self.signature_window.window.bound {
@@ -309,25 +306,13 @@ impl Report {
         if let Some(server) = &self.server {
             output.text(format_args!("DynamoDB at {server}"));
         }
-        let width = self.checks.iter().map(|check| check.name.len()).max().unwrap_or_default();
-        for Check { name, status, seen, advice } in &self.checks {
-            output.text(format_args!("{:<8} {name:<width$}  {seen}", status.as_str()));
-            if let Some(advice) = advice {
-                output.text(format_args!("{:<8} {:<width$}  -> {advice}", "", ""));
-            }
-        }
+        check::print(&self.checks, output);
         if let Some(secs) = self.recommended_request_lifetime_secs {
             output.text(format_args!(
                 "RequestLifetimeSecs {secs} follows from the signature window, {IF_CONFIRMED}"
             ));
         }
-        let plural = |count: usize, word: &str| match count {
-            1 => format!("1 {word}"),
-            count => format!("{count} {word}s"),
-        };
-        let (problems, warnings) =
-            (plural(self.problems, "problem"), plural(self.warnings, "warning"));
-        output.text(format_args!("{problems}, {warnings}, {} unknown", self.unknown));
+        output.text(self.totals);
     }
 }
 

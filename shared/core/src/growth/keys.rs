@@ -34,7 +34,17 @@ impl std::error::Error for EmptyPattern {}
 impl GrowKeys {
     /// Whether the collection may get another shard count.
     pub fn allow(&self, partition: &PartitionKey) -> bool {
-        self.0.iter().any(|pattern| matches(pattern, partition.as_str()))
+        self.match_text(partition.as_str())
+    }
+
+    /// The same of a text that may not be a partition key.
+    pub fn match_text(&self, text: &str) -> bool {
+        self.0.iter().any(|pattern| matches(pattern, text))
+    }
+
+    /// Whether they match every partition key.
+    pub fn are_all(&self) -> bool {
+        self.patterns().any(|pattern| pattern.bytes().all(|byte| byte == b'*'))
     }
 
     /// The patterns, in their order.

@@ -245,6 +245,7 @@ fn tables_are_as_the_template_makes_them() {
             key: vec!["_ds_active".to_owned(), "pk".to_owned()],
             holds_all: true,
             is_active: true,
+            ..IndexState::default()
         }],
         ..TableState::default()
     };

@@ -1,0 +1,276 @@
+//! `dynashard adopt --check`: what stands in the way of an adoption, and the plan if nothing does.
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::process::ExitCode;
+
+use dynashard_aws::{Operator, Stack, TableState};
+use dynashard_core::{GrowKeys, TableSchema};
+use dynashard_keys::Separator;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::super::Failure;
+use super::super::check::{self, Check, Status, Totals};
+use super::super::output::{Activity, Output};
+use super::description::{self, Surroundings};
+use super::judge::{self, Finding};
+use super::plan::{Parameters, Plan};
+use super::policy::{self, WRITING_ROLES};
+use super::source::{Position, Source};
+use super::state::{FORMAT, Progress, StateFile, Subject, replace};
+use super::survey::Survey;
+use super::{AdoptArgs, NOT_EXAMINED, PROBLEMS_FOUND, parameter, read_units, undescribed};
+use crate::clock::Stopwatch;
+
+/// Looks at the table, and reports.
+pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCode, Failure> {
+    let operator = args.caller.connect().await?;
+    let stack = match &args.stack_name {
+        Some(name) => Some(operator.stack(name).await?),
+        None => None,
+    };
+    let state = operator.table(&args.table).await.map_err(|why| undescribed(&args.table, &why))?;
+    let wanted = match args.separator {
+        None => parameter::<Separator>(stack.as_ref(), "Separator")?,
+        given => given,
+    };
+    let grow_keys = match &args.grow_keys {
+        None => parameter::<GrowKeys>(stack.as_ref(), "GrowKeys")?.unwrap_or_default(),
+        Some(given) => given.clone(),
+    };
+
+    let around = surroundings(&operator, &args.table, &state).await;
+    let mut checks = description::keys(&state);
+    checks.extend(description::checks(&args.table, &state, &around));
+    let schema = description::schema(&state, wanted.unwrap_or_default()).ok();
+    let survey = match &schema {
+        Some(schema) if !args.skip_scan => {
+            Some(survey(args, &operator, &state, schema, &grow_keys, output).await?)
+        }
+        _ => None,
+    };
+    let separator = if let Some(survey) = &survey {
+        let is_in_use = stack.as_ref().is_some_and(|stack| uses(stack, &args.table));
+        checks.extend(judge::checks(survey, wanted, is_in_use));
+        judge::chosen_separator(survey, wanted)
+    } else {
+        let seen = match schema {
+            Some(_) => "the items were not read",
+            None => "the items were not read: the keys stand in the way",
+        };
+        checks.push(Check::new("items", Status::Unknown, seen));
+        Some(wanted.unwrap_or_default())
+    };
+    let totals = Totals::of(&checks);
+    let mut report = Report {
+        event: "adopt",
+        table: &args.table,
+        adoptable: totals.problems == 0 && survey.is_some(),
+        items: survey.as_ref().map(|survey| survey.items),
+        bytes: survey.as_ref().map(|survey| survey.bytes),
+        consumed_rcu: survey.as_ref().map(|survey| survey.consumed_rcu),
+        plan: None,
+        policy: None,
+        checks,
+        totals,
+    };
+    if let (0, Some(schema), Some(separator)) = (totals.problems, &schema, separator) {
+        let ttl = around.ttl.as_ref().ok().map(|ttl| ttl.clone().unwrap_or_default());
+        let (table, file) = (args.table.as_str(), policy_file(args));
+        let parameters = Parameters::new(table, schema, separator, ttl, grow_keys.to_string());
+        report.plan = Some(Plan::new(parameters, &state.arn, &file));
+        let roles = roles(args, stack.as_ref(), &state.arn);
+        report.policy = Some(policy::policy(&state.arn, &roles, &grow_keys, separator));
+    }
+    for finding in survey.iter().flat_map(judge::findings) {
+        output.json(&FindingLine { event: "finding", finding });
+    }
+    report.print(args, output)?;
+    Ok(match (totals.problems, report.adoptable) {
+        (1.., _) => ExitCode::from(PROBLEMS_FOUND),
+        (0, false) => ExitCode::from(NOT_EXAMINED),
+        (0, true) => ExitCode::SUCCESS,
+    })
+}
+
+async fn surroundings(operator: &Operator, table: &str, state: &TableState) -> Surroundings {
+    Surroundings {
+        ttl: operator.ttl_attribute(table).await,
+        kinesis: operator.kinesis_streams(table).await,
+        insights: operator.has_contributor_insights(table).await,
+        recovery: operator.is_recoverable(table).await,
+        policy: operator.resource_policy(&state.arn).await,
+    }
+}
+
+/// Reads every item, from where an earlier run has ended.
+async fn survey(
+    args: &AdoptArgs,
+    operator: &Operator,
+    state: &TableState,
+    schema: &TableSchema,
+    grow_keys: &GrowKeys,
+    output: &Output,
+) -> Result<Survey, Failure> {
+    let subject = Subject {
+        format: FORMAT,
+        table: state.arn.clone(),
+        identity: state.identity.clone(),
+        segments: args.segments,
+        grow_keys: grow_keys.to_string(),
+    };
+    let file = args.state.clone().map(|path| StateFile::new(path, subject, schema));
+    let earlier = file.as_ref().map(StateFile::load).transpose()?.flatten();
+    let activity = Activity::begin(!output.is_json());
+    if let (Some(earlier), Some(file)) = (&earlier, &file) {
+        activity.notes(&format!(
+            "dynashard: continuing from {}, behind {} items",
+            file.path().display(),
+            earlier.survey.items
+        ));
+    }
+    let progress = earlier.unwrap_or_else(|| Progress::new(args.segments));
+    let begun = (progress.survey.items, Stopwatch::start());
+    let positions = progress.positions.clone();
+    let progress = RefCell::new(progress);
+    let (units, size) = (read_units(args, state), (state.bytes, args.segments));
+    let source = Source::new(operator, &args.table, size, units, false);
+    source
+        .read(&positions, async |segment, page| {
+            let mut progress = progress.borrow_mut();
+            for item in &page.items {
+                progress.survey.observe(item, schema, grow_keys);
+            }
+            progress.survey.consumed_rcu += page.consumed_rcu;
+            progress.positions[segment] = page.next.clone().map_or(Position::End, Position::After);
+            activity.says(|| describe(&progress.survey, state.items, begun));
+            file.as_ref().map_or(Ok(()), |file| file.save(&progress, schema))
+        })
+        .await?;
+    if let Some(file) = &file {
+        file.remove();
+    }
+    Ok(progress.into_inner().survey)
+}
+
+/// The progress, for people. `begun` is what was read before, and since when.
+fn describe(survey: &Survey, expected: u64, begun: (u64, Stopwatch)) -> String {
+    let Survey { items, consumed_rcu, .. } = survey;
+    let left = time_left_secs(*items, expected, begun.0, begun.1.elapsed().as_secs());
+    let left = left.map_or_else(String::new, |secs| match secs {
+        ..120 => format!(", about {secs} s left"),
+        120..7_200 => format!(", about {} min left", secs / 60),
+        _ => format!(", about {} h left", secs / 3_600),
+    });
+    format!("{items} of about {expected} items, {consumed_rcu:.0} read units{left}")
+}
+
+/// How long the rest takes at the rate of this run; nothing while that is unknown, or DynamoDB's own count
+/// is out of date.
+fn time_left_secs(items: u64, expected: u64, before: u64, elapsed_secs: u64) -> Option<u64> {
+    let left = expected.checked_sub(items)?;
+    let read = items.checked_sub(before).filter(|read| *read > 0)?;
+    (elapsed_secs > 1).then(|| left.saturating_mul(elapsed_secs) / read)
+}
+
+/// Whether a table is the main table of a stack.
+fn uses(stack: &Stack, table: &str) -> bool {
+    let named = [stack.parameters.get("ExistingMainTable"), stack.resources.get("MainTable")];
+    named.into_iter().flatten().any(|name| name == table)
+}
+
+/// Who may write: the roles of the functions, or what stands for them, and those of operators.
+fn roles(args: &AdoptArgs, stack: Option<&Stack>, table_arn: &str) -> Vec<String> {
+    let of_stack = |logical_id: &str| {
+        let role = stack.and_then(|stack| stack.resources.get(logical_id));
+        role.and_then(|role| policy::role_arn(table_arn, role))
+    };
+    let roles = WRITING_ROLES.map(|id| of_stack(id).unwrap_or_else(|| policy::placeholder(id)));
+    roles.into_iter().chain(args.operator_role.iter().cloned()).collect()
+}
+
+fn policy_file(args: &AdoptArgs) -> String {
+    let file = args.policy.as_deref().unwrap_or(Path::new("policy.json"));
+    file.display().to_string()
+}
+
+/// `{"event":"finding", ...}`
+#[derive(Serialize)]
+struct FindingLine {
+    event: &'static str,
+    #[serde(flatten)]
+    finding: Finding,
+}
+
+/// `{"event":"adopt", ...}`
+#[derive(Serialize)]
+struct Report<'a> {
+    event: &'static str,
+    table: &'a str,
+    adoptable: bool,
+    items: Option<u64>,
+    bytes: Option<u64>,
+    consumed_rcu: Option<f64>,
+    checks: Vec<Check>,
+    plan: Option<Plan>,
+    /// The resource-based policy.
+    policy: Option<Value>,
+    #[serde(flatten)]
+    totals: Totals,
+}
+
+impl Report<'_> {
+    fn print(&self, args: &AdoptArgs, output: &mut Output) -> Result<(), Failure> {
+        output.json(self);
+        check::print(&self.checks, output);
+        output.text(self.totals);
+        let table = self.table;
+        output.text(match (self.adoptable, self.totals.problems) {
+            (true, _) => format!("{table} can be adopted"),
+            (false, 0) => {
+                format!("nothing is known of the items of {table}: run it without --skip-scan")
+            }
+            (false, _) => format!("{table} cannot be adopted as it is"),
+        });
+        if let Some(plan) = &self.plan {
+            output.text("\nWhat to do (docs/ADOPTING.md):");
+            for (step, number) in plan.steps.iter().zip(1..) {
+                output.text(format_args!("{number}. {step}"));
+            }
+        }
+        let Some(policy) = &self.policy else { return Ok(()) };
+        let (text, fits) = policy::text(policy);
+        if !fits {
+            eprintln!(
+                "dynashard: the policy has more than the 20 KB that DynamoDB takes; use fewer patterns"
+            );
+        }
+        if let Some(path) = &args.policy {
+            let failed = |error| Failure {
+                code: "output_failed",
+                detail: format!("{} cannot be written: {error}", path.display()),
+            };
+            replace(path, &(text + "\n")).map_err(failed)?;
+            output.text(format_args!("\nThe policy is in {}", path.display()));
+        } else {
+            output.text(format_args!(
+                "\nThe policy of step 3, with the ARNs to be filled in:\n{text}"
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_left_follows_from_the_rate_of_this_run() {
+        assert_eq!(time_left_secs(300, 1_000, 100, 10), Some(35));
+        assert_eq!(time_left_secs(100, 1_000, 100, 10), None, "nothing read yet");
+        assert_eq!(time_left_secs(300, 1_000, 100, 1), None, "too soon to tell");
+        assert_eq!(time_left_secs(2_000, 1_000, 0, 10), None, "DynamoDB counted long ago");
+    }
+}

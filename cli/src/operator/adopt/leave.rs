@@ -1,0 +1,362 @@
+//! `dynashard adopt --leave`: whether a table is plain again, and the removal of what is left in its
+//! items.
+
+use std::cell::RefCell;
+use std::process::ExitCode;
+
+use dynashard_aws::{DynamoMetadataStore, Operator, ScanPage, Stack, Stripped, TableState};
+use dynashard_core::ports::{CollectionCatalog, MetadataStore, StoreError};
+use dynashard_core::{Attributes, CollectionMetadata, Phase, TableSchema, item_bytes};
+use dynashard_keys::{PartitionKey, Separator, ShardCount};
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use serde::Serialize;
+
+use super::super::Failure;
+use super::super::check::{self, Check, Status, Totals};
+use super::super::output::{Activity, Output};
+use super::budget::Budget;
+use super::description;
+use super::leftovers::Leftovers;
+use super::plan::quoted;
+use super::source::{Position, Source, patiently};
+use super::survey::{FORWARDED, is_dynashards};
+use super::{AdoptArgs, PROBLEMS_FOUND, parameter, read_units, undescribed};
+use crate::clock::Stopwatch;
+
+/// Collections that are shown to people.
+const SHOWN: usize = 10;
+
+/// Requests that a segment, or the look at the collections, has under way.
+const SIDE_BY_SIDE: usize = 8;
+
+/// Looks at the metadata and at the items, and removes what is left in them if that was asked for.
+pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCode, Failure> {
+    let operator = args.caller.connect().await?;
+    let stack = match &args.stack_name {
+        Some(name) => Some(operator.stack(name).await?),
+        None => None,
+    };
+    let metadata_table = metadata_table(args, stack.as_ref())?;
+    let state = operator.table(&args.table).await.map_err(|why| undescribed(&args.table, &why))?;
+    let separator = match args.separator {
+        None => parameter::<Separator>(stack.as_ref(), "Separator")?.unwrap_or_default(),
+        Some(given) => given,
+    };
+    let schema = description::schema(&state, separator)
+        .map_err(|_| Failure::connection(format!("table {} cannot be a main table", args.table)))?;
+
+    let store = operator.metadata(&metadata_table, &schema);
+    let way = Way { args, metadata_table: &metadata_table, separator };
+    let mut checks = vec![collections(&store, &way, output).await?];
+    let leftovers = leftovers(args, &operator, &state, &schema, output).await?;
+    checks.extend(leftovers.checks(&args.table));
+    let mut removed = None;
+    if args.leave.remove_attributes {
+        if Totals::of(&checks).problems > 0 {
+            let seen = "nothing was removed, since something else stands in the way";
+            checks.push(Check::new("removal", Status::Problem, seen));
+        } else {
+            let removal = remove(args, &operator, &state, &schema, output).await?;
+            // What was said of the attributes before is out of date.
+            checks.retain(|check| check.name != "attributes");
+            checks.push(removal.check());
+            removed = Some(removal.removed);
+        }
+    }
+    let totals = Totals::of(&checks);
+    let report = Report {
+        event: "leave",
+        table: &args.table,
+        plain: totals.problems == 0 && leftovers.suffixes_for_good.count == 0,
+        items: leftovers.items,
+        items_in_other_shards: leftovers.other_shards.count,
+        items_with_suffixes_for_good: leftovers.suffixes_for_good.count,
+        markers: leftovers.markers.count,
+        items_with_version: leftovers.versions,
+        items_with_generation: leftovers.generations,
+        items_stripped: removed,
+        checks,
+        totals,
+    };
+    report.print(output);
+    Ok(if totals.problems > 0 { ExitCode::from(PROBLEMS_FOUND) } else { ExitCode::SUCCESS })
+}
+
+fn metadata_table(args: &AdoptArgs, stack: Option<&Stack>) -> Result<String, Failure> {
+    let of_stack = || stack.and_then(|stack| stack.resources.get("MetadataTable")).cloned();
+    args.leave.metadata_table.clone().or_else(of_stack).ok_or_else(|| {
+        Failure::connection("the stack has no MetadataTable; is it dynashard's?".to_owned())
+    })
+}
+
+/// How to reach the tables, as the other commands take it.
+struct Way<'a> {
+    args: &'a AdoptArgs,
+    metadata_table: &'a str,
+    separator: Separator,
+}
+
+impl Way<'_> {
+    /// The command that brings a collection to one shard, for a shell.
+    fn command(&self, partition: &PartitionKey) -> String {
+        let mut words = vec!["dynashard scale".to_owned()];
+        if let Some(stack) = &self.args.stack_name {
+            words.push(format!("--stack-name {}", quoted(stack)));
+        } else {
+            words.push(format!("--main-table {}", quoted(&self.args.table)));
+            words.push(format!("--metadata-table {}", quoted(self.metadata_table)));
+            if self.separator != Separator::default() {
+                words.push(format!("--separator {}", quoted(self.separator.as_str())));
+            }
+        }
+        words.push(format!("--pk {} --shards 1", quoted(partition.as_str())));
+        words.join(" ")
+    }
+}
+
+/// What a collection has to do before the table is plain; nothing if it rests with one shard.
+fn in_the_way(metadata: &CollectionMetadata) -> Option<String> {
+    let count = metadata.number_of_shards;
+    match metadata.phase {
+        Phase::Forward { from, to } | Phase::Move { from, to } => {
+            Some(format!("it changes from {from} to {to} shards"))
+        }
+        Phase::Stable if count != ShardCount::ONE => Some(format!("it has {count} shards")),
+        Phase::Stable if metadata.cleanup_pending => {
+            Some("markers of its last change are still to be removed".to_owned())
+        }
+        Phase::Stable => None,
+    }
+}
+
+/// Looks at each collection that was ever changed. In memory are those of a page.
+async fn collections(
+    store: &DynamoMetadataStore,
+    way: &Way<'_>,
+    output: &mut Output,
+) -> Result<Check, Failure> {
+    const CHECK: &str = "collections";
+    let (mut all, mut left, mut shown) = (0_u64, 0_u64, Vec::new());
+    let mut after: Option<String> = None;
+    loop {
+        let page = patiently(async || store.collections(after.as_deref()).await).await?;
+        let look = |partition: PartitionKey| async move {
+            let found = patiently(async || match store.get(&partition).await {
+                Err(StoreError::Corrupt(why)) => Ok(Err(why)),
+                found => found.map(|found| Ok(found.value)),
+            });
+            let why = match found.await? {
+                Ok(metadata) => metadata.as_ref().and_then(in_the_way),
+                Err(why) => Some(format!("its metadata is damaged: {why}")),
+            };
+            Ok::<_, Failure>((partition, why))
+        };
+        let looks = page.partitions.into_iter().map(look);
+        let mut looks = stream::iter(looks).buffer_unordered(SIDE_BY_SIDE);
+        while let Some((partition, why)) = looks.try_next().await? {
+            all += 1;
+            let Some(why) = why else { continue };
+            left += 1;
+            let command = way.command(&partition);
+            output.json(&CollectionLine {
+                event: "collection",
+                pk: partition.as_str(),
+                why: &why,
+                command: &command,
+            });
+            if shown.len() < SHOWN {
+                shown.push(format!("{partition:?}: {why}: {command}"));
+            }
+        }
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    if left == 0 {
+        let seen = format!("{all} collections were ever changed, and each rests with one shard");
+        return Ok(Check::ok(CHECK, seen));
+    }
+    for line in &shown {
+        output.text(line);
+    }
+    if left > SHOWN as u64 {
+        output.text(format_args!("and {} more; --json prints all", left - SHOWN as u64));
+    }
+    let seen = format!("{left} of {all} collections do not rest with one shard");
+    Ok(Check::new(CHECK, Status::Problem, seen).advise(
+        "deploy ScalingMode=off, run these commands, and wait until markers are removed: about a minute \
+         after a change has closed",
+    ))
+}
+
+/// Reads every item, strongly.
+async fn leftovers(
+    args: &AdoptArgs,
+    operator: &Operator,
+    state: &TableState,
+    schema: &TableSchema,
+    output: &Output,
+) -> Result<Leftovers, Failure> {
+    let activity = Activity::begin(!output.is_json());
+    let leftovers = RefCell::new(Leftovers::default());
+    read(args, operator, state, async |_, page: &ScanPage| {
+        let mut leftovers = leftovers.borrow_mut();
+        for item in &page.items {
+            leftovers.observe(item, schema);
+        }
+        leftovers.consumed_rcu += page.consumed_rcu;
+        activity.says(|| format!("{} of about {} items", leftovers.items, state.items));
+        Ok(())
+    })
+    .await?;
+    Ok(leftovers.into_inner())
+}
+
+async fn read(
+    args: &AdoptArgs,
+    operator: &Operator,
+    state: &TableState,
+    on_page: impl AsyncFn(usize, &ScanPage) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let (units, size) = (read_units(args, state), (state.bytes, args.segments));
+    let source = Source::new(operator, &args.table, size, units, true);
+    let positions = (0..args.segments).map(|_| Position::Start).collect::<Vec<_>>();
+    source.read(&positions, on_page).await
+}
+
+/// What a removal has done.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Removal {
+    removed: u64,
+    /// Items that somebody has written or deleted meanwhile.
+    changed: u64,
+    consumed_wcu: f64,
+}
+
+impl Removal {
+    fn check(self) -> Check {
+        const CHECK: &str = "removal";
+        let Self { removed, changed, consumed_wcu } = self;
+        let seen = format!(
+            "`_ds_v` and `_ds_g` were removed from {removed} items, with {consumed_wcu:.0} write units"
+        );
+        if changed == 0 {
+            return Check::ok(CHECK, seen);
+        }
+        let seen = format!("{seen}; {changed} were written or deleted meanwhile");
+        Check::new(CHECK, Status::Warning, seen).advise("run the same command again")
+    }
+}
+
+/// Takes the attributes off every item that has them.
+async fn remove(
+    args: &AdoptArgs,
+    operator: &Operator,
+    state: &TableState,
+    schema: &TableSchema,
+    output: &Output,
+) -> Result<Removal, Failure> {
+    let activity = Activity::begin(!output.is_json());
+    let clock = Stopwatch::start();
+    let budget = RefCell::new(Budget::new(args.leave.write_units.get(), clock.elapsed()));
+    let removal = RefCell::new(Removal::default());
+    let strip = async |item: &Attributes| {
+        // The image before counts, and indexes come on top.
+        let expected =
+            f64::from(u32::try_from(item_bytes(item).div_ceil(1_024)).unwrap_or(u32::MAX));
+        let stripped = patiently(async || {
+            let wait = budget.borrow_mut().take(expected, clock.elapsed());
+            if !wait.is_zero() {
+                tokio::time::sleep(wait).await;
+            }
+            operator.strip(&args.table, item, schema).await
+        });
+        match stripped.await? {
+            Stripped::Done { consumed_wcu } => {
+                budget.borrow_mut().correct(expected, consumed_wcu);
+                let mut removal = removal.borrow_mut();
+                removal.removed += 1;
+                removal.consumed_wcu += consumed_wcu;
+                activity.says(|| format!("removed from {} items", removal.removed));
+            }
+            Stripped::Changed => removal.borrow_mut().changed += 1,
+        }
+        Ok::<(), Failure>(())
+    };
+    let strip = &strip;
+    read(args, operator, state, async |_, page: &ScanPage| {
+        let own = page.items.iter().filter(|item| is_dynashards(item));
+        let items = own.filter(|item| !item.contains_key(FORWARDED));
+        stream::iter(items.map(strip)).buffer_unordered(SIDE_BY_SIDE).try_collect::<()>().await
+    })
+    .await?;
+    Ok(removal.into_inner())
+}
+
+/// `{"event":"collection", ...}`
+#[derive(Serialize)]
+struct CollectionLine<'a> {
+    event: &'static str,
+    pk: &'a str,
+    why: &'a str,
+    command: &'a str,
+}
+
+/// `{"event":"leave", ...}`
+#[derive(Serialize)]
+struct Report<'a> {
+    event: &'static str,
+    table: &'a str,
+    /// Whether a client without dynashard finds every item where it looks for it.
+    plain: bool,
+    items: u64,
+    items_in_other_shards: u64,
+    items_with_suffixes_for_good: u64,
+    markers: u64,
+    /// Before a removal.
+    items_with_version: u64,
+    items_with_generation: u64,
+    /// Null if nothing was to be removed.
+    items_stripped: Option<u64>,
+    checks: Vec<Check>,
+    #[serde(flatten)]
+    totals: Totals,
+}
+
+impl Report<'_> {
+    fn print(&self, output: &mut Output) {
+        output.json(self);
+        check::print(&self.checks, output);
+        output.text(self.totals);
+        let table = self.table;
+        output.text(match (self.plain, self.totals.problems) {
+            (true, _) => format!("{table} is plain: each item lies under its own key"),
+            (false, 0) => format!("{table} is plain, but for the items with a suffix for good"),
+            (false, _) => format!("{table} is not plain yet"),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dynashard_keys::Placement;
+
+    use super::*;
+
+    #[test]
+    fn a_collection_stands_in_the_way_until_it_rests_with_one_shard() {
+        let count = |count| ShardCount::new(count).expect("a count");
+        let of = |shards| {
+            let partition = PartitionKey::new("EWR").expect("a key");
+            CollectionMetadata::stable(partition, Placement::Xxh64, count(shards), 1)
+        };
+        assert_eq!(in_the_way(&of(1)), None);
+        assert_eq!(in_the_way(&of(4)).as_deref(), Some("it has 4 shards"));
+        let pending = CollectionMetadata { cleanup_pending: true, ..of(1) };
+        assert!(in_the_way(&pending).is_some_and(|why| why.contains("markers")));
+        let phase = Phase::Move { from: count(4), to: count(1) };
+        let moving = CollectionMetadata { phase, ..of(1) };
+        assert_eq!(in_the_way(&moving).as_deref(), Some("it changes from 4 to 1 shards"));
+    }
+}

@@ -1,0 +1,209 @@
+//! `dynashard adopt`: whether an existing table can become the main table, and the way back out.
+
+mod budget;
+mod check;
+mod description;
+mod judge;
+mod leave;
+mod leftovers;
+mod plan;
+mod policy;
+mod source;
+mod state;
+mod survey;
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use dynashard_aws::{Stack, TableState, Unseen};
+use dynashard_core::GrowKeys;
+use dynashard_keys::Separator;
+
+use super::connect::CallerArgs;
+use super::output::Output;
+use super::{Failure, INTERRUPTED};
+use crate::signals::TerminationSignals;
+
+/// Something stands in the way.
+const PROBLEMS_FOUND: u8 = 1;
+
+/// The table could not be looked at, or its items were left out.
+const NOT_EXAMINED: u8 = 2;
+
+/// The read units a second that a scan takes by default: a third of what one partition has, and 8 MB. Of
+/// a provisioned table it is a quarter of what there is.
+const DEFAULT_READ_UNITS: u32 = 1_000;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct AdoptArgs {
+    /// The existing table.
+    #[arg(long, value_name = "NAME")]
+    table: String,
+    /// Check whether the table can be adopted. This is the default, and changes nothing.
+    #[arg(long)]
+    check: bool,
+    /// The separator that the table is to have, instead of the first that is free. With --leave the one
+    /// that it has, if that is not the default.
+    #[arg(long, value_name = "TEXT")]
+    separator: Option<Separator>,
+    /// The parameter `GrowKeys`: patterns of the partition keys of collections that may be changed,
+    /// between commas. A `*` stands for any text. Others stay as they are, and so do their writers.
+    #[arg(long, value_name = "PATTERNS")]
+    grow_keys: Option<GrowKeys>,
+    /// Write the resource-based policy that denies other writers to this file, instead of printing it.
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
+    /// A role that may write all the same, for emergencies and repairs; may be repeated.
+    #[arg(long, value_name = "ARN")]
+    operator_role: Vec<String>,
+    /// The stack that uses the table, or is to: its roles go into the policy, and its parameters
+    /// `Separator` and `GrowKeys` count.
+    #[arg(long, value_name = "NAME", group = "metadata")]
+    stack_name: Option<String>,
+    /// Look at what DynamoDB says of the table, and make the policy, without reading the items. The exit
+    /// status is 2 then, or 1.
+    #[arg(long)]
+    skip_scan: bool,
+    /// Parts of the table that are read side by side.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    segments: u32,
+    /// Consume at most this many read units a second. The default is 1000, and of a provisioned table a
+    /// quarter of its read units.
+    #[arg(long, value_name = "UNITS")]
+    read_units: Option<NonZeroU32>,
+    /// Keep the state of the scan in this file, and continue from it. It is removed at the end.
+    #[arg(long, value_name = "FILE", conflicts_with = "skip_scan")]
+    state: Option<PathBuf>,
+    /// Print JSON on stdout, one object per line: each finding, or collection, and the report.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    leave: LeaveArgs,
+    #[command(flatten)]
+    caller: CallerArgs,
+}
+
+/// The way back out.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Leaving")]
+struct LeaveArgs {
+    /// Say whether the table is plain again, so that it can leave the application, and what is to be done
+    /// before.
+    #[arg(long, conflicts_with_all = ["check", "skip_scan", "state", "policy", "operator_role", "grow_keys"], requires = "metadata")]
+    leave: bool,
+    /// With --leave: remove `_ds_v` and `_ds_g` from all items, if nothing else stands in the way. They
+    /// guard against late writers for as long as the stack runs, so it must be gone.
+    #[arg(long, requires_all = ["leave", "stack_is_deleted"])]
+    remove_attributes: bool,
+    /// With --remove-attributes: states that the stack is deleted, and has been for `RequestLifetimeSecs`.
+    #[arg(long, requires = "remove_attributes", conflicts_with = "stack_name")]
+    stack_is_deleted: bool,
+    /// With --leave: the table of the metadata, instead of --stack-name.
+    #[arg(long, value_name = "NAME", group = "metadata", requires = "leave")]
+    metadata_table: Option<String>,
+    /// With --remove-attributes: consume at most this many write units a second.
+    #[arg(long, value_name = "UNITS", default_value = "100", requires = "remove_attributes")]
+    write_units: NonZeroU32,
+}
+
+/// What follows the arguments in `--help`.
+pub(crate) const EXAMPLES: &str = "\
+Each line of the report says what was seen and, if need be, what to do:
+  ok        as it should be; advice may follow
+  warning   the table can be adopted, but its users will notice
+  problem   it stands in the way
+  unknown   it could not be seen: a permission is missing, or the server does not support it
+
+If nothing stands in the way, the plan follows: the parameters to deploy with, what to do in
+which order, and the policy that denies writes around the application.
+
+The scan is eventually consistent, takes half a read unit for 4 KB, and sees the items as they
+are. What other programs write later has to fit, too.
+
+With --leave the report says whether each collection rests with one shard, and whether items lie
+under other keys than their own, so that plain clients find all of them. Growth must be off by
+then (ScalingMode=off), or collections spread again. Collections whose key ends in the separator
+and a number keep a suffix for good: the report counts their items, which have to be copied by
+other means.
+
+Exit status: 0 if the table can be adopted, or is plain; 1 with a problem, 2 if it could not be
+looked at, 130 after Ctrl-C.
+
+Examples:
+  dynashard adopt --table Orders --state orders.state
+  dynashard adopt --table Orders --grow-keys 'EVENT#*' --read-units 200 --policy policy.json
+  dynashard adopt --table Orders --stack-name dynashard --skip-scan --policy policy.json
+  dynashard adopt --table Orders --leave --stack-name dynashard
+  dynashard adopt --table Orders --leave --metadata-table NAME \\
+    --remove-attributes --stack-is-deleted
+  dynashard adopt --table Orders --json | jq 'select(.event == \"finding\")'";
+
+pub(crate) async fn run(args: AdoptArgs) -> ExitCode {
+    let mut output = Output::new(args.json);
+    let mut signals = match TerminationSignals::watch() {
+        Ok(signals) => signals,
+        Err(error) => {
+            let failure = Failure::connection(format!("signals cannot be waited for: {error}"));
+            output.failure(None, &failure);
+            return ExitCode::from(NOT_EXAMINED);
+        }
+    };
+    let done = tokio::select! {
+        done = Box::pin(act(&args, &mut output)) => Some(done),
+        () = signals.received() => None,
+    };
+    match done {
+        Some(Ok(status)) => status,
+        Some(Err(failure)) => {
+            output.failure(None, &failure);
+            ExitCode::from(NOT_EXAMINED)
+        }
+        None => {
+            match &args.state {
+                _ if args.leave.leave => {
+                    eprintln!("dynashard: interrupted; run the same command again");
+                }
+                Some(file) => eprintln!(
+                    "dynashard: interrupted; the same command continues from {}",
+                    file.display()
+                ),
+                None => eprintln!(
+                    "dynashard: interrupted; with --state FILE the next run would continue"
+                ),
+            }
+            ExitCode::from(INTERRUPTED)
+        }
+    }
+}
+
+async fn act(args: &AdoptArgs, output: &mut Output) -> Result<ExitCode, Failure> {
+    if args.leave.leave { leave::run(args, output).await } else { check::run(args, output).await }
+}
+
+/// How many read units a second to take of a table.
+fn read_units(args: &AdoptArgs, table: &TableState) -> u32 {
+    let of_provisioned = |(read, _): (u64, u64)| u32::try_from(read / 4).unwrap_or(u32::MAX).max(1);
+    let default = table.provisioned.map_or(DEFAULT_READ_UNITS, of_provisioned);
+    args.read_units.map_or(default, NonZeroU32::get)
+}
+
+/// A parameter of a stack, read as the flag of the same meaning is.
+fn parameter<T: std::str::FromStr>(stack: Option<&Stack>, name: &str) -> Result<Option<T>, Failure>
+where
+    T::Err: std::fmt::Display,
+{
+    let text = stack.and_then(|stack| stack.parameters.get(name));
+    let wrong = |error| Failure::connection(format!("the stack's parameter {name}: {error}"));
+    text.map(|text| text.parse::<T>().map_err(wrong)).transpose()
+}
+
+/// A table that cannot be described cannot be looked at.
+fn undescribed(table: &str, unseen: &Unseen) -> Failure {
+    let advice = match unseen {
+        Unseen::NotPermitted => format!("; allow dynamodb:DescribeTable on the table {table}"),
+        Unseen::NotFound => "; check --table, --region and --profile".to_owned(),
+        _ => "; check the network, --region and --endpoint-url".to_owned(),
+    };
+    Failure::connection(format!("DescribeTable of {table}: {unseen}{advice}"))
+}

@@ -1,0 +1,161 @@
+//! What to do with a table that can be adopted.
+
+use dynashard_core::TableSchema;
+use dynashard_keys::{Separator, SortKeyType};
+use serde::Serialize;
+
+/// The parameters to deploy the template with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct Parameters {
+    pub(super) existing_main_table: String,
+    pub(super) partition_key_name: String,
+    pub(super) sort_key_name: String,
+    pub(super) sort_key_type: &'static str,
+    pub(super) separator: &'static str,
+    /// `None` if nobody could see by which attribute items expire.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) ttl_attribute: Option<String>,
+    pub(super) grow_keys: String,
+}
+
+/// What to do, and in which order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Plan {
+    pub(super) parameters: Parameters,
+    /// The command that deploys the template with them, for a shell.
+    pub(super) deploy: String,
+    pub(super) steps: Vec<String>,
+}
+
+impl Parameters {
+    /// Those of a table with these keys, whose items expire by this attribute: empty for none.
+    pub(super) fn new(
+        table: &str,
+        schema: &TableSchema,
+        separator: Separator,
+        ttl_attribute: Option<String>,
+        grow_keys: String,
+    ) -> Self {
+        Self {
+            existing_main_table: table.to_owned(),
+            partition_key_name: schema.partition_key_name.clone(),
+            sort_key_name: schema.sort_key_name.clone(),
+            sort_key_type: match schema.sort_key_type {
+                SortKeyType::String => "S",
+                SortKeyType::Number => "N",
+            },
+            separator: separator.as_str(),
+            ttl_attribute,
+            grow_keys,
+        }
+    }
+
+    fn pairs(&self) -> Vec<(&'static str, &str)> {
+        let pairs = [
+            ("ExistingMainTable", Some(self.existing_main_table.as_str())),
+            ("PartitionKeyName", Some(self.partition_key_name.as_str())),
+            ("SortKeyName", Some(self.sort_key_name.as_str())),
+            ("SortKeyType", Some(self.sort_key_type)),
+            ("Separator", Some(self.separator)),
+            ("TtlAttribute", self.ttl_attribute.as_deref()),
+            ("GrowKeys", Some(self.grow_keys.as_str())),
+        ];
+        let set = pairs.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        // The template's own default, and nothing that a shell would have to carry.
+        set.filter(|(_, value)| !value.is_empty()).collect()
+    }
+
+    /// The arguments of `sam deploy` for a shell.
+    fn overrides(&self) -> String {
+        let set = self.pairs().into_iter().map(|(name, value)| {
+            // SAM takes a value in double quotes where it has spaces or quotes.
+            let is_plain = !value.contains([' ', '"', '\\', '\'']);
+            let value = if is_plain {
+                value.to_owned()
+            } else {
+                format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
+            };
+            quoted(&format!("{name}={value}"))
+        });
+        set.collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl Plan {
+    /// The plan for a table with this ARN. `policy` is the file of the policy.
+    pub(super) fn new(parameters: Parameters, table_arn: &str, policy: &str) -> Self {
+        let deploy = format!("sam deploy --parameter-overrides {}", parameters.overrides());
+        let which = match parameters.grow_keys.as_str() {
+            "*" => "all keys".to_owned(),
+            patterns => format!("the keys of GrowKeys ({patterns})"),
+        };
+        let mut steps = vec![
+            format!("deploy with ScalingMode=off: {deploy} ScalingMode=off"),
+            format!(
+                "move the clients' writes of {which} to the API. Reads by plain clients see everything \
+                 until a collection grows"
+            ),
+            format!(
+                "deny other writers: `aws dynamodb put-resource-policy --resource-arn {table_arn} --policy \
+                 file://{policy}`. Run this check once more with --stack-name: what was written meanwhile \
+                 is to fit, too"
+            ),
+            "let it grow: deploy with ScalingMode=on. Reads of what grows go to the API by then"
+                .to_owned(),
+        ];
+        if parameters.ttl_attribute.is_none() {
+            steps.insert(
+                0,
+                "find out by which attribute items expire, if they do, and set TtlAttribute"
+                    .to_owned(),
+            );
+        }
+        Self { parameters, deploy, steps }
+    }
+}
+
+/// A text as a shell takes it.
+pub(super) fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parameters(ttl: Option<&str>, grow_keys: &str) -> Parameters {
+        let schema = TableSchema { sort_key_name: "at".to_owned(), ..TableSchema::default() };
+        let (table, ttl) = ("Orders", ttl.map(str::to_owned));
+        Parameters::new(table, &schema, Separator::HashTilde, ttl, grow_keys.to_owned())
+    }
+
+    #[test]
+    fn the_command_deploys_with_the_parameters() {
+        let plan = Plan::new(parameters(Some("expires"), "USER#*,EWR"), "arn", "policy.json");
+        assert_eq!(
+            plan.deploy,
+            "sam deploy --parameter-overrides 'ExistingMainTable=Orders' 'PartitionKeyName=pk' \
+             'SortKeyName=at' 'SortKeyType=S' 'Separator=#~' 'TtlAttribute=expires' \
+             'GrowKeys=USER#*,EWR'"
+        );
+        assert_eq!(plan.steps.len(), 4);
+        let json = serde_json::to_value(&plan).expect("JSON");
+        assert_eq!(json["parameters"]["ExistingMainTable"], "Orders");
+        assert_eq!(json["parameters"]["TtlAttribute"], "expires");
+    }
+
+    #[test]
+    fn what_is_empty_is_left_out_and_what_is_unknown_is_a_step() {
+        let none = Plan::new(parameters(Some(""), "*"), "arn", "policy.json");
+        assert!(!none.deploy.contains("TtlAttribute") && none.steps.len() == 4);
+        let unknown = Plan::new(parameters(None, "*"), "arn", "policy.json");
+        assert!(unknown.steps[0].contains("TtlAttribute") && unknown.steps.len() == 5);
+    }
+
+    #[test]
+    fn a_shell_gets_each_value_as_it_is() {
+        let overrides = parameters(Some(""), "it's $HOME").overrides();
+        assert!(overrides.ends_with("'GrowKeys=\"it'\\''s $HOME\"'"), "{overrides}");
+    }
+}

@@ -1,0 +1,174 @@
+//! The resource-based policy that keeps writers out of a table which dynashard writes to.
+
+use dynashard_core::GrowKeys;
+use dynashard_keys::Separator;
+use serde_json::{Value, json};
+
+/// What writes items. Transactions are authorised by the actions of their parts (AWS, "Using IAM with
+/// DynamoDB transactions"); `ConditionCheckItem` writes nothing.
+const WRITES: [&str; 7] = [
+    "dynamodb:BatchWriteItem",
+    "dynamodb:DeleteItem",
+    "dynamodb:PartiQLDelete",
+    "dynamodb:PartiQLInsert",
+    "dynamodb:PartiQLUpdate",
+    "dynamodb:PutItem",
+    "dynamodb:UpdateItem",
+];
+
+/// The functions' roles that write to the main table, by their logical ids. A strong read moves what it
+/// finds at an old home, so `ReadRole` is one of them.
+pub(super) const WRITING_ROLES: [&str; 3] = ["WriteRole", "ReadRole", "RebalanceRole"];
+
+/// The most that DynamoDB takes, white space included (AWS, "Resource-based policy considerations").
+const MOST_BYTES: usize = 20 * 1_024;
+
+/// Denies writes to everybody but these roles: of the keys that the patterns name in any shard, or of all.
+/// AWS's own services, such as the one that lets items expire, are left alone.
+pub(super) fn policy(
+    table_arn: &str,
+    roles: &[String],
+    patterns: &GrowKeys,
+    separator: Separator,
+) -> Value {
+    let mut condition = json!({
+        "ArnNotLike": { "aws:PrincipalArn": roles },
+        "Bool": { "aws:PrincipalIsAWSService": "false" },
+    });
+    if !patterns.are_all() {
+        condition["ForAnyValue:StringLike"] =
+            json!({ "dynamodb:LeadingKeys": leading_keys(patterns, separator) });
+    }
+    json!({
+        "Version": "2012-10-17",
+        "Statement": [{
+            "Sid": "WritesGoThroughDynashard",
+            "Effect": "Deny",
+            "Principal": "*",
+            "Action": WRITES,
+            "Resource": table_arn,
+            "Condition": condition,
+        }],
+    })
+}
+
+/// The same as text, and whether DynamoDB takes that much.
+pub(super) fn text(policy: &Value) -> (String, bool) {
+    // What is serialized here are texts, which cannot fail.
+    let pretty = serde_json::to_string_pretty(policy).unwrap_or_default();
+    if pretty.len() <= MOST_BYTES {
+        return (pretty, true);
+    }
+    let compact = policy.to_string();
+    let fits = compact.len() <= MOST_BYTES;
+    (compact, fits)
+}
+
+/// The ARN of a role of the stack: CloudFormation knows its name, and a table's ARN the account.
+pub(super) fn role_arn(table_arn: &str, role: &str) -> Option<String> {
+    let mut parts = table_arn.split(':').skip(1);
+    let (partition, account) = (parts.next()?, parts.nth(2)?);
+    Some(format!("arn:{partition}:iam::{account}:role/{role}"))
+}
+
+/// One that is to be filled in.
+pub(super) fn placeholder(logical_id: &str) -> String {
+    format!("FILL-IN-ARN-OF-{logical_id}")
+}
+
+/// The physical keys of what the patterns name.
+fn leading_keys(patterns: &GrowKeys, separator: Separator) -> Vec<String> {
+    let of = |pattern: &str| {
+        let escaped = escape(pattern);
+        let in_other_shards = format!("{escaped}{separator}*");
+        // What ends in a star has the suffixes in it already.
+        let needs_suffix = !pattern.ends_with('*');
+        std::iter::once(escaped).chain(needs_suffix.then_some(in_other_shards))
+    };
+    patterns.patterns().flat_map(of).collect()
+}
+
+/// A pattern of ours as IAM writes it: `${` begins a variable there (AWS, "IAM policy elements: Variables
+/// and tags"). A star and a question mark mean the same.
+fn escape(pattern: &str) -> String {
+    pattern.replace('$', "${$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ARN: &str = "arn:aws:dynamodb:eu-west-1:123456789012:table/Orders";
+
+    fn policy_of(patterns: &str) -> Value {
+        let roles = WRITING_ROLES.map(placeholder);
+        let patterns = patterns.parse().expect("patterns");
+        policy(ARN, &roles, &patterns, Separator::HashTilde)
+    }
+
+    #[test]
+    fn it_denies_every_write_of_anybody_else() {
+        let (text, fits) = text(&policy_of("*"));
+        assert!(fits);
+        let read = serde_json::from_str::<Value>(&text).expect("JSON");
+        assert_eq!(read["Version"], "2012-10-17");
+        let statements = read["Statement"].as_array().expect("statements");
+        assert_eq!(statements.len(), 1);
+        let statement = statements[0].as_object().expect("a statement");
+        let mut members = statement.keys().map(String::as_str).collect::<Vec<_>>();
+        members.sort_unstable();
+        assert_eq!(members, ["Action", "Condition", "Effect", "Principal", "Resource", "Sid"]);
+        assert_eq!((&statement["Effect"], &statement["Principal"]), (&json!("Deny"), &json!("*")));
+        assert_eq!(statement["Resource"], ARN);
+        let sid = statement["Sid"].as_str().expect("a text");
+        assert!(sid.bytes().all(|byte| byte.is_ascii_alphanumeric()), "as IAM wants it: {sid}");
+        let actions = statement["Action"].as_array().expect("actions");
+        for action in actions {
+            let action = action.as_str().expect("a text");
+            assert!(action.starts_with("dynamodb:"), "{action}");
+            let is_read = ["Get", "Query", "Scan", "Select", "Describe"];
+            assert!(!is_read.iter().any(|read| action.contains(read)), "{action}");
+        }
+        assert_eq!(
+            statement["Condition"],
+            json!({
+                "ArnNotLike": { "aws:PrincipalArn": WRITING_ROLES.map(placeholder) },
+                "Bool": { "aws:PrincipalIsAWSService": "false" },
+            })
+        );
+    }
+
+    #[test]
+    fn patterns_narrow_it_to_their_keys_in_all_shards() {
+        let keys = |patterns| {
+            let policy = policy_of(patterns);
+            policy["Statement"][0]["Condition"]["ForAnyValue:StringLike"]["dynamodb:LeadingKeys"]
+                .clone()
+        };
+        assert_eq!(keys("*"), Value::Null);
+        assert_eq!(keys("EWR"), json!(["EWR", "EWR#~*"]));
+        assert_eq!(keys("USER#*,EWR"), json!(["USER#*", "EWR", "EWR#~*"]));
+        assert_eq!(keys("*x"), json!(["*x", "*x#~*"]));
+        assert_eq!(keys("a?${b}*"), json!(["a?${$}{b}*"]));
+    }
+
+    #[test]
+    fn a_role_is_of_the_account_of_the_table() {
+        assert_eq!(
+            role_arn(ARN, "dynashard-WriteRole-1A2B").as_deref(),
+            Some("arn:aws:iam::123456789012:role/dynashard-WriteRole-1A2B")
+        );
+        let china = ARN.replace("arn:aws:", "arn:aws-cn:");
+        assert!(role_arn(&china, "r").is_some_and(|arn| arn.starts_with("arn:aws-cn:iam::")));
+        assert_eq!(role_arn("", "r"), None);
+    }
+
+    #[test]
+    fn what_exceeds_the_limit_is_said() {
+        let many = (0..2_000).map(|n| format!("KEY{n}#*")).collect::<Vec<_>>().join(",");
+        assert!(!text(&policy_of(&many)).1);
+        let some = (0..1_000).map(|n| format!("KEY{n}#*")).collect::<Vec<_>>().join(",");
+        let (text, fits) = text(&policy_of(&some));
+        assert!(fits && !text.contains('\n'), "white space counts");
+    }
+}

@@ -1,0 +1,162 @@
+//! What a scan has found in a table: counts and an example of each kind, whatever the table's size.
+
+use std::collections::BTreeMap;
+
+use dynashard_core::{
+    AttributeValue, Attributes, GrowKeys, MAX_ITEM_BYTES, TableSchema, check_values, item_bytes,
+};
+use dynashard_keys::{
+    KeyError, PartitionKey, PhysicalPartitionKey, RESERVED_PREFIX, Separator, SortKey,
+};
+use serde::{Deserialize, Serialize};
+
+/// The attributes that the system gives to items, and the one that makes an item a marker.
+pub(super) const VERSION: &str = "_ds_v";
+pub(super) const GENERATION: &str = "_ds_g";
+pub(super) const FORWARDED: &str = "_ds_fwd";
+
+/// A kind of item that the application could not serve as it is. The names stay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Oddity {
+    /// Dynashard has written it: it has a version, a generation, or is a marker.
+    DynashardItem,
+    /// Its partition key begins with `_ds_`.
+    ReservedKey,
+    /// Its partition key is longer than a client may use.
+    KeyLength,
+    /// Its sort key is longer than a client may use.
+    SortKeyLength,
+    /// It is too large to be moved.
+    ItemSize,
+    /// It has other attributes that begin with `_ds_`.
+    ReservedAttribute,
+    /// A value or an inner name that a put would be refused for.
+    Value,
+}
+
+/// The key of an item, as text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Example {
+    pub(super) pk: String,
+    pub(super) sk: String,
+}
+
+/// How many items are of a kind.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(super) struct Tally {
+    pub(super) count: u64,
+    /// Those of collections that may be changed.
+    pub(super) growing: u64,
+    /// The first of those, else the first of all.
+    pub(super) example: Option<Example>,
+}
+
+/// What the items of a table have shown. Its size is that of a few keys.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub(super) struct Survey {
+    pub(super) items: u64,
+    pub(super) bytes: u64,
+    pub(super) consumed_rcu: f64,
+    /// The items whose partition key ends in a separator and a number, by the separator.
+    suffixes: BTreeMap<String, Tally>,
+    oddities: BTreeMap<Oddity, Tally>,
+}
+
+impl Survey {
+    /// Takes note of an item, with its key among the attributes.
+    pub(super) fn observe(&mut self, item: &Attributes, schema: &TableSchema, grow: &GrowKeys) {
+        let bytes = item_bytes(item);
+        self.items += 1;
+        self.bytes += u64::try_from(bytes).unwrap_or(u64::MAX);
+        let example = example(item, schema);
+        let is_growing = grow.match_text(&example.pk);
+        for separator in Separator::ALL {
+            if PhysicalPartitionKey::has_suffix(&example.pk, separator) {
+                let tally = self.suffixes.entry(separator.to_string()).or_default();
+                tally.note(&example, is_growing);
+            }
+        }
+        for oddity in oddities(item, &example, bytes, schema) {
+            self.oddities.entry(oddity).or_default().note(&example, is_growing);
+        }
+    }
+
+    /// The items whose partition key ends in this separator and a number.
+    pub(super) fn suffixed(&self, separator: Separator) -> Tally {
+        self.suffixes.get(separator.as_str()).cloned().unwrap_or_default()
+    }
+
+    /// The items of a kind.
+    pub(super) fn odd(&self, oddity: Oddity) -> Tally {
+        self.oddities.get(&oddity).cloned().unwrap_or_default()
+    }
+
+    /// The separator to choose: the first that no partition key ends in, before a number.
+    pub(super) fn free_separator(&self) -> Option<Separator> {
+        Separator::ALL.into_iter().find(|separator| self.suffixed(*separator).count == 0)
+    }
+}
+
+impl Tally {
+    /// Counts an item.
+    pub(super) fn note(&mut self, example: &Example, is_growing: bool) {
+        if self.example.is_none() || (is_growing && self.growing == 0) {
+            self.example = Some(example.clone());
+        }
+        self.count += 1;
+        self.growing += u64::from(is_growing);
+    }
+}
+
+/// The key of an item. What is not there, or of another type, is empty: the scan's own table always has
+/// it.
+pub(super) fn example(item: &Attributes, schema: &TableSchema) -> Example {
+    let text = |name: &str| match item.get(name) {
+        Some(AttributeValue::String(text)) => text.clone(),
+        Some(AttributeValue::Number(number)) => number.to_string(),
+        _ => String::new(),
+    };
+    Example { pk: text(&schema.partition_key_name), sk: text(&schema.sort_key_name) }
+}
+
+/// Whether dynashard has given an item one of its attributes.
+pub(super) fn is_dynashards(item: &Attributes) -> bool {
+    item.contains_key(FORWARDED)
+        || [VERSION, GENERATION].iter().any(|name| item.get(*name).is_some_and(is_unsigned))
+}
+
+fn oddities(
+    item: &Attributes,
+    key: &Example,
+    bytes: usize,
+    schema: &TableSchema,
+) -> impl Iterator<Item = Oddity> {
+    let is_foreign = |(name, value): (&String, &AttributeValue)| match name.as_str() {
+        FORWARDED => false,
+        VERSION | GENERATION => !is_unsigned(value),
+        name => name.starts_with(RESERVED_PREFIX),
+    };
+    let partition = PartitionKey::new(&key.pk);
+    let has_long_sort_key = matches!(
+        item.get(&schema.sort_key_name),
+        Some(AttributeValue::String(text)) if text.len() > SortKey::MAX_BYTES
+    );
+    let found = [
+        (Oddity::DynashardItem, is_dynashards(item)),
+        (Oddity::ReservedKey, matches!(partition, Err(KeyError::ReservedPartitionKey { .. }))),
+        (Oddity::KeyLength, matches!(partition, Err(KeyError::PartitionKeyTooLong { .. }))),
+        (Oddity::SortKeyLength, has_long_sort_key),
+        (Oddity::ItemSize, bytes > MAX_ITEM_BYTES),
+        (Oddity::ReservedAttribute, item.iter().any(is_foreign)),
+        (Oddity::Value, check_values(item).is_err()),
+    ];
+    found.into_iter().filter_map(|(oddity, is_found)| is_found.then_some(oddity))
+}
+
+fn is_unsigned(value: &AttributeValue) -> bool {
+    matches!(value, AttributeValue::Number(number) if number.to_string().parse::<u64>().is_ok())
+}
+
+#[cfg(test)]
+mod tests;
