@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use dynashard_keys::Placement;
 use dynashard_local::Limits;
 
-use crate::operator::{self, DoctorArgs, QueryArgs, ScaleArgs, VerifyArgs};
+use crate::operator::{self, DoctorArgs, ExportArgs, ImportArgs, QueryArgs, ScaleArgs, VerifyArgs};
 
 /// Spreads a hot DynamoDB partition key over shards, and reads it back in order.
 #[derive(Debug, Parser)]
@@ -63,6 +63,19 @@ pub(crate) enum Command {
     /// on from its cursor.
     #[command(after_help = operator::query::EXAMPLES)]
     Query(QueryArgs),
+    /// Put the rows of files, or of another table, into the tables: as fast as the partitions allow, and
+    /// each row once, however often the command is interrupted.
+    ///
+    /// Rows of different partition keys take turns, so that no key is written in a run. Each physical
+    /// partition key is written at the pace that its partition allows.
+    #[command(after_help = operator::import::EXAMPLES)]
+    Import(ImportArgs),
+    /// Write the items of collections to a file, in order, in a form that `import` reads.
+    ///
+    /// Each collection is read once, from all of its shards and in the order of its sort keys, in the memory
+    /// of a page.
+    #[command(after_help = operator::export::EXAMPLES)]
+    Export(ExportArgs),
     /// Measure how old a request DynamoDB executes, on which the close of a reshard waits, and look at
     /// what else the application needs: clock, tables, permissions, backups, time to live.
     #[command(after_help = operator::doctor::EXAMPLES)]

@@ -33,6 +33,8 @@ async fn main() -> ExitCode {
         Command::Local(options) => local::run(options).await,
         Command::Demo(options) => demo::run(options).await,
         Command::Doctor(options) => return Box::pin(operator::doctor(options)).await,
+        Command::Export(options) => return Box::pin(operator::export(options)).await,
+        Command::Import(options) => return Box::pin(operator::import(options)).await,
         Command::Verify(options) => return Box::pin(operator::verify(options)).await,
         Command::Query(options) => return Box::pin(operator::query(options)).await,
         Command::Scale(options) => return Box::pin(operator::scale(options)).await,

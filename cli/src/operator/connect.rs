@@ -4,9 +4,9 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use dynashard_aws::{
-    Caller, DynamoItemStore, DynamoMetadataStore, Operator, OsEntropy, Stack, SystemClock,
+    Caller, DynamoItemStore, DynamoMetadataStore, Operator, OsEntropy, Stack, SystemClock, Unseen,
 };
-use dynashard_core::{Deadline, Reader, Settings, TableSchema};
+use dynashard_core::{Deadline, Reader, ScalingMode, ScalingPolicy, Settings, TableSchema, Writer};
 use dynashard_keys::{Placement, Separator, ShardCount};
 use dynashard_lambda::{UNVERIFIED_REQUEST_LIFETIME, settings_from_variables};
 
@@ -17,6 +17,9 @@ pub(super) type Directory = dynashard_core::Directory<DynamoMetadataStore, Syste
 
 /// Reads items and collections of the tables.
 pub(super) type TableReader = Reader<DynamoItemStore, DynamoMetadataStore, SystemClock, OsEntropy>;
+
+/// Writes items of the tables.
+pub(super) type TableWriter = Writer<DynamoItemStore, DynamoMetadataStore, SystemClock, OsEntropy>;
 
 /// Where the tables are.
 #[derive(Debug, clap::Args)]
@@ -91,18 +94,21 @@ pub(super) struct Connection {
     main_table: String,
     metadata_table: String,
     settings: Settings,
+    /// Whether the settings are those of a stack, as far as the tables do not tell them.
+    is_of_stack: bool,
 }
 
 impl ConnectArgs {
     pub(super) async fn connect(&self) -> Result<Connection, Failure> {
         let place = self.locate().await?;
+        let is_of_stack = place.stack.is_some();
         let schema = match place.stack {
             Some(_) => place.settings.schema.clone(),
             None => place.schema().await?,
         };
         let Place { operator, main_table, metadata_table, settings, .. } = place;
         let settings = Settings { schema, ..settings };
-        Ok(Connection { operator, main_table, metadata_table, settings })
+        Ok(Connection { operator, main_table, metadata_table, settings, is_of_stack })
     }
 
     /// Finds the tables, without a request to DynamoDB.
@@ -183,14 +189,53 @@ impl Connection {
         Reader::new(self.items(), self.directory())
     }
 
+    /// A writer like those of the functions. What its throttles say about shard counts is acted on as the
+    /// stack has it, unless `grows` forbids it.
+    pub(super) async fn writer(&self, grows: bool) -> Result<TableWriter, Failure> {
+        let mut settings = self.settings.clone();
+        if !grows {
+            settings.scaling = ScalingPolicy { mode: ScalingMode::Off, ..settings.scaling };
+        }
+        if !self.is_of_stack {
+            // No flag says it, and an item that expires is put in another way while items move.
+            settings.ttl_attribute = match self.operator.ttl_attribute(&self.main_table).await {
+                Ok(attribute) => attribute,
+                Err(Unseen::NotSupported) => None,
+                Err(why) => {
+                    let table = &self.main_table;
+                    let why = format!("DescribeTimeToLive of table {table}: {why}");
+                    return Err(Failure::connection(why));
+                }
+            };
+        }
+        Ok(Writer::new(self.items(), self.directory_with(settings)))
+    }
+
+    /// The caller, for requests beside those of the core.
+    pub(super) fn operator(&self) -> &Operator {
+        &self.operator
+    }
+
+    pub(super) fn main_table(&self) -> &str {
+        &self.main_table
+    }
+
+    pub(super) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     /// How the tables call and type their keys.
     pub(super) fn schema(&self) -> &TableSchema {
         &self.settings.schema
     }
 
     pub(super) fn directory(&self) -> Directory {
-        let metadata = self.operator.metadata(&self.metadata_table, &self.settings.schema);
-        Directory::new(metadata, self.operator.clock(), OsEntropy, self.settings.clone())
+        self.directory_with(self.settings.clone())
+    }
+
+    fn directory_with(&self, settings: Settings) -> Directory {
+        let metadata = self.operator.metadata(&self.metadata_table, &settings.schema);
+        Directory::new(metadata, self.operator.clock(), OsEntropy, settings)
     }
 }
 

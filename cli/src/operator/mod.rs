@@ -3,9 +3,12 @@
 
 mod connect;
 pub(crate) mod doctor;
+pub(crate) mod export;
+pub(crate) mod import;
 mod output;
 pub(crate) mod query;
 pub(crate) mod scale;
+mod scan;
 pub(crate) mod verify;
 
 use std::fmt;
@@ -19,6 +22,8 @@ use dynashard_lambda::Problem;
 use serde::Serialize;
 
 pub(crate) use doctor::{DoctorArgs, run as doctor};
+pub(crate) use export::{ExportArgs, run as export};
+pub(crate) use import::{ImportArgs, run as import};
 pub(crate) use query::{QueryArgs, run as query};
 pub(crate) use scale::{ScaleArgs, run as scale};
 pub(crate) use verify::{VerifyArgs, run as verify};

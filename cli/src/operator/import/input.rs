@@ -1,0 +1,282 @@
+//! The files of an import: which they are, what they hold, and their rows in order.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use dynashard_core::NewItem;
+use flate2::bufread::MultiGzDecoder;
+use xxhash_rust::xxh64::Xxh64;
+
+use super::csv::{self, Inference, Records};
+use super::json::{self, Lines};
+use super::manifest;
+use super::row::Keys;
+use crate::operator::Failure;
+
+/// The form of an input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Format {
+    /// One object in each line: plain JSON, or {"Item":{...}} with `DynamoDB`'s types.
+    JsonLines,
+    /// A header line and a line for each item.
+    Csv,
+    /// What `DynamoDB` exports to S3, downloaded.
+    DynamodbExport,
+}
+
+/// The files of an import, in the order in which they are read.
+#[derive(Debug, Clone)]
+pub(super) struct Input {
+    pub(super) format: Format,
+    pub(super) files: Vec<InputFile>,
+}
+
+/// One of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct InputFile {
+    /// As messages call it.
+    pub(super) name: String,
+    pub(super) path: PathBuf,
+    pub(super) bytes: u64,
+    /// How many items it holds, where a manifest says so.
+    pub(super) items: Option<u64>,
+}
+
+/// A row of a file.
+pub(super) struct InputRow {
+    /// The index of its file.
+    pub(super) file: usize,
+    /// Its line, from 1.
+    pub(super) line: u64,
+    /// The item, or why it cannot be taken.
+    pub(super) item: Result<NewItem, Failure>,
+}
+
+impl Input {
+    /// Finds the files. Nothing of them is read yet but the manifest of an export.
+    pub(super) fn find(path: &Path, format: Option<Format>) -> Result<Self, Failure> {
+        let metadata = fs::metadata(path).map_err(|e| failed(path, &e))?;
+        if !metadata.is_dir() {
+            let name = path.display().to_string();
+            let format = format.or_else(|| format_of(path)).ok_or_else(|| unknown(path))?;
+            let file =
+                InputFile { name, path: path.to_owned(), bytes: metadata.len(), items: None };
+            return Ok(Self { format, files: vec![file] });
+        }
+        let is_export = manifest::is_export(path);
+        if format == Some(Format::DynamodbExport) || (format.is_none() && is_export) {
+            let files = manifest::files(path)?;
+            return Ok(Self { format: Format::DynamodbExport, files });
+        }
+        let entries = fs::read_dir(path).map_err(|e| failed(path, &e))?;
+        let mut files = Vec::new();
+        let mut formats = BTreeSet::new();
+        for entry in entries {
+            let entry = entry.map_err(|e| failed(path, &e))?;
+            let found = format_of(&entry.path());
+            if let Some(found) = found.filter(|found| format.is_none_or(|wanted| wanted == *found))
+            {
+                let bytes = entry.metadata().map_err(|e| failed(&entry.path(), &e))?.len();
+                let name = entry.file_name().to_string_lossy().into_owned();
+                files.push(InputFile { name, path: entry.path(), bytes, items: None });
+                formats.insert(found as u8);
+            }
+        }
+        files.sort_by(|one, other| one.path.cmp(&other.path));
+        let first = files.first().and_then(|file| format_of(&file.path));
+        match format.or(first) {
+            Some(format) if formats.len() == 1 => Ok(Self { format, files }),
+            Some(_) if formats.len() > 1 => {
+                let why = "holds files of several forms; choose one with --format";
+                Err(bad(path, why))
+            }
+            _ => Err(bad(
+                path,
+                "holds no file that ends in .jsonl, .ndjson, .json or .csv, or these and .gz",
+            )),
+        }
+    }
+
+    /// All rows in order.
+    pub(super) fn rows<'a>(&'a self, keys: &'a Keys, numbers: &'a BTreeSet<String>) -> Rows<'a> {
+        Rows { input: self, keys, numbers, file: 0, open: None, digests: Vec::new(), of_file: 0 }
+    }
+
+    /// The columns of numbers, as all values together tell them. Empty unless the input is CSV.
+    pub(super) fn infer_numbers(
+        &self,
+        goes_on: impl Fn() -> bool,
+    ) -> Result<BTreeSet<String>, Failure> {
+        let mut inference = Inference::default();
+        if self.format != Format::Csv {
+            return Ok(inference.numbers());
+        }
+        for file in &self.files {
+            let (input, _) = open(&file.path).map_err(|e| failed(&file.path, &e))?;
+            let mut records = Records::new(input).map_err(|e| failed(&file.path, &e))?;
+            while let Some((_, fields)) = records.next().map_err(|e| failed(&file.path, &e))?
+                && goes_on()
+            {
+                if let Ok(fields) = fields {
+                    inference.see(&fields);
+                }
+            }
+        }
+        Ok(inference.numbers())
+    }
+}
+
+/// The rows of an input, file after file.
+pub(super) struct Rows<'a> {
+    input: &'a Input,
+    keys: &'a Keys,
+    numbers: &'a BTreeSet<String>,
+    file: usize,
+    open: Option<(Reading, Tally)>,
+    /// How many rows the present file has had.
+    of_file: u64,
+    digests: Vec<u64>,
+}
+
+enum Reading {
+    Json(Lines<Box<dyn BufRead>>),
+    Csv(Records<Box<dyn BufRead>>),
+}
+
+impl Rows<'_> {
+    /// The hash of each file that was read to its end.
+    pub(super) fn digests(&self) -> &[u64] {
+        &self.digests
+    }
+
+    /// The next row, or why the input cannot be read further; `None` at the end.
+    pub(super) fn next(&mut self) -> Result<Option<InputRow>, Failure> {
+        while let Some(file) = self.input.files.get(self.file) {
+            let (reading, tally) = match &mut self.open {
+                Some(open) => open,
+                none => none.insert(self.input.start(file, self.keys)?),
+            };
+            let is_export = self.input.format == Format::DynamodbExport;
+            let row = match reading {
+                Reading::Json(lines) => {
+                    let line = lines.next().map_err(|e| failed(&file.path, &e))?;
+                    line.map(|(line, text)| {
+                        (line, text.and_then(|text| json::attributes_of(text, is_export)))
+                    })
+                }
+                Reading::Csv(records) => {
+                    let record = records.next().map_err(|e| failed(&file.path, &e))?;
+                    record.map(|(line, fields)| {
+                        let attributes = |fields: Vec<(&str, &str)>| {
+                            csv::attributes_of(&fields, self.numbers, self.keys)
+                        };
+                        (line, fields.and_then(attributes))
+                    })
+                }
+            };
+            if let Some((line, attributes)) = row {
+                self.of_file += 1;
+                let item = attributes.and_then(|attributes| self.keys.item(attributes));
+                return Ok(Some(InputRow { file: self.file, line, item }));
+            }
+            if let Some(items) = file.items.filter(|items| *items != self.of_file) {
+                let why = format!("holds {} items, and its manifest says {items}", self.of_file);
+                return Err(bad(&file.path, &why));
+            }
+            self.digests.push(tally.digest());
+            self.open = None;
+            self.of_file = 0;
+            self.file += 1;
+        }
+        Ok(None)
+    }
+}
+
+impl Input {
+    fn start(&self, file: &InputFile, keys: &Keys) -> Result<(Reading, Tally), Failure> {
+        let (input, tally) = open(&file.path).map_err(|e| failed(&file.path, &e))?;
+        if self.format != Format::Csv {
+            return Ok((Reading::Json(Lines::new(input)), tally));
+        }
+        let records = Records::new(input).map_err(|e| failed(&file.path, &e))?;
+        for key in [&keys.partition, &keys.sort] {
+            if !records.columns().contains(key) {
+                let columns = records.columns().join(", ");
+                let why = format!(
+                    "lacks the column {key:?} of the key (--pk and --sk name others); it has {columns}"
+                );
+                return Err(bad(&file.path, &why));
+            }
+        }
+        Ok((Reading::Csv(records), tally))
+    }
+}
+
+/// What is read of a file, hashed.
+#[derive(Clone, Default)]
+struct Tally(Arc<Mutex<Xxh64>>);
+
+impl Tally {
+    fn digest(&self) -> u64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).digest()
+    }
+}
+
+struct Hashing<R>(R, Tally);
+
+impl<R: Read> Read for Hashing<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.0.read(buffer)?;
+        self.1.0.lock().unwrap_or_else(PoisonError::into_inner).update(&buffer[..read]);
+        Ok(read)
+    }
+}
+
+/// The text of a file, which may be compressed with gzip and may begin with a byte order mark.
+fn open(path: &Path) -> io::Result<(Box<dyn BufRead>, Tally)> {
+    const GZIP: &[u8] = &[0x1f, 0x8b];
+    const MARK: &[u8] = &[0xef, 0xbb, 0xbf];
+    const BUFFER_BYTES: usize = 64 * 1_024;
+    let tally = Tally::default();
+    let file = Hashing(File::open(path)?, tally.clone());
+    let mut file = BufReader::with_capacity(BUFFER_BYTES, file);
+    let is_gzip = file.fill_buf()?.starts_with(GZIP);
+    let mut text: Box<dyn BufRead> = if is_gzip {
+        Box::new(BufReader::with_capacity(BUFFER_BYTES, MultiGzDecoder::new(file)))
+    } else {
+        Box::new(file)
+    };
+    if text.fill_buf()?.starts_with(MARK) {
+        text.consume(MARK.len());
+    }
+    Ok((text, tally))
+}
+
+/// The form that a file's name tells.
+fn format_of(path: &Path) -> Option<Format> {
+    let name = path.file_name()?.to_str()?.to_ascii_lowercase();
+    let name = name.strip_suffix(".gz").unwrap_or(&name);
+    match name.rsplit_once('.')?.1 {
+        "csv" => Some(Format::Csv),
+        "jsonl" | "ndjson" | "json" => Some(Format::JsonLines),
+        _ => None,
+    }
+}
+
+fn unknown(path: &Path) -> Failure {
+    bad(path, "has a name that does not tell its form; choose one with --format")
+}
+
+pub(super) fn failed(path: &Path, error: &io::Error) -> Failure {
+    Failure { code: INPUT_FAILED, detail: format!("{} cannot be read: {error}", path.display()) }
+}
+
+pub(super) fn bad(path: &Path, why: &str) -> Failure {
+    Failure { code: INPUT_FAILED, detail: format!("{} {why}", path.display()) }
+}
+
+/// The input cannot be read, or is not what it seems.
+pub(super) const INPUT_FAILED: &str = "input_failed";

@@ -1,0 +1,224 @@
+//! `dynashard import`: puts the rows of files or of another table, in turns over their partition keys.
+
+mod args;
+mod check;
+mod csv;
+mod input;
+mod json;
+mod lanes;
+mod load;
+mod look_ahead;
+mod manifest;
+mod marks;
+mod pace;
+mod progress;
+mod refused;
+mod report;
+mod row;
+mod send;
+mod source;
+mod state;
+mod table;
+
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use dynashard_keys::Placement;
+use tokio::sync::mpsc;
+
+pub(crate) use args::{EXAMPLES, ImportArgs};
+use load::{Ended, Loader};
+use look_ahead::Bounds;
+use progress::Reporter;
+use refused::{Refusals, RowPlace};
+use report::Summary;
+use row::Keys;
+use send::{Row, Rules, Target};
+use source::{Checking, Source};
+use state::{Counts, Identity, State, StateFile};
+
+use super::connect::Connection;
+use super::{Failure, INTERRUPTED};
+use crate::signals::TerminationSignals;
+
+/// What the rows that are read ahead may take, as the table counts it.
+const LOOK_AHEAD_BYTES: usize = 64_000_000;
+
+/// Rows between the reader and those that are read ahead.
+const CHANNEL_ROWS: usize = 64;
+
+pub(crate) async fn run(args: ImportArgs) -> ExitCode {
+    let mut reporter = Reporter::begin(args.json);
+    let mut summary = Summary::default();
+    let ended = Box::pin(import(&args, &mut reporter, &mut summary)).await;
+    summary.took(reporter.elapsed());
+    let mut output = reporter.into_output();
+    summary.print(&mut output);
+    match ended {
+        Ok(Ended::Done) if summary.is_complete() => ExitCode::SUCCESS,
+        Ok(Ended::Done) => ExitCode::FAILURE,
+        Ok(Ended::Interrupted) => {
+            eprintln!("dynashard: interrupted; the same command goes on");
+            ExitCode::from(INTERRUPTED)
+        }
+        Err(failure) => {
+            output.failure(None, &failure);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn import(
+    args: &ImportArgs,
+    reporter: &mut Reporter,
+    summary: &mut Summary,
+) -> Result<Ended, Failure> {
+    let connection = args.connect.connect().await?;
+    let placement = connection.settings().placement;
+    if args.keep_existing && placement == Placement::Random {
+        return Err(not_for_random());
+    }
+    let mut signals = TerminationSignals::watch()
+        .map_err(|e| Failure::connection(format!("signals cannot be waited for: {e}")))?;
+    let refusals = Arc::new(Mutex::new(Refusals::to(args.refused.as_deref())?));
+    let mut source = Source::find(args, &connection).await?;
+    // The place is taken before anything long begins, so that two imports do not go on side by side.
+    let (state_file, before) = match args.check {
+        true => (None, None),
+        false => {
+            let (file, before) = StateFile::open(&source.state_path(args))?;
+            (Some(file), before)
+        }
+    };
+    if let (Some(file), Some(before)) = (&state_file, &before) {
+        source.could_be(file.path(), before)?;
+    }
+    let checking = Checking { refusals: &refusals, reporter, signals: &mut signals };
+    let checked = source.check(args, checking).await;
+    lock(&refusals).finish()?;
+    let Some(rows) = checked? else {
+        return Ok(leave(state_file, Ended::Interrupted));
+    };
+    summary.checked(rows, lock(&refusals).count(), args.check);
+    let refused = lock(&refusals).count();
+    if refused > 0 && !args.skip_refused {
+        leave(state_file, Ended::Done);
+        let written = if args.check {
+            ""
+        } else {
+            ", and nothing was written; --skip-refused writes the others"
+        };
+        let detail = format!("{refused} rows cannot be taken{written}");
+        return Err(Failure { code: "rows_refused", detail });
+    }
+    let Some(state_file) = state_file else {
+        return Ok(Ended::Done);
+    };
+    if args.keep_existing && source.meets_random(&connection).await? {
+        leave(Some(state_file), Ended::Done);
+        return Err(not_for_random());
+    }
+    let identity = identity(args, &connection, &source);
+    if let Some(before) = &before
+        && before.identity != identity
+    {
+        return Err(state::mismatch(state_file.path(), difference(&before.identity, &identity)));
+    }
+    let before =
+        before.unwrap_or_else(|| State::new(identity, Counts::default(), source.beginning()));
+    let rules = Rules { keep_existing: args.keep_existing, other_item: args.in_doubt };
+    let writer = connection.writer(!args.no_growth).await?;
+    let target = Target { writer, reader: connection.reader(), rules };
+    let mut undecided = |row: &Row| {
+        let detail =
+            "it may have been written before an interruption, and another item lies under its key";
+        let failure = Failure { code: IN_DOUBT, detail: detail.to_owned() };
+        lock(&refusals).add(RowPlace { file: None, line: None }, Some(row.item.key()), &failure);
+    };
+    let bounds = Bounds {
+        rows: usize::try_from(args.look_ahead).unwrap_or(usize::MAX),
+        bytes: LOOK_AHEAD_BYTES,
+    };
+    let rows_before = before.counts.rows();
+    let (sender, receiver) = mpsc::channel(CHANNEL_ROWS);
+    let (reading, marks) = source.read(&before, target.doubt(), &refusals, sender);
+    let limits = (bounds, usize::from(args.concurrency));
+    let mut loader = Loader::new(target, state_file, before, marks, limits, &mut undecided);
+    let accepted = rows.accepted;
+    let mut show = |figures: load::Figures| {
+        let note = if figures.is_waiting {
+            "; waits until nothing from before can take effect"
+        } else {
+            ""
+        };
+        reporter.show("write", figures.counts.rows(), accepted, figures.throttles, note);
+    };
+    let ended = Box::pin(loader.run(receiver, &mut signals, &mut show)).await;
+    summary.wrote(loader.figures(), rows_before);
+    let read = reading.await.map_err(|e| Failure { code: "internal", detail: e.to_string() });
+    let file = loader.into_state();
+    let ended = ended?;
+    read.and_then(|read| read)?;
+    lock(&refusals).finish()?;
+    summary.refused(lock(&refusals).count());
+    if ended == Ended::Interrupted {
+        return Ok(ended);
+    }
+    if summary.undecided() > 0 {
+        let detail = format!(
+            "{} rows may have been written before an interruption, and other items lie under their keys; \
+             run the command again with --in-doubt keep or --in-doubt replace",
+            summary.undecided()
+        );
+        return Err(Failure { code: IN_DOUBT, detail });
+    }
+    summary.completed();
+    file.map_or(Ok(()), StateFile::remove)?;
+    Ok(Ended::Done)
+}
+
+/// Rows may be written or not, and other items lie under their keys.
+const IN_DOUBT: &str = "in_doubt";
+
+fn leave(file: Option<StateFile>, ended: Ended) -> Ended {
+    if let Some(file) = file {
+        file.leave();
+    }
+    ended
+}
+
+fn identity(args: &ImportArgs, connection: &Connection, source: &Source) -> Identity {
+    let table = format!("{} in {}", connection.main_table(), connection.operator().place());
+    let mut options = source.options();
+    options.push(format!("keep_existing={}", args.keep_existing));
+    options.push(format!("skip_refused={}", args.skip_refused));
+    Identity { table, source: source.identity(), options }
+}
+
+/// How an import differs from that of a state.
+fn difference(before: &Identity, now: &Identity) -> &'static str {
+    if before.table != now.table {
+        "to another table"
+    } else if before.source != now.source {
+        "of another input"
+    } else {
+        "with other options"
+    }
+}
+
+fn not_for_random() -> Failure {
+    let detail = "--keep-existing needs to know an item's shard, and the placement is random";
+    Failure { code: dynashard_core::Code::NotForPlacement.as_str(), detail: detail.to_owned() }
+}
+
+fn lock(refusals: &Mutex<Refusals>) -> MutexGuard<'_, Refusals> {
+    refusals.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The fields of the key, as the arguments or the table name them.
+fn keys(args: &ImportArgs, connection: &Connection) -> Keys {
+    let schema = connection.schema().clone();
+    let partition = args.pk.clone().unwrap_or_else(|| schema.partition_key_name.clone());
+    let sort = args.sk.clone().unwrap_or_else(|| schema.sort_key_name.clone());
+    Keys { partition, sort, schema }
+}
