@@ -105,6 +105,29 @@ impl Input {
         Rows { input: self, keys, numbers, file: 0, open: None, digests: Vec::new(), of_file: 0 }
     }
 
+    /// Refuses the names of columns that no file has.
+    pub(super) fn check_columns(&self, names: &BTreeSet<String>) -> Result<(), Failure> {
+        let mut left = names.clone();
+        for file in &self.files {
+            let columns = match self.format {
+                Format::Csv => {
+                    let (input, _) = open(&file.path).map_err(|e| failed(&file.path, &e))?;
+                    let records = Records::new(input).map_err(|e| failed(&file.path, &e))?;
+                    records.columns().to_vec()
+                }
+                Format::JsonLines | Format::DynamodbExport => Vec::new(),
+            };
+            left.retain(|name| !columns.contains(name));
+        }
+        match left.first() {
+            Some(name) => {
+                let detail = format!("--number-columns names {name:?}, which is not a column");
+                Err(Failure { code: INPUT_FAILED, detail })
+            }
+            None => Ok(()),
+        }
+    }
+
     /// The columns of numbers, as all values together tell them. Empty unless the input is CSV.
     pub(super) fn infer_numbers(
         &self,

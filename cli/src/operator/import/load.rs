@@ -73,6 +73,9 @@ const SAVE_EVERY: Duration = Duration::from_millis(500);
 /// The most rows that may be noted as sent at once.
 const MOST_CHOSEN: usize = 10_000;
 
+/// The most rows that are taken in before others are sent.
+const MOST_AT_ONCE: usize = 256;
+
 /// After so long without a single write the import gives up.
 const PATIENCE: Duration = Duration::from_mins(3);
 
@@ -167,9 +170,11 @@ impl<'a> Loader<'a> {
             while let Some(sent) = self.under_way.try_join_next() {
                 self.settle(sent)?;
             }
-            while self.ahead.has_room()
-                && let Ok(read) = input.try_recv()
-            {
+            for _ in 0..MOST_AT_ONCE {
+                if !self.ahead.has_room() {
+                    break;
+                }
+                let Ok(read) = input.try_recv() else { break };
                 self.take(read).await;
             }
         }
@@ -202,7 +207,10 @@ impl<'a> Loader<'a> {
                 None => self.lanes.of(row.item.key(), &self.target.writer).await,
             };
             if self.ahead.key(lane) != Some(&own) {
-                self.ahead.returned(lane, own, row, size, now);
+                let (lanes, writer) = (&self.lanes, &self.target.writer);
+                let key_of =
+                    |row: &Row| lanes.known(row.item.key(), writer).unwrap_or_else(|| own.clone());
+                self.ahead.returned(lane, row, size, key_of, now);
                 continue;
             }
             let target = Arc::clone(&self.target);

@@ -178,15 +178,20 @@ impl<R> LookAhead<R> {
             self.set_state(id, LaneState::Ready);
             self.ready.push_back(id);
         }
-        let id = self.ready.pop_front()?;
-        self.set_state(id, LaneState::Idle);
-        let lane = self.lanes.get_mut(&id)?;
-        let (row, size) = lane.queue.pop_front()?;
-        lane.released -= 1;
-        lane.in_flight += 1;
-        lane.pace.sent(size.units, now);
-        self.queue_up(id, now);
-        Some((id, row, size))
+        while let Some(id) = self.ready.pop_front() {
+            self.set_state(id, LaneState::Idle);
+            // Its rows may have changed lanes meanwhile.
+            if let Some(lane) = self.lanes.get_mut(&id).filter(|lane| lane.released > 0)
+                && let Some((row, size)) = lane.queue.pop_front()
+            {
+                lane.released -= 1;
+                lane.in_flight += 1;
+                lane.pace.sent(size.units, now);
+                self.queue_up(id, now);
+                return Some((id, row, size));
+            }
+        }
+        None
     }
 
     /// When the next row may go that its pace holds back.
@@ -223,20 +228,33 @@ impl<R> LookAhead<R> {
         self.landed(id, now);
     }
 
-    /// A row comes back, and goes first when the turn of the lane of this key comes.
+    /// A row comes back, with news: the rows of its lane have other keys by now.
     pub(super) fn returned(
         &mut self,
         id: LaneId,
-        key: PhysicalPartitionKey,
         row: R,
         size: Size,
+        key_of: impl Fn(&R) -> PhysicalPartitionKey,
         now: Duration,
     ) {
-        let other = self.lane_of(key, now);
-        if let Some(lane) = self.lanes.get_mut(&other) {
-            lane.put_first(row, size);
+        let Some(lane) = self.lanes.get_mut(&id) else { return };
+        lane.put_first(row, size);
+        let released = std::mem::take(&mut lane.released);
+        // Those that were chosen will be chosen once more.
+        lane.chosen = 0;
+        let rows = std::mem::take(&mut lane.queue);
+        for (place, (row, size)) in rows.into_iter().enumerate() {
+            let other = self.lane_of(key_of(&row), now);
+            if let Some(lane) = self.lanes.get_mut(&other) {
+                if place < released {
+                    lane.put_first(row, size);
+                } else {
+                    lane.queue.push_back((row, size));
+                }
+            }
+            self.queue_up(other, now);
+            self.note_unchosen(other);
         }
-        self.queue_up(other, now);
         self.landed(id, now);
     }
 

@@ -109,7 +109,7 @@ async fn import(
             ", and nothing was written; --skip-refused writes the others"
         };
         let detail = format!("{refused} rows cannot be taken{written}");
-        return Err(Failure { code: "rows_refused", detail });
+        return Err(Failure { code: ROWS_REFUSED, detail });
     }
     let Some(state_file) = state_file else {
         return Ok(Ended::Done);
@@ -160,7 +160,8 @@ async fn import(
     let ended = ended?;
     read.and_then(|read| read)?;
     lock(&refusals).finish()?;
-    summary.refused(lock(&refusals).count());
+    let refused_since = lock(&refusals).count() - refused - summary.undecided();
+    summary.refused(refused + refused_since);
     if ended == Ended::Interrupted {
         return Ok(ended);
     }
@@ -172,10 +173,19 @@ async fn import(
         );
         return Err(Failure { code: IN_DOUBT, detail });
     }
-    summary.completed();
     file.map_or(Ok(()), StateFile::remove)?;
+    if refused_since > 0 && !args.skip_refused {
+        let detail = format!(
+            "{refused_since} rows have changed since they were checked, and cannot be taken"
+        );
+        return Err(Failure { code: ROWS_REFUSED, detail });
+    }
+    summary.completed();
     Ok(Ended::Done)
 }
+
+/// Rows cannot be taken.
+const ROWS_REFUSED: &str = "rows_refused";
 
 /// Rows may be written or not, and other items lie under their keys.
 const IN_DOUBT: &str = "in_doubt";

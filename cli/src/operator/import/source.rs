@@ -226,7 +226,11 @@ impl Files {
         let (with_partitions, watched) = (args.keep_existing, Arc::clone(&watch));
         let mut pass = spawn_blocking(move || {
             let numbers = match columns {
-                Some(columns) => columns.into_iter().filter(|name| !name.is_empty()).collect(),
+                Some(columns) => {
+                    let named = columns.into_iter().filter(|name| !name.is_empty()).collect();
+                    input.check_columns(&named)?;
+                    named
+                }
                 None => input.infer_numbers(|| watched.goes_on())?,
             };
             let mut partitions = HashSet::new();

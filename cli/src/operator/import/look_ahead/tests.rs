@@ -97,21 +97,27 @@ fn a_lane_that_answers_slowly_leaves_room() {
 }
 
 #[test]
-fn a_row_that_belongs_elsewhere_by_now_changes_lanes() {
-    let mut ahead = of(&[("a", 1), ("a", 2)]);
-    ahead.choose(ALL, |_| {});
+fn rows_that_have_other_keys_by_now_change_lanes_at_once() {
+    let rows = (0..100).map(|n| ("a", n)).collect::<Vec<_>>();
+    let mut ahead = of(&rows);
+    ahead.choose(10, |_| {});
     ahead.release(START);
     let (id, row, size) = ahead.next(START).expect("a row");
     assert_eq!(ahead.key(id), Some(&key("a")));
-    ahead.returned(id, key("b"), row, size, START);
-    let later = START + Duration::from_secs(1);
-    let mut left = BTreeMap::new();
-    while let Some((id, row, size)) = ahead.next(later) {
-        left.insert(row, ahead.key(id).expect("a lane").clone());
-        ahead.written(id, size, later);
+    let names = ["b", "c", "d", "e"];
+    ahead.returned(id, row, size, |row| key(names[*row as usize % 4]), START);
+    let (mut now, mut left) = (START, BTreeMap::new());
+    while !ahead.is_empty() {
+        ahead.choose(ALL, |_| {});
+        ahead.release(now);
+        while let Some((id, row, size)) = ahead.next(now) {
+            left.insert(row, ahead.key(id).expect("a lane").clone());
+            ahead.written(id, size, now);
+        }
+        now += Duration::from_millis(10);
     }
-    assert_eq!(left, BTreeMap::from([(1, key("b")), (2, key("a"))]));
-    assert!(ahead.is_empty());
+    assert!(now < START + Duration::from_millis(400), "at four times the pace: {now:?}");
+    assert_eq!(left, (0..100).map(|n| (n, key(names[n as usize % 4]))).collect());
 }
 
 proptest! {
@@ -155,7 +161,7 @@ proptest! {
                 step += 1;
                 match fates[step % fates.len()] % 8 {
                     0 => ahead.throttled(id, row, size, now),
-                    1 => ahead.returned(id, key("elsewhere"), row, size, now),
+                    1 => ahead.returned(id, row, size, |row| key(&format!("k{}", row % 4)), now),
                     2 => under_way.push_back((id, row, size)),
                     _ => {
                         written.push(row);
