@@ -207,7 +207,9 @@ mod tests {
     fn written(format: Format, items: &[Attributes]) -> (String, u64, Vec<String>) {
         let schema = TableSchema::default();
         let mut columns = Columns::default();
-        items.iter().for_each(|item| columns.see(item));
+        for item in items {
+            columns.see(item);
+        }
         let numbers = columns.numbers(&schema);
         let mut lines = Lines::begin(format, columns, &schema, Vec::new()).expect("it writes");
         items.iter().try_for_each(|item| lines.write(item)).expect("it writes");

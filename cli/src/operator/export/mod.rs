@@ -20,6 +20,7 @@ use super::output::{Activity, Output};
 use super::{Failure, INTERRUPTED, partition_key};
 use crate::signals::TerminationSignals;
 
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("which").required(true).args(["pk", "all"]))]
 pub(crate) struct ExportArgs {

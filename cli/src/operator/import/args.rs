@@ -1,10 +1,11 @@
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use super::input::Format;
+use super::files::Format;
 use super::send::OtherItem;
 use crate::operator::connect::ConnectArgs;
 
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("source").required(true).args(["input", "from_table"]))]
 pub(crate) struct ImportArgs {

@@ -7,6 +7,7 @@ use dynashard_core::{Code, NewItem};
 use dynashard_keys::{ItemKey, PartitionKey, SortKey};
 use xxhash_rust::xxh64::Xxh64;
 
+use super::files::INPUT_FAILED;
 use super::input::Input;
 use super::refused::{Refusals, RowPlace};
 use super::row::Keys;
@@ -146,24 +147,29 @@ fn hash(key: &ItemKey, seed: u64) -> u64 {
     hash.digest()
 }
 
-/// The rows of the second pass: those that the first has accepted, each with its number.
+/// The rows of the second pass: those that the first has accepted, each with its number, until `take` does
+/// not want any more.
 pub(super) fn accepted(
     input: &Input,
     keys: &Keys,
     numbers: &BTreeSet<String>,
-    repeated: &BTreeSet<u64>,
+    checked: &Checked,
     mut take: impl FnMut(u64, NewItem) -> bool,
 ) -> Result<(), Failure> {
     let mut rows = input.rows(keys, numbers);
     let mut number = 0;
     while let Some(row) = rows.next()? {
         if let Ok(item) = row.item
-            && !repeated.contains(&number)
+            && !checked.repeated.contains(&number)
             && !take(number, item)
         {
-            break;
+            return Ok(());
         }
         number += 1;
     }
-    Ok(())
+    if rows.digests() == checked.digests {
+        return Ok(());
+    }
+    let detail = "the input has changed since it was checked; import what it is now by itself";
+    Err(Failure { code: INPUT_FAILED, detail: detail.to_owned() })
 }

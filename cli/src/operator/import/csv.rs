@@ -15,6 +15,9 @@ use crate::operator::Failure;
 /// The most bytes of one record. A quotation mark that is never closed would take in the rest of the file.
 const MAX_RECORD_BYTES: u64 = 8_000_000;
 
+/// The fields of a record that are not empty, each with its column.
+pub(super) type Fields<'a> = Vec<(&'a str, &'a str)>;
+
 /// The records of a file behind its header line.
 pub(super) struct Records<R> {
     reader: Reader<Bounded<R>>,
@@ -48,9 +51,8 @@ impl<R: Read> Records<R> {
         &self.columns
     }
 
-    /// The next record: its line, and the fields that are not empty by their columns. `None` at the end.
-    #[expect(clippy::type_complexity, reason = "it is taken apart where it is asked for")]
-    pub(super) fn next(&mut self) -> io::Result<Option<(u64, Result<Vec<(&str, &str)>, Failure>)>> {
+    /// The next record, with its line; `None` at the end.
+    pub(super) fn next(&mut self) -> io::Result<Option<(u64, Result<Fields<'_>, Failure>)>> {
         self.left.set(MAX_RECORD_BYTES);
         if !self.reader.read_byte_record(&mut self.record).map_err(io_error)? {
             return Ok(None);
@@ -59,7 +61,7 @@ impl<R: Read> Records<R> {
         Ok(Some((line, self.fields())))
     }
 
-    fn fields(&self) -> Result<Vec<(&str, &str)>, Failure> {
+    fn fields(&self) -> Result<Fields<'_>, Failure> {
         let (fields, columns) = (self.record.len(), self.columns.len());
         if fields != columns {
             return Err(bad_body(format!(
@@ -171,7 +173,9 @@ mod tests {
         Keys { partition: "origin".to_owned(), sort: "sk".to_owned(), schema }
     }
 
-    fn read(text: &str) -> Vec<(u64, Result<Vec<(String, String)>, &'static str>)> {
+    type Pairs = Result<Vec<(String, String)>, &'static str>;
+
+    fn read(text: &str) -> Vec<(u64, Pairs)> {
         let mut records = Records::new(text.as_bytes()).expect("a header");
         let mut found = Vec::new();
         while let Some((line, fields)) = records.next().expect("it reads") {

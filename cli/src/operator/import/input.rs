@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dynashard_core::NewItem;
@@ -11,38 +11,17 @@ use flate2::bufread::MultiGzDecoder;
 use xxhash_rust::xxh64::Xxh64;
 
 use super::csv::{self, Inference, Records};
+use super::files::{Format, INPUT_FAILED, InputFile, bad, failed, format_of};
 use super::json::{self, Lines};
 use super::manifest;
 use super::row::Keys;
 use crate::operator::Failure;
-
-/// The form of an input.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Format {
-    /// One object in each line: plain JSON, or {"Item":{...}} with `DynamoDB`'s types.
-    JsonLines,
-    /// A header line and a line for each item.
-    Csv,
-    /// What `DynamoDB` exports to S3, downloaded.
-    DynamodbExport,
-}
 
 /// The files of an import, in the order in which they are read.
 #[derive(Debug, Clone)]
 pub(super) struct Input {
     pub(super) format: Format,
     pub(super) files: Vec<InputFile>,
-}
-
-/// One of them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct InputFile {
-    /// As messages call it.
-    pub(super) name: String,
-    pub(super) path: PathBuf,
-    pub(super) bytes: u64,
-    /// How many items it holds, where a manifest says so.
-    pub(super) items: Option<u64>,
 }
 
 /// A row of a file.
@@ -82,7 +61,7 @@ impl Input {
                 let bytes = entry.metadata().map_err(|e| failed(&entry.path(), &e))?.len();
                 let name = entry.file_name().to_string_lossy().into_owned();
                 files.push(InputFile { name, path: entry.path(), bytes, items: None });
-                formats.insert(found as u8);
+                formats.insert(found);
             }
         }
         files.sort_by(|one, other| one.path.cmp(&other.path));
@@ -193,7 +172,7 @@ impl Rows<'_> {
                 Reading::Csv(records) => {
                     let record = records.next().map_err(|e| failed(&file.path, &e))?;
                     record.map(|(line, fields)| {
-                        let attributes = |fields: Vec<(&str, &str)>| {
+                        let attributes = |fields: csv::Fields<'_>| {
                             csv::attributes_of(&fields, self.numbers, self.keys)
                         };
                         (line, fields.and_then(attributes))
@@ -278,28 +257,6 @@ fn open(path: &Path) -> io::Result<(Box<dyn BufRead>, Tally)> {
     Ok((text, tally))
 }
 
-/// The form that a file's name tells.
-fn format_of(path: &Path) -> Option<Format> {
-    let name = path.file_name()?.to_str()?.to_ascii_lowercase();
-    let name = name.strip_suffix(".gz").unwrap_or(&name);
-    match name.rsplit_once('.')?.1 {
-        "csv" => Some(Format::Csv),
-        "jsonl" | "ndjson" | "json" => Some(Format::JsonLines),
-        _ => None,
-    }
-}
-
 fn unknown(path: &Path) -> Failure {
     bad(path, "has a name that does not tell its form; choose one with --format")
 }
-
-pub(super) fn failed(path: &Path, error: &io::Error) -> Failure {
-    Failure { code: INPUT_FAILED, detail: format!("{} cannot be read: {error}", path.display()) }
-}
-
-pub(super) fn bad(path: &Path, why: &str) -> Failure {
-    Failure { code: INPUT_FAILED, detail: format!("{} {why}", path.display()) }
-}
-
-/// The input cannot be read, or is not what it seems.
-pub(super) const INPUT_FAILED: &str = "input_failed";

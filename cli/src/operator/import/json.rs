@@ -12,6 +12,9 @@ use crate::operator::Failure;
 /// The longest line. An item of 400 KB takes a tenth of that in any form that a program would write.
 const MAX_LINE_BYTES: u64 = 8_000_000;
 
+/// The text of a line, or why it cannot be taken.
+pub(super) type Line<'a> = Result<&'a [u8], Failure>;
+
 /// The lines of a file.
 pub(super) struct Lines<R> {
     input: R,
@@ -25,7 +28,7 @@ impl<R: BufRead> Lines<R> {
     }
 
     /// The next line that is not blank, with its number from 1; `None` at the end.
-    pub(super) fn next(&mut self) -> io::Result<Option<(u64, Result<&[u8], Failure>)>> {
+    pub(super) fn next(&mut self) -> io::Result<Option<(u64, Line<'_>)>> {
         loop {
             self.line.clear();
             let read = (&mut self.input).take(MAX_LINE_BYTES).read_until(b'\n', &mut self.line)?;
@@ -34,7 +37,7 @@ impl<R: BufRead> Lines<R> {
             }
             self.number += 1;
             let is_whole = self.line.last() == Some(&b'\n');
-            if !is_whole && self.line.len() as u64 == MAX_LINE_BYTES {
+            if !is_whole && u64::try_from(self.line.len()) == Ok(MAX_LINE_BYTES) {
                 self.input.skip_until(b'\n')?;
                 let why = format!("the line takes more than {MAX_LINE_BYTES} bytes");
                 let code = dynashard_core::Code::ItemTooLarge.as_str();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::input::{InputFile, bad, failed};
+use super::files::{Format, InputFile, bad, failed, format_of};
 use crate::operator::Failure;
 
 /// Whether a directory looks like an export.
@@ -90,8 +90,8 @@ fn present_files(data: &Path) -> Result<Vec<InputFile>, Failure> {
     for entry in fs::read_dir(data).map_err(|e| failed(data, &e))? {
         let entry = entry.map_err(|e| failed(data, &e))?;
         let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
-        if name.ends_with(".json.gz") || (name.ends_with(".json") && !name.starts_with("manifest-"))
-        {
+        let is_data = format_of(&path) == Some(Format::JsonLines);
+        if is_data && !name.starts_with("manifest-") {
             let bytes = entry.metadata().map_err(|e| failed(&path, &e))?.len();
             files.push(InputFile { name, path, bytes, items: None });
         }

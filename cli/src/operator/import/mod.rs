@@ -3,6 +3,7 @@
 mod args;
 mod check;
 mod csv;
+mod files;
 mod input;
 mod json;
 mod lanes;
@@ -34,7 +35,7 @@ use refused::{Refusals, RowPlace};
 use report::Summary;
 use row::Keys;
 use send::{Row, Rules, Target};
-use source::{Checking, Source};
+use source::{Checking, RowsFound, Source};
 use state::{Counts, Identity, State, StateFile};
 
 use super::connect::Connection;
@@ -68,72 +69,117 @@ pub(crate) async fn run(args: ImportArgs) -> ExitCode {
     }
 }
 
+/// What goes on beside an import, and what comes of it.
+struct Run<'a> {
+    reporter: &'a mut Reporter,
+    summary: &'a mut Summary,
+    signals: TerminationSignals,
+    refusals: Arc<Mutex<Refusals>>,
+}
+
 async fn import(
     args: &ImportArgs,
     reporter: &mut Reporter,
     summary: &mut Summary,
 ) -> Result<Ended, Failure> {
     let connection = args.connect.connect().await?;
-    let placement = connection.settings().placement;
-    if args.keep_existing && placement == Placement::Random {
+    if args.keep_existing && connection.settings().placement == Placement::Random {
         return Err(not_for_random());
     }
-    let mut signals = TerminationSignals::watch()
+    let signals = TerminationSignals::watch()
         .map_err(|e| Failure::connection(format!("signals cannot be waited for: {e}")))?;
     let refusals = Arc::new(Mutex::new(Refusals::to(args.refused.as_deref())?));
+    let mut run = Run { reporter, summary, signals, refusals };
     let mut source = Source::find(args, &connection).await?;
+    if args.check {
+        return Ok(match check(args, &mut source, &mut run).await? {
+            Some(_) => Ended::Done,
+            None => Ended::Interrupted,
+        });
+    }
     // The place is taken before anything long begins, so that two imports do not go on side by side.
-    let (state_file, before) = match args.check {
-        true => (None, None),
-        false => {
-            let (file, before) = StateFile::open(&source.state_path(args))?;
-            (Some(file), before)
+    let (file, before) = StateFile::open(&source.state_path(args))?;
+    let state = async {
+        if let Some(before) = &before {
+            source.could_be(file.path(), before)?;
+        }
+        let Some(rows) = check(args, &mut source, &mut run).await? else { return Ok(None) };
+        if args.keep_existing && source.meets_random(&connection).await? {
+            return Err(not_for_random());
+        }
+        let identity = identity(args, &connection, &source);
+        match before {
+            Some(before) if before.identity != identity => {
+                Err(state::mismatch(file.path(), difference(&before.identity, &identity)))
+            }
+            Some(before) => Ok(Some((rows, before))),
+            None => {
+                let new = State::new(identity, Counts::default(), source.beginning());
+                Ok(Some((rows, new)))
+            }
         }
     };
-    if let (Some(file), Some(before)) = (&state_file, &before) {
-        source.could_be(file.path(), before)?;
+    match Box::pin(state).await {
+        Ok(Some((rows, state))) => {
+            Box::pin(write(args, &connection, &source, (file, state), rows, &mut run)).await
+        }
+        Ok(None) => {
+            file.leave();
+            Ok(Ended::Interrupted)
+        }
+        Err(failure) => {
+            file.leave();
+            Err(failure)
+        }
     }
-    let checking = Checking { refusals: &refusals, reporter, signals: &mut signals };
-    let checked = source.check(args, checking).await;
-    lock(&refusals).finish()?;
-    let Some(rows) = checked? else {
-        return Ok(leave(state_file, Ended::Interrupted));
-    };
-    summary.checked(rows, lock(&refusals).count(), args.check);
-    let refused = lock(&refusals).count();
-    if refused > 0 && !args.skip_refused {
-        leave(state_file, Ended::Done);
-        let written = if args.check {
-            ""
-        } else {
-            ", and nothing was written; --skip-refused writes the others"
-        };
-        let detail = format!("{refused} rows cannot be taken{written}");
-        return Err(Failure { code: ROWS_REFUSED, detail });
+}
+
+/// The first pass; `None` after a signal.
+async fn check(
+    args: &ImportArgs,
+    source: &mut Source,
+    run: &mut Run<'_>,
+) -> Result<Option<RowsFound>, Failure> {
+    let Run { reporter, summary, signals, refusals } = run;
+    let checked = source.check(args, Checking { refusals, reporter, signals }).await;
+    let listed = lock(refusals).finish();
+    let Some(rows) = checked? else { return Ok(None) };
+    listed?;
+    let refused = lock(refusals).count();
+    summary.checked(rows, refused, args.check);
+    if refused == 0 || args.skip_refused {
+        return Ok(Some(rows));
     }
-    let Some(state_file) = state_file else {
-        return Ok(Ended::Done);
-    };
-    if args.keep_existing && source.meets_random(&connection).await? {
-        leave(Some(state_file), Ended::Done);
-        return Err(not_for_random());
-    }
-    let identity = identity(args, &connection, &source);
-    if let Some(before) = &before
-        && before.identity != identity
-    {
-        return Err(state::mismatch(state_file.path(), difference(&before.identity, &identity)));
-    }
-    let before =
-        before.unwrap_or_else(|| State::new(identity, Counts::default(), source.beginning()));
+    let more =
+        if args.check { "" } else { ", and nothing was written; --skip-refused writes the others" };
+    let detail = format!("{refused} rows cannot be taken{more}");
+    Err(Failure { code: ROWS_REFUSED, detail })
+}
+
+/// Writes what is not written yet.
+async fn write(
+    args: &ImportArgs,
+    connection: &Connection,
+    source: &Source,
+    (file, before): (StateFile, State),
+    rows: RowsFound,
+    run: &mut Run<'_>,
+) -> Result<Ended, Failure> {
+    let Run { reporter, summary, signals, refusals } = run;
     let rules = Rules { keep_existing: args.keep_existing, other_item: args.in_doubt };
     let writer = connection.writer(!args.no_growth).await?;
     let target = Target { writer, reader: connection.reader(), rules };
+    let refused = lock(refusals).count();
     let mut undecided = |row: &Row| {
         let detail =
             "it may have been written before an interruption, and another item lies under its key";
         let failure = Failure { code: IN_DOUBT, detail: detail.to_owned() };
-        lock(&refusals).add(RowPlace { file: None, line: None }, Some(row.item.key()), &failure);
+        lock(refusals).add(RowPlace { file: None, line: None }, Some(row.item.key()), &failure);
+    };
+    let mut show = |figures: load::Figures| {
+        let what = "; waits until nothing from before can take effect";
+        let note = if figures.is_waiting { what } else { "" };
+        reporter.show("write", figures.counts.rows(), rows.accepted, figures.throttles, note);
     };
     let bounds = Bounds {
         rows: usize::try_from(args.look_ahead).unwrap_or(usize::MAX),
@@ -141,35 +187,26 @@ async fn import(
     };
     let rows_before = before.counts.rows();
     let (sender, receiver) = mpsc::channel(CHANNEL_ROWS);
-    let (reading, marks) = source.read(&before, target.doubt(), &refusals, sender);
+    let (reading, marks) = source.read(&before, target.doubt(), refusals, sender);
     let limits = (bounds, usize::from(args.concurrency));
-    let mut loader = Loader::new(target, state_file, before, marks, limits, &mut undecided);
-    let accepted = rows.accepted;
-    let mut show = |figures: load::Figures| {
-        let note = if figures.is_waiting {
-            "; waits until nothing from before can take effect"
-        } else {
-            ""
-        };
-        reporter.show("write", figures.counts.rows(), accepted, figures.throttles, note);
-    };
-    let ended = Box::pin(loader.run(receiver, &mut signals, &mut show)).await;
+    let mut loader = Loader::new(target, file, before, marks, limits, &mut undecided);
+    let ended = Box::pin(loader.run(receiver, signals, &mut show)).await;
     summary.wrote(loader.figures(), rows_before);
-    let read = reading.await.map_err(|e| Failure { code: "internal", detail: e.to_string() });
     let file = loader.into_state();
+    let read = reading.await.map_err(|e| Failure { code: "internal", detail: e.to_string() });
+    lock(refusals).finish()?;
+    let undecided = summary.undecided();
+    let refused_since = lock(refusals).count() - refused - undecided;
+    summary.refused(refused + refused_since);
     let ended = ended?;
     read.and_then(|read| read)?;
-    lock(&refusals).finish()?;
-    let refused_since = lock(&refusals).count() - refused - summary.undecided();
-    summary.refused(refused + refused_since);
     if ended == Ended::Interrupted {
         return Ok(ended);
     }
-    if summary.undecided() > 0 {
+    if undecided > 0 {
         let detail = format!(
-            "{} rows may have been written before an interruption, and other items lie under their keys; \
-             run the command again with --in-doubt keep or --in-doubt replace",
-            summary.undecided()
+            "{undecided} rows may have been written before an interruption, and other items lie under their \
+             keys; run the command again with --in-doubt keep or --in-doubt replace"
         );
         return Err(Failure { code: IN_DOUBT, detail });
     }
@@ -189,13 +226,6 @@ const ROWS_REFUSED: &str = "rows_refused";
 
 /// Rows may be written or not, and other items lie under their keys.
 const IN_DOUBT: &str = "in_doubt";
-
-fn leave(file: Option<StateFile>, ended: Ended) -> Ended {
-    if let Some(file) = file {
-        file.leave();
-    }
-    ended
-}
 
 fn identity(args: &ImportArgs, connection: &Connection, source: &Source) -> Identity {
     let table = format!("{} in {}", connection.main_table(), connection.operator().place());

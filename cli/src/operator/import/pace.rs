@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn a_late_wake_up_makes_up_for_little() {
         let mut pace = Pace::new(START);
-        let late = START + Duration::from_secs(60);
+        let late = START + Duration::from_mins(1);
         let at_once = std::iter::from_fn(|| (pace.next_at() <= late).then(|| pace.sent(1.0, late)));
         assert!(at_once.take(1_000).count() <= 6, "a twentieth of a second's");
     }

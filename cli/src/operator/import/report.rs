@@ -124,7 +124,8 @@ impl Summary {
             (&self.undecided, "in doubt"),
         ];
         let also = also.iter().filter(|(count, _)| **count > 0);
-        let also = also.map(|(count, what)| format!(", {count} {what}")).collect::<String>();
+        let also = also.map(|(count, what)| format!(", {count} {what}"));
+        let also = also.collect::<Vec<_>>().concat();
         output.text(format_args!(
             "{rows}{written} written{also}; {secs:.1} s, {rows_per_sec:.0} rows/s, {throttles} throttles"
         ));

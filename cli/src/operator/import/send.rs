@@ -168,8 +168,10 @@ fn verdict(row: &Attributes, evidence: Evidence<'_>, doubt: Doubt, rules: Rules)
         (None, _) if evidence.is_calculated => Verdict::Put(Precondition::Absent),
         (None, _) if evidence.now >= doubt.until => Verdict::Put(Precondition::None),
         (None, _) => Verdict::LookAgain(doubt.until),
-        (Some(_), Rules { keep_existing: true, .. }) => Verdict::Keep,
-        (Some(_), Rules { other_item: Some(OtherItem::Keep), .. }) => Verdict::Keep,
+        (
+            Some(_),
+            Rules { keep_existing: true, .. } | Rules { other_item: Some(OtherItem::Keep), .. },
+        ) => Verdict::Keep,
         // A put would lie beside it, and not in place of it.
         (Some(_), _) if !evidence.is_calculated => Verdict::Undecided,
         (Some(_), Rules { other_item: Some(OtherItem::Replace), .. }) => {

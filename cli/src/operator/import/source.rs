@@ -33,8 +33,8 @@ use crate::signals::TerminationSignals;
 
 /// Where the rows come from.
 pub(super) enum Source {
-    Files(Files),
-    Table { name: String, table: SourceTable },
+    Files(Box<Files>),
+    Table { name: String, table: Box<SourceTable> },
 }
 
 /// Files, and what the first pass has found.
@@ -71,18 +71,18 @@ impl Source {
     pub(super) async fn find(args: &ImportArgs, connection: &Connection) -> Result<Self, Failure> {
         if let Some(name) = &args.from_table {
             let table = SourceTable::find(connection, name, args.read_units).await?;
-            return Ok(Self::Table { name: name.clone(), table });
+            return Ok(Self::Table { name: name.clone(), table: Box::new(table) });
         }
         // The parser sees to it that there is one of the two.
         let path = args.input.clone().unwrap_or_default();
-        Ok(Self::Files(Files {
+        Ok(Self::Files(Box::new(Files {
             input: Arc::new(Input::find(&path, args.format)?),
             path,
             keys: Arc::new(super::keys(args, connection)),
             numbers: Arc::default(),
             checked: Arc::default(),
             partitions: HashSet::new(),
-        }))
+        })))
     }
 
     /// Where the state of the import is.
@@ -140,9 +140,9 @@ impl Source {
 
     /// Whether a collection of the input is of random placement.
     pub(super) async fn meets_random(&self, connection: &Connection) -> Result<bool, Failure> {
-        let Self::Files(Files { partitions, .. }) = self else { return Ok(false) };
+        let Self::Files(files) = self else { return Ok(false) };
         let directory = connection.directory();
-        for partition in partitions {
+        for partition in &files.partitions {
             let deadline = Deadline::after(directory.now(), PATIENCE);
             let known = directory.find(partition, deadline).await?;
             if !known.metadata.placement.is_calculated() {
@@ -275,9 +275,9 @@ impl Files {
         let (input, keys) = (Arc::clone(&self.input), Arc::clone(&self.keys));
         let (numbers, checked) = (Arc::clone(&self.numbers), Arc::clone(&self.checked));
         spawn_blocking(move || {
-            accepted(&input, &keys, &numbers, &checked.repeated, |number, item| {
+            accepted(&input, &keys, &numbers, &checked, |number, item| {
                 let in_doubt = match before.standing(number) {
-                    Standing::Written => return true,
+                    Standing::Written => return !sender.is_closed(),
                     Standing::InDoubt => Some(doubt),
                     Standing::NotSent => None,
                 };

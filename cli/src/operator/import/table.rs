@@ -49,7 +49,7 @@ impl SourceTable {
         read_units: Option<NonZeroU32>,
     ) -> Result<Self, Failure> {
         let bad = |what: String| Failure {
-            code: super::input::INPUT_FAILED,
+            code: super::files::INPUT_FAILED,
             detail: format!("table {name} {what}"),
         };
         if name == connection.main_table() {

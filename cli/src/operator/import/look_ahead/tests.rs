@@ -90,7 +90,7 @@ fn a_lane_that_answers_slowly_leaves_room() {
     let mut ahead = of(&rows);
     ahead.choose(ALL, |_| {});
     ahead.release(START);
-    let late = START + Duration::from_secs(60);
+    let late = START + Duration::from_mins(1);
     let under_way =
         (0..1_000_u32).filter(|n| ahead.next(late + Duration::from_secs(1) * *n).is_some());
     assert_eq!(under_way.count(), MAX_IN_FLIGHT);
