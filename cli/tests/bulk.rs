@@ -545,3 +545,35 @@ fn what_cannot_be_imported_or_exported_says_why() {
     assert_eq!(ran.status, 1, "{ran:?}");
     assert!(ran.stderr.contains("output_failed"), "{ran:?}");
 }
+
+#[test]
+fn an_export_that_is_interrupted_says_what_is_incomplete() {
+    let stack = LocalStack::start(&[&SHORT[..], &["--no-throttle"]].concat());
+    let files = Files::new();
+    // More than a page, and more than a pipe holds.
+    let line =
+        |n: u32| format!("{{\"pk\":\"a\",\"sk\":\"{n:04}\",\"pad\":\"{}\"}}\n", "x".repeat(500));
+    let path = files.write("rows.jsonl", &(0..3_000).map(line).collect::<String>());
+    let done = import(&stack, &[&path]);
+    assert_eq!(done.status, 0, "{done:?}");
+    let mut command = operator_command(&stack, &["export", "--all"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
+    let mut printed = String::new();
+    stdout.read_line(&mut printed).expect("a first item");
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
+    stdout.read_to_string(&mut printed).expect("what it had read");
+    let ended = child.wait_with_output().expect("it ends");
+    assert_eq!(ended.status.code(), Some(130));
+    let last = printed.lines().last().expect("an item");
+    let last = serde_json::from_str::<Value>(last).expect("a whole line")["sk"].take();
+    let stderr = String::from_utf8(ended.stderr).expect("UTF-8");
+    let says = format!("0 whole collections, and \"a\" up to the sort key {last}");
+    assert!(stderr.contains(&says), "{stderr}");
+
+    let output = files.text("all.jsonl");
+    let whole = export(&stack, &["--all", "--output", &output]);
+    assert_eq!(whole.status, 0, "{whole:?}");
+    assert_eq!(fs::read_to_string(&output).expect("a file").lines().count(), 3_000);
+    assert_eq!(export(&stack, &["--all", "--json"]).status, 2, "stdout has the items");
+}

@@ -16,7 +16,7 @@ pub(super) enum Format {
     JsonLines,
     /// A header line and a line for each item. Holds strings and numbers only.
     Csv,
-    /// {"Item":{...}} with `DynamoDB`'s types, as its own exports have it. Holds everything.
+    /// {"Item":{...}} with DynamoDB's types, as its own exports have it. Holds everything.
     DynamodbJson,
 }
 

@@ -18,7 +18,7 @@ pub(crate) struct ImportArgs {
     #[arg(long, value_name = "NAME", conflicts_with_all = ["format", "pk", "sk", "number_columns"])]
     pub(super) from_table: Option<String>,
     /// The form of the input. By default the name tells it: .jsonl, .ndjson and .json are lines of JSON, and
-    /// a directory with data/ or manifests is an export of `DynamoDB`'s.
+    /// a directory with data/ or manifests is an export of DynamoDB's.
     #[arg(long, value_enum, value_name = "NAME")]
     pub(super) format: Option<Format>,
     /// The field or column of the partition key. The default is the table's own name for it.

@@ -11,11 +11,11 @@ pub(super) const INPUT_FAILED: &str = "input_failed";
 /// The form of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub(super) enum Format {
-    /// One object in each line: plain JSON, or {"Item":{...}} with `DynamoDB`'s types.
+    /// One object in each line: plain JSON, or {"Item":{...}} with DynamoDB's types.
     JsonLines,
     /// A header line and a line for each item.
     Csv,
-    /// What `DynamoDB` exports to S3, downloaded.
+    /// What DynamoDB exports to S3, downloaded.
     DynamodbExport,
 }
 

@@ -260,3 +260,92 @@ fn open(path: &Path) -> io::Result<(Box<dyn BufRead>, Tally)> {
 fn unknown(path: &Path) -> Failure {
     bad(path, "has a name that does not tell its form; choose one with --format")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use dynashard_core::TableSchema;
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+
+    fn rows(input: &Input) -> Vec<(usize, u64, String)> {
+        let schema = TableSchema::default();
+        let keys = Keys { partition: "pk".to_owned(), sort: "sk".to_owned(), schema };
+        let numbers = input.infer_numbers(|| true).expect("it reads");
+        let mut rows = input.rows(&keys, &numbers);
+        let mut found = Vec::new();
+        while let Some(row) = rows.next().expect("it reads") {
+            let item = row.item.expect("an item");
+            found.push((row.file, row.line, format!("{:?} {:?}", item.key(), item.attributes())));
+        }
+        assert_eq!(rows.digests().len(), input.files.len());
+        found
+    }
+
+    fn gzip(text: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(text).expect("it writes");
+        encoder.finish().expect("it ends")
+    }
+
+    #[test]
+    fn gzip_shows_in_the_data_and_a_byte_order_mark_is_passed_over() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let text =
+            b"\xef\xbb\xbf{\"pk\":\"a\",\"sk\":\"1\",\"n\":1}\n{\"pk\":\"a\",\"sk\":\"2\"}\n";
+        // Two members one after the other are one file (RFC 1952, 2.2).
+        let halves = [gzip(&text[..20]), gzip(&text[20..])].concat();
+        let found = [text.to_vec(), gzip(text), halves].map(|bytes| {
+            let path = directory.path().join("rows.jsonl");
+            fs::write(&path, bytes).expect("it writes");
+            rows(&Input::find(&path, None).expect("files"))
+        });
+        assert_eq!(found[0].len(), 2);
+        assert!(found.iter().all(|rows| *rows == found[0]));
+        let csv = directory.path().join("rows.CSV.gz");
+        fs::write(&csv, "\u{feff}pk,sk,n\na,1,1\na,2,\n").expect("it writes");
+        assert_eq!(rows(&Input::find(&csv, None).expect("files")).len(), 2);
+    }
+
+    #[test]
+    fn a_directory_has_files_of_one_form_in_the_order_of_their_names() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let write = |name: &str, text: &str| {
+            fs::write(directory.path().join(name), text).expect("it writes");
+        };
+        write("b.jsonl", "{\"pk\":\"a\",\"sk\":\"3\"}\n");
+        write("a.ndjson", "{\"pk\":\"a\",\"sk\":\"1\"}\n\n{\"pk\":\"a\",\"sk\":\"2\"}\n");
+        write("README", "not of the input");
+        let input = Input::find(directory.path(), None).expect("files");
+        let places = rows(&input).into_iter().map(|(file, line, _)| (file, line));
+        assert_eq!(places.collect::<Vec<_>>(), [(0, 1), (0, 3), (1, 1)]);
+        write("c.csv", "pk,sk\na,4\n");
+        let mixed = Input::find(directory.path(), None).expect_err("two forms");
+        assert!(mixed.detail.contains("--format"), "{mixed}");
+        let chosen = Input::find(directory.path(), Some(Format::Csv)).expect("files");
+        assert_eq!(rows(&chosen).len(), 1);
+    }
+
+    #[test]
+    fn a_file_that_is_cut_off_is_not_taken_for_a_whole_one() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("rows.jsonl.gz");
+        let whole = gzip(b"{\"pk\":\"a\",\"sk\":\"1\"}\n");
+        fs::write(&path, &whole[..whole.len() - 4]).expect("it writes");
+        let schema = TableSchema::default();
+        let keys = Keys { partition: "pk".to_owned(), sort: "sk".to_owned(), schema };
+        let (input, numbers) = (Input::find(&path, None).expect("a file"), BTreeSet::new());
+        let mut rows = input.rows(&keys, &numbers);
+        let ended = loop {
+            match rows.next() {
+                Ok(Some(_)) => {}
+                Ok(None) => break None,
+                Err(failure) => break Some(failure.code),
+            }
+        };
+        assert_eq!(ended, Some(INPUT_FAILED));
+    }
+}
