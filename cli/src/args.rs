@@ -6,7 +6,8 @@ use dynashard_keys::Placement;
 use dynashard_local::Limits;
 
 use crate::operator::{
-    self, AdoptArgs, DoctorArgs, QueryArgs, ScaleArgs, SettingsArgs, VerifyArgs,
+    self, AdoptArgs, DoctorArgs, ExportArgs, ImportArgs, QueryArgs, ScaleArgs, SettingsArgs,
+    VerifyArgs,
 };
 
 /// Spreads a hot DynamoDB partition key over shards, and reads it back in order.
@@ -65,6 +66,19 @@ pub(crate) enum Command {
     /// on from its cursor.
     #[command(after_help = operator::query::EXAMPLES)]
     Query(QueryArgs),
+    /// Put the rows of files, or of another table, into the tables: as fast as the partitions allow, and
+    /// each row once, however often the command is interrupted.
+    ///
+    /// Rows of different partition keys take turns, so that no key is written in a run. Each physical
+    /// partition key is written at the pace that its partition allows.
+    #[command(after_help = operator::import::EXAMPLES)]
+    Import(ImportArgs),
+    /// Write the items of collections to a file, in order, in a form that `import` reads.
+    ///
+    /// Each collection is read once, from all of its shards and in the order of its sort keys, in the memory
+    /// of a page.
+    #[command(after_help = operator::export::EXAMPLES)]
+    Export(ExportArgs),
     /// Show the settings that all functions must agree on, and change `LeaseSecs` or `RequestLifetimeSecs`
     /// while clients read and write.
     #[command(after_help = operator::settings::EXAMPLES)]

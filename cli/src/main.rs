@@ -34,6 +34,8 @@ async fn main() -> ExitCode {
         Command::Demo(options) => demo::run(options).await,
         Command::Adopt(options) => return Box::pin(operator::adopt(options)).await,
         Command::Doctor(options) => return Box::pin(operator::doctor(options)).await,
+        Command::Export(options) => return Box::pin(operator::export(options)).await,
+        Command::Import(options) => return Box::pin(operator::import(options)).await,
         Command::Verify(options) => return Box::pin(operator::verify(options)).await,
         Command::Query(options) => return Box::pin(operator::query(options)).await,
         Command::Scale(options) => return Box::pin(operator::scale(options)).await,

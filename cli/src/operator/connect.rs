@@ -4,9 +4,12 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use dynashard_aws::{
-    Caller, DynamoItemStore, DynamoMetadataStore, Operator, OsEntropy, Stack, SystemClock,
+    Caller, DynamoItemStore, DynamoMetadataStore, Operator, OsEntropy, Stack, SystemClock, Unseen,
 };
-use dynashard_core::{Code, Deadline, Error, Pinned, Reader, Settings, TableSchema};
+use dynashard_core::{
+    Code, Deadline, Error, Pinned, Reader, ScalingMode, ScalingPolicy, Settings, TableSchema,
+    Writer,
+};
 use dynashard_keys::{Placement, Separator, ShardCount};
 use dynashard_lambda::settings_from_variables;
 
@@ -17,6 +20,14 @@ pub(super) type Directory = dynashard_core::Directory<DynamoMetadataStore, Syste
 
 /// Reads items and collections of the tables.
 pub(super) type TableReader = Reader<DynamoItemStore, DynamoMetadataStore, SystemClock, OsEntropy>;
+
+/// Writes items of the tables.
+pub(super) type TableWriter = Writer<DynamoItemStore, DynamoMetadataStore, SystemClock, OsEntropy>;
+
+/// RebalanceFunction pins the settings of a new stack when its schedule first calls it, if no request to
+/// WriteFunction comes before.
+const PINNED_WITHIN: Duration = Duration::from_secs(75);
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Where the tables are.
 #[derive(Debug, clap::Args)]
@@ -226,26 +237,70 @@ impl Connection {
         Reader::new(self.items(), self.directory())
     }
 
+    /// A writer like those of the functions. What its throttles say about shard counts is acted on as the
+    /// stack has it, unless `grows` forbids it.
+    pub(super) async fn writer(&self, grows: bool) -> Result<TableWriter, Failure> {
+        let mut settings = self.settings.clone();
+        if !grows {
+            settings.scaling = ScalingPolicy { mode: ScalingMode::Off, ..settings.scaling };
+        }
+        if self.stack_name.is_none() {
+            // No flag says it, and an item that expires is put in another way while items move.
+            settings.ttl_attribute = match self.operator.ttl_attribute(&self.main_table).await {
+                Ok(attribute) => attribute,
+                Err(Unseen::NotSupported) => None,
+                Err(why) => {
+                    let table = &self.main_table;
+                    let why = format!("DescribeTimeToLive of table {table}: {why}");
+                    return Err(Failure::connection(why));
+                }
+            };
+        }
+        let directory = self.writing(self.directory_with(settings)).await?;
+        Ok(Writer::new(self.items(), directory))
+    }
+
+    /// The caller, for requests beside those of the core.
+    pub(super) fn operator(&self) -> &Operator {
+        &self.operator
+    }
+
+    pub(super) fn main_table(&self) -> &str {
+        &self.main_table
+    }
+
+    pub(super) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     /// How the tables call and type their keys.
     pub(super) fn schema(&self) -> &TableSchema {
         &self.settings.schema
     }
 
-    /// For a command that writes: it needs pinned settings. Those of a stack it pins itself; flags may be
-    /// those of another stack.
+    /// For a command that writes: it needs pinned settings. Those of a stack it pins itself. Flags may be
+    /// those of another stack, so it waits until the functions have pinned theirs.
     pub(super) async fn writing_directory(&self) -> Result<Directory, Failure> {
-        let directory = self.directory();
+        self.writing(self.directory()).await
+    }
+
+    async fn writing(&self, directory: Directory) -> Result<Directory, Failure> {
         if self.stack_name.is_some() {
             return Ok(directory.pinning());
         }
         if directory.pinned(deadline(&directory)).await?.is_none() {
-            return Err(nothing_is_pinned().into());
+            eprintln!(
+                "dynashard: waiting for the stack's functions to pin its settings, for a minute at most"
+            );
+            let until = Deadline::after(directory.now(), PINNED_WITHIN);
+            while directory.pinned(deadline(&directory)).await?.is_none() {
+                if until.remaining(directory.now()).is_zero() {
+                    return Err(nothing_is_pinned().into());
+                }
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
         }
         Ok(directory)
-    }
-
-    pub(super) fn operator(&self) -> &Operator {
-        &self.operator
     }
 
     /// The stack that the tables were found by.
@@ -254,15 +309,19 @@ impl Connection {
     }
 
     pub(super) fn directory(&self) -> Directory {
-        let metadata = self.operator.metadata(&self.metadata_table, &self.settings.schema);
-        Directory::new(metadata, self.operator.clock(), OsEntropy, self.settings.clone())
+        self.directory_with(self.settings.clone())
+    }
+
+    fn directory_with(&self, settings: Settings) -> Directory {
+        let metadata = self.operator.metadata(&self.metadata_table, &settings.schema);
+        Directory::new(metadata, self.operator.clock(), OsEntropy, settings)
     }
 }
 
 /// The error of a command that would write before anything is pinned.
 fn nothing_is_pinned() -> Error {
-    let why = "no settings are pinned yet: the stack's functions do that within a minute of their start; \
-               name the stack with --stack-name to pin its settings now";
+    let why = "no settings are pinned, as no function of the stack has written anything or was called by its \
+               schedule: does RebalanceFunction run?";
     Error::new(Code::SettingsMismatch, why)
 }
 

@@ -112,6 +112,15 @@ impl Operator {
         DynamoMetadataStore::new(self.client.clone(), metadata_table.to_owned(), key_name)
     }
 
+    /// Where requests go: the region, and the server if one stands in for AWS.
+    pub fn place(&self) -> String {
+        let region = self.config.region().map(ToString::to_string).unwrap_or_default();
+        match self.config.endpoint_url() {
+            Some(url) => format!("{region} at {url}"),
+            None => region,
+        }
+    }
+
     /// The clock that the stores check leases with.
     pub fn clock(&self) -> SystemClock {
         self.clock.clone()

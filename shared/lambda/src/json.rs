@@ -173,6 +173,24 @@ impl Serialize for ItemJson<'_> {
     }
 }
 
+/// Attributes alone, as an object.
+#[derive(Debug, Clone, Copy)]
+pub struct AttributesJson<'a>(pub &'a Attributes, pub Format);
+
+impl Serialize for AttributesJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(attributes, format) = self;
+        match format {
+            Format::Plain => {
+                serializer.collect_map(attributes.iter().map(|(name, v)| (name, Plain(v))))
+            }
+            Format::DynamoDb => {
+                serializer.collect_map(attributes.iter().map(|(name, v)| (name, DynamoDb(v))))
+            }
+        }
+    }
+}
+
 /// A sort key in plain JSON: a string or a number.
 #[derive(Debug, Clone, Copy)]
 pub struct SortKeyJson<'a>(pub &'a SortKey);

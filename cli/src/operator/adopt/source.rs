@@ -1,23 +1,18 @@
 //! Reads a table from its beginning to its end, in several segments side by side, at a bounded rate.
 
 use std::cell::{Cell, RefCell};
-use std::time::Duration;
 
 use dynashard_aws::{Operator, ScanPage, ScanSegment};
-use dynashard_core::ports::StoreError;
-use dynashard_core::{Attributes, Code};
+use dynashard_core::Attributes;
 use futures_util::future::try_join_all;
 
-use super::super::{Failure, PATIENCE};
+use super::super::Failure;
+use super::super::patience::patiently;
 use super::budget::Budget;
 use crate::clock::Stopwatch;
 
 /// How much a page takes at most, in read units: 1 MB, eventually consistent.
 const MOST_PAGE_RCU: f64 = 128.0;
-
-/// The pauses after refusals.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Where a segment is.
 #[derive(Debug, Clone, PartialEq)]
@@ -111,52 +106,5 @@ impl<'a> Source<'a> {
         let page = page.await?;
         self.page_rcu.set(page.consumed_rcu);
         Ok(page)
-    }
-}
-
-/// Makes a request again and again that was refused for the moment, for as long as that is anybody's
-/// patience.
-pub(super) async fn patiently<T>(
-    attempt: impl AsyncFn() -> Result<T, StoreError>,
-) -> Result<T, Failure> {
-    let since = Stopwatch::start();
-    let mut pause = FIRST_PAUSE;
-    loop {
-        let error = match attempt().await {
-            Ok(value) => return Ok(value),
-            Err(error) => error,
-        };
-        let may_pass = matches!(
-            error,
-            StoreError::Throttled(_)
-                | StoreError::Conflict
-                | StoreError::Unavailable(_)
-                | StoreError::OutcomeUnknown(_)
-        );
-        if !may_pass || since.elapsed() + pause > PATIENCE {
-            return Err(failure(error));
-        }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
-    }
-}
-
-fn failure(error: StoreError) -> Failure {
-    let of = |code: Code, detail: String| Failure { code: code.as_str(), detail };
-    match error {
-        StoreError::Throttled(_) => {
-            of(Code::Throttled, "DynamoDB refuses the requests; lower --read-units".to_owned())
-        }
-        StoreError::Conflict | StoreError::LeaseExpired | StoreError::ConditionFailed { .. } => {
-            of(Code::Contended, "other requests of the same item won".to_owned())
-        }
-        StoreError::Unavailable(why) | StoreError::OutcomeUnknown(why) => {
-            of(Code::Unavailable, why)
-        }
-        StoreError::Corrupt(why) => of(Code::CorruptData, why),
-        StoreError::Rejected(why) | StoreError::Misconfigured(why) => of(
-            Code::Internal,
-            format!("{why}; check the names of the tables and the permissions of the credentials"),
-        ),
     }
 }

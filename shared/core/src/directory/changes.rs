@@ -193,6 +193,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
 }
 
 /// The sending of a change.
+#[derive(Clone, Copy)]
 struct Sent {
     at: Reading,
     /// Whether the lease of the directory lived.

@@ -1,0 +1,202 @@
+//! `dynashard export`: writes the items of collections to a file, in order.
+
+mod form;
+mod sink;
+mod walk;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use dynashard_core::ports::Consistency;
+use dynashard_keys::PartitionKey;
+use serde::Serialize;
+
+use form::{Columns, Format, Lines};
+use sink::Sink;
+use walk::{Ended, Progress, Walk};
+
+use super::connect::{ConnectArgs, Connection};
+use super::output::{Activity, Output};
+use super::{Failure, INTERRUPTED, partition_key};
+use crate::signals::TerminationSignals;
+
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+#[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("which").required(true).args(["pk", "all"]))]
+pub(crate) struct ExportArgs {
+    /// Partition key of a collection; may be repeated.
+    #[arg(long, value_name = "KEY", value_parser = partition_key)]
+    pk: Vec<PartitionKey>,
+    /// Export every collection. The command scans the main table for them, which reads all of it once more,
+    /// and keeps a hash of 16 bytes for each.
+    #[arg(long)]
+    all: bool,
+    /// The form of the file. A CSV is made in two passes, since its columns have to be known first.
+    #[arg(long, value_enum, value_name = "NAME", default_value = "json-lines")]
+    format: Format,
+    /// The file, or - for stdout. While it is incomplete, its name ends in .partial.
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    output: PathBuf,
+    /// Compress it with gzip.
+    #[arg(long)]
+    gzip: bool,
+    /// Read with strong consistency: it consumes twice the read units, and includes every write that was
+    /// answered before.
+    #[arg(long)]
+    consistent: bool,
+    /// Print the summary as one line of JSON on stdout. Takes --output.
+    #[arg(long, requires = "output")]
+    json: bool,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// What follows the arguments in `--help`.
+pub(crate) const EXAMPLES: &str = "\
+Forms:
+  json-lines     plain JSON. Binary values become base64 and sets become arrays; the summary counts them
+  csv            strings and numbers. Other values become text; the summary counts them, and names the columns for
+                 `import --number-columns`
+  dynamodb-json  {\"Item\":{...}} with DynamoDB's types, as its exports to S3 have it: nothing is lost
+
+Exit status: 0 if everything was written, or the reader of stdout closed it; 1 if not, and a line on stderr says
+why; 130 after Ctrl-C or SIGTERM. An export that ends early says which collection is incomplete.
+
+Examples:
+  dynashard export --stack-name dynashard --pk EWR > ewr.jsonl
+  dynashard export --stack-name dynashard --pk EWR --pk JFK --format csv --output flights.csv
+  dynashard export --stack-name dynashard --all --format dynamodb-json --gzip --output all.json.gz
+  dynashard export --endpoint-url http://127.0.0.1:8000 --main-table MainTable --metadata-table MetadataTable --all";
+
+pub(crate) async fn run(args: ExportArgs) -> ExitCode {
+    let mut progress = Progress::default();
+    let mut output = Output::new(args.json);
+    let ended = Box::pin(export(&args, &mut progress, &mut output)).await;
+    let (status, failure) = match ended {
+        Ok(Ended::Done) => return ExitCode::SUCCESS,
+        Ok(Ended::Interrupted) => (ExitCode::from(INTERRUPTED), None),
+        // `head` has its lines.
+        Err(failure) if failure.code == sink::UNREAD => return ExitCode::SUCCESS,
+        Err(failure) => (ExitCode::FAILURE, Some(failure)),
+    };
+    let Progress { collections, items, present, .. } = &progress;
+    let present = match present {
+        None => String::new(),
+        Some((partition, None)) => format!(", and nothing of {:?}", partition.as_str()),
+        Some((partition, Some(sort))) => {
+            format!(", and {:?} up to the sort key {sort:?}", partition.as_str())
+        }
+    };
+    eprintln!(
+        "dynashard: incomplete: {} holds {collections} whole collections{present}: {items} items",
+        sink::name(&args.output)
+    );
+    if let Some(failure) = failure {
+        output.failure(None, &failure);
+    }
+    status
+}
+
+/// `{"event":"summary", ...}`
+#[derive(Serialize)]
+struct Summary<'a> {
+    event: &'static str,
+    collections: u64,
+    items: u64,
+    /// Values that an import of the file reads as another type.
+    changed_values: u64,
+    /// For `import --number-columns`; of a CSV only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    number_columns: Option<&'a [String]>,
+    /// Keys in the table that are not those of collections.
+    foreign_keys: u64,
+    consumed_rcu: f64,
+}
+
+async fn export(
+    args: &ExportArgs,
+    progress: &mut Progress,
+    output: &mut Output,
+) -> Result<Ended, Failure> {
+    let connection = args.connect.connect().await?;
+    let schema = connection.schema();
+    let mut signals = TerminationSignals::watch()
+        .map_err(|e| Failure::connection(format!("signals cannot be waited for: {e}")))?;
+    let activity = Activity::begin(!args.json);
+    let mut columns = Columns::default();
+    if args.format == Format::Csv {
+        let mut first = Progress::default();
+        let mut walk = walk(args, &connection, &mut signals);
+        let ended = walk
+            .run(&mut first, &mut |item, progress| {
+                columns.see(&item);
+                activity.says(|| format!("columns: {} items", progress.items));
+                Ok(())
+            })
+            .await?;
+        if ended == Ended::Interrupted {
+            return Ok(ended);
+        }
+        progress.consumed_rcu += first.consumed_rcu;
+    }
+    let numbers = columns.numbers(schema);
+    let sink = Sink::create(&args.output, args.gzip)?;
+    let failed = |error: std::io::Error| sink::failed(&args.output, &error);
+    let mut lines = Lines::begin(args.format, columns, schema, sink).map_err(failed)?;
+    let mut walk = walk(args, &connection, &mut signals);
+    let ended = walk
+        .run(progress, &mut |item, progress| {
+            lines.write(&item).map_err(failed)?;
+            activity.says(|| {
+                let Progress { items, collections, consumed_rcu, .. } = progress;
+                format!(
+                    "{items} items, {collections} whole collections, {consumed_rcu:.0} read units"
+                )
+            });
+            Ok(())
+        })
+        .await;
+    drop(activity);
+    let changed_values = lines.changed();
+    let is_complete = matches!(ended, Ok(Ended::Done));
+    // What was written of an incomplete file is to be readable.
+    let finished = lines.finish().and_then(|sink| sink.finish(is_complete)).map_err(failed);
+    if ended? == Ended::Interrupted {
+        return Ok(Ended::Interrupted);
+    }
+    finished?;
+    let Progress { collections, items, foreign, consumed_rcu, .. } = *progress;
+    output.json(&Summary {
+        event: "summary",
+        collections,
+        items,
+        changed_values,
+        number_columns: (args.format == Format::Csv).then_some(&numbers),
+        foreign_keys: foreign,
+        consumed_rcu,
+    });
+    if changed_values > 0 {
+        eprintln!(
+            "dynashard: {changed_values} values have types that this form cannot hold; dynamodb-json holds all"
+        );
+    }
+    if args.format == Format::Csv {
+        eprintln!("dynashard: import it with --number-columns {:?}", numbers.join(","));
+    }
+    if foreign > 0 {
+        eprintln!(
+            "dynashard: {foreign} items lie under keys that no collection has, and were left out"
+        );
+    }
+    Ok(Ended::Done)
+}
+
+fn walk<'a>(
+    args: &'a ExportArgs,
+    connection: &'a Connection,
+    signals: &'a mut TerminationSignals,
+) -> Walk<'a> {
+    let consistency = if args.consistent { Consistency::Strong } else { Consistency::Eventual };
+    let reader = connection.reader();
+    Walk { connection, reader, partitions: &args.pk, consistency, signals }
+}

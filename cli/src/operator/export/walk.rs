@@ -1,0 +1,169 @@
+//! The items of collections, each collection once and in order.
+
+use std::collections::HashSet;
+
+use dynashard_aws::{OsEntropy, ScanSegment};
+use dynashard_core::ports::{Consistency, Entropy};
+use dynashard_core::query::{MAX_LIMIT, PageBudget, Query};
+use dynashard_core::{AttributeValue, Attributes, StoredItem};
+use dynashard_keys::{PartitionKey, PhysicalPartitionKey, SortKey};
+use xxhash_rust::xxh64::xxh64;
+
+use crate::operator::connect::{Connection, TableReader, deadline};
+use crate::operator::{Failure, patience};
+use crate::signals::TerminationSignals;
+
+/// A page ends before its items take so many bytes, so that large items do not fill the memory.
+const MAX_PAGE_BYTES: usize = 5_000_000;
+
+/// How a walk that did not fail has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ended {
+    Done,
+    Interrupted,
+}
+
+/// How far a walk has come.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Progress {
+    /// Those that were read to their end.
+    pub(super) collections: u64,
+    pub(super) items: u64,
+    /// The one that is being read, and its last sort key.
+    pub(super) present: Option<(PartitionKey, Option<SortKey>)>,
+    /// Keys in the table that are not those of collections.
+    pub(super) foreign: u64,
+    pub(super) consumed_rcu: f64,
+}
+
+/// Reads collections.
+pub(super) struct Walk<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) reader: TableReader,
+    /// These collections, or all where none is named.
+    pub(super) partitions: &'a [PartitionKey],
+    pub(super) consistency: Consistency,
+    pub(super) signals: &'a mut TerminationSignals,
+}
+
+/// Is given each item with its key, and how far the walk has come before it.
+pub(super) type Take<'a> = dyn FnMut(Attributes, &Progress) -> Result<(), Failure> + 'a;
+
+impl Walk<'_> {
+    /// Goes through the collections, and gives each item to `take`.
+    pub(super) async fn run(
+        &mut self,
+        progress: &mut Progress,
+        take: &mut Take<'_>,
+    ) -> Result<Ended, Failure> {
+        if self.partitions.is_empty() {
+            return self.all(progress, take).await;
+        }
+        for partition in self.partitions {
+            if self.collection(partition, progress, take).await? == Ended::Interrupted {
+                return Ok(Ended::Interrupted);
+            }
+        }
+        Ok(Ended::Done)
+    }
+
+    /// Finds the collections by a scan, and reads each when its first item shows. A hash of 16 bytes of each
+    /// is kept.
+    async fn all(
+        &mut self,
+        progress: &mut Progress,
+        take: &mut Take<'_>,
+    ) -> Result<Ended, Failure> {
+        let seeds = [OsEntropy.next_u64(), OsEntropy.next_u64()];
+        let mut seen = HashSet::new();
+        let mut after = None;
+        let is_strong = self.consistency == Consistency::Strong;
+        let schema = self.connection.schema();
+        loop {
+            let operator = self.connection.operator();
+            let whole = ScanSegment { number: 0, of: 1 };
+            let table = self.connection.main_table();
+            let page = tokio::select! {
+                page = patience::scan_page(operator, table, whole, after.as_ref(), is_strong) => page?,
+                () = self.signals.received() => return Ok(Ended::Interrupted),
+            };
+            progress.consumed_rcu += page.consumed_rcu;
+            for item in &page.items {
+                if item.contains_key(MARKER) {
+                    continue;
+                }
+                let Some(AttributeValue::String(text)) = item.get(&schema.partition_key_name)
+                else {
+                    continue;
+                };
+                let Ok((partition, _)) = PhysicalPartitionKey::parse(text, schema.separator) else {
+                    progress.foreign += 1;
+                    continue;
+                };
+                let hash = seeds.map(|seed| xxh64(partition.as_str().as_bytes(), seed));
+                if seen.insert(hash)
+                    && self.collection(&partition, progress, take).await? == Ended::Interrupted
+                {
+                    return Ok(Ended::Interrupted);
+                }
+            }
+            after = page.next;
+            if after.is_none() {
+                return Ok(Ended::Done);
+            }
+        }
+    }
+
+    async fn collection(
+        &mut self,
+        partition: &PartitionKey,
+        progress: &mut Progress,
+        take: &mut Take<'_>,
+    ) -> Result<Ended, Failure> {
+        let mut query = Query {
+            limit: MAX_LIMIT,
+            consistency: self.consistency,
+            ..Query::all(partition.clone())
+        };
+        progress.present = Some((partition.clone(), None));
+        let schema = self.connection.schema();
+        let measure = |_: &SortKey, item: &StoredItem| {
+            let values = item.attributes.iter();
+            values.map(|(name, value)| name.len() + value.stored_bytes()).sum()
+        };
+        let budget = PageBudget { max_bytes: MAX_PAGE_BYTES, measure: &measure };
+        loop {
+            let by = deadline(self.reader.directory());
+            let page = tokio::select! {
+                page = Box::pin(self.reader.query(&query, budget, by)) => page?,
+                () = self.signals.received() => return Ok(Ended::Interrupted),
+            };
+            progress.consumed_rcu += page.consumed_rcu;
+            for (sort, item) in page.items {
+                let mut attributes = item.attributes;
+                let key = AttributeValue::String(partition.to_string());
+                attributes.insert(schema.partition_key_name.clone(), key);
+                attributes.insert(schema.sort_key_name.clone(), value_of(&sort));
+                take(attributes, progress)?;
+                progress.items += 1;
+                progress.present = Some((partition.clone(), Some(sort)));
+            }
+            query.cursor = page.cursor;
+            if query.cursor.is_none() {
+                progress.collections += 1;
+                progress.present = None;
+                return Ok(Ended::Done);
+            }
+        }
+    }
+}
+
+/// What tells a marker from an item.
+const MARKER: &str = "_ds_fwd";
+
+fn value_of(sort: &SortKey) -> AttributeValue {
+    match sort {
+        SortKey::String(text) => AttributeValue::String(text.to_string()),
+        SortKey::Number(number) => AttributeValue::Number(number.clone()),
+    }
+}

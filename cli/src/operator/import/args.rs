@@ -1,0 +1,93 @@
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+use super::files::Format;
+use super::send::OtherItem;
+use crate::operator::connect::ConnectArgs;
+
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+#[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("source").required(true).args(["input", "from_table"]))]
+pub(crate) struct ImportArgs {
+    /// A file, or a directory of files of one form. They may be compressed with gzip. Standard input
+    /// cannot be imported: the input is read twice.
+    #[arg(value_name = "FILE|DIR")]
+    pub(super) input: Option<PathBuf>,
+    /// Copy the items of another table, whose keys may have other names. Its sort key must have the type
+    /// of the main table's.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["format", "pk", "sk", "number_columns"])]
+    pub(super) from_table: Option<String>,
+    /// The form of the input. By default the name tells it: .jsonl, .ndjson and .json are lines of JSON, and
+    /// a directory with data/ or manifests is an export of DynamoDB's.
+    #[arg(long, value_enum, value_name = "NAME")]
+    pub(super) format: Option<Format>,
+    /// The field or column of the partition key. The default is the table's own name for it.
+    #[arg(long, value_name = "FIELD")]
+    pub(super) pk: Option<String>,
+    /// The field or column of the sort key. The default is the table's own name for it.
+    #[arg(long, value_name = "FIELD")]
+    pub(super) sk: Option<String>,
+    /// The columns of a CSV that hold numbers, separated by commas; empty for none. By default these are the
+    /// columns in which each value is a number that would be written the same again, as 517 and not 007.
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    pub(super) number_columns: Option<Vec<String>>,
+    /// Only check each row, and write nothing.
+    #[arg(long)]
+    pub(super) check: bool,
+    /// Write the other rows if some cannot be taken.
+    #[arg(long)]
+    pub(super) skip_refused: bool,
+    /// List every row that cannot be taken in this file, as lines of JSON. Without it the first 20 are on
+    /// stderr.
+    #[arg(long, value_name = "FILE")]
+    pub(super) refused: Option<PathBuf>,
+    /// Leave items that exist as they are. Collections of random placement cannot tell.
+    #[arg(long)]
+    pub(super) keep_existing: bool,
+    /// What becomes of a row that may have been written before an interruption, if another item lies under
+    /// its key now. Without it such rows are listed, and nothing is done to them.
+    #[arg(long, value_enum, value_name = "keep|replace")]
+    pub(super) in_doubt: Option<OtherItem>,
+    /// Let no throttle of this import raise a shard count. Without it collections grow as the stack's
+    /// functions let them.
+    #[arg(long)]
+    pub(super) no_growth: bool,
+    /// Rows that are read ahead, so that different keys can take turns: at most so many, and at most 64 MB.
+    #[arg(long, value_name = "ROWS", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub(super) look_ahead: u32,
+    /// Puts that are under way at once.
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(super) concurrency: u16,
+    /// Consume at most this many read units a second of the other table.
+    #[arg(long, value_name = "UNITS", requires = "from_table")]
+    pub(super) read_units: Option<NonZeroU32>,
+    /// The file that says how far the import has come. The default lies beside the input:
+    /// INPUT.dynashard-import.
+    #[arg(long, value_name = "FILE")]
+    pub(super) state: Option<PathBuf>,
+    /// Print JSON on stdout, one object per line: the progress each second, and the summary.
+    #[arg(long)]
+    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) connect: ConnectArgs,
+}
+
+/// What follows the arguments in `--help`.
+pub(crate) const EXAMPLES: &str = "\
+The whole input is checked first. If a row cannot be taken, nothing is written, unless --skip-refused is given.
+The check keeps 16 bytes a row in memory, to find keys that occur twice.
+
+A state file beside the input says how far the import has come. If it ends early, by a signal, a failure or a
+loss of power, the same command goes on: rows that may have been under way are looked up, and put only if they are
+missing. The file is removed at the end.
+
+Exit status: 0 if every row is in the table (with --check: if every row can be taken), 1 if not, and stderr says
+why; 130 after Ctrl-C or SIGTERM.
+
+Examples:
+  dynashard import flights.jsonl.gz --stack-name dynashard --check
+  dynashard import flights.jsonl.gz --stack-name dynashard
+  dynashard import flights.csv --pk origin --sk departure --number-columns flight,distance --stack-name dynashard
+  dynashard import AWSDynamoDB/01234567890123-abcdef --stack-name dynashard --refused refused.jsonl --skip-refused
+  dynashard import --from-table old-flights --read-units 500 --stack-name dynashard
+  dynashard import flights.jsonl --endpoint-url http://127.0.0.1:8000 --main-table MainTable --metadata-table MetadataTable";

@@ -1,0 +1,248 @@
+//! Rows as CSV, and which of its columns hold numbers.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Read};
+use std::rc::Rc;
+
+use csv::{ByteRecord, Reader, ReaderBuilder};
+use dynashard_core::{AttributeValue, Attributes};
+use dynashard_keys::{Number, SortKeyType};
+
+use super::row::{Keys, bad_body};
+use crate::operator::Failure;
+
+/// The most bytes of one record. A quotation mark that is never closed would take in the rest of the file.
+const MAX_RECORD_BYTES: u64 = 8_000_000;
+
+/// The fields of a record that are not empty, each with its column.
+pub(super) type Fields<'a> = Vec<(&'a str, &'a str)>;
+
+/// The records of a file behind its header line.
+pub(super) struct Records<R> {
+    reader: Reader<Bounded<R>>,
+    columns: Vec<String>,
+    record: ByteRecord,
+    left: Rc<Cell<u64>>,
+}
+
+impl<R: Read> Records<R> {
+    /// Reads the header line.
+    pub(super) fn new(input: R) -> io::Result<Self> {
+        let left = Rc::new(Cell::new(MAX_RECORD_BYTES));
+        let input = Bounded { input, left: Rc::clone(&left) };
+        let mut reader = ReaderBuilder::new().flexible(true).from_reader(input);
+        let columns = reader.headers().map_err(io_error)?;
+        let columns = columns.iter().map(str::to_owned).collect::<Vec<_>>();
+        let mut seen = BTreeSet::new();
+        for column in &columns {
+            let problem = match column.as_str() {
+                "" => "a column without a name".to_owned(),
+                name if !seen.insert(name) => format!("the column {name:?} twice"),
+                _ => continue,
+            };
+            return Err(io::Error::other(format!("the header line has {problem}")));
+        }
+        Ok(Self { reader, columns, record: ByteRecord::new(), left })
+    }
+
+    /// The names of the columns.
+    pub(super) fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    /// The next record, with its line; `None` at the end.
+    pub(super) fn next(&mut self) -> io::Result<Option<(u64, Result<Fields<'_>, Failure>)>> {
+        self.left.set(MAX_RECORD_BYTES);
+        if !self.reader.read_byte_record(&mut self.record).map_err(io_error)? {
+            return Ok(None);
+        }
+        let line = self.record.position().map_or(0, csv::Position::line);
+        Ok(Some((line, self.fields())))
+    }
+
+    fn fields(&self) -> Result<Fields<'_>, Failure> {
+        let (fields, columns) = (self.record.len(), self.columns.len());
+        if fields != columns {
+            return Err(bad_body(format!(
+                "the line has {fields} fields, and the header {columns}"
+            )));
+        }
+        let mut found = Vec::with_capacity(columns);
+        for (column, bytes) in self.columns.iter().zip(&self.record) {
+            let text = std::str::from_utf8(bytes)
+                .map_err(|_| bad_body(format!("the field {column:?} is not UTF-8")))?;
+            if !text.is_empty() {
+                found.push((column.as_str(), text));
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// The attributes of a record. Those of `numbers` are numbers, and so is the sort key if the table's is.
+pub(super) fn attributes_of(
+    fields: &[(&str, &str)],
+    numbers: &BTreeSet<String>,
+    keys: &Keys,
+) -> Result<Attributes, Failure> {
+    let is_number = |column: &str| {
+        if column == keys.partition {
+            false
+        } else if column == keys.sort {
+            keys.schema.sort_key_type == SortKeyType::Number
+        } else {
+            numbers.contains(column)
+        }
+    };
+    let value = |column: &str, text: &str| {
+        if !is_number(column) {
+            return Ok(AttributeValue::String(text.to_owned()));
+        }
+        text.parse::<Number>()
+            .map(AttributeValue::Number)
+            .map_err(|e| bad_body(format!("the field {column:?} is not a number: {e}")))
+    };
+    fields.iter().map(|(column, text)| Ok(((*column).to_owned(), value(column, text)?))).collect()
+}
+
+/// Finds out which columns hold nothing but numbers, each as it would be written again: `517` and `-0.5`,
+/// and not `007`, `1.50` or `1e5`. So nothing that was read as a number has lost a digit or a zero.
+#[derive(Debug, Default)]
+pub(super) struct Inference(BTreeMap<String, bool>);
+
+impl Inference {
+    pub(super) fn see(&mut self, fields: &[(&str, &str)]) {
+        for (column, text) in fields {
+            match self.0.get_mut(*column) {
+                Some(are_numbers) => *are_numbers = *are_numbers && is_canonical(text),
+                None => {
+                    self.0.insert((*column).to_owned(), is_canonical(text));
+                }
+            }
+        }
+    }
+
+    pub(super) fn numbers(self) -> BTreeSet<String> {
+        self.0.into_iter().filter(|(_, are_numbers)| *are_numbers).map(|(name, _)| name).collect()
+    }
+}
+
+/// Whether a text is a number, written as it is written again.
+pub(super) fn is_canonical(text: &str) -> bool {
+    text.starts_with(|c: char| c == '-' || c.is_ascii_digit())
+        && text.parse::<Number>().is_ok_and(|number| number.to_string() == text)
+}
+
+/// A reader that fails when a record goes on for too long.
+struct Bounded<R> {
+    input: R,
+    left: Rc<Cell<u64>>,
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.left.get() == 0 {
+            let why = format!(
+                "a record takes more than {MAX_RECORD_BYTES} bytes: is a quotation mark not closed?"
+            );
+            return Err(io::Error::other(why));
+        }
+        let read = self.input.read(buffer)?;
+        self.left.set(self.left.get().saturating_sub(u64::try_from(read).unwrap_or(u64::MAX)));
+        Ok(read)
+    }
+}
+
+fn io_error(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        csv::ErrorKind::Utf8 { .. } => io::Error::other("the header line is not UTF-8"),
+        other => io::Error::other(format!("{other:?}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dynashard_core::TableSchema;
+
+    use super::*;
+
+    fn keys(sort_key_type: SortKeyType) -> Keys {
+        let schema = TableSchema { sort_key_type, ..TableSchema::default() };
+        Keys { partition: "origin".to_owned(), sort: "sk".to_owned(), schema }
+    }
+
+    type Pairs = Result<Vec<(String, String)>, &'static str>;
+
+    fn read(text: &str) -> Vec<(u64, Pairs)> {
+        let mut records = Records::new(text.as_bytes()).expect("a header");
+        let mut found = Vec::new();
+        while let Some((line, fields)) = records.next().expect("it reads") {
+            let owned = |(name, text): (&str, &str)| (name.to_owned(), text.to_owned());
+            let fields = fields.map(|fields| fields.into_iter().map(owned).collect());
+            found.push((line, fields.map_err(|refused| refused.code)));
+        }
+        found
+    }
+
+    #[test]
+    fn records_come_with_their_lines_and_without_empty_fields() {
+        let rows = read("a,b\n1,\n\"x\ny\",z\n,\n1,2,3\n");
+        let pairs = |pairs: &[(&str, &str)]| {
+            Ok(pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect())
+        };
+        assert_eq!(
+            rows,
+            [
+                (2, pairs(&[("a", "1")])),
+                (3, pairs(&[("a", "x\ny"), ("b", "z")])),
+                (5, pairs(&[])),
+                (6, Err("bad_body")),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_header_names_each_column_once_and_a_quotation_mark_is_closed() {
+        for text in ["a,a\n1,2\n", "a,\n1,2\n"] {
+            assert!(Records::new(text.as_bytes()).is_err(), "{text}");
+        }
+        let endless = format!("a,b\n1,\"{}", "x".repeat(10_000_000));
+        let mut records = Records::new(endless.as_bytes()).expect("a header");
+        assert!(records.next().expect_err("too long").to_string().contains("quotation mark"));
+    }
+
+    #[test]
+    fn a_column_holds_numbers_if_none_of_them_would_be_written_differently() {
+        let mut inference = Inference::default();
+        for (flight, zip, ratio, tail) in [
+            ("1545", "10001", "0.5", "N14228"),
+            ("-3", "02134", "12", "7"),
+            ("12345678901234567890123456789012345678", "10002", "1.50", "8"),
+        ] {
+            inference.see(&[("flight", flight), ("zip", zip), ("ratio", ratio), ("tail", tail)]);
+        }
+        inference.see(&[("late", "3")]);
+        let expected = ["flight", "late"].map(str::to_owned);
+        assert_eq!(inference.numbers(), BTreeSet::from(expected));
+        for text in ["", "-", "+1", "1e5", "-0", "01", ".5", "5.", "NaN", "١", &"1".repeat(39)] {
+            assert!(!is_canonical(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_key_has_the_types_of_the_table() {
+        let numbers = BTreeSet::from(["origin", "flight"].map(str::to_owned));
+        let fields = [("origin", "1"), ("sk", "2"), ("flight", "3"), ("dest", "4")];
+        let string = |text: &str| AttributeValue::String(text.to_owned());
+        let number = |text: &str| AttributeValue::Number(text.parse().expect("a number"));
+        let of = |sort_key_type| attributes_of(&fields, &numbers, &keys(sort_key_type));
+        let attributes = of(SortKeyType::String).expect("attributes");
+        assert_eq!((&attributes["origin"], &attributes["sk"]), (&string("1"), &string("2")));
+        assert_eq!((&attributes["flight"], &attributes["dest"]), (&number("3"), &string("4")));
+        assert_eq!(of(SortKeyType::Number).expect("attributes")["sk"], number("2"));
+        let bad = attributes_of(&[("flight", "x")], &numbers, &keys(SortKeyType::String));
+        assert_eq!(bad.expect_err("refused").code, "bad_body");
+    }
+}

@@ -1,0 +1,236 @@
+//! One row on its way to the table.
+
+use std::time::Duration;
+
+use dynashard_core::ports::Consistency;
+use dynashard_core::{Attributes, Code, Deadline, Error, Kind, NewItem, Precondition, StoredItem};
+use dynashard_keys::ShardId;
+
+use crate::operator::PATIENCE;
+use crate::operator::connect::{TableReader, TableWriter};
+
+/// A row that was read.
+#[derive(Debug, Clone)]
+pub(super) struct Row {
+    pub(super) number: u64,
+    pub(super) item: NewItem,
+    /// Since when it may have been written already.
+    pub(super) in_doubt: Option<Doubt>,
+}
+
+/// A put of which nobody knows whether it took effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Doubt {
+    /// Until when it may take effect yet, on the boot clock.
+    pub(super) until: Duration,
+}
+
+/// What became of a row.
+#[derive(Debug)]
+pub(super) enum Fate {
+    /// It was put, in this shard.
+    Written(ShardId, f64),
+    /// It was in doubt, and is there.
+    Found,
+    /// There was an item, which stays.
+    Kept,
+    /// Nothing was written, for a passing reason: mostly its partition is at its limit.
+    Refused(Error),
+    /// It is in doubt, from now on or still, and is to be looked up at this time.
+    InDoubt(Doubt, Duration),
+    /// It was in doubt, and another item lies under its key.
+    Undecided,
+    /// The import cannot go on.
+    Failed(Error),
+}
+
+/// What happens to a row in doubt if another item lies under its key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum OtherItem {
+    /// Leave what is there.
+    Keep,
+    /// Put the row in place of it.
+    Replace,
+}
+
+/// How rows are put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Rules {
+    pub(super) keep_existing: bool,
+    /// What somebody has decided, who was told.
+    pub(super) other_item: Option<OtherItem>,
+}
+
+/// The table that rows are put to.
+pub(super) struct Target {
+    pub(super) writer: TableWriter,
+    pub(super) reader: TableReader,
+    pub(super) rules: Rules,
+}
+
+/// For how long a put may go unanswered.
+const ANSWER_TIME: Duration = Duration::from_secs(20);
+
+/// When a row that changed under the eyes of its look is looked up again.
+const ANOTHER_LOOK: Duration = Duration::from_millis(200);
+
+impl Target {
+    /// The boot clock.
+    pub(super) fn now(&self) -> Duration {
+        self.writer.directory().now().boot
+    }
+
+    /// When no request can take effect any more that is under way now.
+    pub(super) fn doubt(&self) -> Doubt {
+        Doubt { until: self.now() + self.writer.directory().settings().request_lifetime }
+    }
+
+    /// Puts a row. One in doubt is looked up before, and put only if that does no harm.
+    pub(super) async fn send(&self, row: &Row) -> Fate {
+        let precondition = match row.in_doubt {
+            None if self.rules.keep_existing => Precondition::Absent,
+            None => Precondition::None,
+            Some(doubt) => match self.look(row, doubt).await {
+                Ok(Verdict::Put(precondition)) => precondition,
+                Ok(Verdict::Found) => return Fate::Found,
+                Ok(Verdict::Keep) => return Fate::Kept,
+                Ok(Verdict::Undecided) => return Fate::Undecided,
+                Ok(Verdict::LookAgain(at)) => return Fate::InDoubt(doubt, at),
+                Err(error) => return Fate::Failed(error),
+            },
+        };
+        let now = self.writer.directory().now();
+        // What is throttled comes back to its lane, and holds up no other meanwhile.
+        let deadline =
+            Deadline::after(now, ANSWER_TIME).if_throttled(Deadline::after(now, Duration::ZERO));
+        match self.writer.put(&row.item, precondition, deadline).await {
+            Ok(written) => Fate::Written(written.shard, written.consumed_wcu),
+            Err(error) => match (error.code(), row.in_doubt) {
+                (Code::PreconditionFailed, Some(doubt)) => {
+                    Fate::InDoubt(doubt, self.now() + ANOTHER_LOOK)
+                }
+                (Code::PreconditionFailed, None) => Fate::Kept,
+                _ if error.kind() == Kind::OutcomeUnknown => {
+                    Fate::InDoubt(self.doubt(), self.now() + ANOTHER_LOOK)
+                }
+                (Code::MetadataBehind, _) => Fate::Failed(error),
+                _ if matches!(error.kind(), Kind::Throttled | Kind::Unavailable) => {
+                    Fate::Refused(error)
+                }
+                _ => Fate::Failed(error),
+            },
+        }
+    }
+
+    async fn look(&self, row: &Row, doubt: Doubt) -> Result<Verdict, Error> {
+        let directory = self.reader.directory();
+        let deadline = Deadline::after(directory.now(), PATIENCE);
+        let key = row.item.key();
+        let found = match self.reader.get(key, None, Consistency::Strong, deadline).await {
+            Ok(got) => Some(got.item),
+            Err(error) if error.code() == Code::ItemNotFound => None,
+            Err(error) => return Err(error),
+        };
+        let placement = directory.find(&key.partition, deadline).await?.metadata.placement;
+        let evidence = Evidence {
+            found: found.as_ref().map(|StoredItem { attributes, .. }| attributes),
+            is_calculated: placement.is_calculated(),
+            now: self.now(),
+        };
+        Ok(verdict(row.item.attributes(), evidence, doubt, self.rules))
+    }
+}
+
+/// What a look at a row in doubt has shown.
+#[derive(Debug, Clone, Copy)]
+struct Evidence<'a> {
+    /// What lies under the key.
+    found: Option<&'a Attributes>,
+    /// Whether the placement lets a put have a precondition, and no second put double an item.
+    is_calculated: bool,
+    now: Duration,
+}
+
+/// What follows for a row in doubt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Found,
+    Keep,
+    Put(Precondition),
+    Undecided,
+    /// The first put may take effect until then, and a second one would double the item.
+    LookAgain(Duration),
+}
+
+fn verdict(row: &Attributes, evidence: Evidence<'_>, doubt: Doubt, rules: Rules) -> Verdict {
+    match (evidence.found, rules) {
+        (Some(found), _) if found == row => Verdict::Found,
+        (None, _) if evidence.is_calculated => Verdict::Put(Precondition::Absent),
+        (None, _) if evidence.now >= doubt.until => Verdict::Put(Precondition::None),
+        (None, _) => Verdict::LookAgain(doubt.until),
+        (
+            Some(_),
+            Rules { keep_existing: true, .. } | Rules { other_item: Some(OtherItem::Keep), .. },
+        ) => Verdict::Keep,
+        // A put would lie beside it, and not in place of it.
+        (Some(_), _) if !evidence.is_calculated => Verdict::Undecided,
+        (Some(_), Rules { other_item: Some(OtherItem::Replace), .. }) => {
+            Verdict::Put(Precondition::None)
+        }
+        (Some(_), Rules { other_item: None, .. }) => Verdict::Undecided,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dynashard_core::AttributeValue;
+
+    use super::*;
+
+    const NOW: Duration = Duration::from_secs(100);
+    const RULES: Rules = Rules { keep_existing: false, other_item: None };
+
+    fn item(number: u64) -> Attributes {
+        Attributes::from([("n".to_owned(), AttributeValue::Number(number.into()))])
+    }
+
+    fn of(found: Option<u64>, is_calculated: bool, rules: Rules) -> Verdict {
+        let found = found.map(item);
+        let evidence = Evidence { found: found.as_ref(), is_calculated, now: NOW };
+        verdict(&item(1), evidence, Doubt { until: NOW + Duration::from_secs(1) }, rules)
+    }
+
+    #[test]
+    fn a_row_that_is_there_is_not_put_again() {
+        for is_calculated in [true, false] {
+            assert_eq!(of(Some(1), is_calculated, RULES), Verdict::Found);
+        }
+    }
+
+    #[test]
+    fn a_row_that_is_not_there_is_put_when_that_cannot_double_it() {
+        assert_eq!(of(None, true, RULES), Verdict::Put(Precondition::Absent));
+        let until = NOW + Duration::from_secs(1);
+        assert_eq!(of(None, false, RULES), Verdict::LookAgain(until));
+        let late = Evidence { found: None, is_calculated: false, now: until };
+        assert_eq!(
+            verdict(&item(1), late, Doubt { until }, RULES),
+            Verdict::Put(Precondition::None)
+        );
+    }
+
+    #[test]
+    fn another_item_stays_until_somebody_has_decided() {
+        let decided = |other_item| Rules { other_item: Some(other_item), ..RULES };
+        let keep_existing = Rules { keep_existing: true, ..RULES };
+        for (rules, calculated, random) in [
+            (RULES, Verdict::Undecided, Verdict::Undecided),
+            (keep_existing, Verdict::Keep, Verdict::Keep),
+            (decided(OtherItem::Keep), Verdict::Keep, Verdict::Keep),
+            (decided(OtherItem::Replace), Verdict::Put(Precondition::None), Verdict::Undecided),
+        ] {
+            assert_eq!(of(Some(2), true, rules), calculated, "{rules:?}");
+            assert_eq!(of(Some(2), false, rules), random, "{rules:?}");
+        }
+    }
+}

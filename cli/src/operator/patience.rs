@@ -1,0 +1,93 @@
+//! Requests around the core's use cases, made again while they are refused for the moment.
+
+use std::time::Duration;
+
+use dynashard_aws::{Operator, ScanPage, ScanSegment};
+use dynashard_core::ports::StoreError;
+use dynashard_core::{Attributes, Code};
+
+use super::{Failure, PATIENCE};
+use crate::clock::Stopwatch;
+
+/// The pauses after refusals.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// One page of a segment of a table.
+pub(super) async fn scan_page(
+    operator: &Operator,
+    table: &str,
+    segment: ScanSegment,
+    after: Option<&Attributes>,
+    is_strong: bool,
+) -> Result<ScanPage, Failure> {
+    let mut patience = Patience::begin();
+    loop {
+        match operator.scan(table, segment, after, None, is_strong).await {
+            Ok(page) => return Ok(page),
+            Err(error) => patience.bear(error).await?,
+        }
+    }
+}
+
+/// Makes a request again and again that was refused for the moment, for as long as that is anybody's
+/// patience.
+pub(super) async fn patiently<T>(
+    attempt: impl AsyncFn() -> Result<T, StoreError>,
+) -> Result<T, Failure> {
+    let mut patience = Patience::begin();
+    loop {
+        match attempt().await {
+            Ok(value) => return Ok(value),
+            Err(error) => patience.bear(error).await?,
+        }
+    }
+}
+
+struct Patience {
+    since: Stopwatch,
+    pause: Duration,
+}
+
+impl Patience {
+    fn begin() -> Self {
+        Self { since: Stopwatch::start(), pause: FIRST_PAUSE }
+    }
+
+    /// Pauses, if what was refused may pass.
+    async fn bear(&mut self, error: StoreError) -> Result<(), Failure> {
+        let may_pass = matches!(
+            error,
+            StoreError::Throttled(_)
+                | StoreError::Conflict
+                | StoreError::Unavailable(_)
+                | StoreError::OutcomeUnknown(_)
+        );
+        if !may_pass || self.since.elapsed() + self.pause > PATIENCE {
+            return Err(failure(error));
+        }
+        tokio::time::sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        Ok(())
+    }
+}
+
+fn failure(error: StoreError) -> Failure {
+    let of = |code: Code, detail: String| Failure { code: code.as_str(), detail };
+    match error {
+        StoreError::Throttled(_) => {
+            of(Code::Throttled, "DynamoDB throttles the requests; lower their rate".to_owned())
+        }
+        StoreError::Conflict | StoreError::LeaseExpired | StoreError::ConditionFailed { .. } => {
+            of(Code::Contended, "other requests of the same item won".to_owned())
+        }
+        StoreError::Unavailable(why) | StoreError::OutcomeUnknown(why) => {
+            of(Code::Unavailable, why)
+        }
+        StoreError::Corrupt(why) => of(Code::CorruptData, why),
+        StoreError::Rejected(why) | StoreError::Misconfigured(why) => of(
+            Code::Internal,
+            format!("{why}; check the names of the tables and the permissions of the credentials"),
+        ),
+    }
+}
