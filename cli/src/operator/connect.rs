@@ -24,8 +24,8 @@ pub(super) type TableReader = Reader<DynamoItemStore, DynamoMetadataStore, Syste
 /// Writes items of the tables.
 pub(super) type TableWriter = Writer<DynamoItemStore, DynamoMetadataStore, SystemClock, OsEntropy>;
 
-/// RebalanceFunction pins the settings of a new stack when its schedule first calls it, if no request to
-/// WriteFunction comes before.
+/// `RebalanceFunction` pins the settings of a new stack when its schedule first calls it, if no request to
+/// `WriteFunction` comes before.
 const PINNED_WITHIN: Duration = Duration::from_secs(75);
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 

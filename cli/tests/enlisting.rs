@@ -1,0 +1,205 @@
+//! A thousand cold collections, of which twenty become hot at once: they are enlisted and grow while clients
+//! write, and environments of all functions are killed at random moments. Nothing is lost.
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use common::{LocalStack, on};
+use dynashard_aws::OsEntropy;
+use dynashard_core::ports::Entropy;
+use rustix::process::{Signal, kill_process};
+use serde_json::{Value, json};
+
+/// How many operations the clients carry out at least. `DYNASHARD_E2E_OPERATIONS` sets another number.
+const OPERATIONS: usize = 12_000;
+
+const COLLECTIONS: usize = 1_000;
+
+/// The first of them, which most operations go to.
+const HOT: usize = 20;
+
+const CLIENTS: usize = 8;
+
+/// The operations of one batch.
+const BATCH: usize = 40;
+
+/// How long the test leaves the functions alone between two kills.
+const KILL_EVERY: Duration = Duration::from_millis(700);
+
+/// What an item is known to hold; `None` is an item that is absent.
+type State = Option<u64>;
+
+/// The items of one client, which alone changes them: what each may be. One of which that is not known any
+/// more, after a write of unknown outcome, is left alone.
+type Items = BTreeMap<(String, String), BTreeSet<State>>;
+
+struct Run {
+    stack: LocalStack,
+    most: usize,
+    done: AtomicUsize,
+    unknown: AtomicUsize,
+    is_over: AtomicBool,
+}
+
+#[test]
+fn a_thousand_collections_of_which_twenty_become_hot_lose_nothing() {
+    let most = std::env::var("DYNASHARD_E2E_OPERATIONS").ok();
+    let most = most.map_or(OPERATIONS, |most| most.parse().expect("a number"));
+    let set = ["LeaseSecs=1", "RequestLifetimeSecs=3", "CooldownSecs=1"];
+    let set = set.iter().flat_map(|setting| ["--set", setting]);
+    let args = set.chain(["--partition-wcu", "15", "--burst-secs", "1"]);
+    let run = Run {
+        stack: LocalStack::start(&args.collect::<Vec<_>>()),
+        most,
+        done: AtomicUsize::new(0),
+        unknown: AtomicUsize::new(0),
+        is_over: AtomicBool::new(false),
+    };
+    let owned = (0..CLIENTS).map(|_| Mutex::new(Items::new())).collect::<Vec<_>>();
+    let kills = thread::scope(|scope| {
+        let clients = owned.iter().enumerate().map(|(client, items)| {
+            let run = &run;
+            scope.spawn(move || run.client(client, &mut items.lock().expect("no other")))
+        });
+        let clients = clients.collect::<Vec<_>>();
+        let killer = scope.spawn(|| run.kill());
+        let ended = clients.into_iter().map(thread::ScopedJoinHandle::join).collect::<Vec<_>>();
+        run.is_over.store(true, Ordering::Relaxed);
+        ended.into_iter().for_each(|ended| ended.expect("no panic"));
+        killer.join().expect("no panic")
+    });
+    assert!(kills > 0);
+
+    let count = |collection: usize| {
+        let shown = run.stack.get(&format!("/collection?pk={}", name(collection)));
+        if shown.status == 404 {
+            1
+        } else {
+            shown.json()["number_of_shards"].as_u64().expect("a count")
+        }
+    };
+    let grown = (0..COLLECTIONS).filter(|collection| count(*collection) > 1).collect::<Vec<_>>();
+    assert!(grown.len() >= HOT / 2, "so few have grown: {grown:?}");
+    assert!(grown.len() < COLLECTIONS / 2, "the others stay cold: {}", grown.len());
+
+    let items = owned.into_iter().flat_map(|items| items.into_inner().expect("no panic"));
+    let mut expected = BTreeMap::<String, BTreeMap<String, BTreeSet<State>>>::new();
+    for ((pk, sk), states) in items {
+        expected.entry(pk).or_default().insert(sk, states);
+    }
+    // What may yet be carried out is over.
+    thread::sleep(Duration::from_secs(4));
+    let mut lives = 0;
+    for (pk, items) in &expected {
+        let found = run.stack.query(json!({ "pk": pk, "limit": 1_000 }));
+        let state = |item: &Value| {
+            (
+                item["sk"].as_str().expect("a sort key").to_owned(),
+                item["v"].as_u64().expect("a version"),
+            )
+        };
+        let in_order = found.iter().map(state).collect::<Vec<_>>();
+        assert!(in_order.is_sorted_by(|one, next| one.0 < next.0), "{pk}: each once, in order");
+        let found = in_order.into_iter().collect::<BTreeMap<_, _>>();
+        for (sk, states) in items {
+            let state = found.get(sk).copied();
+            assert!(states.contains(&state), "{pk} {sk} is {state:?}, and not one of {states:?}");
+        }
+        assert!(found.keys().all(|sk| items.contains_key(sk)), "nothing else is in {pk}");
+        lives += found.len();
+    }
+    let verified = on(&run.stack, &["verify", "--all", "--json"]);
+    let end = verified.last();
+    assert_eq!((verified.status, &end["found"]), (0, &json!(0)), "{end}");
+    eprintln!(
+        "{} operations, {} of unknown outcome, {kills} kills, {} collections grew, {lives} items in the end",
+        run.done.load(Ordering::Relaxed),
+        run.unknown.load(Ordering::Relaxed),
+        grown.len(),
+    );
+}
+
+fn name(collection: usize) -> String {
+    format!("c{collection:03}")
+}
+
+fn below(limit: usize) -> usize {
+    let limit = u64::try_from(limit).expect("small");
+    usize::try_from(OsEntropy.next_u64() % limit).expect("small")
+}
+
+impl Run {
+    fn client(&self, client: usize, items: &mut Items) {
+        while self.done.load(Ordering::Relaxed) < self.most {
+            let mut chosen = BTreeMap::new();
+            for _ in 0..BATCH {
+                let is_hot = below(10) < 8;
+                let (collection, items_each) =
+                    if is_hot { (below(HOT), 200) } else { (below(COLLECTIONS), 4) };
+                let sk = format!("{client}-{:03}", below(items_each));
+                let version = (below(5) > 0).then(|| OsEntropy.next_u64() >> 12);
+                chosen.insert((name(collection), sk), version);
+            }
+            chosen.retain(|key, _| items.get(key).is_none_or(|states| states.len() == 1));
+            self.batch(chosen, items);
+        }
+    }
+
+    fn batch(&self, chosen: BTreeMap<(String, String), State>, items: &mut Items) {
+        let (mut puts, mut deletes) = (Vec::new(), Vec::new());
+        for ((pk, sk), state) in &chosen {
+            match state {
+                Some(version) => puts.push(json!({ "pk": pk, "sk": sk, "item": { "v": version } })),
+                None => deletes.push(json!({ "pk": pk, "sk": sk })),
+            }
+        }
+        let body = json!({ "puts": puts, "deletes": deletes });
+        let answer = self.stack.json("POST", "/batch-write", &body);
+        self.done.fetch_add(chosen.len(), Ordering::Relaxed);
+        let left = match answer.status {
+            200 => {
+                let answer = answer.json();
+                let text =
+                    |left: &Value, name: &str| left[name].as_str().expect("a text").to_owned();
+                let left = answer["unprocessed"].as_array().expect("a list").iter();
+                left.map(|left| ((text(left, "pk"), text(left, "sk")), text(left, "code")))
+                    .collect()
+            }
+            // A gateway whose function was killed does not know what it did.
+            500 | 502 | 503 | 504 => BTreeMap::new(),
+            _ => panic!("a batch: {answer:?}"),
+        };
+        for (key, state) in chosen {
+            let code = left.get(&key).map(String::as_str);
+            let states = items.entry(key).or_insert_with(|| BTreeSet::from([None]));
+            match code {
+                None if answer.status == 200 => *states = BTreeSet::from([state]),
+                None | Some("outcome_unknown") => {
+                    self.unknown.fetch_add(1, Ordering::Relaxed);
+                    states.insert(state);
+                }
+                Some(code) => assert!(common::PASSING_CODES.contains(&code), "{code}"),
+            }
+        }
+    }
+
+    /// Kills one environment after the other, and says how many.
+    fn kill(&self) -> usize {
+        let mut kills = 0;
+        while !self.is_over.load(Ordering::Relaxed) {
+            thread::sleep(KILL_EVERY);
+            let functions = ["WriteFunction", "RebalanceFunction", "ScaleFunction"];
+            let environments = self.stack.environments(functions[below(functions.len())]);
+            if !environments.is_empty() {
+                let _ = kill_process(environments[below(environments.len())], Signal::KILL);
+                kills += 1;
+            }
+        }
+        kills
+    }
+}
