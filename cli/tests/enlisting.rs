@@ -70,7 +70,9 @@ fn a_thousand_collections_of_which_twenty_become_hot_lose_nothing() {
         let killer = scope.spawn(|| run.kill());
         let ended = clients.into_iter().map(thread::ScopedJoinHandle::join).collect::<Vec<_>>();
         run.is_over.store(true, Ordering::Relaxed);
-        ended.into_iter().for_each(|ended| ended.expect("no panic"));
+        for ended in ended {
+            ended.expect("no panic");
+        }
         killer.join().expect("no panic")
     });
     assert!(kills > 0);
