@@ -103,6 +103,8 @@ async fn import(file: &Path, look_ahead: &str) -> Result<(f64, u64), Failure> {
     let mut command = dynashard(&["import", "--json", "--no-growth", "--look-ahead", look_ahead]);
     command.arg(file).args(["--pk", "origin", "--sk", "departure"]);
     command.args(["--main-table", "MainTable", "--metadata-table", "MetadataTable"]);
+    // No function runs that would pin them.
+    command.args(["--separator", "#~", "--lease-secs", "5", "--request-lifetime-secs", "960"]);
     command.args(["--endpoint-url", &server.url]);
     let began = Instant::now();
     let mut child = command.stdout(Stdio::piped()).spawn()?;

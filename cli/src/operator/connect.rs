@@ -111,6 +111,8 @@ pub(super) struct Connection {
     metadata_table: String,
     /// Only if the tables were found by it.
     stack_name: Option<String>,
+    /// Whether a stack or flags have named all settings that are pinned.
+    knows_settings: bool,
     settings: Settings,
 }
 
@@ -124,8 +126,15 @@ impl ConnectArgs {
         let Place { operator, main_table, metadata_table, settings, .. } = place;
         let settings = Settings { schema, ..settings };
         let stack_name = self.stack_name.clone();
-        let mut connection =
-            Connection { operator, main_table, metadata_table, stack_name, settings };
+        let knows_settings = stack_name.is_some() || self.parameters.name_all();
+        let mut connection = Connection {
+            operator,
+            main_table,
+            metadata_table,
+            stack_name,
+            knows_settings,
+            settings,
+        };
         if self.stack_name.is_none() {
             let directory = connection.directory();
             if let Some(pinned) = directory.pinned(deadline(&directory)).await? {
@@ -214,6 +223,12 @@ impl ParameterArgs {
         })
     }
 
+    /// Whether the flags name all settings that are pinned.
+    fn name_all(&self) -> bool {
+        let times = [self.lease_secs, self.request_lifetime_secs];
+        self.separator.is_some() && times.iter().all(Option::is_some)
+    }
+
     /// Takes from what is pinned whatever the flags leave out.
     fn complete(&self, settings: &mut Settings, pinned: &Pinned) {
         if self.separator.is_none() {
@@ -278,14 +293,14 @@ impl Connection {
         &self.settings.schema
     }
 
-    /// For a command that writes: it needs pinned settings. Those of a stack it pins itself. Flags may be
-    /// those of another stack, so it waits until the functions have pinned theirs.
+    /// For a command that writes: it needs pinned settings. Those of a stack it pins itself, and flags that
+    /// name all of them. Defaults may not be those of the stack, so it waits until that has pinned its own.
     pub(super) async fn writing_directory(&self) -> Result<Directory, Failure> {
         self.writing(self.directory()).await
     }
 
     async fn writing(&self, directory: Directory) -> Result<Directory, Failure> {
-        if self.stack_name.is_some() {
+        if self.knows_settings {
             return Ok(directory.pinning());
         }
         if directory.pinned(deadline(&directory)).await?.is_none() {
@@ -321,7 +336,8 @@ impl Connection {
 /// The error of a command that would write before anything is pinned.
 fn nothing_is_pinned() -> Error {
     let why = "no settings are pinned, as no function of the stack has written anything or was called by its \
-               schedule: does RebalanceFunction run?";
+               schedule: does RebalanceFunction run? To pin them before there is a stack, name --separator, \
+               --lease-secs and --request-lifetime-secs";
     Error::new(Code::SettingsMismatch, why)
 }
 
