@@ -7,8 +7,8 @@ use dynashard_aws::{
     Caller, DynamoItemStore, DynamoMetadataStore, Operator, OsEntropy, Stack, SystemClock, Unseen,
 };
 use dynashard_core::{
-    Code, Deadline, Error, Pinned, Reader, ScalingMode, ScalingPolicy, Settings, TableSchema,
-    Writer,
+    Code, Deadline, Error, GrowKeys, Pinned, Reader, ScalingMode, ScalingPolicy, Settings,
+    TableSchema, Writer,
 };
 use dynashard_keys::{Placement, Separator, ShardCount};
 use dynashard_lambda::settings_from_variables;
@@ -84,6 +84,9 @@ struct ParameterArgs {
     /// none.
     #[arg(long, value_name = "SECS", conflicts_with = "stack_name", value_parser = clap::value_parser!(u64).range(1..=1_800))]
     request_lifetime_secs: Option<u64>,
+    /// The parameter `GrowKeys`. Without it `import` lets no collection grow, and `scale` changes any.
+    #[arg(long, value_name = "PATTERNS", conflicts_with = "stack_name")]
+    grow_keys: Option<GrowKeys>,
     /// The parameter `MaxShards`.
     #[arg(long, value_name = "N", default_value = "256", conflicts_with = "stack_name")]
     max_shards: NonZeroU32,
@@ -113,6 +116,8 @@ pub(super) struct Connection {
     stack_name: Option<String>,
     /// Whether a stack or flags have named all settings that are pinned.
     knows_settings: bool,
+    /// Whether a stack or a flag has said which collections may grow.
+    knows_grow_keys: bool,
     settings: Settings,
 }
 
@@ -127,12 +132,14 @@ impl ConnectArgs {
         let settings = Settings { schema, ..settings };
         let stack_name = self.stack_name.clone();
         let knows_settings = stack_name.is_some() || self.parameters.name_all();
+        let knows_grow_keys = stack_name.is_some() || self.parameters.grow_keys.is_some();
         let mut connection = Connection {
             operator,
             main_table,
             metadata_table,
             stack_name,
             knows_settings,
+            knows_grow_keys,
             settings,
         };
         if self.stack_name.is_none() {
@@ -209,7 +216,8 @@ impl Place {
 impl ParameterArgs {
     /// As the flags have it, and the template's defaults where they are left out.
     fn settings(&self) -> Result<Settings, Failure> {
-        let Self { separator, placement, lease_secs, request_lifetime_secs, max_shards } = self;
+        let Self { separator, placement, lease_secs, request_lifetime_secs, grow_keys, max_shards } =
+            self;
         let defaults = Settings::default();
         let separator = separator.unwrap_or_default();
         Ok(Settings {
@@ -218,6 +226,7 @@ impl ParameterArgs {
             lease_term: lease_secs.map_or(defaults.lease_term, Duration::from_secs),
             request_lifetime: request_lifetime_secs
                 .map_or(defaults.request_lifetime, Duration::from_secs),
+            grow_keys: grow_keys.clone().unwrap_or_default(),
             max_shards: ShardCount::new(max_shards.get()).map_err(dynashard_core::Error::from)?,
             ..defaults
         })
@@ -256,7 +265,8 @@ impl Connection {
     /// stack has it, unless `grows` forbids it.
     pub(super) async fn writer(&self, grows: bool) -> Result<TableWriter, Failure> {
         let mut settings = self.settings.clone();
-        if !grows {
+        // Plain programs may write what the stack does not let grow.
+        if !grows || !self.knows_grow_keys {
             settings.scaling = ScalingPolicy { mode: ScalingMode::Off, ..settings.scaling };
         }
         if self.stack_name.is_none() {
@@ -305,7 +315,7 @@ impl Connection {
         }
         if directory.pinned(deadline(&directory)).await?.is_none() {
             eprintln!(
-                "dynashard: waiting for the stack's functions to pin its settings, for a minute at most"
+                "dynashard: waiting for the stack's functions to pin its settings, which takes about a minute"
             );
             let until = Deadline::after(directory.now(), PINNED_WITHIN);
             while directory.pinned(deadline(&directory)).await?.is_none() {

@@ -165,7 +165,7 @@ fn show(pinned: Option<&Pinned>, output: &mut Output) -> ExitCode {
     let Some(pinned) = pinned else {
         output.json(&serde_json::json!({ "event": "settings", "format": null }));
         output.text(
-            "nothing is pinned yet: the stack's functions do that within a minute of their start",
+            "nothing is pinned yet: the stack's functions do that with the first write, or within a minute",
         );
         return ExitCode::SUCCESS;
     };

@@ -75,9 +75,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<I, M
         // In a new stack it is the sweep that pins the settings, if no request does before. And a function
         // whose own differ says so here, whatever there is to do.
         if let Err(error) = self.rebalancer.directory().hold(deadline).await {
-            tracing::error!(%error, "the directory could not be read");
+            tracing::error!(%error, "the sweep may not act, or could not find out whether it may");
             let counter = Counter::of_code(error.code());
             self.metrics.count(self.now(), counter.map(|counter| (counter, 1)));
+            return Ok(DynamoDbEventResponse::default());
         }
         let Sweep { collections, left, damaged, unlisted } = self.rebalancer.sweep(deadline).await;
         for (partition, slice) in collections {

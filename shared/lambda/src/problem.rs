@@ -14,6 +14,9 @@ const MAX_DETAIL_BYTES: usize = 1_000;
 /// than a lease of 5 seconds lasts.
 const LATEST_RETRY_SECS: u64 = 4;
 
+/// For what somebody has to put right first: from so many seconds on, within so many.
+const OPERATORS_RETRY_SECS: (u64, u64) = (30, 30);
+
 /// An error as clients see it: `application/problem+json` (RFC 9457) with a stable code.
 ///
 /// The problem `outcome_unknown` of a PUT or PATCH has an `ETag` header: the entity tag that the item
@@ -199,7 +202,11 @@ impl Problem {
             .with_header("content-type", "application/problem+json")
             .because_of(self.reason);
         if matches!(self.status, 429 | 503) {
-            let secs = 1 + draw % LATEST_RETRY_SECS;
+            let (from, within) = match self.code {
+                code if code == Code::SettingsMismatch.as_str() => OPERATORS_RETRY_SECS,
+                _ => (1, LATEST_RETRY_SECS),
+            };
+            let secs = from + draw % within;
             response = response.with_header("retry-after", secs.to_string());
         }
         if let Some(version) = self.version {

@@ -39,8 +39,8 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         planned: Option<&Job>,
         deadline: Deadline,
     ) -> Result<BeginOutcome, Error> {
-        // Where a controller continues what was asked for before, that was decided.
-        if planned.is_none() {
+        // What a controller continues was decided before. And what has grown may always become plain again.
+        if planned.is_none() && target > seen.number_of_shards {
             self.check_allowed(&seen.partition)?;
         }
         let now_secs = self.clock().now().epoch_secs();

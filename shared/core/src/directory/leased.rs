@@ -1,6 +1,7 @@
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use dynashard_keys::PartitionKey;
 use futures_util::lock::{Mutex as AsyncMutex, MutexGuard as AsyncMutexGuard};
@@ -30,6 +31,8 @@ pub struct Directory<M, C, E> {
     /// Whether it pins its settings if none are pinned.
     pins: bool,
     item: Mutex<Option<(Arc<DirectoryItem>, Lease)>>,
+    /// Why nobody may act, and until when of `CLOCK_BOOTTIME` that is answered without another look.
+    refusal: Mutex<Option<(Error, Duration)>>,
     /// Whoever reads the directory item holds it, so that concurrent operations share one read.
     item_turn: AsyncMutex<()>,
     /// Whether it was tried to renew the present lease early.
@@ -41,6 +44,11 @@ pub struct Directory<M, C, E> {
     /// Drawn, so that nobody can choose partition keys that share a stripe.
     stripe_seed: u64,
 }
+
+/// For how long an environment whose settings differ answers so without another look: soon after they were
+/// put right it acts again, and until then a fleet that was deployed wrongly leaves the item to those that
+/// are right.
+const REFUSAL_TERM: Duration = Duration::from_secs(1);
 
 /// Enough that two collections of one batch rarely wait for each other.
 const STRIPES: usize = 64;
@@ -66,6 +74,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
             settings,
             pins: false,
             item: Mutex::default(),
+            refusal: Mutex::default(),
             item_turn: AsyncMutex::new(()),
             was_renewed_early: AtomicBool::new(false),
             cache,
@@ -257,8 +266,12 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
             return Ok(fresh);
         }
         let _turn = self.item_turn.lock().await;
-        match fresh() {
-            Some(fresh) => Ok(fresh),
+        if let Some(fresh) = fresh() {
+            return Ok(fresh);
+        }
+        let refused = self.lock_refusal().clone();
+        match refused.filter(|(_, until)| self.clock.now().boot < *until) {
+            Some((error, _)) => Err(error),
             None => self.read_item_now(deadline).await,
         }
     }
@@ -279,7 +292,11 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
             let (item, lease) =
                 attempts.make(read, "the directory could not be read in time").await?;
             match &item.pinned {
-                Some(pinned) => pinned.check(&self.settings).inspect_err(|_| self.drop_item())?,
+                Some(pinned) => pinned.check(&self.settings).inspect_err(|error| {
+                    self.drop_item();
+                    let again = self.clock.now().boot + REFUSAL_TERM;
+                    *self.lock_refusal() = Some((error.clone(), again));
+                })?,
                 None if self.pins => {
                     self.pin(&item, deadline).await?;
                     continue;
@@ -321,6 +338,11 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
     /// The directory item as it was read last, whatever has become of its lease.
     pub(super) fn last_item(&self) -> Option<Arc<DirectoryItem>> {
         self.lock_item().as_ref().map(|(item, _)| Arc::clone(item))
+    }
+
+    fn lock_refusal(&self) -> MutexGuard<'_, Option<(Error, Duration)>> {
+        // Nothing panics while the lock is held.
+        self.refusal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock_item(&self) -> MutexGuard<'_, Option<(Arc<DirectoryItem>, Lease)>> {

@@ -95,13 +95,19 @@ impl Pinned {
         next
     }
 
+    /// Refuses what other software has stored: everything but its format may mean something else.
+    pub(crate) fn check_format(&self) -> Result<(), Error> {
+        if self.format == Self::FORMAT {
+            return Ok(());
+        }
+        let (own, stored) = (Self::FORMAT, self.format);
+        let why = format!("the tables have format {stored}, and this software knows {own}");
+        Err(Error::new(Code::SettingsMismatch, why))
+    }
+
     /// Refuses settings that differ from what is pinned. The error names each that does.
     pub(crate) fn check(&self, settings: &Settings) -> Result<(), Error> {
-        if self.format != Self::FORMAT {
-            let (own, stored) = (Self::FORMAT, self.format);
-            let why = format!("the tables have format {stored}, and this software knows {own}");
-            return Err(Error::new(Code::SettingsMismatch, why));
-        }
+        self.check_format()?;
         let mut differences = Vec::new();
         let mut compare = |name: &str, own: &str, pinned: &str| {
             if own != pinned {

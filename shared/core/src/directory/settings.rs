@@ -21,8 +21,11 @@ pub struct SettingsChange {
 
 impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
     /// What is pinned now, whether this directory's own settings differ or not.
+    ///
+    /// Settings of a format that this software does not know are an error.
     pub async fn pinned(&self, deadline: Deadline) -> Result<Option<Pinned>, Error> {
-        Ok(self.uncompared_item(deadline).await?.pinned)
+        let pinned = self.uncompared_item(deadline).await?.pinned;
+        pinned.map(|pinned| pinned.check_format().map(|()| pinned)).transpose()
     }
 
     /// The first step: functions may be set to the new value as well. From now on all waits go by the
@@ -116,6 +119,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         loop {
             let item = self.uncompared_item(deadline).await?;
             let pinned = item.pinned.clone().ok_or_else(nothing_is_pinned)?;
+            pinned.check_format()?;
             let next = change(&pinned)?;
             if next == pinned {
                 return Ok(pinned);
@@ -143,7 +147,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
 }
 
 fn nothing_is_pinned() -> Error {
-    let why =
-        "no settings are pinned yet: the stack's functions do that within a minute of their start";
+    let why = "no settings are pinned yet: the stack's functions do that with the first write, or within a \
+               minute of their deployment";
     Error::new(Code::SettingsMismatch, why)
 }

@@ -176,6 +176,12 @@ fn what_grow_keys_do_not_name_is_refused_and_nothing_is_written() {
     block_on(scaler.request_count(&flight, count(4), world.deadline())).expect("it may grow");
     let directory = world.memory.stored_directory();
     assert!(directory.lists(&flight) && !directory.lists(&partition()));
+    // What has grown may become plain again, and no larger.
+    world.lay_out(1, 4, Placement::Xxh64);
+    let ask =
+        |shards| block_on(scaler.request_count(&partition(), count(shards), world.deadline()));
+    assert_eq!(code(ask(8)), Code::CollectionNotAllowed);
+    ask(1).expect("fewer shards");
 }
 
 #[test]
