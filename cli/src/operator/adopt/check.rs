@@ -20,7 +20,7 @@ use super::policy::{self, WRITING_ROLES};
 use super::source::{Position, Source};
 use super::state::{FORMAT, Progress, StateFile, Subject, replace};
 use super::survey::Survey;
-use super::{AdoptArgs, NOT_EXAMINED, PROBLEMS_FOUND, parameter, read_units, undescribed};
+use super::{AdoptArgs, NOT_EXAMINED, PROBLEMS_FOUND, parameter, read_units, undescribed, uses};
 use crate::clock::Stopwatch;
 
 /// Looks at the table, and reports.
@@ -172,12 +172,6 @@ fn time_left_secs(items: u64, expected: u64, before: u64, elapsed_secs: u64) -> 
     let left = expected.checked_sub(items)?;
     let read = items.checked_sub(before).filter(|read| *read > 0)?;
     (elapsed_secs > 1).then(|| left.saturating_mul(elapsed_secs) / read)
-}
-
-/// Whether a table is the main table of a stack.
-fn uses(stack: &Stack, table: &str) -> bool {
-    let named = [stack.parameters.get("ExistingMainTable"), stack.resources.get("MainTable")];
-    named.into_iter().flatten().any(|name| name == table)
 }
 
 /// Who may write: the roles of the functions, or what stands for them, and those of operators.
