@@ -53,10 +53,10 @@ pub(crate) struct AdoptArgs {
     grow_keys: Option<GrowKeys>,
     /// Write the resource-based policy that denies other writers to this file, instead of printing it. It
     /// has the roles of the stack, so it takes --stack-name.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "stack_name")]
     policy: Option<PathBuf>,
     /// A role that may write all the same, for emergencies and repairs; may be repeated.
-    #[arg(long, value_name = "ARN")]
+    #[arg(long, value_name = "ARN", requires = "stack_name", value_parser = policy::operator_role)]
     operator_role: Vec<String>,
     /// The stack that uses the table, or is to: its roles go into the policy, and its parameters
     /// `Separator` and `GrowKeys` count.
