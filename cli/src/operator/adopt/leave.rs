@@ -12,7 +12,7 @@ use dynashard_core::ports::{CollectionCatalog, MetadataStore, StoreError};
 use dynashard_core::{
     Attributes, Code, CollectionMetadata, Error, Phase, Pinned, Settings, TableSchema, item_bytes,
 };
-use dynashard_keys::{PartitionKey, Separator, ShardCount};
+use dynashard_keys::{PartitionKey, Separator, ShardCount, SortKeyType};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use serde::Serialize;
 
@@ -136,7 +136,7 @@ fn agreed(
         return differs("SortKeyName", &pinned.sort_key_name, &described.sort_key_name);
     }
     if pinned.sort_key_type != described.sort_key_type {
-        let types = [pinned.sort_key_type, described.sort_key_type].map(|one| one.as_str());
+        let types = [pinned.sort_key_type, described.sort_key_type].map(SortKeyType::as_str);
         return differs("SortKeyType", &types[0], &types[1]);
     }
     match own {
@@ -419,7 +419,7 @@ impl Report<'_> {
 
 #[cfg(test)]
 mod tests {
-    use dynashard_keys::{Placement, SortKeyType};
+    use dynashard_keys::Placement;
 
     use super::*;
 
