@@ -100,7 +100,7 @@ async fn a_table_of_others_is_taken_as_it_is() {
     let (state, policy) = (directory.path().join("state"), directory.path().join("policy.json"));
     let args = ["--table", "Orders", "--grow-keys", "CUSTOMER#*"];
     let path = |path: &Path| path.to_str().expect("UTF-8").to_owned();
-    let files = ["--state", &path(&state), "--policy", &path(&policy)];
+    let files = ["--state", &path(&state)];
     let adopted = adopt(&stack, &[&args[..], &files, &["--json"]].concat());
     assert_eq!((adopted.status, adopted.stderr.as_str()), (0, ""), "{adopted:?}");
     let report = adopted.last();
@@ -112,25 +112,22 @@ async fn a_table_of_others_is_taken_as_it_is() {
         json!({
             "ExistingMainTable": "Orders", "PartitionKeyName": "customer", "SortKeyName": "at",
             "SortKeyType": "N", "Separator": "#~", "TtlAttribute": "expires", "GrowKeys": "CUSTOMER#*",
+            "ScalingMode": "off",
         })
     );
     let found = adopted.events("finding");
     assert_eq!(found.len(), 1, "# would not do, since CUSTOMER#1 ends in it: {found:?}");
     assert_eq!((&found[0]["separator"], &found[0]["items"]), (&json!("#"), &json!(100)));
     assert!(!state.exists(), "nothing is left to continue");
-    let written = std::fs::read_to_string(&policy).expect("the policy");
-    let written = serde_json::from_str::<Value>(&written).expect("JSON");
-    assert_eq!(written, report["policy"]);
-    let condition = &written["Statement"][0]["Condition"];
-    assert_eq!(condition["ForAnyValue:StringLike"]["dynamodb:LeadingKeys"], json!(["CUSTOMER#*"]));
+    assert_eq!(report["policy"], Value::Null, "the roles are unknown");
 
     let people = adopt(&stack, &args);
     assert_eq!(people.status, 0, "{people:?}");
     for part in [
         "ok       separator",
         "Orders can be adopted",
-        "'Separator=#~' 'TtlAttribute=expires' 'GrowKeys=CUSTOMER#*' ScalingMode=off",
-        "\"FILL-IN-ARN-OF-WriteRole\"",
+        "'Separator=#~' 'TtlAttribute=expires' 'GrowKeys=CUSTOMER#*' 'ScalingMode=off'",
+        "--stack-name NAME --skip-scan --policy 'policy.json'",
     ] {
         assert!(people.stdout.contains(part), "{part}: {people:?}");
     }
@@ -152,10 +149,20 @@ async fn a_table_of_others_is_taken_as_it_is() {
     );
     let again = of_stack(&stack, &[("ExistingMainTable", "Orders")], &ORDERS);
     assert_eq!(again.status, 0, "what the stack has written fits: {again:?}");
-    let roles = ["--skip-scan", "--operator-role", "arn:aws:iam::1:role/Operator"];
-    let roles = [&ORDERS[..], &roles].concat();
-    let named = of_stack(&stack, &[("Separator", "_"), ("GrowKeys", "EWR")], &roles);
+    let roles = ["--skip-scan", "--operator-role", "arn:aws:iam::123456789012:role/Operator"];
+    let policy_name = path(&policy);
+    let roles = [&ORDERS[..], &roles, &["--policy", &policy_name]].concat();
+    let other = of_stack(&stack, &[], &roles);
+    assert_eq!((other.status, policy.exists()), (2, false), "the stack has another table");
+    let named = of_stack(
+        &stack,
+        &[("ExistingMainTable", "Orders"), ("Separator", "_"), ("GrowKeys", "EWR")],
+        &roles,
+    );
     assert_eq!(named.status, 2, "nothing is known of the items: {named:?}");
+    let written = std::fs::read_to_string(&policy).expect("the policy");
+    let written = serde_json::from_str::<Value>(&written).expect("JSON");
+    assert_eq!(written, named.last()["policy"]);
     let condition = &named.last()["policy"]["Statement"][0]["Condition"];
     assert_eq!(
         condition["ForAnyValue:StringLike"]["dynamodb:LeadingKeys"],
@@ -373,7 +380,7 @@ async fn what_cannot_be_looked_at_is_no_verdict() {
     assert_eq!(skipped.status, 2, "{skipped:?}");
     let report = skipped.last();
     assert_eq!((&report["adoptable"], status(&report, "items")), (&json!(false), "unknown"));
-    assert_eq!(report["policy"]["Statement"][0]["Effect"], "Deny");
+    assert_eq!(report["policy"], Value::Null, "the roles are unknown");
     assert_eq!(stack.requests("Orders", "Scan"), 0);
 }
 
@@ -420,6 +427,12 @@ async fn a_table_leaves_as_it_came() {
          --shards 1"
     );
     let named = of_stack(&stack, &[], &["--table", "MainTable", "--leave"]);
+    assert_eq!(status(&named.last(), "scaling"), "problem", "{named:?}");
+    let other =
+        of_stack(&stack, &[("ExistingMainTable", "Orders")], &["--table", "MainTable", "--leave"]);
+    assert_eq!((other.status, other.last()["code"].as_str()), (2, Some("connection_failed")));
+    let mismatched = adopt(&stack, &[&leave[..], &["--separator", "#"]].concat());
+    assert_eq!(mismatched.last()["code"], "settings_mismatch", "{mismatched:?}");
     let command = &named.events("collection")[0]["command"];
     assert_eq!(command, "dynashard scale --stack-name 'dynashard' --pk 'JFK' --shards 1");
     let remove = [&leave[..], &["--remove-attributes"]].concat();
@@ -444,7 +457,7 @@ async fn a_table_leaves_as_it_came() {
     // A key that looks like another one's shard has a suffix for good.
     stack.put_all([json!({ "pk": "LGA#~1", "sk": "1", "item": {} })]);
     let stripped = adopt(&stack, &remove);
-    assert_eq!(stripped.status, 0, "{stripped:?}");
+    assert_eq!(stripped.status, 1, "the suffix stays: {stripped:?}");
     let report = stripped.last();
     assert_eq!((&report["items_stripped"], &report["plain"]), (&json!(41), &json!(false)));
     assert_eq!(status(&report, "suffixes_for_good"), "warning", "{report}");
@@ -457,6 +470,21 @@ async fn a_table_leaves_as_it_came() {
     }
     let again = adopt(&stack, &remove);
     assert_eq!(again.last()["items_stripped"], 0, "{again:?}");
+}
+
+/// A collection that grew while the items were read was at rest when the command looked at it.
+#[test]
+fn regression_collections_were_looked_at_before_the_items() {
+    let stack = LocalStack::start(&SHORT);
+    let gate = Gate::start(&stack.dynamodb, "Scan", 1);
+    let leave = ["--table", "MainTable", "--leave", "--metadata-table", "MetadataTable"];
+    let only = ["adopt", "--segments", "1", "--endpoint-url", &gate.url];
+    let mut command = without_account(&[&only[..], &leave].concat());
+    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs");
+    gate.wait();
+    assert_eq!(stack.requests("MainTable", "Scan"), 1, "the items come first");
+    kill_process(Pid::from_child(&child), Signal::KILL).expect("it runs");
+    child.wait_with_output().expect("it ends");
 }
 
 fn query(stack: &LocalStack, pk: &str) -> Vec<Value> {

@@ -119,7 +119,7 @@ impl fmt::Display for Unseen {
         match self {
             Self::NotPermitted => f.write_str("the credentials do not allow it"),
             Self::NotSupported => f.write_str("this server does not know the operation"),
-            Self::NotFound => f.write_str("there is no such table"),
+            Self::NotFound => f.write_str("the table does not exist"),
             Self::Unanswered(why) | Self::Failed(why) => f.write_str(why),
         }
     }
@@ -290,6 +290,23 @@ impl Operator {
             Ok(answer) => Ok(answer.policy),
             Err(error) => match service_error(&error) {
                 Some(("PolicyNotFoundException", _)) => Ok(None),
+                _ => Err(unseen(&error)),
+            },
+        }
+    }
+
+    /// The regions of a global table of the version 2017.11.29, if this is one: `DescribeTable` does not name
+    /// them. Takes the permission `dynamodb:DescribeGlobalTable`.
+    pub async fn legacy_replicas(&self, table: &str) -> Result<Option<Vec<String>>, Unseen> {
+        match self.client.describe_global_table().global_table_name(table).send().await {
+            Ok(answer) => {
+                let group =
+                    answer.global_table_description.and_then(|found| found.replication_group);
+                let regions = group.unwrap_or_default().into_iter();
+                Ok(Some(regions.filter_map(|replica| replica.region_name).collect()))
+            }
+            Err(error) => match service_error(&error) {
+                Some(("GlobalTableNotFoundException", _)) => Ok(None),
                 _ => Err(unseen(&error)),
             },
         }

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use dynashard_aws::{Operator, Stack, TableState};
-use dynashard_core::{GrowKeys, TableSchema};
+use dynashard_core::GrowKeys;
+use dynashard_core::ports::Clock as _;
 use dynashard_keys::Separator;
 use serde::Serialize;
 use serde_json::Value;
@@ -19,8 +20,10 @@ use super::plan::{Parameters, Plan};
 use super::policy::{self, WRITING_ROLES};
 use super::source::{Position, Source};
 use super::state::{FORMAT, Progress, StateFile, Subject, replace};
-use super::survey::Survey;
-use super::{AdoptArgs, NOT_EXAMINED, PROBLEMS_FOUND, parameter, read_units, undescribed};
+use super::survey::{Lens, Survey};
+use super::{
+    AdoptArgs, NOT_EXAMINED, PROBLEMS_FOUND, owned_by, parameter, read_units, undescribed, uses,
+};
 use crate::clock::Stopwatch;
 
 /// Looks at the table, and reports.
@@ -30,6 +33,10 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
         Some(name) => Some(operator.stack(name).await?),
         None => None,
     };
+    if let (Some(stack), true) = (&stack, args.policy.is_some() || !args.operator_role.is_empty()) {
+        owned_by(stack, &args.table)?;
+    }
+    let is_in_use = stack.as_ref().is_some_and(|stack| uses(stack, &args.table));
     let state = operator.table(&args.table).await.map_err(|why| undescribed(&args.table, &why))?;
     let wanted = match args.separator {
         None => parameter::<Separator>(stack.as_ref(), "Separator")?,
@@ -46,12 +53,18 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
     let schema = description::schema(&state, wanted.unwrap_or_default()).ok();
     let survey = match &schema {
         Some(schema) if !args.skip_scan => {
-            Some(survey(args, &operator, &state, schema, &grow_keys, output).await?)
+            let lens = Lens {
+                schema,
+                grow_keys: &grow_keys,
+                local_indexes: state.local_indexes.len(),
+                is_in_use,
+            };
+            Some(survey(args, &operator, &state, lens, output).await?)
         }
         _ => None,
     };
+    let (begun, survey) = survey.unzip();
     let separator = if let Some(survey) = &survey {
-        let is_in_use = stack.as_ref().is_some_and(|stack| uses(stack, &args.table));
         checks.extend(judge::checks(survey, wanted, is_in_use));
         judge::chosen_separator(survey, wanted)
     } else {
@@ -66,7 +79,8 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
     let mut report = Report {
         event: "adopt",
         table: &args.table,
-        adoptable: totals.problems == 0 && survey.is_some(),
+        adoptable: totals.problems == 0 && survey.is_some() && around.ttl.is_ok(),
+        scan_begun: begun,
         items: survey.as_ref().map(|survey| survey.items),
         bytes: survey.as_ref().map(|survey| survey.bytes),
         consumed_rcu: survey.as_ref().map(|survey| survey.consumed_rcu),
@@ -79,9 +93,15 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
         let ttl = around.ttl.as_ref().ok().map(|ttl| ttl.clone().unwrap_or_default());
         let (table, file) = (args.table.as_str(), policy_file(args));
         let parameters = Parameters::new(table, schema, separator, ttl, grow_keys.to_string());
-        report.plan = Some(Plan::new(parameters, &state.arn, &file));
-        let roles = roles(args, stack.as_ref(), &state.arn);
-        report.policy = Some(policy::policy(&state.arn, &roles, &grow_keys, separator));
+        report.plan = Some(Plan::new(parameters, &state.arn, args.stack_name.as_deref(), &file));
+        let stack = stack.as_ref().filter(|_| is_in_use);
+        let roles = stack.and_then(|stack| roles(args, stack, &state.arn));
+        report.policy =
+            roles.map(|roles| policy::policy(&state.arn, &roles, &grow_keys, separator));
+        if report.policy.is_none() && args.policy.is_some() {
+            let why = "the stack has no WriteRole, ReadRole or RebalanceRole; is it dynashard's?";
+            return Err(Failure::connection(why.to_owned()));
+        }
     }
     for finding in survey.iter().flat_map(judge::findings) {
         output.json(&FindingLine { event: "finding", finding });
@@ -97,6 +117,7 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
 async fn surroundings(operator: &Operator, table: &str, state: &TableState) -> Surroundings {
     Surroundings {
         ttl: operator.ttl_attribute(table).await,
+        legacy_replicas: operator.legacy_replicas(table).await,
         kinesis: operator.kinesis_streams(table).await,
         insights: operator.has_contributor_insights(table).await,
         recovery: operator.is_recoverable(table).await,
@@ -109,28 +130,33 @@ async fn survey(
     args: &AdoptArgs,
     operator: &Operator,
     state: &TableState,
-    schema: &TableSchema,
-    grow_keys: &GrowKeys,
+    lens: Lens<'_>,
     output: &Output,
-) -> Result<Survey, Failure> {
+) -> Result<(u64, Survey), Failure> {
+    let schema = lens.schema;
+    let now = operator.clock().now().wall.as_secs();
     let subject = Subject {
         format: FORMAT,
         table: state.arn.clone(),
         identity: state.identity.clone(),
         segments: args.segments,
-        grow_keys: grow_keys.to_string(),
+        grow_keys: lens.grow_keys.to_string(),
+        is_in_use: lens.is_in_use,
     };
     let file = args.state.clone().map(|path| StateFile::new(path, subject, schema));
-    let earlier = file.as_ref().map(StateFile::load).transpose()?.flatten();
+    let earlier = file.as_ref().map(|file| file.load(now)).transpose()?.flatten();
     let activity = Activity::begin(!output.is_json());
     if let (Some(earlier), Some(file)) = (&earlier, &file) {
         activity.notes(&format!(
-            "dynashard: continuing from {}, behind {} items",
+            "dynashard: continuing from {}, behind {} items; it was begun at {} (epoch seconds), {} minutes \
+             ago",
             file.path().display(),
-            earlier.survey.items
+            earlier.survey.items,
+            earlier.begun,
+            now.saturating_sub(earlier.begun) / 60
         ));
     }
-    let progress = earlier.unwrap_or_else(|| Progress::new(args.segments));
+    let progress = earlier.unwrap_or_else(|| Progress::new(args.segments, now));
     let begun = (progress.survey.items, Stopwatch::start());
     let positions = progress.positions.clone();
     let progress = RefCell::new(progress);
@@ -140,7 +166,7 @@ async fn survey(
         .read(&positions, async |segment, page| {
             let mut progress = progress.borrow_mut();
             for item in &page.items {
-                progress.survey.observe(item, schema, grow_keys);
+                progress.survey.observe(item, lens);
             }
             progress.survey.consumed_rcu += page.consumed_rcu;
             progress.positions[segment] = page.next.clone().map_or(Position::End, Position::After);
@@ -151,7 +177,8 @@ async fn survey(
     if let Some(file) = &file {
         file.remove();
     }
-    Ok(progress.into_inner().survey)
+    let Progress { begun, survey, .. } = progress.into_inner();
+    Ok((begun, survey))
 }
 
 /// The progress, for people. `begun` is what was read before, and since when.
@@ -174,20 +201,11 @@ fn time_left_secs(items: u64, expected: u64, before: u64, elapsed_secs: u64) -> 
     (elapsed_secs > 1).then(|| left.saturating_mul(elapsed_secs) / read)
 }
 
-/// Whether a table is the main table of a stack.
-fn uses(stack: &Stack, table: &str) -> bool {
-    let named = [stack.parameters.get("ExistingMainTable"), stack.resources.get("MainTable")];
-    named.into_iter().flatten().any(|name| name == table)
-}
-
-/// Who may write: the roles of the functions, or what stands for them, and those of operators.
-fn roles(args: &AdoptArgs, stack: Option<&Stack>, table_arn: &str) -> Vec<String> {
-    let of_stack = |logical_id: &str| {
-        let role = stack.and_then(|stack| stack.resources.get(logical_id));
-        role.and_then(|role| policy::role_arn(table_arn, role))
-    };
-    let roles = WRITING_ROLES.map(|id| of_stack(id).unwrap_or_else(|| policy::placeholder(id)));
-    roles.into_iter().chain(args.operator_role.iter().cloned()).collect()
+/// Who may write: the roles of the functions, and those of operators. Nobody, unless all are known.
+fn roles(args: &AdoptArgs, stack: &Stack, table_arn: &str) -> Option<Vec<String>> {
+    let of_stack = |id: &str| policy::role_arn(table_arn, stack.resources.get(id)?);
+    let roles = WRITING_ROLES.into_iter().map(of_stack).collect::<Option<Vec<_>>>()?;
+    Some(roles.into_iter().chain(args.operator_role.iter().cloned()).collect())
 }
 
 fn policy_file(args: &AdoptArgs) -> String {
@@ -209,6 +227,8 @@ struct Report<'a> {
     event: &'static str,
     table: &'a str,
     adoptable: bool,
+    /// When the items began to be read, in epoch seconds; null if they were left out.
+    scan_begun: Option<u64>,
     items: Option<u64>,
     bytes: Option<u64>,
     consumed_rcu: Option<f64>,
@@ -226,8 +246,14 @@ impl Report<'_> {
         check::print(&self.checks, output);
         output.text(self.totals);
         let table = self.table;
+        if let Some(begun) = self.scan_begun {
+            output.text(format_args!("the items were read from {begun} on (epoch seconds)"));
+        }
         output.text(match (self.adoptable, self.totals.problems) {
             (true, _) => format!("{table} can be adopted"),
+            (false, 0) if self.items.is_some() => {
+                format!("nobody could see by which attribute items of {table} expire")
+            }
             (false, 0) => {
                 format!("nothing is known of the items of {table}: run it without --skip-scan")
             }
@@ -254,9 +280,8 @@ impl Report<'_> {
             replace(path, &(text + "\n")).map_err(failed)?;
             output.text(format_args!("\nThe policy is in {}", path.display()));
         } else {
-            output.text(format_args!(
-                "\nThe policy of step 3, with the ARNs to be filled in:\n{text}"
-            ));
+            output
+                .text(format_args!("\nThe policy of the step that denies other writers:\n{text}"));
         }
         Ok(())
     }

@@ -12,6 +12,8 @@ use super::survey::GENERATION;
 #[derive(Debug)]
 pub(super) struct Surroundings {
     pub(super) ttl: Result<Option<String>, Unseen>,
+    /// The regions of a global table of the version 2017.11.29; none if it is not one.
+    pub(super) legacy_replicas: Result<Option<Vec<String>>, Unseen>,
     pub(super) kinesis: Result<Vec<String>, Unseen>,
     pub(super) insights: Result<bool, Unseen>,
     pub(super) recovery: Result<bool, Unseen>,
@@ -101,7 +103,9 @@ fn is_parameter_name(name: &str) -> bool {
 
 /// Everything but the keys.
 pub(super) fn checks(table: &str, state: &TableState, around: &Surroundings) -> Vec<Check> {
-    let mut checks = vec![status(table, state), replicas(state), time_to_live(table, &around.ttl)];
+    let mut checks = vec![status(table, state), replicas(state)];
+    checks.push(legacy_replicas(table, &around.legacy_replicas));
+    checks.push(time_to_live(table, state, &around.ttl));
     checks.push(stream(state));
     checks.push(kinesis(table, &around.kinesis));
     checks.push(local_indexes(state));
@@ -138,16 +142,44 @@ fn replicas(state: &TableState) -> Check {
         return Check::ok(CHECK, "the table is in one region");
     }
     let regions = state.replicas.join(", ");
-    Check::new(CHECK, Status::Problem, format!("a global table, with replicas in {regions}")).advise(
-        "remove the replicas: the last write of two regions wins, whatever the conditions of either \
-         said, so writes elsewhere go around the guard",
-    )
+    Check::new(CHECK, Status::Problem, format!("a global table, with replicas in {regions}"))
+        .advise(LAST_WRITER)
 }
 
-fn time_to_live(table: &str, found: &Result<Option<String>, Unseen>) -> Check {
+const LAST_WRITER: &str = "remove the replicas: the last write of two regions wins, whatever the conditions of \
+                           either said, so writes elsewhere go around the guard";
+
+/// `DescribeTable` names replicas of the version 2019.11.21 only.
+fn legacy_replicas(table: &str, found: &Result<Option<Vec<String>>, Unseen>) -> Check {
+    const CHECK: &str = "legacy_replicas";
+    match found {
+        Ok(None) => {
+            Check::ok(CHECK, "the table belongs to no global table of the version 2017.11.29")
+        }
+        Ok(Some(regions)) => {
+            let regions = regions.join(", ");
+            let seen =
+                format!("a global table of the version 2017.11.29, with replicas in {regions}");
+            Check::new(CHECK, Status::Problem, seen).advise(LAST_WRITER)
+        }
+        Err(unseen) => Check::unseen(CHECK, unseen, "DescribeGlobalTable", table),
+    }
+}
+
+fn time_to_live(table: &str, state: &TableState, found: &Result<Option<String>, Unseen>) -> Check {
     const CHECK: &str = "time_to_live";
+    let keys = [&state.partition_key, &state.sort_key].map(|key| name(key.as_ref()));
     match found {
         Ok(None) => Check::ok(CHECK, "items do not expire"),
+        Ok(Some(name)) if keys.contains(&name.as_str()) => Check::new(
+            CHECK,
+            Status::Problem,
+            format!("items expire by {name:?}, which is an attribute of the key"),
+        )
+        .advise(
+            "let items expire by another attribute: markers have the key, so they would expire before \
+             they may be removed, and the functions refuse such a TtlAttribute",
+        ),
         Ok(Some(name)) if is_parameter_name(name) => {
             Check::ok(CHECK, format!("items expire by {name:?}"))
                 .advise(format!("deploy with TtlAttribute={name}, and leave it on at the table"))
@@ -258,20 +290,25 @@ fn global_indexes(state: &TableState) -> Vec<Check> {
     let keyed = found(&by_partition);
     let keys = if state.indexes.is_empty() {
         Check::ok("index_keys", "the table has no global secondary indexes")
-    } else if keyed.is_empty() {
-        Check::ok(
-            "index_keys",
-            format!("other attributes are the keys of {}", list(&found(&|_| true))),
-        )
-        .advise(format!(
-            "what they return of collections with several shards has physical keys as {partition:?}"
-        ))
     } else {
-        let seen = format!("the partition key {partition:?} is in the keys of {}", list(&keyed));
-        Check::new("index_keys", Status::Warning, seen).advise(
-            "they hold physical keys: a query for a logical key sees its first shard only. Leave out of \
-             GrowKeys what is queried so, or query the API",
-        )
+        let (seen, advice) = if keyed.is_empty() {
+            let seen = format!("other attributes are the keys of {}", list(&found(&|_| true)));
+            let physical = format!(
+                "what they return of collections with several shards has physical keys as {partition:?}"
+            );
+            (seen, physical)
+        } else {
+            let physical = "they hold physical keys: a query for a logical key sees its first shard only. \
+                            Leave out of GrowKeys what is queried so, or query the API";
+            let seen =
+                format!("the partition key {partition:?} is in the keys of {}", list(&keyed));
+            (seen, physical.to_owned())
+        };
+        // An index is eventually consistent, and the two places of an item are two entries of it.
+        Check::new("index_keys", Status::Warning, seen).advise(format!(
+            "{advice}. While items move, an index may show an item twice, the older version too, or for a \
+             moment not at all"
+        ))
     };
     vec![markers, keys]
 }

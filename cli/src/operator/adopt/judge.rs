@@ -171,8 +171,12 @@ impl Oddity {
             (Self::KeyLength, false) => "have partition keys of more than 2,000 bytes",
             (Self::SortKeyLength, true) => "has a sort key of more than 1,024 bytes",
             (Self::SortKeyLength, false) => "have sort keys of more than 1,024 bytes",
-            (Self::ItemSize, true) => "takes more than 399 KB",
-            (Self::ItemSize, false) => "take more than 399 KB",
+            (Self::ItemSize, true) => {
+                "takes more than 399 KB, with its entries in local secondary indexes"
+            }
+            (Self::ItemSize, false) => {
+                "take more than 399 KB, with their entries in local secondary indexes"
+            }
             (Self::ReservedAttribute, true) => "has attributes of others that begin with \"_ds_\"",
             (Self::ReservedAttribute, false) => {
                 "have attributes of others that begin with \"_ds_\""
@@ -224,6 +228,7 @@ impl Oddity {
 mod tests {
     use dynashard_core::{AttributeValue, Attributes, TableSchema};
 
+    use super::super::survey::Lens;
     use super::*;
 
     fn survey(keys: &[&str], attribute: &str, grow: &str) -> Survey {
@@ -233,7 +238,13 @@ mod tests {
             let item = [("pk", text(key)), ("sk", text("s")), (attribute, text("x"))];
             let item = item.map(|(name, value)| (name.to_owned(), value));
             let grow = grow.parse().expect("patterns");
-            survey.observe(&Attributes::from(item), &TableSchema::default(), &grow);
+            let lens = Lens {
+                schema: &TableSchema::default(),
+                grow_keys: &grow,
+                local_indexes: 0,
+                is_in_use: false,
+            };
+            survey.observe(&Attributes::from(item), lens);
         }
         survey
     }

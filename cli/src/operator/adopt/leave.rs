@@ -2,17 +2,23 @@
 //! items.
 
 use std::cell::RefCell;
+use std::fmt::Debug;
 use std::process::ExitCode;
 
-use dynashard_aws::{DynamoMetadataStore, Operator, ScanPage, Stack, Stripped, TableState};
+use dynashard_aws::{
+    DynamoMetadataStore, Operator, OsEntropy, ScanPage, Stack, Stripped, TableState,
+};
 use dynashard_core::ports::{CollectionCatalog, MetadataStore, StoreError};
-use dynashard_core::{Attributes, CollectionMetadata, Phase, TableSchema, item_bytes};
-use dynashard_keys::{PartitionKey, Separator, ShardCount};
+use dynashard_core::{
+    Attributes, Code, CollectionMetadata, Error, Phase, Pinned, Settings, TableSchema, item_bytes,
+};
+use dynashard_keys::{PartitionKey, Separator, ShardCount, SortKeyType};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use serde::Serialize;
 
 use super::super::Failure;
 use super::super::check::{self, Check, Status, Totals};
+use super::super::connect::{Directory, deadline};
 use super::super::output::{Activity, Output};
 use super::super::patience::patiently;
 use super::budget::Budget;
@@ -21,7 +27,7 @@ use super::leftovers::Leftovers;
 use super::plan::quoted;
 use super::source::{Position, Source};
 use super::survey::{FORWARDED, is_dynashards};
-use super::{AdoptArgs, PROBLEMS_FOUND, parameter, read_units, undescribed};
+use super::{AdoptArgs, PROBLEMS_FOUND, owned_by, parameter, read_units, undescribed};
 use crate::clock::Stopwatch;
 
 /// Collections that are shown to people.
@@ -37,19 +43,27 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
         Some(name) => Some(operator.stack(name).await?),
         None => None,
     };
+    if let Some(stack) = &stack {
+        owned_by(stack, &args.table)?;
+    }
     let metadata_table = metadata_table(args, stack.as_ref())?;
     let state = operator.table(&args.table).await.map_err(|why| undescribed(&args.table, &why))?;
-    let separator = match args.separator {
-        None => parameter::<Separator>(stack.as_ref(), "Separator")?.unwrap_or_default(),
-        Some(given) => given,
+    let own = match args.separator {
+        None => parameter::<Separator>(stack.as_ref(), "Separator")?,
+        given => given,
     };
-    let schema = description::schema(&state, separator)
+    let described = description::schema(&state, own.unwrap_or_default())
         .map_err(|_| Failure::connection(format!("table {} cannot be a main table", args.table)))?;
+    let pinned = pinned(&operator, &metadata_table, &described).await?;
+    let schema = agreed(&args.table, described, own, pinned.as_ref())?;
 
     let store = operator.metadata(&metadata_table, &schema);
-    let way = Way { args, metadata_table: &metadata_table, separator };
-    let mut checks = vec![collections(&store, &way, output).await?];
+    let way = Way { args, metadata_table: &metadata_table, separator: schema.separator };
     let leftovers = leftovers(args, &operator, &state, &schema, output).await?;
+    // A collection that grows during the scan is found only by who looks at the collections later: at rest
+    // with one shard by then, it has its items where they belong.
+    let mut checks = vec![collections(&store, &way, output).await?];
+    checks.extend(stack.as_ref().map(scaling));
     checks.extend(leftovers.checks(&args.table));
     let mut removed = None;
     if args.leave.remove_attributes {
@@ -65,10 +79,11 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
         }
     }
     let totals = Totals::of(&checks);
+    let plain = is_plain(totals, &leftovers);
     let report = Report {
         event: "leave",
         table: &args.table,
-        plain: totals.problems == 0 && leftovers.suffixes_for_good.count == 0,
+        plain,
         items: leftovers.items,
         items_in_other_shards: leftovers.other_shards.count,
         items_with_suffixes_for_good: leftovers.suffixes_for_good.count,
@@ -80,7 +95,73 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
         totals,
     };
     report.print(output);
-    Ok(if totals.problems > 0 { ExitCode::from(PROBLEMS_FOUND) } else { ExitCode::SUCCESS })
+    Ok(if plain { ExitCode::SUCCESS } else { ExitCode::from(PROBLEMS_FOUND) })
+}
+
+/// Whether a client without dynashard finds every item where it looks for it.
+fn is_plain(totals: Totals, leftovers: &Leftovers) -> bool {
+    totals.problems == 0 && leftovers.suffixes_for_good.count == 0
+}
+
+/// The settings that the metadata table holds; nothing if nobody has ever written through the application.
+async fn pinned(
+    operator: &Operator,
+    metadata_table: &str,
+    schema: &TableSchema,
+) -> Result<Option<Pinned>, Failure> {
+    let settings = Settings { schema: schema.clone(), ..Settings::default() };
+    let store = operator.metadata(metadata_table, schema);
+    let directory = Directory::new(store, operator.clock(), OsEntropy, settings);
+    Ok(directory.pinned(deadline(&directory)).await?)
+}
+
+/// The keys and the separator of the table: those that are pinned, since the items lie by them. `own` is the
+/// separator that a flag or the stack names.
+fn agreed(
+    table: &str,
+    described: TableSchema,
+    own: Option<Separator>,
+    pinned: Option<&Pinned>,
+) -> Result<TableSchema, Failure> {
+    let Some(Pinned { schema: pinned, .. }) = pinned else { return Ok(described) };
+    let differs = |what: &str, pinned: &dyn Debug, other: &dyn Debug| {
+        let why = format!("the pinned {what} is {pinned:?}, and that of {table} is {other:?}");
+        Err(Error::new(Code::SettingsMismatch, why).into())
+    };
+    if pinned.partition_key_name != described.partition_key_name {
+        let [theirs, ours] = [&pinned.partition_key_name, &described.partition_key_name];
+        return differs("PartitionKeyName", theirs, ours);
+    }
+    if pinned.sort_key_name != described.sort_key_name {
+        return differs("SortKeyName", &pinned.sort_key_name, &described.sort_key_name);
+    }
+    if pinned.sort_key_type != described.sort_key_type {
+        let types = [pinned.sort_key_type, described.sort_key_type].map(SortKeyType::as_str);
+        return differs("SortKeyType", &types[0], &types[1]);
+    }
+    match own {
+        Some(own) if own != pinned.separator => {
+            let why = format!(
+                "the pinned Separator is {}, and the one that was named is {own}",
+                pinned.separator
+            );
+            Err(Error::new(Code::SettingsMismatch, why).into())
+        }
+        _ => Ok(pinned.clone()),
+    }
+}
+
+/// Whether the stack leaves the collections as they are.
+fn scaling(stack: &Stack) -> Check {
+    const CHECK: &str = "scaling";
+    match stack.parameters.get("ScalingMode").map(String::as_str) {
+        Some("off") => Check::ok(CHECK, "nothing grows: ScalingMode is off"),
+        mode => {
+            let mode = mode.unwrap_or("missing");
+            Check::new(CHECK, Status::Problem, format!("the stack's ScalingMode is {mode}"))
+                .advise("deploy ScalingMode=off, or collections spread again")
+        }
+    }
 }
 
 fn metadata_table(args: &AdoptArgs, stack: Option<&Stack>) -> Result<String, Failure> {
@@ -266,14 +347,11 @@ async fn remove(
         // The image before counts, and indexes come on top.
         let expected =
             f64::from(u32::try_from(item_bytes(item).div_ceil(1_024)).unwrap_or(u32::MAX));
-        let stripped = patiently(async || {
-            let wait = budget.borrow_mut().take(expected, clock.elapsed());
-            if !wait.is_zero() {
-                tokio::time::sleep(wait).await;
-            }
-            operator.strip(&args.table, item, schema).await
-        });
-        match stripped.await? {
+        // Patience is for refusals: a wait for the budget may be as long as it takes.
+        let wait = budget.borrow_mut().take(expected, clock.elapsed());
+        tokio::time::sleep(wait).await;
+        let stripped = patiently(async || operator.strip(&args.table, item, schema).await).await?;
+        match stripped {
             Stripped::Done { consumed_wcu } => {
                 budget.borrow_mut().correct(expected, consumed_wcu);
                 let mut removal = removal.borrow_mut();
@@ -333,7 +411,7 @@ impl Report<'_> {
         let table = self.table;
         output.text(match (self.plain, self.totals.problems) {
             (true, _) => format!("{table} is plain: each item lies under its own key"),
-            (false, 0) => format!("{table} is plain, but for the items with a suffix for good"),
+            (false, 0) => format!("{table} is not plain: items with a suffix for good are left"),
             (false, _) => format!("{table} is not plain yet"),
         });
     }
@@ -344,6 +422,43 @@ mod tests {
     use dynashard_keys::Placement;
 
     use super::*;
+
+    fn pinned(schema: TableSchema) -> Pinned {
+        Pinned { schema, ..Pinned::of(&Settings::default()) }
+    }
+
+    #[test]
+    fn regression_the_separator_was_guessed_although_one_is_pinned() {
+        let described = TableSchema::default();
+        let hash = pinned(TableSchema { separator: Separator::Hash, ..described.clone() });
+        let agree = |own, pinned: &Pinned| agreed("T", described.clone(), own, Some(pinned));
+        for own in [None, Some(Separator::Hash)] {
+            let schema = agree(own, &hash).expect("they agree");
+            assert_eq!(schema.separator, Separator::Hash);
+        }
+        let refused = agree(Some(Separator::HashTilde), &hash).expect_err("they differ");
+        assert_eq!(refused.code, "settings_mismatch");
+        for other in [
+            TableSchema { partition_key_name: "other".to_owned(), ..described.clone() },
+            TableSchema { sort_key_name: "other".to_owned(), ..described.clone() },
+            TableSchema { sort_key_type: SortKeyType::Number, ..described.clone() },
+        ] {
+            let refused = agree(None, &pinned(other)).expect_err("keys of another table");
+            assert_eq!(refused.code, "settings_mismatch");
+        }
+        assert_eq!(agreed("T", described.clone(), None, None), Ok(described.clone()));
+    }
+
+    #[test]
+    fn regression_a_table_was_called_plain_while_its_stack_lets_it_grow() {
+        let of = |mode: &str| {
+            let parameters = [("ScalingMode".to_owned(), mode.to_owned())].into();
+            scaling(&Stack { parameters, ..Stack::default() }).status
+        };
+        assert_eq!(of("off"), Status::Ok);
+        assert_eq!((of("on"), of("observe")), (Status::Problem, Status::Problem));
+        assert_eq!(scaling(&Stack::default()).status, Status::Problem);
+    }
 
     #[test]
     fn a_collection_stands_in_the_way_until_it_rests_with_one_shard() {

@@ -6,7 +6,7 @@ use dynashard_keys::PhysicalPartitionKey;
 use super::super::check::{Check, Status};
 use super::survey::{Example, FORWARDED, GENERATION, Tally, VERSION, example};
 
-/// Where an item lies, by its partition key alone.
+/// Where an item lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// Under its own key, where any client looks for it.
@@ -16,7 +16,7 @@ pub(super) enum Place {
     /// In the first shard of a collection whose key ends in the separator and a number, which has a suffix
     /// there for good.
     SuffixForGood,
-    /// Under a key with a suffix that dynashard does not write.
+    /// Under a key that ends in the separator and a number, where another program has put it.
     Foreign,
 }
 
@@ -44,7 +44,7 @@ impl Leftovers {
             self.markers.note(&key, true);
             return;
         }
-        match place(&key, schema) {
+        match place(&key, item.contains_key(GENERATION), schema) {
             Place::OwnKey | Place::Foreign => {}
             Place::OtherShard => self.other_shards.note(&key, true),
             Place::SuffixForGood => self.suffixes_for_good.note(&key, true),
@@ -116,15 +116,17 @@ impl Leftovers {
     }
 }
 
-/// Where an item with this key lies.
-pub(super) fn place(key: &Example, schema: &TableSchema) -> Place {
+/// Where an item with this key lies. The application gives a generation to whatever it puts into another
+/// shard than the first, as that takes a change of the collection. It gives none to a collection that was
+/// never changed, and a removal takes it away, so a suffix for good shows by the key alone.
+pub(super) fn place(key: &Example, has_generation: bool, schema: &TableSchema) -> Place {
     if !PhysicalPartitionKey::has_suffix(&key.pk, schema.separator) {
         return Place::OwnKey;
     }
     match PhysicalPartitionKey::parse(&key.pk, schema.separator) {
-        Ok((_, Some(_))) => Place::OtherShard,
+        Ok((_, Some(_))) if has_generation => Place::OtherShard,
         Ok((_, None)) => Place::SuffixForGood,
-        Err(_) => Place::Foreign,
+        Ok((_, Some(_))) | Err(_) => Place::Foreign,
     }
 }
 
@@ -167,8 +169,15 @@ mod tests {
             ("EWR#~03", Place::Foreign),
         ] {
             let key = example(&item(pk, &[]), &schema);
-            assert_eq!(place(&key, &schema), expected, "{pk}");
+            assert_eq!(place(&key, true, &schema), expected, "{pk}");
         }
+    }
+
+    #[test]
+    fn regression_an_item_of_a_plain_program_under_a_suffix_was_a_problem_for_ever() {
+        let plain = leftovers(&[item("EWR#~1", &[]), item("EWR#~1", &["_ds_v"])]);
+        assert_eq!(plain.other_shards.count, 0);
+        assert_eq!(leftovers(&[item("EWR#~1", &["_ds_v", "_ds_g"])]).other_shards.count, 1);
     }
 
     #[test]
@@ -179,11 +188,15 @@ mod tests {
         let Leftovers { versions, generations, with_attributes, .. } = attributes;
         assert_eq!((versions, generations, with_attributes), (2, 1, 2));
         assert_eq!(statuses(&attributes), [("attributes", Status::Warning)]);
-        let spread = leftovers(&[item("EWR#~1", &[]), item("EWR", &["_ds_fwd", "_ds_g"])]);
-        assert_eq!(spread.generations, 0, "a marker counts as a marker");
+        let spread = leftovers(&[item("EWR#~1", &["_ds_g"]), item("EWR", &["_ds_fwd", "_ds_g"])]);
+        assert_eq!(spread.generations, 1, "a marker counts as a marker");
         assert_eq!(
             statuses(&spread),
-            [("other_shards", Status::Problem), ("markers", Status::Problem)]
+            [
+                ("other_shards", Status::Problem),
+                ("markers", Status::Problem),
+                ("attributes", Status::Warning)
+            ]
         );
         let for_good = leftovers(&[item("a#~1#~0", &[])]);
         assert_eq!(statuses(&for_good), [("suffixes_for_good", Status::Warning)]);

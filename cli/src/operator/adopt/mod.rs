@@ -51,11 +51,12 @@ pub(crate) struct AdoptArgs {
     /// between commas. A `*` stands for any text. Others stay as they are, and so do their writers.
     #[arg(long, value_name = "PATTERNS")]
     grow_keys: Option<GrowKeys>,
-    /// Write the resource-based policy that denies other writers to this file, instead of printing it.
-    #[arg(long, value_name = "FILE")]
+    /// Write the resource-based policy that denies other writers to this file, instead of printing it. It
+    /// has the roles of the stack, so it takes --stack-name.
+    #[arg(long, value_name = "FILE", requires = "stack_name")]
     policy: Option<PathBuf>,
     /// A role that may write all the same, for emergencies and repairs; may be repeated.
-    #[arg(long, value_name = "ARN")]
+    #[arg(long, value_name = "ARN", requires = "stack_name", value_parser = policy::operator_role)]
     operator_role: Vec<String>,
     /// The stack that uses the table, or is to: its roles go into the policy, and its parameters
     /// `Separator` and `GrowKeys` count.
@@ -116,7 +117,7 @@ Each line of the report says what was seen and, if need be, what to do:
   unknown   it could not be seen: a permission is missing, or the server does not support it
 
 If nothing stands in the way, the plan follows: the parameters to deploy with, what to do in
-which order, and the policy that denies writes around the application.
+which order. With --stack-name it has the policy that denies writes around the application.
 
 The scan is eventually consistent, takes half a read unit for 4 KB, and sees the items as they
 are. What other programs write later has to fit, too.
@@ -125,14 +126,14 @@ With --leave the report says whether each collection rests with one shard, and w
 under other keys than their own, so that plain clients find all of them. Growth must be off by
 then (ScalingMode=off), or collections spread again. Collections whose key ends in the separator
 and a number keep a suffix for good: the report counts their items, which have to be copied by
-other means.
+other means, and the table is not plain as long as they are there.
 
-Exit status: 0 if the table can be adopted, or is plain; 1 with a problem, 2 if it could not be
-looked at, 130 after Ctrl-C.
+Exit status: 0 if the table can be adopted, or with --leave is plain; 1 if not, 2 if it could not
+be looked at, 130 after Ctrl-C.
 
 Examples:
   dynashard adopt --table Orders --state orders.state
-  dynashard adopt --table Orders --grow-keys 'EVENT#*' --read-units 200 --policy policy.json
+  dynashard adopt --table Orders --grow-keys 'EVENT#*' --read-units 200
   dynashard adopt --table Orders --stack-name dynashard --skip-scan --policy policy.json
   dynashard adopt --table Orders --leave --stack-name dynashard
   dynashard adopt --table Orders --leave --metadata-table NAME \\
@@ -196,6 +197,22 @@ where
     let text = stack.and_then(|stack| stack.parameters.get(name));
     let wrong = |error| Failure::connection(format!("the stack's parameter {name}: {error}"));
     text.map(|text| text.parse::<T>().map_err(wrong)).transpose()
+}
+
+/// Whether a table is the main table of a stack.
+fn uses(stack: &Stack, table: &str) -> bool {
+    let existing = stack.parameters.get("ExistingMainTable").filter(|name| !name.is_empty());
+    existing.or_else(|| stack.resources.get("MainTable")).is_some_and(|name| name == table)
+}
+
+/// Refuses a stack that has another main table.
+fn owned_by(stack: &Stack, table: &str) -> Result<(), Failure> {
+    if uses(stack, table) {
+        return Ok(());
+    }
+    let why =
+        format!("the stack uses another main table than {table}; check --stack-name and --table");
+    Err(Failure::connection(why))
 }
 
 /// A table that cannot be described cannot be looked at.

@@ -17,6 +17,8 @@ pub(super) struct Parameters {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ttl_attribute: Option<String>,
     pub(super) grow_keys: String,
+    /// Nothing grows until all writers are known.
+    pub(super) scaling_mode: &'static str,
 }
 
 /// What to do, and in which order.
@@ -48,6 +50,7 @@ impl Parameters {
             separator: separator.as_str(),
             ttl_attribute,
             grow_keys,
+            scaling_mode: "off",
         }
     }
 
@@ -60,6 +63,7 @@ impl Parameters {
             ("Separator", Some(self.separator)),
             ("TtlAttribute", self.ttl_attribute.as_deref()),
             ("GrowKeys", Some(self.grow_keys.as_str())),
+            ("ScalingMode", Some(self.scaling_mode)),
         ];
         let set = pairs.into_iter().filter_map(|(name, value)| Some((name, value?)));
         // The template's own default, and nothing that a shell would have to carry.
@@ -83,23 +87,33 @@ impl Parameters {
 }
 
 impl Plan {
-    /// The plan for a table with this ARN. `policy` is the file of the policy.
-    pub(super) fn new(parameters: Parameters, table_arn: &str, policy: &str) -> Self {
+    /// The plan for a table with this ARN. `stack` is its name, if it is known, and `policy` the file of the
+    /// policy.
+    pub(super) fn new(
+        parameters: Parameters,
+        table_arn: &str,
+        stack: Option<&str>,
+        policy: &str,
+    ) -> Self {
         let deploy = format!("sam deploy --parameter-overrides {}", parameters.overrides());
         let which = match parameters.grow_keys.as_str() {
             "*" => "all keys".to_owned(),
             patterns => format!("the keys of GrowKeys ({patterns})"),
         };
+        let (table, file) = (quoted(&parameters.existing_main_table), quoted(policy));
+        let stack = stack.map_or_else(|| "NAME".to_owned(), quoted);
         let mut steps = vec![
-            format!("deploy with ScalingMode=off: {deploy} ScalingMode=off"),
+            format!("deploy with ScalingMode=off: {deploy}"),
             format!(
                 "move the clients' writes of {which} to the API. Reads by plain clients see everything \
                  until a collection grows"
             ),
             format!(
-                "deny other writers: `aws dynamodb put-resource-policy --resource-arn {table_arn} --policy \
-                 file://{policy}`. Run this check once more with --stack-name: what was written meanwhile \
-                 is to fit, too"
+                "deny other writers: `dynashard adopt --table {table} --stack-name {stack} --skip-scan \
+                 --policy {file}` writes the policy with the roles of the stack (and exits with 2, as it \
+                 leaves out the items), and `aws dynamodb put-resource-policy --resource-arn {table_arn} \
+                 --policy file://{policy}` applies it. Run this check once more with --stack-name: what was \
+                 written meanwhile is to fit, too"
             ),
             "let it grow: deploy with ScalingMode=on. Reads of what grows go to the API by then"
                 .to_owned(),
@@ -130,14 +144,34 @@ mod tests {
         Parameters::new(table, &schema, Separator::HashTilde, ttl, grow_keys.to_owned())
     }
 
+    fn plan(ttl: Option<&str>, grow_keys: &str) -> Plan {
+        Plan::new(parameters(ttl, grow_keys), "arn", None, "policy.json")
+    }
+
+    #[test]
+    fn regression_the_command_of_the_json_plan_let_collections_grow() {
+        let json = serde_json::to_value(plan(None, "*")).expect("JSON");
+        assert_eq!(json["parameters"]["ScalingMode"], "off");
+        assert!(json["deploy"].as_str().is_some_and(|deploy| deploy.contains("ScalingMode=off")));
+    }
+
+    #[test]
+    fn regression_the_plan_applied_a_policy_before_it_had_the_roles() {
+        let steps = plan(Some(""), "*").steps;
+        let makes = "`dynashard adopt --table 'Orders' --stack-name NAME --skip-scan --policy \
+                     'policy.json'`";
+        let made = steps[2].find(makes).expect("the policy is made");
+        assert!(steps[2].find("put-resource-policy").is_some_and(|applied| applied > made));
+    }
+
     #[test]
     fn the_command_deploys_with_the_parameters() {
-        let plan = Plan::new(parameters(Some("expires"), "USER#*,EWR"), "arn", "policy.json");
+        let plan = plan(Some("expires"), "USER#*,EWR");
         assert_eq!(
             plan.deploy,
             "sam deploy --parameter-overrides 'ExistingMainTable=Orders' 'PartitionKeyName=pk' \
              'SortKeyName=at' 'SortKeyType=S' 'Separator=#~' 'TtlAttribute=expires' \
-             'GrowKeys=USER#*,EWR'"
+             'GrowKeys=USER#*,EWR' 'ScalingMode=off'"
         );
         assert_eq!(plan.steps.len(), 4);
         let json = serde_json::to_value(&plan).expect("JSON");
@@ -147,15 +181,15 @@ mod tests {
 
     #[test]
     fn what_is_empty_is_left_out_and_what_is_unknown_is_a_step() {
-        let none = Plan::new(parameters(Some(""), "*"), "arn", "policy.json");
+        let none = plan(Some(""), "*");
         assert!(!none.deploy.contains("TtlAttribute") && none.steps.len() == 4);
-        let unknown = Plan::new(parameters(None, "*"), "arn", "policy.json");
+        let unknown = plan(None, "*");
         assert!(unknown.steps[0].contains("TtlAttribute") && unknown.steps.len() == 5);
     }
 
     #[test]
     fn a_shell_gets_each_value_as_it_is() {
         let overrides = parameters(Some(""), "it's $HOME").overrides();
-        assert!(overrides.ends_with("'GrowKeys=\"it'\\''s $HOME\"'"), "{overrides}");
+        assert!(overrides.contains("'GrowKeys=\"it'\\''s $HOME\"' "), "{overrides}");
     }
 }

@@ -71,9 +71,20 @@ pub(super) fn role_arn(table_arn: &str, role: &str) -> Option<String> {
     Some(format!("arn:{partition}:iam::{account}:role/{role}"))
 }
 
-/// One that is to be filled in.
-pub(super) fn placeholder(logical_id: &str) -> String {
-    format!("FILL-IN-ARN-OF-{logical_id}")
+/// Reads `--operator-role`.
+pub(super) fn operator_role(text: &str) -> Result<String, String> {
+    let parts = text.splitn(6, ':').collect::<Vec<_>>();
+    let is_role = match parts.as_slice() {
+        ["arn", partition, "iam", "", account, role] => {
+            !partition.is_empty()
+                && account.len() == 12
+                && account.bytes().all(|byte| byte.is_ascii_digit())
+                && role.strip_prefix("role/").is_some_and(|name| !name.is_empty())
+        }
+        _ => false,
+    };
+    let why = "it must be the ARN of a role, as in arn:aws:iam::123456789012:role/Operator";
+    if is_role { Ok(text.to_owned()) } else { Err(why.to_owned()) }
 }
 
 /// The physical keys of what the patterns name.
@@ -100,8 +111,30 @@ mod tests {
 
     const ARN: &str = "arn:aws:dynamodb:eu-west-1:123456789012:table/Orders";
 
+    fn roles() -> [String; 3] {
+        WRITING_ROLES.map(|role| role_arn(ARN, role).expect("an ARN"))
+    }
+
+    #[test]
+    fn regression_any_text_was_taken_for_the_arn_of_a_role() {
+        for role in
+            ["arn:aws:iam::123456789012:role/Operator", "arn:aws-cn:iam::123456789012:role/a/b"]
+        {
+            assert_eq!(operator_role(role).as_deref(), Ok(role));
+        }
+        for other in [
+            "Operator",
+            "arn:aws:iam::1:role/Operator",
+            "arn:aws:iam::123456789012:user/Operator",
+            "arn:aws:iam::123456789012:role/",
+            "arn:aws:sts::123456789012:assumed-role/Operator/me",
+        ] {
+            assert!(operator_role(other).is_err(), "{other}");
+        }
+    }
+
     fn policy_of(patterns: &str) -> Value {
-        let roles = WRITING_ROLES.map(placeholder);
+        let roles = roles();
         let patterns = patterns.parse().expect("patterns");
         policy(ARN, &roles, &patterns, Separator::HashTilde)
     }
@@ -132,7 +165,7 @@ mod tests {
         assert_eq!(
             statement["Condition"],
             json!({
-                "ArnNotLike": { "aws:PrincipalArn": WRITING_ROLES.map(placeholder) },
+                "ArnNotLike": { "aws:PrincipalArn": roles() },
                 "Bool": { "aws:PrincipalIsAWSService": "false" },
             })
         );

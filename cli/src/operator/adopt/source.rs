@@ -92,18 +92,15 @@ impl<'a> Source<'a> {
         segment: ScanSegment,
         after: Option<&Attributes>,
     ) -> Result<ScanPage, Failure> {
+        // Patience is for refusals: a wait for the budget may be as long as it takes.
+        let expected = self.page_rcu.get();
+        let wait = self.budget.borrow_mut().take(expected, self.clock.elapsed());
+        tokio::time::sleep(wait).await;
         let page = patiently(async || {
-            let expected = self.page_rcu.get();
-            let wait = self.budget.borrow_mut().take(expected, self.clock.elapsed());
-            if !wait.is_zero() {
-                tokio::time::sleep(wait).await;
-            }
-            let page = self.operator.scan(self.table, segment, after, None, self.is_strong).await;
-            let actual = page.as_ref().map_or(0.0, |page| page.consumed_rcu);
-            self.budget.borrow_mut().correct(expected, actual);
-            page
+            self.operator.scan(self.table, segment, after, None, self.is_strong).await
         });
         let page = page.await?;
+        self.budget.borrow_mut().correct(expected, page.consumed_rcu);
         self.page_rcu.set(page.consumed_rcu);
         Ok(page)
     }

@@ -23,22 +23,30 @@ pub(super) struct Subject {
     pub(super) identity: String,
     pub(super) segments: u32,
     pub(super) grow_keys: String,
+    /// Whether what dynashard has written is the stack's own.
+    pub(super) is_in_use: bool,
 }
 
 /// The present version of the file's format.
-pub(super) const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 2;
+
+/// What was read before is of no use after a day.
+const OLDEST_SECS: u64 = 24 * 60 * 60;
 
 /// How far a scan has come, and what it has found.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Progress {
+    /// When the first run began to read, in epoch seconds.
+    pub(super) begun: u64,
     /// One for each segment.
     pub(super) positions: Vec<Position>,
     pub(super) survey: Survey,
 }
 
 impl Progress {
-    pub(super) fn new(segments: u32) -> Self {
+    pub(super) fn new(segments: u32, begun: u64) -> Self {
         Self {
+            begun,
             positions: (0..segments).map(|_| Position::Start).collect(),
             survey: Survey::default(),
         }
@@ -58,6 +66,7 @@ pub(super) struct StateFile {
 struct Stored {
     #[serde(flatten)]
     subject: Subject,
+    begun: u64,
     positions: Vec<StoredPosition>,
     survey: Survey,
 }
@@ -76,9 +85,9 @@ impl StateFile {
         Self { path, subject, sort_key_type: schema.sort_key_type, names }
     }
 
-    /// What an earlier run has left; nothing if there is no file. Fails if the file is of another table or
-    /// of other options, or cannot be read.
-    pub(super) fn load(&self) -> Result<Option<Progress>, Failure> {
+    /// What an earlier run has left; nothing without a file. Fails if the file is of another table or of
+    /// other options, or too old at `now`, in epoch seconds, or cannot be read.
+    pub(super) fn load(&self, now: u64) -> Result<Option<Progress>, Failure> {
         let text = match fs::read_to_string(&self.path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -89,12 +98,15 @@ impl StateFile {
         if stored.subject != self.subject {
             return Err(self.failure("is of another table, or of a run with other options"));
         }
+        if now.saturating_sub(stored.begun) > OLDEST_SECS {
+            return Err(self.failure("was begun more than a day ago, and items have changed since"));
+        }
         let positions = stored.positions.into_iter().map(|position| self.position(position));
         let positions = positions.collect::<Result<Vec<_>, _>>()?;
         if positions.len() != self.subject.segments as usize {
             return Err(self.failure("has another number of segments than it says"));
         }
-        Ok(Some(Progress { positions, survey: stored.survey }))
+        Ok(Some(Progress { begun: stored.begun, positions, survey: stored.survey }))
     }
 
     /// Puts the file in place of the one before, as a whole.
@@ -106,6 +118,7 @@ impl StateFile {
         };
         let stored = Stored {
             subject: self.subject.clone(),
+            begun: progress.begun,
             positions: progress.positions.iter().map(position).collect(),
             survey: progress.survey.clone(),
         };
@@ -182,13 +195,14 @@ mod tests {
             identity: identity.to_owned(),
             segments: 3,
             grow_keys: "*".to_owned(),
+            is_in_use: false,
         }
     }
 
     fn progress(at: AttributeValue) -> Progress {
         let key =
             [("place".to_owned(), AttributeValue::String("a".to_owned())), ("at".to_owned(), at)];
-        let mut progress = Progress::new(3);
+        let mut progress = Progress::new(3, 7);
         progress.positions[1] = Position::After(Attributes::from(key));
         progress.positions[2] = Position::End;
         progress.survey.items = 7;
@@ -206,14 +220,26 @@ mod tests {
         ] {
             let schema = schema(sort_key_type);
             let file = StateFile::new(path.clone(), subject("1"), &schema);
-            assert_eq!(file.load(), Ok(None));
+            assert_eq!(file.load(7), Ok(None));
             let progress = progress(at);
             file.save(&progress, &schema).expect("saved");
             file.save(&progress, &schema).expect("saved again");
-            assert_eq!(file.load(), Ok(Some(progress)));
+            assert_eq!(file.load(7), Ok(Some(progress)));
             file.remove();
             assert_eq!(fs::read_dir(directory.path()).expect("a directory").count(), 0);
         }
+    }
+
+    #[test]
+    fn regression_what_was_read_long_ago_was_continued() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let schema = schema(SortKeyType::String);
+        let file = StateFile::new(directory.path().join("state.json"), subject("1"), &schema);
+        file.save(&Progress::new(3, 100), &schema).expect("saved");
+        assert_eq!(file.load(100 + OLDEST_SECS), Ok(Some(Progress::new(3, 100))));
+        let refused = file.load(101 + OLDEST_SECS).expect_err("too old");
+        assert_eq!(refused.code, "state_unusable");
+        assert!(refused.detail.contains("more than a day ago"), "{}", refused.detail);
     }
 
     #[test]
@@ -222,17 +248,19 @@ mod tests {
         let path = directory.path().join("state.json");
         let schema = schema(SortKeyType::String);
         let file = StateFile::new(path.clone(), subject("1"), &schema);
-        file.save(&Progress::new(3), &schema).expect("saved");
+        file.save(&Progress::new(3, 7), &schema).expect("saved");
         for other in [
             subject("2"),
             Subject { segments: 4, ..subject("1") },
             Subject { grow_keys: "a".to_owned(), ..subject("1") },
+            Subject { is_in_use: true, ..subject("1") },
             Subject { format: FORMAT + 1, ..subject("1") },
         ] {
-            let refused = StateFile::new(path.clone(), other, &schema).load().expect_err("another");
+            let refused =
+                StateFile::new(path.clone(), other, &schema).load(7).expect_err("another");
             assert!(refused.detail.contains("of another table, or of a run with other options"));
         }
         fs::write(&path, "{").expect("a damaged file");
-        assert_eq!(file.load().expect_err("damaged").code, "state_unusable");
+        assert_eq!(file.load(7).expect_err("damaged").code, "state_unusable");
     }
 }

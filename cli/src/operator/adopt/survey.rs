@@ -52,6 +52,17 @@ pub(super) struct Tally {
     pub(super) example: Option<Example>,
 }
 
+/// What a survey has to know of the table.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Lens<'a> {
+    pub(super) schema: &'a TableSchema,
+    pub(super) grow_keys: &'a GrowKeys,
+    /// How many local secondary indexes may hold an entry of each item.
+    pub(super) local_indexes: usize,
+    /// Whether the stack that was named uses the table already, so that what it has written is its own.
+    pub(super) is_in_use: bool,
+}
+
 /// What the items of a table have shown. Its size is that of a few keys.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Survey {
@@ -65,19 +76,32 @@ pub(super) struct Survey {
 
 impl Survey {
     /// Takes note of an item, with its key among the attributes.
-    pub(super) fn observe(&mut self, item: &Attributes, schema: &TableSchema, grow: &GrowKeys) {
-        let bytes = item_bytes(item);
+    pub(super) fn observe(&mut self, item: &Attributes, lens: Lens<'_>) {
+        let schema = lens.schema;
+        let stored = item_bytes(item);
         self.items += 1;
-        self.bytes += u64::try_from(bytes).unwrap_or(u64::MAX);
+        self.bytes += u64::try_from(stored).unwrap_or(u64::MAX);
         let example = example(item, schema);
-        let is_growing = grow.match_text(&example.pk);
+        let own = own_key(item, &example, lens);
+        let key = Example {
+            pk: own.as_ref().map_or(example.pk.as_str(), PartitionKey::as_str).to_owned(),
+            sk: example.sk.clone(),
+        };
+        let bytes = match &own {
+            Some(_) => stored - system_bytes(item) - (example.pk.len() - key.pk.len()),
+            None => stored,
+        };
+        // An entry holds the whole item at most (AWS, "Item size for tables with local secondary indexes").
+        let bytes = bytes.saturating_mul(1 + lens.local_indexes);
+        let is_growing = lens.grow_keys.match_text(&key.pk);
         for separator in Separator::ALL {
-            if PhysicalPartitionKey::has_suffix(&example.pk, separator) {
+            let is_own = own.is_some() && separator == schema.separator;
+            if !is_own && PhysicalPartitionKey::has_suffix(&example.pk, separator) {
                 let tally = self.suffixes.entry(separator.to_string()).or_default();
                 tally.note(&example, is_growing);
             }
         }
-        for oddity in oddities(item, &example, bytes, schema) {
+        for oddity in oddities(item, &key, bytes, schema) {
             self.oddities.entry(oddity).or_default().note(&example, is_growing);
         }
     }
@@ -124,6 +148,22 @@ pub(super) fn example(item: &Attributes, schema: &TableSchema) -> Example {
 pub(super) fn is_dynashards(item: &Attributes) -> bool {
     item.contains_key(FORWARDED)
         || [VERSION, GENERATION].iter().any(|name| item.get(*name).is_some_and(is_unsigned))
+}
+
+/// The key that a client knows an item by which the stack itself has written; nothing if others have.
+fn own_key(item: &Attributes, key: &Example, lens: Lens<'_>) -> Option<PartitionKey> {
+    if !lens.is_in_use || !is_dynashards(item) {
+        return None;
+    }
+    PhysicalPartitionKey::parse(&key.pk, lens.schema.separator).ok().map(|(key, _)| key)
+}
+
+/// What the system's own attributes take.
+fn system_bytes(item: &Attributes) -> usize {
+    let own = [VERSION, GENERATION, FORWARDED]
+        .into_iter()
+        .filter_map(|name| item.get(name).map(|value| (name.to_owned(), value.clone())));
+    item_bytes(&own.collect())
 }
 
 fn oddities(

@@ -19,6 +19,7 @@ fn table() -> TableState {
 fn around() -> Surroundings {
     Surroundings {
         ttl: Ok(None),
+        legacy_replicas: Ok(None),
         kinesis: Ok(Vec::new()),
         insights: Ok(true),
         recovery: Ok(true),
@@ -94,7 +95,6 @@ fn a_marker_enters_an_index_of_the_tables_keys_alone() {
     let with = |indexes| TableState { indexes, ..table() };
     let other = with(vec![index("by_status", &["status"], true)]);
     assert_eq!(found(&other, &around(), "index_markers").status, Status::Ok);
-    assert_eq!(found(&other, &around(), "index_keys").status, Status::Ok);
 
     let inverted = with(vec![
         index("by_status", &["status", "place"], true),
@@ -111,6 +111,35 @@ fn a_marker_enters_an_index_of_the_tables_keys_alone() {
     let projected = with(vec![index("inverted", &["at", "place"], true)]);
     let advice = found(&projected, &around(), "index_markers").advice.expect("advice");
     assert!(!advice.contains("anew"), "{advice}");
+}
+
+#[test]
+fn regression_an_index_was_fine_though_it_shows_moving_items_twice() {
+    for key in ["status", "place"] {
+        let state = TableState { indexes: vec![index("i", &[key], true)], ..table() };
+        let check = found(&state, &around(), "index_keys");
+        assert_eq!(check.status, Status::Warning);
+        assert!(check.advice.expect("advice").contains("an item twice"));
+    }
+}
+
+#[test]
+fn regression_items_could_expire_by_their_key() {
+    for name in ["place", "at"] {
+        let around = Surroundings { ttl: Ok(Some(name.to_owned())), ..around() };
+        assert_eq!(found(&table(), &around, "time_to_live").status, Status::Problem);
+    }
+}
+
+#[test]
+fn regression_a_global_table_of_the_first_version_went_unseen() {
+    for (legacy_replicas, expected) in [
+        (Ok(Some(vec!["eu-west-3".to_owned()])), Status::Problem),
+        (Err(Unseen::NotSupported), Status::Unknown),
+    ] {
+        let around = Surroundings { legacy_replicas, ..around() };
+        assert_eq!(found(&table(), &around, "legacy_replicas").status, expected);
+    }
 }
 
 #[test]

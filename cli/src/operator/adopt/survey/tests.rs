@@ -24,9 +24,43 @@ fn number(value: u64) -> AttributeValue {
 fn survey(items: &[Attributes]) -> Survey {
     let mut survey = Survey::default();
     for item in items {
-        survey.observe(item, &schema(), &"USER#*".parse().expect("patterns"));
+        survey.observe(item, lens(&schema(), &"USER#*".parse().expect("patterns")));
     }
     survey
+}
+
+fn lens<'a>(schema: &'a TableSchema, grow_keys: &'a GrowKeys) -> Lens<'a> {
+    Lens { schema, grow_keys, local_indexes: 0, is_in_use: false }
+}
+
+#[test]
+fn regression_a_stack_took_its_own_items_for_a_problem() {
+    let (schema, grow_keys) = (schema(), "*".parse().expect("patterns"));
+    let in_use = Lens { is_in_use: true, ..lens(&schema, &grow_keys) };
+    let room = MAX_ITEM_BYTES - 9 - 1;
+    let large = AttributeValue::String("x".repeat(room));
+    let more = [("_ds_v", number(u64::MAX)), ("_ds_g", number(2)), ("n", large)];
+    for (own, lens, is_fine) in [
+        (item("a#~3", &more), in_use, true),
+        (item("a#~3", &more), lens(&schema, &grow_keys), false),
+        (item("a#~3", &[]), in_use, false),
+    ] {
+        let mut survey = Survey::default();
+        survey.observe(&own, lens);
+        assert_eq!(survey.suffixed(Separator::HashTilde).count == 0, is_fine);
+        assert!(!is_fine || survey.odd(Oddity::ItemSize).count == 0);
+    }
+}
+
+#[test]
+fn regression_entries_of_local_indexes_did_not_count() {
+    let (schema, grow_keys) = (schema(), "*".parse().expect("patterns"));
+    let half = item("a", &[("n", AttributeValue::String("x".repeat(MAX_ITEM_BYTES / 2)))]);
+    for (local_indexes, expected) in [(0, 0), (1, 1)] {
+        let mut survey = Survey::default();
+        survey.observe(&half, Lens { local_indexes, ..lens(&schema, &grow_keys) });
+        assert_eq!(survey.odd(Oddity::ItemSize).count, expected);
+    }
 }
 
 #[test]
