@@ -59,7 +59,6 @@ impl Files {
     }
 }
 
-/// Runs an import to its end.
 /// A stack whose functions have pinned its settings, so that no command has to wait for that.
 fn start(args: &[&str]) -> LocalStack {
     let stack = LocalStack::start(args);
@@ -68,6 +67,7 @@ fn start(args: &[&str]) -> LocalStack {
     stack
 }
 
+/// Runs an import to its end.
 fn import(stack: &LocalStack, args: &[&str]) -> Ran {
     on(stack, &[&["import", "--json"], &SHORT_FLAGS[..], args].concat())
 }
@@ -537,7 +537,7 @@ fn what_cannot_be_imported_or_exported_says_why() {
         (&[absent.as_str()], "cannot be read"),
         (&[empty.as_str()], "holds no file"),
         (&["--from-table", "absent", "--state", &files.text("state")], "absent"),
-        (&["--from-table", "MainTable"], "main table itself"),
+        (&["--from-table", "MainTable", "--check"], "main table itself"),
     ] {
         let ran = import(&stack, args);
         assert_eq!(ran.status, 1, "{ran:?}");

@@ -14,7 +14,7 @@ pub(crate) struct ImportArgs {
     #[arg(value_name = "FILE|DIR")]
     pub(super) input: Option<PathBuf>,
     /// Copy the items of another table, whose keys may have other names. Its sort key must have the type
-    /// of the main table's.
+    /// of the main table's. It takes --state, as a table has no place for that beside it.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["format", "pk", "sk", "number_columns"])]
     pub(super) from_table: Option<String>,
     /// The form of the input. By default the name tells it: .jsonl, .ndjson and .json are lines of JSON, and
@@ -62,8 +62,8 @@ pub(crate) struct ImportArgs {
     #[arg(long, value_name = "UNITS", requires = "from_table")]
     pub(super) read_units: Option<NonZeroU32>,
     /// The file that says how far the import has come. The default lies beside the input:
-    /// INPUT.dynashard-import.
-    #[arg(long, value_name = "FILE")]
+    /// INPUT.dynashard-import. Required with --from-table, unless that is only checked.
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["input", "check"])]
     pub(super) state: Option<PathBuf>,
     /// Print JSON on stdout, one object per line: the progress each second, and the summary.
     #[arg(long)]
@@ -89,5 +89,38 @@ Examples:
   dynashard import flights.jsonl.gz --stack-name dynashard
   dynashard import flights.csv --pk origin --sk departure --number-columns flight,distance --stack-name dynashard
   dynashard import AWSDynamoDB/01234567890123-abcdef --stack-name dynashard --refused refused.jsonl --skip-refused
-  dynashard import --from-table old-flights --read-units 500 --stack-name dynashard
+  dynashard import --from-table old-flights --state old-flights.state --read-units 500 --stack-name dynashard
   dynashard import flights.jsonl --endpoint-url http://127.0.0.1:8000 --main-table MainTable --metadata-table MetadataTable";
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: ImportArgs,
+    }
+
+    const CONNECT: [&str; 3] = ["import", "--stack-name", "stack"];
+
+    fn parsed(args: &[&str]) -> Result<ImportArgs, clap::Error> {
+        Command::try_parse_from([&CONNECT[..], args].concat()).map(|command| command.args)
+    }
+
+    /// The state of a copy lay in the working directory, so that in another one it began from the first item.
+    #[test]
+    fn regression_the_state_of_a_copy_depended_on_the_working_directory() {
+        let refused = parsed(&["--from-table", "old"]).expect_err("without --state");
+        assert!(refused.to_string().contains("--state <FILE>"), "{refused}");
+        for args in [
+            &["--from-table", "old", "--state", "f"][..],
+            &["--from-table", "old", "--check"],
+            &["a.csv"],
+        ] {
+            assert!(parsed(args).is_ok(), "{args:?}");
+        }
+    }
+}

@@ -91,6 +91,7 @@ async fn import(
     let refusals = Arc::new(Mutex::new(Refusals::to(args.refused.as_deref())?));
     let mut run = Run { reporter, summary, signals, refusals };
     let mut source = Source::find(args, &connection).await?;
+    let table = table_identity(&connection).await?;
     if args.check {
         return Ok(match check(args, &mut source, &mut run).await? {
             Some(_) => Ended::Done,
@@ -107,7 +108,7 @@ async fn import(
         if args.keep_existing && source.meets_random(&connection).await? {
             return Err(not_for_random());
         }
-        let identity = identity(args, &connection, &source);
+        let identity = identity(args, table, &source);
         match before {
             Some(before) if before.identity != identity => {
                 Err(state::mismatch(file.path(), difference(&before.identity, &identity)))
@@ -227,12 +228,20 @@ const ROWS_REFUSED: &str = "rows_refused";
 /// Rows may be written or not, and other items lie under their keys.
 const IN_DOUBT: &str = "in_doubt";
 
-fn identity(args: &ImportArgs, connection: &Connection, source: &Source) -> Identity {
-    let table = format!("{} in {}", connection.main_table(), connection.operator().place());
+fn identity(args: &ImportArgs, table: String, source: &Source) -> Identity {
     let mut options = source.options();
     options.push(format!("keep_existing={}", args.keep_existing));
     options.push(format!("skip_refused={}", args.skip_refused));
     Identity { table, source: source.identity(), options }
+}
+
+/// What tells the main table from any other, also from one that had its name before.
+async fn table_identity(connection: &Connection) -> Result<String, Failure> {
+    let (name, operator) = (connection.main_table(), connection.operator());
+    let table = operator.table(name).await;
+    let table =
+        table.map_err(|e| Failure::connection(format!("DescribeTable of table {name}: {e}")))?;
+    Ok(table::identity_of(name, &operator.place(), &table))
 }
 
 /// How an import differs from that of a state.

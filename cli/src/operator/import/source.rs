@@ -34,7 +34,7 @@ use crate::signals::TerminationSignals;
 /// Where the rows come from.
 pub(super) enum Source {
     Files(Box<Files>),
-    Table { name: String, table: Box<SourceTable> },
+    Table(Box<SourceTable>),
 }
 
 /// Files, and what the first pass has found.
@@ -71,7 +71,7 @@ impl Source {
     pub(super) async fn find(args: &ImportArgs, connection: &Connection) -> Result<Self, Failure> {
         if let Some(name) = &args.from_table {
             let table = SourceTable::find(connection, name, args.read_units).await?;
-            return Ok(Self::Table { name: name.clone(), table: Box::new(table) });
+            return Ok(Self::Table(Box::new(table)));
         }
         // The parser sees to it that there is one of the two.
         let path = args.input.clone().unwrap_or_default();
@@ -87,11 +87,12 @@ impl Source {
 
     /// Where the state of the import is.
     pub(super) fn state_path(&self, args: &ImportArgs) -> PathBuf {
-        let beside = match self {
-            Self::Files(files) => files.path.as_path(),
-            Self::Table { name, .. } => Path::new(name),
-        };
-        args.state.clone().unwrap_or_else(|| state::default_path(beside))
+        match (&args.state, self) {
+            (Some(path), _) => path.clone(),
+            (None, Self::Files(files)) => state::default_path(&files.path),
+            // Only a check goes without, and that has no state.
+            (None, Self::Table(_)) => PathBuf::new(),
+        }
     }
 
     /// Refuses a state that is certainly of another import, before the first pass.
@@ -115,10 +116,8 @@ impl Source {
     ) -> Result<Option<RowsFound>, Failure> {
         match self {
             Self::Files(files) => files.check(args, checking).await,
-            Self::Table { .. } if args.skip_refused && !args.check => {
-                Ok(Some(RowsFound::default()))
-            }
-            Self::Table { table, .. } => {
+            Self::Table(_) if args.skip_refused && !args.check => Ok(Some(RowsFound::default())),
+            Self::Table(table) => {
                 let Checking { refusals, reporter, signals } = checking;
                 let rows = Arc::<AtomicU64>::default();
                 let pass = table.check(refusals, &rows);
@@ -159,7 +158,7 @@ impl Source {
                 let sizes = files.input.files.iter().map(|file| file.bytes);
                 state::Source::Files(sizes.zip(files.checked.digests.iter().copied()).collect())
             }
-            Self::Table { name, .. } => state::Source::Table(name.clone()),
+            Self::Table(table) => state::Source::Table(table.identity().to_owned()),
         }
     }
 
@@ -180,7 +179,7 @@ impl Source {
     pub(super) fn beginning(&self) -> Progress {
         match self {
             Self::Files(_) => Progress::Rows(RowProgress::default()),
-            Self::Table { .. } => Progress::Segments(vec![SegmentProgress::default(); SEGMENTS]),
+            Self::Table(_) => Progress::Segments(vec![SegmentProgress::default(); SEGMENTS]),
         }
     }
 
@@ -193,7 +192,7 @@ impl Source {
         sender: mpsc::Sender<Read>,
     ) -> (JoinHandle<Result<(), Failure>>, Marks) {
         match (self, &before.progress) {
-            (Self::Table { table, .. }, Progress::Segments(segments)) => {
+            (Self::Table(table), Progress::Segments(segments)) => {
                 let (table, segments) = (table.clone(), segments.clone());
                 let marks = Marks::Pages(PageMarks::from(&segments));
                 let reading =

@@ -143,10 +143,11 @@ impl StateFile {
     }
 }
 
-/// Where the state of an import is if nobody says so: beside the input.
+/// Where the state of an import is if nobody says so: beside the input, however that is named.
 pub(super) fn default_path(input: &Path) -> PathBuf {
-    // `dir/` names the same as `dir`.
-    let input = input.components().collect::<PathBuf>();
+    // `dir/`, `.` and a link name the same as the path behind them. One that cannot be resolved cannot be
+    // read either, which is reported where it is.
+    let input = input.canonicalize().unwrap_or_else(|_| input.to_owned());
     with_suffix(&input, ".dynashard-import")
 }
 
@@ -216,6 +217,20 @@ mod tests {
         assert_eq!(before, Some(state(2)));
         file.remove().expect("it is removed");
         assert_eq!(fs::read_dir(directory.path()).expect("a directory").count(), 0);
+    }
+
+    /// A state lay where the input was said to be, so that another name of the input began from the first
+    /// row.
+    #[test]
+    fn regression_another_name_of_an_input_had_another_state() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let input = directory.path().join("input");
+        fs::create_dir(&input).expect("a directory");
+        std::os::unix::fs::symlink(&input, directory.path().join("link")).expect("a link");
+        let expected = default_path(&input);
+        for name in ["input/", "input/.", "input/../input", "link"] {
+            assert_eq!(default_path(&directory.path().join(name)), expected, "{name}");
+        }
     }
 
     #[test]
