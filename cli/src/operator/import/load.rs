@@ -2,7 +2,7 @@
 //! goes.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dynashard_core::{Code, Error};
@@ -13,9 +13,11 @@ use tokio::time::{sleep, timeout};
 use super::lanes::Lanes;
 use super::look_ahead::{Bounds, LaneId, LookAhead, Size};
 use super::marks::{Marks, Page};
+use super::refused::Refusals;
 use super::row::bytes_of;
 use super::send::{Fate, Row, Target};
-use super::state::{Counts, Identity, State, StateFile};
+use super::state::{Counts, Done, Identity, State, StateFile};
+use super::{IN_DOUBT, ROWS_REFUSED, lock};
 use crate::operator::Failure;
 use crate::signals::TerminationSignals;
 
@@ -47,7 +49,7 @@ pub(super) struct Figures {
 }
 
 /// Writes the rows of an input.
-pub(super) struct Loader<'a> {
+pub(super) struct Loader {
     target: Arc<Target>,
     state: Arc<StateFile>,
     identity: Identity,
@@ -63,8 +65,8 @@ pub(super) struct Loader<'a> {
     /// When something was written last.
     moved_at: Duration,
     figures: Figures,
-    /// Is told about rows that stay in doubt.
-    undecided: &'a mut dyn FnMut(&Row),
+    /// Lists the rows that DynamoDB rejects, and those that stay in doubt.
+    refusals: Arc<Mutex<Refusals>>,
 }
 
 /// How often the state is saved at least, while rows are written.
@@ -82,19 +84,22 @@ const PATIENCE: Duration = Duration::from_mins(3);
 /// For how long an import that ends waits for the answers to what is under way.
 const LAST_ANSWERS: Duration = Duration::from_secs(25);
 
+const UNDECIDED: &str =
+    "it may have been written before an interruption, and another item lies under its key";
+
 /// What the attributes of the system's own take.
 const OWN_BYTES: usize = 40;
 
 const KILOBYTE: usize = 1_024;
 
-impl<'a> Loader<'a> {
+impl Loader {
     pub(super) fn new(
         target: Target,
         state: StateFile,
         before: State,
         marks: Marks,
         (bounds, most_under_way): (Bounds, usize),
-        undecided: &'a mut dyn FnMut(&Row),
+        refusals: Arc<Mutex<Refusals>>,
     ) -> Self {
         let now = target.now();
         Self {
@@ -111,7 +116,7 @@ impl<'a> Loader<'a> {
             saved_at: now,
             moved_at: now,
             figures: Figures { counts: before.counts, ..Figures::default() },
-            undecided,
+            refusals,
         }
     }
 
@@ -183,7 +188,10 @@ impl<'a> Loader<'a> {
     async fn take(&mut self, read: Read) {
         let row = match (read, &mut self.marks) {
             (Read::Row(row), _) => row,
-            (Read::Page(page), Marks::Pages(marks)) => return marks.read(page),
+            (Read::Page(page), Marks::Pages(marks)) => {
+                self.figures.counts = self.figures.counts.plus(page.counts);
+                return marks.read(page);
+            }
             // Only tables have pages.
             (Read::Page(_), Marks::Rows(_)) => return,
         };
@@ -228,8 +236,7 @@ impl<'a> Loader<'a> {
     ) -> Result<(), Failure> {
         let (lane, mut row, size, fate) = sent.map_err(|e| panicked(&e))?;
         let now = self.target.now();
-        let Counts { written, kept, found } = &mut self.figures.counts;
-        match fate {
+        let done = match fate {
             Fate::Refused(error) => {
                 self.figures.throttles += u64::from(error.code() == Code::Throttled);
                 self.ahead.throttled(lane, row, size, now);
@@ -245,7 +252,8 @@ impl<'a> Loader<'a> {
             }
             Fate::Failed(error) => {
                 self.ahead.dropped(lane, size, now);
-                return Err(error.into());
+                let Failure { code, detail } = error.into();
+                return Err(Failure { code, detail: format!("{detail}; at {}", row.name()) });
             }
             Fate::InDoubt(doubt, again_at) => {
                 self.ahead.dropped(lane, size, now);
@@ -256,26 +264,34 @@ impl<'a> Loader<'a> {
             Fate::Undecided => {
                 self.ahead.dropped(lane, size, now);
                 self.figures.undecided += 1;
-                (self.undecided)(&row);
+                let failure = Failure { code: IN_DOUBT, detail: UNDECIDED.to_owned() };
+                lock(&self.refusals).add(row.place(), Some(row.item.key()), &failure);
                 return Ok(());
             }
             Fate::Written(shard, consumed_wcu) => {
                 self.figures.consumed_wcu += consumed_wcu;
                 self.lanes.was_written(row.item.key(), shard);
                 self.ahead.written(lane, size, now);
-                *written += 1;
+                Done::Written
+            }
+            Fate::Rejected(error) => {
+                self.ahead.dropped(lane, size, now);
+                let failure = Failure { code: ROWS_REFUSED, detail: error.message().to_owned() };
+                lock(&self.refusals).add(row.place(), Some(row.item.key()), &failure);
+                Done::Refused
             }
             Fate::Found => {
                 self.ahead.dropped(lane, size, now);
-                *found += 1;
+                Done::Found
             }
             Fate::Kept => {
                 self.ahead.written(lane, size, now);
-                *kept += 1;
+                Done::Kept
             }
-        }
+        };
         self.moved_at = now;
-        self.marks.done(row.number);
+        self.figures.counts.add(done);
+        self.marks.done(row.number, done);
         Ok(())
     }
 
@@ -311,7 +327,12 @@ impl<'a> Loader<'a> {
         let marks = &mut self.marks;
         self.ahead.choose(MOST_CHOSEN, |row| marks.sent(row.number));
         let (file, state) = (Arc::clone(&self.state), self.state());
-        self.saving = Some(tokio::task::spawn_blocking(move || file.save(&state)));
+        let refusals = Arc::clone(&self.refusals);
+        self.saving = Some(tokio::task::spawn_blocking(move || {
+            // What it counts as refused is in the list.
+            lock(&refusals).flush()?;
+            file.save(&state)
+        }));
     }
 
     fn saved(
@@ -325,7 +346,7 @@ impl<'a> Loader<'a> {
     }
 
     fn state(&self) -> State {
-        State::new(self.identity.clone(), self.figures.counts, self.marks.progress())
+        State::new(self.identity.clone(), self.marks.counts(), self.marks.progress())
     }
 
     /// Waits for what is under way, and notes down how far it has come. A signal ends the waiting: what is
@@ -346,6 +367,7 @@ impl<'a> Loader<'a> {
             let saved = saving.await.map_err(|e| panicked(&e)).and_then(|saved| saved);
             failure = failure.and(saved);
         }
+        lock(&self.refusals).flush()?;
         self.state.save(&self.state())?;
         failure
     }

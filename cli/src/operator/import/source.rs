@@ -1,6 +1,8 @@
 //! Where the rows come from: files, or another table.
 
 use std::collections::{BTreeSet, HashSet};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,6 +18,7 @@ use tokio::time::sleep;
 
 use super::args::ImportArgs;
 use super::check::{Checked, Watch, accepted, check};
+use super::files;
 use super::input::Input;
 use super::load::Read;
 use super::marks::{
@@ -92,6 +95,16 @@ impl Source {
             (None, Self::Files(files)) => state::default_path(&files.path),
             // Only a check goes without, and that has no state.
             (None, Self::Table(_)) => PathBuf::new(),
+        }
+    }
+
+    /// Refuses to list rows in place of the input.
+    pub(super) fn spares(&self, list: &Path) -> Result<(), Failure> {
+        let id = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+        let (Self::Files(files), Some(list_id)) = (self, id(list)) else { return Ok(()) };
+        match files.input.files.iter().find(|file| id(&file.path) == Some(list_id)) {
+            Some(file) => Err(files::bad(&file.path, "is the file of --refused, too")),
+            None => Ok(()),
         }
     }
 
@@ -194,15 +207,16 @@ impl Source {
         match (self, &before.progress) {
             (Self::Table(table), Progress::Segments(segments)) => {
                 let (table, segments) = (table.clone(), segments.clone());
-                let marks = Marks::Pages(PageMarks::from(&segments));
+                let marks = Marks::Pages(PageMarks::from(&segments, before.counts));
                 let reading =
                     Reading { refusals: Arc::clone(refusals), next_number: Arc::default() };
                 let reading = async move { table.read(segments, doubt, reading, sender).await };
                 (tokio::spawn(reading), marks)
             }
             (Self::Files(files), Progress::Rows(progress)) => {
+                let counts = before.counts;
                 let before = Before::of(progress);
-                let marks = Marks::Rows(RowMarks::from(&before));
+                let marks = Marks::Rows(RowMarks::from(&before, counts));
                 (files.read(before, doubt, sender), marks)
             }
             // A state with the identity of this source has its kind of progress.
@@ -274,13 +288,20 @@ impl Files {
         let (input, keys) = (Arc::clone(&self.input), Arc::clone(&self.keys));
         let (numbers, checked) = (Arc::clone(&self.numbers), Arc::clone(&self.checked));
         spawn_blocking(move || {
-            accepted(&input, &keys, &numbers, &checked, |number, item| {
+            let mut file = Arc::<str>::default();
+            accepted(&input, &keys, &numbers, &checked, |number, place, item| {
                 let in_doubt = match before.standing(number) {
                     Standing::Written => return !sender.is_closed(),
                     Standing::InDoubt => Some(doubt),
                     Standing::NotSent => None,
                 };
-                sender.blocking_send(Read::Row(Row { number, item, in_doubt })).is_ok()
+                // All rows of a file share its name.
+                let (name, line) = (place.file.unwrap_or_default(), place.line.unwrap_or_default());
+                if *file != *name {
+                    file = name.into();
+                }
+                let place = Some((Arc::clone(&file), line));
+                sender.blocking_send(Read::Row(Row { number, item, in_doubt, place })).is_ok()
             })
         })
     }

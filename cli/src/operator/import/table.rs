@@ -19,6 +19,7 @@ use super::marks::{DoubtTo, Page, SegmentProgress};
 use super::refused::{Refusals, RowPlace};
 use super::row::Keys;
 use super::send::{Doubt, Row};
+use super::state::Counts;
 use crate::operator::connect::Connection;
 use crate::operator::{Failure, patience};
 
@@ -142,6 +143,7 @@ impl SourceTable {
             let page = self.page(segment, after.as_ref(), true).await?;
             let began_in_doubt = is_in_doubt;
             let mut rows = Vec::with_capacity(page.items.len());
+            let of_page = page.items.len();
             for item in page.items {
                 let key = self.keys.of(&item);
                 let in_doubt = is_in_doubt.then_some(doubt);
@@ -157,10 +159,12 @@ impl SourceTable {
                 end: page.next.as_ref().map(text_of_key),
                 is_sent: began_in_doubt,
                 ends_doubt: began_in_doubt && !is_in_doubt,
+                counts: Counts { refused: count(of_page - rows.len()), ..Counts::default() },
             };
             let rows = rows.into_iter().zip(first..);
-            let rows =
-                rows.map(|((item, in_doubt), number)| Read::Row(Row { number, item, in_doubt }));
+            let rows = rows.map(|((item, in_doubt), number)| {
+                Read::Row(Row { number, item, in_doubt, place: None })
+            });
             for read in std::iter::once(Read::Page(read)).chain(rows) {
                 if sender.send(read).await.is_err() {
                     return Ok(());
