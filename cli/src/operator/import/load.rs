@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use dynashard_core::{Code, Error};
+use dynashard_core::{Code, Error, Throttle, ThrottleLimit};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
@@ -239,7 +239,11 @@ impl Loader {
         let done = match fate {
             Fate::Refused(error) => {
                 self.figures.throttles += u64::from(error.code() == Code::Throttled);
-                self.ahead.throttled(lane, row, size, now);
+                if is_of_the_whole(&error) {
+                    self.ahead.throttled_as_a_whole(lane, row, size, now);
+                } else {
+                    self.ahead.throttled(lane, row, size, now);
+                }
                 if now.saturating_sub(self.moved_at) < PATIENCE {
                     return Ok(());
                 }
@@ -378,6 +382,17 @@ impl Loader {
     }
 }
 
+/// Whether a limit was hit that all partitions share. The core's error has it as text alone.
+fn is_of_the_whole(error: &Error) -> bool {
+    let throttle = |limit| Throttle { limit, on_index: false, resource: None };
+    let shared = [ThrottleLimit::Provisioned, ThrottleLimit::Account, ThrottleLimit::MaxOnDemand];
+    let on_index = |limit| Throttle { on_index: true, ..throttle(limit) };
+    error.code() == Code::Throttled
+        && shared.into_iter().any(|limit| {
+            [throttle(limit), on_index(limit)].iter().any(|one| one.to_string() == error.message())
+        })
+}
+
 /// What came of a task, if there is one.
 async fn finished<T>(task: &mut Option<JoinHandle<T>>) -> Result<T, tokio::task::JoinError> {
     match task {
@@ -388,4 +403,22 @@ async fn finished<T>(task: &mut Option<JoinHandle<T>>) -> Result<T, tokio::task:
 
 fn panicked(error: &tokio::task::JoinError) -> Failure {
     Error::new(Code::Internal, format!("a part of the import failed: {error}")).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each lane looked for the limit of the table by itself, and all were throttled again and again.
+    #[test]
+    fn regression_a_limit_of_the_table_was_taken_for_that_of_a_partition() {
+        let of = |reason: &str| {
+            let throttle = Throttle::from_reason(reason, None);
+            is_of_the_whole(&Error::new(Code::Throttled, throttle.to_string()))
+        };
+        assert!(of("TableWriteProvisionedThroughputExceeded"));
+        assert!(of("TableWriteAccountLimitExceeded") && of("IndexWriteAccountLimitExceeded"));
+        assert!(!of("TableWriteKeyRangeThroughputExceeded"));
+        assert!(!of("who knows"), "a partition as likely as the table");
+    }
 }
