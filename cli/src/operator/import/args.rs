@@ -37,15 +37,16 @@ pub(crate) struct ImportArgs {
     /// Write the other rows if some cannot be taken.
     #[arg(long)]
     pub(super) skip_refused: bool,
-    /// List every row that cannot be taken in this file, as lines of JSON. Without it the first 20 are on
-    /// stderr.
+    /// List every row that cannot be taken in this file, as lines of JSON. An import that goes on adds to it,
+    /// and may list a row twice. Without it the first 20 are on stderr.
     #[arg(long, value_name = "FILE")]
     pub(super) refused: Option<PathBuf>,
     /// Leave items that exist as they are. Collections of random placement cannot tell.
     #[arg(long)]
     pub(super) keep_existing: bool,
     /// What becomes of a row that may have been written before an interruption, if another item lies under
-    /// its key now. Without it such rows are listed, and nothing is done to them.
+    /// its key now. Without it such rows are listed, and nothing is done to them. Of a table whole pages are in
+    /// doubt, so --from-table cannot replace.
     #[arg(long, value_enum, value_name = "keep|replace")]
     pub(super) in_doubt: Option<OtherItem>,
     /// Let no throttle of this import raise a shard count. Without it collections grow as the stack's
@@ -58,7 +59,8 @@ pub(crate) struct ImportArgs {
     /// Puts that are under way at once.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(super) concurrency: u16,
-    /// Consume at most this many read units a second of the other table.
+    /// Consume this many read units a second of the other table on average: pages that are read at once are
+    /// paid for afterwards.
     #[arg(long, value_name = "UNITS", requires = "from_table")]
     pub(super) read_units: Option<NonZeroU32>,
     /// The file that says how far the import has come. The default lies beside the input:
@@ -81,8 +83,8 @@ A state file beside the input says how far the import has come. If it ends early
 loss of power, the same command goes on: rows that may have been under way are looked up, and put only if they are
 missing. The file is removed at the end.
 
-Exit status: 0 if every row is in the table (with --check: if every row can be taken), 1 if not, and stderr says
-why; 130 after Ctrl-C or SIGTERM.
+Exit status: 0 if every row is in the table, or with --skip-refused every row that can be taken (with --check: if
+every row can be taken); 1 if not, and stderr says why; 130 after Ctrl-C or SIGTERM.
 
 Examples:
   dynashard import flights.jsonl.gz --stack-name dynashard --check

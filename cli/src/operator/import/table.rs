@@ -82,7 +82,7 @@ impl SourceTable {
         &self.identity
     }
 
-    /// Looks at each item, and lists those that cannot be taken. Returns how many there are.
+    /// Looks at each item, and lists those that cannot be taken. `rows` says how far it has come.
     pub(super) async fn check(
         &self,
         refusals: &Arc<Mutex<Refusals>>,
@@ -221,7 +221,7 @@ impl Keys {
     }
 }
 
-/// The read units a second that all segments together may take.
+/// The read units a second that all segments together take on average.
 #[derive(Debug)]
 struct Budget {
     rate: Option<f64>,
