@@ -172,7 +172,7 @@ impl<R: Read> Read for Bounded<R> {
 }
 
 fn line_feeds(field: &[u8]) -> u64 {
-    u64::try_from(field.iter().filter(|byte| **byte == b'\n').count()).unwrap_or(0)
+    field.iter().map(|byte| u64::from(*byte == b'\n')).sum()
 }
 
 /// The error of the file behind that of a CSV, with its kind.

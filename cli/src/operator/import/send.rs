@@ -112,7 +112,7 @@ impl Target {
         let precondition = match row.in_doubt {
             None if self.rules.keep_existing => Precondition::Absent,
             None => Precondition::None,
-            Some(doubt) => match self.look(row, doubt).await {
+            Some(doubt) => match Box::pin(self.look(row, doubt)).await {
                 Ok(Verdict::Put(precondition)) => precondition,
                 Ok(Verdict::Found) => return Fate::Found,
                 Ok(Verdict::Keep) => return Fate::Kept,
@@ -147,7 +147,7 @@ impl Target {
         let deadline = self.deadline();
         let key = row.item.key();
         let get = self.reader.get(key, None, Consistency::Strong, deadline);
-        let (now, got) = begun_at(|| self.now(), get).await;
+        let (now, got) = Box::pin(begun_at(|| self.now(), get)).await;
         let found = match got {
             Ok(got) => Some(got.item),
             Err(error) if error.code() == Code::ItemNotFound => None,
