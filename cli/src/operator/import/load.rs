@@ -10,13 +10,14 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
+use super::counts::{Counts, Done};
 use super::lanes::Lanes;
 use super::look_ahead::{Bounds, LaneId, LookAhead, Size};
 use super::marks::{Marks, Page};
 use super::refused::Refusals;
 use super::row::bytes_of;
 use super::send::{Fate, Row, Target};
-use super::state::{Counts, Done, Identity, State, StateFile};
+use super::state::{Identity, State, StateFile};
 use super::{IN_DOUBT, ROWS_REFUSED, lock};
 use crate::operator::Failure;
 use crate::signals::TerminationSignals;

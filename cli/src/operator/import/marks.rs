@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-use super::state::{Counts, Done};
+use super::counts::{Counts, Done};
 
 /// How far an import has come, as its state file holds it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

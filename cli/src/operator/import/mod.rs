@@ -2,6 +2,7 @@
 
 mod args;
 mod check;
+mod counts;
 mod csv;
 mod files;
 mod input;
@@ -28,6 +29,7 @@ use dynashard_keys::Placement;
 use tokio::sync::mpsc;
 
 pub(crate) use args::{EXAMPLES, ImportArgs};
+use counts::Counts;
 pub(super) use csv::io_error;
 use load::{Ended, Loader};
 use look_ahead::Bounds;
@@ -37,7 +39,7 @@ use report::Summary;
 use row::Keys;
 use send::{OtherItem, Rules, Target};
 use source::{Checking, RowsFound, Source};
-use state::{Counts, Identity, State, StateFile};
+use state::{Identity, State, StateFile};
 
 use super::connect::Connection;
 use super::{Failure, INTERRUPTED};

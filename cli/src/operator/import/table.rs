@@ -14,12 +14,12 @@ use dynashard_lambda::json::{AttributesJson, attributes, object};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
+use super::counts::Counts;
 use super::load::Read;
 use super::marks::{DoubtTo, Page, SegmentProgress};
 use super::refused::{Refusals, RowPlace};
 use super::row::Keys;
 use super::send::{Doubt, Row};
-use super::state::Counts;
 use crate::operator::connect::Connection;
 use crate::operator::{Failure, patience};
 
