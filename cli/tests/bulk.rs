@@ -59,7 +59,6 @@ impl Files {
     }
 }
 
-/// Runs an import to its end.
 /// A stack whose functions have pinned its settings, so that no command has to wait for that.
 fn start(args: &[&str]) -> LocalStack {
     let stack = LocalStack::start(args);
@@ -68,6 +67,7 @@ fn start(args: &[&str]) -> LocalStack {
     stack
 }
 
+/// Runs an import to its end.
 fn import(stack: &LocalStack, args: &[&str]) -> Ran {
     on(stack, &[&["import", "--json"], &SHORT_FLAGS[..], args].concat())
 }
@@ -502,6 +502,30 @@ async fn a_table_is_copied_and_a_copy_that_is_killed_goes_on() {
     assert!(refused.stderr.contains("reserved_attribute"), "{refused:?}");
 }
 
+/// The rows of the table before it were taken for written, so that half of them were missing.
+#[tokio::test]
+async fn regression_a_copy_went_on_when_its_table_was_made_anew() {
+    let off = ["--set", "ScalingMode=off", "--partition-wcu", "50"];
+    let stack = start(&[&SHORT[..], &off].concat());
+    let client = connect_local(&stack.dynamodb, ServerClock::default()).await;
+    let text = |text: &str| AttributeValue::S(text.to_owned());
+    table(&client, "old", "id", "at", ScalarAttributeType::S).await;
+    for n in 0..300_u32 {
+        let put = client.put_item().table_name("old").item("id", text("a"));
+        let put = put.item("at", text(&n.to_string()));
+        // One key takes 50 a second.
+        while put.clone().send().await.is_err() {}
+    }
+    let files = Files::new();
+    let state = files.text("state");
+    let args = ["--from-table", "old", "--no-growth", "--state", &state];
+    assert_eq!(end_after(begin(&stack, &args), 60, Signal::KILL), None);
+    client.delete_table().table_name("old").send().await.expect("it is deleted");
+    table(&client, "old", "id", "at", ScalarAttributeType::S).await;
+    let other = import(&stack, &args);
+    assert_eq!((other.status, code(&other).as_str()), (1, "state_mismatch"), "{other:?}");
+}
+
 async fn table(client: &Client, name: &str, pk: &str, sk: &str, sort: ScalarAttributeType) {
     let definition = |name: &str, kind: ScalarAttributeType| {
         let built =
@@ -537,7 +561,7 @@ fn what_cannot_be_imported_or_exported_says_why() {
         (&[absent.as_str()], "cannot be read"),
         (&[empty.as_str()], "holds no file"),
         (&["--from-table", "absent", "--state", &files.text("state")], "absent"),
-        (&["--from-table", "MainTable"], "main table itself"),
+        (&["--from-table", "MainTable", "--check"], "main table itself"),
     ] {
         let ran = import(&stack, args);
         assert_eq!(ran.status, 1, "{ran:?}");
@@ -552,6 +576,26 @@ fn what_cannot_be_imported_or_exported_says_why() {
     let ran = export(&stack, &["--all", "--output", nowhere.to_str().expect("UTF-8")]);
     assert_eq!(ran.status, 1, "{ran:?}");
     assert!(ran.stderr.contains("output_failed"), "{ran:?}");
+}
+
+/// The list was emptied before the input was looked at, which may have been the same file. And what a copy
+/// replaced nobody had seen.
+#[test]
+fn regression_an_import_destroyed_what_it_was_not_told_of() {
+    let stack = start(&SHORT);
+    let files = Files::new();
+    let line = "{\"pk\":\"a\",\"sk\":\"1\"}\n";
+    let path = files.write("rows.jsonl", line);
+    let ran = import(&stack, &[&path, "--refused", &path]);
+    assert_eq!((ran.status, code(&ran).as_str()), (1, "input_failed"), "{ran:?}");
+    assert_eq!(fs::read_to_string(&path).expect("a file"), line);
+    let list = files.write("refused", "of an earlier run\n");
+    let ran = import(&stack, &[&files.text("absent.jsonl"), "--refused", &list]);
+    assert_eq!((ran.status, code(&ran).as_str()), (1, "input_failed"), "{ran:?}");
+    assert_eq!(fs::read_to_string(&list).expect("a file"), "of an earlier run\n");
+    let copy = ["--from-table", "old", "--state", &files.text("state"), "--in-doubt", "replace"];
+    let ran = import(&stack, &copy);
+    assert_eq!((ran.status, code(&ran).as_str()), (1, "in_doubt"), "{ran:?}");
 }
 
 #[test]

@@ -9,6 +9,8 @@ use dynashard_lambda::Format as JsonFormat;
 use dynashard_lambda::json::AttributesJson;
 use serde::Serialize;
 
+use crate::operator::import::io_error;
+
 /// The form of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Format {
@@ -81,7 +83,7 @@ impl<W: Write> Lines<W> {
             Format::Csv => {
                 let mut writer = Writer::from_writer(sink);
                 let header = columns.header(schema);
-                writer.write_record(&header)?;
+                writer.write_record(&header).map_err(io_error)?;
                 Self::Csv { writer: Box::new(writer), header, columns, changed: 0 }
             }
         })
@@ -122,7 +124,7 @@ impl<W: Write> Lines<W> {
                     *changed += u64::from(!is_plain_text(value, is_mixed));
                     fields.push(text(value)?);
                 }
-                Ok(writer.write_record(&fields)?)
+                writer.write_record(&fields).map_err(io_error)
             }
         }
     }
@@ -146,7 +148,7 @@ impl<W: Write> Lines<W> {
     }
 }
 
-/// How many values in this one plain JSON has no type for.
+/// How many values in this one plain JSON cannot hold.
 fn not_plain(value: &AttributeValue) -> u64 {
     match value {
         AttributeValue::Binary(_)
@@ -242,6 +244,30 @@ mod tests {
         let (text, changed, numbers) = written(Format::Csv, &items);
         assert_eq!(text, "pk,sk,b,l,n\nEWR,1,AAE=,,1.5\nEWR,1,,\"[\"\"x\"\",1]\",2\n");
         assert_eq!((changed, numbers), (2, vec!["n".to_owned()]));
+    }
+
+    /// That the reader of stdout had closed it was lost, so that `export --format csv | head` failed.
+    #[test]
+    fn regression_a_csv_whose_reader_had_gone_was_a_failure() {
+        struct Closed;
+        impl Write for Closed {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::BrokenPipe.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let large = item(&[("s", string(&"x".repeat(100_000)))]);
+        let mut columns = Columns::default();
+        columns.see(&large);
+        let schema = TableSchema::default();
+        let mut lines =
+            Lines::begin(Format::Csv, columns, &schema, Closed).expect("it is held back");
+        let error = lines.write(&large).expect_err("nobody reads");
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+        // What it holds back nobody wants, either.
+        std::mem::forget(lines);
     }
 
     #[test]

@@ -59,7 +59,7 @@ impl Walk<'_> {
         if self.partitions.is_empty() {
             return self.all(progress, take).await;
         }
-        for partition in self.partitions {
+        for partition in once_each(self.partitions) {
             if self.collection(partition, progress, take).await? == Ended::Interrupted {
                 return Ok(Ended::Interrupted);
             }
@@ -158,6 +158,12 @@ impl Walk<'_> {
     }
 }
 
+/// Each in the order in which it is named first.
+fn once_each(partitions: &[PartitionKey]) -> impl Iterator<Item = &PartitionKey> {
+    let mut seen = HashSet::new();
+    partitions.iter().filter(move |partition| seen.insert(*partition))
+}
+
 /// What tells a marker from an item.
 const MARKER: &str = "_ds_fwd";
 
@@ -165,5 +171,18 @@ fn value_of(sort: &SortKey) -> AttributeValue {
     match sort {
         SortKey::String(text) => AttributeValue::String(text.to_string()),
         SortKey::Number(number) => AttributeValue::Number(number.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A collection that was named twice was written twice.
+    #[test]
+    fn regression_a_collection_was_written_as_often_as_it_was_named() {
+        let keys = ["b", "a", "b", "b"].map(|name| PartitionKey::new(name).expect("a key"));
+        let names = once_each(&keys).map(PartitionKey::as_str).collect::<Vec<_>>();
+        assert_eq!(names, ["b", "a"]);
     }
 }

@@ -14,7 +14,7 @@ pub(crate) struct ImportArgs {
     #[arg(value_name = "FILE|DIR")]
     pub(super) input: Option<PathBuf>,
     /// Copy the items of another table, whose keys may have other names. Its sort key must have the type
-    /// of the main table's.
+    /// of the main table's. It takes --state, as a table has no place for that beside it.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["format", "pk", "sk", "number_columns"])]
     pub(super) from_table: Option<String>,
     /// The form of the input. By default the name tells it: .jsonl, .ndjson and .json are lines of JSON, and
@@ -37,15 +37,16 @@ pub(crate) struct ImportArgs {
     /// Write the other rows if some cannot be taken.
     #[arg(long)]
     pub(super) skip_refused: bool,
-    /// List every row that cannot be taken in this file, as lines of JSON. Without it the first 20 are on
-    /// stderr.
+    /// List every row that cannot be taken in this file, as lines of JSON. An import that goes on adds to it,
+    /// and may list a row twice. Without it the first 20 are on stderr.
     #[arg(long, value_name = "FILE")]
     pub(super) refused: Option<PathBuf>,
     /// Leave items that exist as they are. Collections of random placement cannot tell.
     #[arg(long)]
     pub(super) keep_existing: bool,
     /// What becomes of a row that may have been written before an interruption, if another item lies under
-    /// its key now. Without it such rows are listed, and nothing is done to them.
+    /// its key now. Without it such rows are listed, and nothing is done to them. Of a table whole pages are in
+    /// doubt, so --from-table cannot replace.
     #[arg(long, value_enum, value_name = "keep|replace")]
     pub(super) in_doubt: Option<OtherItem>,
     /// Let no throttle of this import raise a shard count. Without it collections grow as the stack's
@@ -58,12 +59,13 @@ pub(crate) struct ImportArgs {
     /// Puts that are under way at once.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(super) concurrency: u16,
-    /// Consume at most this many read units a second of the other table.
+    /// Consume this many read units a second of the other table on average: pages that are read at once are
+    /// paid for afterwards.
     #[arg(long, value_name = "UNITS", requires = "from_table")]
     pub(super) read_units: Option<NonZeroU32>,
     /// The file that says how far the import has come. The default lies beside the input:
-    /// INPUT.dynashard-import.
-    #[arg(long, value_name = "FILE")]
+    /// INPUT.dynashard-import. Required with --from-table, unless that is only checked.
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["input", "check"])]
     pub(super) state: Option<PathBuf>,
     /// Print JSON on stdout, one object per line: the progress each second, and the summary.
     #[arg(long)]
@@ -81,13 +83,46 @@ A state file beside the input says how far the import has come. If it ends early
 loss of power, the same command goes on: rows that may have been under way are looked up, and put only if they are
 missing. The file is removed at the end.
 
-Exit status: 0 if every row is in the table (with --check: if every row can be taken), 1 if not, and stderr says
-why; 130 after Ctrl-C or SIGTERM.
+Exit status: 0 if every row is in the table, or with --skip-refused every row that can be taken (with --check: if
+every row can be taken); 1 if not, and stderr says why; 130 after Ctrl-C or SIGTERM.
 
 Examples:
   dynashard import flights.jsonl.gz --stack-name dynashard --check
   dynashard import flights.jsonl.gz --stack-name dynashard
   dynashard import flights.csv --pk origin --sk departure --number-columns flight,distance --stack-name dynashard
   dynashard import AWSDynamoDB/01234567890123-abcdef --stack-name dynashard --refused refused.jsonl --skip-refused
-  dynashard import --from-table old-flights --read-units 500 --stack-name dynashard
+  dynashard import --from-table old-flights --state old-flights.state --read-units 500 --stack-name dynashard
   dynashard import flights.jsonl --endpoint-url http://127.0.0.1:8000 --main-table MainTable --metadata-table MetadataTable";
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: ImportArgs,
+    }
+
+    const CONNECT: [&str; 3] = ["import", "--stack-name", "stack"];
+
+    fn parsed(args: &[&str]) -> Result<ImportArgs, clap::Error> {
+        Command::try_parse_from([&CONNECT[..], args].concat()).map(|command| command.args)
+    }
+
+    /// The state of a copy lay in the working directory, so that in another one it began from the first item.
+    #[test]
+    fn regression_the_state_of_a_copy_depended_on_the_working_directory() {
+        let refused = parsed(&["--from-table", "old"]).expect_err("without --state");
+        assert!(refused.to_string().contains("--state <FILE>"), "{refused}");
+        for args in [
+            &["--from-table", "old", "--state", "f"][..],
+            &["--from-table", "old", "--check"],
+            &["a.csv"],
+        ] {
+            assert!(parsed(args).is_ok(), "{args:?}");
+        }
+    }
+}

@@ -7,6 +7,7 @@ use dynashard_core::{Code, NewItem};
 use dynashard_keys::{ItemKey, PartitionKey, SortKey};
 use xxhash_rust::xxh64::Xxh64;
 
+use super::ROWS_REFUSED;
 use super::files::INPUT_FAILED;
 use super::input::Input;
 use super::refused::{Refusals, RowPlace};
@@ -69,10 +70,18 @@ pub(super) fn check(
         watch.rows.store(checked.rows, Ordering::Relaxed);
     }
     checked.digests = rows.digests().to_vec();
-    let suspects = hashes.suspects();
+    let (suspects, lists_all) = hashes.suspects(MOST_SUSPECTS);
     if watch.goes_on() && !suspects.is_empty() {
-        checked.repeated = repeated(input, keys, numbers, &suspects, refusals)?;
+        checked.repeated = repeated(input, keys, numbers, &suspects, refusals, watch)?;
         checked.accepted -= u64::try_from(checked.repeated.len()).unwrap_or(0);
+    }
+    if watch.goes_on() && !lists_all {
+        let detail = format!(
+            "at least {} rows cannot be taken: the keys of more than {MOST_SUSPECTS} rows occur twice, and \
+             no more are looked for. Do --pk and --sk name the fields of the key?",
+            refusals.count()
+        );
+        return Err(Failure { code: ROWS_REFUSED, detail });
     }
     Ok(checked)
 }
@@ -85,12 +94,15 @@ fn repeated(
     numbers: &BTreeSet<String>,
     suspects: &BTreeSet<u64>,
     refusals: &mut Refusals,
+    watch: &Watch,
 ) -> Result<BTreeSet<u64>, Failure> {
     let mut first = HashMap::<ItemKey, (usize, u64)>::new();
     let mut repeated = BTreeSet::new();
     let mut rows = input.rows(keys, numbers);
     let mut number = 0;
-    while let Some(row) = rows.next()? {
+    while watch.goes_on()
+        && let Some(row) = rows.next()?
+    {
         if suspects.contains(&number)
             && let Ok(item) = row.item
         {
@@ -123,15 +135,25 @@ fn place(input: &Input, file: usize, line: u64) -> RowPlace<'_> {
 #[derive(Debug, Default)]
 struct Hashes(Vec<(u64, u64)>);
 
+/// So many rows are looked at once more, with their keys in memory.
+const MOST_SUSPECTS: usize = 100_000;
+
 impl Hashes {
-    /// The rows whose hash another row has.
-    fn suspects(mut self) -> BTreeSet<u64> {
+    /// The rows whose hash another row has, and whether these are all: of many more than `most` some are
+    /// left out.
+    fn suspects(mut self, most: usize) -> (BTreeSet<u64>, bool) {
         self.0.sort_unstable();
-        let pairs = self.0.windows(2).filter_map(|pair| match pair {
+        let mut pairs = self.0.windows(2).filter_map(|pair| match pair {
             [one, other] if one.0 == other.0 => Some([one.1, other.1]),
             _ => None,
         });
-        pairs.flatten().collect()
+        let mut suspects = BTreeSet::new();
+        while suspects.len() < most
+            && let Some(pair) = pairs.next()
+        {
+            suspects.extend(pair);
+        }
+        (suspects, pairs.next().is_none())
     }
 }
 
@@ -154,14 +176,14 @@ pub(super) fn accepted(
     keys: &Keys,
     numbers: &BTreeSet<String>,
     checked: &Checked,
-    mut take: impl FnMut(u64, NewItem) -> bool,
+    mut take: impl FnMut(u64, RowPlace<'_>, NewItem) -> bool,
 ) -> Result<(), Failure> {
     let mut rows = input.rows(keys, numbers);
     let mut number = 0;
     while let Some(row) = rows.next()? {
         if let Ok(item) = row.item
             && !checked.repeated.contains(&number)
-            && !take(number, item)
+            && !take(number, place(input, row.file, row.line), item)
         {
             return Ok(());
         }
@@ -172,4 +194,20 @@ pub(super) fn accepted(
     }
     let detail = "the input has changed since it was checked; import what it is now by itself";
     Err(Failure { code: INPUT_FAILED, detail: detail.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An input of which each row has the same key filled the memory.
+    #[test]
+    fn regression_rows_with_one_key_filled_the_memory() {
+        let of = |rows: u64, most| Hashes((0..rows).map(|row| (7, row)).collect()).suspects(most);
+        assert_eq!(of(4, 4), (BTreeSet::from([0, 1, 2, 3]), true));
+        let (suspects, are_all) = of(1_000, 4);
+        assert_eq!((suspects.len(), are_all), (4, false));
+        let (suspects, are_all) = Hashes(vec![(1, 0), (2, 1), (3, 2)]).suspects(4);
+        assert!(suspects.is_empty() && are_all);
+    }
 }

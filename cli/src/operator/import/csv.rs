@@ -24,6 +24,8 @@ pub(super) struct Records<R> {
     columns: Vec<String>,
     record: ByteRecord,
     left: Rc<Cell<u64>>,
+    /// Whether lines end in CR LF. Of that the parser leaves the LF to the next record.
+    is_crlf: bool,
 }
 
 impl<R: Read> Records<R> {
@@ -43,7 +45,9 @@ impl<R: Read> Records<R> {
             };
             return Err(io::Error::other(format!("the header line has {problem}")));
         }
-        Ok(Self { reader, columns, record: ByteRecord::new(), left })
+        let in_header = columns.iter().map(|column| line_feeds(column.as_bytes())).sum::<u64>();
+        let is_crlf = reader.position().line() == 1 + in_header;
+        Ok(Self { reader, columns, record: ByteRecord::new(), left, is_crlf })
     }
 
     /// The names of the columns.
@@ -57,8 +61,21 @@ impl<R: Read> Records<R> {
         if !self.reader.read_byte_record(&mut self.record).map_err(io_error)? {
             return Ok(None);
         }
-        let line = self.record.position().map_or(0, csv::Position::line);
-        Ok(Some((line, self.fields())))
+        Ok(Some((self.line(), self.fields())))
+    }
+
+    /// The line on which the record begins. The parser's own may be one before it: that of the end of the
+    /// last record, with blank lines to come.
+    fn line(&self) -> u64 {
+        let own = self.record.position().map_or(0, csv::Position::line);
+        let within = self.record.iter().map(line_feeds).sum::<u64>();
+        let end = self.reader.position().line();
+        if self.is_crlf {
+            (own + 1).max(end.saturating_sub(within))
+        } else {
+            // The last line may lack its end.
+            own.max(end.saturating_sub(within + 1))
+        }
     }
 
     fn fields(&self) -> Result<Fields<'_>, Failure> {
@@ -154,7 +171,12 @@ impl<R: Read> Read for Bounded<R> {
     }
 }
 
-fn io_error(error: csv::Error) -> io::Error {
+fn line_feeds(field: &[u8]) -> u64 {
+    field.iter().map(|byte| u64::from(*byte == b'\n')).sum()
+}
+
+/// The error of the file behind that of a CSV, with its kind.
+pub(in crate::operator) fn io_error(error: csv::Error) -> io::Error {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => error,
         csv::ErrorKind::Utf8 { .. } => io::Error::other("the header line is not UTF-8"),
@@ -201,6 +223,16 @@ mod tests {
                 (6, Err("bad_body")),
             ]
         );
+    }
+
+    /// With CR LF each line was one too low, and behind a blank line in any case.
+    #[test]
+    fn regression_lines_were_one_too_low() {
+        let text = "a,b\n1,2\n\n3,4\n\"x\ny\",5\n6,7";
+        for text in [text.to_owned(), text.replace('\n', "\r\n")] {
+            let lines = read(&text).into_iter().map(|(line, _)| line);
+            assert_eq!(lines.collect::<Vec<_>>(), [2, 4, 5, 7], "{text:?}");
+        }
     }
 
     #[test]

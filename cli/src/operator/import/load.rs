@@ -2,20 +2,23 @@
 //! goes.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use dynashard_core::{Code, Error};
+use dynashard_core::{Code, Error, Throttle, ThrottleLimit};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
+use super::counts::{Counts, Done};
 use super::lanes::Lanes;
 use super::look_ahead::{Bounds, LaneId, LookAhead, Size};
 use super::marks::{Marks, Page};
+use super::refused::Refusals;
 use super::row::bytes_of;
 use super::send::{Fate, Row, Target};
-use super::state::{Counts, Identity, State, StateFile};
+use super::state::{Identity, State, StateFile};
+use super::{IN_DOUBT, ROWS_REFUSED, lock};
 use crate::operator::Failure;
 use crate::signals::TerminationSignals;
 
@@ -47,7 +50,7 @@ pub(super) struct Figures {
 }
 
 /// Writes the rows of an input.
-pub(super) struct Loader<'a> {
+pub(super) struct Loader {
     target: Arc<Target>,
     state: Arc<StateFile>,
     identity: Identity,
@@ -63,8 +66,8 @@ pub(super) struct Loader<'a> {
     /// When something was written last.
     moved_at: Duration,
     figures: Figures,
-    /// Is told about rows that stay in doubt.
-    undecided: &'a mut dyn FnMut(&Row),
+    /// Lists the rows that DynamoDB rejects, and those that stay in doubt.
+    refusals: Arc<Mutex<Refusals>>,
 }
 
 /// How often the state is saved at least, while rows are written.
@@ -82,19 +85,22 @@ const PATIENCE: Duration = Duration::from_mins(3);
 /// For how long an import that ends waits for the answers to what is under way.
 const LAST_ANSWERS: Duration = Duration::from_secs(25);
 
+const UNDECIDED: &str =
+    "it may have been written before an interruption, and another item lies under its key";
+
 /// What the attributes of the system's own take.
 const OWN_BYTES: usize = 40;
 
 const KILOBYTE: usize = 1_024;
 
-impl<'a> Loader<'a> {
+impl Loader {
     pub(super) fn new(
         target: Target,
         state: StateFile,
         before: State,
         marks: Marks,
         (bounds, most_under_way): (Bounds, usize),
-        undecided: &'a mut dyn FnMut(&Row),
+        refusals: Arc<Mutex<Refusals>>,
     ) -> Self {
         let now = target.now();
         Self {
@@ -111,7 +117,7 @@ impl<'a> Loader<'a> {
             saved_at: now,
             moved_at: now,
             figures: Figures { counts: before.counts, ..Figures::default() },
-            undecided,
+            refusals,
         }
     }
 
@@ -183,7 +189,10 @@ impl<'a> Loader<'a> {
     async fn take(&mut self, read: Read) {
         let row = match (read, &mut self.marks) {
             (Read::Row(row), _) => row,
-            (Read::Page(page), Marks::Pages(marks)) => return marks.read(page),
+            (Read::Page(page), Marks::Pages(marks)) => {
+                self.figures.counts = self.figures.counts.plus(page.counts);
+                return marks.read(page);
+            }
             // Only tables have pages.
             (Read::Page(_), Marks::Rows(_)) => return,
         };
@@ -228,11 +237,14 @@ impl<'a> Loader<'a> {
     ) -> Result<(), Failure> {
         let (lane, mut row, size, fate) = sent.map_err(|e| panicked(&e))?;
         let now = self.target.now();
-        let Counts { written, kept, found } = &mut self.figures.counts;
-        match fate {
+        let done = match fate {
             Fate::Refused(error) => {
                 self.figures.throttles += u64::from(error.code() == Code::Throttled);
-                self.ahead.throttled(lane, row, size, now);
+                if is_of_the_whole(&error) {
+                    self.ahead.throttled_as_a_whole(lane, row, size, now);
+                } else {
+                    self.ahead.throttled(lane, row, size, now);
+                }
                 if now.saturating_sub(self.moved_at) < PATIENCE {
                     return Ok(());
                 }
@@ -245,7 +257,8 @@ impl<'a> Loader<'a> {
             }
             Fate::Failed(error) => {
                 self.ahead.dropped(lane, size, now);
-                return Err(error.into());
+                let Failure { code, detail } = error.into();
+                return Err(Failure { code, detail: format!("{detail}; at {}", row.name()) });
             }
             Fate::InDoubt(doubt, again_at) => {
                 self.ahead.dropped(lane, size, now);
@@ -256,26 +269,34 @@ impl<'a> Loader<'a> {
             Fate::Undecided => {
                 self.ahead.dropped(lane, size, now);
                 self.figures.undecided += 1;
-                (self.undecided)(&row);
+                let failure = Failure { code: IN_DOUBT, detail: UNDECIDED.to_owned() };
+                lock(&self.refusals).add(row.place(), Some(row.item.key()), &failure);
                 return Ok(());
             }
             Fate::Written(shard, consumed_wcu) => {
                 self.figures.consumed_wcu += consumed_wcu;
                 self.lanes.was_written(row.item.key(), shard);
                 self.ahead.written(lane, size, now);
-                *written += 1;
+                Done::Written
+            }
+            Fate::Rejected(error) => {
+                self.ahead.dropped(lane, size, now);
+                let failure = Failure { code: ROWS_REFUSED, detail: error.message().to_owned() };
+                lock(&self.refusals).add(row.place(), Some(row.item.key()), &failure);
+                Done::Refused
             }
             Fate::Found => {
                 self.ahead.dropped(lane, size, now);
-                *found += 1;
+                Done::Found
             }
             Fate::Kept => {
                 self.ahead.written(lane, size, now);
-                *kept += 1;
+                Done::Kept
             }
-        }
+        };
         self.moved_at = now;
-        self.marks.done(row.number);
+        self.figures.counts.add(done);
+        self.marks.done(row.number, done);
         Ok(())
     }
 
@@ -311,7 +332,12 @@ impl<'a> Loader<'a> {
         let marks = &mut self.marks;
         self.ahead.choose(MOST_CHOSEN, |row| marks.sent(row.number));
         let (file, state) = (Arc::clone(&self.state), self.state());
-        self.saving = Some(tokio::task::spawn_blocking(move || file.save(&state)));
+        let refusals = Arc::clone(&self.refusals);
+        self.saving = Some(tokio::task::spawn_blocking(move || {
+            // What it counts as refused is in the list.
+            lock(&refusals).flush()?;
+            file.save(&state)
+        }));
     }
 
     fn saved(
@@ -325,7 +351,7 @@ impl<'a> Loader<'a> {
     }
 
     fn state(&self) -> State {
-        State::new(self.identity.clone(), self.figures.counts, self.marks.progress())
+        State::new(self.identity.clone(), self.marks.counts(), self.marks.progress())
     }
 
     /// Waits for what is under way, and notes down how far it has come. A signal ends the waiting: what is
@@ -346,6 +372,7 @@ impl<'a> Loader<'a> {
             let saved = saving.await.map_err(|e| panicked(&e)).and_then(|saved| saved);
             failure = failure.and(saved);
         }
+        lock(&self.refusals).flush()?;
         self.state.save(&self.state())?;
         failure
     }
@@ -354,6 +381,17 @@ impl<'a> Loader<'a> {
     pub(super) fn into_state(self) -> Option<StateFile> {
         Arc::into_inner(self.state)
     }
+}
+
+/// Whether a limit was hit that all partitions share. The core's error has it as text alone.
+fn is_of_the_whole(error: &Error) -> bool {
+    let throttle = |limit| Throttle { limit, on_index: false, resource: None };
+    let shared = [ThrottleLimit::Provisioned, ThrottleLimit::Account, ThrottleLimit::MaxOnDemand];
+    let on_index = |limit| Throttle { on_index: true, ..throttle(limit) };
+    error.code() == Code::Throttled
+        && shared.into_iter().any(|limit| {
+            [throttle(limit), on_index(limit)].iter().any(|one| one.to_string() == error.message())
+        })
 }
 
 /// What came of a task, if there is one.
@@ -366,4 +404,22 @@ async fn finished<T>(task: &mut Option<JoinHandle<T>>) -> Result<T, tokio::task:
 
 fn panicked(error: &tokio::task::JoinError) -> Failure {
     Error::new(Code::Internal, format!("a part of the import failed: {error}")).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each lane looked for the limit of the table by itself, and all were throttled again and again.
+    #[test]
+    fn regression_a_limit_of_the_table_was_taken_for_that_of_a_partition() {
+        let of = |reason: &str| {
+            let throttle = Throttle::from_reason(reason, None);
+            is_of_the_whole(&Error::new(Code::Throttled, throttle.to_string()))
+        };
+        assert!(of("TableWriteProvisionedThroughputExceeded"));
+        assert!(of("TableWriteAccountLimitExceeded") && of("IndexWriteAccountLimitExceeded"));
+        assert!(!of("TableWriteKeyRangeThroughputExceeded"));
+        assert!(!of("who knows"), "a partition as likely as the table");
+    }
 }

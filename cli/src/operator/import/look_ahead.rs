@@ -47,6 +47,10 @@ pub(super) struct LookAhead<R> {
     unchosen: VecDeque<LaneId>,
     /// Those with rows that were chosen and not released.
     chosen: Vec<LaneId>,
+    /// The empty lanes whose partitions have throttled, and since when they rest.
+    resting: VecDeque<(Duration, LaneId)>,
+    /// The pace of all lanes together. It holds only after the table as a whole has throttled.
+    whole: Pace,
 }
 
 #[derive(Debug)]
@@ -61,6 +65,7 @@ struct Lane<R> {
     pace: Pace,
     state: LaneState,
     is_unchosen: bool,
+    rests_since: Option<Duration>,
 }
 
 /// Where a lane stands.
@@ -73,6 +78,9 @@ enum LaneState {
 
 /// The most rows of a lane that are under way at once. Others need room beside one that answers slowly.
 const MAX_IN_FLIGHT: usize = 32;
+
+/// For how long the pace of a lane without rows is worth its memory.
+const REST: Duration = Duration::from_secs(10);
 
 /// For how long the chosen rows of a lane last.
 const CHOSEN_SECS: f64 = 1.0;
@@ -93,6 +101,8 @@ impl<R> LookAhead<R> {
             waiting: BTreeSet::new(),
             unchosen: VecDeque::new(),
             chosen: Vec::new(),
+            resting: VecDeque::new(),
+            whole: Pace::new(Duration::ZERO),
         }
     }
 
@@ -173,6 +183,10 @@ impl<R> LookAhead<R> {
 
     /// The row whose turn it is. It is under way until one of the methods below is told of it.
     pub(super) fn next(&mut self, now: Duration) -> Option<(LaneId, R, Size)> {
+        self.drop_rested(now);
+        if self.held_until() > now {
+            return None;
+        }
         while let Some((at, id)) = self.waiting.first().copied().filter(|(at, _)| *at <= now) {
             self.waiting.remove(&(at, id));
             self.set_state(id, LaneState::Ready);
@@ -187,6 +201,9 @@ impl<R> LookAhead<R> {
                 lane.released -= 1;
                 lane.in_flight += 1;
                 lane.pace.sent(size.units, now);
+                if self.whole.has_throttled() {
+                    self.whole.sent(size.units, now);
+                }
                 self.queue_up(id, now);
                 return Some((id, row, size));
             }
@@ -196,7 +213,9 @@ impl<R> LookAhead<R> {
 
     /// When the next row may go that its pace holds back.
     pub(super) fn next_at(&self) -> Option<Duration> {
-        self.waiting.first().map(|(at, _)| *at)
+        let of_lanes = self.waiting.first().map(|(at, _)| *at);
+        let next = if self.ready.is_empty() { of_lanes } else { Some(Duration::ZERO) };
+        next.map(|at| at.max(self.held_until()))
     }
 
     /// The key of a lane.
@@ -209,6 +228,7 @@ impl<R> LookAhead<R> {
         if let Some(lane) = self.lanes.get_mut(&id) {
             lane.pace.written(size.units, now);
         }
+        self.whole.written(size.units, now);
         self.dropped(id, size, now);
     }
 
@@ -223,6 +243,16 @@ impl<R> LookAhead<R> {
     pub(super) fn throttled(&mut self, id: LaneId, row: R, size: Size, now: Duration) {
         if let Some(lane) = self.lanes.get_mut(&id) {
             lane.pace.throttled(now);
+            lane.put_first(row, size);
+        }
+        self.landed(id, now);
+    }
+
+    /// A row was throttled by a limit of the table as a whole or of the account, and not by its partition. It
+    /// goes first when its lane's turn comes, and all lanes slow down.
+    pub(super) fn throttled_as_a_whole(&mut self, id: LaneId, row: R, size: Size, now: Duration) {
+        self.whole.throttled(now);
+        if let Some(lane) = self.lanes.get_mut(&id) {
             lane.put_first(row, size);
         }
         self.landed(id, now);
@@ -272,14 +302,37 @@ impl<R> LookAhead<R> {
     fn landed(&mut self, id: LaneId, now: Duration) {
         let Some(lane) = self.lanes.get_mut(&id) else { return };
         lane.in_flight -= 1;
-        if lane.queue.is_empty() && lane.in_flight == 0 && !lane.pace.has_throttled() {
-            // Nothing is known of its partition that would be worth the memory.
-            self.ids.remove(&lane.key);
-            self.lanes.remove(&id);
+        if lane.queue.is_empty() && lane.in_flight == 0 {
+            if lane.pace.has_throttled() {
+                lane.rests_since = Some(now);
+                self.resting.push_back((now, id));
+            } else {
+                // Nothing is known of its partition that would be worth the memory.
+                self.ids.remove(&lane.key);
+                self.lanes.remove(&id);
+            }
             return;
         }
         self.queue_up(id, now);
         self.note_unchosen(id);
+    }
+
+    /// Until when the pace of all lanes together holds them back.
+    fn held_until(&self) -> Duration {
+        if self.whole.has_throttled() { self.whole.next_at() } else { Duration::ZERO }
+    }
+
+    /// Drops the lanes that have had no rows for long.
+    fn drop_rested(&mut self, now: Duration) {
+        while let Some((since, id)) = self.resting.pop_front_if(|(since, _)| *since + REST <= now) {
+            let Some(lane) = self.lanes.get(&id) else { continue };
+            let is_empty = lane.queue.is_empty() && lane.in_flight == 0;
+            // One that had rows in between rests from a later time.
+            if is_empty && lane.rests_since == Some(since) {
+                self.ids.remove(&lane.key);
+                self.lanes.remove(&id);
+            }
+        }
     }
 
     /// Has a lane that could go take turns.
@@ -327,6 +380,7 @@ impl<R> Lane<R> {
             pace: Pace::new(now),
             state: LaneState::Idle,
             is_unchosen: false,
+            rests_since: None,
         }
     }
 

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
+use super::counts::{Counts, Done};
+
 /// How far an import has come, as its state file holds it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -131,6 +133,7 @@ pub(super) struct RowMarks {
     read_to: u64,
     /// Whether each row may have been sent.
     pending: BTreeMap<u64, bool>,
+    counts: Counts,
 }
 
 /// Of the pages of a table.
@@ -139,6 +142,8 @@ pub(super) struct PageMarks {
     segments: Vec<SegmentMarks>,
     /// The segment of each page by the number of its first row.
     pages: BTreeMap<u64, usize>,
+    /// Of the pages that are not read again: whatever else was counted would be counted twice.
+    counts: Counts,
 }
 
 #[derive(Debug, Default)]
@@ -161,6 +166,8 @@ pub(super) struct Page {
     pub(super) is_sent: bool,
     /// Whether nothing behind it was in doubt before.
     pub(super) ends_doubt: bool,
+    /// What became of its rows so far.
+    pub(super) counts: Counts,
 }
 
 impl Marks {
@@ -190,19 +197,29 @@ impl Marks {
         }
     }
 
-    /// A row is certainly written.
-    pub(super) fn done(&mut self, number: u64) {
+    /// Nothing is left to do for a row: mostly it is certainly written.
+    pub(super) fn done(&mut self, number: u64, done: Done) {
         match self {
             Self::Rows(marks) => {
                 marks.pending.remove(&number);
+                marks.counts.add(done);
             }
             Self::Pages(marks) => {
                 if let Some(page) = marks.page(number) {
                     page.left -= 1;
+                    page.counts.add(done);
                     let segment = page.segment;
                     marks.settle(segment);
                 }
             }
+        }
+    }
+
+    /// What became of the rows that no later run looks at again.
+    pub(super) fn counts(&self) -> Counts {
+        match self {
+            Self::Rows(marks) => marks.counts,
+            Self::Pages(marks) => marks.counts,
         }
     }
 
@@ -226,23 +243,23 @@ impl Marks {
 
 impl RowMarks {
     /// Of an import that goes on: what was read before and not yet now is still to be done.
-    pub(super) fn from(before: &Before) -> Self {
+    pub(super) fn from(before: &Before, counts: Counts) -> Self {
         let open = |ranges: &BTreeMap<u64, u64>, sent: bool| {
             let numbers = ranges.iter().flat_map(|(begin, end)| *begin..*end);
             numbers.map(|number| (number, sent)).collect::<Vec<_>>()
         };
         let pending = open(&before.waiting, false).into_iter().chain(open(&before.in_doubt, true));
-        Self { read_to: before.read_to, pending: pending.collect() }
+        Self { read_to: before.read_to, pending: pending.collect(), counts }
     }
 }
 
 impl PageMarks {
-    pub(super) fn from(before: &[SegmentProgress]) -> Self {
+    pub(super) fn from(before: &[SegmentProgress], counts: Counts) -> Self {
         let segment = |progress: &SegmentProgress| SegmentMarks {
             progress: progress.clone(),
             pages: VecDeque::new(),
         };
-        Self { segments: before.iter().map(segment).collect(), pages: BTreeMap::new() }
+        Self { segments: before.iter().map(segment).collect(), pages: BTreeMap::new(), counts }
     }
 
     /// A page was read. Its rows follow.
@@ -269,6 +286,7 @@ impl PageMarks {
         let Some(marks) = self.segments.get_mut(segment) else { return };
         while let Some(page) = marks.pages.pop_front_if(|page| page.left == 0) {
             self.pages.remove(&page.first);
+            self.counts = self.counts.plus(page.counts);
             let progress = &mut marks.progress;
             progress.is_complete = page.end.is_none();
             progress.after = page.end;

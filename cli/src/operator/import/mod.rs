@@ -2,6 +2,7 @@
 
 mod args;
 mod check;
+mod counts;
 mod csv;
 mod files;
 mod input;
@@ -28,15 +29,17 @@ use dynashard_keys::Placement;
 use tokio::sync::mpsc;
 
 pub(crate) use args::{EXAMPLES, ImportArgs};
+use counts::Counts;
+pub(super) use csv::io_error;
 use load::{Ended, Loader};
 use look_ahead::Bounds;
 use progress::Reporter;
-use refused::{Refusals, RowPlace};
+use refused::Refusals;
 use report::Summary;
 use row::Keys;
-use send::{Row, Rules, Target};
+use send::{OtherItem, Rules, Target};
 use source::{Checking, RowsFound, Source};
-use state::{Counts, Identity, State, StateFile};
+use state::{Identity, State, StateFile};
 
 use super::connect::Connection;
 use super::{Failure, INTERRUPTED};
@@ -82,16 +85,24 @@ async fn import(
     reporter: &mut Reporter,
     summary: &mut Summary,
 ) -> Result<Ended, Failure> {
+    if args.from_table.is_some() && args.in_doubt == Some(OtherItem::Replace) {
+        return Err(not_for_tables());
+    }
     let connection = args.connect.connect().await?;
     if args.keep_existing && connection.settings().placement == Placement::Random {
         return Err(not_for_random());
     }
     let signals = TerminationSignals::watch()
         .map_err(|e| Failure::connection(format!("signals cannot be waited for: {e}")))?;
-    let refusals = Arc::new(Mutex::new(Refusals::to(args.refused.as_deref())?));
+    let refusals = Arc::<Mutex<Refusals>>::default();
     let mut run = Run { reporter, summary, signals, refusals };
     let mut source = Source::find(args, &connection).await?;
+    let table = table_identity(&connection).await?;
+    if let Some(list) = &args.refused {
+        source.spares(list)?;
+    }
     if args.check {
+        list(args, &run, false)?;
         return Ok(match check(args, &mut source, &mut run).await? {
             Some(_) => Ended::Done,
             None => Ended::Interrupted,
@@ -103,11 +114,12 @@ async fn import(
         if let Some(before) = &before {
             source.could_be(file.path(), before)?;
         }
+        list(args, &run, before.is_some())?;
         let Some(rows) = check(args, &mut source, &mut run).await? else { return Ok(None) };
         if args.keep_existing && source.meets_random(&connection).await? {
             return Err(not_for_random());
         }
-        let identity = identity(args, &connection, &source);
+        let identity = identity(args, table, &source);
         match before {
             Some(before) if before.identity != identity => {
                 Err(state::mismatch(file.path(), difference(&before.identity, &identity)))
@@ -131,6 +143,14 @@ async fn import(
             file.leave();
             Err(failure)
         }
+    }
+}
+
+/// Opens the list of the refused rows, if it is to be a file. That of an earlier run goes on with its state.
+fn list(args: &ImportArgs, run: &Run<'_>, goes_on: bool) -> Result<(), Failure> {
+    match &args.refused {
+        Some(path) => lock(&run.refusals).open(path, goes_on),
+        None => Ok(()),
     }
 }
 
@@ -167,15 +187,19 @@ async fn write(
 ) -> Result<Ended, Failure> {
     let Run { reporter, summary, signals, refusals } = run;
     let rules = Rules { keep_existing: args.keep_existing, other_item: args.in_doubt };
-    let writer = connection.writer(!args.no_growth).await?;
+    let writer = tokio::select! {
+        writer = connection.writer(!args.no_growth) => writer.map(Some),
+        () = signals.received() => Ok(None),
+    };
+    let writer = match writer {
+        Ok(Some(writer)) => writer,
+        other => {
+            file.leave();
+            return other.map(|_| Ended::Interrupted);
+        }
+    };
     let target = Target { writer, reader: connection.reader(), rules };
     let refused = lock(refusals).count();
-    let mut undecided = |row: &Row| {
-        let detail =
-            "it may have been written before an interruption, and another item lies under its key";
-        let failure = Failure { code: IN_DOUBT, detail: detail.to_owned() };
-        lock(refusals).add(RowPlace { file: None, line: None }, Some(row.item.key()), &failure);
-    };
     let mut show = |figures: load::Figures| {
         let what = "; waits until nothing from before can take effect";
         let note = if figures.is_waiting { what } else { "" };
@@ -189,17 +213,25 @@ async fn write(
     let (sender, receiver) = mpsc::channel(CHANNEL_ROWS);
     let (reading, marks) = source.read(&before, target.doubt(), refusals, sender);
     let limits = (bounds, usize::from(args.concurrency));
-    let mut loader = Loader::new(target, file, before, marks, limits, &mut undecided);
+    let mut loader = Loader::new(target, file, before, marks, limits, Arc::clone(refusals));
     let ended = Box::pin(loader.run(receiver, signals, &mut show)).await;
     summary.wrote(loader.figures(), rows_before);
+    let refused_since = loader.figures().counts.refused;
+    summary.refused(refused + refused_since);
     let file = loader.into_state();
-    let read = reading.await.map_err(|e| Failure { code: "internal", detail: e.to_string() });
+    if !matches!(ended, Ok(Ended::Done)) {
+        // It may be waiting for a page.
+        reading.abort();
+    }
+    let read = match reading.await {
+        Err(error) if error.is_cancelled() => Ok(()),
+        Err(error) => Err(Failure { code: "internal", detail: error.to_string() }),
+        Ok(read) => read,
+    };
     lock(refusals).finish()?;
     let undecided = summary.undecided();
-    let refused_since = lock(refusals).count() - refused - undecided;
-    summary.refused(refused + refused_since);
     let ended = ended?;
-    read.and_then(|read| read)?;
+    read?;
     if ended == Ended::Interrupted {
         return Ok(ended);
     }
@@ -213,7 +245,8 @@ async fn write(
     file.map_or(Ok(()), StateFile::remove)?;
     if refused_since > 0 && !args.skip_refused {
         let detail = format!(
-            "{refused_since} rows have changed since they were checked, and cannot be taken"
+            "{refused_since} rows cannot be taken: they have changed since they were checked, or DynamoDB \
+             rejects them. All others are written"
         );
         return Err(Failure { code: ROWS_REFUSED, detail });
     }
@@ -227,12 +260,20 @@ const ROWS_REFUSED: &str = "rows_refused";
 /// Rows may be written or not, and other items lie under their keys.
 const IN_DOUBT: &str = "in_doubt";
 
-fn identity(args: &ImportArgs, connection: &Connection, source: &Source) -> Identity {
-    let table = format!("{} in {}", connection.main_table(), connection.operator().place());
+fn identity(args: &ImportArgs, table: String, source: &Source) -> Identity {
     let mut options = source.options();
     options.push(format!("keep_existing={}", args.keep_existing));
     options.push(format!("skip_refused={}", args.skip_refused));
     Identity { table, source: source.identity(), options }
+}
+
+/// What tells the main table from any other, also from one that had its name before.
+async fn table_identity(connection: &Connection) -> Result<String, Failure> {
+    let (name, operator) = (connection.main_table(), connection.operator());
+    let table = operator.table(name).await;
+    let table =
+        table.map_err(|e| Failure::connection(format!("DescribeTable of table {name}: {e}")))?;
+    Ok(table::identity_of(name, &operator.place(), &table))
 }
 
 /// How an import differs from that of a state.
@@ -244,6 +285,12 @@ fn difference(before: &Identity, now: &Identity) -> &'static str {
     } else {
         "with other options"
     }
+}
+
+fn not_for_tables() -> Failure {
+    let detail = "--in-doubt replace goes with files only: of a table whole pages are in doubt, so it would \
+                  overwrite what clients have changed in rows that were never listed";
+    Failure { code: IN_DOUBT, detail: detail.to_owned() }
 }
 
 fn not_for_random() -> Failure {

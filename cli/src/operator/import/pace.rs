@@ -27,6 +27,18 @@ struct Taken {
     last: Option<f64>,
 }
 
+impl Taken {
+    /// A window that begins without a word of the one before.
+    fn from(now: Duration) -> Self {
+        Self { since: now, units: 0.0, last: None }
+    }
+
+    /// Whether the window is too long to tell a rate: nothing was sent for a while.
+    fn is_stale(&self, now: Duration) -> bool {
+        now.saturating_sub(self.since) > LONGEST_WINDOW
+    }
+}
+
 /// A partition of DynamoDB takes up to 1,000.
 const FIRST_RATE: f64 = 100.0;
 
@@ -51,12 +63,15 @@ const ONE_BURST: Duration = Duration::from_millis(500);
 
 const WINDOW: Duration = Duration::from_secs(1);
 
+/// A window that took longer has a pause in it.
+const LONGEST_WINDOW: Duration = Duration::from_secs(3);
+
 /// What a late wake-up may make up for.
 const LATE: Duration = Duration::from_millis(50);
 
 impl Pace {
     pub(super) fn new(now: Duration) -> Self {
-        let taken = Taken { since: now, units: 0.0, last: None };
+        let taken = Taken::from(now);
         Self { rate: FIRST_RATE, ceiling: None, next_at: now, deaf_until: now, taken }
     }
 
@@ -83,6 +98,9 @@ impl Pace {
 
     /// Takes note of a row that was written.
     pub(super) fn written(&mut self, units: f64, now: Duration) {
+        if self.taken.is_stale(now) {
+            self.taken = Taken::from(now);
+        }
         self.taken.units += units;
         let window = now.saturating_sub(self.taken.since);
         if window >= WINDOW {
@@ -98,10 +116,13 @@ impl Pace {
         }
     }
 
-    /// Takes note of a row of so many units that was throttled.
+    /// Takes note of a row that was throttled.
     pub(super) fn throttled(&mut self, now: Duration) {
         if now < self.deaf_until {
             return;
+        }
+        if self.taken.is_stale(now) {
+            self.taken = Taken::from(now);
         }
         let taken = self.taken.last.map_or(f64::INFINITY, |last| last * ABOVE_TAKEN);
         self.ceiling = Some(self.rate.min(taken).max(LEAST_RATE));
@@ -185,6 +206,22 @@ mod tests {
             pace.throttled(START);
         }
         assert!((pace.rate() - FALL * FIRST_RATE).abs() < 0.001);
+    }
+
+    /// What was written after a pause counted as what the partition takes in all that time, so that the next
+    /// throttle left one unit a second.
+    #[test]
+    fn regression_a_lane_crept_after_it_had_stood_idle() {
+        let mut partition = Partition { limit: 500.0, tokens: 0.0, as_of: START };
+        let mut pace = Pace::new(START);
+        run(&mut pace, &mut partition, START, 20);
+        let late = START + Duration::from_mins(10);
+        let mut idle = pace;
+        idle.written(1.0, late);
+        idle.throttled(late + Duration::from_millis(10));
+        assert!(idle.rate() > 0.8 * pace.rate(), "{} of {}", idle.rate(), pace.rate());
+        pace.throttled(late);
+        assert!(pace.rate() > 300.0, "{}", pace.rate());
     }
 
     #[test]

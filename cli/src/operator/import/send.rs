@@ -1,12 +1,13 @@
 //! One row on its way to the table.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use dynashard_core::ports::Consistency;
 use dynashard_core::{Attributes, Code, Deadline, Error, Kind, NewItem, Precondition, StoredItem};
 use dynashard_keys::ShardId;
 
-use crate::operator::PATIENCE;
+use super::refused::RowPlace;
 use crate::operator::connect::{TableReader, TableWriter};
 
 /// A row that was read.
@@ -16,6 +17,25 @@ pub(super) struct Row {
     pub(super) item: NewItem,
     /// Since when it may have been written already.
     pub(super) in_doubt: Option<Doubt>,
+    /// Its file and its line; of a table nothing.
+    pub(super) place: Option<(Arc<str>, u64)>,
+}
+
+impl Row {
+    pub(super) fn place(&self) -> RowPlace<'_> {
+        let (file, line) = (self.place.as_ref()).map(|(file, line)| (&**file, *line)).unzip();
+        RowPlace { file, line }
+    }
+
+    /// As messages call it.
+    pub(super) fn name(&self) -> String {
+        let key = self.item.key();
+        let place = match &self.place {
+            Some((file, line)) => format!(", line {line} of {file}"),
+            None => String::new(),
+        };
+        format!("the row with the key {:?}, {:?}{place}", key.partition.as_str(), key.sort)
+    }
 }
 
 /// A put of which nobody knows whether it took effect.
@@ -40,6 +60,8 @@ pub(super) enum Fate {
     InDoubt(Doubt, Duration),
     /// It was in doubt, and another item lies under its key.
     Undecided,
+    /// DynamoDB takes it in no case: one of its fields is not as an index has it.
+    Rejected(Error),
     /// The import cannot go on.
     Failed(Error),
 }
@@ -90,20 +112,16 @@ impl Target {
         let precondition = match row.in_doubt {
             None if self.rules.keep_existing => Precondition::Absent,
             None => Precondition::None,
-            Some(doubt) => match self.look(row, doubt).await {
+            Some(doubt) => match Box::pin(self.look(row, doubt)).await {
                 Ok(Verdict::Put(precondition)) => precondition,
                 Ok(Verdict::Found) => return Fate::Found,
                 Ok(Verdict::Keep) => return Fate::Kept,
                 Ok(Verdict::Undecided) => return Fate::Undecided,
                 Ok(Verdict::LookAgain(at)) => return Fate::InDoubt(doubt, at),
-                Err(error) => return Fate::Failed(error),
+                Err(error) => return fate_of(error),
             },
         };
-        let now = self.writer.directory().now();
-        // What is throttled comes back to its lane, and holds up no other meanwhile.
-        let deadline =
-            Deadline::after(now, ANSWER_TIME).if_throttled(Deadline::after(now, Duration::ZERO));
-        match self.writer.put(&row.item, precondition, deadline).await {
+        match self.writer.put(&row.item, precondition, self.deadline()).await {
             Ok(written) => Fate::Written(written.shard, written.consumed_wcu),
             Err(error) => match (error.code(), row.in_doubt) {
                 (Code::PreconditionFailed, Some(doubt)) => {
@@ -113,20 +131,24 @@ impl Target {
                 _ if error.kind() == Kind::OutcomeUnknown => {
                     Fate::InDoubt(self.doubt(), self.now() + ANOTHER_LOOK)
                 }
-                (Code::MetadataBehind, _) => Fate::Failed(error),
-                _ if matches!(error.kind(), Kind::Throttled | Kind::Unavailable) => {
-                    Fate::Refused(error)
-                }
-                _ => Fate::Failed(error),
+                _ => fate_of(error),
             },
         }
     }
 
+    /// What is throttled comes back to its lane, and holds up no other meanwhile.
+    fn deadline(&self) -> Deadline {
+        let now = self.writer.directory().now();
+        Deadline::after(now, ANSWER_TIME).if_throttled(Deadline::after(now, Duration::ZERO))
+    }
+
     async fn look(&self, row: &Row, doubt: Doubt) -> Result<Verdict, Error> {
         let directory = self.reader.directory();
-        let deadline = Deadline::after(directory.now(), PATIENCE);
+        let deadline = self.deadline();
         let key = row.item.key();
-        let found = match self.reader.get(key, None, Consistency::Strong, deadline).await {
+        let get = self.reader.get(key, None, Consistency::Strong, deadline);
+        let (now, got) = Box::pin(begun_at(|| self.now(), get)).await;
+        let found = match got {
             Ok(got) => Some(got.item),
             Err(error) if error.code() == Code::ItemNotFound => None,
             Err(error) => return Err(error),
@@ -135,10 +157,33 @@ impl Target {
         let evidence = Evidence {
             found: found.as_ref().map(|StoredItem { attributes, .. }| attributes),
             is_calculated: placement.is_calculated(),
-            now: self.now(),
+            now,
         };
         Ok(verdict(row.item.attributes(), evidence, doubt, self.rules))
     }
+}
+
+/// What follows from an error of which it is certain that nothing was written.
+fn fate_of(error: Error) -> Fate {
+    match error.code() {
+        // Neither passes by itself.
+        Code::MetadataBehind | Code::SettingsMismatch => Fate::Failed(error),
+        Code::Internal if error.message().starts_with(REJECTED) => Fate::Rejected(error),
+        _ if matches!(error.kind(), Kind::Throttled | Kind::Unavailable) => Fate::Refused(error),
+        _ => Fate::Failed(error),
+    }
+}
+
+/// What the core says of a request that DynamoDB refuses for what is in it. Its code is that of all faults.
+const REJECTED: &str = "DynamoDB rejected a request: ";
+
+/// What a request has found, and a moment before it was made. What it did not find may come to be later.
+async fn begun_at<T>(
+    now: impl Fn() -> Duration,
+    request: impl Future<Output = T>,
+) -> (Duration, T) {
+    let begun = now();
+    (begun, request.await)
 }
 
 /// What a look at a row in doubt has shown.
@@ -148,6 +193,7 @@ struct Evidence<'a> {
     found: Option<&'a Attributes>,
     /// Whether the placement lets a put have a precondition, and no second put double an item.
     is_calculated: bool,
+    /// Before the look.
     now: Duration,
 }
 
@@ -198,6 +244,30 @@ mod tests {
         let found = found.map(item);
         let evidence = Evidence { found: found.as_ref(), is_calculated, now: NOW };
         verdict(&item(1), evidence, Doubt { until: NOW + Duration::from_secs(1) }, rules)
+    }
+
+    /// A look that took long said of a time after it what was true before it, so that the row was put beside
+    /// itself under random placement.
+    #[tokio::test]
+    async fn regression_a_look_was_taken_for_newer_than_it_was() {
+        let clock = std::cell::Cell::new(NOW);
+        let slow = async { clock.set(NOW + Duration::from_mins(1)) };
+        assert_eq!(begun_at(|| clock.get(), slow).await.0, NOW);
+    }
+
+    /// Settings that differ were waited for, a look that was throttled ended the import, and so did a row
+    /// that DynamoDB rejects.
+    #[test]
+    fn regression_errors_that_pass_and_errors_that_stay_were_confused() {
+        let of = |code, why: &str| fate_of(Error::new(code, why));
+        for code in [Code::SettingsMismatch, Code::MetadataBehind, Code::Internal] {
+            assert!(matches!(of(code, "why"), Fate::Failed(_)), "{code:?}");
+        }
+        for code in [Code::Throttled, Code::Contended, Code::Unavailable, Code::DeadlineExceeded] {
+            assert!(matches!(of(code, "why"), Fate::Refused(_)), "{code:?}");
+        }
+        let why = format!("{REJECTED}ValidationException: Type mismatch for Index Key");
+        assert!(matches!(of(Code::Internal, &why), Fate::Rejected(_)));
     }
 
     #[test]

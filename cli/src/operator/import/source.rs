@@ -1,6 +1,8 @@
 //! Where the rows come from: files, or another table.
 
 use std::collections::{BTreeSet, HashSet};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,6 +18,7 @@ use tokio::time::sleep;
 
 use super::args::ImportArgs;
 use super::check::{Checked, Watch, accepted, check};
+use super::files;
 use super::input::Input;
 use super::load::Read;
 use super::marks::{
@@ -34,7 +37,7 @@ use crate::signals::TerminationSignals;
 /// Where the rows come from.
 pub(super) enum Source {
     Files(Box<Files>),
-    Table { name: String, table: Box<SourceTable> },
+    Table(Box<SourceTable>),
 }
 
 /// Files, and what the first pass has found.
@@ -71,7 +74,7 @@ impl Source {
     pub(super) async fn find(args: &ImportArgs, connection: &Connection) -> Result<Self, Failure> {
         if let Some(name) = &args.from_table {
             let table = SourceTable::find(connection, name, args.read_units).await?;
-            return Ok(Self::Table { name: name.clone(), table: Box::new(table) });
+            return Ok(Self::Table(Box::new(table)));
         }
         // The parser sees to it that there is one of the two.
         let path = args.input.clone().unwrap_or_default();
@@ -87,11 +90,22 @@ impl Source {
 
     /// Where the state of the import is.
     pub(super) fn state_path(&self, args: &ImportArgs) -> PathBuf {
-        let beside = match self {
-            Self::Files(files) => files.path.as_path(),
-            Self::Table { name, .. } => Path::new(name),
-        };
-        args.state.clone().unwrap_or_else(|| state::default_path(beside))
+        match (&args.state, self) {
+            (Some(path), _) => path.clone(),
+            (None, Self::Files(files)) => state::default_path(&files.path),
+            // Only a check goes without, and that has no state.
+            (None, Self::Table(_)) => PathBuf::new(),
+        }
+    }
+
+    /// Refuses to list rows in place of the input.
+    pub(super) fn spares(&self, list: &Path) -> Result<(), Failure> {
+        let id = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+        let (Self::Files(files), Some(list_id)) = (self, id(list)) else { return Ok(()) };
+        match files.input.files.iter().find(|file| id(&file.path) == Some(list_id)) {
+            Some(file) => Err(files::bad(&file.path, "is the file of --refused, too")),
+            None => Ok(()),
+        }
     }
 
     /// Refuses a state that is certainly of another import, before the first pass.
@@ -115,10 +129,8 @@ impl Source {
     ) -> Result<Option<RowsFound>, Failure> {
         match self {
             Self::Files(files) => files.check(args, checking).await,
-            Self::Table { .. } if args.skip_refused && !args.check => {
-                Ok(Some(RowsFound::default()))
-            }
-            Self::Table { table, .. } => {
+            Self::Table(_) if args.skip_refused && !args.check => Ok(Some(RowsFound::default())),
+            Self::Table(table) => {
                 let Checking { refusals, reporter, signals } = checking;
                 let rows = Arc::<AtomicU64>::default();
                 let pass = table.check(refusals, &rows);
@@ -159,7 +171,7 @@ impl Source {
                 let sizes = files.input.files.iter().map(|file| file.bytes);
                 state::Source::Files(sizes.zip(files.checked.digests.iter().copied()).collect())
             }
-            Self::Table { name, .. } => state::Source::Table(name.clone()),
+            Self::Table(table) => state::Source::Table(table.identity().to_owned()),
         }
     }
 
@@ -180,7 +192,7 @@ impl Source {
     pub(super) fn beginning(&self) -> Progress {
         match self {
             Self::Files(_) => Progress::Rows(RowProgress::default()),
-            Self::Table { .. } => Progress::Segments(vec![SegmentProgress::default(); SEGMENTS]),
+            Self::Table(_) => Progress::Segments(vec![SegmentProgress::default(); SEGMENTS]),
         }
     }
 
@@ -193,17 +205,18 @@ impl Source {
         sender: mpsc::Sender<Read>,
     ) -> (JoinHandle<Result<(), Failure>>, Marks) {
         match (self, &before.progress) {
-            (Self::Table { table, .. }, Progress::Segments(segments)) => {
+            (Self::Table(table), Progress::Segments(segments)) => {
                 let (table, segments) = (table.clone(), segments.clone());
-                let marks = Marks::Pages(PageMarks::from(&segments));
+                let marks = Marks::Pages(PageMarks::from(&segments, before.counts));
                 let reading =
                     Reading { refusals: Arc::clone(refusals), next_number: Arc::default() };
                 let reading = async move { table.read(segments, doubt, reading, sender).await };
                 (tokio::spawn(reading), marks)
             }
             (Self::Files(files), Progress::Rows(progress)) => {
+                let counts = before.counts;
                 let before = Before::of(progress);
-                let marks = Marks::Rows(RowMarks::from(&before));
+                let marks = Marks::Rows(RowMarks::from(&before, counts));
                 (files.read(before, doubt, sender), marks)
             }
             // A state with the identity of this source has its kind of progress.
@@ -275,13 +288,20 @@ impl Files {
         let (input, keys) = (Arc::clone(&self.input), Arc::clone(&self.keys));
         let (numbers, checked) = (Arc::clone(&self.numbers), Arc::clone(&self.checked));
         spawn_blocking(move || {
-            accepted(&input, &keys, &numbers, &checked, |number, item| {
+            let mut file = Arc::<str>::default();
+            accepted(&input, &keys, &numbers, &checked, |number, place, item| {
                 let in_doubt = match before.standing(number) {
                     Standing::Written => return !sender.is_closed(),
                     Standing::InDoubt => Some(doubt),
                     Standing::NotSent => None,
                 };
-                sender.blocking_send(Read::Row(Row { number, item, in_doubt })).is_ok()
+                // All rows of a file share its name.
+                let (name, line) = (place.file.unwrap_or_default(), place.line.unwrap_or_default());
+                if *file != *name {
+                    file = name.into();
+                }
+                let place = Some((Arc::clone(&file), line));
+                sender.blocking_send(Read::Row(Row { number, item, in_doubt, place })).is_ok()
             })
         })
     }

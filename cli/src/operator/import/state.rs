@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::counts::Counts;
 use super::marks::Progress;
 use crate::operator::Failure;
 
@@ -36,23 +37,6 @@ pub(super) enum Source {
     /// The size and the hash of each file.
     Files(Vec<(u64, u64)>),
     Table(String),
-}
-
-/// What became of rows, in all runs together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(super) struct Counts {
-    /// Put.
-    pub(super) written: u64,
-    /// Not put, since there was an item.
-    pub(super) kept: u64,
-    /// In doubt, and found to be written.
-    pub(super) found: u64,
-}
-
-impl Counts {
-    pub(super) fn rows(self) -> u64 {
-        self.written + self.kept + self.found
-    }
 }
 
 /// Of the form of the file.
@@ -143,10 +127,11 @@ impl StateFile {
     }
 }
 
-/// Where the state of an import is if nobody says so: beside the input.
+/// Where the state of an import is if nobody says so: beside the input, however that is named.
 pub(super) fn default_path(input: &Path) -> PathBuf {
-    // `dir/` names the same as `dir`.
-    let input = input.components().collect::<PathBuf>();
+    // `dir/`, `.` and a link name the same as the path behind them. One that cannot be resolved cannot be
+    // read either, which is reported where it is.
+    let input = input.canonicalize().unwrap_or_else(|_| input.to_owned());
     with_suffix(&input, ".dynashard-import")
 }
 
@@ -216,6 +201,20 @@ mod tests {
         assert_eq!(before, Some(state(2)));
         file.remove().expect("it is removed");
         assert_eq!(fs::read_dir(directory.path()).expect("a directory").count(), 0);
+    }
+
+    /// A state lay where the input was said to be, so that another name of the input began from the first
+    /// row.
+    #[test]
+    fn regression_another_name_of_an_input_had_another_state() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let input = directory.path().join("input");
+        fs::create_dir(&input).expect("a directory");
+        std::os::unix::fs::symlink(&input, directory.path().join("link")).expect("a link");
+        let expected = default_path(&input);
+        for name in ["input/", "input/.", "input/../input", "link"] {
+            assert_eq!(default_path(&directory.path().join(name)), expected, "{name}");
+        }
     }
 
     #[test]

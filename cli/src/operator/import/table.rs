@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use dynashard_aws::{KeyAttribute, Operator, ScanPage, ScanSegment};
+use dynashard_aws::{KeyAttribute, Operator, ScanPage, ScanSegment, TableState};
 use dynashard_core::ports::Clock;
 use dynashard_core::{Attributes, NewItem};
 use dynashard_keys::SortKeyType;
@@ -14,6 +14,7 @@ use dynashard_lambda::json::{AttributesJson, attributes, object};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
+use super::counts::Counts;
 use super::load::Read;
 use super::marks::{DoubtTo, Page, SegmentProgress};
 use super::refused::{Refusals, RowPlace};
@@ -30,6 +31,7 @@ pub(super) const SEGMENTS: usize = 8;
 pub(super) struct SourceTable {
     operator: Operator,
     name: String,
+    identity: String,
     keys: Keys,
     budget: Arc<Budget>,
 }
@@ -71,10 +73,16 @@ impl SourceTable {
         })?;
         let keys = Keys { partition, sort, schema };
         let budget = Arc::new(Budget::new(read_units));
-        Ok(Self { operator, name: name.to_owned(), keys, budget })
+        let identity = identity_of(name, &operator.place(), &table);
+        Ok(Self { operator, name: name.to_owned(), identity, keys, budget })
     }
 
-    /// Looks at each item, and lists those that cannot be taken. Returns how many there are.
+    /// What tells it from any other table.
+    pub(super) fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    /// Looks at each item, and lists those that cannot be taken. `rows` says how far it has come.
     pub(super) async fn check(
         &self,
         refusals: &Arc<Mutex<Refusals>>,
@@ -135,6 +143,7 @@ impl SourceTable {
             let page = self.page(segment, after.as_ref(), true).await?;
             let began_in_doubt = is_in_doubt;
             let mut rows = Vec::with_capacity(page.items.len());
+            let of_page = page.items.len();
             for item in page.items {
                 let key = self.keys.of(&item);
                 let in_doubt = is_in_doubt.then_some(doubt);
@@ -150,10 +159,12 @@ impl SourceTable {
                 end: page.next.as_ref().map(text_of_key),
                 is_sent: began_in_doubt,
                 ends_doubt: began_in_doubt && !is_in_doubt,
+                counts: Counts { refused: count(of_page - rows.len()), ..Counts::default() },
             };
             let rows = rows.into_iter().zip(first..);
-            let rows =
-                rows.map(|((item, in_doubt), number)| Read::Row(Row { number, item, in_doubt }));
+            let rows = rows.map(|((item, in_doubt), number)| {
+                Read::Row(Row { number, item, in_doubt, place: None })
+            });
             for read in std::iter::once(Read::Page(read)).chain(rows) {
                 if sender.send(read).await.is_err() {
                     return Ok(());
@@ -196,6 +207,12 @@ impl SourceTable {
     }
 }
 
+/// What tells a table from any other: one of another account, and one that had its name before. Servers that
+/// stand in for AWS may give all tables one account, so the place is a part of it.
+pub(super) fn identity_of(name: &str, place: &str, table: &TableState) -> String {
+    format!("{name} in {place}: {} {}", table.arn, table.identity)
+}
+
 impl Keys {
     /// The key of an item, as a scan names it.
     fn of(&self, item: &Attributes) -> Option<Attributes> {
@@ -204,7 +221,7 @@ impl Keys {
     }
 }
 
-/// The read units a second that all segments together may take.
+/// The read units a second that all segments together take on average.
 #[derive(Debug)]
 struct Budget {
     rate: Option<f64>,
@@ -258,6 +275,20 @@ mod tests {
     use dynashard_core::AttributeValue;
 
     use super::*;
+
+    /// A state was taken for that of any table of the name, so that after a table was made anew the rows
+    /// of the one before counted as written.
+    #[test]
+    fn regression_a_table_that_was_made_anew_was_taken_for_the_one_before() {
+        let table = |arn: &str, identity: &str| {
+            let (arn, identity) = (arn.to_owned(), identity.to_owned());
+            identity_of("Main", "eu-west-1", &TableState { arn, identity, ..TableState::default() })
+        };
+        let one = table("arn:1", "id-1 100");
+        assert_eq!(one, table("arn:1", "id-1 100"));
+        assert_ne!(one, table("arn:1", "id-2 200"), "dropped and made again");
+        assert_ne!(one, table("arn:2", "id-1 100"), "of another account");
+    }
 
     #[test]
     fn a_key_of_a_scan_is_read_back() {

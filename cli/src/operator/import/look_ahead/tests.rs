@@ -120,6 +120,47 @@ fn rows_that_have_other_keys_by_now_change_lanes_at_once() {
     assert_eq!(left, (0..100).map(|n| (n, key(names[n as usize % 4]))).collect());
 }
 
+/// A lane that had throttled was kept for ever.
+#[test]
+fn regression_lanes_that_had_throttled_were_never_dropped() {
+    let mut ahead = of(&[("a", 1)]);
+    ahead.choose(ALL, |_| {});
+    ahead.release(START);
+    let (id, row, size) = ahead.next(START).expect("a row");
+    ahead.throttled(id, row, size, START);
+    let then = START + Duration::from_secs(2);
+    let (id, _, size) = ahead.next(then).expect("a row");
+    ahead.written(id, size, then);
+    assert!(ahead.next(then + Duration::from_secs(5)).is_none());
+    assert_eq!(ahead.lanes.len(), 1, "its pace may be needed again");
+    assert!(ahead.next(then + REST).is_none());
+    assert_eq!((ahead.lanes.len(), ahead.ids.len(), ahead.resting.len()), (0, 0, 0));
+}
+
+/// What the table as a whole takes is shared by all lanes, however many there are.
+#[test]
+fn regression_each_lane_looked_for_the_limit_of_the_table_by_itself() {
+    let names = (0..1_000).map(|n| format!("k{n}")).collect::<Vec<_>>();
+    let mut ahead = LookAhead::new(Bounds { rows: 10_000, bytes: 1_000_000 });
+    for (name, row) in names.iter().zip(0_u32..) {
+        ahead.push(key(name), row, SIZE, START);
+    }
+    ahead.choose(ALL, |_| {});
+    ahead.release(START);
+    let (id, row, size) = ahead.next(START).expect("a row");
+    ahead.throttled_as_a_whole(id, row, size, START);
+    let (mut now, mut sent) = (START, 0);
+    while now < START + Duration::from_secs(1) {
+        while let Some((id, _, size)) = ahead.next(now) {
+            sent += 1;
+            ahead.written(id, size, now);
+        }
+        assert!(ahead.is_empty() || ahead.next_at() > Some(now), "it says when to go on");
+        now += Duration::from_millis(5);
+    }
+    assert!((50..200).contains(&sent), "{sent}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
