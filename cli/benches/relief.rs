@@ -362,7 +362,7 @@ async fn overload(options: &StackOptions) -> Result<(), Failure> {
             let api = api.clone();
             async move { api.ask(Method::PUT, &format!("/item?pk={pk}&sk={n:06}"), &[], ITEM).await }
         };
-        // Each environment is started, and knows the hot key.
+        start_environments(&api).await?;
         offered(50, 4, |n| {
             put(if n.is_multiple_of(10) { "hot".into() } else { format!("warm{n}") }, n)
         })
@@ -400,3 +400,24 @@ async fn overload(options: &StackOptions) -> Result<(), Failure> {
 }
 
 const ENVIRONMENTS: usize = 40;
+
+/// Has Lambda start all environments of WriteFunction: as many batches at once as there may be, each of which
+/// is held for seconds, since its partition takes a fraction of it. What starts under a load would
+/// measure the start of a process.
+async fn start_environments(api: &Api) -> Result<(), Failure> {
+    let mut batches = JoinSet::new();
+    for batch in 0..ENVIRONMENTS {
+        let api = api.clone();
+        let puts = (0..LIMIT).map(
+            |n| serde_json::json!({ "pk": "start", "sk": format!("{batch}-{n}"), "item": {} }),
+        );
+        let body = serde_json::json!({ "puts": puts.collect::<Vec<_>>() });
+        batches.spawn(async move {
+            api.json(Method::POST, "/batch-write", &body).await.map(drop).map_err(|e| e.to_string())
+        });
+    }
+    while let Some(batch) = batches.join_next().await {
+        batch??;
+    }
+    Ok(())
+}

@@ -87,12 +87,12 @@ fn a_pre_sharded_collection_comes_back_in_order() {
     }
     let keys = json!({ "keys": [{ "pk": "hot", "sk": 1 }, { "pk": "hot", "sk": 1000 }] });
     let got = stack.json("POST", "/batch-get", &keys).json();
-    let items = json!([{ "pk": "hot", "sk": 1, "n": 1 }]);
+    let items = json!([{ "sensor": "hot", "sk": 1, "n": 1 }]);
     let expected =
         json!({ "items": items, "unprocessed": [], "items_read": 1, "consumed_rcu": 1.0 });
     assert_eq!(got, expected);
     let part = stack.json("GET", "/item?pk=hot&sk=1&fields=absent", &Value::Null);
-    assert_eq!((part.status, part.json()), (200, json!({ "pk": "hot", "sk": 1 })));
+    assert_eq!((part.status, part.json()), (200, json!({ "sensor": "hot", "sk": 1 })));
 }
 
 #[test]

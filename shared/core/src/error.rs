@@ -228,6 +228,9 @@ codes! {
     OutcomeUnknown = "outcome_unknown", OutcomeUnknown;
     /// An item or a metadata item that breaks a rule.
     CorruptData = "corrupt_data", Data;
+    /// DynamoDB refuses a request for what is in it: an index takes no such value of its key, or the code has
+    /// a fault.
+    RequestRejected = "request_rejected", Internal;
     /// Missing permissions, a missing table, a fault in the code.
     Internal = "internal", Internal;
 }

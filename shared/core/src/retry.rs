@@ -155,7 +155,7 @@ pub(crate) fn refusal(error: StoreError) -> Result<Error, Error> {
         StoreError::OutcomeUnknown(why) => Err(Error::new(Code::OutcomeUnknown, why)),
         StoreError::Corrupt(what) => Err(Error::new(Code::CorruptData, what)),
         StoreError::Rejected(why) => {
-            Err(Error::new(Code::Internal, format!("DynamoDB rejected a request: {why}")))
+            Err(Error::new(Code::RequestRejected, format!("DynamoDB rejected a request: {why}")))
         }
         StoreError::Misconfigured(what) => Err(Error::new(Code::Internal, what)),
         StoreError::ConditionFailed { .. } => {

@@ -168,14 +168,11 @@ fn fate_of(error: Error) -> Fate {
     match error.code() {
         // Neither passes by itself.
         Code::MetadataBehind | Code::SettingsMismatch => Fate::Failed(error),
-        Code::Internal if error.message().starts_with(REJECTED) => Fate::Rejected(error),
+        Code::RequestRejected => Fate::Rejected(error),
         _ if matches!(error.kind(), Kind::Throttled | Kind::Unavailable) => Fate::Refused(error),
         _ => Fate::Failed(error),
     }
 }
-
-/// What the core says of a request that DynamoDB refuses for what is in it. Its code is that of all faults.
-const REJECTED: &str = "DynamoDB rejected a request: ";
 
 /// What a request has found, and a moment before it was made. What it did not find may come to be later.
 async fn begun_at<T>(
@@ -259,15 +256,14 @@ mod tests {
     /// that DynamoDB rejects.
     #[test]
     fn regression_errors_that_pass_and_errors_that_stay_were_confused() {
-        let of = |code, why: &str| fate_of(Error::new(code, why));
+        let of = |code, why| fate_of(Error::new(code, why));
         for code in [Code::SettingsMismatch, Code::MetadataBehind, Code::Internal] {
             assert!(matches!(of(code, "why"), Fate::Failed(_)), "{code:?}");
         }
         for code in [Code::Throttled, Code::Contended, Code::Unavailable, Code::DeadlineExceeded] {
             assert!(matches!(of(code, "why"), Fate::Refused(_)), "{code:?}");
         }
-        let why = format!("{REJECTED}ValidationException: Type mismatch for Index Key");
-        assert!(matches!(of(Code::Internal, &why), Fate::Rejected(_)));
+        assert!(matches!(of(Code::RequestRejected, "why"), Fate::Rejected(_)));
     }
 
     #[test]

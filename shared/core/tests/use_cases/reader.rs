@@ -113,7 +113,7 @@ fn faults_that_another_attempt_would_not_cure_are_told_at_once() {
     for (error, expected) in [
         (StoreError::Corrupt(why()), Code::CorruptData),
         (StoreError::Misconfigured(why()), Code::Internal),
-        (StoreError::Rejected(why()), Code::Internal),
+        (StoreError::Rejected(why()), Code::RequestRejected),
     ] {
         for operation in [Operation::MetadataGet, Operation::Get] {
             let world = World::new();
