@@ -401,7 +401,7 @@ async fn overload(options: &StackOptions) -> Result<(), Failure> {
 
 const ENVIRONMENTS: usize = 40;
 
-/// Has Lambda start all environments of WriteFunction: as many batches at once as there may be, each of which
+/// Has Lambda start all environments of `WriteFunction`: as many batches at once as there may be, each of which
 /// is held for seconds, since its partition takes a fraction of it. What starts under a load would
 /// measure the start of a process.
 async fn start_environments(api: &Api) -> Result<(), Failure> {

@@ -10,7 +10,7 @@ pub type MakeError = fn(String) -> StoreError;
 pub const STACK_FAULTS: [(&str, MakeError); 3] = [
     ("corrupt_data", StoreError::Corrupt),
     ("internal", StoreError::Misconfigured),
-    ("internal", StoreError::Rejected),
+    ("request_rejected", StoreError::Rejected),
 ];
 
 /// Makes a fault. A fault is used up by the request that suffers it.
