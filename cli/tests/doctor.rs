@@ -312,14 +312,7 @@ fn examine_stack(
     parameters: &'static [(&'static str, &'static str)],
 ) -> Ran {
     let cloudformation = CloudFormation::start(parameters);
-    let mut command = without_account(&["doctor", "--json", "--stack-name", name]);
-    command
-        .env("AWS_ENDPOINT_URL", &cloudformation.url)
-        .env("AWS_ENDPOINT_URL_DYNAMODB", &stack.dynamodb)
-        .env("AWS_ACCESS_KEY_ID", "operator")
-        .env("AWS_SECRET_ACCESS_KEY", "secret")
-        .env("AWS_REGION", "eu-west-1");
-    run(command)
+    cloudformation.run(stack, &["doctor", "--json", "--stack-name", name])
 }
 
 fn examine(server: &StandIn) -> Ran {

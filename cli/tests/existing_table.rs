@@ -4,7 +4,6 @@
 mod common;
 
 use std::collections::{BTreeMap, HashMap};
-use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
@@ -12,7 +11,7 @@ use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, PutRequest,
     ScalarAttributeType, WriteRequest,
 };
-use common::{LocalStack, Ran, run, without_account};
+use common::{LocalStack, Ran, run, until_cleared_up, without_account};
 use dynashard_aws::{ServerClock, connect_local};
 use serde_json::{Value, json};
 
@@ -113,15 +112,6 @@ async fn plain_query(client: &Client, airport: &str) -> Vec<Item> {
     pages.collect::<Result<Vec<_>, _>>().await.expect("a query")
 }
 
-/// Waits until nothing is left of the last change: until then markers are to be removed.
-async fn until_cleared_up(client: &Client) {
-    let job = AttributeValue::S(format!("_ds_job#{HOT}"));
-    let get = || client.get_item().table_name("MetadataTable").key("airport", job.clone()).send();
-    while get().await.expect("a read").item.is_some() {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-}
-
 /// Without what the system adds.
 fn plain(items: &[Item]) -> Vec<BTreeMap<&String, &AttributeValue>> {
     let is_own = |name: &String| !name.starts_with("_ds_");
@@ -207,7 +197,7 @@ async fn a_table_is_adopted_grows_and_becomes_plain_again() {
     // And back.
     let back = on(&stack, &["scale", "--pk", HOT, "--shards", "1"]);
     assert_eq!(back.status, 0, "{back:?}");
-    until_cleared_up(&client).await;
+    until_cleared_up(&client, "airport", HOT).await;
     let in_the_end = plain_query(&client, HOT).await;
     let old = in_the_end.iter().filter(|item| item.contains_key("crew")).cloned();
     assert_eq!(plain(&old.collect::<Vec<_>>()), plain(&flights), "untouched but for _ds_");

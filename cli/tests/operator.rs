@@ -6,12 +6,11 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, TcpListener};
 use std::process::Stdio;
-use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use common::cloudformation::CloudFormation;
-use common::{LocalStack, Ran, on, operator_command, run, without_account};
+use common::{LocalStack, Ran, on, operator_command, run, until_cleared_up, without_account};
 use dynashard_aws::{ServerClock, connect_local};
 use dynashard_keys::{ItemKey, PartitionKey, Placement, Separator, ShardCount, ShardId, SortKey};
 use rustix::process::{Pid, Signal, kill_process};
@@ -66,15 +65,6 @@ async fn put(client: &Client, pk: &str, shard: u32, sk: &str, more: &[(&str, Att
     request.send().await.expect("a put by hand");
 }
 
-/// Waits until nothing is left of the last change of a collection: until then markers are to be removed.
-async fn until_cleared_up(client: &Client, pk: &str) {
-    let key = AttributeValue::S(format!("_ds_job#{pk}"));
-    let job = || client.get_item().table_name("MetadataTable").key("pk", key.clone()).send();
-    while job().await.expect("a read").item.is_some() {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-}
-
 #[tokio::test]
 async fn damage_made_by_hand_is_found_and_repaired() {
     let stack = LocalStack::start(&SHORT);
@@ -94,7 +84,7 @@ async fn damage_made_by_hand_is_found_and_repaired() {
     );
 
     let client = connect_local(&stack.dynamodb, ServerClock::default()).await;
-    until_cleared_up(&client, "EWR").await;
+    until_cleared_up(&client, "pk", "EWR").await;
     let away = |sk: &str| (home("EWR", sk, 4) + 1) % 4;
     let number = |n: u64| AttributeValue::N(n.to_string());
     put(&client, "EWR", away("lost"), "lost", &[("number", number(1))]).await;
@@ -247,14 +237,7 @@ fn a_stack_is_found_by_its_name() {
         ("RequestLifetimeSecs", "2"),
     ]);
     let by_name = |name: &str| {
-        let mut command = without_account(&["verify", "--all", "--json", "--stack-name", name]);
-        command
-            .env("AWS_ENDPOINT_URL", &cloudformation.url)
-            .env("AWS_ENDPOINT_URL_DYNAMODB", &stack.dynamodb)
-            .env("AWS_ACCESS_KEY_ID", "operator")
-            .env("AWS_SECRET_ACCESS_KEY", "secret")
-            .env("AWS_REGION", "eu-west-1");
-        run(command)
+        cloudformation.run(&stack, &["verify", "--all", "--json", "--stack-name", name])
     };
     let found = by_name("dynashard");
     assert_eq!(found.status, 0, "{found:?}");

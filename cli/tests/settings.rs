@@ -3,7 +3,7 @@
 mod common;
 
 use common::cloudformation::CloudFormation;
-use common::{LocalStack, Ran, on, run, without_account};
+use common::{LocalStack, Ran, on};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -69,14 +69,7 @@ fn a_change_waits_for_the_stack_and_can_be_refused() {
     let cloudformation = CloudFormation::start(&[("LeaseSecs", "1"), ("RequestLifetimeSecs", "2")]);
     let settings = |more: &[&str]| {
         let args = ["settings", "--stack-name", "dynashard", "--json"];
-        let mut command = without_account(&[&args, more].concat());
-        command
-            .env("AWS_ENDPOINT_URL", &cloudformation.url)
-            .env("AWS_ENDPOINT_URL_DYNAMODB", &stack.dynamodb)
-            .env("AWS_ACCESS_KEY_ID", "operator")
-            .env("AWS_SECRET_ACCESS_KEY", "secret")
-            .env("AWS_REGION", "eu-west-1");
-        run(command)
+        cloudformation.run(&stack, &[&args, more].concat())
     };
     let changed = settings(&["--set", "LeaseSecs=1"]);
     assert_eq!(lease_secs(&changed), json!({"accepted":1,"next":null,"longest":1}));

@@ -357,7 +357,7 @@ pub(super) fn deadline(directory: &Directory) -> Deadline {
 }
 
 /// The template hands each parameter to the functions as a variable of the same name.
-pub(super) fn settings_of(stack: &Stack) -> Result<Settings, String> {
+fn settings_of(stack: &Stack) -> Result<Settings, String> {
     settings_from_variables(|variable| stack.parameters.get(&parameter(variable)).cloned())
         .map_err(|error| format!("its parameter {} {}", parameter(error.name()), error.problem()))
 }

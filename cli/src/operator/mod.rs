@@ -2,15 +2,18 @@
 //! the caller's own AWS credentials.
 
 pub(crate) mod adopt;
+mod budget;
 mod check;
 mod connect;
 pub(crate) mod doctor;
 pub(crate) mod export;
+mod files;
 pub(crate) mod import;
 mod output;
 mod patience;
 pub(crate) mod query;
 pub(crate) mod scale;
+mod scan;
 pub(crate) mod settings;
 pub(crate) mod verify;
 

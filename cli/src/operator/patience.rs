@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use dynashard_aws::{Operator, ScanPage, ScanSegment};
+use dynashard_core::Code;
 use dynashard_core::ports::StoreError;
-use dynashard_core::{Attributes, Code};
 
 use super::{Failure, PATIENCE};
 use crate::clock::Stopwatch;
@@ -12,23 +11,6 @@ use crate::clock::Stopwatch;
 /// The pauses after refusals.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-
-/// One page of a segment of a table.
-pub(super) async fn scan_page(
-    operator: &Operator,
-    table: &str,
-    segment: ScanSegment,
-    after: Option<&Attributes>,
-    is_strong: bool,
-) -> Result<ScanPage, Failure> {
-    let mut patience = Patience::begin();
-    loop {
-        match operator.scan(table, segment, after, None, is_strong).await {
-            Ok(page) => return Ok(page),
-            Err(error) => patience.bear(error).await?,
-        }
-    }
-}
 
 /// Makes a request again and again that was refused for the moment, for as long as that is anybody's
 /// patience.
@@ -44,18 +26,19 @@ pub(super) async fn patiently<T>(
     }
 }
 
-struct Patience {
+/// How often, and for how long, one request is made again.
+pub(super) struct Patience {
     since: Stopwatch,
     pause: Duration,
 }
 
 impl Patience {
-    fn begin() -> Self {
+    pub(super) fn begin() -> Self {
         Self { since: Stopwatch::start(), pause: FIRST_PAUSE }
     }
 
     /// Pauses, if what was refused may pass.
-    async fn bear(&mut self, error: StoreError) -> Result<(), Failure> {
+    pub(super) async fn bear(&mut self, error: StoreError) -> Result<(), Failure> {
         let may_pass = matches!(
             error,
             StoreError::Throttled(_)

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
+use super::{LocalStack, Ran, run, without_account};
+
 /// A CloudFormation that has one stack, `dynashard`, denies `forbidden`, refuses the time of requests
 /// for `late` and their signature for `mismatched`. It ends with the test's process.
 pub struct CloudFormation {
@@ -20,6 +22,19 @@ impl CloudFormation {
             }
         });
         Self { url }
+    }
+
+    /// Runs the command with an operator's credentials, against this server and the DynamoDB of a local
+    /// stack.
+    pub fn run(&self, stack: &LocalStack, args: &[&str]) -> Ran {
+        let mut command = without_account(args);
+        command
+            .env("AWS_ENDPOINT_URL", &self.url)
+            .env("AWS_ENDPOINT_URL_DYNAMODB", &stack.dynamodb)
+            .env("AWS_ACCESS_KEY_ID", "operator")
+            .env("AWS_SECRET_ACCESS_KEY", "secret")
+            .env("AWS_REGION", "eu-west-1");
+        run(command)
     }
 }
 

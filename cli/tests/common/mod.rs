@@ -12,6 +12,8 @@ use std::sync::{LazyLock, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use aws_sdk_dynamodb::Client as DynamoDb;
+use aws_sdk_dynamodb::types::AttributeValue;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
@@ -304,6 +306,16 @@ impl Drop for LocalStack {
     fn drop(&mut self) {
         let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
         let _ = self.child.wait();
+    }
+}
+
+/// Waits until nothing is left of the last change of a collection, in a metadata table with this name of
+/// the key: until then markers are to be removed.
+pub async fn until_cleared_up(client: &DynamoDb, key_name: &str, pk: &str) {
+    let key = AttributeValue::S(format!("_ds_job#{pk}"));
+    let job = || client.get_item().table_name("MetadataTable").key(key_name, key.clone()).send();
+    while job().await.expect("a read").item.is_some() {
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 

@@ -34,14 +34,13 @@ pub struct ScanPage {
 }
 
 impl Operator {
-    /// `Scan`: one page of one segment of a table, eventually consistent unless `is_strong`, of at most
-    /// `limit` items. Takes the permission `dynamodb:Scan`. It is sent once.
+    /// `Scan`: one page of one segment of a table, eventually consistent unless `is_strong`. Takes the
+    /// permission `dynamodb:Scan`. It is sent once.
     pub async fn scan(
         &self,
         table: &str,
         segment: ScanSegment,
         after: Option<&Attributes>,
-        limit: Option<u32>,
         is_strong: bool,
     ) -> Result<ScanPage, StoreError> {
         let in_sdk = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
@@ -53,7 +52,6 @@ impl Operator {
             .set_segment(is_parallel.then(|| in_sdk(segment.number)))
             .set_total_segments(is_parallel.then(|| in_sdk(segment.of)))
             .set_exclusive_start_key(after.map(|key| encode_attributes(key).collect()))
-            .set_limit(limit.map(in_sdk))
             .consistent_read(is_strong)
             .return_consumed_capacity(ReturnConsumedCapacity::Total)
             .send()

@@ -13,16 +13,17 @@ use serde_json::Value;
 
 use super::super::Failure;
 use super::super::check::{self, Check, Status, Totals};
+use super::super::files::replace;
 use super::super::output::{Activity, Output};
 use super::description::{self, Surroundings};
 use super::judge::{self, Finding};
 use super::plan::{Parameters, Plan};
 use super::policy::{self, WRITING_ROLES};
-use super::source::{Position, Source};
-use super::state::{FORMAT, Progress, StateFile, Subject, replace};
+use super::source::Position;
+use super::state::{FORMAT, Progress, StateFile, Subject};
 use super::survey::{Lens, Survey};
 use super::{
-    AdoptArgs, NOT_EXAMINED, PROBLEMS_FOUND, owned_by, parameter, read_units, undescribed, uses,
+    AdoptArgs, NOT_EXAMINED, PROBLEMS_FOUND, owned_by, parameter, scan_of, undescribed, uses,
 };
 use crate::clock::Stopwatch;
 
@@ -160,10 +161,8 @@ async fn survey(
     let begun = (progress.survey.items, Stopwatch::start());
     let positions = progress.positions.clone();
     let progress = RefCell::new(progress);
-    let (units, size) = (read_units(args, state), (state.bytes, args.segments));
-    let source = Source::new(operator, &args.table, size, units, false);
-    source
-        .read(&positions, async |segment, page| {
+    scan_of(args, operator, state)
+        .read(&positions, false, async |segment, page| {
             let mut progress = progress.borrow_mut();
             for item in &page.items {
                 progress.survey.observe(item, lens);
@@ -277,7 +276,7 @@ impl Report<'_> {
                 code: "output_failed",
                 detail: format!("{} cannot be written: {error}", path.display()),
             };
-            replace(path, &(text + "\n")).map_err(failed)?;
+            replace(path, (text + "\n").as_bytes()).map_err(failed)?;
             output.text(format_args!("\nThe policy is in {}", path.display()));
         } else {
             output

@@ -24,7 +24,7 @@ pub(super) struct Finding {
 
 /// A line for each thing that was looked at in the items. `wanted` is a separator that the table is to
 /// have in any case. `is_in_use` says whether the stack that was named uses the table already, so that what
-/// it has written is no surprise.
+/// it has written is expected.
 pub(super) fn checks(survey: &Survey, wanted: Option<Separator>, is_in_use: bool) -> Vec<Check> {
     let kinds = Oddity::ALL.into_iter().map(|oddity| {
         let tally = survey.odd(oddity);

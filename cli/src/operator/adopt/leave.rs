@@ -17,17 +17,17 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use serde::Serialize;
 
 use super::super::Failure;
+use super::super::budget::Budget;
 use super::super::check::{self, Check, Status, Totals};
 use super::super::connect::{Directory, deadline};
 use super::super::output::{Activity, Output};
 use super::super::patience::patiently;
-use super::budget::Budget;
 use super::description;
 use super::leftovers::Leftovers;
 use super::plan::quoted;
-use super::source::{Position, Source};
+use super::source::Position;
 use super::survey::{FORWARDED, is_dynashards};
-use super::{AdoptArgs, PROBLEMS_FOUND, owned_by, parameter, read_units, undescribed};
+use super::{AdoptArgs, PROBLEMS_FOUND, owned_by, parameter, scan_of, undescribed};
 use crate::clock::Stopwatch;
 
 /// Collections that are shown to people.
@@ -301,10 +301,8 @@ async fn read(
     state: &TableState,
     on_page: impl AsyncFn(usize, &ScanPage) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let (units, size) = (read_units(args, state), (state.bytes, args.segments));
-    let source = Source::new(operator, &args.table, size, units, true);
     let positions = (0..args.segments).map(|_| Position::Start).collect::<Vec<_>>();
-    source.read(&positions, on_page).await
+    scan_of(args, operator, state).read(&positions, true, on_page).await
 }
 
 /// What a removal has done.

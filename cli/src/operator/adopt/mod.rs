@@ -1,6 +1,5 @@
 //! `dynashard adopt`: whether an existing table can become the main table, and the way back out.
 
-mod budget;
 mod check;
 mod description;
 mod judge;
@@ -16,12 +15,13 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use dynashard_aws::{Stack, TableState, Unseen};
+use dynashard_aws::{Operator, Stack, TableState, Unseen};
 use dynashard_core::GrowKeys;
 use dynashard_keys::Separator;
 
 use super::connect::CallerArgs;
 use super::output::Output;
+use super::scan::TableScan;
 use super::{Failure, INTERRUPTED};
 use crate::signals::TerminationSignals;
 
@@ -33,7 +33,7 @@ const NOT_EXAMINED: u8 = 2;
 
 /// The read units a second that a scan takes by default: a third of what one partition has, and 8 MB. Of
 /// a provisioned table it is a quarter of what there is.
-const DEFAULT_READ_UNITS: u32 = 1_000;
+const DEFAULT_READ_UNITS: NonZeroU32 = NonZeroU32::new(1_000).expect("not zero");
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct AdoptArgs {
@@ -182,11 +182,16 @@ async fn act(args: &AdoptArgs, output: &mut Output) -> Result<ExitCode, Failure>
     if args.leave.leave { leave::run(args, output).await } else { check::run(args, output).await }
 }
 
-/// How many read units a second to take of a table.
-fn read_units(args: &AdoptArgs, table: &TableState) -> u32 {
-    let of_provisioned = |(read, _): (u64, u64)| u32::try_from(read / 4).unwrap_or(u32::MAX).max(1);
+/// The table, to be read at the rate that was asked for, or that leaves most to others.
+fn scan_of(args: &AdoptArgs, operator: &Operator, table: &TableState) -> TableScan {
+    let of_provisioned = |(read, _): (u64, u64)| {
+        NonZeroU32::new(u32::try_from(read / 4).unwrap_or(u32::MAX)).unwrap_or(NonZeroU32::MIN)
+    };
     let default = table.provisioned.map_or(DEFAULT_READ_UNITS, of_provisioned);
-    args.read_units.map_or(default, NonZeroU32::get)
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    let of_segment = table.bytes as f64 / f64::from(args.segments);
+    TableScan::new(operator, &args.table, Some(args.read_units.unwrap_or(default)))
+        .with_segments_of(of_segment)
 }
 
 /// A parameter of a stack, read as the flag of the same meaning is.

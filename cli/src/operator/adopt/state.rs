@@ -1,8 +1,8 @@
 //! The state of a scan in a small file, so that the next run of the command continues where this one
 //! ended, however it did.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use dynashard_core::{AttributeValue, Attributes, TableSchema};
@@ -10,6 +10,7 @@ use dynashard_keys::{SortKey, SortKeyType};
 use serde::{Deserialize, Serialize};
 
 use super::super::Failure;
+use super::super::files::replace;
 use super::source::Position;
 use super::survey::{Example, Survey, example};
 
@@ -123,7 +124,7 @@ impl StateFile {
             survey: progress.survey.clone(),
         };
         let text = serde_json::to_string(&stored).unwrap_or_default();
-        replace(&self.path, &text)
+        replace(&self.path, text.as_bytes())
             .map_err(|error| self.failure(&format!("cannot be written: {error}")))
     }
 
@@ -162,17 +163,6 @@ impl StateFile {
             detail: format!("the state file {path} {what}; remove it or name another"),
         }
     }
-}
-
-/// Writes a file beside the old one, and renames it: whoever reads finds one of the two, whole.
-pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".new");
-    let beside = path.with_file_name(name);
-    let mut file = File::create(&beside)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&beside, path)
 }
 
 #[cfg(test)]

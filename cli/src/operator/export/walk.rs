@@ -9,8 +9,9 @@ use dynashard_core::{AttributeValue, Attributes, StoredItem};
 use dynashard_keys::{PartitionKey, PhysicalPartitionKey, SortKey};
 use xxhash_rust::xxh64::xxh64;
 
+use crate::operator::Failure;
 use crate::operator::connect::{Connection, TableReader, deadline};
-use crate::operator::{Failure, patience};
+use crate::operator::scan::TableScan;
 use crate::signals::TerminationSignals;
 
 /// A page ends before its items take so many bytes, so that large items do not fill the memory.
@@ -79,12 +80,11 @@ impl Walk<'_> {
         let mut after = None;
         let is_strong = self.consistency == Consistency::Strong;
         let schema = self.connection.schema();
+        let scan = TableScan::new(self.connection.operator(), self.connection.main_table(), None);
+        let whole = ScanSegment { number: 0, of: 1 };
         loop {
-            let operator = self.connection.operator();
-            let whole = ScanSegment { number: 0, of: 1 };
-            let table = self.connection.main_table();
             let page = tokio::select! {
-                page = patience::scan_page(operator, table, whole, after.as_ref(), is_strong) => page?,
+                page = scan.page(whole, after.as_ref(), is_strong) => page?,
                 () = self.signals.received() => return Ok(Ended::Interrupted),
             };
             progress.consumed_rcu += page.consumed_rcu;

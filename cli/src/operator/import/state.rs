@@ -1,7 +1,7 @@
 //! The file that says how far an import has come, so that one which ended early can go on.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::counts::Counts;
 use super::marks::Progress;
 use crate::operator::Failure;
+use crate::operator::files::{replace, with_suffix};
 
 /// What a state file holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,16 +91,9 @@ impl StateFile {
     /// Puts this state in place of the last one. The file is whole at any time, also after a loss of
     /// power.
     pub(super) fn save(&self, state: &State) -> Result<(), Failure> {
-        let save = || {
-            let new_path = with_suffix(&self.path, ".new");
-            let mut new = File::create(&new_path)?;
-            new.write_all(&serde_json::to_vec(state)?)?;
-            new.sync_all()?;
-            fs::rename(&new_path, &self.path)?;
-            let directory = self.path.parent().filter(|path| !path.as_os_str().is_empty());
-            File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
-        };
-        save().map_err(|e: io::Error| failed(&self.path, &format!("cannot be written: {e}")))
+        let text = serde_json::to_vec(state).map_err(io::Error::from);
+        text.and_then(|text| replace(&self.path, &text))
+            .map_err(|e| failed(&self.path, &format!("cannot be written: {e}")))
     }
 
     /// Removes the file: everything is written.
@@ -158,12 +152,6 @@ fn read(path: &Path) -> Result<State, Failure> {
         return Err(failed(path, &why));
     }
     serde_json::from_slice(&text).map_err(damaged)
-}
-
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
 }
 
 fn failed(path: &Path, why: &str) -> Failure {

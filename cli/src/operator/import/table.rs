@@ -3,16 +3,13 @@
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use dynashard_aws::{KeyAttribute, Operator, ScanPage, ScanSegment, TableState};
-use dynashard_core::ports::Clock;
+use dynashard_aws::{KeyAttribute, ScanSegment, TableState};
 use dynashard_core::{Attributes, NewItem};
 use dynashard_keys::SortKeyType;
 use dynashard_lambda::Format;
 use dynashard_lambda::json::{AttributesJson, attributes, object};
 use tokio::sync::mpsc;
-use tokio::time::sleep;
 
 use super::counts::Counts;
 use super::load::Read;
@@ -20,8 +17,9 @@ use super::marks::{DoubtTo, Page, SegmentProgress};
 use super::refused::{Refusals, RowPlace};
 use super::row::Keys;
 use super::send::{Doubt, Row};
+use crate::operator::Failure;
 use crate::operator::connect::Connection;
-use crate::operator::{Failure, patience};
+use crate::operator::scan::TableScan;
 
 /// Parts of the table that are read side by side.
 pub(super) const SEGMENTS: usize = 8;
@@ -29,11 +27,9 @@ pub(super) const SEGMENTS: usize = 8;
 /// A table whose items are copied.
 #[derive(Debug, Clone)]
 pub(super) struct SourceTable {
-    operator: Operator,
-    name: String,
     identity: String,
     keys: Keys,
-    budget: Arc<Budget>,
+    scan: TableScan,
 }
 
 /// What the segments share while they are read.
@@ -72,9 +68,9 @@ impl SourceTable {
             bad(format!("has no sort key of the type {letter}, as the main table has"))
         })?;
         let keys = Keys { partition, sort, schema };
-        let budget = Arc::new(Budget::new(read_units));
         let identity = identity_of(name, &operator.place(), &table);
-        Ok(Self { operator, name: name.to_owned(), identity, keys, budget })
+        let scan = TableScan::new(&operator, name, read_units);
+        Ok(Self { identity, keys, scan })
     }
 
     /// What tells it from any other table.
@@ -93,7 +89,8 @@ impl SourceTable {
             async move {
                 let mut after = None;
                 loop {
-                    let page = table.page(segment(number, SEGMENTS), after.as_ref(), false).await?;
+                    let page =
+                        table.scan.page(segment(number, SEGMENTS), after.as_ref(), false).await?;
                     rows.fetch_add(count(page.items.len()), Ordering::Relaxed);
                     for item in page.items {
                         table.item(item, &refusals);
@@ -140,7 +137,7 @@ impl SourceTable {
             DoubtTo::End => (true, None),
         };
         loop {
-            let page = self.page(segment, after.as_ref(), true).await?;
+            let page = self.scan.page(segment, after.as_ref(), true).await?;
             let began_in_doubt = is_in_doubt;
             let mut rows = Vec::with_capacity(page.items.len());
             let of_page = page.items.len();
@@ -190,21 +187,6 @@ impl SourceTable {
         refusals.add(place, key.as_ref().map(NewItem::key), &failure);
         None
     }
-
-    /// A page of a segment, when the ones before are paid for.
-    async fn page(
-        &self,
-        segment: ScanSegment,
-        after: Option<&Attributes>,
-        is_strong: bool,
-    ) -> Result<ScanPage, Failure> {
-        let clock = self.operator.clock();
-        sleep(self.budget.wait(clock.now().boot)).await;
-        let page =
-            patience::scan_page(&self.operator, &self.name, segment, after, is_strong).await?;
-        self.budget.spend(page.consumed_rcu, clock.now().boot);
-        Ok(page)
-    }
 }
 
 /// What tells a table from any other: one of another account, and one that had its name before. Servers that
@@ -218,32 +200,6 @@ impl Keys {
     fn of(&self, item: &Attributes) -> Option<Attributes> {
         let entry = |name: &String| Some((name.clone(), item.get(name)?.clone()));
         Some(Attributes::from([entry(&self.partition)?, entry(&self.sort)?]))
-    }
-}
-
-/// The read units a second that all segments together take on average.
-#[derive(Debug)]
-struct Budget {
-    rate: Option<f64>,
-    /// When what was read is paid for.
-    paid_at: Mutex<Duration>,
-}
-
-impl Budget {
-    fn new(read_units: Option<NonZeroU32>) -> Self {
-        let rate = read_units.map(|units| f64::from(units.get()));
-        Self { rate, paid_at: Mutex::default() }
-    }
-
-    fn wait(&self, now: Duration) -> Duration {
-        self.paid_at.lock().unwrap_or_else(PoisonError::into_inner).saturating_sub(now)
-    }
-
-    fn spend(&self, units: f64, now: Duration) {
-        let Some(rate) = self.rate else { return };
-        let mut paid_at = self.paid_at.lock().unwrap_or_else(PoisonError::into_inner);
-        *paid_at =
-            (*paid_at).max(now) + Duration::try_from_secs_f64(units / rate).unwrap_or_default();
     }
 }
 
@@ -297,18 +253,5 @@ mod tests {
             ("at".to_owned(), AttributeValue::Number("-1.5".parse().expect("a number"))),
         ]);
         assert_eq!(key_of_text(&text_of_key(&key)), Ok(key));
-    }
-
-    #[test]
-    fn segments_wait_until_what_was_read_is_paid_for() {
-        let now = Duration::from_secs(100);
-        let budget = Budget::new(NonZeroU32::new(100));
-        assert_eq!(budget.wait(now), Duration::ZERO);
-        budget.spend(256.0, now);
-        budget.spend(144.0, now);
-        assert_eq!(budget.wait(now), Duration::from_secs(4));
-        let unbounded = Budget::new(None);
-        unbounded.spend(256.0, now);
-        assert_eq!(unbounded.wait(now), Duration::ZERO);
     }
 }

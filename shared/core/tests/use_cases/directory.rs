@@ -5,17 +5,20 @@ use std::time::Duration;
 use dynashard_core::ports::Clock;
 use dynashard_core::{Code, CollectionMetadata, Deadline, Directory, Known, Settings, settle_time};
 use dynashard_keys::{PartitionKey, Placement, ShardCount};
-use dynashard_testkit::{Fault, ManualClock, MemoryStore, Operation, SeededEntropy, block_on};
+use dynashard_testkit::{
+    Fault, Faulty, ManualClock, MemoryStore, Operation, SeededEntropy, block_on,
+};
 use futures_util::future::join_all;
 
-use crate::slow::Slow;
-use crate::world::{FRESH, LEASE, TIMEOUT, World, count, metadata, partition};
+use crate::world::{FRESH, Knowledge, LEASE, TIMEOUT, World, count, metadata, partition};
 
-fn slow() -> (MemoryStore, Directory<Slow, ManualClock, SeededEntropy>, Deadline) {
+/// A metadata table whose answers take their time, so that requests can meet.
+fn slow() -> (MemoryStore, Knowledge, Deadline) {
     let clock = ManualClock::new();
     let settings = Settings::default();
     let memory = MemoryStore::new(clock.clone(), settings.schema.clone());
-    let store = Slow::new(memory.clone(), clock.clone());
+    let store = Faulty::new(memory.clone());
+    store.delay(&clock, Duration::from_millis(10));
     let deadline = Deadline::after(clock.now(), TIMEOUT);
     (memory, Directory::new(store, clock, SeededEntropy::new(1), settings), deadline)
 }

@@ -6,15 +6,14 @@ use std::time::Duration;
 
 use dynashard_core::ports::{AlarmControl, Clock, HeatSource, MetadataStore, StoreError};
 use dynashard_core::{
-    Advance, AlarmStatus, AutoScaler, Code, CollectionMetadata, Directory, Error, Growth,
-    HeatOutcome, HeatReport, HeatWindow, HistoryEntry, HotKey, NoGrowth, Phase, Precondition,
-    Rearm, ScalingMode, ScalingPolicy, Settings, Telemetry, Throttle, Writer,
+    Advance, AlarmStatus, AutoScaler, Code, CollectionMetadata, Error, Growth, HeatOutcome,
+    HeatReport, HeatWindow, HistoryEntry, HotKey, NoGrowth, Phase, Precondition, Rearm,
+    ScalingMode, ScalingPolicy, Settings, Telemetry, Throttle, Writer,
 };
 use dynashard_keys::{PartitionKey, Placement, ShardId};
-use dynashard_testkit::{Fault, MemoryHeat, Operation, SeededEntropy, block_on};
+use dynashard_testkit::{Fault, MemoryHeat, Operation, block_on};
 use futures_util::future::{join, join_all};
 
-use crate::slow::Slow;
 use crate::world::{World, count, metadata as new_metadata, outcome_unknown, partition};
 
 /// Longer than T', and than the cooldown.
@@ -164,12 +163,9 @@ fn a_thousand_alarms_and_a_thousand_writers_at_once_cause_one_growth() {
 fn of_a_thousand_alarms_that_read_the_same_one_begins_the_growth() {
     let hot = Hot::new(1);
     hot.throttle("EWR");
-    let directory = |seed| {
-        let store = Slow::new(hot.world.memory.clone(), hot.world.clock.clone());
-        let entropy = SeededEntropy::new(seed);
-        Directory::new(store, hot.world.clock.clone(), entropy, Settings::default())
-    };
-    let directories = (0..1_000).map(directory).collect::<Vec<_>>();
+    // All have read before any of them changes what it read.
+    hot.world.store.delay(&hot.world.clock, Duration::from_millis(10));
+    let directories = (0..1_000).map(|_| hot.world.directory()).collect::<Vec<_>>();
     let autoscalers = directories.iter().map(|directory| AutoScaler::new(&hot.heat, directory));
     let autoscalers = autoscalers.collect::<Vec<_>>();
     let (window, deadline) = (hot.window(), hot.world.deadline());

@@ -17,7 +17,6 @@ mod reader;
 mod reshard;
 mod scaler;
 mod settings;
-mod slow;
 mod ttl;
 mod verify;
 mod world;
