@@ -16,7 +16,7 @@ use crate::lambda::{Background, Bootstraps, Runtime};
 use crate::plan::Plan;
 use crate::queues::Queues;
 use crate::server::{self, Server, url};
-use crate::template::{TemplateSource, load_template};
+use crate::template::{TemplateSource, load_template_for};
 use dynashard_limits::partition::{Limits, Partitions};
 use serde::Serialize;
 use std::num::NonZeroU32;
@@ -116,7 +116,12 @@ pub struct Stack {
 impl Stack {
     /// Starts everything, and returns when each function has an environment that waits for events.
     pub async fn start(options: StackOptions) -> Result<Self, StartError> {
-        let plan = load_template(&options.template, &options.overrides)?;
+        let Limits { partition_wcu, partition_rcu, .. } = options.partitions;
+        let facts = [
+            ("PartitionWriteUnits", partition_wcu.to_string()),
+            ("PartitionReadUnits", partition_rcu.to_string()),
+        ];
+        let plan = load_template_for(&options.template, &options.overrides, &facts)?;
         let signature_window = signature_window(&plan, options.signature_window)?;
         let executables = options.functions.locate(&plan.functions)?;
         let api = server::bind(options.port, "--port").await?;

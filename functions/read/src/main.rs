@@ -9,15 +9,14 @@ mod tests;
 
 use std::process::ExitCode;
 
-use dynashard_core::Reader;
 use handler::ReadHandler;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     dynashard_lambda::start(async |config| {
         let metrics = config.metrics();
-        let (items, directory) = config.connect_reader().await;
-        dynashard_lambda::run(ReadHandler::new(Reader::new(items, directory)), metrics).await
+        let reader = config.connect_reader().await;
+        dynashard_lambda::run(ReadHandler::new(reader), metrics).await
     })
     .await
 }

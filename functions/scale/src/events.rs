@@ -1,6 +1,9 @@
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
 use dynashard_core::ports::{AlarmControl, Clock, Entropy, HeatSource, MetadataStore};
 use dynashard_core::{
-    AutoScaler, Deadline, Error as CoreError, HeatOutcome, HeatReport, Reading, ScalingMode,
+    Access, AutoScaler, Deadline, Error as CoreError, HeatOutcome, HeatReport, Reading, ScalingMode,
 };
 use dynashard_lambda::alarm::{AlarmEvent, AlarmRefusal};
 use dynashard_lambda::metrics::{Counter, Metrics};
@@ -10,7 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::handler::ScaleHandler;
-use crate::report::{HeatView, counts, log};
+use crate::report::{HeatView, counts, decisions, log, log_collections};
 
 /// The events of the scale function: requests, the alarm on write throttles, and the schedule that
 /// finds an alarm whose event was lost.
@@ -20,7 +23,12 @@ pub(crate) struct ScaleEvents<W, M, C, E> {
     watch: W,
     main_table: String,
     metrics: Metrics,
+    /// Where the last look at the collections that may shrink has ended, if time ran out.
+    shrink_after: Mutex<Option<String>>,
 }
+
+/// The time that a schedule keeps for alarms.
+const TIME_FOR_ALARMS: Duration = Duration::from_secs(20);
 
 /// The outcome that Lambda returns. After an alarm, only a person who sends one by hand reads it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -52,7 +60,7 @@ where
         metrics: Metrics,
     ) -> Self {
         let patience = Patience::new(requests.now());
-        Self { requests, patience, watch, main_table, metrics }
+        Self { requests, patience, watch, main_table, metrics, shrink_after: Mutex::default() }
     }
 
     async fn alarm(&self, event: &Value, deadline: Deadline) -> Result<Outcome, Error> {
@@ -60,20 +68,44 @@ where
         let window =
             AlarmEvent::parse(event).and_then(|event| event.window(&self.main_table, now_secs));
         match window {
-            Ok(window) => self.outcome(self.autoscaler().scale(window, deadline).await),
+            Ok((window, access)) => {
+                self.outcome(self.autoscaler().scale(window, access, deadline).await)
+            }
             Err(refusal) => Ok(self.refuse(&refusal)),
         }
     }
 
     async fn schedule(&self, deadline: Deadline) -> Result<Outcome, Error> {
+        self.shrink(deadline).await?;
         if self.requests.directory().settings().scaling.mode == ScalingMode::Off {
             return Ok(idle("ScalingMode is off"));
         }
-        match self.autoscaler().sweep(deadline).await {
-            Ok(None) => Ok(idle("the alarm is not raised")),
-            Ok(Some(report)) => self.outcome(Ok(report)),
-            Err(error) => self.outcome(Err(error)),
+        let mut outcome = idle("no alarm is raised");
+        for access in [Access::Write, Access::Get] {
+            match self.autoscaler().sweep(access, deadline).await {
+                Ok(None) => {}
+                Ok(Some(report)) => outcome = self.outcome(Ok(report))?,
+                Err(error) => return self.outcome(Err(error)),
+            }
         }
+        Ok(outcome)
+    }
+
+    /// Looks at as many collections that may shrink as there is time for, from where the call before has ended.
+    async fn shrink(&self, deadline: Deadline) -> Result<(), Error> {
+        let by = deadline.earlier_by(TIME_FOR_ALARMS);
+        let mut next = self.shrink_after.lock().unwrap_or_else(PoisonError::into_inner).take();
+        while !by.remaining(self.now()).is_zero() {
+            let (collections, after) = self.autoscaler().shrink(next.as_deref(), by).await?;
+            log_collections(&collections);
+            self.count(decisions(&collections));
+            next = after;
+            if next.is_none() {
+                break;
+            }
+        }
+        *self.shrink_after.lock().unwrap_or_else(PoisonError::into_inner) = next;
+        Ok(())
     }
 
     fn autoscaler(&self) -> AutoScaler<'_, W, M, C, E> {

@@ -1,7 +1,7 @@
-use dynashard_core::{
-    CollectionHeat, Growth, HeatOutcome, HeatReport, NoGrowth, Rearm, ScalingMode,
-};
-use dynashard_lambda::metrics::Counter;
+use std::collections::BTreeMap;
+
+use dynashard_core::{CollectionHeat, HeatOutcome, HeatReport, Rearm, ScalingMode};
+use dynashard_lambda::metrics::{Counter, log_decision};
 use serde::Serialize;
 
 /// A report for a person who sends an alarm by hand.
@@ -48,41 +48,62 @@ pub(crate) fn counts(report: &HeatReport) -> Vec<(Counter, usize)> {
             usize::from(collections.is_empty() && unsharded.is_empty()),
         ),
     ];
-    for counter in [
-        Counter::GrowthsBegun,
-        Counter::GrowthsWouldBegin,
-        Counter::GrowthsNotAllowed,
-        Counter::GrowthsRefused,
-        Counter::GrowthsFailed,
-        Counter::UnknownShards,
-        Counter::DamagedData,
-    ] {
-        let times = collections.iter().filter(|c| counter_of(&c.outcome) == counter).count();
-        counted.push((counter, times));
-    }
+    counted.extend(decisions(collections));
     counted
 }
 
-fn counter_of(outcome: &HeatOutcome) -> Counter {
+/// What the decisions about these collections count.
+pub(crate) fn decisions(collections: &[CollectionHeat]) -> impl Iterator<Item = (Counter, usize)> {
+    let counters = collections.iter().flat_map(|collection| {
+        let bounded = match &collection.outcome {
+            HeatOutcome::Decided(decision, _) => decision.bound.map(|_| Counter::GrowthsBounded),
+            _ => None,
+        };
+        counter_of(&collection.outcome).into_iter().chain(bounded)
+    });
+    let mut counted = BTreeMap::new();
+    for counter in counters {
+        *counted.entry(counter).or_insert(0) += 1;
+    }
+    counted.into_iter()
+}
+
+fn counter_of(outcome: &HeatOutcome) -> Option<Counter> {
     match outcome {
-        HeatOutcome::Decided(Growth::Begun { .. }) => Counter::GrowthsBegun,
-        HeatOutcome::Decided(Growth::WouldBegin { .. }) => Counter::GrowthsWouldBegin,
-        HeatOutcome::Decided(Growth::Refused(NoGrowth::NotAllowed)) => Counter::GrowthsNotAllowed,
-        HeatOutcome::Decided(Growth::Refused(_) | Growth::Overtaken)
-        | HeatOutcome::Relieved { .. } => Counter::GrowthsRefused,
-        HeatOutcome::UnknownShards(_) => Counter::UnknownShards,
-        HeatOutcome::Damaged(_) => Counter::DamagedData,
-        HeatOutcome::Failed(_) => Counter::GrowthsFailed,
+        HeatOutcome::Decided(decision, outcome) => Counter::of_decision(decision, *outcome),
+        HeatOutcome::Relieved { .. } => Some(Counter::GrowthsRefused),
+        HeatOutcome::UnknownShards(_) => Some(Counter::UnknownShards),
+        HeatOutcome::Damaged(_) => Some(Counter::DamagedData),
+        HeatOutcome::Failed(_) => Some(Counter::GrowthsFailed),
     }
 }
 
 /// Logs what was decided about each throttled key.
 pub(crate) fn log(report: &HeatReport) {
-    for CollectionHeat { partition, throttles, outcome } in &report.collections {
+    log_collections(&report.collections);
+    for key in &report.unsharded {
+        tracing::warn!(key, "a throttled key is one that no collection can have");
+    }
+    if report.collections.is_empty() && report.unsharded.is_empty() {
+        tracing::warn!("the alarm is raised, and the report names no throttled key");
+    }
+    if let Rearm::Failed(error) = &report.rearm {
+        tracing::error!(%error, "the alarm could not be set back; the schedule checks it again");
+    }
+}
+
+/// Logs what became of these collections.
+pub(crate) fn log_collections(collections: &[CollectionHeat]) {
+    for CollectionHeat { partition, throttles, outcome } in collections {
         let partition_key = partition.as_str();
         let decision = outcome.to_string();
         match outcome {
-            HeatOutcome::Decided(_) | HeatOutcome::Relieved { .. } => {
+            HeatOutcome::Decided(decision, outcome) => {
+                if decision.is_worth_a_note() {
+                    log_decision(decision, *outcome);
+                }
+            }
+            HeatOutcome::Relieved { .. } => {
                 tracing::info!(partition_key, throttles, decision, "a collection was throttled");
             }
             HeatOutcome::UnknownShards(_) => {
@@ -97,14 +118,5 @@ pub(crate) fn log(report: &HeatReport) {
                 tracing::error!(partition_key, throttles, decision, "a collection was throttled");
             }
         }
-    }
-    for key in &report.unsharded {
-        tracing::warn!(key, "a throttled key is one that no collection can have");
-    }
-    if report.collections.is_empty() && report.unsharded.is_empty() {
-        tracing::warn!("the alarm is raised, and the report names no throttled key");
-    }
-    if let Rearm::Failed(error) = &report.rearm {
-        tracing::error!(%error, "the alarm could not be set back; the schedule checks it again");
     }
 }

@@ -52,6 +52,19 @@ pub fn load_template(
     source: &TemplateSource,
     overrides: &[(String, String)],
 ) -> Result<Plan, StartError> {
+    load_template_for(source, overrides, &[])
+}
+
+/// The same, where parameters of these names, if the template declares them, have these values by default:
+/// they say what this machine is like.
+///
+/// # Errors
+/// Those of [`load_template`].
+pub(crate) fn load_template_for(
+    source: &TemplateSource,
+    overrides: &[(String, String)],
+    facts: &[(&str, String)],
+) -> Result<Plan, StartError> {
     let (name, text) = match source {
         TemplateSource::Text { name, text } => (name.clone(), text.clone()),
         TemplateSource::Path(path) => {
@@ -65,7 +78,11 @@ pub fn load_template(
     let located = |problem: Problem| StartError::template(&name, problem.line, problem.text);
     let root = Node::parse(&text).map_err(located)?;
     let declared = declared_parameters(&root).map_err(located)?;
-    let parameters = parameters::values(&declared, overrides, &name)?;
+    let facts = facts.iter().filter(|(fact, _)| declared.iter().any(|p| p.name == *fact));
+    let facts = facts.map(|(name, value)| ((*name).to_owned(), value.clone()));
+    // Of two values the later one counts.
+    let given = facts.chain(overrides.iter().cloned()).collect::<Vec<_>>();
+    let parameters = parameters::values(&declared, &given, &name)?;
     read(&root, parameters).map_err(located)
 }
 

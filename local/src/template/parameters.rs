@@ -47,7 +47,7 @@ pub(super) fn values(
 /// One declared parameter.
 #[derive(Debug)]
 pub(super) struct Parameter {
-    name: String,
+    pub(super) name: String,
     default: Option<String>,
     is_number: bool,
     allowed_values: Option<Vec<String>>,

@@ -4,13 +4,16 @@ use aws_sdk_cloudwatch::primitives::DateTime;
 use aws_sdk_cloudwatch::types::{InsightRuleContributor, MetricAlarm, StateValue};
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use dynashard_core::ports::{AlarmControl, HeatSource, StoreError};
-use dynashard_core::{AlarmStatus, HeatWindow, HotKey, Throttles};
+use dynashard_core::{Access, AlarmStatus, HeatWindow, HotKey, Throttles};
 
 use crate::error::of_watch;
 
 /// How the rules begin that DynamoDB makes for the most throttled partition keys; the table's name
 /// and a timestamp follow (Amazon DynamoDB Developer Guide, "How it works: Contributor Insights").
 const THROTTLED_PARTITION_KEYS: &str = "DynamoDBContributorInsights-PKT-";
+
+/// The same for the most throttled items, by both keys.
+const THROTTLED_ITEMS: &str = "DynamoDBContributorInsights-SKT-";
 
 /// The contributors that are asked for. Throttled keys beyond them come up when these have grown.
 const MAX_CONTRIBUTORS: i32 = 25;
@@ -21,22 +24,40 @@ pub struct CloudWatchHeat {
     dynamodb: aws_sdk_dynamodb::Client,
     cloudwatch: aws_sdk_cloudwatch::Client,
     table: String,
-    alarm: String,
+    alarms: ThrottleAlarms,
+}
+
+/// The names of the alarms on throttles.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThrottleAlarms {
+    /// Of that on writes.
+    pub writes: String,
+    /// Of that on reads.
+    pub reads: String,
+}
+
+impl ThrottleAlarms {
+    fn on(&self, access: Access) -> &str {
+        match access {
+            Access::Write => &self.writes,
+            Access::Get | Access::Query => &self.reads,
+        }
+    }
 }
 
 impl CloudWatchHeat {
-    /// The throttles of `table`, and the alarm named `alarm`.
+    /// The throttles of `table`, and the alarms of these names.
     pub fn new(
         dynamodb: aws_sdk_dynamodb::Client,
         cloudwatch: aws_sdk_cloudwatch::Client,
         table: String,
-        alarm: String,
+        alarms: ThrottleAlarms,
     ) -> Self {
-        Self { dynamodb, cloudwatch, table, alarm }
+        Self { dynamodb, cloudwatch, table, alarms }
     }
 
-    /// The name of the rule, which carries a timestamp and so must be asked for.
-    async fn rule(&self) -> Result<String, StoreError> {
+    /// The names of the rules, which carry timestamps and so must be asked for.
+    async fn rules(&self) -> Result<Vec<String>, StoreError> {
         // The client sends every request once because of the writes. This one is safe to repeat.
         let again = aws_sdk_dynamodb::config::Builder::new().retry_config(RetryConfig::standard());
         let answer = self
@@ -48,22 +69,14 @@ impl CloudWatchHeat {
             .send()
             .await
             .map_err(|e| of_watch("DescribeContributorInsights", &e))?;
-        let rules = answer.contributor_insights_rule_list().iter();
-        let rules = rules.filter(|rule| rule.starts_with(THROTTLED_PARTITION_KEYS));
-        // Of several, that with the latest timestamp: insights were turned off and on again.
-        rules.max().cloned().ok_or_else(|| {
-            StoreError::Misconfigured(format!(
-                "Contributor Insights has no rule for throttled partition keys of the table {}; \
-                 turn it on for the table",
-                self.table
-            ))
-        })
+        Ok(answer.contributor_insights_rule_list.unwrap_or_default())
     }
-}
 
-impl HeatSource for CloudWatchHeat {
-    async fn throttled_keys(&self, window: HeatWindow) -> Result<Vec<HotKey>, StoreError> {
-        let rule = self.rule().await?;
+    async fn report(
+        &self,
+        rule: &str,
+        window: HeatWindow,
+    ) -> Result<Vec<InsightRuleContributor>, StoreError> {
         let answer = self
             .cloudwatch
             .get_insight_rule_report()
@@ -76,21 +89,61 @@ impl HeatSource for CloudWatchHeat {
             .send()
             .await
             .map_err(|e| of_watch("GetInsightRuleReport", &e))?;
-        Ok(answer.contributors().iter().filter_map(|c| hot_key(c, window)).collect())
+        Ok(answer.contributors.unwrap_or_default())
     }
 }
 
+impl HeatSource for CloudWatchHeat {
+    async fn throttled_keys(&self, window: HeatWindow) -> Result<Vec<HotKey>, StoreError> {
+        let rules = self.rules().await?;
+        let keys = latest(&rules, THROTTLED_PARTITION_KEYS).ok_or_else(|| {
+            StoreError::Misconfigured(format!(
+                "Contributor Insights has no rule for throttled partition keys of the table {}; \
+                 turn it on for the table",
+                self.table
+            ))
+        })?;
+        let contributors = self.report(keys, window).await?;
+        if contributors.is_empty() {
+            return Ok(Vec::new());
+        }
+        let items = match latest(&rules, THROTTLED_ITEMS) {
+            Some(rule) => Some(self.report(rule, window).await?),
+            None => None,
+        };
+        let hottest_item = |partition: &str| {
+            let items = items.as_ref()?.iter();
+            let of_key = items.filter(|item| item.keys().first().is_some_and(|k| k == partition));
+            let counts = of_key.filter_map(InsightRuleContributor::approximate_aggregate_value);
+            counts.reduce(f64::max)
+        };
+        let keys = contributors.iter().filter_map(|contributor| {
+            let key = hot_key(contributor, window)?;
+            Some(HotKey { hottest_item: hottest_item(&key.partition), ..key })
+        });
+        Ok(keys.collect())
+    }
+}
+
+/// Of several rules that begin so, that with the latest timestamp: insights were turned off and on again.
+fn latest<'a>(rules: &'a [String], prefix: &str) -> Option<&'a str> {
+    rules.iter().filter(|rule| rule.starts_with(prefix)).max().map(String::as_str)
+}
+
 impl AlarmControl for CloudWatchHeat {
-    async fn status(&self) -> Result<AlarmStatus, StoreError> {
+    async fn status(&self, access: Access) -> Result<AlarmStatus, StoreError> {
         let answer = self
             .cloudwatch
             .describe_alarms()
-            .alarm_names(&self.alarm)
+            .alarm_names(self.alarms.on(access))
             .send()
             .await
             .map_err(|e| of_watch("DescribeAlarms", &e))?;
         let alarm = answer.metric_alarms().first().ok_or_else(|| {
-            StoreError::Misconfigured(format!("there is no metric alarm named {}", self.alarm))
+            StoreError::Misconfigured(format!(
+                "there is no metric alarm named {}",
+                self.alarms.on(access)
+            ))
         })?;
         Ok(AlarmStatus {
             is_raised: alarm.state_value() == Some(&StateValue::Alarm),
@@ -99,10 +152,10 @@ impl AlarmControl for CloudWatchHeat {
         })
     }
 
-    async fn rearm(&self, reason: &str) -> Result<(), StoreError> {
+    async fn rearm(&self, access: Access, reason: &str) -> Result<(), StoreError> {
         self.cloudwatch
             .set_alarm_state()
-            .alarm_name(&self.alarm)
+            .alarm_name(self.alarms.on(access))
             .state_value(StateValue::Ok)
             .state_reason(reason)
             .send()
@@ -128,7 +181,7 @@ fn hot_key(contributor: &InsightRuleContributor, window: HeatWindow) -> Option<H
         let count = contributor.approximate_aggregate_value()?;
         throttles.push(Throttles { at_secs: window.from_secs, count });
     }
-    Some(HotKey { partition, throttles })
+    Some(HotKey { partition, throttles, hottest_item: None })
 }
 
 /// The longest period of what the alarm watches: one metric, or several under one expression.

@@ -2,11 +2,16 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::BuildError;
-use aws_sdk_dynamodb::types::{AttributeValue, Delete, Put, TransactWriteItem, Update};
+use aws_sdk_dynamodb::types::{
+    AttributeValue, Delete, Put, ReturnValue, TransactWriteItem, Update,
+};
 use dynashard_core::ports::{
     CatalogPage, CollectionCatalog, Dated, MetadataStore, ReshardingPage, StoreError,
 };
-use dynashard_core::{CollectionMetadata, DirectoryItem, Generation, HistoryEntry, Job, Phase};
+use dynashard_core::{
+    Addition, CollectionMetadata, DecisionHistory, DecisionsPage, DirectoryItem, Generation,
+    HistoryEntry, Job, Ledger, LedgerKind, Phase,
+};
 use dynashard_keys::{PartitionKey, RESERVED_PREFIX, ShardCount};
 
 use crate::attributes::number;
@@ -14,10 +19,21 @@ use crate::directory;
 use crate::error::{Refused, of_read, of_write};
 use crate::interceptors::DateProbe;
 use crate::jobs::{self, job_key, lane_key};
+use crate::ledgers::{self, decisions_key, ledger_key};
 
-/// The partition key attribute of the sparse index over collections in which a change of the shard count
-/// runs or is to be cleared up; its one value is the same text. Must be kept stable.
+/// The partition key attribute of the sparse index. Its value is the same text for collections in which a
+/// change of the shard count runs or is to be cleared up. Must be kept stable.
 pub const ACTIVE_INDEX_PARTITION: &str = "_ds_active";
+
+/// The value for collections that rest with more shards than their floor. Must be kept stable.
+const GROWN: &str = "_ds_grown";
+
+/// The value for items with decisions. Must be kept stable.
+const DECISIONS: &str = "_ds_decisions";
+
+/// How many items the last change has moved. Items of which none has moved do not have it. Must be kept
+/// stable.
+const ITEMS_MOVED: &str = "_ds_moved";
 
 /// The metadata table in DynamoDB.
 #[derive(Debug, Clone)]
@@ -236,43 +252,94 @@ impl MetadataStore for DynamoMetadataStore {
     }
 
     async fn resharding(&self, after: Option<&str>) -> Result<ReshardingPage, StoreError> {
-        let start = after.map(|key| {
-            HashMap::from([
-                (
-                    ACTIVE_INDEX_PARTITION.to_owned(),
-                    AttributeValue::S(ACTIVE_INDEX_PARTITION.to_owned()),
-                ),
-                (self.partition_key_name.clone(), AttributeValue::S(key.to_owned())),
-            ])
-        });
+        self.listed(ACTIVE_INDEX_PARTITION, after).await
+    }
+
+    async fn grown(&self, after: Option<&str>) -> Result<ReshardingPage, StoreError> {
+        self.listed(GROWN, after).await
+    }
+
+    async fn ledger(
+        &self,
+        partition: &PartitionKey,
+        kind: LedgerKind,
+    ) -> Result<Dated<Ledger>, StoreError> {
+        let Dated { value, server_secs } = self.item(ledger_key(partition, kind)).await?;
+        let value = value.map(|item| self.ledger_of(item)).unwrap_or_default();
+        Ok(Dated { value, server_secs })
+    }
+
+    async fn add_to_ledger(
+        &self,
+        partition: &PartitionKey,
+        kind: LedgerKind,
+        addition: &Addition,
+    ) -> Result<Dated<Ledger>, StoreError> {
+        let date = DateProbe::default();
+        let (text, names, values) = ledgers::addition(addition);
         let answer = self
             .client
-            .query()
+            .update_item()
             .table_name(&self.table)
-            .index_name(ACTIVE_INDEX)
-            .key_condition_expression("#active = :active")
-            .expression_attribute_names("#active", ACTIVE_INDEX_PARTITION)
-            .expression_attribute_values(
-                ":active",
-                AttributeValue::S(ACTIVE_INDEX_PARTITION.to_owned()),
-            )
-            .set_exclusive_start_key(start)
+            .key(&self.partition_key_name, AttributeValue::S(ledger_key(partition, kind)))
+            .update_expression(text)
+            .set_expression_attribute_names(Some(names))
+            .set_expression_attribute_values(Some(values))
+            .return_values(ReturnValue::AllNew)
+            .customize()
+            .interceptor(date.clone())
             .send()
             .await
-            .map_err(|e| of_read(&e))?;
-        let key = |item: &HashMap<String, AttributeValue>| {
-            let key = item.get(&self.partition_key_name).and_then(|key| key.as_s().ok());
-            let corrupt = || StoreError::Corrupt("an index entry without its key".to_owned());
-            key.cloned().ok_or_else(corrupt)
+            .map_err(|e| not_as_seen(of_write(&e)))?;
+        let value = answer.attributes.map(|item| self.ledger_of(item)).unwrap_or_default();
+        Ok(Dated { value, server_secs: date.secs() })
+    }
+
+    async fn decisions(&self, partition: &PartitionKey) -> Result<DecisionHistory, StoreError> {
+        let Dated { value, .. } = self.item(decisions_key(partition)).await?;
+        let history = value.map(|item| ledgers::decode_decisions(partition, &item)).transpose()?;
+        Ok(history.unwrap_or_default())
+    }
+
+    async fn save_decisions(
+        &self,
+        partition: &PartitionKey,
+        seen: &DecisionHistory,
+        next: &DecisionHistory,
+    ) -> Result<(), StoreError> {
+        let put = self
+            .client
+            .put_item()
+            .table_name(&self.table)
+            .set_item(Some(ledgers::encode_decisions(next)))
+            .item(&self.partition_key_name, AttributeValue::S(decisions_key(partition)))
+            .item(ACTIVE_INDEX_PARTITION, AttributeValue::S(DECISIONS.to_owned()));
+        let put = if seen.rev == 0 {
+            put.condition_expression("attribute_not_exists(#pk)")
+                .expression_attribute_names("#pk", &self.partition_key_name)
+        } else {
+            put.condition_expression("#rev = :seen")
+                .expression_attribute_names("#rev", ledgers::REV)
+                .expression_attribute_values(":seen", number(seen.rev))
         };
-        let next = answer.last_evaluated_key().map(key).transpose()?;
-        let mut page = ReshardingPage { next, ..ReshardingPage::default() };
-        for item in answer.items() {
-            let key = key(item)?;
-            match PartitionKey::new(&key) {
-                Ok(partition) => page.partitions.push(partition),
-                // The others are of other collections.
-                Err(error) => page.damaged.push(format!("the index entry {key:?}: {error}")),
+        put.send().await.map_err(|e| not_as_seen(of_write(&e)))?;
+        Ok(())
+    }
+
+    async fn all_decisions(&self, after: Option<&str>) -> Result<DecisionsPage, StoreError> {
+        let (items, next) = self.index_page(DECISIONS, after).await?;
+        let mut page = DecisionsPage { next, ..DecisionsPage::default() };
+        for (key, item) in items {
+            let partition = key.strip_prefix(DecisionHistory::KEY_PREFIX).unwrap_or(&key);
+            let history = PartitionKey::new(partition)
+                .map_err(|error| StoreError::Corrupt(error.to_string()))
+                .and_then(|of| Ok((of.clone(), ledgers::decode_decisions(&of, &item)?)));
+            match history {
+                Ok(history) => page.histories.push(history),
+                Err(StoreError::Corrupt(why)) => {
+                    page.damaged.push(format!("the item {key:?}: {why}"));
+                }
+                Err(error) => return Err(error),
             }
         }
         Ok(page)
@@ -316,6 +383,61 @@ impl CollectionCatalog for DynamoMetadataStore {
 }
 
 impl DynamoMetadataStore {
+    /// One page of the collections that the sparse index lists under a name.
+    async fn listed(&self, list: &str, after: Option<&str>) -> Result<ReshardingPage, StoreError> {
+        let (items, next) = self.index_page(list, after).await?;
+        let mut page = ReshardingPage { next, ..ReshardingPage::default() };
+        for (key, _) in items {
+            match PartitionKey::new(&key) {
+                Ok(partition) => page.partitions.push(partition),
+                // The others are of other collections.
+                Err(error) => page.damaged.push(format!("the index entry {key:?}: {error}")),
+            }
+        }
+        Ok(page)
+    }
+
+    /// One page of what the sparse index lists under a name, each with its key, and the key behind which the next
+    /// one begins.
+    async fn index_page(
+        &self,
+        list: &str,
+        after: Option<&str>,
+    ) -> Result<(Vec<(String, HashMap<String, AttributeValue>)>, Option<String>), StoreError> {
+        let start = after.map(|key| {
+            HashMap::from([
+                (ACTIVE_INDEX_PARTITION.to_owned(), AttributeValue::S(list.to_owned())),
+                (self.partition_key_name.clone(), AttributeValue::S(key.to_owned())),
+            ])
+        });
+        let answer = self
+            .client
+            .query()
+            .table_name(&self.table)
+            .index_name(ACTIVE_INDEX)
+            .key_condition_expression("#active = :active")
+            .expression_attribute_names("#active", ACTIVE_INDEX_PARTITION)
+            .expression_attribute_values(":active", AttributeValue::S(list.to_owned()))
+            .set_exclusive_start_key(start)
+            .send()
+            .await
+            .map_err(|e| of_read(&e))?;
+        let key = |item: &HashMap<String, AttributeValue>| {
+            let key = item.get(&self.partition_key_name).and_then(|key| key.as_s().ok());
+            let corrupt = || StoreError::Corrupt("an index entry without its key".to_owned());
+            key.cloned().ok_or_else(corrupt)
+        };
+        let next = answer.last_evaluated_key().map(key).transpose()?;
+        let items = answer.items.unwrap_or_default().into_iter();
+        let items = items.map(|item| Ok((key(&item)?, item))).collect::<Result<Vec<_>, _>>()?;
+        Ok((items, next))
+    }
+
+    fn ledger_of(&self, mut item: HashMap<String, AttributeValue>) -> Ledger {
+        item.remove(&self.partition_key_name);
+        ledgers::decode_ledger(item)
+    }
+
     /// What lies under a key.
     async fn item(
         &self,
@@ -450,7 +572,7 @@ const CLEANUP_PENDING: &str = "cleanup_pending";
 const LARGEST_COUNT: &str = "_ds_max_shards";
 
 /// The attributes that a metadata item has only at times.
-const OPTIONAL: [&str; 4] = ["from", "to", CLEANUP_PENDING, ACTIVE_INDEX_PARTITION];
+const OPTIONAL: [&str; 5] = ["from", "to", CLEANUP_PENDING, ACTIVE_INDEX_PARTITION, ITEMS_MOVED];
 
 /// The sparse index. Must be kept as the template has it.
 const ACTIVE_INDEX: &str = "active";
@@ -480,6 +602,11 @@ fn encode(metadata: &CollectionMetadata) -> HashMap<String, AttributeValue> {
     }
     if metadata.needs_rebalancing() {
         item.insert(ACTIVE_INDEX_PARTITION.to_owned(), text(ACTIVE_INDEX_PARTITION));
+    } else if metadata.may_shrink() {
+        item.insert(ACTIVE_INDEX_PARTITION.to_owned(), text(GROWN));
+    }
+    if metadata.items_moved > 0 {
+        item.insert(ITEMS_MOVED.to_owned(), number(metadata.items_moved));
     }
     item
 }
@@ -519,6 +646,10 @@ fn decode(
             None => false,
             Some(AttributeValue::Bool(cleanup_pending)) => *cleanup_pending,
             Some(_) => return Err(fields.wrong(CLEANUP_PENDING, "is not a boolean")),
+        },
+        items_moved: match item.get(ITEMS_MOVED) {
+            None => 0,
+            Some(_) => fields.number(ITEMS_MOVED)?,
         },
     };
     metadata.largest_count = match item.get(LARGEST_COUNT) {

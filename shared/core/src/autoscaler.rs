@@ -1,15 +1,17 @@
+use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use dynashard_keys::{PartitionKey, ShardId};
 
 use crate::directory::Directory;
-use crate::growth::Growth;
 use crate::heat::{HotCollection, group};
 use crate::ports::{AlarmControl, Clock, Entropy, HeatSource, MetadataStore, StoreError};
 use crate::retry::{refusal, within};
 use crate::{
-    Code, CollectionMetadata, Deadline, Error, HeatWindow, Kind, NoGrowth, Phase, ScalingMode,
-    Throttles,
+    Access, Cause, Code, CollectionMetadata, Deadline, DecidedBy, Decision, Diagnosis, Error,
+    Evidence, HeatWindow, Hindrance, Kind, Ledger, LedgerKind, Outcome, Phase, ScalingMode,
+    Throttles, decide, decide_shrink,
 };
 
 /// Acts on throttles that an alarm reports: what is hot grows, and nothing grows by guess.
@@ -53,7 +55,7 @@ pub struct CollectionHeat {
 #[derive(Debug, Clone, PartialEq)]
 pub enum HeatOutcome {
     /// It was decided on.
-    Decided(Growth),
+    Decided(Box<Decision>, Outcome),
     /// All throttles that were reported are from before its last change.
     Relieved {
         /// Whether the change lies within the last period that could be reported by now, so that its
@@ -92,7 +94,12 @@ where
     }
 
     /// Acts on the throttles of `window`, for an alarm that was raised.
-    pub async fn scale(&self, window: HeatWindow, deadline: Deadline) -> Result<HeatReport, Error> {
+    pub async fn scale(
+        &self,
+        window: HeatWindow,
+        access: Access,
+        deadline: Deadline,
+    ) -> Result<HeatReport, Error> {
         let mode = self.directory.settings().scaling.mode;
         let mut report = HeatReport {
             mode,
@@ -109,14 +116,14 @@ where
         // One after the other, hottest first: if time runs out, it does so for the coolest.
         for hot in collections {
             let throttles = hot.total();
-            let outcome = self.decide(&hot, window, deadline).await;
+            let outcome = self.decide(&hot, window, access, deadline).await;
             let partition = hot.partition;
             report.collections.push(CollectionHeat { partition, throttles, outcome });
         }
         if mode == ScalingMode::On && report.collections.iter().any(|c| c.outcome.may_grow_later())
         {
             let reason = "dynashard acted on the throttled keys; set back to notice further ones";
-            report.rearm = match self.ask(self.watch.rearm(reason), deadline).await {
+            report.rearm = match self.ask(self.watch.rearm(access, reason), deadline).await {
                 Ok(()) => Rearm::Done,
                 Err(error) => Rearm::Failed(error),
             };
@@ -125,25 +132,33 @@ where
     }
 
     /// Asks the alarm itself, since events can be lost and an alarm can stay raised without another
-    /// transition. `None` where it is not raised.
-    pub async fn sweep(&self, deadline: Deadline) -> Result<Option<HeatReport>, Error> {
+    /// transition. `None` where it is not raised. What is hot is looked for also if the alarm cannot be
+    /// asked: somebody may have deleted it.
+    pub async fn sweep(
+        &self,
+        access: Access,
+        deadline: Deadline,
+    ) -> Result<Option<HeatReport>, Error> {
         if self.directory.settings().scaling.mode == ScalingMode::Off {
             return Ok(None);
         }
-        let alarm = self.ask(self.watch.status(), deadline).await?;
-        if !alarm.is_raised {
-            return Ok(None);
-        }
+        let (period, evaluated) = match self.ask(self.watch.status(access), deadline).await {
+            Ok(alarm) if !alarm.is_raised => return Ok(None),
+            Ok(alarm) => {
+                (alarm.period, Some(alarm.period.saturating_mul(alarm.evaluation_periods)))
+            }
+            Err(_) => (Duration::from_mins(1), None),
+        };
         let now_secs = self.directory.now().epoch_secs();
-        let evaluated = alarm.period.saturating_mul(alarm.evaluation_periods);
-        let window = HeatWindow::of_alarm(now_secs, Some(evaluated), alarm.period, now_secs);
-        self.scale(window, deadline).await.map(Some)
+        let window = HeatWindow::of_alarm(now_secs, evaluated, period, now_secs);
+        self.scale(window, access, deadline).await.map(Some)
     }
 
     async fn decide(
         &self,
         hot: &HotCollection,
         window: HeatWindow,
+        access: Access,
         deadline: Deadline,
     ) -> HeatOutcome {
         let known = match self.directory.read_now(&hot.partition, deadline).await {
@@ -160,12 +175,87 @@ where
         if known.metadata.phase == Phase::Stable && !heat.since_change {
             return HeatOutcome::Relieved { perhaps_not: heat.around_change };
         }
-        let cooldown = self.directory.settings().scaling.cooldown;
-        let growth = self.directory.begin_growth(&known.metadata, &heat.hot, cooldown, deadline);
-        match growth.await {
-            Ok(growth) => HeatOutcome::Decided(growth),
+        let (heat_ledger, load) = self.ledgers(&hot.partition, deadline).await;
+        let cause = Cause::Reported {
+            access,
+            per_second: heat.per_second,
+            hottest_share: hot.hottest_item.map(|item| item / hot.total().max(1.0)),
+            shards: &heat.hot,
+        };
+        let (metadata, now) = (&*known.metadata, self.directory.now().wall);
+        let evidence = Evidence { metadata, heat: &heat_ledger, load: &load, cause, now };
+        let decision = decide(evidence, self.directory.settings(), self.directory.waits());
+        let mode = self.directory.settings().scaling.mode;
+        self.carry_out(metadata, decision, mode, DecidedBy::Alarm, deadline).await
+    }
+
+    /// What the ledgers of a collection hold. One that cannot be read is no evidence.
+    async fn ledgers(&self, partition: &PartitionKey, deadline: Deadline) -> (Ledger, Ledger) {
+        let heat = self.directory.ledger(partition, LedgerKind::Heat, deadline).await;
+        let load = self.directory.ledger(partition, LedgerKind::Load, deadline).await;
+        (heat.unwrap_or_default(), load.unwrap_or_default())
+    }
+
+    async fn carry_out(
+        &self,
+        metadata: &CollectionMetadata,
+        decision: Decision,
+        mode: ScalingMode,
+        by: DecidedBy,
+        deadline: Deadline,
+    ) -> HeatOutcome {
+        match self.directory.carry_out(metadata, decision, mode, deadline).await {
+            Ok((decision, outcome)) => {
+                // Whoever reads the history finds the next decision there; this one is logged.
+                if decision.is_worth_a_note() && outcome != Outcome::Overtaken {
+                    let _ = self.directory.note(&decision, outcome, by, deadline).await;
+                }
+                HeatOutcome::Decided(Box::new(decision), outcome)
+            }
             Err(error) => HeatOutcome::of_error(error),
         }
+    }
+
+    /// Looks at the collections that have more shards than their floor, a page of them from behind `after`, and lets
+    /// those shrink that need fewer. Returns what was decided, and where the next page begins.
+    pub async fn shrink(
+        &self,
+        after: Option<&str>,
+        deadline: Deadline,
+    ) -> Result<(Vec<CollectionHeat>, Option<String>), Error> {
+        let settings = self.directory.settings();
+        let mode = settings.shrink.mode;
+        if mode == ScalingMode::Off {
+            return Ok((Vec::new(), None));
+        }
+        let page = self.directory.grown(after, deadline).await?;
+        let mut decided = Vec::new();
+        for partition in page.partitions {
+            let outcome = self.decide_shrink(&partition, mode, deadline).await;
+            decided.push(CollectionHeat { partition, throttles: 0.0, outcome });
+        }
+        Ok((decided, page.next))
+    }
+
+    async fn decide_shrink(
+        &self,
+        partition: &PartitionKey,
+        mode: ScalingMode,
+        deadline: Deadline,
+    ) -> HeatOutcome {
+        let known = match self.directory.read_now(partition, deadline).await {
+            Ok(known) => known,
+            Err(error) => return HeatOutcome::of_error(error),
+        };
+        let load = match self.directory.ledger(partition, LedgerKind::Load, deadline).await {
+            Ok(load) => load,
+            Err(error) => return HeatOutcome::of_error(error),
+        };
+        let (heat, now) = (Ledger::default(), self.directory.now().wall);
+        let (metadata, cause) = (&*known.metadata, Cause::Time);
+        let evidence = Evidence { metadata, heat: &heat, load: &load, cause, now };
+        let decision = decide_shrink(evidence, self.directory.settings());
+        self.carry_out(metadata, decision, mode, DecidedBy::Schedule, deadline).await
     }
 
     /// One answer by the deadline.
@@ -189,6 +279,8 @@ struct Heat {
     since_change: bool,
     /// The shards of these.
     hot: Vec<ShardId>,
+    /// The throttles a second in the worst of these periods.
+    per_second: f64,
     /// A period of throttles began before the last change and ended after it, and nothing later can
     /// be known yet.
     around_change: bool,
@@ -218,6 +310,14 @@ impl Heat {
             .filter(|(_, throttles)| throttles.iter().any(since_change))
             .map(|(shard, _)| *shard)
             .collect::<Vec<_>>();
+        let mut periods = BTreeMap::<u64, f64>::new();
+        for throttles in of_its_shards.iter().flat_map(|(_, throttles)| *throttles) {
+            if since_change(throttles) {
+                *periods.entry(throttles.at_secs).or_default() += throttles.count;
+            }
+        }
+        #[expect(clippy::cast_precision_loss, reason = "a minute at most")]
+        let per_second = periods.into_values().fold(0.0, f64::max) / period_secs.max(1) as f64;
         let mut throttles =
             of_its_shards.iter().flat_map(|(_, throttles)| *throttles).filter(counts);
         // A period is known of when it is over, and as long again may pass until it is reported.
@@ -226,6 +326,7 @@ impl Heat {
             is_of_no_shard: of_its_shards.is_empty(),
             since_change: !hot.is_empty(),
             hot,
+            per_second,
             around_change: throttles
                 .any(|t| periods_end(t, 1) > changed_secs && periods_end(t, 3) > now_secs),
         }
@@ -243,18 +344,19 @@ impl HeatOutcome {
     /// Whether heat goes on, or may, and a further call could do something about it.
     fn may_grow_later(&self) -> bool {
         match self {
-            Self::Decided(
-                Growth::Begun { .. }
-                | Growth::Overtaken
-                | Growth::Refused(
-                    NoGrowth::Running | NoGrowth::TooSoon { .. } | NoGrowth::ClearingUp,
-                ),
-            )
-            | Self::Failed(_) => true,
+            Self::Decided(_, Outcome::Begun | Outcome::Overtaken) | Self::Failed(_) => true,
+            Self::Decided(_, Outcome::DryRun) => false,
+            Self::Decided(decision, Outcome::NothingToDo) => {
+                decision.diagnosis == Diagnosis::TooLittleEvidence
+                    || matches!(
+                        decision.hindrance,
+                        Some(
+                            Hindrance::Running | Hindrance::TooSoon { .. } | Hindrance::ClearingUp
+                        )
+                    )
+            }
             Self::Relieved { perhaps_not } => *perhaps_not,
-            Self::Decided(Growth::Refused(_) | Growth::WouldBegin { .. })
-            | Self::UnknownShards(_)
-            | Self::Damaged(_) => false,
+            Self::UnknownShards(_) | Self::Damaged(_) => false,
         }
     }
 }
@@ -263,7 +365,7 @@ impl fmt::Display for HeatOutcome {
     /// A sentence for the log, without its full stop.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Decided(growth) => growth.fmt(f),
+            Self::Decided(decision, _) => decision.fmt(f),
             Self::Relieved { perhaps_not: false } => {
                 f.write_str("it was throttled before its last change only")
             }

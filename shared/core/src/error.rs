@@ -2,6 +2,7 @@ use std::fmt;
 
 use dynashard_keys::{KeyError, ShardId};
 
+use crate::throttle::Throttle;
 use crate::version::Version;
 
 /// Why an operation did not do what was asked, and what the caller can do about it.
@@ -11,12 +12,19 @@ pub struct Error {
     message: String,
     shards: Vec<ShardId>,
     version: Option<Version>,
+    throttle: Option<Box<Throttle>>,
 }
 
 impl Error {
     /// An error with a message for the caller. It must hold no item contents.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), shards: Vec::new(), version: None }
+        Self { code, message: message.into(), shards: Vec::new(), version: None, throttle: None }
+    }
+
+    /// That of a request which DynamoDB refuses because of this limit.
+    pub fn throttled(throttle: Throttle) -> Self {
+        let error = Self::new(Code::Throttled, throttle.to_string());
+        Self { throttle: Some(Box::new(throttle)), ..error }
     }
 
     /// The error as that of these shards.
@@ -67,6 +75,11 @@ impl Error {
     /// have none.
     pub fn version(&self) -> Option<Version> {
         self.version
+    }
+
+    /// The limit that was hit, if that is why.
+    pub fn throttle(&self) -> Option<&Throttle> {
+        self.throttle.as_deref()
     }
 
     /// The same as words: `shard 2`, `shards 2, 7`.

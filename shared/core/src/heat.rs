@@ -55,6 +55,9 @@ pub struct HotKey {
     pub partition: String,
     /// When it was throttled.
     pub throttles: Vec<Throttles>,
+    /// How often requests for its most throttled sort key were, in the whole window; `None` where that is not
+    /// reported.
+    pub hottest_item: Option<f64>,
 }
 
 /// The throttles of one period of a report.
@@ -83,6 +86,8 @@ pub(crate) struct HotCollection {
     pub(crate) partition: PartitionKey,
     /// The first shard, whose number depends on the placement, goes without one.
     pub(crate) shards: Vec<(Option<ShardId>, Vec<Throttles>)>,
+    /// The throttles of the most throttled item, where they are reported.
+    pub(crate) hottest_item: Option<f64>,
 }
 
 impl HotCollection {
@@ -98,18 +103,26 @@ pub(crate) fn group(
     report: Vec<HotKey>,
     separator: Separator,
 ) -> (Vec<HotCollection>, Vec<String>) {
-    let mut shards = BTreeMap::<PartitionKey, Vec<(Option<ShardId>, Vec<Throttles>)>>::new();
+    let mut found = BTreeMap::<PartitionKey, HotCollection>::new();
     let mut unsharded = Vec::new();
-    for HotKey { partition, throttles } in report {
+    for HotKey { partition, throttles, hottest_item } in report {
         match PhysicalPartitionKey::parse(&partition, separator) {
-            Ok((logical, shard)) => shards.entry(logical).or_default().push((shard, throttles)),
+            Ok((logical, shard)) => {
+                let collection = found.entry(logical.clone()).or_insert_with(|| HotCollection {
+                    partition: logical,
+                    shards: Vec::new(),
+                    hottest_item: None,
+                });
+                collection.shards.push((shard, throttles));
+                // None is less than any number.
+                let hottest = collection.hottest_item;
+                collection.hottest_item =
+                    if hottest_item > hottest { hottest_item } else { hottest };
+            }
             Err(_) => unsharded.push(partition),
         }
     }
-    let mut collections = shards
-        .into_iter()
-        .map(|(partition, shards)| HotCollection { partition, shards })
-        .collect::<Vec<_>>();
+    let mut collections = found.into_values().collect::<Vec<_>>();
     collections.sort_by(|a, b| b.total().total_cmp(&a.total()));
     (collections, unsharded)
 }
@@ -119,7 +132,8 @@ mod tests {
     use super::*;
 
     fn hot(partition: &str, count: f64) -> HotKey {
-        HotKey { partition: partition.to_owned(), throttles: vec![Throttles { at_secs: 0, count }] }
+        let throttles = vec![Throttles { at_secs: 0, count }];
+        HotKey { partition: partition.to_owned(), throttles, hottest_item: None }
     }
 
     #[test]

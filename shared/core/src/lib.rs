@@ -19,10 +19,10 @@ mod directory;
 mod error;
 mod fan_out;
 mod fields;
-mod growth;
 mod heat;
 mod item;
 mod lease;
+mod ledger;
 mod merge_patch;
 mod metadata;
 mod pace;
@@ -33,6 +33,7 @@ mod rebalance;
 mod reshard;
 mod retry;
 mod scale;
+mod scaling;
 mod schema;
 mod settings;
 mod throttle;
@@ -47,13 +48,13 @@ pub use directory::{
 };
 pub use error::{Code, Error, Kind};
 pub use fields::{Fields, MAX_FIELDS};
-pub use growth::{EmptyPattern, GrowKeys, Growth, NoGrowth, ScalingMode, ScalingPolicy, Telemetry};
 pub use heat::{AlarmStatus, HeatWindow, HotKey, Throttles};
 pub use item::{
     AttributeValue, Attributes, MAX_DEPTH, MAX_ITEM_BYTES, NewItem, StoredItem, check_values,
     checked_patch, item_bytes,
 };
 pub use lease::{Deadline, Lease, Reading, settle_time};
+pub use ledger::{Addition, Bucket, Ledger, LedgerKind, Measures, Span};
 pub use merge_patch::merge_patch;
 pub use metadata::{
     CollectionMetadata, Contradiction, HistoryEntry, Layout, MAX_HISTORY_ENTRIES, Phase, Reshard,
@@ -62,6 +63,12 @@ pub use read::{Got, Reader};
 pub use rebalance::{Advance, Rebalancer, ReshardSlice, Slice, Sweep};
 pub use reshard::{Claim, Job, LaneKey, Progress, ServerTime, ShardRange, Waits};
 pub use scale::{Scaler, ScalingStatus, Stage};
+pub use scaling::{
+    Access, Action, Bound, Cause, DecidedBy, Decision, DecisionHistory, DecisionRecord,
+    DecisionsPage, Diagnosis, EmptyPattern, Evidence, Figures, GrowKeys, Hindrance, Outcome,
+    PartitionLimits, Payback, ScalingMode, ScalingPolicy, ShrinkPolicy, Telemetry, decide,
+    decide_shrink,
+};
 pub use schema::TableSchema;
 pub use settings::Settings;
 pub use throttle::{Throttle, ThrottleLimit};

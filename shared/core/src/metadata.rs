@@ -38,6 +38,8 @@ pub struct CollectionMetadata {
     /// Whether the job of the last change is still there: leases on what was before may be, too, and
     /// markers that the rebalancer is to remove.
     pub cleanup_pending: bool,
+    /// How many items the last change has moved that was cleared up.
+    pub items_moved: u64,
 }
 
 impl CollectionMetadata {
@@ -55,6 +57,7 @@ impl CollectionMetadata {
             min_shards: ShardCount::ONE,
             largest_count: ShardCount::ONE,
             cleanup_pending: false,
+            items_moved: 0,
         }
     }
 
@@ -239,11 +242,17 @@ impl CollectionMetadata {
     ///
     /// Where markers were removed from shards that are in use the change lasts until here: what those
     /// were throttled by is reported later, and must not pass for heat that came after the change.
-    pub(crate) fn without_cleanup(&self, now_secs: u64) -> Self {
+    pub(crate) fn without_cleanup(&self, items_moved: u64, now_secs: u64) -> Self {
         let mut shards = self.placement.shards(self.number_of_shards);
         let was_in_use = shards.any(|shard| self.is_clearing_up(shard));
         let last_updated_secs = if was_in_use { now_secs } else { self.last_updated_secs };
-        Self { cleanup_pending: false, last_updated_secs, rev: self.rev + 1, ..self.clone() }
+        Self {
+            cleanup_pending: false,
+            last_updated_secs,
+            items_moved,
+            rev: self.rev + 1,
+            ..self.clone()
+        }
     }
 
     fn with_count_in_force(&self, count: ShardCount, now_secs: u64) -> Self {
@@ -259,6 +268,21 @@ impl CollectionMetadata {
             rev: self.rev + 1,
             ..self.clone()
         }
+    }
+
+    /// How many items it has, about: as many as its last change moved tell.
+    pub(crate) fn estimated_items(&self) -> f64 {
+        let mut counts = self.shard_history.iter().rev().map(|entry| f64::from(entry.count.get()));
+        let (Some(now), Some(before)) = (counts.next(), counts.next()) else { return 0.0 };
+        #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+        let moved = self.items_moved as f64;
+        let (most, least) = (now.max(before), now.min(before));
+        if most > least { moved * most / (most - least) } else { 0.0 }
+    }
+
+    /// Whether a schedule has to look whether it needs all its shards.
+    pub fn may_shrink(&self) -> bool {
+        self.phase == Phase::Stable && self.number_of_shards > self.min_shards
     }
 
     /// Whether there is something for the rebalancer to do: a change of the count runs, or one is to be

@@ -10,8 +10,9 @@ use std::time::Duration;
 use dynashard_keys::{PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey};
 
 use crate::{
-    AlarmStatus, CollectionMetadata, DirectoryItem, Fields, Generation, HeatWindow, HotKey, Job,
-    Lease, Reading, StoredItem, Throttle, Version,
+    Access, Addition, AlarmStatus, CollectionMetadata, DecisionHistory, DecisionsPage,
+    DirectoryItem, Fields, Generation, HeatWindow, HotKey, Job, Lease, Ledger, LedgerKind, Reading,
+    StoredItem, Throttle, Version,
 };
 
 /// Time, as three clocks tell it.
@@ -171,6 +172,51 @@ pub trait MetadataStore: Send + Sync {
         &self,
         after: Option<&str>,
     ) -> impl Future<Output = Result<ReshardingPage, StoreError>> + Send;
+
+    /// The same of the collections that rest with more shards than their floor.
+    fn grown(
+        &self,
+        after: Option<&str>,
+    ) -> impl Future<Output = Result<ReshardingPage, StoreError>> + Send;
+
+    /// A strongly consistent `GetItem` of a ledger; an empty one where there is none.
+    fn ledger(
+        &self,
+        partition: &PartitionKey,
+        kind: LedgerKind,
+    ) -> impl Future<Output = Result<Dated<Ledger>, StoreError>> + Send;
+
+    /// `UpdateItem` that adds to a ledger, whoever else does at the same time. Returns the ledger with the
+    /// addition.
+    fn add_to_ledger(
+        &self,
+        partition: &PartitionKey,
+        kind: LedgerKind,
+        addition: &Addition,
+    ) -> impl Future<Output = Result<Dated<Ledger>, StoreError>> + Send;
+
+    /// A strongly consistent `GetItem` of what was decided about a collection; an empty history where there is
+    /// none.
+    fn decisions(
+        &self,
+        partition: &PartitionKey,
+    ) -> impl Future<Output = Result<DecisionHistory, StoreError>> + Send;
+
+    /// `PutItem` of a history in place of `seen`, on condition that its `rev` is as seen.
+    /// [`StoreError::ConditionFailed`] where it is not.
+    fn save_decisions(
+        &self,
+        partition: &PartitionKey,
+        seen: &DecisionHistory,
+        next: &DecisionHistory,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// `Query` of the sparse index: one page of what was decided about all collections, from behind the key
+    /// where the page before has ended. The index lags behind.
+    fn all_decisions(
+        &self,
+        after: Option<&str>,
+    ) -> impl Future<Output = Result<DecisionsPage, StoreError>> + Send;
 }
 
 /// All collections there are. Only operators' commands ask for them: no function may scan the metadata
@@ -195,14 +241,21 @@ pub trait HeatSource: Send + Sync {
     ) -> impl Future<Output = Result<Vec<HotKey>, StoreError>> + Send;
 }
 
-/// The alarm on throttles of the main table.
+/// The alarms on throttles of the main table: one on writes, and one on reads.
 pub trait AlarmControl: Send + Sync {
-    /// How it stands.
-    fn status(&self) -> impl Future<Output = Result<AlarmStatus, StoreError>> + Send;
+    /// How the one on this access stands.
+    fn status(
+        &self,
+        access: Access,
+    ) -> impl Future<Output = Result<AlarmStatus, StoreError>> + Send;
 
     /// Sets it back, for this reason, so that a further breach raises it again. It calls nobody
     /// while it stays raised.
-    fn rearm(&self, reason: &str) -> impl Future<Output = Result<(), StoreError>> + Send;
+    fn rearm(
+        &self,
+        access: Access,
+        reason: &str,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
 }
 
 /// A page of the sparse index.

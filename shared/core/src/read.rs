@@ -1,19 +1,24 @@
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
-use dynashard_keys::{ItemKey, PhysicalKey, Placement, ShardCount, ShardId};
+use dynashard_keys::{ItemKey, PartitionKey, PhysicalKey, Placement, ShardCount, ShardId};
 
 use crate::cost::Cost;
 use crate::directory::{Directory, Known};
 use crate::fan_out::fan_out;
+use crate::ledger::Arrival;
 use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore, Metered};
 use crate::reshard::{Homes, Settling, Unsettled};
 use crate::retry::{Attempts, within};
+use crate::scaling::{Access, IsActing, Telemetry, Watch};
 use crate::{Code, Deadline, Error, Fields, Reshard, StoredItem};
 
 /// Reads items and collections.
 pub struct Reader<I, M, C, E> {
     items: I,
     directory: Directory<M, C, E>,
+    watch: Watch,
 }
 
 /// One item, and what finding it cost.
@@ -41,7 +46,14 @@ enum Looked {
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
     /// A reader over these stores.
     pub fn new(items: I, directory: Directory<M, C, E>) -> Self {
-        Self { items, directory }
+        Self { items, directory, watch: Watch::new(false) }
+    }
+
+    /// Reports to `telemetry` what cannot be written into the ledgers.
+    #[must_use]
+    pub fn with_telemetry(mut self, telemetry: Arc<dyn Telemetry>) -> Self {
+        self.watch.report_to(telemetry);
+        self
     }
 
     /// The metadata that the reader works with.
@@ -61,11 +73,51 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         deadline: Deadline,
     ) -> Result<Got, Error> {
         let lookup = Lookup { key, fields, consistency, deadline };
-        match self.look_up(lookup).await? {
+        self.arrived(&key.partition, Some(key), Access::Get);
+        let looked_up = self.look_up(lookup).await;
+        let consumed_rcu = looked_up.as_ref().map(|(_, cost)| cost.consumed_rcu);
+        self.answered(&key.partition, Some(key), Access::Get, consumed_rcu).await;
+        match looked_up? {
             (Some(item), Cost { items_read, consumed_rcu, consumed_wcu }) => {
                 Ok(Got { item, items_read, consumed_rcu, consumed_wcu })
             }
             (None, _) => Err(Error::new(Code::ItemNotFound, "the item does not exist")),
+        }
+    }
+
+    /// Takes note of a read that comes in.
+    pub(crate) fn arrived(&self, partition: &PartitionKey, item: Option<&ItemKey>, access: Access) {
+        let arrival = Arrival { partition, item, access, units: None };
+        self.watch.arrived(arrival, self.clock().now());
+    }
+
+    /// Takes note of what came of it, and adds to the ledgers what is due. Only a moment is spent on that.
+    pub(crate) async fn answered(
+        &self,
+        partition: &PartitionKey,
+        item: Option<&ItemKey>,
+        access: Access,
+        consumed_rcu: Result<f64, &Error>,
+    ) {
+        let (watch, directory) = (&self.watch, &self.directory);
+        let now = directory.now();
+        let deadline = Deadline::after(now, REPORTING_TIME);
+        match consumed_rcu {
+            Ok(units) => watch.granted(partition, access, units, now),
+            Err(error) => {
+                let Some(throttle) = error.throttle() else { return };
+                if let Some(item) = item {
+                    watch.refused(item, now);
+                }
+                let place = (access, error.shards().first().copied().unwrap_or(ShardId::new(0)));
+                let time = (deadline, IsActing::default());
+                watch.after_throttle(directory, partition, place, throttle, time).await;
+                return;
+            }
+        }
+        if let Some(addition) = watch.load_due(directory, partition) {
+            let time = (deadline, IsActing::default());
+            watch.report_load(directory, partition, addition, time).await;
         }
     }
 
@@ -340,5 +392,8 @@ fn settles_it(item: &StoredItem, known: &Known) -> bool {
 pub(crate) fn is_marker_of(item: &StoredItem, known: &Known) -> bool {
     !item.is_live() && item.generation == known.metadata.generation
 }
+
+/// How long an answer is held for a report: what that would have told is lost otherwise, and others report, too.
+const REPORTING_TIME: Duration = Duration::from_millis(20);
 
 const NOT_IN_TIME: &str = "the item could not be read in time";

@@ -143,7 +143,7 @@ pub(crate) async fn within<F: Future>(
 /// give up with at once, because another attempt would not help.
 pub(crate) fn refusal(error: StoreError) -> Result<Error, Error> {
     match error {
-        StoreError::Throttled(throttle) => Ok(Error::new(Code::Throttled, throttle.to_string())),
+        StoreError::Throttled(throttle) => Ok(Error::throttled(throttle)),
         StoreError::Conflict => {
             Ok(Error::new(Code::Contended, "a transaction on the same item was running"))
         }

@@ -2,11 +2,10 @@ use std::time::Duration;
 
 use dynashard_keys::{PartitionKey, Placement, ShardCount};
 
-use crate::directory::{BeginOutcome, Directory, Known};
-use crate::growth::{NoGrowth, check_change};
-use crate::ports::{Clock, Entropy, MetadataStore, StoreError};
+use crate::directory::{BeginOutcome, Directory, Known, TurnedRound};
+use crate::ports::{Clock, Entropy, MetadataStore};
 use crate::reshard::{NextStep, ServerTime, Sight, plan};
-use crate::retry::refusal;
+use crate::scaling::{Hindrance, check_change};
 use crate::{Code, CollectionMetadata, Deadline, Error, Job, Phase};
 
 /// How long a request that comes too soon waits at least before it is made again.
@@ -189,7 +188,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
         let now_secs = self.directory.now().epoch_secs();
         match check_change(metadata, now_secs, self.directory.waits().settle) {
             Ok(()) => {}
-            Err(NoGrowth::TooSoon { until_secs }) => {
+            Err(Hindrance::TooSoon { until_secs }) => {
                 return Ok(RequestOutcome::TooSoon { until_secs });
             }
             Err(_) => return Err(running(metadata)),
@@ -234,33 +233,16 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
         })
     }
 
-    /// Writes into the job of a running reshard what is to follow it.
     async fn turn_round(
         &self,
         metadata: &CollectionMetadata,
         then: Option<ShardCount>,
         deadline: Deadline,
     ) -> Result<RequestOutcome, Error> {
-        let mut attempts = self.directory.attempts(deadline);
-        loop {
-            let (job, _) = self.directory.job(&metadata.partition, deadline).await?;
-            let Some(job) = job.filter(|job| job.generation == metadata.generation) else {
-                return Ok(RequestOutcome::Overtaken);
-            };
-            if job.then == then {
-                return Ok(RequestOutcome::accepted(metadata));
-            }
-            let next = Job { then, ..job.clone() };
-            match self.directory.save_job(&job, next, deadline).await {
-                Ok(_) => return Ok(RequestOutcome::accepted(metadata)),
-                // The mover has noted how far it is, or this request may have been carried out.
-                Err(StoreError::ConditionFailed { .. } | StoreError::OutcomeUnknown(_)) => {
-                    let why = "the job of the reshard kept changing; ask again";
-                    attempts.pause(Error::new(Code::Contended, why)).await?;
-                }
-                Err(error) => attempts.pause(refusal(error)?).await?,
-            }
-        }
+        Ok(match self.directory.turn_round(metadata, then, deadline).await? {
+            TurnedRound::Now | TurnedRound::Before => RequestOutcome::accepted(metadata),
+            TurnedRound::Overtaken => RequestOutcome::Overtaken,
+        })
     }
 
     fn allowed(&self, placement: Placement, requested: ShardCount) -> Result<ShardCount, Error> {

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use dynashard_keys::{Placement, ShardCount};
 
-use crate::growth::{GrowKeys, ScalingPolicy};
+use crate::scaling::{GrowKeys, PartitionLimits, ScalingPolicy, ShrinkPolicy};
 use crate::schema::TableSchema;
 
 /// What the operator set for the whole stack.
@@ -29,6 +29,10 @@ pub struct Settings {
     pub moves_per_call: u32,
     /// Whether and when shard counts change by themselves.
     pub scaling: ScalingPolicy,
+    /// Whether and when they go back.
+    pub shrink: ShrinkPolicy,
+    /// What one partition takes.
+    pub partition: PartitionLimits,
 }
 
 impl Default for Settings {
@@ -45,6 +49,8 @@ impl Default for Settings {
             mover_wcu: 8_000,
             moves_per_call: 800,
             scaling: ScalingPolicy::default(),
+            shrink: ShrinkPolicy::default(),
+            partition: PartitionLimits::default(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use dynashard_core::HeatWindow;
+use dynashard_core::{Access, HeatWindow};
 use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
@@ -13,8 +13,11 @@ use time::format_description::well_known::Rfc3339;
 /// The namespace of DynamoDB's metrics.
 const NAMESPACE: &str = "AWS/DynamoDB";
 
-/// The metric of writes that a partition refused. It counts no other limit.
-const WRITE_THROTTLES: &str = "WriteKeyRangeThroughputThrottleEvents";
+/// The metrics of what partitions refused. They count no other limit.
+const THROTTLES: [(&str, Access); 2] = [
+    ("WriteKeyRangeThroughputThrottleEvents", Access::Write),
+    ("ReadKeyRangeThroughputThrottleEvents", Access::Get),
+];
 
 /// The period of an alarm that names none.
 const USUAL_PERIOD: Duration = Duration::from_mins(1);
@@ -48,9 +51,7 @@ pub enum AlarmRefusal {
         state: String,
     },
     /// Another table, metric or namespace.
-    #[error(
-        "the alarm {alarm} watches {watched}, not the write throttles of the partitions of {table}"
-    )]
+    #[error("the alarm {alarm} watches {watched}, not the throttles of the partitions of {table}")]
     Foreign {
         /// The alarm's name.
         alarm: String,
@@ -74,8 +75,8 @@ impl AlarmEvent {
         Ok(Self { time, alarm })
     }
 
-    /// The time in which throttles of `table` raised the alarm, or why it is not ours.
-    pub fn window(&self, table: &str, now_secs: u64) -> Result<HeatWindow, AlarmRefusal> {
+    /// The time in which throttles of `table` raised the alarm, and of what, or why it is not ours.
+    pub fn window(&self, table: &str, now_secs: u64) -> Result<(HeatWindow, Access), AlarmRefusal> {
         let Alarm { name: alarm, state, configuration } = &self.alarm;
         if state.value != "ALARM" {
             let (alarm, state) = (alarm.clone(), state.value.clone());
@@ -83,13 +84,13 @@ impl AlarmEvent {
         }
         let watched =
             || configuration.metrics.iter().filter_map(|query| query.metric_stat.as_ref());
-        if !watched().any(|stat| stat.metric.is_write_throttles_of(table)) {
+        let Some(access) = watched().find_map(|stat| stat.metric.throttles_of(table)) else {
             let watched = watched().map(|stat| stat.metric.describe()).collect::<Vec<_>>();
             let watched =
                 if watched.is_empty() { "no metric".to_owned() } else { watched.join(", ") };
             let (alarm, table) = (alarm.clone(), table.to_owned());
             return Err(AlarmRefusal::Foreign { alarm, watched, table });
-        }
+        };
         let period = watched().filter_map(|stat| stat.period).max();
         let period = period.map_or(USUAL_PERIOD, Duration::from_secs);
         let raised = state.timestamp.as_deref().and_then(epoch_secs);
@@ -97,7 +98,7 @@ impl AlarmEvent {
         let raised_secs = raised.unwrap_or(now_secs);
         let evaluated = state.evaluated_since_secs().filter(|since| *since < raised_secs);
         let evaluated = evaluated.map(|since| Duration::from_secs(raised_secs - since));
-        Ok(HeatWindow::of_alarm(raised_secs, evaluated, period, now_secs))
+        Ok((HeatWindow::of_alarm(raised_secs, evaluated, period, now_secs), access))
     }
 }
 
@@ -168,11 +169,12 @@ struct Metric {
 
 impl Metric {
     /// The metric of an index has one dimension more, and Contributor Insights does not count its keys.
-    fn is_write_throttles_of(&self, table: &str) -> bool {
-        self.namespace == NAMESPACE
-            && self.name == WRITE_THROTTLES
+    fn throttles_of(&self, table: &str) -> Option<Access> {
+        let is_of_table = self.namespace == NAMESPACE
             && self.dimensions.len() == 1
-            && self.dimensions.get("TableName").is_some_and(|name| name == table)
+            && self.dimensions.get("TableName").is_some_and(|name| name == table);
+        let access = THROTTLES.iter().find(|(name, _)| *name == self.name).map(|(_, of)| *of);
+        access.filter(|_| is_of_table)
     }
 
     fn describe(&self) -> String {
@@ -223,7 +225,8 @@ mod tests {
     }
 
     fn window(event: &Value) -> Result<HeatWindow, AlarmRefusal> {
-        AlarmEvent::parse(event).and_then(|event| event.window("flights", NOW_SECS))
+        let event = AlarmEvent::parse(event)?;
+        event.window("flights", NOW_SECS).map(|(window, _)| window)
     }
 
     /// How long before the alarm the window begins, and its period.
@@ -231,6 +234,17 @@ mod tests {
         let window = window(event).expect("one of ours");
         assert_eq!(window.to_secs, NOW_SECS, "until now");
         (RAISED_SECS - window.from_secs, window.period_secs)
+    }
+
+    const WRITE_THROTTLES: &str = THROTTLES[0].0;
+
+    #[test]
+    fn the_alarm_on_reads_is_told_from_that_on_writes() {
+        for (name, access) in THROTTLES {
+            let event =
+                AlarmEvent::parse(&event(&[metric(name, "flights", 60)])).expect("an alarm");
+            assert_eq!(event.window("flights", NOW_SECS).map(|(_, of)| of), Ok(access));
+        }
     }
 
     #[test]

@@ -1,15 +1,20 @@
+use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use dynashard_aws::{
     CloudWatchHeat, DynamoItemStore, DynamoMetadataStore, OsEntropy, ServerClock, SystemClock,
+    ThrottleAlarms,
 };
-use dynashard_core::{Directory, ScalingMode, ScalingPolicy, Settings, TableSchema, Writer};
+use dynashard_core::{
+    Directory, PartitionLimits, Reader, ScalingMode, ScalingPolicy, Settings, ShrinkPolicy,
+    TableSchema, Writer,
+};
 use dynashard_keys::{Placement, RESERVED_PREFIX, Separator, ShardCount, SortKeyType};
 use thiserror::Error;
 
-use crate::metrics::{Metrics, WriterTelemetry};
+use crate::metrics::{HeatTelemetry, Metrics};
 
 /// What the template passes to every function in its environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,14 +25,18 @@ pub struct Config {
     pub metadata_table: String,
     /// `AWS_LAMBDA_FUNCTION_NAME`: the function's name, which Lambda sets.
     pub function_name: String,
-    /// `ALARM_NAME`: the alarm on write throttles of the main table. Only the scale function has it.
-    pub alarm_name: Option<String>,
+    /// `ALARM_NAME` and `READ_ALARM_NAME`: the alarms on throttles of the main table. Only the scale function
+    /// has them.
+    pub alarms: Option<ThrottleAlarms>,
     /// The rest, as the core takes it.
     pub settings: Settings,
 }
 
 /// The stores and the clock in AWS.
 type AwsDirectory = Directory<DynamoMetadataStore, SystemClock, OsEntropy>;
+
+/// A reader over them.
+type AwsReader = Reader<DynamoItemStore, DynamoMetadataStore, SystemClock, OsEntropy>;
 
 /// A writer over them.
 type AwsWriter = Writer<DynamoItemStore, DynamoMetadataStore, SystemClock, OsEntropy>;
@@ -86,7 +95,10 @@ impl Config {
             main_table: variables.required("MAIN_TABLE")?,
             metadata_table: variables.required("METADATA_TABLE")?,
             function_name: variables.required("AWS_LAMBDA_FUNCTION_NAME")?,
-            alarm_name: (variables.lookup)("ALARM_NAME").filter(|name| !name.is_empty()),
+            alarms: variables
+                .optional("ALARM_NAME")
+                .zip(variables.optional("READ_ALARM_NAME"))
+                .map(|(writes, reads)| ThrottleAlarms { writes, reads }),
             settings,
         })
     }
@@ -99,12 +111,20 @@ impl Config {
     /// The stores of this configuration in DynamoDB, and the clock that they share, for a function that
     /// writes. Made once, when an execution environment starts.
     pub async fn connect(self) -> (DynamoItemStore, AwsDirectory) {
-        let (items, directory) = self.connect_reader().await;
+        let (items, directory) = self.connect_unpinned().await;
         (items, directory.pinning())
     }
 
-    /// As [`Config::connect`], for the function that reads. It changes nothing in the metadata table.
-    pub async fn connect_reader(self) -> (DynamoItemStore, AwsDirectory) {
+    /// As [`Config::connect`], for the function that reads. It changes nothing in the metadata table but the
+    /// ledgers.
+    pub async fn connect_reader(self) -> AwsReader {
+        let metrics = self.metrics();
+        let (items, directory) = self.connect_unpinned().await;
+        let telemetry = HeatTelemetry::new(metrics, directory.clock().clone());
+        Reader::new(items, directory).with_telemetry(Arc::new(telemetry))
+    }
+
+    async fn connect_unpinned(self) -> (DynamoItemStore, AwsDirectory) {
         let server_clock = ServerClock::default();
         let client = dynashard_aws::connect(server_clock.clone()).await;
         let clock = SystemClock::new(server_clock);
@@ -117,21 +137,24 @@ impl Config {
     pub async fn connect_writer(self) -> AwsWriter {
         let metrics = self.metrics();
         let (items, directory) = self.connect().await;
-        let telemetry = WriterTelemetry::new(metrics, directory.clock().clone());
+        let telemetry = HeatTelemetry::new(metrics, directory.clock().clone());
         Writer::new(items, directory).with_telemetry(Arc::new(telemetry))
     }
 
     /// As [`Config::connect`], for the function that acts on throttles: CloudWatch comes in place of
     /// the items.
     pub async fn connect_to_heat(self) -> Result<(CloudWatchHeat, AwsDirectory), ConfigError> {
-        let missing = || ConfigError { name: "ALARM_NAME", problem: "is missing".to_owned() };
-        let alarm = self.alarm_name.clone().ok_or_else(missing)?;
+        let missing = || ConfigError {
+            name: "ALARM_NAME or READ_ALARM_NAME",
+            problem: "is missing".to_owned(),
+        };
+        let alarms = self.alarms.clone().ok_or_else(missing)?;
         let server_clock = ServerClock::default();
         let (dynamodb, cloudwatch) =
             dynashard_aws::connect_with_cloudwatch(server_clock.clone()).await;
         let clock = SystemClock::new(server_clock);
         let heat =
-            CloudWatchHeat::new(dynamodb.clone(), cloudwatch, self.main_table.clone(), alarm);
+            CloudWatchHeat::new(dynamodb.clone(), cloudwatch, self.main_table.clone(), alarms);
         Ok((heat, self.directory(dynamodb, clock).pinning()))
     }
 
@@ -203,18 +226,37 @@ pub fn settings_from_variables(
         return Err(ConfigError { name: "REQUEST_LIFETIME_SECS", problem });
     }
     let scaling = ScalingPolicy {
-        mode: match variables.required("SCALING_MODE")?.as_str() {
-            "off" => ScalingMode::Off,
-            "dry-run" => ScalingMode::DryRun,
-            "on" => ScalingMode::On,
-            other => return Err(unknown("SCALING_MODE", other, "off, dry-run or on")),
-        },
+        mode: mode("SCALING_MODE", &variables.required("SCALING_MODE")?)?,
         writers: match variables.required("WRITER_SCALING")?.as_str() {
             "off" => false,
             "on" => true,
             other => return Err(unknown("WRITER_SCALING", other, "off or on")),
         },
         cooldown: Duration::from_secs(variables.parsed("COOLDOWN_SECS")?),
+    };
+    let defaults = Settings::default();
+    let shrink = ShrinkPolicy {
+        mode: match variables.optional("SHRINK_MODE") {
+            Some(text) => mode("SHRINK_MODE", &text)?,
+            None => defaults.shrink.mode,
+        },
+        after: Duration::from_secs(
+            variables.parsed_or("SHRINK_AFTER_SECS", defaults.shrink.after.as_secs())?,
+        ),
+        payback: Some(variables.parsed_or::<u64>("SHRINK_PAYBACK_DAYS", 0)?)
+            .filter(|days| *days > 0)
+            .map(|days| Duration::from_hours(24 * days)),
+    };
+    let partition = PartitionLimits {
+        write_units: variables
+            .parsed_or::<NonZeroU32>(
+                "PARTITION_WRITE_UNITS",
+                one_of(defaults.partition.write_units),
+            )?
+            .get(),
+        read_units: variables
+            .parsed_or::<NonZeroU32>("PARTITION_READ_UNITS", one_of(defaults.partition.read_units))?
+            .get(),
     };
     Ok(Settings {
         placement: variables.parsed::<Placement>("PLACEMENT")?,
@@ -226,8 +268,10 @@ pub fn settings_from_variables(
         ttl_attribute: ttl_attribute(&variables, &schema)?,
         mover_wcu: variables.parsed("MOVER_WRITE_UNITS")?,
         scaling,
+        shrink,
+        partition,
         schema,
-        ..Settings::default()
+        ..defaults
     })
 }
 
@@ -248,6 +292,19 @@ fn ttl_attribute<F: Fn(&str) -> Option<String>>(
     Ok(Some(attribute))
 }
 
+fn mode(name: &'static str, text: &str) -> Result<ScalingMode, ConfigError> {
+    match text {
+        "off" => Ok(ScalingMode::Off),
+        "dry-run" => Ok(ScalingMode::DryRun),
+        "on" => Ok(ScalingMode::On),
+        other => Err(unknown(name, other, "off, dry-run or on")),
+    }
+}
+
+fn one_of(units: u32) -> NonZeroU32 {
+    NonZeroU32::new(units).unwrap_or(NonZeroU32::MIN)
+}
+
 fn unknown(name: &'static str, value: &str, known: &str) -> ConfigError {
     ConfigError { name, problem: format!("is {value:?}; it must be {known}") }
 }
@@ -257,6 +314,20 @@ struct Variables<F> {
 }
 
 impl<F: Fn(&str) -> Option<String>> Variables<F> {
+    /// What the variable is set to. Stacks that were deployed before there was such a parameter do not
+    /// have it.
+    fn optional(&self, name: &str) -> Option<String> {
+        (self.lookup)(name).filter(|value| !value.is_empty())
+    }
+
+    fn parsed_or<T: FromStr<Err: std::fmt::Display>>(
+        &self,
+        name: &'static str,
+        default: T,
+    ) -> Result<T, ConfigError> {
+        if self.optional(name).is_some() { self.parsed(name) } else { Ok(default) }
+    }
+
     fn required(&self, name: &'static str) -> Result<String, ConfigError> {
         (self.lookup)(name)
             .filter(|value| !value.is_empty())

@@ -4,7 +4,9 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dynashard_core::ports::Clock;
-use dynashard_core::{Code, Error, Growth, NoGrowth, Reading, Telemetry};
+use dynashard_core::{
+    Action, Code, Decision, Diagnosis, Error, Hindrance, Outcome, Reading, Telemetry,
+};
 use dynashard_keys::PartitionKey;
 use serde_json::{Map, Value, json};
 
@@ -68,6 +70,22 @@ names! {
     GrowthsRefused;
     /// Throttled collections that could not be read or changed.
     GrowthsFailed;
+    /// Growths that are smaller than the demand wants, since `MaxShards` or the largest step bounds them.
+    GrowthsBounded;
+    /// Throttled collections of which one item has most of the demand.
+    HotItems;
+    /// Throttled collections whose demand is mostly that of queries.
+    HotQueries;
+    /// Throttled collections that are asked for far less than their shards take.
+    Neighbours;
+    /// Throttles by a limit that all partitions share: of the table, an index or the account.
+    SharedLimits;
+    /// Ledgers with figures that no function has written, or from the future.
+    LedgersDamaged;
+    /// Collections that began to shrink.
+    ShrinksBegun;
+    /// Collections that would have begun to shrink outside dry-run mode.
+    ShrinksWouldBegin;
     /// Growths that a throttled writer began.
     WriterGrowths;
     /// Records of the metadata table's stream that could not be acted on.
@@ -90,6 +108,32 @@ names! {
 }
 
 impl Counter {
+    /// The counter of what was decided.
+    pub fn of_decision(decision: &Decision, outcome: Outcome) -> Option<Self> {
+        let is_shrink = decision.diagnosis == Diagnosis::CooledDown;
+        Some(match (outcome, decision.hindrance) {
+            (Outcome::Begun, _) if is_shrink => Self::ShrinksBegun,
+            (Outcome::DryRun, _) if is_shrink => Self::ShrinksWouldBegin,
+            (Outcome::Begun, _) => Self::GrowthsBegun,
+            (Outcome::DryRun, _) => Self::GrowthsWouldBegin,
+            (_, Some(Hindrance::NotAllowed)) => Self::GrowthsNotAllowed,
+            (Outcome::NothingToDo | Outcome::Overtaken, _) => match decision.diagnosis {
+                Diagnosis::HotItem => Self::HotItems,
+                Diagnosis::HotQueries => Self::HotQueries,
+                Diagnosis::Neighbour => Self::Neighbours,
+                Diagnosis::Table
+                | Diagnosis::Account
+                | Diagnosis::MaxOnDemand
+                | Diagnosis::Index
+                | Diagnosis::UnknownLimit => Self::SharedLimits,
+                Diagnosis::CooledDown | Diagnosis::InUse => return None,
+                Diagnosis::HotKey | Diagnosis::Ramp | Diagnosis::TooLittleEvidence => {
+                    Self::GrowthsRefused
+                }
+            },
+        })
+    }
+
     /// The counter of failures for this reason, if an operator has to look at them.
     pub const fn of_code(code: Code) -> Option<Self> {
         match code {
@@ -188,38 +232,61 @@ struct Metric {
     value: Value,
 }
 
-/// Logs and counts what writers do about throttles.
-pub struct WriterTelemetry<C> {
+/// Logs and counts what throttled requests lead to, beside being answered.
+pub struct HeatTelemetry<C> {
     metrics: Metrics,
     clock: C,
 }
 
-impl<C: Clock> WriterTelemetry<C> {
+impl<C: Clock> HeatTelemetry<C> {
     /// Telemetry in these metrics, at the time of this clock.
     pub fn new(metrics: Metrics, clock: C) -> Self {
         Self { metrics, clock }
     }
 }
 
-impl<C: Clock> Telemetry for WriterTelemetry<C> {
-    fn writer_growth(&self, partition: &PartitionKey, growth: Growth) {
-        let counter = match growth {
-            Growth::Begun { .. } => Counter::WriterGrowths,
-            Growth::WouldBegin { .. } => Counter::GrowthsWouldBegin,
-            Growth::Refused(NoGrowth::NotAllowed) => Counter::GrowthsNotAllowed,
-            Growth::Refused(_) | Growth::Overtaken => return,
+impl<C: Clock> Telemetry for HeatTelemetry<C> {
+    fn decided(&self, decision: &Decision, outcome: Outcome) {
+        log_decision(decision, outcome);
+        let counter = match (decision.action, outcome) {
+            (Action::Grow(_), Outcome::Begun) => Some(Counter::WriterGrowths),
+            _ => Counter::of_decision(decision, outcome),
         };
-        let partition_key = partition.as_str();
-        tracing::info!(partition_key, decision = %growth, "a writer found a collection throttled");
-        self.metrics.count(self.clock.now(), [(counter, 1)]);
+        self.metrics.count(self.clock.now(), counter.map(|counter| (counter, 1)));
     }
 
-    fn writer_growth_failed(&self, partition: &PartitionKey, error: &Error) {
+    fn failed(&self, partition: &PartitionKey, error: &Error) {
         let partition_key = partition.as_str();
-        tracing::error!(partition_key, %error, "a throttled collection could not begin to grow");
+        tracing::error!(partition_key, %error, "the heat of a collection could not be acted on");
         let counter = Counter::of_code(error.code()).unwrap_or(Counter::GrowthsFailed);
         self.metrics.count(self.clock.now(), [(counter, 1)]);
     }
+
+    fn ledger_damaged(&self, partition: &PartitionKey, figures: usize) {
+        let partition_key = partition.as_str();
+        tracing::warn!(
+            partition_key,
+            figures,
+            "a ledger holds figures that no function has written, or that are from the future; they count for \
+             nothing"
+        );
+        self.metrics.count(self.clock.now(), [(Counter::LedgersDamaged, 1)]);
+    }
+}
+
+/// Logs what was decided about a collection.
+pub fn log_decision(decision: &Decision, outcome: Outcome) {
+    let partition_key = decision.partition.as_str();
+    let (diagnosis, action) = (decision.code(), decision.action.as_str());
+    let (outcome, reason) = (outcome.as_str(), decision.to_string());
+    tracing::info!(
+        partition_key,
+        diagnosis,
+        action,
+        outcome,
+        reason,
+        "it was decided on a collection"
+    );
 }
 
 #[cfg(test)]

@@ -6,7 +6,10 @@ use dynashard_core::ports::{
     BatchPage, Consistency, Dated, ItemStore, MetadataStore, Metered, ReshardingPage, ShardPage,
     ShardQuery, StoreError, Transfer, Transferred, Write,
 };
-use dynashard_core::{CollectionMetadata, DirectoryItem, Fields, Job, StoredItem};
+use dynashard_core::{
+    Addition, CollectionMetadata, DecisionHistory, DecisionsPage, DirectoryItem, Fields, Job,
+    Ledger, LedgerKind, StoredItem,
+};
 use dynashard_keys::{PartitionKey, PhysicalKey};
 
 use crate::kernel::Kernel;
@@ -273,6 +276,70 @@ impl MetadataStore for Endpoint {
             Ok(tables.resharding(after.as_deref(), most, now))
         });
         Ok(self.call(name, Kind::Read, query).await?.value)
+    }
+
+    async fn grown(&self, _after: Option<&str>) -> Result<ReshardingPage, StoreError> {
+        Ok(ReshardingPage::default())
+    }
+
+    async fn ledger(
+        &self,
+        partition: &PartitionKey,
+        kind: LedgerKind,
+    ) -> Result<Dated<Ledger>, StoreError> {
+        let name = || format!("get the {kind:?} of {partition}");
+        let key = (partition.clone(), kind);
+        let get =
+            at_once(move |tables, _, _| Ok(tables.ledgers.get(&key).cloned().unwrap_or_default()));
+        self.call(name, Kind::Read, get).await
+    }
+
+    async fn add_to_ledger(
+        &self,
+        partition: &PartitionKey,
+        kind: LedgerKind,
+        addition: &Addition,
+    ) -> Result<Dated<Ledger>, StoreError> {
+        let name = || format!("add to the {kind:?} of {partition}");
+        let (key, addition) = ((partition.clone(), kind), addition.clone());
+        let add = at_once(move |tables, _, _| {
+            let ledger = tables.ledgers.entry(key.clone()).or_default();
+            ledger.apply(&addition);
+            Ok(ledger.clone())
+        });
+        self.call(name, Kind::Write(None), add).await
+    }
+
+    async fn decisions(&self, partition: &PartitionKey) -> Result<DecisionHistory, StoreError> {
+        let name = || format!("get the decisions about {partition}");
+        let key = partition.clone();
+        let get = at_once(move |tables, _, _| {
+            Ok(tables.decisions.get(&key).cloned().unwrap_or_default())
+        });
+        Ok(self.call(name, Kind::Read, get).await?.value)
+    }
+
+    async fn save_decisions(
+        &self,
+        partition: &PartitionKey,
+        seen: &DecisionHistory,
+        next: &DecisionHistory,
+    ) -> Result<(), StoreError> {
+        let name = || format!("save the decisions about {partition}");
+        let (key, seen, next) = (partition.clone(), seen.rev, next.clone());
+        let save = at_once(move |tables, _, _| {
+            let history = tables.decisions.entry(key.clone()).or_default();
+            if history.rev != seen {
+                return Err(StoreError::ConditionFailed { existing: None });
+            }
+            history.clone_from(&next);
+            Ok(())
+        });
+        self.call(name, Kind::Write(None), save).await.map(|dated| dated.value)
+    }
+
+    async fn all_decisions(&self, _after: Option<&str>) -> Result<DecisionsPage, StoreError> {
+        Ok(DecisionsPage::default())
     }
 }
 

@@ -8,7 +8,8 @@ use dynashard_core::ports::{
     ShardQuery, StoreError, Transfer, Transferred, Write,
 };
 use dynashard_core::{
-    CollectionMetadata, DirectoryItem, Generation, Job, Phase, PinnedTime, StoredItem,
+    CollectionMetadata, DecisionHistory, DirectoryItem, Generation, Job, Ledger, LedgerKind, Phase,
+    PinnedTime, StoredItem,
 };
 use dynashard_keys::{PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey};
 
@@ -31,6 +32,8 @@ pub(crate) struct Tables {
     pub(crate) changed: Vec<(PartitionKey, u32)>,
     /// The items by which rebalancers are called to collections beside those of their jobs.
     lanes: BTreeSet<(PartitionKey, u32)>,
+    pub(crate) ledgers: BTreeMap<(PartitionKey, LedgerKind), Ledger>,
+    pub(crate) decisions: BTreeMap<PartitionKey, DecisionHistory>,
     /// Requests that DynamoDB would have refused as wrong.
     pub(crate) wrong_requests: Vec<String>,
 }

@@ -8,7 +8,10 @@ use dynashard_core::ports::{
     BatchPage, CatalogPage, Clock, CollectionCatalog, Consistency, Dated, ItemStore, MetadataStore,
     Metered, ReshardingPage, ShardPage, ShardQuery, StoreError, Transfer, Transferred, Write,
 };
-use dynashard_core::{CollectionMetadata, DirectoryItem, Fields, Job, StoredItem, Throttle};
+use dynashard_core::{
+    Addition, CollectionMetadata, DecisionHistory, DecisionsPage, DirectoryItem, Fields, Job,
+    Ledger, LedgerKind, StoredItem, Throttle,
+};
 use dynashard_keys::{PartitionKey, PhysicalKey, PhysicalPartitionKey};
 
 use crate::ManualClock;
@@ -57,8 +60,16 @@ pub enum Operation {
     LaneRemoval,
     /// [`MetadataStore::finish`]
     Finish,
-    /// [`MetadataStore::resharding`]
+    /// [`MetadataStore::resharding`], [`MetadataStore::grown`] and [`MetadataStore::all_decisions`]
     MetadataQuery,
+    /// [`MetadataStore::ledger`]
+    LedgerGet,
+    /// [`MetadataStore::add_to_ledger`]
+    LedgerUpdate,
+    /// [`MetadataStore::decisions`]
+    Decisions,
+    /// [`MetadataStore::save_decisions`]
+    DecisionsSave,
     /// [`CollectionCatalog::collections`]
     MetadataScan,
 }
@@ -374,6 +385,46 @@ impl<S: MetadataStore> MetadataStore for Faulty<S> {
 
     async fn resharding(&self, after: Option<&str>) -> Result<ReshardingPage, StoreError> {
         self.perform(Operation::MetadataQuery, self.store.resharding(after)).await
+    }
+
+    async fn grown(&self, after: Option<&str>) -> Result<ReshardingPage, StoreError> {
+        self.perform(Operation::MetadataQuery, self.store.grown(after)).await
+    }
+
+    async fn ledger(
+        &self,
+        partition: &PartitionKey,
+        kind: LedgerKind,
+    ) -> Result<Dated<Ledger>, StoreError> {
+        self.perform(Operation::LedgerGet, self.store.ledger(partition, kind)).await
+    }
+
+    async fn add_to_ledger(
+        &self,
+        partition: &PartitionKey,
+        kind: LedgerKind,
+        addition: &Addition,
+    ) -> Result<Dated<Ledger>, StoreError> {
+        let request = self.store.add_to_ledger(partition, kind, addition);
+        self.perform(Operation::LedgerUpdate, request).await
+    }
+
+    async fn decisions(&self, partition: &PartitionKey) -> Result<DecisionHistory, StoreError> {
+        self.perform(Operation::Decisions, self.store.decisions(partition)).await
+    }
+
+    async fn save_decisions(
+        &self,
+        partition: &PartitionKey,
+        seen: &DecisionHistory,
+        next: &DecisionHistory,
+    ) -> Result<(), StoreError> {
+        let request = self.store.save_decisions(partition, seen, next);
+        self.perform(Operation::DecisionsSave, request).await
+    }
+
+    async fn all_decisions(&self, after: Option<&str>) -> Result<DecisionsPage, StoreError> {
+        self.perform(Operation::MetadataQuery, self.store.all_decisions(after)).await
     }
 }
 

@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dynashard_core::ports::{AlarmControl, HeatSource, StoreError};
-use dynashard_core::{AlarmStatus, HeatWindow, HotKey, Throttles};
+use dynashard_core::{Access, AlarmStatus, HeatWindow, HotKey, Throttles};
 
 /// The most keys of one report.
 const MAX_CONTRIBUTORS: usize = 25;
@@ -97,6 +97,7 @@ impl HeatSource for MemoryHeat {
             .into_iter()
             .map(|(partition, periods)| HotKey {
                 partition: partition.to_owned(),
+                hottest_item: None,
                 throttles: periods
                     .into_iter()
                     .map(|(at_secs, count)| Throttles { at_secs, count })
@@ -110,12 +111,12 @@ impl HeatSource for MemoryHeat {
 }
 
 impl AlarmControl for MemoryHeat {
-    async fn status(&self) -> Result<AlarmStatus, StoreError> {
-        let is_raised = self.arrive()?.is_raised;
+    async fn status(&self, access: Access) -> Result<AlarmStatus, StoreError> {
+        let is_raised = self.arrive()?.is_raised && access == Access::Write;
         Ok(AlarmStatus { is_raised, period: Duration::from_mins(1), evaluation_periods: 1 })
     }
 
-    async fn rearm(&self, reason: &str) -> Result<(), StoreError> {
+    async fn rearm(&self, _access: Access, reason: &str) -> Result<(), StoreError> {
         let mut state = self.arrive()?;
         state.is_raised = false;
         state.rearms.push(reason.to_owned());

@@ -8,8 +8,8 @@ use dynashard_core::ports::{
     ShardQuery, SortRange, StoreError, Transfer, Transferred, Write,
 };
 use dynashard_core::{
-    CollectionMetadata, DirectoryItem, Fields, Generation, Job, LaneKey, Pinned, StoredItem,
-    TableSchema, Throttle,
+    Addition, CollectionMetadata, DecisionHistory, DecisionsPage, DirectoryItem, Fields,
+    Generation, Job, LaneKey, Ledger, LedgerKind, Pinned, StoredItem, TableSchema, Throttle,
 };
 use dynashard_keys::{
     Number, PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey, SortKeyType,
@@ -48,6 +48,8 @@ struct State {
     metadata: BTreeMap<PartitionKey, CollectionMetadata>,
     jobs: BTreeMap<PartitionKey, Job>,
     lanes: BTreeMap<(PartitionKey, u32), u64>,
+    ledgers: BTreeMap<(PartitionKey, LedgerKind), Ledger>,
+    decisions: BTreeMap<PartitionKey, DecisionHistory>,
     page_items: usize,
     page_bytes: usize,
     page_ends: VecDeque<usize>,
@@ -85,6 +87,12 @@ pub struct Requests {
     pub metadata_queries: u64,
     /// `Scan` of the metadata table.
     pub metadata_scans: u64,
+    /// `UpdateItem` on ledgers.
+    pub ledger_updates: u64,
+    /// `GetItem` of ledgers.
+    pub ledger_gets: u64,
+    /// `GetItem`, `PutItem` and `Query` of decisions.
+    pub decisions: u64,
 }
 
 impl Requests {
@@ -104,10 +112,14 @@ impl Requests {
             jobs,
             metadata_queries,
             metadata_scans,
+            ledger_updates,
+            ledger_gets,
+            decisions,
         } = self;
         let items = gets + writes + gets_of_both + transfers + batch_gets + queries;
         let metadata = directory_gets + metadata_gets + metadata_updates + metadata_queries;
-        items + metadata + metadata_transactions + jobs + metadata_scans
+        let heat = ledger_updates + ledger_gets + decisions;
+        items + metadata + metadata_transactions + jobs + metadata_scans + heat
     }
 }
 
@@ -120,6 +132,8 @@ impl MemoryStore {
             metadata: BTreeMap::new(),
             jobs: BTreeMap::new(),
             lanes: BTreeMap::new(),
+            ledgers: BTreeMap::new(),
+            decisions: BTreeMap::new(),
             page_items: usize::MAX,
             page_bytes: PAGE_BYTES,
             page_ends: VecDeque::new(),
@@ -659,13 +673,93 @@ impl MetadataStore for MemoryStore {
     async fn resharding(&self, after: Option<&str>) -> Result<ReshardingPage, StoreError> {
         let mut state = self.lock();
         state.requests.metadata_queries += 1;
-        let listed = state.metadata.values().filter(|metadata| metadata.needs_rebalancing());
+        Ok(state.listed(CollectionMetadata::needs_rebalancing, after))
+    }
+
+    async fn grown(&self, after: Option<&str>) -> Result<ReshardingPage, StoreError> {
+        let mut state = self.lock();
+        state.requests.metadata_queries += 1;
+        let is_listed =
+            |metadata: &CollectionMetadata| metadata.may_shrink() && !metadata.needs_rebalancing();
+        Ok(state.listed(is_listed, after))
+    }
+
+    async fn ledger(
+        &self,
+        partition: &PartitionKey,
+        kind: LedgerKind,
+    ) -> Result<Dated<Ledger>, StoreError> {
+        let mut state = self.lock();
+        state.requests.ledger_gets += 1;
+        let value = state.ledgers.get(&(partition.clone(), kind)).cloned().unwrap_or_default();
+        Ok(Dated { value, server_secs: self.clock.now().server_secs })
+    }
+
+    async fn add_to_ledger(
+        &self,
+        partition: &PartitionKey,
+        kind: LedgerKind,
+        addition: &Addition,
+    ) -> Result<Dated<Ledger>, StoreError> {
+        let mut state = self.lock();
+        state.requests.ledger_updates += 1;
+        let ledger = state.ledgers.entry((partition.clone(), kind)).or_default();
+        ledger.apply(addition);
+        Ok(Dated { value: ledger.clone(), server_secs: self.clock.now().server_secs })
+    }
+
+    async fn decisions(&self, partition: &PartitionKey) -> Result<DecisionHistory, StoreError> {
+        let mut state = self.lock();
+        state.requests.decisions += 1;
+        Ok(state.decisions.get(partition).cloned().unwrap_or_default())
+    }
+
+    async fn save_decisions(
+        &self,
+        partition: &PartitionKey,
+        seen: &DecisionHistory,
+        next: &DecisionHistory,
+    ) -> Result<(), StoreError> {
+        let mut state = self.lock();
+        state.requests.decisions += 1;
+        let history = state.decisions.entry(partition.clone()).or_default();
+        if history.rev != seen.rev {
+            return Err(StoreError::ConditionFailed { existing: None });
+        }
+        history.clone_from(next);
+        Ok(())
+    }
+
+    async fn all_decisions(&self, after: Option<&str>) -> Result<DecisionsPage, StoreError> {
+        let mut state = self.lock();
+        state.requests.decisions += 1;
+        let mut rest = state
+            .decisions
+            .iter()
+            .filter(|(partition, _)| after.is_none_or(|after| partition.as_str() > after));
+        let histories = rest.by_ref().take(state.page_items);
+        let histories = histories.map(|(of, history)| (of.clone(), history.clone()));
+        let histories = histories.collect::<Vec<_>>();
+        let next = histories.last().filter(|_| rest.next().is_some());
+        let next = next.map(|(partition, _)| partition.to_string());
+        Ok(DecisionsPage { histories, damaged: Vec::new(), next })
+    }
+}
+
+impl State {
+    /// A page of the collections of which this holds.
+    fn listed(
+        &self,
+        is_listed: impl Fn(&CollectionMetadata) -> bool,
+        after: Option<&str>,
+    ) -> ReshardingPage {
+        let listed = self.metadata.values().filter(|metadata| is_listed(metadata));
         let partitions = listed.map(|metadata| &metadata.partition);
         let mut rest = partitions.filter(|key| after.is_none_or(|after| key.as_str() > after));
-        let partitions = rest.by_ref().take(state.page_items).cloned().collect::<Vec<_>>();
+        let partitions = rest.by_ref().take(self.page_items).cloned().collect::<Vec<_>>();
         let next = partitions.last().filter(|_| rest.next().is_some());
         let next = next.map(ToString::to_string);
-        Ok(ReshardingPage { partitions, damaged: Vec::new(), next })
+        ReshardingPage { partitions, damaged: Vec::new(), next }
     }
 }
 

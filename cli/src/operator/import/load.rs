@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use dynashard_core::{Code, Error, Throttle, ThrottleLimit};
+use dynashard_core::{Code, Error, ThrottleLimit};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
@@ -383,15 +383,10 @@ impl Loader {
     }
 }
 
-/// Whether a limit was hit that all partitions share. The core's error has it as text alone.
+/// Whether a limit was hit that all partitions share.
 fn is_of_the_whole(error: &Error) -> bool {
-    let throttle = |limit| Throttle { limit, on_index: false, resource: None };
     let shared = [ThrottleLimit::Provisioned, ThrottleLimit::Account, ThrottleLimit::MaxOnDemand];
-    let on_index = |limit| Throttle { on_index: true, ..throttle(limit) };
-    error.code() == Code::Throttled
-        && shared.into_iter().any(|limit| {
-            [throttle(limit), on_index(limit)].iter().any(|one| one.to_string() == error.message())
-        })
+    error.throttle().is_some_and(|throttle| shared.contains(&throttle.limit))
 }
 
 /// What came of a task, if there is one.
@@ -415,7 +410,7 @@ mod tests {
     fn regression_a_limit_of_the_table_was_taken_for_that_of_a_partition() {
         let of = |reason: &str| {
             let throttle = Throttle::from_reason(reason, None);
-            is_of_the_whole(&Error::new(Code::Throttled, throttle.to_string()))
+            is_of_the_whole(&Error::throttled(throttle))
         };
         assert!(of("TableWriteProvisionedThroughputExceeded"));
         assert!(of("TableWriteAccountLimitExceeded") && of("IndexWriteAccountLimitExceeded"));

@@ -13,7 +13,9 @@ use crate::ports::{
 use crate::query::PageBudget;
 use crate::read::{Lookup, possible_shards};
 use crate::retry::{Attempts, refusal, within};
-use crate::{Code, Deadline, Error, Fields, Generation, MAX_ITEM_BYTES, Reader, StoredItem};
+use crate::{
+    Access, Code, Deadline, Error, Fields, Generation, MAX_ITEM_BYTES, Reader, StoredItem,
+};
 
 /// The most keys of one batch read.
 pub const MAX_BATCH_GETS: usize = 100;
@@ -66,6 +68,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
             return Err(Error::new(Code::BadParameter, why));
         }
         refuse_duplicates(keys.iter())?;
+        for key in &keys {
+            self.arrived(&key.partition, Some(key), Access::Get);
+        }
         let batch = BatchRead { fields, consistency, deadline };
         let mut attempts = Attempts::new(self.clock(), self.directory().entropy(), deadline);
         let mut progress = Progress::new(budget);

@@ -147,7 +147,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         job: &Job,
         deadline: Deadline,
     ) -> Result<Known, StoreError> {
-        let next = seen.without_cleanup(self.clock().now().epoch_secs());
+        let next = seen.without_cleanup(job.items_moved, self.clock().now().epoch_secs());
         let sent = self.sending();
         let answer = within(self.clock(), deadline, self.store.finish(seen, &next, job)).await;
         self.published(next, sent, answer)

@@ -1,10 +1,21 @@
-use dynashard_keys::PartitionKey;
+use dynashard_keys::{PartitionKey, ShardCount};
 
 use crate::directory::Directory;
 use crate::ports::{Clock, Dated, Entropy, MetadataStore, StoreError};
 use crate::reshard::{Job, ServerTime};
-use crate::retry::within;
-use crate::{Deadline, Error};
+use crate::retry::{refusal, within};
+use crate::{Code, CollectionMetadata, Deadline, Error};
+
+/// What became of a request to turn a reshard round, or to take that back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TurnedRound {
+    /// The job says so now.
+    Now,
+    /// It said so before.
+    Before,
+    /// The metadata or the job is not as seen any more.
+    Overtaken,
+}
 
 impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
     /// The job of a collection, and DynamoDB's time when it was read.
@@ -48,6 +59,35 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
             Err(StoreError::OutcomeUnknown(why.to_owned()))
         });
         answer.map(|_| next)
+    }
+
+    /// Writes into the job of a running reshard what is to follow it.
+    pub(crate) async fn turn_round(
+        &self,
+        metadata: &CollectionMetadata,
+        then: Option<ShardCount>,
+        deadline: Deadline,
+    ) -> Result<TurnedRound, Error> {
+        let mut attempts = self.attempts(deadline);
+        loop {
+            let (job, _) = self.job(&metadata.partition, deadline).await?;
+            let Some(job) = job.filter(|job| job.generation == metadata.generation) else {
+                return Ok(TurnedRound::Overtaken);
+            };
+            if job.then == then {
+                return Ok(TurnedRound::Before);
+            }
+            let next = Job { then, ..job.clone() };
+            match self.save_job(&job, next, deadline).await {
+                Ok(_) => return Ok(TurnedRound::Now),
+                // The mover has noted how far it is, or this request may have been carried out.
+                Err(StoreError::ConditionFailed { .. } | StoreError::OutcomeUnknown(_)) => {
+                    let why = "the job of the reshard kept changing; ask again";
+                    attempts.pause(Error::new(Code::Contended, why)).await?;
+                }
+                Err(error) => attempts.pause(refusal(error)?).await?,
+            }
+        }
     }
 
     /// Has the stream call a rebalancer to the collection, by this lane.

@@ -8,12 +8,14 @@ mod changes;
 mod item;
 mod jobs;
 mod leased;
+mod ledgers;
 mod listing;
 mod pinned;
 mod settings;
 
 pub(crate) use changes::BeginOutcome;
 pub use item::DirectoryItem;
+pub(crate) use jobs::TurnedRound;
 pub use leased::{Directory, Known};
 pub use pinned::{ChangeableSetting, Pinned, PinnedTime};
 pub use settings::SettingsChange;

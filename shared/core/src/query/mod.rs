@@ -17,7 +17,7 @@ use dynashard_keys::{PartitionKey, SortKey, SortKeyType};
 use crate::directory::Known;
 use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore, SortRange};
 use crate::retry::Attempts;
-use crate::{Code, Deadline, Error, Fields, Reader, Reshard};
+use crate::{Access, Code, Deadline, Error, Fields, Reader, Reshard};
 use cursor::Cursor;
 use page::PageRead;
 pub use page::{PageBudget, QueryPage};
@@ -150,15 +150,29 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         query.check(sort_keys)?;
         let cursor = query.cursor.as_deref().map(|text| Cursor::decode(text, query, sort_keys));
         let cursor = cursor.transpose()?;
+        self.arrived(&query.partition, None, Access::Query);
+        let page = self.page(query, cursor.as_ref(), budget, deadline).await;
+        let consumed_rcu = page.as_ref().map(|page| page.consumed_rcu);
+        self.answered(&query.partition, None, Access::Query, consumed_rcu).await;
+        page
+    }
+
+    async fn page(
+        &self,
+        query: &Query,
+        cursor: Option<&Cursor>,
+        budget: PageBudget<'_>,
+        deadline: Deadline,
+    ) -> Result<QueryPage, Error> {
         let mut attempts = Attempts::new(self.clock(), self.directory().entropy(), deadline);
         loop {
             let known = self.directory().find(&query.partition, deadline).await?;
-            let moving = moving_from(cursor.as_ref(), &known)?;
+            let moving = moving_from(cursor, &known)?;
             let reading = PageRead::new(query, budget, known, deadline);
             let page = match (moving, query.strategy) {
                 (Some((reshard, start)), _) => self.moving_page(reading, reshard, start).await,
-                (None, Strategy::Ordered) => self.ordered_page(reading, cursor.as_ref()).await,
-                (None, _) => self.unordered_page(reading, cursor.as_ref()).await,
+                (None, Strategy::Ordered) => self.ordered_page(reading, cursor).await,
+                (None, _) => self.unordered_page(reading, cursor).await,
             };
             match page {
                 Ok(page) => return Ok(page),

@@ -59,9 +59,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
         precondition: Precondition,
         deadline: Deadline,
     ) -> Result<Deleted, Error> {
-        let mut operation = Operation::new(self, key, deadline);
+        let mut operation = Operation::arriving(self, key, None, deadline);
         let mut overtaken = false;
-        let growth = Arc::clone(&operation.growth);
+        let aside = Arc::clone(&operation.aside);
         let result = {
             let attempts = pin!(async {
                 loop {
@@ -72,9 +72,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
                     }
                 }
             });
-            growth.beside(attempts).await
+            aside.beside(attempts).await
         };
-        operation.end().await;
+        operation.end(result.as_ref().err()).await;
         result
     }
 }
@@ -206,7 +206,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
         let deletes = shards.map(|shard| {
             let deadline = self.deadline.though_throttled();
             let mut operation = Operation::new(self.writer, self.key, deadline);
-            operation.growth = Arc::clone(&self.growth);
+            operation.aside = Arc::clone(&self.aside);
             operation.delete_in(shard, certain == Some(shard), known, removed)
         });
         let deletes = deletes.collect::<Vec<_>>();

@@ -1,5 +1,6 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -8,24 +9,32 @@ use dynashard_keys::{ItemKey, PhysicalKey, ShardId};
 use crate::directory::Known;
 use crate::ports::{Action, Clock, Condition, Entropy, Expected, ItemStore, MetadataStore, Write};
 use crate::retry::{Attempts, within};
+use crate::scaling::{Access, IsActing};
 use crate::write::writer::Writer;
-use crate::{Deadline, Error, Throttle};
+use crate::{Code, Deadline, Error, Throttle};
 
 /// No write begins with less time than this before its deadline: one that is cut off has an unknown
 /// outcome, and one that was never sent has not.
 pub(super) const LEAST_WRITE_TIME: Duration = Duration::from_secs(1);
 
-/// How long a write that is done waits for the growth that it has asked for. A request to the metadata
-/// table takes milliseconds.
-const GROWTH_TIME: Duration = Duration::from_millis(300);
+/// How long a write that is done waits for a change of its collection that it is beginning. A request to the
+/// metadata table takes milliseconds.
+const ACTING_TIME: Duration = Duration::from_millis(300);
 
-/// The growth that an operation has asked for, until it is begun or refused. It goes on
-/// [beside](Asked::beside) all that the operation does, so that nothing that it holds is held for longer
+/// The same for a report that it is making. What the report would have told is lost otherwise, and others
+/// report, too.
+const REPORTING_TIME: Duration = Duration::from_millis(20);
+
+/// What is reported of an operation's collection, and done about that. It goes on
+/// [beside](Aside::beside) all that the operation does, so that nothing that it holds is held for longer
 /// than its own requests take.
 #[derive(Default)]
-pub(super) struct Asked<'a>(Mutex<Option<Growing<'a>>>);
+pub(super) struct Aside<'a> {
+    going_on: Mutex<Option<GoingOn<'a>>>,
+    is_acting: IsActing,
+}
 
-type Growing<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+type GoingOn<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// One operation on one item: what all its attempts share.
 pub(super) struct Operation<'a, I, M, C, E> {
@@ -34,7 +43,7 @@ pub(super) struct Operation<'a, I, M, C, E> {
     pub(super) deadline: Deadline,
     pub(super) attempts: Attempts<'a, C, E>,
     /// Parts of the operation in several shards share it.
-    pub(super) growth: Arc<Asked<'a>>,
+    pub(super) aside: Arc<Aside<'a>>,
     /// The write units that DynamoDB has reported so far.
     pub(super) consumed_wcu: f64,
 }
@@ -60,7 +69,20 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'a, I, 
         deadline: Deadline,
     ) -> Self {
         let attempts = writer.directory.attempts(deadline.earlier_by(LEAST_WRITE_TIME));
-        Self { writer, key, deadline, attempts, growth: Arc::default(), consumed_wcu: 0.0 }
+        Self { writer, key, deadline, attempts, aside: Arc::default(), consumed_wcu: 0.0 }
+    }
+
+    /// The same for an operation that comes in, and asks for so many write units, if that is known.
+    pub(super) fn arriving(
+        writer: &'a Writer<I, M, C, E>,
+        key: &'a ItemKey,
+        units: Option<f64>,
+        deadline: Deadline,
+    ) -> Self {
+        writer.arrived(key, units);
+        let operation = Self::new(writer, key, deadline);
+        operation.report_load();
+        operation
     }
 
     /// Where the item lies in a shard.
@@ -85,26 +107,49 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'a, I, 
         }
     }
 
-    /// Has the collection grow, if a throttle of this shard is a reason to. Whatever comes of it, the write
-    /// itself goes on being tried meanwhile.
-    pub(super) fn ask_for_growth(&self, shard: ShardId, throttle: Throttle) {
+    /// Reports a throttle of this shard. Whatever comes of that, the write itself goes on being tried
+    /// meanwhile.
+    pub(super) fn was_throttled(&self, shard: ShardId, throttle: Throttle) {
         let (writer, partition, deadline) = (self.writer, &self.key.partition, self.deadline);
-        self.growth.unless_asked(|| {
+        self.aside.unless_busy(|is_acting| {
             Box::pin(async move {
-                let (growths, directory) = (&writer.growths, &writer.directory);
-                growths.after_throttle(directory, partition, shard, &throttle, deadline).await;
+                let (watch, directory) = (&writer.watch, &writer.directory);
+                let place = (Access::Write, shard);
+                let time = (deadline, is_acting);
+                watch.after_throttle(directory, partition, place, &throttle, time).await;
             })
         });
     }
 
-    /// Gives the growth that was asked for a moment to be begun: Lambda freezes the environment when the
-    /// answer is out.
-    pub(super) async fn end(self) {
-        if let Some(growth) = self.growth.take() {
-            let Writer { growths, directory, .. } = self.writer;
-            let time = Deadline::after(directory.now(), GROWTH_TIME);
-            if within(directory.clock(), time, growth).await.is_none() {
-                growths.was_cut_off(directory, &self.key.partition);
+    /// Reports the load of the last minutes, if that is due.
+    fn report_load(&self) {
+        let (writer, partition, deadline) = (self.writer, &self.key.partition, self.deadline);
+        let (watch, directory) = (&writer.watch, &writer.directory);
+        let Some(addition) = watch.load_due(directory, partition) else { return };
+        self.aside.unless_busy(|is_acting| {
+            let time = (deadline, is_acting);
+            Box::pin(watch.report_load(directory, partition, addition, time))
+        });
+    }
+
+    /// Gives what goes on beside a moment to be done: Lambda freezes the environment when the answer is out.
+    pub(super) async fn end(self, error: Option<&Error>) {
+        let Writer { watch, directory, .. } = self.writer;
+        let (partition, now) = (&self.key.partition, directory.now());
+        if self.consumed_wcu > 0.0 {
+            watch.granted(partition, Access::Write, self.consumed_wcu, now);
+        }
+        if error.is_some_and(|error| error.code() == Code::Throttled) {
+            watch.refused(self.key, now);
+        }
+        if let Some(going_on) = self.aside.take() {
+            let is_acting = self.aside.is_acting.load(Ordering::Relaxed);
+            let time = if is_acting { ACTING_TIME } else { REPORTING_TIME };
+            let by = Deadline::after(now, time);
+            if within(directory.clock(), by, going_on).await.is_none()
+                && self.aside.is_acting.load(Ordering::Relaxed)
+            {
+                watch.was_cut_off(directory, partition);
             }
         }
     }
@@ -127,31 +172,31 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'a, I, 
     }
 }
 
-impl<'a> Asked<'a> {
-    /// The output of `work`, beside which the growth goes on that it asks for.
+impl<'a> Aside<'a> {
+    /// The output of `work`, beside which that goes on which it leads to.
     pub(super) async fn beside<T>(&self, mut work: Pin<&mut impl Future<Output = T>>) -> T {
         poll_fn(|context| {
             let output = work.as_mut().poll(context);
             if output.is_pending()
-                && let Some(mut growing) = self.take()
-                && growing.as_mut().poll(context).is_pending()
+                && let Some(mut going_on) = self.take()
+                && going_on.as_mut().poll(context).is_pending()
             {
-                *self.lock() = Some(growing);
+                *self.lock() = Some(going_on);
             }
             output
         })
         .await
     }
 
-    fn unless_asked(&self, growing: impl FnOnce() -> Growing<'a>) {
-        self.lock().get_or_insert_with(growing);
+    fn unless_busy(&self, begin: impl FnOnce(IsActing) -> GoingOn<'a>) {
+        self.lock().get_or_insert_with(|| begin(Arc::clone(&self.is_acting)));
     }
 
-    fn take(&self) -> Option<Growing<'a>> {
+    fn take(&self) -> Option<GoingOn<'a>> {
         self.lock().take()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Growing<'a>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Option<GoingOn<'a>>> {
+        self.going_on.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

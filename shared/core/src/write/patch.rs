@@ -24,8 +24,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
         deadline: Deadline,
     ) -> Result<Written, Error> {
         take_key(key, &mut patch, &self.directory.settings().schema)?;
-        let mut operation = Operation::new(self, key, deadline);
-        let growth = Arc::clone(&operation.growth);
+        let mut operation = Operation::arriving(self, key, None, deadline);
+        let aside = Arc::clone(&operation.aside);
         let result = {
             let attempts = pin!(async {
                 loop {
@@ -36,9 +36,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
                     }
                 }
             });
-            growth.beside(attempts).await
+            aside.beside(attempts).await
         };
-        operation.end().await;
+        operation.end(result.as_ref().err()).await;
         result
     }
 }

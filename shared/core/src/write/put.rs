@@ -8,7 +8,7 @@ use crate::write::send::Sent;
 use crate::write::writer::{
     Precondition, Writer, Written, expected, precondition_failed, refuse_random,
 };
-use crate::{Deadline, Error, Generation, NewItem, StoredItem};
+use crate::{Deadline, Error, Generation, NewItem, StoredItem, item_bytes};
 
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
     /// Stores an item in place of what is there.
@@ -18,7 +18,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
         precondition: Precondition,
         deadline: Deadline,
     ) -> Result<Written, Error> {
-        let mut operation = Operation::new(self, item.key(), deadline);
+        let mut operation = Operation::arriving(self, item.key(), Some(put_units(item)), deadline);
         // The attempts share the item. Only its generation may differ from one to the next.
         let mut item = Arc::new(StoredItem {
             attributes: item.attributes().clone(),
@@ -27,7 +27,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
             forwarded: false,
         });
         let mut tried_new_home = false;
-        let growth = Arc::clone(&operation.growth);
+        let aside = Arc::clone(&operation.aside);
         let result = {
             let attempts = pin!(async {
                 loop {
@@ -38,9 +38,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
                     }
                 }
             });
-            growth.beside(attempts).await
+            aside.beside(attempts).await
         };
-        operation.end().await;
+        operation.end(result.as_ref().err()).await;
         result
     }
 }
@@ -87,4 +87,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
             Sent::Unexpected { .. } => Err(precondition_failed().into()),
         }
     }
+}
+
+/// The write units that a put asks for: one for each kilobyte.
+fn put_units(item: &NewItem) -> f64 {
+    let kilobytes = item_bytes(item.attributes()).div_ceil(1_024).max(1);
+    f64::from(u32::try_from(kilobytes).unwrap_or(u32::MAX))
 }

@@ -57,7 +57,7 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'a, I, 
             }
             Some(Err(error)) => {
                 if let StoreError::Throttled(throttle) = &error {
-                    self.ask_for_growth(shard, throttle.clone());
+                    self.was_throttled(shard, throttle.clone());
                 }
                 Err(self.begin_again_after(refusal(error)?).await)
             }

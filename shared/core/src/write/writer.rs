@@ -1,11 +1,12 @@
 use std::sync::Arc;
 
 use async_lock::Semaphore;
-use dynashard_keys::{Placement, ShardId};
+use dynashard_keys::{ItemKey, Placement, ShardId};
 
 use crate::directory::Directory;
-use crate::growth::{Telemetry, WriterGrowths};
+use crate::ledger::Arrival;
 use crate::ports::{Clock, Entropy, Expected, ItemStore, MetadataStore};
+use crate::scaling::{Access, Telemetry, Watch};
 use crate::{Code, Error, Version};
 
 /// Puts, patches and deletes single items.
@@ -16,7 +17,7 @@ use crate::{Code, Error, Version};
 pub struct Writer<I, M, C, E> {
     pub(super) items: I,
     pub(super) directory: Directory<M, C, E>,
-    pub(super) growths: WriterGrowths,
+    pub(super) watch: Watch,
     /// Held by each request of a write while it is under way, and not while it waits to be tried
     /// again.
     pub(super) slots: Semaphore,
@@ -58,14 +59,18 @@ pub struct Written {
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
     /// A writer over these stores.
     pub fn new(items: I, directory: Directory<M, C, E>) -> Self {
-        let growths = WriterGrowths::new(directory.entropy().next_u64());
-        Self { items, directory, growths, slots: Semaphore::new(REQUESTS_IN_FLIGHT) }
+        Self {
+            items,
+            directory,
+            watch: Watch::new(true),
+            slots: Semaphore::new(REQUESTS_IN_FLIGHT),
+        }
     }
 
     /// Reports to `telemetry` what this writer does about throttles.
     #[must_use]
     pub fn with_telemetry(mut self, telemetry: Arc<dyn Telemetry>) -> Self {
-        self.growths.report_to(telemetry);
+        self.watch.report_to(telemetry);
         self
     }
 
@@ -76,6 +81,13 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
 
     pub(crate) fn clock(&self) -> &C {
         self.directory.clock()
+    }
+
+    /// Takes note of an operation that comes in, and of the units that it asks for, if they are known.
+    pub(super) fn arrived(&self, key: &ItemKey, units: Option<f64>) {
+        let (partition, item) = (&key.partition, Some(key));
+        let arrival = Arrival { partition, item, access: Access::Write, units };
+        self.watch.arrived(arrival, self.clock().now());
     }
 
     pub(super) fn draw_version(&self) -> Version {

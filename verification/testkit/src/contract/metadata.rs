@@ -46,6 +46,7 @@ pub async fn every_state_is_read_back(fixture: &impl Fixture) {
                     min_shards: count(4),
                     largest_count: count(512),
                     cleanup_pending: number_of_shards > ShardCount::ONE,
+                    items_moved: u64::from(here.get()) - 1,
                 };
                 create(&metadata, fixture).await.expect("created");
                 assert_eq!(get(&partition, fixture).await, Some(metadata));

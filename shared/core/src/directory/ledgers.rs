@@ -1,0 +1,89 @@
+use dynashard_keys::PartitionKey;
+
+use crate::directory::Directory;
+use crate::ledger::{Addition, Ledger, LedgerKind};
+use crate::ports::{Clock, Dated, Entropy, MetadataStore, ReshardingPage, StoreError};
+use crate::retry::{refusal, within};
+use crate::scaling::{DecisionHistory, DecisionsPage};
+use crate::{Code, Deadline, Error};
+
+impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
+    /// Adds to a ledger, once: what is lost is lost.
+    pub(crate) async fn add_to_ledger(
+        &self,
+        partition: &PartitionKey,
+        kind: LedgerKind,
+        addition: &Addition,
+        deadline: Deadline,
+    ) -> Result<Dated<Ledger>, Error> {
+        self.once(self.store.add_to_ledger(partition, kind, addition), deadline).await
+    }
+
+    /// A ledger as it is now.
+    pub async fn ledger(
+        &self,
+        partition: &PartitionKey,
+        kind: LedgerKind,
+        deadline: Deadline,
+    ) -> Result<Ledger, Error> {
+        Ok(self.once(self.store.ledger(partition, kind), deadline).await?.value)
+    }
+
+    /// What was decided about a collection.
+    pub async fn decisions(
+        &self,
+        partition: &PartitionKey,
+        deadline: Deadline,
+    ) -> Result<DecisionHistory, Error> {
+        self.once(self.store.decisions(partition), deadline).await
+    }
+
+    /// One page of what was decided about all collections.
+    pub async fn all_decisions(
+        &self,
+        after: Option<&str>,
+        deadline: Deadline,
+    ) -> Result<DecisionsPage, Error> {
+        self.once(self.store.all_decisions(after), deadline).await
+    }
+
+    /// One page of the collections that rest with more shards than their floor.
+    pub(crate) async fn grown(
+        &self,
+        after: Option<&str>,
+        deadline: Deadline,
+    ) -> Result<ReshardingPage, Error> {
+        self.once(self.store.grown(after), deadline).await
+    }
+
+    /// Puts a history in place of `seen`. Returns whether it was as seen.
+    pub(crate) async fn save_decisions(
+        &self,
+        partition: &PartitionKey,
+        seen: &DecisionHistory,
+        next: &DecisionHistory,
+        deadline: Deadline,
+    ) -> Result<bool, Error> {
+        let saving = self.store.save_decisions(partition, seen, next);
+        let saving = async {
+            match saving.await {
+                Ok(()) => Ok(true),
+                Err(StoreError::ConditionFailed { .. }) => Ok(false),
+                Err(error) => Err(error),
+            }
+        };
+        self.once(saving, deadline).await
+    }
+
+    async fn once<T>(
+        &self,
+        request: impl Future<Output = Result<T, StoreError>>,
+        deadline: Deadline,
+    ) -> Result<T, Error> {
+        match within(self.clock(), deadline, request).await {
+            Some(Ok(answer)) => Ok(answer),
+            Some(Err(error)) => Err(refusal(error).unwrap_or_else(|error| error)),
+            None => Err(Error::new(Code::Unavailable, "the metadata table did not answer in time")),
+        }
+    }
+}

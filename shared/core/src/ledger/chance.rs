@@ -1,0 +1,32 @@
+//! How many environments write into a ledger.
+
+/// The reports a second that are meant for one collection while it is throttled.
+const REPORTS_PER_SEC: f64 = 15.0;
+
+/// The reports that one bucket of a minute is meant to take.
+const REPORTS_PER_MINUTE: f64 = 600.0;
+
+/// The chance with which an environment reports that DynamoDB granted so many units to, when all
+/// environments together are granted `capacity`, which are throttled.
+///
+/// What is granted to all of them is known, since the shards give no more. So if each reports with a chance
+/// proportional to what it was granted, the number of reports is the same however many environments
+/// there are and however much they ask for. An environment that was granted nothing counts as if it had been granted
+/// one unit in its first second, and less in each further one: of a thousand such as many again report.
+pub(super) fn under_throttle(granted: f64, capacity: f64, throttled_secs: f64) -> f64 {
+    let least = 1.0 / throttled_secs.clamp(1.0, 4.0);
+    (REPORTS_PER_SEC * (granted + least) / capacity.max(1.0)).clamp(0.0, 1.0)
+}
+
+/// The chance with which an environment reports at rest, if the minute before took so many reports.
+pub(super) fn at_rest(reports: f64, environments: f64) -> f64 {
+    let expected = environments.max(reports).max(1.0);
+    (REPORTS_PER_MINUTE / expected).clamp(0.0, 1.0)
+}
+
+/// Whether a uniformly random number falls within a chance.
+pub(super) fn is_drawn(chance: f64, draw: u64) -> bool {
+    #[expect(clippy::cast_precision_loss, reason = "a chance needs no more")]
+    let draw = draw as f64 / u64::MAX as f64;
+    chance >= 1.0 || draw < chance
+}

@@ -1,0 +1,265 @@
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use crate::ledger::measures::Measures;
+
+/// What was seen of one collection, by time. It lies in the metadata table, where any number of
+/// environments add to it at once.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Ledger {
+    /// What was seen in each span of time.
+    pub buckets: BTreeMap<Bucket, Measures>,
+    /// The units of the sort keys that environments found hottest, by 12 bits of their hash.
+    pub hottest: BTreeMap<(Bucket, u16), f64>,
+    /// Attributes that no environment has written so: somebody has edited the item by hand. They count for
+    /// nothing.
+    pub damaged: usize,
+}
+
+/// The two ledgers of a collection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum LedgerKind {
+    /// By the second, while it is throttled: what growth is sized from.
+    Heat,
+    /// By the minute and the hour, of a collection that has metadata: what shrinking stands on.
+    Load,
+}
+
+/// A span of time. The order is by span, and then by time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Bucket {
+    /// How long it is.
+    pub span: Span,
+    /// When it begins, in epoch seconds: a multiple of its length.
+    pub start_secs: u64,
+}
+
+/// How much time a bucket covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Span {
+    /// One second.
+    Second,
+    /// One minute.
+    Minute,
+    /// One hour.
+    Hour,
+}
+
+/// What one environment adds to a ledger, in one request.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Addition {
+    /// What is added to each bucket.
+    pub added: Vec<(Bucket, Measures)>,
+    /// The units of the environment's hottest sort key.
+    pub hottest: Option<(Bucket, u16, f64)>,
+    /// Attributes of buckets that are kept no longer.
+    pub expired: Vec<String>,
+}
+
+/// The attributes that one request removes at most: an expression takes 4 KB.
+const MAX_EXPIRED: usize = 60;
+
+/// Buckets that begin this much after the reader's own time are from the future.
+const CLOCKS_DIFFER: Duration = Duration::from_secs(2);
+
+impl LedgerKind {
+    /// How the key of the item begins; the partition key follows. Must be kept stable.
+    pub const fn key_prefix(self) -> &'static str {
+        match self {
+            Self::Heat => "_ds_heat#",
+            Self::Load => "_ds_load#",
+        }
+    }
+}
+
+impl Span {
+    /// Its length.
+    pub const fn secs(self) -> u64 {
+        match self {
+            Self::Second => 1,
+            Self::Minute => 60,
+            Self::Hour => 3_600,
+        }
+    }
+
+    /// How many buckets are kept.
+    const fn kept(self) -> u64 {
+        match self {
+            Self::Second => 20,
+            Self::Minute => 60,
+            Self::Hour => 72,
+        }
+    }
+
+    const fn letter(self) -> char {
+        match self {
+            Self::Second => 's',
+            Self::Minute => 'm',
+            Self::Hour => 'h',
+        }
+    }
+}
+
+impl Bucket {
+    /// The bucket in which this moment lies.
+    pub fn of(span: Span, at: Duration) -> Self {
+        Self { span, start_secs: at.as_secs() / span.secs() * span.secs() }
+    }
+
+    /// When it ends, in epoch seconds.
+    pub fn end_secs(self) -> u64 {
+        self.start_secs.saturating_add(self.span.secs())
+    }
+
+    fn is_expired(self, now: Duration) -> bool {
+        let kept = self.span.kept() * self.span.secs();
+        self.end_secs().saturating_add(kept) < now.as_secs()
+    }
+
+    fn is_of_the_future(self, now: Duration) -> bool {
+        Duration::from_secs(self.start_secs) > now + CLOCKS_DIFFER
+    }
+}
+
+impl fmt::Display for Bucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.span.letter(), self.start_secs)
+    }
+}
+
+impl Ledger {
+    /// What the figures of an item's attributes say, by their names. Whatever is no figure of a ledger is
+    /// [counted](Ledger::damaged).
+    pub fn of_figures(figures: impl IntoIterator<Item = (String, Option<f64>)>) -> Self {
+        let mut ledger = Self::default();
+        for (name, value) in figures {
+            let value = value.filter(|value| value.is_finite() && *value >= 0.0);
+            let is_taken =
+                value.zip(parse(&name)).is_some_and(|(value, (bucket, letter, rest))| {
+                    match (letter, rest) {
+                        ('t', rest) => u16::from_str_radix(rest, 16).is_ok_and(|class| {
+                            class < CLASSES
+                                && ledger.hottest.insert((bucket, class), value).is_none()
+                        }),
+                        (letter, "") => {
+                            let mut measures =
+                                ledger.buckets.get(&bucket).copied().unwrap_or_default();
+                            let is_known = measures.field_mut(letter).map(|field| *field = value);
+                            if is_known.is_some() {
+                                ledger.buckets.insert(bucket, measures);
+                            }
+                            is_known.is_some()
+                        }
+                        _ => false,
+                    }
+                });
+            ledger.damaged += usize::from(!is_taken);
+        }
+        ledger
+    }
+
+    /// What a store does with an addition, attribute by attribute.
+    pub fn apply(&mut self, addition: &Addition) {
+        for (bucket, measures) in &addition.added {
+            self.buckets.entry(*bucket).or_default().add(&rounded(measures));
+        }
+        if let Some((bucket, class, units)) = addition.hottest {
+            *self.hottest.entry((bucket, class)).or_default() += units.round();
+        }
+        let expired = addition.expired.iter().filter_map(|name| parse(name));
+        for (bucket, _, _) in expired {
+            self.buckets.remove(&bucket);
+            self.hottest.retain(|(of, _), _| *of != bucket);
+        }
+    }
+
+    /// The names of attributes that are kept no longer.
+    pub(crate) fn expired(&self, now: Duration) -> Vec<String> {
+        let of_buckets = self.buckets.iter().filter(|(bucket, _)| bucket.is_expired(now));
+        let of_buckets = of_buckets.flat_map(|(bucket, measures)| {
+            let fields = measures.fields().into_iter().filter(|(_, value)| *value > 0.0);
+            fields.map(move |(letter, _)| name(*bucket, letter))
+        });
+        let of_hottest = self.hottest.keys().filter(|(bucket, _)| bucket.is_expired(now));
+        let of_hottest = of_hottest.map(|(bucket, class)| hottest_name(*bucket, *class));
+        of_buckets.chain(of_hottest).take(MAX_EXPIRED).collect()
+    }
+
+    /// The buckets of this length that this moment is not ahead of, oldest first.
+    pub fn of(&self, span: Span, now: Duration) -> impl Iterator<Item = (Bucket, &Measures)> {
+        let of_span = self.buckets.iter().filter(move |(bucket, _)| bucket.span == span);
+        of_span
+            .filter(move |(bucket, _)| !bucket.is_of_the_future(now) && !bucket.is_expired(now))
+            .map(|(bucket, measures)| (*bucket, measures))
+    }
+
+    /// How many buckets claim to be of a time that has not come.
+    pub fn of_the_future(&self, now: Duration) -> usize {
+        self.buckets.keys().filter(|bucket| bucket.is_of_the_future(now)).count()
+    }
+
+    /// What was seen in the bucket of this moment.
+    pub(crate) fn at(&self, span: Span, now: Duration) -> Measures {
+        self.buckets.get(&Bucket::of(span, now)).copied().unwrap_or_default()
+    }
+}
+
+impl Addition {
+    /// Every figure that is added, by the name of its attribute, as whole numbers above zero.
+    pub fn figures(&self) -> Vec<(String, u64)> {
+        let of_buckets = self.added.iter().flat_map(|(bucket, measures)| {
+            rounded(measures).fields().map(|(letter, value)| (name(*bucket, letter), value))
+        });
+        let hottest =
+            self.hottest.map(|(bucket, class, units)| (hottest_name(bucket, class), units.round()));
+        of_buckets
+            .chain(hottest)
+            .filter(|(_, value)| *value >= 1.0)
+            .map(|(name, value)| (name, whole(value)))
+            .collect()
+    }
+}
+
+/// How many classes the hashes of sort keys fall into.
+pub(super) const CLASSES: u16 = 1 << 12;
+
+fn name(bucket: Bucket, letter: char) -> String {
+    format!("{bucket}{letter}")
+}
+
+fn hottest_name(bucket: Bucket, class: u16) -> String {
+    format!("{bucket}t{class:03x}")
+}
+
+/// The bucket, the letter behind it, and what follows that.
+fn parse(name: &str) -> Option<(Bucket, char, &str)> {
+    let span = [Span::Second, Span::Minute, Span::Hour];
+    let (span, rest) =
+        span.into_iter().find_map(|span| Some((span, name.strip_prefix(span.letter())?)))?;
+    let letter_at = rest.find(|c: char| !c.is_ascii_digit())?;
+    let (digits, rest) = rest.split_at(letter_at);
+    let start_secs = digits.parse::<u64>().ok().filter(|start| start % span.secs() == 0)?;
+    let mut rest = rest.chars();
+    let letter = rest.next()?;
+    Some((Bucket { span, start_secs }, letter, rest.as_str()))
+}
+
+fn rounded(measures: &Measures) -> Measures {
+    let mut rounded = *measures;
+    for (letter, value) in measures.fields() {
+        if let Some(field) = rounded.field_mut(letter) {
+            *field = value.round();
+        }
+    }
+    rounded
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "rounded, and above zero"
+)]
+fn whole(value: f64) -> u64 {
+    value as u64
+}

@@ -1,0 +1,363 @@
+use std::num::NonZeroUsize;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use dynashard_keys::{ItemKey, PartitionKey};
+use lru::LruCache;
+use xxhash_rust::xxh64::Xxh64;
+
+use crate::Reading;
+use crate::ledger::chance;
+use crate::ledger::entry::{Addition, Bucket, CLASSES, Ledger, LedgerKind, Span};
+use crate::ledger::measures::Measures;
+use crate::ports::Dated;
+use crate::scaling::Access;
+
+/// What one environment sees of the traffic of its collections.
+pub(crate) struct Meter(Mutex<State>);
+
+/// An operation, when its request comes in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arrival<'a> {
+    pub(crate) partition: &'a PartitionKey,
+    /// The item; none for a query.
+    pub(crate) item: Option<&'a ItemKey>,
+    pub(crate) access: Access,
+    /// What it asks for, in write or read units, if that is known before it is done.
+    pub(crate) units: Option<f64>,
+}
+
+struct State {
+    collections: LruCache<PartitionKey, Seen>,
+    /// Operations that were refused for throttles, by the hash of their keys, and until when they may come
+    /// again.
+    refused: LruCache<u64, Duration>,
+    /// How much DynamoDB's clock is ahead of this one, in seconds; 0 where they agree.
+    ahead_secs: i64,
+}
+
+/// One collection.
+#[derive(Default)]
+struct Seen {
+    /// What no ledger has yet, by the second and by the minute, oldest first.
+    seconds: Vec<(Bucket, Measures)>,
+    minutes: Vec<(Bucket, Measures)>,
+    ranking: Ranking,
+    /// What a write and a read were granted of late.
+    usual_units: [f64; 2],
+    /// Since when it is throttled, and when that was last seen.
+    throttled: Option<(Duration, Duration)>,
+    /// When this environment last reported, or might have.
+    reported_at: Duration,
+    /// How many reports the last minute took, and for how many environments they stood.
+    load_reports: (f64, f64),
+    expired_heat: Vec<String>,
+    expired_load: Vec<String>,
+}
+
+/// The hottest sort keys since the last report, by Space-Saving (Metwally, Agrawal and El Abbadi,
+/// "Efficient Computation of Frequent and Top-k Elements in Data Streams"). A key's count begins anew when it takes the
+/// place of another, so it is never too high.
+#[derive(Default)]
+struct Ranking {
+    places: Vec<Place>,
+    operations: u32,
+    units: f64,
+}
+
+struct Place {
+    hash: u64,
+    hits: u32,
+    units: f64,
+    /// What its predecessors had.
+    inherited: f64,
+}
+
+/// The collections that an environment meters. The traffic of those that come up seldom is no load.
+const METERED_COLLECTIONS: NonZeroUsize = NonZeroUsize::new(1_000).expect("not zero");
+/// The refused operations that it remembers.
+const REMEMBERED_REFUSALS: NonZeroUsize = NonZeroUsize::new(10_000).expect("not zero");
+/// The sort keys that it tells from each other.
+const RANKED_KEYS: usize = 8;
+/// The part of its units from which on a sort key is reported as the hottest.
+const REPORTED_SHARE: f64 = 0.3;
+
+/// How long after a refusal the same operation counts as sent again: the longest `Retry-After`, and a
+/// second on the way.
+const RESENT_WITHIN: Duration = Duration::from_secs(5);
+/// How long after a throttle an environment goes on reporting.
+const THROTTLED_FOR: Duration = Duration::from_secs(5);
+/// An environment reports a collection no more often than this.
+const REPORT_EVERY: Duration = Duration::from_secs(1);
+/// Clocks that differ by less are taken for equal: a `Date` is cut to seconds.
+const CLOCKS_DIFFER_SECS: i64 = 2;
+/// What is older was never reported, since nothing was throttled.
+const SECONDS_KEPT: usize = 6;
+const MINUTES_KEPT: usize = 3;
+
+impl Meter {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(State {
+            collections: LruCache::new(METERED_COLLECTIONS),
+            refused: LruCache::new(REMEMBERED_REFUSALS),
+            ahead_secs: 0,
+        }))
+    }
+
+    /// The time by DynamoDB's clock, as far as it is known.
+    pub(crate) fn now(&self, now: Reading) -> Duration {
+        self.lock().corrected(now)
+    }
+
+    /// Takes note of an operation that comes in, unless it is one that was refused a moment ago.
+    pub(crate) fn arrived(&self, arrival: Arrival<'_>, now: Reading) {
+        let mut state = self.lock();
+        let at = state.corrected(now);
+        let hash = arrival.item.map(hash);
+        if hash.and_then(|hash| state.refused.pop(&hash)).is_some_and(|until| at <= until) {
+            return;
+        }
+        let seen = state.seen(arrival.partition);
+        let usual = seen.usual_units[usize::from(arrival.access != Access::Write)];
+        let units = arrival.units.unwrap_or(usual.max(1.0));
+        seen.note(at, |measures| {
+            let (operations, asked) = match arrival.access {
+                Access::Write => (&mut measures.writes, &mut measures.write_units),
+                Access::Get => (&mut measures.gets, &mut measures.get_units),
+                Access::Query => (&mut measures.queries, &mut measures.query_units),
+            };
+            *operations += 1.0;
+            *asked += units;
+        });
+        if let Some(hash) = hash {
+            seen.ranking.add(hash, units);
+        }
+    }
+
+    /// Takes note of units that DynamoDB granted.
+    pub(crate) fn granted(
+        &self,
+        partition: &PartitionKey,
+        access: Access,
+        units: f64,
+        now: Reading,
+    ) {
+        let mut state = self.lock();
+        let at = state.corrected(now);
+        let seen = state.seen(partition);
+        let usual = &mut seen.usual_units[usize::from(access != Access::Write)];
+        *usual = if *usual > 0.0 { *usual * 0.9 + units * 0.1 } else { units };
+        seen.note(at, |measures| match access {
+            Access::Write => measures.written_units += units,
+            Access::Get | Access::Query => measures.read_units += units,
+        });
+    }
+
+    /// Takes note of a throttle.
+    pub(crate) fn throttled(&self, partition: &PartitionKey, now: Reading) {
+        let mut state = self.lock();
+        let at = state.corrected(now);
+        let seen = state.seen(partition);
+        let since = seen.throttled.filter(|(_, last)| *last + THROTTLED_FOR >= at);
+        seen.throttled = Some((since.map_or(at, |(since, _)| since), at));
+    }
+
+    /// Takes note of an operation that was answered as throttled. Its client may send it again, and demands
+    /// no more by that.
+    pub(crate) fn refused(&self, key: &ItemKey, now: Reading) {
+        let mut state = self.lock();
+        let until = state.corrected(now) + RESENT_WITHIN;
+        state.refused.put(hash(key), until);
+    }
+
+    /// What this environment adds to the ledger of a throttled collection, if it is its turn. All shards
+    /// together grant `capacity` units a second.
+    pub(crate) fn heat_due(
+        &self,
+        partition: &PartitionKey,
+        access: Access,
+        capacity: f64,
+        now: Reading,
+        draw: u64,
+    ) -> Option<Addition> {
+        let mut state = self.lock();
+        let at = state.corrected(now);
+        let seen = state.collections.get_mut(partition)?;
+        let (since, last) = seen.throttled?;
+        if last + THROTTLED_FOR < at || at < seen.reported_at + REPORT_EVERY {
+            return None;
+        }
+        seen.reported_at = at;
+        let seconds = std::mem::take(&mut seen.seconds);
+        let granted = seconds.iter().map(|(_, measures)| match access {
+            Access::Write => measures.written_units,
+            Access::Get | Access::Query => measures.read_units,
+        });
+        let throttled_secs = at.saturating_sub(since).as_secs_f64();
+        let chance = chance::under_throttle(granted.sum(), capacity, throttled_secs);
+        let ranking = (seen.ranking.operations > 1).then(|| std::mem::take(&mut seen.ranking));
+        if !chance::is_drawn(chance, draw) {
+            return None;
+        }
+        let weight = 1.0 / chance;
+        let mut added = seconds;
+        for (_, measures) in &mut added {
+            *measures = measures.times(weight);
+        }
+        let present = Bucket::of(Span::Second, at);
+        let mut report = Measures { reports: 1.0, environments: weight, ..Measures::default() };
+        let mut hottest = None;
+        if let Some(ranking) = ranking {
+            report.ranked_units = ranking.units * weight;
+            hottest = ranking.hottest().map(|(class, units)| (present, class, units * weight));
+        }
+        add_at(&mut added, present, &report);
+        Some(Addition { added, hottest, expired: std::mem::take(&mut seen.expired_heat) })
+    }
+
+    /// What this environment adds to the other ledger of a collection, once a minute.
+    pub(crate) fn load_due(
+        &self,
+        partition: &PartitionKey,
+        now: Reading,
+        draw: u64,
+    ) -> Option<Addition> {
+        let mut state = self.lock();
+        let present = Bucket::of(Span::Minute, state.corrected(now));
+        let seen = state.collections.get_mut(partition)?;
+        let is_over = |bucket: &Bucket| *bucket < present;
+        if !seen.minutes.iter().any(|(bucket, _)| is_over(bucket)) {
+            return None;
+        }
+        let (over, rest) = std::mem::take(&mut seen.minutes)
+            .into_iter()
+            .partition::<Vec<_>, _>(|(bucket, _)| is_over(bucket));
+        seen.minutes = rest;
+        let (reports, environments) = seen.load_reports;
+        let chance = chance::at_rest(reports, environments);
+        if !chance::is_drawn(chance, draw) {
+            return None;
+        }
+        let weight = 1.0 / chance;
+        let mut added = Vec::new();
+        for (minute, measures) in over {
+            let report = Measures { reports: 1.0, environments: weight, ..measures.times(weight) };
+            let hour = Bucket::of(Span::Hour, Duration::from_secs(minute.start_secs));
+            add_at(&mut added, minute, &report);
+            add_at(&mut added, hour, &report);
+        }
+        Some(Addition { added, hottest: None, expired: std::mem::take(&mut seen.expired_load) })
+    }
+
+    /// Learns from a ledger that DynamoDB answered with: its time, how many report, and what is to be removed.
+    pub(crate) fn learn(
+        &self,
+        partition: &PartitionKey,
+        kind: LedgerKind,
+        answer: &Dated<Ledger>,
+        now: Reading,
+    ) {
+        let mut state = self.lock();
+        if let Some(server_secs) = answer.server_secs {
+            let ahead = i64::try_from(server_secs)
+                .unwrap_or(i64::MAX)
+                .saturating_sub_unsigned(now.epoch_secs());
+            state.ahead_secs = if ahead.abs() < CLOCKS_DIFFER_SECS { 0 } else { ahead };
+        }
+        let at = state.corrected(now);
+        let Some(seen) = state.collections.get_mut(partition) else { return };
+        let expired = answer.value.expired(at);
+        match kind {
+            LedgerKind::Heat => seen.expired_heat = expired,
+            LedgerKind::Load => {
+                let minute = Duration::from_mins(1);
+                let last = answer.value.at(Span::Minute, at.saturating_sub(minute));
+                seen.load_reports = (last.reports, last.environments);
+                seen.expired_load = expired;
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while the lock is held.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn corrected(&self, now: Reading) -> Duration {
+        let ahead = Duration::from_secs(self.ahead_secs.unsigned_abs());
+        if self.ahead_secs < 0 { now.wall.saturating_sub(ahead) } else { now.wall + ahead }
+    }
+
+    fn seen(&mut self, partition: &PartitionKey) -> &mut Seen {
+        self.collections.get_or_insert_mut_ref(partition, Seen::default)
+    }
+}
+
+impl Seen {
+    fn note(&mut self, at: Duration, note: impl Fn(&mut Measures)) {
+        for (span, kept) in [(Span::Second, SECONDS_KEPT), (Span::Minute, MINUTES_KEPT)] {
+            let buckets = if span == Span::Second { &mut self.seconds } else { &mut self.minutes };
+            let mut measures = Measures::default();
+            note(&mut measures);
+            add_at(buckets, Bucket::of(span, at), &measures);
+            let surplus = buckets.len().saturating_sub(kept);
+            buckets.drain(..surplus);
+        }
+    }
+}
+
+impl Ranking {
+    fn add(&mut self, hash: u64, units: f64) {
+        self.operations = self.operations.saturating_add(1);
+        self.units += units;
+        if let Some(place) = self.places.iter_mut().find(|place| place.hash == hash) {
+            place.hits += 1;
+            place.units += units;
+            return;
+        }
+        let mut inherited = 0.0;
+        if self.places.len() == RANKED_KEYS {
+            let all = self.places.iter().enumerate();
+            let least = all.min_by(|(_, a), (_, b)| a.total().total_cmp(&b.total()));
+            if let Some(at) = least.map(|(at, _)| at) {
+                inherited = self.places.swap_remove(at).total();
+            }
+        }
+        self.places.push(Place { hash, hits: 1, units, inherited });
+    }
+
+    /// The hottest sort key, if it came more than once and had a good part of all units: the class of its
+    /// hash, and its units.
+    fn hottest(&self) -> Option<(u16, f64)> {
+        let hottest = self.places.iter().max_by(|a, b| a.units.total_cmp(&b.units))?;
+        let class = u16::try_from(hottest.hash % u64::from(CLASSES)).unwrap_or_default();
+        (hottest.hits > 1 && hottest.units >= REPORTED_SHARE * self.units)
+            .then_some((class, hottest.units))
+    }
+}
+
+impl Place {
+    fn total(&self) -> f64 {
+        self.units + self.inherited
+    }
+}
+
+fn add_at(buckets: &mut Vec<(Bucket, Measures)>, bucket: Bucket, measures: &Measures) {
+    if measures.is_empty() {
+        return;
+    }
+    match buckets.iter_mut().find(|(at, _)| *at == bucket) {
+        Some((_, seen)) => seen.add(measures),
+        None => buckets.push((bucket, *measures)),
+    }
+}
+
+fn hash(key: &ItemKey) -> u64 {
+    let mut hasher = Xxh64::new(0);
+    hasher.update(key.partition.as_str().as_bytes());
+    hasher.update(&[0]);
+    hasher.update(key.sort.to_string().as_bytes());
+    hasher.digest()
+}

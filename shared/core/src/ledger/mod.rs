@@ -1,0 +1,14 @@
+//! The heat ledger: what arrives for an item collection, as those write it down who see the traffic.
+//!
+//! No environment sees more than its own share of the requests, and Contributor Insights counts refusals,
+//! minutes late. So an environment [meters](meter) what arrives, and while DynamoDB throttles it adds that
+//! to the [ledger](ledger) that all share, at most once a second; [`chance`] bounds how many of them do.
+
+mod chance;
+mod entry;
+mod measures;
+mod meter;
+
+pub use entry::{Addition, Bucket, Ledger, LedgerKind, Span};
+pub use measures::Measures;
+pub(crate) use meter::{Arrival, Meter};

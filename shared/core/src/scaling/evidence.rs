@@ -1,0 +1,154 @@
+use std::time::Duration;
+
+use crate::ledger::{Ledger, Measures, Span};
+use crate::scaling::policy::Access;
+
+/// The demand for one kind of access, as the heat ledger shows it.
+///
+/// A second is complete when every environment has had the time to report it: each reports at most once a
+/// second what came before.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Heat {
+    /// What was asked for in each complete second, in units, newest first.
+    rates: Vec<f64>,
+    /// What is known so far of the second behind the newest complete one.
+    partial: f64,
+    /// What was granted in each complete second, on average.
+    pub(super) granted: f64,
+    /// The share of the hottest sort key, where environments can tell.
+    pub(super) hottest_share: Option<f64>,
+    /// How many environments report.
+    pub(super) environments: f64,
+    /// The read units that queries ask for, a second.
+    pub(super) query_units: f64,
+}
+
+/// The seconds that are looked at, at most.
+const LONGEST_SECS: u64 = 10;
+/// How long after its end a second is complete: an environment's next report, and the way there.
+const COMPLETE_AFTER: Duration = Duration::from_millis(1_200);
+/// The units of which the hottest sort key must be known to be believed.
+const LEAST_RANKED_UNITS: f64 = 10.0;
+/// The seconds from which a mean is taken for sizing.
+const SIZED_FROM: usize = 3;
+
+impl Heat {
+    pub(super) fn of(ledger: &Ledger, access: Access, now: Duration) -> Self {
+        let seconds = ledger.of(Span::Second, now).collect::<Vec<_>>();
+        let at = |start: u64| {
+            let found = seconds.iter().find(|(bucket, _)| bucket.start_secs == start);
+            found.map(|(_, measures)| **measures).unwrap_or_default()
+        };
+        let newest = now.saturating_sub(COMPLETE_AFTER).as_secs().saturating_sub(1);
+        let oldest = newest.saturating_sub(LONGEST_SECS - 1);
+        let asked = seconds.iter().filter(|(_, measures)| units(measures, access) > 0.0);
+        let first = asked.map(|(bucket, _)| bucket.start_secs).find(|start| *start >= oldest);
+        let complete = match first {
+            Some(first) => (first..=newest).rev().map(at).collect::<Vec<_>>(),
+            None => Vec::new(),
+        };
+        let mut rates = complete.iter().map(|m| units(m, access)).collect::<Vec<_>>();
+        // What came first may have come in the middle of its second.
+        if rates.len() > 1 {
+            rates.pop();
+        }
+        let recent = |start: u64| (oldest..=newest + 2).contains(&start);
+        let ranked = seconds.iter().filter(|(bucket, _)| recent(bucket.start_secs));
+        let ranked_units = ranked.map(|(_, measures)| measures.ranked_units).sum::<f64>();
+        let reporting = complete.iter().take(SIZED_FROM).map(|m| m.environments);
+        Self {
+            partial: units(&at(newest + 1), access),
+            granted: mean(complete.iter().take(rates.len()).map(|m| granted(m, access))),
+            hottest_share: (ranked_units >= LEAST_RANKED_UNITS)
+                .then(|| hottest_units(ledger, recent) / ranked_units),
+            environments: reporting.fold(0.0, f64::max),
+            query_units: mean(complete.iter().take(SIZED_FROM).map(|m| m.query_units)),
+            rates,
+        }
+    }
+
+    /// How many complete seconds it stands on.
+    pub(super) fn seconds(&self) -> usize {
+        self.rates.len()
+    }
+
+    /// The units a second that are asked for now.
+    pub(super) fn demand(&self) -> f64 {
+        mean(self.rates.iter().copied().take(SIZED_FROM))
+    }
+
+    /// Whether what is asked for is certainly more than a part of `capacity`, in units a second: the less
+    /// it is above that, the longer it must have been so.
+    pub(super) fn is_above(&self, capacity: f64) -> bool {
+        let mean_of = |seconds| mean(self.rates.iter().copied().take(seconds));
+        let long_enough = |seconds: usize| self.rates.len() >= seconds;
+        let twice = 2.0 * capacity;
+        let is_doubly = self.rates.first().is_some_and(|newest| *newest >= twice)
+            && (self.partial >= twice || self.rates.get(1).is_some_and(|before| *before >= twice));
+        is_doubly
+            || (long_enough(3) && mean_of(3) >= capacity)
+            || (long_enough(LONG) && mean_of(LONG) >= CAPACITY_IN_NEED * capacity)
+    }
+
+    /// Whether it was watched for long enough to say that it is not above.
+    pub(super) fn is_long(&self) -> bool {
+        self.rates.len() >= LONG
+    }
+
+    /// How much more is asked for in each second than in the one before, if it rises steadily.
+    pub(super) fn slope(&self) -> Option<f64> {
+        slope(&self.rates)
+    }
+}
+
+/// The seconds after which a demand near the capacity is believed.
+const LONG: usize = 5;
+/// The part of its capacity that a collection in need has to be asked for at least.
+pub(super) const CAPACITY_IN_NEED: f64 = 0.5;
+
+/// How much a rate grows from one to the next, newest first, if the newer half is clearly above the
+/// older.
+pub(super) fn slope(rates: &[f64]) -> Option<f64> {
+    const CLEARLY: f64 = 1.15;
+    if rates.len() < 4 {
+        return None;
+    }
+    let (newer, older) = rates.split_at(rates.len() / 2);
+    let (new, old) = (mean(newer.iter().copied()), mean(older.iter().copied()));
+    #[expect(clippy::cast_precision_loss, reason = "a few dozen")]
+    let apart = rates.len() as f64 / 2.0;
+    // A step is no ramp: within the newer half it must rise, too.
+    let rises = newer.first() > newer.last();
+    (old > 0.0 && new >= CLEARLY * old && rises).then_some((new - old) / apart)
+}
+
+/// The units that these measures say were asked for.
+pub(super) fn units(measures: &Measures, access: Access) -> f64 {
+    match access {
+        Access::Write => measures.write_units,
+        Access::Get | Access::Query => measures.get_units + measures.query_units,
+    }
+}
+
+fn granted(measures: &Measures, access: Access) -> f64 {
+    match access {
+        Access::Write => measures.written_units,
+        Access::Get | Access::Query => measures.read_units,
+    }
+}
+
+/// The units of the class of sort keys that has most.
+fn hottest_units(ledger: &Ledger, recent: impl Fn(u64) -> bool) -> f64 {
+    let mut classes = std::collections::BTreeMap::<u16, f64>::new();
+    for ((bucket, class), units) in &ledger.hottest {
+        if recent(bucket.start_secs) {
+            *classes.entry(*class).or_default() += units;
+        }
+    }
+    classes.into_values().fold(0.0, f64::max)
+}
+
+pub(super) fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+    if count > 0.0 { sum / count } else { 0.0 }
+}
