@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use common::{Answer, Api, Failure, float, stack_options};
+use common::{Api, Failure, Sample, float, offered, percentile, stack_options, statuses};
 use dynashard_local::{Limits, Stack, StackOptions};
 use http::Method;
 use serde_json::Value;
@@ -72,14 +72,6 @@ impl Kind {
             kind => kind,
         }
     }
-}
-
-/// What was answered, and when.
-#[derive(Debug, Clone, Copy)]
-struct Sample {
-    at: Instant,
-    took: Duration,
-    status: u16,
 }
 
 /// One load, and what came of it.
@@ -250,48 +242,6 @@ async fn state(api: &Api, state: &str) -> Result<Duration, Failure> {
         sleep(Duration::from_millis(50)).await;
     }
     Err(format!("the collection was never in {state}").into())
-}
-
-/// Offers requests at a steady rate, whatever becomes of them, and returns what was answered.
-async fn offered<F>(
-    per_sec: u32,
-    secs: u32,
-    request: impl Fn(u32) -> F,
-) -> Result<Vec<Sample>, Failure>
-where
-    F: Future<Output = Result<Answer, Failure>> + Send + 'static,
-{
-    let began = Instant::now();
-    let mut under_way = JoinSet::new();
-    for n in 0..per_sec * secs {
-        let due = began + Duration::from_secs(1) * n / per_sec;
-        tokio::time::sleep_until(due.into()).await;
-        let request = request(n);
-        under_way.spawn(async move {
-            let status = request.await.map_or(0, |answer| answer.status);
-            let at = Instant::now();
-            Sample { at, took: at.duration_since(due), status }
-        });
-    }
-    let mut samples = Vec::new();
-    while let Some(sample) = under_way.join_next().await {
-        samples.push(sample?);
-    }
-    Ok(samples)
-}
-
-fn percentile(samples: &[Sample], percent: usize) -> f64 {
-    let mut took = samples.iter().map(|sample| sample.took).collect::<Vec<_>>();
-    took.sort_unstable();
-    let rank = (took.len() * percent).div_ceil(100).saturating_sub(1);
-    took.get(rank).map_or(f64::NAN, |took| took.as_secs_f64() * 1_000.0)
-}
-
-fn statuses(samples: &[Sample]) -> BTreeMap<u16, usize> {
-    samples.iter().fold(BTreeMap::new(), |mut counts, sample| {
-        *counts.entry(sample.status).or_default() += 1;
-        counts
-    })
 }
 
 /// Reads each of many items that have not moved once, beside creates. A quarter of the scale of AWS: a

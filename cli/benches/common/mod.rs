@@ -1,8 +1,11 @@
 #![allow(dead_code, unreachable_pub, reason = "each benchmark uses a part of it")]
+#![allow(clippy::disallowed_methods, reason = "benchmarks read the clock")]
 //! What the benchmarks share: the stack of release builds, its tables, and a client of its API.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use dynashard_aws::{DynamoItemStore, DynamoMetadataStore, ServerClock, SystemClock};
@@ -17,6 +20,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
+use tokio::task::JoinSet;
 
 pub type Failure = Box<dyn Error + Send + Sync>;
 
@@ -184,4 +188,54 @@ pub fn consumed(before: &Counters, after: &Counters, table: &str) -> OperationCo
 /// A count as a number to divide.
 pub fn float(count: u64) -> f64 {
     u32::try_from(count).map_or(f64::INFINITY, f64::from)
+}
+
+/// What was answered, and when.
+#[derive(Debug, Clone, Copy)]
+pub struct Sample {
+    pub at: Instant,
+    pub took: Duration,
+    pub status: u16,
+}
+
+/// Offers requests at a steady rate, whatever becomes of them, and returns what was answered.
+pub async fn offered<F>(
+    per_sec: u32,
+    secs: u32,
+    request: impl Fn(u32) -> F,
+) -> Result<Vec<Sample>, Failure>
+where
+    F: Future<Output = Result<Answer, Failure>> + Send + 'static,
+{
+    let began = Instant::now();
+    let mut under_way = JoinSet::new();
+    for n in 0..per_sec * secs {
+        let due = began + Duration::from_secs(1) * n / per_sec;
+        tokio::time::sleep_until(due.into()).await;
+        let request = request(n);
+        under_way.spawn(async move {
+            let status = request.await.map_or(0, |answer| answer.status);
+            let at = Instant::now();
+            Sample { at, took: at.duration_since(due), status }
+        });
+    }
+    let mut samples = Vec::new();
+    while let Some(sample) = under_way.join_next().await {
+        samples.push(sample?);
+    }
+    Ok(samples)
+}
+
+pub fn percentile(samples: &[Sample], percent: usize) -> f64 {
+    let mut took = samples.iter().map(|sample| sample.took).collect::<Vec<_>>();
+    took.sort_unstable();
+    let rank = (took.len() * percent).div_ceil(100).saturating_sub(1);
+    took.get(rank).map_or(f64::NAN, |took| took.as_secs_f64() * 1_000.0)
+}
+
+pub fn statuses(samples: &[Sample]) -> BTreeMap<u16, usize> {
+    samples.iter().fold(BTreeMap::new(), |mut counts, sample| {
+        *counts.entry(sample.status).or_default() += 1;
+        counts
+    })
 }

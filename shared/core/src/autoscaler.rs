@@ -312,7 +312,8 @@ impl Heat {
             .collect::<Vec<_>>();
         let mut periods = BTreeMap::<u64, f64>::new();
         for throttles in of_its_shards.iter().flat_map(|(_, throttles)| *throttles) {
-            if since_change(throttles) {
+            // What led to a change that runs may go on.
+            if since_change(throttles) || metadata.phase != Phase::Stable {
                 *periods.entry(throttles.at_secs).or_default() += throttles.count;
             }
         }

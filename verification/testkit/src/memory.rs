@@ -143,6 +143,11 @@ impl MemoryStore {
         Self { clock, schema, state: Arc::new(Mutex::new(state)) }
     }
 
+    /// Puts a ledger in place of what is there.
+    pub fn place_ledger(&self, partition: &PartitionKey, kind: LedgerKind, ledger: Ledger) {
+        self.lock().ledgers.insert((partition.clone(), kind), ledger);
+    }
+
     /// Ends the pages of queries earlier than DynamoDB does: after so many items, or before so many
     /// bytes. A page holds one item at least.
     pub fn split_pages(&self, items: usize, bytes: usize) {

@@ -18,6 +18,15 @@ pub(super) fn under_throttle(granted: f64, capacity: f64, throttled_secs: f64) -
     (REPORTS_PER_SEC * (granted + least) / capacity.max(1.0)).clamp(0.0, 1.0)
 }
 
+/// By how much more or less often an environment reports than [`under_throttle`] says, after it has seen how many reports
+/// a second there were. That chance is too small where throttled requests are not granted all that the shards
+/// give: beside a hot key.
+pub(super) fn gain(before: f64, reports_per_sec: f64) -> f64 {
+    const LEAST: f64 = 0.01;
+    const MOST: f64 = 1_000.0;
+    (before * REPORTS_PER_SEC / reports_per_sec.max(0.5)).clamp(LEAST, MOST)
+}
+
 /// The chance with which an environment reports at rest, if the minute before took so many reports.
 pub(super) fn at_rest(reports: f64, environments: f64) -> f64 {
     let expected = environments.max(reports).max(1.0);

@@ -27,6 +27,15 @@ pub(crate) struct Arrival<'a> {
     pub(crate) units: Option<f64>,
 }
 
+/// What is due under a throttle.
+#[derive(Debug)]
+pub(crate) enum Due {
+    /// A report.
+    Report(Addition),
+    /// A look at what others report.
+    Look,
+}
+
 struct State {
     collections: LruCache<PartitionKey, Seen>,
     /// Operations that were refused for throttles, by the hash of their keys, and until when they may come
@@ -49,6 +58,10 @@ struct Seen {
     throttled: Option<(Duration, Duration)>,
     /// When this environment last reported, or might have.
     reported_at: Duration,
+    /// When it last saw the ledger.
+    looked_at: Duration,
+    /// See [`chance::gain`].
+    gain: Option<f64>,
     /// How many reports the last minute took, and for how many environments they stood.
     load_reports: (f64, f64),
     expired_heat: Vec<String>,
@@ -85,6 +98,12 @@ const REPORTED_SHARE: f64 = 0.3;
 /// How long after a refusal the same operation counts as sent again: the longest `Retry-After`, and a
 /// second on the way.
 const RESENT_WITHIN: Duration = Duration::from_secs(5);
+/// How often an environment looks how many report, that does not report itself.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// From so long after the first throttle on. All who are to report have done so by then.
+const LOOK_AFTER: Duration = Duration::from_secs(3);
+/// The complete seconds in which reports are counted.
+const COUNTED_SECS: u64 = 2;
 /// How long after a throttle an environment goes on reporting.
 const THROTTLED_FOR: Duration = Duration::from_secs(5);
 /// An environment reports a collection no more often than this.
@@ -159,6 +178,9 @@ impl Meter {
         let at = state.corrected(now);
         let seen = state.seen(partition);
         let since = seen.throttled.filter(|(_, last)| *last + THROTTLED_FOR >= at);
+        if since.is_none() {
+            seen.gain = None;
+        }
         seen.throttled = Some((since.map_or(at, |(since, _)| since), at));
     }
 
@@ -179,7 +201,7 @@ impl Meter {
         capacity: f64,
         now: Reading,
         draw: u64,
-    ) -> Option<Addition> {
+    ) -> Option<Due> {
         let mut state = self.lock();
         let at = state.corrected(now);
         let seen = state.collections.get_mut(partition)?;
@@ -195,9 +217,11 @@ impl Meter {
         });
         let throttled_secs = at.saturating_sub(since).as_secs_f64();
         let chance = chance::under_throttle(granted.sum(), capacity, throttled_secs);
+        let chance = (chance * seen.gain.unwrap_or(1.0)).min(1.0);
         let ranking = (seen.ranking.operations > 1).then(|| std::mem::take(&mut seen.ranking));
         if !chance::is_drawn(chance, draw) {
-            return None;
+            let looks = at >= since + LOOK_AFTER && at >= seen.looked_at + LOOK_EVERY;
+            return looks.then_some(Due::Look);
         }
         let weight = 1.0 / chance;
         let mut added = seconds;
@@ -212,7 +236,8 @@ impl Meter {
             hottest = ranking.hottest().map(|(class, units)| (present, class, units * weight));
         }
         add_at(&mut added, present, &report);
-        Some(Addition { added, hottest, expired: std::mem::take(&mut seen.expired_heat) })
+        let expired = std::mem::take(&mut seen.expired_heat);
+        Some(Due::Report(Addition { added, hottest, expired }))
     }
 
     /// What this environment adds to the other ledger of a collection, once a minute.
@@ -268,7 +293,18 @@ impl Meter {
         let Some(seen) = state.collections.get_mut(partition) else { return };
         let expired = answer.value.expired(at);
         match kind {
-            LedgerKind::Heat => seen.expired_heat = expired,
+            LedgerKind::Heat => {
+                seen.expired_heat = expired;
+                seen.looked_at = at;
+                if seen.throttled.is_some_and(|(since, _)| at >= since + LOOK_AFTER) {
+                    let ago = |secs| at.saturating_sub(Duration::from_secs(secs));
+                    let counted = (2..2 + COUNTED_SECS)
+                        .map(|secs| answer.value.at(Span::Second, ago(secs)).reports);
+                    #[expect(clippy::cast_precision_loss, reason = "a few")]
+                    let per_sec = counted.sum::<f64>() / COUNTED_SECS as f64;
+                    seen.gain = Some(chance::gain(seen.gain.unwrap_or(1.0), per_sec));
+                }
+            }
             LedgerKind::Load => {
                 let minute = Duration::from_mins(1);
                 let last = answer.value.at(Span::Minute, at.saturating_sub(minute));

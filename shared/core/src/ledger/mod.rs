@@ -11,4 +11,4 @@ mod meter;
 
 pub use entry::{Addition, Bucket, Ledger, LedgerKind, Span};
 pub use measures::Measures;
-pub(crate) use meter::{Arrival, Meter};
+pub(crate) use meter::{Arrival, Due, Meter};

@@ -49,9 +49,7 @@ impl Heat {
         };
         let mut rates = complete.iter().map(|m| units(m, access)).collect::<Vec<_>>();
         // What came first may have come in the middle of its second.
-        if rates.len() > 1 {
-            rates.pop();
-        }
+        rates.pop();
         let recent = |start: u64| (oldest..=newest + 2).contains(&start);
         let ranked = seconds.iter().filter(|(bucket, _)| recent(bucket.start_secs));
         let ranked_units = ranked.map(|(_, measures)| measures.ranked_units).sum::<f64>();

@@ -72,6 +72,9 @@ pub enum DecidedBy {
     Schedule,
 }
 
+/// Of so many last records one may say the same as a new decision.
+const LAST_LOOKED_AT: usize = 4;
+
 /// The same decision is noted again after so many seconds.
 const NOTED_EVERY_SECS: u64 = 60;
 
@@ -104,13 +107,15 @@ impl DecisionHistory {
     ) -> Option<Self> {
         let new = DecisionRecord::new(decision, outcome, by, now_secs);
         let mut records = self.records.clone();
-        match records.last_mut().filter(|last| last.says_the_same(&new)) {
-            Some(last) if now_secs < last.last_secs.saturating_add(NOTED_EVERY_SECS) => {
+        // Environments that know of different states of the collection decide in turn.
+        let mut last = records.iter_mut().rev().take(LAST_LOOKED_AT);
+        match last.find(|record| record.says_the_same(&new)) {
+            Some(same) if now_secs < same.last_secs.saturating_add(NOTED_EVERY_SECS) => {
                 return None;
             }
-            Some(last) => {
-                let (at_secs, times) = (last.at_secs, last.times + 1);
-                *last = DecisionRecord { at_secs, times, ..new };
+            Some(same) => {
+                let (at_secs, times) = (same.at_secs, same.times + 1);
+                *same = DecisionRecord { at_secs, times, ..new };
             }
             None => records.push(new),
         }

@@ -8,8 +8,8 @@ use dynashard_keys::{ItemKey, PartitionKey, ShardId};
 use lru::LruCache;
 
 use crate::directory::Directory;
-use crate::ledger::{Addition, Arrival, Ledger, LedgerKind, Meter, Span};
-use crate::ports::{Clock, Entropy, MetadataStore};
+use crate::ledger::{Addition, Arrival, Due, Ledger, LedgerKind, Meter, Span};
+use crate::ports::{Clock, Dated, Entropy, MetadataStore};
 use crate::scaling::decide::{Cause, Evidence, decide};
 use crate::scaling::decision::{Action, Decision, Diagnosis, Outcome};
 use crate::scaling::policy::{Access, ScalingMode};
@@ -133,7 +133,18 @@ impl Watch {
         let (now, draw) = (directory.now(), directory.entropy().next_u64());
         let Some(_turn) = self.turn(partition) else { return };
         let due = self.meter.heat_due(partition, access, capacity, now, draw);
-        let Some(addition) = due else { return };
+        let addition = match due {
+            None => return,
+            Some(Due::Report(addition)) => addition,
+            Some(Due::Look) => {
+                let ledger = directory.ledger(partition, LedgerKind::Heat, deadline).await;
+                if let Ok(value) = ledger {
+                    let answer = Dated { value, server_secs: None };
+                    self.meter.learn(partition, LedgerKind::Heat, &answer, directory.now());
+                }
+                return;
+            }
+        };
         let heat = self.add(directory, seen, LedgerKind::Heat, &addition, deadline).await;
         let Some(heat) = heat.filter(|_| decides) else { return };
         let now = self.meter.now(directory.now());

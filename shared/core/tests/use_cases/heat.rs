@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use dynashard_core::ports::{AlarmControl, Clock, HeatSource, MetadataStore, StoreError};
 use dynashard_core::{
-    Advance, AlarmStatus, AutoScaler, Code, CollectionMetadata, Error, Growth, HeatOutcome,
-    HeatReport, HeatWindow, HistoryEntry, HotKey, NoGrowth, Phase, Precondition, Rearm,
-    ScalingMode, ScalingPolicy, Settings, Telemetry, Throttle, Writer,
+    Access, Advance, AlarmStatus, AutoScaler, Code, CollectionMetadata, Decision, Error,
+    HeatOutcome, HeatReport, HeatWindow, Hindrance, HistoryEntry, HotKey, Outcome, Phase,
+    Precondition, Rearm, ScalingMode, ScalingPolicy, Settings, Telemetry, Throttle, Writer,
 };
-use dynashard_keys::{PartitionKey, Placement, ShardId};
+use dynashard_keys::{PartitionKey, Placement, ShardCount, ShardId};
 use dynashard_testkit::{Fault, MemoryHeat, Operation, block_on};
 use futures_util::future::{join, join_all};
 
@@ -47,9 +47,9 @@ impl Hot {
         self.world.clock.now().epoch_secs()
     }
 
-    /// A key is throttled a hundred times, a moment ago.
+    /// A key is throttled a hundred times a second, in the last minute.
     fn throttle(&self, key: &str) {
-        self.heat.throttle(key, self.now_secs() - 1, 100.0);
+        self.heat.throttle(key, self.now_secs() - 1, 6_000.0);
     }
 
     /// The window of an alarm of one minute that is raised now.
@@ -65,13 +65,13 @@ impl Hot {
     fn try_scale(&self, window: HeatWindow) -> Result<HeatReport, Error> {
         let directory = self.world.directory();
         let autoscaler = AutoScaler::new(&self.heat, &directory);
-        block_on(autoscaler.scale(window, self.world.deadline()))
+        block_on(autoscaler.scale(window, Access::Write, self.world.deadline()))
     }
 
     fn sweep(&self) -> Option<HeatReport> {
         let directory = self.world.directory();
         let autoscaler = AutoScaler::new(&self.heat, &directory);
-        block_on(autoscaler.sweep(self.world.deadline())).expect("a sweep")
+        block_on(autoscaler.sweep(Access::Write, self.world.deadline())).expect("a sweep")
     }
 
     fn metadata(&self) -> CollectionMetadata {
@@ -95,8 +95,29 @@ fn outcome(report: &HeatReport) -> &HeatOutcome {
     &report.collections[0].outcome
 }
 
-fn begun(from: u32, to: u32) -> HeatOutcome {
-    HeatOutcome::Decided(Growth::Begun { from: count(from), to: count(to) })
+/// What was decided, and done: the counts before and after, the hindrance and the outcome.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Decided(u32, Option<u32>, Option<Hindrance>, Outcome);
+
+#[track_caller]
+fn decided(outcome: &HeatOutcome) -> Decided {
+    let HeatOutcome::Decided(decision, outcome) = outcome else { panic!("{outcome:?}") };
+    Decided::of(decision, *outcome)
+}
+
+impl Decided {
+    fn of(decision: &Decision, outcome: Outcome) -> Self {
+        let to = decision.action.target().map(ShardCount::get);
+        Self(decision.count.get(), to, decision.hindrance, outcome)
+    }
+}
+
+fn begun(from: u32, to: u32) -> Decided {
+    Decided(from, Some(to), None, Outcome::Begun)
+}
+
+fn hindered(count: u32, hindrance: Hindrance) -> Decided {
+    Decided(count, None, Some(hindrance), Outcome::NothingToDo)
 }
 
 fn hot_partition() -> Fault {
@@ -111,8 +132,8 @@ fn throttled_shards_make_their_collection_grow_and_the_alarm_is_set_back() {
     hot.throttle("EWR");
     hot.throttle("EWR#~2");
     let report = hot.scale();
-    assert_eq!(*outcome(&report), begun(2, 4));
-    assert!((report.collections[0].throttles - 200.0).abs() < 1e-9);
+    assert_eq!(decided(outcome(&report)), begun(2, 4));
+    assert!((report.collections[0].throttles - 12_000.0).abs() < 1e-9);
     assert_eq!(hot.metadata().phase, Phase::Forward { from: count(2), to: count(4) });
     assert_eq!((report.rearm, hot.heat.is_raised()), (Rearm::Done, false));
     assert!(report.unsharded.is_empty());
@@ -125,13 +146,13 @@ fn each_throttled_collection_is_decided_on_hottest_first() {
         let partition = PartitionKey::new(name).expect("pk");
         let created = new_metadata(1, 1, Placement::Random);
         hot.world.memory.place_metadata(CollectionMetadata { partition, ..created });
-        hot.heat.throttle(name, hot.now_secs() - 1, count);
+        hot.heat.throttle(name, hot.now_secs() - 1, 1_000.0 + count);
     }
     hot.throttle("EWR");
     let report = hot.scale();
     let names = report.collections.iter().map(|c| c.partition.as_str()).collect::<Vec<_>>();
     assert_eq!(names, ["EWR", "b", "a"]);
-    assert!(report.collections.iter().all(|c| c.outcome == begun(1, 2)));
+    assert!(report.collections.iter().all(|c| decided(&c.outcome) == begun(1, 2)));
 }
 
 #[test]
@@ -142,7 +163,8 @@ fn a_thousand_alarms_and_a_thousand_writers_at_once_cause_one_growth() {
     let autoscalers = directories.iter().map(|directory| AutoScaler::new(&hot.heat, directory));
     let autoscalers = autoscalers.collect::<Vec<_>>();
     let (window, deadline) = (hot.window(), hot.world.deadline());
-    let responses = autoscalers.iter().map(|autoscaler| autoscaler.scale(window, deadline));
+    let responses =
+        autoscalers.iter().map(|autoscaler| autoscaler.scale(window, Access::Write, deadline));
 
     let writers = (0..1_000).map(|_| hot.world.writer()).collect::<Vec<_>>();
     hot.world.store.script(Operation::Write, (0..1_000).map(|_| hot_partition()));
@@ -151,8 +173,9 @@ fn a_thousand_alarms_and_a_thousand_writers_at_once_cause_one_growth() {
     let puts = puts.map(|(writer, item)| writer.put(item, Precondition::None, deadline));
 
     let (reports, written) = block_on(join(join_all(responses), join_all(puts)));
-    let grown =
-        reports.iter().filter(|report| *outcome(report.as_ref().expect("a report")) == begun(1, 2));
+    let grown = reports
+        .iter()
+        .filter(|report| decided(outcome(report.as_ref().expect("a report"))) == begun(1, 2));
     assert!(grown.count() <= 1);
     assert!(written.iter().all(Result::is_ok));
     let CollectionMetadata { phase, rev, .. } = hot.metadata();
@@ -169,14 +192,14 @@ fn of_a_thousand_alarms_that_read_the_same_one_begins_the_growth() {
     let autoscalers = directories.iter().map(|directory| AutoScaler::new(&hot.heat, directory));
     let autoscalers = autoscalers.collect::<Vec<_>>();
     let (window, deadline) = (hot.window(), hot.world.deadline());
-    let responses = autoscalers.iter().map(|autoscaler| autoscaler.scale(window, deadline));
+    let responses =
+        autoscalers.iter().map(|autoscaler| autoscaler.scale(window, Access::Write, deadline));
     let reports = block_on(join_all(responses));
-    let with = |expected: HeatOutcome| {
+    let with = |expected: Outcome| {
         let reports = reports.iter().map(|report| report.as_ref().expect("a report"));
-        reports.filter(|report| *outcome(report) == expected).count()
+        reports.filter(|report| decided(outcome(report)).3 == expected).count()
     };
-    assert_eq!(with(begun(1, 2)), 1);
-    assert_eq!(with(HeatOutcome::Decided(Growth::Overtaken)), 999);
+    assert_eq!((with(Outcome::Begun), with(Outcome::Overtaken)), (1, 999));
     assert_eq!(hot.metadata().rev, 2);
 }
 
@@ -189,7 +212,7 @@ fn regression_a_conflict_with_the_same_growth_counted_as_a_failure() {
     hot.throttle("EWR");
     hot.world.store.script(Operation::Begin, [conflict()]);
     let report = hot.scale();
-    assert_eq!(*outcome(&report), HeatOutcome::Decided(Growth::Overtaken));
+    assert_eq!(decided(outcome(&report)).3, Outcome::Overtaken);
     assert_eq!(report.rearm, Rearm::Done, "whatever became of it, somebody looks again");
 
     let hot = Hot::new(1);
@@ -204,7 +227,7 @@ fn regression_a_conflict_with_the_same_growth_counted_as_a_failure() {
     hot.throttle("LGA");
     hot.world.store.script(Operation::Enlist, [conflict()]);
     let report = hot.scale();
-    assert_eq!(report.collections[0].outcome, HeatOutcome::Decided(Growth::Overtaken));
+    assert_eq!(decided(&report.collections[0].outcome).3, Outcome::Overtaken);
     assert_eq!(report.rearm, Rearm::Done);
 }
 
@@ -217,7 +240,7 @@ fn an_autoscaler_that_another_overtakes_leaves_it_at_that() {
     let theirs = others.clone();
     let overtake = Fault::before(move || memory.place_metadata(theirs));
     hot.world.store.script(Operation::Begin, [overtake]);
-    assert_eq!(*outcome(&hot.scale()), HeatOutcome::Decided(Growth::Overtaken));
+    assert_eq!(decided(outcome(&hot.scale())).3, Outcome::Overtaken);
     assert_eq!(hot.metadata(), others);
 }
 
@@ -230,8 +253,8 @@ fn the_same_event_twice_causes_one_growth() {
         let window = HeatWindow::of_alarm(raised_secs, Some(minute), minute, hot.now_secs());
         hot.try_scale(window).expect("a report")
     };
-    assert_eq!(*outcome(&respond()), begun(1, 2));
-    assert_eq!(*outcome(&respond()), HeatOutcome::Decided(Growth::Refused(NoGrowth::Running)));
+    assert_eq!(decided(outcome(&respond())), begun(1, 2));
+    assert_eq!(decided(outcome(&respond())).2, Some(Hindrance::Running));
     hot.finish();
     let report = respond();
     assert_eq!(*outcome(&report), HeatOutcome::Relieved { perhaps_not: true }, "a moment later");
@@ -261,10 +284,10 @@ fn regression_an_alarm_of_the_rebalancers_own_making_was_a_reason_to_grow() {
     });
     hot.throttle("EWR");
     let report = hot.scale();
-    let clearing_up = HeatOutcome::Decided(Growth::Refused(NoGrowth::ClearingUp));
-    assert_eq!((outcome(&report), &report.rearm), (&clearing_up, &Rearm::Done), "it looks again");
+    assert_eq!(decided(outcome(&report)), hindered(4, Hindrance::ClearingUp));
+    assert_eq!(report.rearm, Rearm::Done, "it looks again");
     hot.throttle("EWR#~2");
-    assert_eq!(*outcome(&hot.scale()), begun(4, 16));
+    assert_eq!(decided(outcome(&hot.scale())), begun(4, 8));
 }
 
 #[test]
@@ -280,9 +303,10 @@ fn a_cooldown_lies_between_two_growths_whatever_the_heat() {
         hot.throttle("EWR");
         let report = hot.scale();
         match outcome(&report) {
-            HeatOutcome::Decided(Growth::Begun { .. }) => begun_secs = Some(hot.now_secs()),
-            HeatOutcome::Decided(Growth::Refused(NoGrowth::TooSoon { until_secs })) => {
-                assert_eq!(*until_secs, changed_secs + 60);
+            HeatOutcome::Decided(_, Outcome::Begun) => begun_secs = Some(hot.now_secs()),
+            HeatOutcome::Decided(decision, _) => {
+                let until_secs = changed_secs + 60;
+                assert_eq!(decision.hindrance, Some(Hindrance::TooSoon { until_secs }));
             }
             // Until the first whole period after the change.
             HeatOutcome::Relieved { perhaps_not: true } => {}
@@ -355,10 +379,9 @@ fn a_throttled_key_without_metadata_is_enlisted_and_grows() {
     let cold = PartitionKey::new("LGA").expect("pk");
     hot.throttle("LGA");
     let report = hot.scale();
-    let decided = HeatOutcome::Decided(Growth::Begun { from: count(1), to: count(4) });
-    assert_eq!(report.collections[0].outcome, decided);
+    assert_eq!(decided(&report.collections[0].outcome), begun(1, 2));
     let metadata = hot.world.memory.stored_metadata(&cold).expect("metadata");
-    assert_eq!(metadata.phase, Phase::Forward { from: count(1), to: count(4) });
+    assert_eq!(metadata.phase, Phase::Forward { from: count(1), to: count(2) });
     assert!(hot.world.memory.stored_directory().lists(&cold));
 }
 
@@ -368,7 +391,7 @@ fn damaged_metadata_is_reported_and_holds_up_no_other_collection() {
     let damaged = PartitionKey::new("LGA").expect("pk");
     let exists = CollectionMetadata { partition: damaged.clone(), ..hot.metadata() };
     hot.world.memory.place_metadata(exists);
-    hot.heat.throttle("LGA", hot.now_secs() - 1, 1_000.0);
+    hot.heat.throttle("LGA", hot.now_secs() - 1, 60_000.0);
     hot.throttle("EWR");
     let corrupt = StoreError::Corrupt("the metadata item of \"LGA\" is damaged: rev".to_owned());
     hot.world.store.script(Operation::MetadataGet, [Fault::Refuse(corrupt)]);
@@ -378,7 +401,7 @@ fn damaged_metadata_is_reported_and_holds_up_no_other_collection() {
         panic!("{report:?}");
     };
     assert_eq!(error.code(), Code::CorruptData);
-    assert_eq!(report.collections[1].outcome, begun(1, 2));
+    assert_eq!(decided(&report.collections[1].outcome), begun(1, 2));
 }
 
 #[test]
@@ -389,7 +412,7 @@ fn a_collection_that_cannot_grow_leaves_the_alarm_raised_for_people() {
         hot.heat.raise();
         hot.throttle("EWR");
         let report = hot.scale();
-        assert_eq!(*outcome(&report), HeatOutcome::Decided(Growth::Refused(NoGrowth::NotLarger)));
+        assert_eq!(decided(outcome(&report)).2, Some(Hindrance::NotLarger));
         assert_eq!((report.rearm, hot.heat.is_raised()), (Rearm::NotNeeded, true));
     }
 }
@@ -402,7 +425,7 @@ fn what_grow_keys_do_not_name_is_reported_and_left_alone() {
     hot.throttle("EWR");
     let before = hot.metadata();
     let report = hot.scale();
-    assert_eq!(*outcome(&report), HeatOutcome::Decided(Growth::Refused(NoGrowth::NotAllowed)));
+    assert_eq!(decided(outcome(&report)).2, Some(Hindrance::NotAllowed));
     assert_eq!((report.rearm, hot.heat.is_raised()), (Rearm::NotNeeded, true));
     let writer = hot.world.writer();
     hot.world.store.script(Operation::Write, [hot_partition()]);
@@ -420,7 +443,7 @@ fn a_change_whose_fate_is_unknown_is_looked_at_again() {
     let HeatOutcome::Failed(error) = outcome(&report) else { panic!("{report:?}") };
     assert_eq!((error.code(), report.rearm.clone()), (Code::OutcomeUnknown, Rearm::Done));
     let again = hot.scale();
-    assert_eq!(*outcome(&again), HeatOutcome::Decided(Growth::Refused(NoGrowth::Running)));
+    assert_eq!(decided(outcome(&again)).2, Some(Hindrance::Running));
 }
 
 #[test]
@@ -447,10 +470,10 @@ fn an_alarm_that_cannot_be_set_back_undoes_nothing() {
         }
     }
     impl AlarmControl for NoRearm {
-        async fn status(&self) -> Result<AlarmStatus, StoreError> {
-            self.0.status().await
+        async fn status(&self, access: Access) -> Result<AlarmStatus, StoreError> {
+            self.0.status(access).await
         }
-        async fn rearm(&self, _: &str) -> Result<(), StoreError> {
+        async fn rearm(&self, _: Access, _: &str) -> Result<(), StoreError> {
             Err(StoreError::Misconfigured("no permission".to_owned()))
         }
     }
@@ -458,9 +481,9 @@ fn an_alarm_that_cannot_be_set_back_undoes_nothing() {
     hot.throttle("EWR");
     let (watch, directory) = (NoRearm(hot.heat.clone()), hot.world.directory());
     let autoscaler = AutoScaler::new(&watch, &directory);
-    let report = block_on(autoscaler.scale(hot.window(), hot.world.deadline()));
+    let report = block_on(autoscaler.scale(hot.window(), Access::Write, hot.world.deadline()));
     let report = report.expect("a report");
-    assert_eq!(*outcome(&report), begun(1, 2));
+    assert_eq!(decided(outcome(&report)), begun(1, 2));
     assert!(matches!(report.rearm, Rearm::Failed(_)), "{report:?}");
 }
 
@@ -470,8 +493,7 @@ fn dry_run_decides_and_writes_nothing() {
     hot.heat.raise();
     hot.throttle("EWR");
     let report = hot.scale();
-    let would = Growth::WouldBegin { from: count(1), to: count(2) };
-    assert_eq!(*outcome(&report), HeatOutcome::Decided(would));
+    assert_eq!(decided(outcome(&report)), Decided(1, Some(2), None, Outcome::DryRun));
     assert_eq!((report.mode, report.rearm), (ScalingMode::DryRun, Rearm::NotNeeded));
     assert!(hot.heat.is_raised());
     assert_eq!(hot.metadata().rev, 1);
@@ -496,64 +518,96 @@ fn the_schedule_acts_for_events_that_were_lost() {
     assert!(hot.heat.windows().is_empty());
     hot.heat.raise();
     let report = hot.sweep().expect("the alarm is raised");
-    assert_eq!(*outcome(&report), begun(1, 2));
+    assert_eq!(decided(outcome(&report)), begun(1, 2));
     assert!(!hot.heat.is_raised());
 }
 
 /// Notes what writers report.
 #[derive(Debug, Clone, Default)]
 struct Reports {
-    growths: Arc<Mutex<Vec<(String, Growth)>>>,
+    decisions: Arc<Mutex<Vec<Decided>>>,
     failures: Arc<Mutex<Vec<(String, Code)>>>,
+    damaged: Arc<Mutex<Vec<usize>>>,
 }
 
 impl Telemetry for Reports {
-    fn writer_growth(&self, partition: &PartitionKey, growth: Growth) {
-        self.growths.lock().expect("no panic").push((partition.to_string(), growth));
+    fn decided(&self, decision: &Decision, outcome: Outcome) {
+        assert_eq!(decision.partition, partition());
+        self.decisions.lock().expect("no panic").push(Decided::of(decision, outcome));
     }
 
-    fn writer_growth_failed(&self, partition: &PartitionKey, error: &Error) {
+    fn failed(&self, partition: &PartitionKey, error: &Error) {
         self.failures.lock().expect("no panic").push((partition.to_string(), error.code()));
+    }
+
+    fn ledger_damaged(&self, _: &PartitionKey, figures: usize) {
+        self.damaged.lock().expect("no panic").push(figures);
     }
 }
 
 impl Reports {
-    fn by_throttled_puts(&self, hot: &Hot, puts: u32) -> Vec<(String, Growth)> {
+    /// What is decided after puts of which each is throttled once, a second apart.
+    fn by_throttled_puts(&self, hot: &Hot, puts: u32) -> Vec<Decided> {
         let writer = Writer::new(hot.world.store.clone(), hot.world.directory());
         let writer = writer.with_telemetry(Arc::new(self.clone()));
         for n in 0..puts {
+            hot.world.heat_up();
+            hot.world.clock.advance(Duration::from_secs(1));
             hot.world.store.script(Operation::Write, [hot_partition()]);
             let item = hot.world.new_item(&n.to_string(), "new");
             let put = writer.put(&item, Precondition::None, hot.world.deadline());
             block_on(put).expect("a put");
         }
-        self.growths.lock().expect("no panic").clone()
+        self.decisions.lock().expect("no panic").clone()
     }
 }
 
 #[test]
 fn a_writer_tells_of_the_growth_that_it_began() {
     let hot = Hot::new(1);
-    let growth = Growth::Begun { from: count(1), to: count(2) };
-    assert_eq!(Reports::default().by_throttled_puts(&hot, 5), [("EWR".to_owned(), growth)]);
+    let decisions = Reports::default().by_throttled_puts(&hot, 5);
+    assert_eq!(decisions, [begun(1, 2), hindered(1, Hindrance::Running)]);
 }
 
 #[test]
-fn a_writer_in_dry_run_tells_once_what_it_would_do_and_requests_nothing() {
+fn a_writer_in_dry_run_tells_once_what_it_would_do_and_changes_nothing() {
     let hot = Hot::with(1, ScalingMode::DryRun);
     let reports = Reports::default();
-    let growth = Growth::WouldBegin { from: count(1), to: count(2) };
-    assert_eq!(reports.by_throttled_puts(&hot, 20), [("EWR".to_owned(), growth)]);
+    let would = |from, to| Decided(from, Some(to), None, Outcome::DryRun);
+    assert_eq!(reports.by_throttled_puts(&hot, 3), [would(1, 2)]);
     assert_eq!(hot.world.store.attempts(Operation::Begin), 0);
     // An operator grows it, and it is throttled again.
     let grown = CollectionMetadata { rev: 3, ..new_metadata(2, 2, Placement::Random) };
     let seen = hot.metadata();
     block_on(hot.world.memory.update(&seen, &grown)).expect("it is as seen");
     hot.world.clock.advance(LONG);
-    let reports = reports.by_throttled_puts(&hot, 20);
-    let further = Growth::WouldBegin { from: count(2), to: count(4) };
-    assert_eq!(reports.last(), Some(&("EWR".to_owned(), further)));
-    assert_eq!(reports.len(), 2);
+    assert_eq!(reports.by_throttled_puts(&hot, 3), [would(1, 2), would(2, 4)]);
+}
+
+#[test]
+fn one_throttle_is_no_evidence() {
+    let hot = Hot::new(1);
+    let writer = hot.world.writer();
+    hot.world.store.script(Operation::Write, [hot_partition()]);
+    let item = hot.world.new_item("a", "new");
+    block_on(writer.put(&item, Precondition::None, hot.world.deadline())).expect("a put");
+    assert_eq!(hot.metadata().phase, Phase::Stable);
+    assert_eq!(hot.world.memory.requests().ledger_updates, 1);
+}
+
+#[test]
+fn a_ledger_from_the_future_is_reported_and_makes_nothing_grow() {
+    let hot = Hot::new(1);
+    let ahead = hot.world.clock.now().wall + Duration::from_mins(5);
+    hot.world.ask_for(5_000.0, ahead);
+    let reports = Reports::default();
+    let writer = Writer::new(hot.world.store.clone(), hot.world.directory());
+    let writer = writer.with_telemetry(Arc::new(reports.clone()));
+    hot.world.store.script(Operation::Write, [hot_partition()]);
+    let item = hot.world.new_item("a", "new");
+    block_on(writer.put(&item, Precondition::None, hot.world.deadline())).expect("a put");
+    assert_eq!(*reports.damaged.lock().expect("no panic"), [7]);
+    assert_eq!(hot.metadata().phase, Phase::Stable);
 }
 
 /// The write goes on whatever comes of the growth, and nobody heard of it.

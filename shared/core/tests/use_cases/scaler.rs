@@ -54,6 +54,7 @@ fn a_collection_is_created_with_the_count_that_its_placement_needs() {
             min_shards: count(gets),
             largest_count: count(gets),
             cleanup_pending: false,
+            items_moved: 0,
         };
         assert_eq!(created, expected);
         assert_eq!(world.memory.stored_metadata(&partition()), Some(expected));

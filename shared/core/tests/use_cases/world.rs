@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use dynashard_core::ports::{Clock, StoreError};
 use dynashard_core::{
-    AttributeValue, Attributes, Code, CollectionMetadata, Deadline, Directory, Error, Generation,
-    NewItem, Phase, Reader, Rebalancer, Scaler, Settings, StoredItem, Verifier, Version, Writer,
+    AttributeValue, Attributes, Bucket, Code, CollectionMetadata, Deadline, Directory, Error,
+    Generation, Ledger, LedgerKind, Measures, NewItem, PartitionLimits, Phase, Reader, Rebalancer,
+    Scaler, Settings, Span, StoredItem, Verifier, Version, Writer,
 };
 use dynashard_keys::{
     ItemKey, PartitionKey, PhysicalKey, PhysicalPartitionKey, Placement, ShardCount, ShardId,
@@ -47,6 +48,9 @@ impl World {
     }
 
     pub(crate) fn with(settings: Settings) -> Self {
+        // So small that each environment reports what it sees.
+        let partition = PartitionLimits { write_units: 3, read_units: 9 };
+        let settings = Settings { partition, ..settings };
         let clock = ManualClock::new();
         let memory = MemoryStore::new(clock.clone(), settings.schema.clone());
         let store = Faulty::new(memory.clone());
@@ -138,6 +142,26 @@ impl World {
             let home = key.at(home, Placement::Xxh64, self.settings.schema.separator);
             self.memory.place(&home, item);
         }
+    }
+
+    /// Has the ledger of the collection say that it is asked for twice what its shards take, and then for so
+    /// much that it wants twice its shards.
+    pub(crate) fn heat_up(&self) {
+        let shards = self.memory.stored_metadata(&partition()).map(|m| m.number_of_shards);
+        let shards = f64::from(shards.unwrap_or(ShardCount::ONE).get());
+        self.ask_for(1.3 * shards * 3.0, self.clock.now().wall);
+    }
+
+    /// Has the ledger of the collection say that it was asked for so many write units in each of the seconds
+    /// before `now`.
+    pub(crate) fn ask_for(&self, write_units: f64, now: Duration) {
+        let measures = Measures { write_units, environments: 1.0, ..Measures::default() };
+        let mut ledger = Ledger::default();
+        for ago in 1..8 {
+            let at = now.saturating_sub(Duration::from_secs(ago));
+            ledger.buckets.insert(Bucket::of(Span::Second, at), measures);
+        }
+        self.memory.place_ledger(&partition(), LedgerKind::Heat, ledger);
     }
 
     /// An event that advances the clock.

@@ -416,7 +416,9 @@ fn a_write_that_stays_throttled_gives_up_at_the_deadline() {
         // The delays grow to half a second on average, and start far below it.
         assert!((20..200).contains(&attempts), "{attempts} attempts");
         let requests = world.memory.requests();
-        assert_eq!(requests.total(), requests.directory_gets + requests.metadata_gets);
+        let of_heat = requests.ledger_updates + requests.ledger_gets + requests.decisions;
+        let expected = requests.directory_gets + requests.metadata_gets + of_heat;
+        assert_eq!(requests.total(), expected);
     }
 }
 
