@@ -38,11 +38,14 @@ impl HeatView {
 
 /// What a report counts.
 pub(crate) fn counts(report: &HeatReport) -> Vec<(Counter, usize)> {
-    let HeatReport { collections, unsharded, rearm, .. } = report;
+    let HeatReport { collections, unsharded, rearm, unasked, .. } = report;
     let mut counted = vec![
         (Counter::AlarmsHandled, 1),
         (Counter::UnshardedKeys, unsharded.len()),
-        (Counter::AlarmsFailed, usize::from(matches!(rearm, Rearm::Failed(_)))),
+        (
+            Counter::AlarmsFailed,
+            usize::from(matches!(rearm, Rearm::Failed(_))) + usize::from(unasked.is_some()),
+        ),
         (
             Counter::ReportsWithoutContributors,
             usize::from(collections.is_empty() && unsharded.is_empty()),
@@ -86,6 +89,9 @@ pub(crate) fn log(report: &HeatReport) {
     }
     if report.collections.is_empty() && report.unsharded.is_empty() {
         tracing::warn!("the alarm is raised, and the report names no throttled key");
+    }
+    if let Some(error) = &report.unasked {
+        tracing::error!(%error, "the alarm could not be asked; the throttled keys were looked at without it");
     }
     if let Rearm::Failed(error) = &report.rearm {
         tracing::error!(%error, "the alarm could not be set back; the schedule checks it again");

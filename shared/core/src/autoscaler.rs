@@ -38,6 +38,8 @@ pub struct HeatReport {
     pub unsharded: Vec<String>,
     /// What became of the alarm.
     pub rearm: Rearm,
+    /// Why the alarm could not be asked, so that all was looked at without it.
+    pub unasked: Option<Error>,
 }
 
 /// One throttled collection.
@@ -106,6 +108,7 @@ where
             collections: Vec::new(),
             unsharded: Vec::new(),
             rearm: Rearm::NotNeeded,
+            unasked: None,
         };
         if mode == ScalingMode::Off {
             return Ok(report);
@@ -142,16 +145,21 @@ where
         if self.directory.settings().scaling.mode == ScalingMode::Off {
             return Ok(None);
         }
+        let mut unasked = None;
         let (period, evaluated) = match self.ask(self.watch.status(access), deadline).await {
             Ok(alarm) if !alarm.is_raised => return Ok(None),
             Ok(alarm) => {
                 (alarm.period, Some(alarm.period.saturating_mul(alarm.evaluation_periods)))
             }
-            Err(_) => (Duration::from_mins(1), None),
+            Err(error) => {
+                unasked = Some(error);
+                (Duration::from_mins(1), None)
+            }
         };
         let now_secs = self.directory.now().epoch_secs();
         let window = HeatWindow::of_alarm(now_secs, evaluated, period, now_secs);
-        self.scale(window, access, deadline).await.map(Some)
+        let report = self.scale(window, access, deadline).await?;
+        Ok(Some(HeatReport { unasked, ..report }))
     }
 
     async fn decide(

@@ -403,6 +403,8 @@ fn panicked(error: &tokio::task::JoinError) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use dynashard_core::Throttle;
+
     use super::*;
 
     /// Each lane looked for the limit of the table by itself, and all were throttled again and again.
