@@ -207,8 +207,10 @@ fn throttled(
         }
     }
     if !is_above {
+        // While items move, and until all know where they are, it is the move that throttles.
+        let is_neighbour = heat.is_long() && !metadata.needs_rebalancing();
         let diagnosis =
-            if heat.is_long() { Diagnosis::Neighbour } else { Diagnosis::TooLittleEvidence };
+            if is_neighbour { Diagnosis::Neighbour } else { Diagnosis::TooLittleEvidence };
         return of(diagnosis);
     }
     if access != Access::Write && heat.query_units > demand / 2.0 {

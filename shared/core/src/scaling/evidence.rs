@@ -70,9 +70,11 @@ impl Heat {
         self.rates.len()
     }
 
-    /// The units a second that are asked for now.
+    /// The units a second that are asked for now. Clients that send batches ask for much in one second, and for
+    /// nothing in the next.
     pub(super) fn demand(&self) -> f64 {
-        mean(self.rates.iter().copied().take(SIZED_FROM))
+        let of_last = mean(self.rates.iter().copied().take(SIZED_FROM));
+        of_last.max(mean(self.rates.iter().copied()))
     }
 
     /// Whether what is asked for is certainly more than a part of `capacity`, in units a second: the less
