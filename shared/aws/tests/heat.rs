@@ -1,152 +1,15 @@
-//! What is asked of Contributor Insights and CloudWatch, and what their answers mean. A server on
-//! this machine gives the answers, in the protocols of the two services.
+//! What is asked of Contributor Insights and CloudWatch, and what their answers mean.
 
-use std::collections::HashMap;
-use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex};
+mod service;
+
 use std::time::Duration;
 
-use aws_smithy_cbor::Encoder;
-use aws_smithy_types::DateTime;
-use dynashard_aws::{CloudWatchHeat, ServerClock, connect_local_with_cloudwatch};
 use dynashard_core::ports::{AlarmControl, HeatSource, StoreError};
 use dynashard_core::{AlarmStatus, HeatWindow, HotKey, Throttles};
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use service::Service;
 
 const WINDOW: HeatWindow = HeatWindow { from_secs: 1_000, to_secs: 1_300, period_secs: 60 };
-
-/// Answers by operation; one that is asked again gets the same answer once more.
-type Answers = HashMap<&'static str, (u16, Value)>;
-
-/// The operations that were asked for with the bodies of the requests, in order.
-type Requests = Mutex<Vec<(String, Vec<u8>)>>;
-
-/// A service that speaks DynamoDB's JSON and CloudWatch's CBOR.
-struct Service {
-    heat: CloudWatchHeat,
-    requests: Arc<Requests>,
-}
-
-impl Service {
-    async fn answering(answers: impl IntoIterator<Item = (&'static str, u16, Value)>) -> Self {
-        let answers = answers.into_iter().map(|(of, status, body)| (of, (status, body)));
-        let answers = answers.collect::<Answers>();
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
-        let address = listener.local_addr().expect("the port that was bound");
-        let requests = Arc::<Requests>::default();
-        let log = Arc::clone(&requests);
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                // A client that breaks off shows in the test.
-                let _ = converse(stream, &answers, &log).await;
-            }
-        });
-        let url = format!("http://{address}");
-        let (dynamodb, cloudwatch) =
-            connect_local_with_cloudwatch(&url, ServerClock::default()).await;
-        let (table, alarm) = ("flights".to_owned(), "stack-write-throttles".to_owned());
-        Self { heat: CloudWatchHeat::new(dynamodb, cloudwatch, table, alarm), requests }
-    }
-
-    /// The operations that were asked for, in order.
-    fn operations(&self) -> Vec<String> {
-        let requests = self.requests.lock().expect("no panic");
-        requests.iter().map(|(operation, _)| operation.clone()).collect()
-    }
-
-    /// Whether the only request for `operation` holds all of these texts.
-    fn asked(&self, operation: &str, texts: &[&str]) -> bool {
-        let requests = self.requests.lock().expect("no panic");
-        let mut bodies = requests.iter().filter(|(of, _)| of == operation).map(|(_, body)| body);
-        let body = bodies.next().expect("a request");
-        assert!(bodies.next().is_none(), "one request");
-        let holds = |text: &&str| body.windows(text.len()).any(|part| part == text.as_bytes());
-        texts.iter().all(holds)
-    }
-}
-
-async fn converse(mut stream: TcpStream, answers: &Answers, log: &Requests) -> std::io::Result<()> {
-    let mut received = Vec::new();
-    let (head, body_at) = loop {
-        if stream.read_buf(&mut received).await? == 0 {
-            return Ok(());
-        }
-        if let Some(at) = received.windows(4).position(|part| part == b"\r\n\r\n") {
-            break (String::from_utf8_lossy(&received[..at]).into_owned(), at + 4);
-        }
-    };
-    let header = |name: &str| {
-        head.lines().find_map(|line| {
-            let (found, value) = line.split_once(':')?;
-            found.eq_ignore_ascii_case(name).then(|| value.trim().to_owned())
-        })
-    };
-    let length = header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
-    while received.len() < body_at + length {
-        if stream.read_buf(&mut received).await? == 0 {
-            return Ok(());
-        }
-    }
-    let path = head.split(' ').nth(1).unwrap_or_default();
-    let (operation, is_json) = match header("x-amz-target") {
-        Some(target) => (target.rsplit('.').next().unwrap_or_default().to_owned(), true),
-        None => (path.rsplit('/').next().unwrap_or_default().to_owned(), false),
-    };
-    log.lock().expect("no panic").push((operation.clone(), received[body_at..].to_vec()));
-    let (status, body) = &answers[operation.as_str()];
-    let (media_type, body) = if is_json {
-        ("content-type: application/x-amz-json-1.0", body.to_string().into_bytes())
-    } else {
-        ("content-type: application/cbor\r\nsmithy-protocol: rpc-v2-cbor", cbor(body))
-    };
-    let head = format!(
-        "HTTP/1.1 {status} Canned\r\n{media_type}\r\ncontent-length: {}\r\n\
-         connection: close\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(head.as_bytes()).await?;
-    stream.write_all(&body).await
-}
-
-/// JSON as CBOR, with the members that the service calls timestamps as such.
-fn cbor(value: &Value) -> Vec<u8> {
-    fn encode(encoder: &mut Encoder, name: &str, value: &Value) {
-        match value {
-            Value::Object(members) => {
-                encoder.map(members.len());
-                for (name, value) in members {
-                    encoder.str(name);
-                    encode(encoder, name, value);
-                }
-            }
-            Value::Array(values) => {
-                encoder.array(values.len());
-                for value in values {
-                    encode(encoder, name, value);
-                }
-            }
-            Value::String(text) => {
-                encoder.str(text);
-            }
-            Value::Number(number) if name == "Timestamp" => {
-                let secs = number.as_i64().expect("whole seconds");
-                encoder.timestamp(&DateTime::from_secs(secs));
-            }
-            Value::Number(number) => {
-                match number.as_i64().and_then(|n| i32::try_from(n).ok()) {
-                    Some(n) => encoder.integer(n),
-                    None => encoder.double(number.as_f64().expect("a number")),
-                };
-            }
-            Value::Null | Value::Bool(_) => panic!("no answer here has {value}"),
-        }
-    }
-    let mut encoder = Encoder::new(Vec::new());
-    encode(&mut encoder, "", value);
-    encoder.into_writer()
-}
 
 fn rules(rules: &[&str]) -> (&'static str, u16, Value) {
     ("DescribeContributorInsights", 200, json!({ "ContributorInsightsRuleList": rules }))
