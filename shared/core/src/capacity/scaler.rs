@@ -1,3 +1,4 @@
+use std::fmt;
 use std::future::Future;
 
 use super::decision::{
@@ -58,6 +59,19 @@ pub enum CapacityOutcome {
     Overtaken,
     /// DynamoDB allows no such change now, for this reason.
     Limited(String),
+}
+
+impl fmt::Display for CapacityOutcome {
+    /// A sentence for the log, without its full stop.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unchanged => f.write_str("nothing is changed"),
+            Self::WouldRise => f.write_str("dry-run mode changes nothing"),
+            Self::Raised => f.write_str("DynamoDB raises the capacity"),
+            Self::Overtaken => f.write_str("another changes the table"),
+            Self::Limited(why) => write!(f, "DynamoDB allows no change now: {why}"),
+        }
+    }
 }
 
 impl<'a, T, C> CapacityScaler<'a, T, C>
