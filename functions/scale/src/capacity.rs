@@ -206,27 +206,15 @@ fn counts(report: &CapacityReport) -> [(Counter, usize); 5] {
 
 /// Logs what was decided about each capacity.
 fn log(report: &CapacityReport) {
+    const MESSAGE: &str = "the table's capacity was looked at";
+    let outcome = report.outcome.to_string();
     for access in Access::ALL {
         let decided = report.of(access);
         let (access, code, decision) = (access.as_str(), decided.code(), decided.to_string());
-        let outcome = report.outcome.to_string();
-        match decided {
-            CapacityDecision::AtCeiling { .. } => {
-                tracing::warn!(
-                    access,
-                    code,
-                    decision,
-                    outcome,
-                    "the table's capacity was looked at"
-                );
-            }
-            _ => tracing::info!(
-                access,
-                code,
-                decision,
-                outcome,
-                "the table's capacity was looked at"
-            ),
+        if let CapacityDecision::AtCeiling { .. } = decided {
+            tracing::warn!(access, code, decision, outcome, "{MESSAGE}");
+        } else {
+            tracing::info!(access, code, decision, outcome, "{MESSAGE}");
         }
     }
     if let Rearm::Failed(error) = &report.rearm {

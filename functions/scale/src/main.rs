@@ -19,7 +19,8 @@ use handler::ScaleHandler;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    dynashard_lambda::start(async |config| {
+    // The future of the connections is large; it should not be copied about on the stack.
+    Box::pin(dynashard_lambda::start(async |config| {
         let (main_table, metrics) = (config.main_table.clone(), config.metrics());
         let policy = (config.capacity, config.settings.scaling.mode);
         let alarms = config.capacity_alarms.clone();
@@ -29,6 +30,6 @@ async fn main() -> ExitCode {
         let events = ScaleEvents::new(requests, heat, main_table.clone(), metrics.clone());
         let events = CapacityEvents::new(events, table, main_table, metrics, policy);
         dynashard_lambda::run_events(events).await
-    })
+    }))
     .await
 }
