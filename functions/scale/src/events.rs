@@ -1,7 +1,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use dynashard_core::ports::{AlarmControl, Clock, Entropy, HeatSource, MetadataStore};
+use dynashard_core::ports::{Clock, Entropy, HeatAlarms, HeatSource, MetadataStore};
 use dynashard_core::{
     Access, AutoScaler, Deadline, Error as CoreError, HeatOutcome, HeatReport, Reading, ScalingMode,
 };
@@ -47,7 +47,7 @@ pub(crate) enum Outcome {
 
 impl<W, M, C, E> ScaleEvents<W, M, C, E>
 where
-    W: HeatSource + AlarmControl,
+    W: HeatSource + HeatAlarms,
     M: MetadataStore,
     C: Clock,
     E: Entropy,
@@ -148,7 +148,7 @@ where
 
 impl<W, M, C, E> EventHandler for ScaleEvents<W, M, C, E>
 where
-    W: HeatSource + AlarmControl,
+    W: HeatSource + HeatAlarms,
     M: MetadataStore,
     C: Clock,
     E: Entropy,

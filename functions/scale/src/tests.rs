@@ -2,6 +2,7 @@
 
 mod alarms;
 mod bad_input;
+mod capacity;
 mod contract;
 mod golden;
 mod hostile;
@@ -9,12 +10,13 @@ mod hostile;
 use std::time::Duration;
 
 use dynashard_core::ports::Clock;
-use dynashard_core::{Deadline, Scaler, Settings};
+use dynashard_core::{CapacityPolicy, CapacityScaling, CapacityUnits, Deadline, Scaler, Settings};
 use dynashard_lambda::EventHandler;
 use dynashard_lambda::metrics::Metrics;
-use dynashard_testkit::{ManualClock, MemoryHeat, Output, SeededEntropy, block_on};
+use dynashard_testkit::{ManualClock, MemoryCapacity, MemoryHeat, Output, SeededEntropy, block_on};
 use serde_json::{Value, json};
 
+use crate::capacity::CapacityEvents;
 use crate::events::ScaleEvents;
 use crate::handler::ScaleHandler;
 use dynashard_eventkit::{Store, World};
@@ -41,12 +43,26 @@ fn counted(output: &Output) -> Value {
     counted
 }
 
-fn events(
-    world: &World,
-    output: Output,
-) -> ScaleEvents<MemoryHeat, Store, ManualClock, SeededEntropy> {
+/// The function raises the capacity up to this.
+const CAPACITY: CapacityPolicy = CapacityPolicy {
+    scaling: CapacityScaling::Function,
+    most: CapacityUnits { reads: 300, writes: 400 },
+};
+
+type Events = CapacityEvents<
+    ScaleEvents<MemoryHeat, Store, ManualClock, SeededEntropy>,
+    MemoryCapacity,
+    ManualClock,
+>;
+
+fn events(world: &World, output: Output) -> Events {
     let metrics = Metrics::to("scale".to_owned(), output);
-    ScaleEvents::new(handler(world), world.heat.clone(), MAIN_TABLE.to_owned(), metrics)
+    let table = (world.capacity.clone(), world.clock.clone());
+    let policy = (CAPACITY, world.directory().settings().scaling.mode);
+    let main_table = || MAIN_TABLE.to_owned();
+    let events =
+        ScaleEvents::new(handler(world), world.heat.clone(), main_table(), metrics.clone());
+    CapacityEvents::new(events, table, main_table(), metrics, policy)
 }
 
 /// What Lambda is told of an event, and what is counted.

@@ -171,9 +171,14 @@ const SECTIONS: [&str; 9] = [
 /// safe on AWS. Here the `dynamodb` endpoint keeps to the value that the stack has.
 const SECTIONS_WITHOUT_EFFECT: [&str; 1] = ["Rules"];
 
-/// Resources without effect on one machine: functions have access to everything, and logs go to
-/// stderr.
-const WITHOUT_EFFECT: [&str; 2] = ["AWS::IAM::Role", "AWS::Logs::LogGroup"];
+/// Resources without effect on one machine: functions have access to everything, logs go to stderr, and
+/// nothing scales the capacity of tables but the functions.
+const WITHOUT_EFFECT: [&str; 4] = [
+    "AWS::ApplicationAutoScaling::ScalableTarget",
+    "AWS::ApplicationAutoScaling::ScalingPolicy",
+    "AWS::IAM::Role",
+    "AWS::Logs::LogGroup",
+];
 
 fn declared_parameters(root: &Node) -> Result<Vec<Parameter>, Problem> {
     let Some(parameters) = root.get("Parameters") else {

@@ -15,10 +15,10 @@ pub(super) fn table(resource: &Resource) -> Result<Table, Problem> {
             | "BillingMode"
             | "DeletionProtectionEnabled"
             | "GlobalSecondaryIndexes"
-            | "LocalSecondaryIndexes"
-            | "ProvisionedThroughput" => {
+            | "LocalSecondaryIndexes" => {
                 request[name] = node.to_json();
             }
+            "ProvisionedThroughput" => request[name] = capacity(node)?,
             "StreamSpecification" => {
                 node.entries(name)?;
                 request[name] = node.to_json();
@@ -35,6 +35,19 @@ pub(super) fn table(resource: &Resource) -> Result<Table, Problem> {
         }
     }
     Ok(Table { name: resource.id.clone(), create_request: request, insights })
+}
+
+/// The units, which are text where they are values of parameters.
+fn capacity(throughput: &Node) -> Result<serde_json::Value, Problem> {
+    const WHAT: &str = "ProvisionedThroughput";
+    const UNITS: [&str; 2] = ["ReadCapacityUnits", "WriteCapacityUnits"];
+    throughput.only(WHAT, &UNITS)?;
+    let mut capacity = json!({});
+    for name in UNITS {
+        let units = throughput.require(name, WHAT)?.as_number_in(name, 1..=i32::MAX)?;
+        capacity[name] = units.into();
+    }
+    Ok(capacity)
 }
 
 /// Without a mode, `CloudFormation` reports every key, as DynamoDB does.

@@ -126,6 +126,41 @@ fn the_shipped_template_makes_the_tables_with_the_keys_of_its_parameters() {
 }
 
 #[test]
+fn the_shipped_template_makes_a_table_with_a_capacity_where_it_is_asked_to() {
+    let given = [
+        ("BillingMode", "PROVISIONED"),
+        ("WriteCapacityUnits", "50"),
+        ("CapacityScaling", "auto-scaling"),
+    ];
+    let template = load_template(&shipped(), &overrides(&given)).expect("the shipped template");
+    let main = &template.tables[0].create_request;
+    assert_eq!(main["BillingMode"], "PROVISIONED");
+    let units = json!({ "ReadCapacityUnits": 5, "WriteCapacityUnits": 50 });
+    assert_eq!(main["ProvisionedThroughput"], units);
+    assert_eq!(template.alarms.len(), 1, "auto scaling has its own");
+}
+
+#[test]
+fn a_capacity_is_a_positive_number_of_units() {
+    let table = |throughput: &str| {
+        let kind = "  T:\n    Type: AWS::DynamoDB::Table\n    Properties:\n";
+        with_resources(&format!("{kind}      ProvisionedThroughput: {throughput}\n"))
+    };
+    for (throughput, expected) in [
+        ("{ ReadCapacityUnits: 1, WriteCapacityUnits: 0 }", "t.yaml:6: WriteCapacityUnits must be"),
+        ("{ ReadCapacityUnits: many, WriteCapacityUnits: 1 }", "ReadCapacityUnits must be"),
+        ("{ ReadCapacityUnits: 1 }", "ProvisionedThroughput has no WriteCapacityUnits"),
+        (
+            "{ ReadCapacityUnits: 1, WriteCapacityUnits: 1, Mode: warm }",
+            "does not know the property Mode of ProvisionedThroughput",
+        ),
+    ] {
+        let error = problem(&table(throughput));
+        assert!(error.contains(expected), "{throughput}: {error}");
+    }
+}
+
+#[test]
 fn the_shipped_template_leads_reshards_and_the_time_to_the_rebalance_function() {
     let template = load_template(&shipped(), &[]).expect("the shipped template");
     assert_eq!(template.queues, ["RebalanceFailures"]);

@@ -1,11 +1,10 @@
-use std::time::Duration;
-
-use aws_sdk_cloudwatch::primitives::DateTime;
-use aws_sdk_cloudwatch::types::{InsightRuleContributor, MetricAlarm, StateValue};
+use aws_sdk_cloudwatch::types::InsightRuleContributor;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
-use dynashard_core::ports::{AlarmControl, HeatSource, StoreError};
-use dynashard_core::{Access, AlarmStatus, HeatWindow, HotKey, Throttles};
+use dynashard_core::ports::{AlarmControl, HeatAlarms, HeatSource, StoreError};
+use dynashard_core::{Access, HeatWindow, HotKey, Throttles};
 
+use crate::alarm::{CloudWatchAlarm, date_time};
+use crate::capacity::DynamoTableCapacity;
 use crate::error::of_watch;
 
 /// How the rules begin that DynamoDB makes for the most throttled partition keys; the table's name
@@ -54,6 +53,12 @@ impl CloudWatchHeat {
         alarms: ThrottleAlarms,
     ) -> Self {
         Self { dynamodb, cloudwatch, table, alarms }
+    }
+
+    /// The capacity of the same table, with the alarms of these names, by the same clients.
+    pub fn table_capacity(&self, alarms: Vec<String>) -> DynamoTableCapacity {
+        let (dynamodb, cloudwatch) = (self.dynamodb.clone(), self.cloudwatch.clone());
+        DynamoTableCapacity::new(dynamodb, cloudwatch, self.table.clone(), alarms)
     }
 
     /// The names of the rules, which carry timestamps and so must be asked for.
@@ -130,38 +135,9 @@ fn latest<'a>(rules: &'a [String], prefix: &str) -> Option<&'a str> {
     rules.iter().filter(|rule| rule.starts_with(prefix)).max().map(String::as_str)
 }
 
-impl AlarmControl for CloudWatchHeat {
-    async fn status(&self, access: Access) -> Result<AlarmStatus, StoreError> {
-        let answer = self
-            .cloudwatch
-            .describe_alarms()
-            .alarm_names(self.alarms.on(access))
-            .send()
-            .await
-            .map_err(|e| of_watch("DescribeAlarms", &e))?;
-        let alarm = answer.metric_alarms().first().ok_or_else(|| {
-            StoreError::Misconfigured(format!(
-                "there is no metric alarm named {}",
-                self.alarms.on(access)
-            ))
-        })?;
-        Ok(AlarmStatus {
-            is_raised: alarm.state_value() == Some(&StateValue::Alarm),
-            period: period(alarm),
-            evaluation_periods: count(alarm.evaluation_periods()),
-        })
-    }
-
-    async fn rearm(&self, access: Access, reason: &str) -> Result<(), StoreError> {
-        self.cloudwatch
-            .set_alarm_state()
-            .alarm_name(self.alarms.on(access))
-            .state_value(StateValue::Ok)
-            .state_reason(reason)
-            .send()
-            .await
-            .map_err(|e| of_watch("SetAlarmState", &e))?;
-        Ok(())
+impl HeatAlarms for CloudWatchHeat {
+    fn alarm(&self, access: Access) -> impl AlarmControl {
+        CloudWatchAlarm { cloudwatch: &self.cloudwatch, name: self.alarms.on(access) }
     }
 }
 
@@ -182,22 +158,4 @@ fn hot_key(contributor: &InsightRuleContributor, window: HeatWindow) -> Option<H
         throttles.push(Throttles { at_secs: window.from_secs, count });
     }
     Some(HotKey { partition, throttles, hottest_item: None })
-}
-
-/// The longest period of what the alarm watches: one metric, or several under one expression.
-fn period(alarm: &MetricAlarm) -> Duration {
-    let of_metrics = alarm
-        .metrics()
-        .iter()
-        .filter_map(|query| query.period().or_else(|| query.metric_stat()?.period()));
-    let secs = alarm.period().into_iter().chain(of_metrics).max();
-    Duration::from_secs(count(secs).into())
-}
-
-fn count(number: Option<i32>) -> u32 {
-    number.and_then(|number| u32::try_from(number).ok()).unwrap_or(1).max(1)
-}
-
-fn date_time(epoch_secs: u64) -> DateTime {
-    DateTime::from_secs(i64::try_from(epoch_secs).unwrap_or(i64::MAX))
 }

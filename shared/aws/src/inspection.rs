@@ -408,7 +408,7 @@ fn key_attribute(table: &TableDescription, kind: &KeyType) -> Option<KeyAttribut
 }
 
 /// What a table is provisioned with. On demand its capacity is given as zero, or not at all.
-fn provisioned(table: &TableDescription) -> Option<(u64, u64)> {
+pub(crate) fn provisioned(table: &TableDescription) -> Option<(u64, u64)> {
     let mode = table.billing_mode_summary().and_then(|summary| summary.billing_mode());
     if mode == Some(&BillingMode::PayPerRequest) {
         return None;

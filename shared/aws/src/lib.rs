@@ -4,7 +4,9 @@
 //! turns a success into a failed condition or overwrites a later write. What may be sent again is
 //! decided in the core. What asks about throttles and alarms may be sent again, and is by the SDK.
 
+mod alarm;
 mod attributes;
+mod capacity;
 mod client;
 mod clock;
 mod directory;
@@ -24,6 +26,7 @@ mod signature;
 mod stack;
 
 pub use aws_sdk_dynamodb::Client;
+pub use capacity::DynamoTableCapacity;
 pub use client::{connect, connect_local, connect_local_with_cloudwatch, connect_with_cloudwatch};
 pub use clock::{OsEntropy, ServerClock, SystemClock};
 pub use heat::{CloudWatchHeat, ThrottleAlarms};

@@ -1,157 +1,15 @@
-//! What is asked of Contributor Insights and CloudWatch, and what their answers mean. A server on
-//! this machine gives the answers, in the protocols of the two services.
+//! What is asked of Contributor Insights and CloudWatch, and what their answers mean.
 
-use std::collections::HashMap;
-use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex};
+mod service;
+
 use std::time::Duration;
 
-use aws_smithy_cbor::Encoder;
-use aws_smithy_types::DateTime;
-use dynashard_aws::{CloudWatchHeat, ServerClock, ThrottleAlarms, connect_local_with_cloudwatch};
-use dynashard_core::ports::{AlarmControl, HeatSource, StoreError};
+use dynashard_core::ports::{AlarmControl, HeatAlarms, HeatSource, StoreError};
 use dynashard_core::{Access, AlarmStatus, HeatWindow, HotKey, Throttles};
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use service::Service;
 
 const WINDOW: HeatWindow = HeatWindow { from_secs: 1_000, to_secs: 1_300, period_secs: 60 };
-
-/// Answers by operation; one that is asked again gets the same answer once more.
-type Answers = HashMap<&'static str, (u16, Value)>;
-
-/// The operations that were asked for with the bodies of the requests, in order.
-type Requests = Mutex<Vec<(String, Vec<u8>)>>;
-
-/// A service that speaks DynamoDB's JSON and CloudWatch's CBOR.
-struct Service {
-    heat: CloudWatchHeat,
-    requests: Arc<Requests>,
-}
-
-impl Service {
-    async fn answering(answers: impl IntoIterator<Item = (&'static str, u16, Value)>) -> Self {
-        let answers = answers.into_iter().map(|(of, status, body)| (of, (status, body)));
-        let answers = answers.collect::<Answers>();
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
-        let address = listener.local_addr().expect("the port that was bound");
-        let requests = Arc::<Requests>::default();
-        let log = Arc::clone(&requests);
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                // A client that breaks off shows in the test.
-                let _ = converse(stream, &answers, &log).await;
-            }
-        });
-        let url = format!("http://{address}");
-        let (dynamodb, cloudwatch) =
-            connect_local_with_cloudwatch(&url, ServerClock::default()).await;
-        let alarms = ThrottleAlarms {
-            writes: "stack-write-throttles".to_owned(),
-            reads: "stack-read-throttles".to_owned(),
-        };
-        let heat = CloudWatchHeat::new(dynamodb, cloudwatch, "flights".to_owned(), alarms);
-        Self { heat, requests }
-    }
-
-    /// The operations that were asked for, in order.
-    fn operations(&self) -> Vec<String> {
-        let requests = self.requests.lock().expect("no panic");
-        requests.iter().map(|(operation, _)| operation.clone()).collect()
-    }
-
-    /// Whether a request for `operation` holds all of these texts. Only reports are asked for more than once.
-    fn asked(&self, operation: &str, texts: &[&str]) -> bool {
-        let requests = self.requests.lock().expect("no panic");
-        let bodies = requests.iter().filter(|(of, _)| of == operation).map(|(_, body)| body);
-        let bodies = bodies.collect::<Vec<_>>();
-        assert!(bodies.len() == 1 || operation == "GetInsightRuleReport", "one request");
-        let holds =
-            |body: &[u8], text: &str| body.windows(text.len()).any(|part| part == text.as_bytes());
-        bodies.iter().any(|body| texts.iter().all(|text| holds(body, text)))
-    }
-}
-
-async fn converse(mut stream: TcpStream, answers: &Answers, log: &Requests) -> std::io::Result<()> {
-    let mut received = Vec::new();
-    let (head, body_at) = loop {
-        if stream.read_buf(&mut received).await? == 0 {
-            return Ok(());
-        }
-        if let Some(at) = received.windows(4).position(|part| part == b"\r\n\r\n") {
-            break (String::from_utf8_lossy(&received[..at]).into_owned(), at + 4);
-        }
-    };
-    let header = |name: &str| {
-        head.lines().find_map(|line| {
-            let (found, value) = line.split_once(':')?;
-            found.eq_ignore_ascii_case(name).then(|| value.trim().to_owned())
-        })
-    };
-    let length = header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
-    while received.len() < body_at + length {
-        if stream.read_buf(&mut received).await? == 0 {
-            return Ok(());
-        }
-    }
-    let path = head.split(' ').nth(1).unwrap_or_default();
-    let (operation, is_json) = match header("x-amz-target") {
-        Some(target) => (target.rsplit('.').next().unwrap_or_default().to_owned(), true),
-        None => (path.rsplit('/').next().unwrap_or_default().to_owned(), false),
-    };
-    log.lock().expect("no panic").push((operation.clone(), received[body_at..].to_vec()));
-    let (status, body) = &answers[operation.as_str()];
-    let (media_type, body) = if is_json {
-        ("content-type: application/x-amz-json-1.0", body.to_string().into_bytes())
-    } else {
-        ("content-type: application/cbor\r\nsmithy-protocol: rpc-v2-cbor", cbor(body))
-    };
-    let head = format!(
-        "HTTP/1.1 {status} Canned\r\n{media_type}\r\ncontent-length: {}\r\n\
-         connection: close\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(head.as_bytes()).await?;
-    stream.write_all(&body).await
-}
-
-/// JSON as CBOR, with the members that the service calls timestamps as such.
-fn cbor(value: &Value) -> Vec<u8> {
-    fn encode(encoder: &mut Encoder, name: &str, value: &Value) {
-        match value {
-            Value::Object(members) => {
-                encoder.map(members.len());
-                for (name, value) in members {
-                    encoder.str(name);
-                    encode(encoder, name, value);
-                }
-            }
-            Value::Array(values) => {
-                encoder.array(values.len());
-                for value in values {
-                    encode(encoder, name, value);
-                }
-            }
-            Value::String(text) => {
-                encoder.str(text);
-            }
-            Value::Number(number) if name == "Timestamp" => {
-                let secs = number.as_i64().expect("whole seconds");
-                encoder.timestamp(&DateTime::from_secs(secs));
-            }
-            Value::Number(number) => {
-                match number.as_i64().and_then(|n| i32::try_from(n).ok()) {
-                    Some(n) => encoder.integer(n),
-                    None => encoder.double(number.as_f64().expect("a number")),
-                };
-            }
-            Value::Null | Value::Bool(_) => panic!("no answer here has {value}"),
-        }
-    }
-    let mut encoder = Encoder::new(Vec::new());
-    encode(&mut encoder, "", value);
-    encoder.into_writer()
-}
 
 fn rules(rules: &[&str]) -> (&'static str, u16, Value) {
     ("DescribeContributorInsights", 200, json!({ "ContributorInsightsRuleList": rules }))
@@ -253,7 +111,7 @@ async fn an_alarm_tells_its_state_and_its_longest_period() {
         let service = Service::answering([("DescribeAlarms", 200, answer)]).await;
         let period = Duration::from_secs(period_secs);
         let expected = AlarmStatus { is_raised, period, evaluation_periods };
-        assert_eq!(service.heat.status(Access::Write).await, Ok(expected));
+        assert_eq!(service.heat.alarm(Access::Write).status().await, Ok(expected));
         assert!(service.asked("DescribeAlarms", &["stack-write-throttles"]));
     }
 }
@@ -263,13 +121,16 @@ async fn an_alarm_that_does_not_exist_is_named() {
     let none = json!({ "MetricAlarms": [] });
     let service = Service::answering([("DescribeAlarms", 200, none)]).await;
     let why = "there is no metric alarm named stack-write-throttles".to_owned();
-    assert_eq!(service.heat.status(Access::Write).await, Err(StoreError::Misconfigured(why)));
+    assert_eq!(
+        service.heat.alarm(Access::Write).status().await,
+        Err(StoreError::Misconfigured(why))
+    );
 }
 
 #[tokio::test]
 async fn an_alarm_is_set_back_with_the_reason() {
     let service = Service::answering([("SetAlarmState", 200, json!({}))]).await;
-    assert_eq!(service.heat.rearm(Access::Get, "heat goes on").await, Ok(()));
+    assert_eq!(service.heat.alarm(Access::Get).rearm("heat goes on").await, Ok(()));
     assert!(service.asked("SetAlarmState", &["stack-read-throttles", "OK", "heat goes on"]));
 }
 
@@ -310,7 +171,7 @@ async fn what_may_pass_is_asked_again() {
     assert!(matches!(failed, Err(StoreError::Unavailable(_))), "{failed:?}");
     assert_eq!(service.operations(), [again; 3]);
     let service = Service::answering([("SetAlarmState", 500, fault)]).await;
-    let failed = service.heat.rearm(Access::Get, "heat goes on").await;
+    let failed = service.heat.alarm(Access::Get).rearm("heat goes on").await;
     assert!(matches!(failed, Err(StoreError::Unavailable(_))), "{failed:?}");
     assert_eq!(service.operations(), ["SetAlarmState"; 3]);
 }

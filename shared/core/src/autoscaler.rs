@@ -6,7 +6,9 @@ use dynashard_keys::{PartitionKey, ShardId};
 
 use crate::directory::Directory;
 use crate::heat::{HotCollection, group};
-use crate::ports::{AlarmControl, Clock, Entropy, HeatSource, MetadataStore, StoreError};
+use crate::ports::{
+    AlarmControl, Clock, Entropy, HeatAlarms, HeatSource, MetadataStore, StoreError,
+};
 use crate::retry::{refusal, within};
 use crate::{
     Access, Cause, Code, CollectionMetadata, Deadline, DecidedBy, Decision, Diagnosis, Error,
@@ -85,7 +87,7 @@ pub enum Rearm {
 
 impl<'a, W, M, C, E> AutoScaler<'a, W, M, C, E>
 where
-    W: HeatSource + AlarmControl,
+    W: HeatSource + HeatAlarms,
     M: MetadataStore,
     C: Clock,
     E: Entropy,
@@ -126,7 +128,7 @@ where
         if mode == ScalingMode::On && report.collections.iter().any(|c| c.outcome.may_grow_later())
         {
             let reason = "dynashard acted on the throttled keys; set back to notice further ones";
-            report.rearm = match self.ask(self.watch.rearm(access, reason), deadline).await {
+            report.rearm = match self.ask(self.watch.alarm(access).rearm(reason), deadline).await {
                 Ok(()) => Rearm::Done,
                 Err(error) => Rearm::Failed(error),
             };
@@ -146,7 +148,8 @@ where
             return Ok(None);
         }
         let mut unasked = None;
-        let (period, evaluated) = match self.ask(self.watch.status(access), deadline).await {
+        let (period, evaluated) = match self.ask(self.watch.alarm(access).status(), deadline).await
+        {
             Ok(alarm) if !alarm.is_raised => return Ok(None),
             Ok(alarm) => {
                 (alarm.period, Some(alarm.period.saturating_mul(alarm.evaluation_periods)))

@@ -6,13 +6,15 @@
 //!
 //! - [`Writer`] and [`Reader`] are what clients do to items, [`Directory`] is what they know about
 //!   a collection and for how long they may believe it ([`Lease`]).
-//! - [`AutoScaler`] is what an alarm on throttles leads to.
+//! - [`AutoScaler`] is what an alarm on throttles leads to, and [`CapacityScaler`] what one on
+//!   the table's own capacity does.
 //! - [`CollectionMetadata`] is the state of one item collection.
 //! - [`query`] reads a sharded collection back, in order.
 //! - [`Verifier`] looks a whole collection over, for operators, and repairs it.
 
 mod autoscaler;
 mod batch;
+mod capacity;
 mod collection;
 mod cost;
 mod directory;
@@ -43,6 +45,11 @@ mod write;
 
 pub use autoscaler::{AutoScaler, CollectionHeat, HeatOutcome, HeatReport, Rearm};
 pub use batch::{BatchGot, BatchOperation, BatchWritten, MAX_BATCH_GETS, MAX_BATCH_OPERATIONS};
+pub use capacity::{
+    CapacityDecision, CapacityMetrics, CapacityOutcome, CapacityPeriod, CapacityPolicy,
+    CapacityReport, CapacityScaler, CapacityScaling, CapacitySide, CapacityUnits, TableThroughput,
+    decide_capacity,
+};
 pub use directory::{
     ChangeableSetting, Directory, DirectoryItem, Known, Pinned, PinnedTime, SettingsChange,
 };

@@ -10,9 +10,9 @@ use std::time::Duration;
 use dynashard_keys::{PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey};
 
 use crate::{
-    Access, Addition, AlarmStatus, CollectionMetadata, DecisionHistory, DecisionsPage,
-    DirectoryItem, Fields, Generation, HeatWindow, HotKey, Job, Lease, Ledger, LedgerKind, Reading,
-    StoredItem, Throttle, Version,
+    Access, Addition, AlarmStatus, CapacityMetrics, CapacityUnits, CollectionMetadata,
+    DecisionHistory, DecisionsPage, DirectoryItem, Fields, Generation, HeatWindow, HotKey, Job,
+    Lease, Ledger, LedgerKind, Reading, StoredItem, TableThroughput, Throttle, Version,
 };
 
 /// Time, as three clocks tell it.
@@ -241,21 +241,54 @@ pub trait HeatSource: Send + Sync {
     ) -> impl Future<Output = Result<Vec<HotKey>, StoreError>> + Send;
 }
 
-/// The alarms on throttles of the main table: one on writes, and one on reads.
+/// The alarms on throttles of the main table's partitions.
+pub trait HeatAlarms: Send + Sync {
+    /// The one on this access: reads have one for gets and queries together.
+    fn alarm(&self, access: Access) -> impl AlarmControl;
+}
+
+/// An alarm, or several that are one to whoever acts on them.
 pub trait AlarmControl: Send + Sync {
-    /// How the one on this access stands.
-    fn status(
-        &self,
-        access: Access,
-    ) -> impl Future<Output = Result<AlarmStatus, StoreError>> + Send;
+    /// How it stands.
+    fn status(&self) -> impl Future<Output = Result<AlarmStatus, StoreError>> + Send;
 
     /// Sets it back, for this reason, so that a further breach raises it again. It calls nobody
     /// while it stays raised.
-    fn rearm(
+    fn rearm(&self, reason: &str) -> impl Future<Output = Result<(), StoreError>> + Send;
+}
+
+/// The capacity of the main table. Like [`HeatSource`] it may ask again by itself; what changes the
+/// table is sent once.
+pub trait TableCapacity: Send + Sync {
+    /// `DescribeTable`: what the table is provisioned with.
+    fn throughput(&self) -> impl Future<Output = Result<TableThroughput, StoreError>> + Send;
+
+    /// What was consumed and throttled in each period of a window. A period in which nothing happened
+    /// may be missing.
+    fn metrics(
         &self,
-        access: Access,
-        reason: &str,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+        window: HeatWindow,
+    ) -> impl Future<Output = Result<CapacityMetrics, StoreError>> + Send;
+
+    /// `UpdateTable`, to these units a second. It takes no condition.
+    fn update(
+        &self,
+        to: CapacityUnits,
+    ) -> impl Future<Output = Result<CapacityUpdate, StoreError>> + Send;
+}
+
+/// What DynamoDB said to a change of the capacity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CapacityUpdate {
+    /// It carries the change out.
+    Accepted,
+    /// The table is being changed already (`ResourceInUseException`).
+    InUse,
+    /// The table has this capacity already.
+    NoChange,
+    /// A limit on tables, on changes or on capacity is reached (`LimitExceededException`), as the text
+    /// says.
+    LimitExceeded(String),
 }
 
 /// A page of the sparse index.

@@ -19,6 +19,10 @@ const THROTTLES: [(&str, Access); 2] = [
     ("ReadKeyRangeThroughputThrottleEvents", Access::Get),
 ];
 
+/// The metrics of requests that the table's own provisioned capacity refused.
+const CAPACITY_THROTTLES: [&str; 2] =
+    ["WriteProvisionedThroughputThrottleEvents", "ReadProvisionedThroughputThrottleEvents"];
+
 /// The period of an alarm that names none.
 const USUAL_PERIOD: Duration = Duration::from_mins(1);
 
@@ -51,12 +55,14 @@ pub enum AlarmRefusal {
         state: String,
     },
     /// Another table, metric or namespace.
-    #[error("the alarm {alarm} watches {watched}, not the throttles of the partitions of {table}")]
+    #[error("the alarm {alarm} watches {watched}, not {wanted} of {table}")]
     Foreign {
         /// The alarm's name.
         alarm: String,
         /// What it watches instead.
         watched: String,
+        /// What it should.
+        wanted: &'static str,
         /// The main table.
         table: String,
     },
@@ -75,8 +81,37 @@ impl AlarmEvent {
         Ok(Self { time, alarm })
     }
 
-    /// The time in which throttles of `table` raised the alarm, and of what, or why it is not ours.
+    /// The time in which throttles of the partitions of `table` raised the alarm, and of what, or why it is not
+    /// ours.
     pub fn window(&self, table: &str, now_secs: u64) -> Result<(HeatWindow, Access), AlarmRefusal> {
+        let wanted = "the throttles of the partitions";
+        let names = THROTTLES.map(|(name, _)| name);
+        let window = self.window_of(&names, wanted, table, now_secs)?;
+        let metrics = self.alarm.configuration.metrics.iter();
+        let mut watched = metrics.filter_map(|query| Some(&query.metric_stat.as_ref()?.metric));
+        let access = watched.find_map(|metric| metric.throttles_of(table));
+        Ok((window, access.unwrap_or(Access::Write)))
+    }
+
+    /// The time in which the capacity of `table` raised the alarm, or why it is not ours.
+    pub fn capacity_window(&self, table: &str, now_secs: u64) -> Result<HeatWindow, AlarmRefusal> {
+        self.window_of(&CAPACITY_THROTTLES, "the throttles by the capacity", table, now_secs)
+    }
+
+    /// Whether the alarm watches the capacity of a table, and not its partitions.
+    pub fn is_of_capacity(&self) -> bool {
+        let watched = self.alarm.configuration.metrics.iter();
+        let mut metrics = watched.filter_map(|query| Some(&query.metric_stat.as_ref()?.metric));
+        metrics.any(|metric| metric.is_one_of(&CAPACITY_THROTTLES))
+    }
+
+    fn window_of(
+        &self,
+        names: &[&str],
+        wanted: &'static str,
+        table: &str,
+        now_secs: u64,
+    ) -> Result<HeatWindow, AlarmRefusal> {
         let Alarm { name: alarm, state, configuration } = &self.alarm;
         if state.value != "ALARM" {
             let (alarm, state) = (alarm.clone(), state.value.clone());
@@ -84,13 +119,13 @@ impl AlarmEvent {
         }
         let watched =
             || configuration.metrics.iter().filter_map(|query| query.metric_stat.as_ref());
-        let Some(access) = watched().find_map(|stat| stat.metric.throttles_of(table)) else {
+        if !watched().any(|stat| stat.metric.is_one_of(names) && stat.metric.is_of(table)) {
             let watched = watched().map(|stat| stat.metric.describe()).collect::<Vec<_>>();
             let watched =
                 if watched.is_empty() { "no metric".to_owned() } else { watched.join(", ") };
             let (alarm, table) = (alarm.clone(), table.to_owned());
-            return Err(AlarmRefusal::Foreign { alarm, watched, table });
-        };
+            return Err(AlarmRefusal::Foreign { alarm, watched, wanted, table });
+        }
         let period = watched().filter_map(|stat| stat.period).max();
         let period = period.map_or(USUAL_PERIOD, Duration::from_secs);
         let raised = state.timestamp.as_deref().and_then(epoch_secs);
@@ -98,7 +133,7 @@ impl AlarmEvent {
         let raised_secs = raised.unwrap_or(now_secs);
         let evaluated = state.evaluated_since_secs().filter(|since| *since < raised_secs);
         let evaluated = evaluated.map(|since| Duration::from_secs(raised_secs - since));
-        Ok((HeatWindow::of_alarm(raised_secs, evaluated, period, now_secs), access))
+        Ok(HeatWindow::of_alarm(raised_secs, evaluated, period, now_secs))
     }
 }
 
@@ -168,13 +203,22 @@ struct Metric {
 }
 
 impl Metric {
-    /// The metric of an index has one dimension more, and Contributor Insights does not count its keys.
+    /// Which access it counts throttles of, if it counts those of this table's partitions.
     fn throttles_of(&self, table: &str) -> Option<Access> {
-        let is_of_table = self.namespace == NAMESPACE
-            && self.dimensions.len() == 1
-            && self.dimensions.get("TableName").is_some_and(|name| name == table);
-        let access = THROTTLES.iter().find(|(name, _)| *name == self.name).map(|(_, of)| *of);
-        access.filter(|_| is_of_table)
+        let access = THROTTLES.iter().find(|(name, _)| self.is_one_of(&[name]));
+        access.filter(|_| self.is_of(table)).map(|(_, access)| *access)
+    }
+
+    /// Whether it is one of these metrics of DynamoDB.
+    fn is_one_of(&self, names: &[&str]) -> bool {
+        self.namespace == NAMESPACE && names.contains(&self.name.as_str())
+    }
+
+    /// Whether it is of the table itself. The metric of an index has one dimension more: Contributor
+    /// Insights does not count its keys, and it has a capacity of its own.
+    fn is_of(&self, table: &str) -> bool {
+        self.dimensions.len() == 1
+            && self.dimensions.get("TableName").is_some_and(|name| name == table)
     }
 
     fn describe(&self) -> String {
@@ -327,6 +371,25 @@ mod tests {
             assert!(matches!(refusal, AlarmRefusal::Foreign { .. }), "{refusal}");
             assert!(refusal.to_string().contains(watched), "{refusal}");
         }
+    }
+
+    #[test]
+    fn an_alarm_on_the_capacity_is_told_from_one_on_partitions() {
+        for name in CAPACITY_THROTTLES {
+            let of = |table| {
+                AlarmEvent::parse(&event(&[metric(name, table, 60)])).expect("an alarm's event")
+            };
+            assert!(of("flights").is_of_capacity() && of("trains").is_of_capacity());
+            let window = of("flights").capacity_window("flights", NOW_SECS).expect("one of ours");
+            assert_eq!((RAISED_SECS - window.from_secs, window.period_secs), (360, 60));
+            let refusal = of("trains").capacity_window("flights", NOW_SECS).expect_err("another");
+            assert!(refusal.to_string().ends_with("not the throttles by the capacity of flights"));
+            assert!(of("flights").window("flights", NOW_SECS).is_err(), "no partition is hot");
+        }
+        let of_partitions = AlarmEvent::parse(&event(&[metric(WRITE_THROTTLES, "flights", 60)]));
+        let of_partitions = of_partitions.expect("an alarm's event");
+        assert!(!of_partitions.is_of_capacity());
+        assert!(of_partitions.capacity_window("flights", NOW_SECS).is_err());
     }
 
     #[test]

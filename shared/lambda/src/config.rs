@@ -8,8 +8,8 @@ use dynashard_aws::{
     ThrottleAlarms,
 };
 use dynashard_core::{
-    Directory, PartitionLimits, Reader, ScalingMode, ScalingPolicy, Settings, ShrinkPolicy,
-    TableSchema, Writer,
+    CapacityPolicy, CapacityScaling, CapacityUnits, Directory, PartitionLimits, Reader,
+    ScalingMode, ScalingPolicy, Settings, ShrinkPolicy, TableSchema, Writer,
 };
 use dynashard_keys::{Placement, RESERVED_PREFIX, Separator, ShardCount, SortKeyType};
 use thiserror::Error;
@@ -28,6 +28,12 @@ pub struct Config {
     /// `ALARM_NAME` and `READ_ALARM_NAME`: the alarms on throttles of the main table. Only the scale function
     /// has them.
     pub alarms: Option<ThrottleAlarms>,
+    /// `CAPACITY_SCALING`, `MAX_READ_CAPACITY_UNITS` and `MAX_WRITE_CAPACITY_UNITS`: who raises the
+    /// capacity of the main table, and how far. Only the scale function has them.
+    pub capacity: CapacityPolicy,
+    /// `CAPACITY_ALARM_NAMES`: the alarms on throttles by that capacity. Only the scale function has
+    /// them, if it raises the capacity.
+    pub capacity_alarms: Vec<String>,
     /// The rest, as the core takes it.
     pub settings: Settings,
 }
@@ -99,6 +105,8 @@ impl Config {
                 .optional("ALARM_NAME")
                 .zip(variables.optional("READ_ALARM_NAME"))
                 .map(|(writes, reads)| ThrottleAlarms { writes, reads }),
+            capacity: capacity(&variables)?,
+            capacity_alarms: capacity_alarms(&variables)?,
             settings,
         })
     }
@@ -305,6 +313,48 @@ fn one_of(units: u32) -> NonZeroU32 {
     NonZeroU32::new(units).unwrap_or(NonZeroU32::MIN)
 }
 
+/// Who raises the capacity of the main table. A function without the variable does not.
+fn capacity<F: Fn(&str) -> Option<String>>(
+    variables: &Variables<F>,
+) -> Result<CapacityPolicy, ConfigError> {
+    let scaling = capacity_scaling(variables)?;
+    if scaling != CapacityScaling::Function {
+        return Ok(CapacityPolicy { scaling, ..CapacityPolicy::default() });
+    }
+    let units = |name| match variables.parsed::<u64>(name)? {
+        0 => Err(ConfigError { name, problem: "is 0; it must be at least 1".to_owned() }),
+        units => Ok(units),
+    };
+    let most = CapacityUnits {
+        reads: units("MAX_READ_CAPACITY_UNITS")?,
+        writes: units("MAX_WRITE_CAPACITY_UNITS")?,
+    };
+    Ok(CapacityPolicy { scaling, most })
+}
+
+fn capacity_scaling<F: Fn(&str) -> Option<String>>(
+    variables: &Variables<F>,
+) -> Result<CapacityScaling, ConfigError> {
+    const NAME: &str = "CAPACITY_SCALING";
+    match (variables.lookup)(NAME).as_deref() {
+        None | Some("" | "off") => Ok(CapacityScaling::Off),
+        Some("function") => Ok(CapacityScaling::Function),
+        Some("auto-scaling") => Ok(CapacityScaling::AutoScaling),
+        Some(other) => Err(unknown(NAME, other, "off, function or auto-scaling")),
+    }
+}
+
+/// The names of the alarms on the capacity, separated by commas.
+fn capacity_alarms<F: Fn(&str) -> Option<String>>(
+    variables: &Variables<F>,
+) -> Result<Vec<String>, ConfigError> {
+    if capacity_scaling(variables)? != CapacityScaling::Function {
+        return Ok(Vec::new());
+    }
+    let names = variables.required("CAPACITY_ALARM_NAMES")?;
+    Ok(names.split(',').map(|name| name.trim().to_owned()).collect())
+}
+
 fn unknown(name: &'static str, value: &str, known: &str) -> ConfigError {
     ConfigError { name, problem: format!("is {value:?}; it must be {known}") }
 }
@@ -443,6 +493,50 @@ mod tests {
         assert_eq!(of("expires"), Ok(Some("expires".to_owned())));
         for wrong in ["pk", "sk", "_ds_v"] {
             assert!(of(wrong).is_err_and(|error| error.name() == "TTL_ATTRIBUTE"), "{wrong}");
+        }
+    }
+
+    fn with_capacity(name: &'static str, value: &str) -> Result<Config, ConfigError> {
+        Config::from_variables(|asked| match asked {
+            asked if asked == name => Some(value.to_owned()),
+            "CAPACITY_SCALING" => Some("function".to_owned()),
+            "MAX_READ_CAPACITY_UNITS" => Some("300".to_owned()),
+            "MAX_WRITE_CAPACITY_UNITS" => Some("400".to_owned()),
+            "CAPACITY_ALARM_NAMES" => Some("stack-write-capacity,stack-read-capacity".to_owned()),
+            asked => variable(asked),
+        })
+    }
+
+    #[test]
+    fn the_scale_function_knows_how_far_the_capacity_may_rise() {
+        let config = with_capacity("SEPARATOR", "#~").expect("complete");
+        let most = CapacityUnits { reads: 300, writes: 400 };
+        let expected = CapacityPolicy { scaling: CapacityScaling::Function, most };
+        assert_eq!(config.capacity, expected);
+        assert_eq!(config.capacity_alarms, ["stack-write-capacity", "stack-read-capacity"]);
+        let others = Config::from_variables(variable).expect("complete");
+        assert_eq!(others.capacity, CapacityPolicy::default());
+        for (value, scaling) in
+            [("off", CapacityScaling::Off), ("auto-scaling", CapacityScaling::AutoScaling)]
+        {
+            let config = with("CAPACITY_SCALING", value).expect("complete without a ceiling");
+            assert_eq!((config.capacity.scaling, config.capacity_alarms), (scaling, Vec::new()));
+        }
+    }
+
+    #[test]
+    fn each_wrong_variable_about_the_capacity_is_named() {
+        for (name, value, problem) in [
+            ("CAPACITY_SCALING", "on", "is \"on\"; it must be off, function or auto-scaling"),
+            ("MAX_READ_CAPACITY_UNITS", "", "is missing"),
+            ("MAX_READ_CAPACITY_UNITS", "0", "is 0; it must be at least 1"),
+            ("MAX_WRITE_CAPACITY_UNITS", "many", "is wrong: invalid digit"),
+            ("MAX_WRITE_CAPACITY_UNITS", "-1", "is wrong: invalid digit"),
+            ("CAPACITY_ALARM_NAMES", "", "is missing"),
+        ] {
+            let error = with_capacity(name, value).expect_err(name);
+            assert_eq!(error.name(), name);
+            assert!(error.problem().starts_with(problem), "{error}");
         }
     }
 

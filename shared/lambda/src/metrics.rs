@@ -88,6 +88,12 @@ names! {
     ShrinksWouldBegin;
     /// Growths that a throttled writer began.
     WriterGrowths;
+    /// Capacities of the main table that rise, reads and writes apart.
+    CapacityRaised;
+    /// Capacities that would rise outside dry-run mode.
+    CapacityWouldRise;
+    /// Capacities that throttle and are as high as the operator allows.
+    CapacityAtCeiling;
     /// Records of the metadata table's stream that could not be acted on.
     StreamRecordsRefused;
     /// Changes of shard counts that were carried to their end.

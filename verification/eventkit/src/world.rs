@@ -3,7 +3,9 @@ use dynashard_keys::{
     ItemKey, PartitionKey, PhysicalKey, Placement, ShardCount, ShardId, SortKey, SortKeyType,
 };
 use dynashard_lambda::{Format, json};
-use dynashard_testkit::{Faulty, ManualClock, MemoryHeat, MemoryStore, SeededEntropy};
+use dynashard_testkit::{
+    Faulty, ManualClock, MemoryCapacity, MemoryHeat, MemoryStore, SeededEntropy,
+};
 
 /// The tables as a function sees them.
 pub type Store = Faulty<MemoryStore>;
@@ -29,6 +31,8 @@ pub struct World {
     pub store: Store,
     /// The throttles of the main table, and the alarm on them.
     pub heat: MemoryHeat,
+    /// The capacity of the main table with its metrics, and the alarms on them.
+    pub capacity: MemoryCapacity,
     settings: Settings,
 }
 
@@ -38,7 +42,8 @@ impl World {
         let clock = ManualClock::new();
         let memory = MemoryStore::new(clock.clone(), settings.schema.clone());
         let (store, heat) = (Faulty::new(memory.clone()), MemoryHeat::new());
-        Self { clock, memory, store, heat, settings }
+        let capacity = MemoryCapacity::new(clock.clone());
+        Self { clock, memory, store, heat, capacity, settings }
     }
 
     /// Empty tables whose sort key is a number.

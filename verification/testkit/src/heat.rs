@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use dynashard_core::ports::{AlarmControl, HeatSource, StoreError};
+use dynashard_core::ports::{AlarmControl, HeatAlarms, HeatSource, StoreError};
 use dynashard_core::{Access, AlarmStatus, HeatWindow, HotKey, Throttles};
 
 /// The most keys of one report.
@@ -110,14 +110,26 @@ impl HeatSource for MemoryHeat {
     }
 }
 
-impl AlarmControl for MemoryHeat {
-    async fn status(&self, access: Access) -> Result<AlarmStatus, StoreError> {
-        let is_raised = self.arrive()?.is_raised && access == Access::Write;
+impl HeatAlarms for MemoryHeat {
+    fn alarm(&self, access: Access) -> impl AlarmControl {
+        MemoryAlarm { heat: self.clone(), access }
+    }
+}
+
+/// The alarm on writes; that on reads is never raised.
+struct MemoryAlarm {
+    heat: MemoryHeat,
+    access: Access,
+}
+
+impl AlarmControl for MemoryAlarm {
+    async fn status(&self) -> Result<AlarmStatus, StoreError> {
+        let is_raised = self.heat.arrive()?.is_raised && self.access == Access::Write;
         Ok(AlarmStatus { is_raised, period: Duration::from_mins(1), evaluation_periods: 1 })
     }
 
-    async fn rearm(&self, _access: Access, reason: &str) -> Result<(), StoreError> {
-        let mut state = self.arrive()?;
+    async fn rearm(&self, reason: &str) -> Result<(), StoreError> {
+        let mut state = self.heat.arrive()?;
         state.is_raised = false;
         state.rearms.push(reason.to_owned());
         Ok(())

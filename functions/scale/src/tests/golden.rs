@@ -3,6 +3,7 @@ use std::time::Duration;
 use dynashard_core::Settings;
 use dynashard_keys::Placement;
 
+use super::capacity::throttled_table;
 use super::{hot, outcome};
 use dynashard_eventkit::{World, assert_golden};
 
@@ -75,6 +76,10 @@ fn every_event_gets_its_expected_answer() {
             ("scale-alarm-other-table", hot_log),
             ("scale-alarm-other-namespace", hot_log),
             ("scale-alarm-malformed", hot_log),
+            ("scale-capacity-writes", throttled_table),
+            ("scale-capacity-reads", throttled_table),
+            ("scale-capacity-ok", throttled_table),
+            ("scale-capacity-other-table", throttled_table),
             ("scale-schedule", hot_log),
             ("scale-schedule-idle", idle_log),
             ("scale-not-http", hot_log),

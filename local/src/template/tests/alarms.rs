@@ -28,6 +28,34 @@ fn the_shipped_template_lets_its_throttle_alarm_invoke_the_scale_function() {
     assert!(!permission.allows(&format!("{}-2", alarm.arn()), "ScaleFunction"));
 }
 
+#[test]
+fn the_shipped_template_has_alarms_on_the_capacity_where_the_function_raises_it() {
+    let given = [
+        ("BillingMode", "PROVISIONED"),
+        ("CapacityScaling", "function"),
+        ("MaxWriteCapacityUnits", "400"),
+    ];
+    let template = load_template(&shipped(), &overrides(&given)).expect("the shipped template");
+    let [_, writes, reads] = &template.alarms[..] else { panic!("three alarms") };
+    let scale = &template.functions[2];
+    let mut names = scale.environment["CAPACITY_ALARM_NAMES"].split(',');
+    for (alarm, kind) in [(writes, "Write"), (reads, "Read")] {
+        assert_eq!(alarm.metric.name, format!("{kind}ProvisionedThroughputThrottleEvents"));
+        assert_eq!(alarm.metric.dimensions["TableName"], "MainTable");
+        assert_eq!((alarm.comparison, alarm.threshold), (Comparison::GreaterOrEqual, 1.0));
+        assert_eq!(alarm.missing_data, Some(MissingData::NotBreaching));
+        assert_eq!(alarm.actions.alarm, ["ScaleFunction"]);
+        assert_eq!(names.next(), Some(alarm.name.as_str()));
+        let arn = alarm.arn();
+        let mut permissions = template.permissions.iter();
+        assert!(permissions.any(|permission| permission.allows(&arn, "ScaleFunction")), "{arn}");
+    }
+    assert_eq!(scale.environment["CAPACITY_SCALING"], "function");
+    assert_eq!(scale.environment["MAX_WRITE_CAPACITY_UNITS"], "400");
+    let mut others = template.functions.iter().filter(|function| function.name != scale.name);
+    assert!(others.all(|function| !function.environment.contains_key("CAPACITY_SCALING")));
+}
+
 const FUNCTION: &str = "  F:
     Type: AWS::Serverless::Function
     Metadata: { BuildMethod: rust-cargolambda, BuildProperties: { Binary: f } }

@@ -4,7 +4,9 @@ use std::iter;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use dynashard_core::ports::{AlarmControl, Clock, HeatSource, MetadataStore, StoreError};
+use dynashard_core::ports::{
+    AlarmControl, Clock, HeatAlarms, HeatSource, MetadataStore, StoreError,
+};
 use dynashard_core::{
     Access, Advance, AlarmStatus, AutoScaler, Code, CollectionMetadata, Decision, Error,
     HeatOutcome, HeatReport, HeatWindow, Hindrance, HistoryEntry, HotKey, Outcome, Phase,
@@ -469,11 +471,16 @@ fn an_alarm_that_cannot_be_set_back_undoes_nothing() {
             self.0.throttled_keys(window).await
         }
     }
-    impl AlarmControl for NoRearm {
-        async fn status(&self, access: Access) -> Result<AlarmStatus, StoreError> {
-            self.0.status(access).await
+    impl HeatAlarms for NoRearm {
+        fn alarm(&self, _: Access) -> impl AlarmControl {
+            Self(self.0.clone())
         }
-        async fn rearm(&self, _: Access, _: &str) -> Result<(), StoreError> {
+    }
+    impl AlarmControl for NoRearm {
+        async fn status(&self) -> Result<AlarmStatus, StoreError> {
+            self.0.alarm(Access::Write).status().await
+        }
+        async fn rearm(&self, _: &str) -> Result<(), StoreError> {
             Err(StoreError::Misconfigured("no permission".to_owned()))
         }
     }

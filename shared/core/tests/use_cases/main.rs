@@ -1,6 +1,7 @@
 //! The use cases over memory stores, with faults, on a manual clock.
 
 mod batch;
+mod capacity;
 mod cursors;
 mod damage;
 mod directory;
