@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use common::{
     Api, Failure, METADATA_TABLE, Sample, Tables, float, offered, operation, stack_options,
+    statuses,
 };
 use dynashard_core::DecisionRecord;
 use dynashard_core::ports::MetadataStore;
@@ -114,6 +115,7 @@ async fn offer(
             && share(&samples, *from, Duration::from_secs(2)) >= ABSORBED
     });
     let last = began + Duration::from_secs(u64::from(secs.saturating_sub(5)));
+    eprintln!("  {pk}, answers: {:?}", statuses(&samples));
     Ok(Relief {
         after: relieved.map(|(after, _)| after),
         counts: history.iter().filter_map(|entry| entry["count"].as_u64()).collect(),

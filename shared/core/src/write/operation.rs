@@ -17,9 +17,9 @@ use crate::{Code, Deadline, Error, Throttle};
 /// outcome, and one that was never sent has not.
 pub(super) const LEAST_WRITE_TIME: Duration = Duration::from_secs(1);
 
-/// How long a write that is done waits for a change of its collection that it is beginning. A request to the
-/// metadata table takes milliseconds.
-const ACTING_TIME: Duration = Duration::from_millis(300);
+/// How long a write that is done waits for a change of its collection that it is beginning, and for the note of it. Few
+/// requests to the metadata table take milliseconds, and under a throttle one write of many decides.
+const ACTING_TIME: Duration = Duration::from_secs(1);
 
 /// The same for a report that it is making. What the report would have told is lost otherwise, and others
 /// report, too.
