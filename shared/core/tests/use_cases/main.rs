@@ -5,6 +5,7 @@ mod capacity;
 mod cursors;
 mod damage;
 mod directory;
+mod fleet;
 mod fuzz;
 mod growth;
 mod heat;

@@ -49,7 +49,11 @@ impl World {
 
     pub(crate) fn with(settings: Settings) -> Self {
         // So small that each environment reports what it sees.
-        let partition = PartitionLimits { write_units: 3, read_units: 9 };
+        Self::on_partitions(settings, PartitionLimits { write_units: 3, read_units: 9 })
+    }
+
+    /// On partitions that take so much.
+    pub(crate) fn on_partitions(settings: Settings, partition: PartitionLimits) -> Self {
         let settings = Settings { partition, ..settings };
         let clock = ManualClock::new();
         let memory = MemoryStore::new(clock.clone(), settings.schema.clone());
