@@ -133,8 +133,8 @@ fn dry_run_says_what_it_would_do_and_writes_nothing() {
                 {
                     "pk": "log",
                     "throttles": 24_000.0,
-                    "decision": "clients ask for 4000 write units a second, and its shards take 4000; it \
-                                 grows from 4 to 8",
+                    "decision": "Contributor Insights counts 400 refusals a second, and no function has \
+                                 reported what clients ask for; it grows from 4 to 8",
                 },
             ],
             "unsharded_keys": 0,

@@ -232,16 +232,21 @@ fn reported(evidence: Evidence<'_>, settings: &Settings, waits: Waits) -> Decisi
     let nothing = nothing(metadata, access, settings);
     let figures = Figures { hottest_share, ..nothing.figures };
     let decision = Decision { figures, ..nothing };
+    if metadata.phase != Phase::Stable {
+        return Decision { hindrance: Some(Hindrance::Running), ..decision };
+    }
     if access != Access::Write || per_second < FEW_REFUSALS * settings.partition.of(access) {
         // A report does not tell gets from queries.
-        return Decision { diagnosis: Diagnosis::TooLittleEvidence, ..decision };
+        return decision;
     }
     if hottest_share.is_some_and(|share| share > HOT_ITEM) {
         return Decision { diagnosis: Diagnosis::HotItem, ..decision };
     }
     // More than its shards take, by nobody knows how much.
     let demand = decision.figures.capacity;
-    let figures = Figures { demand, expected: demand, granted: demand, ..decision.figures };
+    let refused = Some(per_second);
+    let figures =
+        Figures { demand, expected: demand, granted: demand, refused, ..decision.figures };
     let decision = Decision { diagnosis: Diagnosis::HotKey, figures, ..decision };
     grow(decision, metadata, shards, (now, waits), settings)
 }

@@ -95,6 +95,8 @@ pub struct Figures {
     pub hottest_share: Option<f64>,
     /// The count that the demand wants.
     pub wanted: u64,
+    /// The refusals a second that Contributor Insights counts, where nobody has reported what was asked for.
+    pub refused: Option<f64>,
     /// What a shrink costs and saves.
     pub payback: Option<Payback>,
 }
@@ -202,6 +204,14 @@ impl fmt::Display for Decision {
         let shards =
             if count == ShardCount::ONE { "its one shard takes" } else { "its shards take" };
         match self.diagnosis {
+            Diagnosis::HotKey if self.figures.refused.is_some() => {
+                let refused = self.figures.refused.unwrap_or_default();
+                write!(
+                    f,
+                    "Contributor Insights counts {refused:.0} refusals a second, and no function has reported \
+                     what clients ask for"
+                )?;
+            }
             Diagnosis::HotKey => {
                 write!(
                     f,
