@@ -48,9 +48,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
     /// What a collection is asked for, and what was last decided about it: two requests, or three of a
     /// collection that nothing throttles. It takes a second at most.
     pub async fn activity(&self, metadata: &CollectionMetadata, deadline: Deadline) -> Activity {
-        let now = self.directory().now();
-        let time = deadline.remaining(now).min(TIME_FOR_ACTIVITY);
-        let deadline = Deadline::after(now, time);
+        let soon = Deadline::after(self.directory().now(), TIME_FOR_ACTIVITY);
+        let deadline = deadline.min(soon);
         let decisions = self.directory().decisions(&metadata.partition, deadline);
         let (demand, decisions) = join(self.demand(metadata, deadline), decisions).await;
         // The history is in the order in which decisions were made.
