@@ -31,8 +31,10 @@ fn ewr() -> PartitionKey {
 fn throttled() -> World {
     let world = World::of_flights();
     add(&world, LedgerKind::Heat, Span::Second, &[5, 4, 3, 2]);
-    let before = DecisionRecord { at_secs: 1_356_998_000, ..decision() };
-    let records = vec![before, decision()];
+    let (at_secs, from) = (1_356_998_350, 4);
+    let before = DecisionRecord { at_secs, last_secs: at_secs, from, ..decision() };
+    // A decision that is made again keeps its place.
+    let records = vec![decision(), before];
     let history = DecisionHistory { rev: 2, records };
     let seen = DecisionHistory::default();
     block_on(world.memory.save_decisions(&ewr(), &seen, &history)).expect("it is saved");

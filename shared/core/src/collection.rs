@@ -9,7 +9,7 @@ use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore};
 use crate::query::Query;
 use crate::query::cursor::Position;
 use crate::read::Reader;
-use crate::scaling::DecisionRecord;
+use crate::scaling::{DecisionHistory, DecisionRecord};
 use crate::{Code, CollectionMetadata, Deadline, Error, Job};
 
 /// What a collection is asked for, and what was last decided about it. Either may be unknown by itself.
@@ -52,8 +52,11 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         let deadline = deadline.min(soon);
         let decisions = self.directory().decisions(&metadata.partition, deadline);
         let (demand, decisions) = join(self.demand(metadata, deadline), decisions).await;
-        // The history is in the order in which decisions were made.
-        let last_decision = decisions.map(|mut history| history.records.pop());
+        // One that is made again keeps its place in the history.
+        let newest = |history: DecisionHistory| {
+            history.records.into_iter().max_by_key(|record| record.last_secs)
+        };
+        let last_decision = decisions.map(newest);
         Activity { demand, last_decision }
     }
 

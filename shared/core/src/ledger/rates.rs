@@ -26,7 +26,7 @@ const RECENT_SECS: u64 = 10;
 const COMPLETE_AFTER: Duration = Duration::from_millis(1_200);
 
 impl Rates {
-    /// The rates of the last seconds, from the ledger of those. `None` if nothing was reported of them: a
+    /// The rates of the last whole seconds, from the ledger of those. `None` if nothing was reported of them: a
     /// collection is reported by the second only while it is throttled.
     pub fn of_seconds(heat: &Ledger, now: Duration) -> Option<Self> {
         let before = now.saturating_sub(COMPLETE_AFTER).as_secs();
@@ -35,11 +35,11 @@ impl Rates {
             recent.contains(&bucket.start_secs) && asks_for_something(measures)
         });
         let seconds = seconds.collect::<Vec<_>>();
-        let (first, last) = (seconds.first()?.0, seconds.last()?.0);
         // What came first may have come in the middle of its second.
-        let from_secs = if first < last { first.end_secs() } else { first.start_secs };
-        let counted = seconds.iter().filter(|(bucket, _)| bucket.start_secs >= from_secs);
-        Some(Self::mean(counted.map(|(_, measures)| **measures), from_secs, last.end_secs()))
+        let ((first, _), whole) = seconds.split_first()?;
+        let (last, _) = whole.last()?;
+        let measures = whole.iter().map(|(_, measures)| **measures);
+        Some(Self::mean(measures, first.end_secs(), last.end_secs()))
     }
 
     /// The rates of the last complete minute, from the ledger of minutes. `None` if it has none.
@@ -107,10 +107,10 @@ mod tests {
     }
 
     #[test]
-    fn the_first_second_counts_only_if_there_is_no_other() {
+    fn the_first_second_may_not_be_whole_and_counts_for_nothing() {
         let begun = [(NOW_SECS - 4, 100.0), (NOW_SECS - 3, 600.0), (NOW_SECS - 2, 800.0)];
         assert_eq!(of_seconds(begun), Some((700.0, 2, NOW_SECS - 1)));
-        assert_eq!(of_seconds([(NOW_SECS - 3, 100.0)]), Some((100.0, 1, NOW_SECS - 2)));
+        assert_eq!(of_seconds([(NOW_SECS - 3, 100.0)]), None);
     }
 
     #[test]
@@ -127,9 +127,10 @@ mod tests {
 
     #[test]
     fn reads_are_told_by_what_they_are() {
-        let bucket = Bucket { span: Span::Second, start_secs: NOW_SECS - 2 };
+        let bucket = |start_secs| Bucket { span: Span::Second, start_secs };
         let measures = Measures { get_units: 30.0, query_units: 70.0, ..Measures::default() };
-        let heat = Ledger { buckets: [(bucket, measures)].into(), ..Ledger::default() };
+        let seconds = [NOW_SECS - 3, NOW_SECS - 2].map(|at| (bucket(at), measures));
+        let heat = Ledger { buckets: seconds.into(), ..Ledger::default() };
         let rates = Rates::of_seconds(&heat, Duration::from_secs(NOW_SECS + 1)).expect("a second");
         assert_eq!((rates.write_units, rates.get_units, rates.query_units), (0.0, 30.0, 70.0));
     }
