@@ -32,7 +32,7 @@ pub(super) async fn ask_patiently<T>(
 ) -> Result<T, Error> {
     let mut patience = Patience::begin();
     loop {
-        match question().await {
+        match Box::pin(question()).await {
             Ok(answer) => return Ok(answer),
             Err(error) => {
                 let may_pass = matches!(error.kind(), Kind::Throttled | Kind::Unavailable);

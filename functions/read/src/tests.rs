@@ -48,7 +48,7 @@ fn add(world: &World, kind: LedgerKind, span: Span, ago: &[u32]) {
     let added = ago.iter().map(|ago| {
         let (write_units, get_units, query_units) = (12_000.0, 30.0, 6.0);
         let measures = Measures { write_units, get_units, query_units, ..Measures::default() };
-        (Bucket::of(span, now - length * *ago), measures)
+        (Bucket::of(span, now.saturating_sub(length * *ago)), measures)
     });
     let addition = Addition { added: added.collect(), ..Addition::default() };
     block_on(world.memory.add_to_ledger(&ewr(), kind, &addition)).expect("it is added");

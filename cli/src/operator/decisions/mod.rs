@@ -178,7 +178,8 @@ async fn look(
 ) -> Result<Vec<String>, Failure> {
     let mut damaged = Vec::new();
     if let Some(pk) = &args.pk {
-        match ask_patiently(async || directory.decisions(pk, deadline(directory)).await).await {
+        let ask = async || Box::pin(directory.decisions(pk, deadline(directory))).await;
+        match ask_patiently(ask).await {
             Ok(history) => each(history, pk.clone()),
             Err(error) if error.kind() == Kind::Data => damaged.push(error.message().to_owned()),
             Err(error) => return Err(error.into()),
@@ -188,7 +189,7 @@ async fn look(
     let mut after = None::<String>;
     loop {
         let behind = after.as_deref();
-        let page = async || directory.all_decisions(behind, deadline(directory)).await;
+        let page = async || Box::pin(directory.all_decisions(behind, deadline(directory))).await;
         let page = ask_patiently(page).await?;
         for (of, history) in page.histories {
             each(history, of);
@@ -242,12 +243,16 @@ impl Listing {
             let since = if self.since_secs > 0 { " since then" } else { "" };
             output.text(format_args!("nothing was decided{since}"));
         } else {
-            entry::table(entries).into_iter().for_each(|line| output.text(line));
+            for line in entry::table(entries) {
+                output.text(line);
+            }
         }
         if *left_out > 0 {
             output.text(format_args!("and {left_out} older; --limit shows more"));
         }
-        damaged.iter().for_each(|fault| report_damage(fault));
+        for fault in damaged {
+            report_damage(fault);
+        }
     }
 }
 
