@@ -6,8 +6,8 @@ use dynashard_keys::Placement;
 use dynashard_local::Limits;
 
 use crate::operator::{
-    self, AdoptArgs, DoctorArgs, ExportArgs, ImportArgs, QueryArgs, ScaleArgs, SettingsArgs,
-    VerifyArgs,
+    self, AdoptArgs, DecisionsArgs, DoctorArgs, ExportArgs, ImportArgs, QueryArgs, ScaleArgs,
+    SettingsArgs, VerifyArgs,
 };
 
 /// Spreads a hot DynamoDB partition key over shards, and reads it back in order.
@@ -60,6 +60,12 @@ pub(crate) enum Command {
     /// Change the shard count of a collection, and wait until the change is complete.
     #[command(after_help = operator::scale::EXAMPLES)]
     Scale(ScaleArgs),
+    /// Show what was decided about shard counts, when, why, and from which figures.
+    ///
+    /// The functions keep the last 30 decisions about each collection, also those to do nothing. With
+    /// --follow the command goes on and prints new ones as they are made.
+    #[command(after_help = operator::decisions::EXAMPLES)]
+    Decisions(DecisionsArgs),
     /// Print the items of a collection from all of its shards, in order, as lines of JSON.
     ///
     /// At most a page is in memory, however large the collection is. A query that was interrupted can go

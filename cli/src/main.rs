@@ -33,6 +33,7 @@ async fn main() -> ExitCode {
         Command::Local(options) => local::run(options).await,
         Command::Demo(options) => demo::run(options).await,
         Command::Adopt(options) => return Box::pin(operator::adopt(options)).await,
+        Command::Decisions(options) => return Box::pin(operator::decisions(options)).await,
         Command::Doctor(options) => return Box::pin(operator::doctor(options)).await,
         Command::Export(options) => return Box::pin(operator::export(options)).await,
         Command::Import(options) => return Box::pin(operator::import(options)).await,

@@ -5,6 +5,7 @@ pub(crate) mod adopt;
 mod budget;
 mod check;
 mod connect;
+pub(crate) mod decisions;
 pub(crate) mod doctor;
 pub(crate) mod export;
 mod files;
@@ -28,6 +29,7 @@ use dynashard_lambda::Problem;
 use serde::Serialize;
 
 pub(crate) use adopt::{AdoptArgs, run as adopt};
+pub(crate) use decisions::{DecisionsArgs, run as decisions};
 pub(crate) use doctor::{DoctorArgs, run as doctor};
 pub(crate) use export::{ExportArgs, run as export};
 pub(crate) use import::{ImportArgs, run as import};

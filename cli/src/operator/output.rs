@@ -27,6 +27,11 @@ impl Output {
         self.json
     }
 
+    /// Whether the reader has closed stdout.
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken
+    }
+
     /// Prints a line of JSON, if that was asked for.
     pub(super) fn json(&mut self, value: &impl Serialize) {
         if self.json {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use dynashard_core::Code;
 use dynashard_core::ports::StoreError;
+use dynashard_core::{Code, Error, Kind};
 
 use super::{Failure, PATIENCE};
 use crate::clock::Stopwatch;
@@ -22,6 +22,24 @@ pub(super) async fn patiently<T>(
         match attempt().await {
             Ok(value) => return Ok(value),
             Err(error) => patience.bear(error).await?,
+        }
+    }
+}
+
+/// The same of a question that the core asks once each time.
+pub(super) async fn ask_patiently<T>(
+    question: impl AsyncFn() -> Result<T, Error>,
+) -> Result<T, Error> {
+    let mut patience = Patience::begin();
+    loop {
+        match Box::pin(question()).await {
+            Ok(answer) => return Ok(answer),
+            Err(error) => {
+                let may_pass = matches!(error.kind(), Kind::Throttled | Kind::Unavailable);
+                if !patience.pause(may_pass).await {
+                    return Err(error);
+                }
+            }
         }
     }
 }
@@ -46,12 +64,17 @@ impl Patience {
                 | StoreError::Unavailable(_)
                 | StoreError::OutcomeUnknown(_)
         );
+        if self.pause(may_pass).await { Ok(()) } else { Err(failure(error)) }
+    }
+
+    /// Pauses, and returns whether to ask again.
+    async fn pause(&mut self, may_pass: bool) -> bool {
         if !may_pass || self.since.elapsed() + self.pause > PATIENCE {
-            return Err(failure(error));
+            return false;
         }
         tokio::time::sleep(self.pause).await;
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-        Ok(())
+        true
     }
 }
 

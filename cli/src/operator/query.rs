@@ -208,7 +208,7 @@ async fn page(reader: &TableReader, query: &Query) -> Result<QueryPage, Failure>
     let measure =
         |sort: &SortKey, item: &StoredItem| json(schema, partition, sort, item).payload_bytes();
     let budget = PageBudget { max_bytes: MAX_PAGE_BYTES, measure: &measure };
-    Ok(reader.query(query, budget, deadline(reader.directory())).await?)
+    Ok(Box::pin(reader.query(query, budget, deadline(reader.directory()))).await?)
 }
 
 fn print(schema: &TableSchema, partition: &PartitionKey, page: &QueryPage) -> io::Result<()> {

@@ -1,12 +1,14 @@
 use dynashard_core::ports::{Clock, Entropy, ItemStore, MetadataStore};
 use dynashard_core::query::PageBudget;
-use dynashard_core::{Deadline, Got, Reader, Reading, StoredItem, TableSchema};
-use dynashard_keys::{ItemKey, SortKey};
+use dynashard_core::{Activity, Deadline, Error, Got, Reader, Reading, StoredItem, TableSchema};
+use dynashard_keys::{ItemKey, PartitionKey, SortKey};
 use dynashard_lambda::body::BatchGet;
 use dynashard_lambda::json::ItemJson;
 use dynashard_lambda::params::Params;
-use dynashard_lambda::view::{CollectionView, Unprocessed};
-use dynashard_lambda::{Format, Handler, Problem, Request, Response, body, headers, log_failures};
+use dynashard_lambda::view::{CollectionDetails, CollectionView, Unprocessed};
+use dynashard_lambda::{
+    Format, Handler, Problem, Request, Response, body, headers, log_failures, log_left_out,
+};
 use serde::Serialize;
 
 /// A page ends before its items take 5 MB of Lambda's answer, and so before its body does. That
@@ -121,7 +123,12 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> ReadHandler<I, M, C, 
         let waits = directory.waits();
         let now_secs = directory.now().epoch_secs();
         let view = CollectionView::with_progress(&metadata, job.as_ref(), waits, now_secs);
-        Ok(Response::json(200, &view))
+        let Activity { demand, last_decision } = self.reader.activity(&metadata, deadline).await;
+        let limits = directory.settings().partition;
+        let demand = known(demand, "demand", &partition).flatten();
+        let last = known(last_decision, "last_decision", &partition).flatten();
+        let details = CollectionDetails::new(&metadata, view, limits, demand, last.as_ref());
+        Ok(Response::json(200, &details))
     }
 
     fn schema(&self) -> &TableSchema {
@@ -153,6 +160,11 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Handler for ReadHandl
     fn now(&self) -> Reading {
         self.reader.directory().now()
     }
+}
+
+/// What an answer can do without, if it could be read.
+fn known<T>(read: Result<T, Error>, what: &'static str, partition: &PartitionKey) -> Option<T> {
+    read.inspect_err(|error| log_left_out(partition, what, error)).ok()
 }
 
 /// An answer with items in this format.

@@ -16,7 +16,7 @@ async fn main() -> ExitCode {
     dynashard_lambda::start(async |config| {
         let metrics = config.metrics();
         let reader = config.connect_reader().await;
-        dynashard_lambda::run(ReadHandler::new(reader), metrics).await
+        Box::pin(dynashard_lambda::run(ReadHandler::new(reader), metrics)).await
     })
     .await
 }

@@ -1,17 +1,76 @@
 //! The read function over tables in memory, from the event to the answer.
 
+mod activity;
 mod bad_input;
 mod contract;
 mod fields;
 mod fuzz;
 mod golden;
 
-use dynashard_core::Reader;
-use dynashard_testkit::{ManualClock, SeededEntropy};
+use std::time::Duration;
+
+use dynashard_core::ports::{Clock, MetadataStore};
+use dynashard_core::{
+    Addition, Bucket, DecisionHistory, DecisionRecord, LedgerKind, Measures, Reader, Span,
+};
+use dynashard_keys::PartitionKey;
+use dynashard_testkit::{ManualClock, SeededEntropy, block_on};
 
 use crate::handler::ReadHandler;
 use dynashard_eventkit::{Store, World};
 
 fn handler(world: &World) -> ReadHandler<Store, Store, ManualClock, SeededEntropy> {
     ReadHandler::new(Reader::new(world.store.clone(), world.directory()))
+}
+
+fn ewr() -> PartitionKey {
+    PartitionKey::new("EWR").expect("a partition key")
+}
+
+/// The flights, while clients ask for more of one collection than its shards take.
+fn throttled() -> World {
+    let world = World::of_flights();
+    add(&world, LedgerKind::Heat, Span::Second, &[5, 4, 3, 2]);
+    let (at_secs, from) = (1_356_998_350, 4);
+    let before = DecisionRecord { at_secs, last_secs: at_secs, from, ..decision() };
+    // A decision that is made again keeps its place.
+    let records = vec![decision(), before];
+    let history = DecisionHistory { rev: 2, records };
+    let seen = DecisionHistory::default();
+    block_on(world.memory.save_decisions(&ewr(), &seen, &history)).expect("it is saved");
+    world
+}
+
+/// Adds 12,000 write units, and some read units, to each of the spans that began so many spans ago.
+fn add(world: &World, kind: LedgerKind, span: Span, ago: &[u32]) {
+    let now = world.clock.now().wall;
+    let length = Duration::from_secs(span.secs());
+    let added = ago.iter().map(|ago| {
+        let (write_units, get_units, query_units) = (12_000.0, 30.0, 6.0);
+        let measures = Measures { write_units, get_units, query_units, ..Measures::default() };
+        (Bucket::of(span, now.saturating_sub(length * *ago)), measures)
+    });
+    let addition = Addition { added: added.collect(), ..Addition::default() };
+    block_on(world.memory.add_to_ledger(&ewr(), kind, &addition)).expect("it is added");
+}
+
+fn decision() -> DecisionRecord {
+    DecisionRecord {
+        at_secs: 1_356_998_330,
+        last_secs: 1_356_998_390,
+        times: 2,
+        by: "writer".to_owned(),
+        diagnosis: "hot_key".to_owned(),
+        access: "write".to_owned(),
+        action: "grow".to_owned(),
+        outcome: "dry_run".to_owned(),
+        from: 8,
+        to: Some(32),
+        demand: 12_000,
+        granted: 7_900,
+        capacity: 8_000,
+        reason: "clients ask for 12000 write units a second, and its shards take 8000; it grows from 8 to 32"
+            .to_owned(),
+        ..DecisionRecord::default()
+    }
 }

@@ -357,7 +357,6 @@ impl HeatOutcome {
     fn may_grow_later(&self) -> bool {
         match self {
             Self::Decided(_, Outcome::Begun | Outcome::Overtaken) | Self::Failed(_) => true,
-            Self::Decided(_, Outcome::DryRun) => false,
             Self::Decided(decision, Outcome::NothingToDo) => {
                 decision.diagnosis == Diagnosis::TooLittleEvidence
                     || matches!(
@@ -368,7 +367,7 @@ impl HeatOutcome {
                     )
             }
             Self::Relieved { perhaps_not } => *perhaps_not,
-            Self::UnknownShards(_) | Self::Damaged(_) => false,
+            Self::Decided(_, Outcome::DryRun) | Self::UnknownShards(_) | Self::Damaged(_) => false,
         }
     }
 }

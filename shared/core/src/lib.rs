@@ -50,6 +50,7 @@ pub use capacity::{
     CapacityReport, CapacityScaler, CapacityScaling, CapacitySide, CapacityUnits, TableThroughput,
     decide_capacity,
 };
+pub use collection::Activity;
 pub use directory::{
     ChangeableSetting, Directory, DirectoryItem, Known, Pinned, PinnedTime, SettingsChange,
 };
@@ -61,7 +62,7 @@ pub use item::{
     checked_patch, item_bytes,
 };
 pub use lease::{Deadline, Lease, Reading, settle_time};
-pub use ledger::{Addition, Bucket, Ledger, LedgerKind, Measures, Span};
+pub use ledger::{Addition, Bucket, Ledger, LedgerKind, Measures, Rates, Span};
 pub use merge_patch::merge_patch;
 pub use metadata::{
     CollectionMetadata, Contradiction, HistoryEntry, Layout, MAX_HISTORY_ENTRIES, Phase, Reshard,

@@ -1,5 +1,6 @@
 use dynashard_keys::{RESERVED_PREFIX, Separator, SortKeyType};
 
+use crate::ledger::is_figure;
 use crate::{Code, Error};
 
 /// How the main table calls and types its keys, and how physical keys are spelled.
@@ -16,8 +17,9 @@ pub struct TableSchema {
 }
 
 impl TableSchema {
-    /// The attribute names of metadata items and jobs: no key attribute may be called so.
-    pub const METADATA_ATTRIBUTES: [&str; 15] = [
+    /// The attribute names of metadata items, jobs and histories of decisions: no key attribute may be called
+    /// so. Nor may one be called like the figures of a ledger, which are named after their time.
+    pub const METADATA_ATTRIBUTES: [&str; 16] = [
         "number_of_shards",
         "last_updated",
         "shard_history",
@@ -33,6 +35,7 @@ impl TableSchema {
         "job",
         "collections",
         "settings",
+        "decisions",
     ];
 
     /// Refuses names that would collide with the system's own attributes.
@@ -47,7 +50,7 @@ impl TableSchema {
             if name.starts_with(RESERVED_PREFIX) {
                 return problem(name, "begins with \"_ds_\", which is reserved");
             }
-            if Self::METADATA_ATTRIBUTES.contains(&name.as_str()) {
+            if Self::METADATA_ATTRIBUTES.contains(&name.as_str()) || is_figure(name) {
                 return problem(name, "is an attribute of the metadata table's own");
             }
         }
@@ -65,6 +68,27 @@ impl Default for TableSchema {
             sort_key_name: "sk".to_owned(),
             sort_key_type: SortKeyType::String,
             separator: Separator::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_key_is_called_like_an_attribute_of_the_metadata_table() {
+        let check = |name: &str| {
+            let partition_key_name = name.to_owned();
+            TableSchema { partition_key_name, ..TableSchema::default() }.check()
+        };
+        for name in ["", "_ds_g", "rev", "decisions", "s1795221008w", "m1795221000r", "h3600q"] {
+            assert!(check(name).is_err(), "{name}");
+        }
+        assert!(check("s1795221008t0ff").is_err(), "a class of sort keys");
+        // 61 seconds begin no minute, and no measure has the letter z.
+        for name in ["pk", "s1", "m61w", "s1795221008z", "s1795221008ww", "s1795221008tfff0"] {
+            assert_eq!(check(name), Ok(()), "{name}");
         }
     }
 }

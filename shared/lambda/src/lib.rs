@@ -24,6 +24,6 @@ pub use config::{
 };
 pub use event::Request;
 pub use patience::Patience;
-pub use problem::{Problem, log_failures};
+pub use problem::{Problem, log_failures, log_left_out};
 pub use response::{Format, Response};
 pub use runtime::{EventHandler, Handler, answer, run, run_events, start};

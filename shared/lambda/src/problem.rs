@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use dynashard_core::{Code, Error, Kind, Version};
-use dynashard_keys::{ItemKey, KeyError};
+use dynashard_keys::{ItemKey, KeyError, PartitionKey};
 use serde::Serialize;
 
 use crate::Response;
@@ -152,6 +152,13 @@ pub fn log_failures(failures: &[(ItemKey, Error)]) {
         let detail = error.message();
         tracing::error!(code, items, partition_key, sort_key, detail, "items of a batch failed");
     }
+}
+
+/// Logs what a request did without: its answer shows null in that place.
+pub fn log_left_out(partition: &PartitionKey, what: &'static str, error: &Error) {
+    let (partition_key, code, detail) =
+        (partition.as_str(), error.code().as_str(), error.message());
+    tracing::warn!(code, partition_key, what, detail, "a part of an answer could not be read");
 }
 
 /// A text that is true of reads and of writes.

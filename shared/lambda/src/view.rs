@@ -1,6 +1,8 @@
 //! Answers that more than one function gives.
 
-use dynashard_core::{CollectionMetadata, Job, Progress, ServerTime, Waits};
+use dynashard_core::{
+    CollectionMetadata, DecisionRecord, Job, PartitionLimits, Progress, Rates, ServerTime, Waits,
+};
 use dynashard_keys::{ItemKey, ShardCount};
 use serde::Serialize;
 
@@ -96,6 +98,88 @@ impl<'a> CollectionView<'a> {
         });
         Self { reshard, ..Self::from(metadata) }
     }
+}
+
+/// A collection with what it is asked for, what its shards take, and what was last decided about it.
+#[derive(Debug, Serialize)]
+pub struct CollectionDetails<'a> {
+    #[serde(flatten)]
+    collection: CollectionView<'a>,
+    /// `null` where nothing was reported, or it could not be read.
+    demand: Option<DemandView>,
+    capacity: CapacityView,
+    /// `null` where none was kept, or it could not be read.
+    last_decision: Option<LastDecisionView<'a>>,
+}
+
+/// Units a second.
+#[derive(Debug, Serialize)]
+struct DemandView {
+    write_units: f64,
+    get_units: f64,
+    query_units: f64,
+    over_secs: u64,
+    as_of: u64,
+}
+
+/// Units a second.
+#[derive(Debug, Serialize)]
+struct CapacityView {
+    write_units: u64,
+    read_units: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct LastDecisionView<'a> {
+    /// When it was made first, and when last.
+    at: u64,
+    last: u64,
+    diagnosis: &'a str,
+    action: &'a str,
+    from: u64,
+    to: Option<u64>,
+    outcome: &'a str,
+    reason: &'a str,
+}
+
+impl<'a> CollectionDetails<'a> {
+    /// A collection, each of whose shards takes what a partition takes.
+    pub fn new(
+        metadata: &'a CollectionMetadata,
+        collection: CollectionView<'a>,
+        partition: PartitionLimits,
+        demand: Option<Rates>,
+        last_decision: Option<&'a DecisionRecord>,
+    ) -> Self {
+        let shards = u64::from(metadata.number_of_shards.get());
+        let capacity = CapacityView {
+            write_units: shards * u64::from(partition.write_units),
+            read_units: shards * u64::from(partition.read_units),
+        };
+        let demand = demand.map(|rates| DemandView {
+            write_units: tenths(rates.write_units),
+            get_units: tenths(rates.get_units),
+            query_units: tenths(rates.query_units),
+            over_secs: rates.over_secs,
+            as_of: rates.as_of_secs,
+        });
+        let last_decision = last_decision.map(|record| LastDecisionView {
+            at: record.at_secs,
+            last: record.last_secs,
+            diagnosis: &record.diagnosis,
+            action: &record.action,
+            from: record.from,
+            to: record.to,
+            outcome: &record.outcome,
+            reason: &record.reason,
+        });
+        Self { collection, demand, capacity, last_decision }
+    }
+}
+
+/// A sample is no more exact than that.
+fn tenths(rate: f64) -> f64 {
+    (rate * 10.0).round() / 10.0
 }
 
 /// A key of a batch that was not processed, and why.

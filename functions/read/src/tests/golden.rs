@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use super::handler;
+use super::{handler, throttled};
 use dynashard_eventkit::{Answer, World, assert_golden, event};
 
 #[test]
@@ -44,6 +44,7 @@ fn every_event_gets_its_expected_answer() {
             ("read-query-unknown-parameter", flights),
             ("read-query-unsupported-strategy", flights),
             ("read-collection", flights),
+            ("read-collection-decided", throttled),
             ("read-collection-absent", flights),
             ("read-not-http", flights),
         ],

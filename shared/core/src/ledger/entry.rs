@@ -232,6 +232,15 @@ fn hottest_name(bucket: Bucket, class: u16) -> String {
     format!("{bucket}t{class:03x}")
 }
 
+/// Whether a ledger may have an attribute of this name. Must be kept stable: no key may be called so.
+pub(crate) fn is_figure(name: &str) -> bool {
+    let has_letter = |letter| Measures::default().field_mut(letter).is_some();
+    parse(name).is_some_and(|(_, letter, rest)| match (letter, rest) {
+        ('t', rest) => u16::from_str_radix(rest, 16).is_ok_and(|class| class < CLASSES),
+        (letter, rest) => rest.is_empty() && has_letter(letter),
+    })
+}
+
 /// The bucket, the letter behind it, and what follows that.
 fn parse(name: &str) -> Option<(Bucket, char, &str)> {
     let span = [Span::Second, Span::Minute, Span::Hour];

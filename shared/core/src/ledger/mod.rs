@@ -2,13 +2,17 @@
 //!
 //! No environment sees more than its own share of the requests, and Contributor Insights counts refusals,
 //! minutes late. So an environment [meters](meter) what arrives, and while DynamoDB throttles it adds that
-//! to the [ledger](ledger) that all share, at most once a second; [`chance`] bounds how many of them do.
+//! to the [ledger](entry) that all share, at most once a second; [`chance`] bounds how many of them do.
+//! [`rates`] says for people what is asked for.
 
 mod chance;
 mod entry;
 mod measures;
 mod meter;
+mod rates;
 
+pub(crate) use entry::is_figure;
 pub use entry::{Addition, Bucket, Ledger, LedgerKind, Span};
 pub use measures::Measures;
 pub(crate) use meter::{Arrival, Due, Meter};
+pub use rates::Rates;

@@ -295,7 +295,7 @@ fn grow(
     let to = bound.map_or(rounded, |(_, most)| placement.round_down(most));
     let figures = Figures { wanted: u64::from(rounded.get()), ..decision.figures };
     let bound = bound.map(|(bound, _)| bound);
-    let decision = Decision { figures, bound, ..decision };
+    let decision = Decision { bound, figures, ..decision };
     let refused =
         |hindrance| Decision { hindrance: Some(hindrance), bound: None, ..decision.clone() };
     if !settings.grow_keys.allow(&metadata.partition) {

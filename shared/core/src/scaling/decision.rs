@@ -256,7 +256,7 @@ impl fmt::Display for Decision {
                 "an index of the table throttles, whose keys dynashard does not choose",
             )?,
             Diagnosis::UnknownLimit => {
-                f.write_str("DynamoDB does not say which limit is reached")?
+                f.write_str("DynamoDB does not say which limit is reached")?;
             }
             Diagnosis::TooLittleEvidence => {
                 write!(f, "what clients ask for is known for {seconds} seconds only")?;
@@ -271,7 +271,7 @@ impl fmt::Display for Decision {
             Action::None => {}
             Action::Grow(to) => write!(f, "; it grows from {count} to {to}")?,
             Action::TurnRound(to) => {
-                write!(f, "; it turns round to {to} shards when the change has closed")?
+                write!(f, "; it turns round to {to} shards when the change has closed")?;
             }
             Action::Shrink(to) => write!(f, "; it shrinks from {count} to {to}")?,
         }

@@ -12,7 +12,7 @@ use crate::ledger::{Addition, Arrival, Due, Ledger, LedgerKind, Meter, Span};
 use crate::ports::{Clock, Dated, Entropy, MetadataStore};
 use crate::scaling::decide::{Cause, Evidence, decide};
 use crate::scaling::decision::{Action, Decision, Diagnosis, Outcome};
-use crate::scaling::policy::{Access, ScalingMode};
+use crate::scaling::policy::{Access, Hindrance, ScalingMode};
 use crate::scaling::record::DecidedBy;
 use crate::{Code, CollectionMetadata, Deadline, Error, Reading, Throttle};
 
@@ -278,7 +278,7 @@ impl Watch {
         if !decision.is_worth_a_note() || outcome == Outcome::Overtaken {
             return;
         }
-        let what = (decision.code(), decision.action, decision.hindrance.map(|h| h.as_str()));
+        let what = (decision.code(), decision.action, decision.hindrance.map(Hindrance::as_str));
         if outcome != Outcome::Begun && !self.is_news(seen, format!("{what:?}"), directory.now()) {
             return;
         }
