@@ -258,7 +258,9 @@ impl<C: Clock> Telemetry for HeatTelemetry<C> {
             (Action::Grow(_), Outcome::Begun) => Some(Counter::WriterGrowths),
             _ => Counter::of_decision(decision, outcome),
         };
-        self.metrics.count(self.clock.now(), counter.map(|counter| (counter, 1)));
+        let bounded = decision.bound.map(|_| Counter::GrowthsBounded);
+        let counted = counter.into_iter().chain(bounded).map(|counter| (counter, 1));
+        self.metrics.count(self.clock.now(), counted);
     }
 
     fn failed(&self, partition: &PartitionKey, error: &Error) {

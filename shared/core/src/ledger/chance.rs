@@ -4,27 +4,34 @@
 const REPORTS_PER_SEC: f64 = 15.0;
 
 /// The reports that one bucket of a minute is meant to take.
-const REPORTS_PER_MINUTE: f64 = 600.0;
+const REPORTS_PER_MINUTE: f64 = 120.0;
 
-/// The chance with which an environment reports that DynamoDB granted so many units to, when all
+/// The chance with which an environment reports that DynamoDB granted so many units a second to, when all
 /// environments together are granted `capacity`, which are throttled.
 ///
 /// What is granted to all of them is known, since the shards give no more. So if each reports with a chance
 /// proportional to what it was granted, the number of reports is the same however many environments
 /// there are and however much they ask for. An environment that was granted nothing counts as if it had been granted
-/// one unit in its first second, and less in each further one: of a thousand such as many again report.
+/// half a unit in its first second, and less in each further one: of two thousand such as many again report.
 pub(super) fn under_throttle(granted: f64, capacity: f64, throttled_secs: f64) -> f64 {
-    let least = 1.0 / throttled_secs.clamp(1.0, 4.0);
+    let least = 0.5 / throttled_secs.clamp(1.0, 4.0);
     (REPORTS_PER_SEC * (granted + least) / capacity.max(1.0)).clamp(0.0, 1.0)
 }
 
 /// By how much more or less often an environment reports than [`under_throttle`] says, after it has seen how many reports
 /// a second there were. That chance is too small where throttled requests are not granted all that the shards
 /// give: beside a hot key.
+///
+/// All environments see the same number, and follow it a few seconds late. So it has to be far from what is meant.
 pub(super) fn gain(before: f64, reports_per_sec: f64) -> f64 {
-    const LEAST: f64 = 0.01;
-    const MOST: f64 = 1_000.0;
-    (before * REPORTS_PER_SEC / reports_per_sec.max(0.5)).clamp(LEAST, MOST)
+    const BOUNDS: (f64, f64) = (0.01, 1_000.0);
+    let factor = match reports_per_sec {
+        few if few < 1.0 => REPORTS_PER_SEC,
+        few if few < REPORTS_PER_SEC / 3.0 => 2.0,
+        many if many > REPORTS_PER_SEC * 2.0 => REPORTS_PER_SEC / many,
+        _ => 1.0,
+    };
+    (before * factor).clamp(BOUNDS.0, BOUNDS.1)
 }
 
 /// The chance with which an environment reports at rest, if the minute before took so many reports.

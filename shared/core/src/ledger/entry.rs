@@ -60,6 +60,10 @@ pub struct Addition {
 /// The attributes that one request removes at most: an expression takes 4 KB.
 const MAX_EXPIRED: usize = 60;
 
+/// No collection is asked for more a second, however the figures of one environment are scaled: with the most
+/// shards that one may have, DynamoDB grants 65 million write units.
+const MOST_A_SECOND: f64 = 1e12;
+
 /// Buckets that begin this much after the reader's own time are from the future.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(2);
 
@@ -83,11 +87,20 @@ impl Span {
         }
     }
 
+    /// The same as a number to reckon with.
+    pub(crate) const fn secs_f64(self) -> f64 {
+        match self {
+            Self::Second => 1.0,
+            Self::Minute => 60.0,
+            Self::Hour => 3_600.0,
+        }
+    }
+
     /// How many buckets are kept.
     const fn kept(self) -> u64 {
         match self {
             Self::Second => 20,
-            Self::Minute => 60,
+            Self::Minute => 30,
             Self::Hour => 72,
         }
     }
@@ -105,6 +118,14 @@ impl Bucket {
     /// The bucket in which this moment lies.
     pub fn of(span: Span, at: Duration) -> Self {
         Self { span, start_secs: at.as_secs() / span.secs() * span.secs() }
+    }
+
+    pub(super) fn start(self) -> Duration {
+        Duration::from_secs(self.start_secs)
+    }
+
+    pub(super) fn end(self) -> Duration {
+        Duration::from_secs(self.end_secs())
     }
 
     /// When it ends, in epoch seconds.
@@ -134,26 +155,25 @@ impl Ledger {
     pub fn of_figures(figures: impl IntoIterator<Item = (String, Option<f64>)>) -> Self {
         let mut ledger = Self::default();
         for (name, value) in figures {
-            let value = value.filter(|value| value.is_finite() && *value >= 0.0);
-            let is_taken =
-                value.zip(parse(&name)).is_some_and(|(value, (bucket, letter, rest))| {
-                    match (letter, rest) {
-                        ('t', rest) => u16::from_str_radix(rest, 16).is_ok_and(|class| {
-                            class < CLASSES
-                                && ledger.hottest.insert((bucket, class), value).is_none()
-                        }),
-                        (letter, "") => {
-                            let mut measures =
-                                ledger.buckets.get(&bucket).copied().unwrap_or_default();
-                            let is_known = measures.field_mut(letter).map(|field| *field = value);
-                            if is_known.is_some() {
-                                ledger.buckets.insert(bucket, measures);
-                            }
-                            is_known.is_some()
-                        }
-                        _ => false,
+            let figure = value.zip(parse(&name)).filter(|(value, (bucket, _, _))| {
+                (0.0..=MOST_A_SECOND * bucket.span.secs_f64()).contains(value)
+            });
+            let is_taken = figure.is_some_and(|(value, (bucket, letter, rest))| match letter {
+                't' => u16::from_str_radix(rest, 16).is_ok_and(|class| {
+                    let is_so_named = class < CLASSES && name == hottest_name(bucket, class);
+                    is_so_named && ledger.hottest.insert((bucket, class), value).is_none()
+                }),
+                // Numbers have other spellings, of which none may take the place of an environment's.
+                letter if name == self::name(bucket, letter) => {
+                    let mut measures = ledger.buckets.get(&bucket).copied().unwrap_or_default();
+                    let is_known = measures.field_mut(letter).map(|field| *field = value);
+                    if is_known.is_some() {
+                        ledger.buckets.insert(bucket, measures);
                     }
-                });
+                    is_known.is_some()
+                }
+                _ => false,
+            });
             ledger.damaged += usize::from(!is_taken);
         }
         ledger
@@ -271,4 +291,51 @@ fn rounded(measures: &Measures) -> Measures {
 )]
 fn whole(value: f64) -> u64 {
     value as u64
+}
+
+#[cfg(test)]
+#[expect(clippy::float_cmp, reason = "whole numbers")]
+mod tests {
+    use super::*;
+
+    fn ledger(figures: &[(&str, f64)]) -> Ledger {
+        Ledger::of_figures(figures.iter().map(|(name, value)| ((*name).to_owned(), Some(*value))))
+    }
+
+    #[test]
+    fn figures_are_read_by_the_names_under_which_they_are_added() {
+        let read =
+            ledger(&[("s1800000001w", 5.0), ("s1800000001t00a", 3.0), ("h1800000000q", 7.0)]);
+        let bucket = |span, start_secs| Bucket { span, start_secs };
+        let second = bucket(Span::Second, 1_800_000_001);
+        assert_eq!(read.damaged, 0);
+        assert_eq!(read.buckets[&second], Measures { write_units: 5.0, ..Measures::default() });
+        assert_eq!(read.hottest[&(second, 10)], 3.0);
+        assert_eq!(read.buckets[&bucket(Span::Hour, 1_800_000_000)].query_units, 7.0);
+    }
+
+    /// Whichever came later in the item took the place of the other, and nothing counted as damaged.
+    #[test]
+    fn regression_another_spelling_of_a_name_took_the_place_of_a_figure() {
+        let read = ledger(&[("s1800000001w", 5.0), ("s01800000001w", 9_000.0)]);
+        assert_eq!(read.buckets.values().map(|m| m.write_units).sum::<f64>(), 5.0);
+        assert_eq!(read.damaged, 1);
+        let names = ["s1800000001t+0a", "s1800000001ta", "s1800000001t00A", "s1800000001t1000"];
+        for name in names {
+            let read = ledger(&[(name, 9.0)]);
+            assert_eq!((read.hottest.len(), read.damaged), (0, 1), "{name}");
+        }
+    }
+
+    /// Sums of such figures are endless, and what is endless was above every capacity.
+    #[test]
+    fn regression_a_figure_that_nobody_can_ask_for_made_a_collection_grow() {
+        for (name, value) in
+            [("s1800000001w", 1e13), ("m1800000000w", 1e300), ("h1800000000y", 1e17)]
+        {
+            let read = ledger(&[(name, value)]);
+            assert_eq!((read.buckets.len(), read.damaged), (0, 1), "{name}");
+        }
+        assert_eq!(ledger(&[("m1800000000w", 5e13)]).damaged, 0, "an environment stands for many");
+    }
 }

@@ -71,6 +71,13 @@ impl Measures {
         }
     }
 
+    /// What the ledger of the load keeps of it: the item of that has many buckets, and each figure is paid for.
+    #[must_use]
+    pub(crate) fn of_load(&self) -> Self {
+        let Self { writes, write_units, get_units, queries, query_units, .. } = *self;
+        Self { writes, write_units, get_units, queries, query_units, ..Self::default() }
+    }
+
     /// The same as seen by so many.
     #[must_use]
     pub(crate) fn times(&self, weight: f64) -> Self {

@@ -39,7 +39,7 @@ pub(crate) enum Due {
 struct State {
     collections: LruCache<PartitionKey, Seen>,
     /// Operations that were refused for throttles, by the hash of their keys, and until when they may come
-    /// again.
+    /// again, on the boot clock.
     refused: LruCache<u64, Duration>,
     /// How much DynamoDB's clock is ahead of this one, in seconds; 0 where they agree.
     ahead_secs: i64,
@@ -52,14 +52,15 @@ struct Seen {
     seconds: Vec<(Bucket, Measures)>,
     minutes: Vec<(Bucket, Measures)>,
     ranking: Ranking,
-    /// What a write and a read were granted of late.
-    usual_units: [f64; 2],
-    /// Since when it is throttled, and when that was last seen.
+    /// What a write, a get and a page of a query were granted of late.
+    usual_units: [f64; 3],
+    /// Since when it is throttled, and when that was last seen. Like all that is only compared with later moments
+    /// of this environment, on the boot clock: the corrected one jumps when it is corrected.
     throttled: Option<(Duration, Duration)>,
     /// When this environment last reported, or might have.
-    reported_at: Duration,
+    reported_at: Option<Duration>,
     /// When it last saw the ledger.
-    looked_at: Duration,
+    looked_at: Option<Duration>,
     /// See [`chance::gain`].
     gain: Option<f64>,
     /// How many reports the last minute took, and for how many environments they stood.
@@ -73,6 +74,8 @@ struct Seen {
 /// place of another, so it is never too high.
 #[derive(Default)]
 struct Ranking {
+    /// When it began, on the boot clock.
+    since: Duration,
     places: Vec<Place>,
     operations: u32,
     units: f64,
@@ -112,6 +115,10 @@ const REPORT_EVERY: Duration = Duration::from_secs(1);
 const CLOCKS_DIFFER_SECS: i64 = 2;
 /// What is older was never reported, since nothing was throttled.
 const SECONDS_KEPT: usize = 6;
+/// Seconds that ended longer ago are not reported.
+const SECONDS_REPORTED: Duration = Duration::from_secs(6);
+/// What came longer ago has no part in which sort key is the hottest now.
+const RANKED_FOR: Duration = Duration::from_secs(6);
 const MINUTES_KEPT: usize = 3;
 
 impl Meter {
@@ -133,12 +140,12 @@ impl Meter {
         let mut state = self.lock();
         let at = state.corrected(now);
         let hash = arrival.item.map(hash);
-        if hash.and_then(|hash| state.refused.pop(&hash)).is_some_and(|until| at <= until) {
+        if hash.and_then(|hash| state.refused.pop(&hash)).is_some_and(|until| now.boot <= until) {
             return;
         }
         let seen = state.seen(arrival.partition);
-        let usual = seen.usual_units[usize::from(arrival.access != Access::Write)];
-        let units = arrival.units.unwrap_or(usual.max(1.0));
+        let usual = *seen.usual_units_of(arrival.access);
+        let units = arrival.units.unwrap_or(if usual > 0.0 { usual } else { 1.0 });
         seen.note(at, |measures| {
             let (operations, asked) = match arrival.access {
                 Access::Write => (&mut measures.writes, &mut measures.write_units),
@@ -149,6 +156,9 @@ impl Meter {
             *asked += units;
         });
         if let Some(hash) = hash {
+            if now.boot > seen.ranking.since + RANKED_FOR {
+                seen.ranking = Ranking { since: now.boot, ..Ranking::default() };
+            }
             seen.ranking.add(hash, units);
         }
     }
@@ -164,7 +174,7 @@ impl Meter {
         let mut state = self.lock();
         let at = state.corrected(now);
         let seen = state.seen(partition);
-        let usual = &mut seen.usual_units[usize::from(access != Access::Write)];
+        let usual = seen.usual_units_of(access);
         *usual = if *usual > 0.0 { *usual * 0.9 + units * 0.1 } else { units };
         seen.note(at, |measures| match access {
             Access::Write => measures.written_units += units,
@@ -175,8 +185,7 @@ impl Meter {
     /// Takes note of a throttle.
     pub(crate) fn throttled(&self, partition: &PartitionKey, now: Reading) {
         let mut state = self.lock();
-        let at = state.corrected(now);
-        let seen = state.seen(partition);
+        let (at, seen) = (now.boot, state.seen(partition));
         let since = seen.throttled.filter(|(_, last)| *last + THROTTLED_FOR >= at);
         if since.is_none() {
             seen.gain = None;
@@ -187,9 +196,7 @@ impl Meter {
     /// Takes note of an operation that was answered as throttled. Its client may send it again, and demands
     /// no more by that.
     pub(crate) fn refused(&self, key: &ItemKey, now: Reading) {
-        let mut state = self.lock();
-        let until = state.corrected(now) + RESENT_WITHIN;
-        state.refused.put(hash(key), until);
+        self.lock().refused.put(hash(key), now.boot + RESENT_WITHIN);
     }
 
     /// What this environment adds to the ledger of a throttled collection, if it is its turn. All shards
@@ -206,21 +213,34 @@ impl Meter {
         let at = state.corrected(now);
         let seen = state.collections.get_mut(partition)?;
         let (since, last) = seen.throttled?;
-        if last + THROTTLED_FOR < at || at < seen.reported_at + REPORT_EVERY {
+        let is_early = seen.reported_at.is_some_and(|before| now.boot < before + REPORT_EVERY);
+        if last + THROTTLED_FOR < now.boot || is_early {
             return None;
         }
-        seen.reported_at = at;
-        let seconds = std::mem::take(&mut seen.seconds);
+        let before = seen.reported_at.replace(now.boot);
+        let mut seconds = std::mem::take(&mut seen.seconds);
+        // Seldom used, it may have kept seconds of long ago; and some of a clock that was wrong.
+        seconds.retain(|(bucket, _)| {
+            bucket.start_secs <= at.as_secs() && at < bucket.end() + SECONDS_REPORTED
+        });
         let granted = seconds.iter().map(|(_, measures)| match access {
             Access::Write => measures.written_units,
             Access::Get | Access::Query => measures.read_units,
         });
-        let throttled_secs = at.saturating_sub(since).as_secs_f64();
-        let chance = chance::under_throttle(granted.sum(), capacity, throttled_secs);
+        // The first report holds what came before the throttle, too: many times as much as the next ones.
+        let first = seconds.first().map_or(at, |(bucket, _)| bucket.start());
+        let since_first = at.saturating_sub(first);
+        let covered = before.map_or(since_first, |at| since_first.min(now.boot.saturating_sub(at)));
+        let granted_a_second = granted.sum::<f64>() / covered.as_secs_f64().max(1.0);
+        let throttled_secs = now.boot.saturating_sub(since).as_secs_f64();
+        let chance = chance::under_throttle(granted_a_second, capacity, throttled_secs);
         let chance = (chance * seen.gain.unwrap_or(1.0)).min(1.0);
-        let ranking = (seen.ranking.operations > 1).then(|| std::mem::take(&mut seen.ranking));
+        let next = Ranking { since: now.boot, ..Ranking::default() };
+        let is_ranked = seen.ranking.operations > 1;
+        let ranking = is_ranked.then(|| std::mem::replace(&mut seen.ranking, next));
         if !chance::is_drawn(chance, draw) {
-            let looks = at >= since + LOOK_AFTER && at >= seen.looked_at + LOOK_EVERY;
+            let is_due = seen.looked_at.is_none_or(|last| now.boot >= last + LOOK_EVERY);
+            let looks = is_due && now.boot >= since + LOOK_AFTER;
             return looks.then_some(Due::Look);
         }
         let weight = 1.0 / chance;
@@ -266,10 +286,11 @@ impl Meter {
         let weight = 1.0 / chance;
         let mut added = Vec::new();
         for (minute, measures) in over {
-            let report = Measures { reports: 1.0, environments: weight, ..measures.times(weight) };
+            let load = measures.of_load().times(weight);
+            let report = Measures { reports: 1.0, environments: weight, ..load };
             let hour = Bucket::of(Span::Hour, Duration::from_secs(minute.start_secs));
             add_at(&mut added, minute, &report);
-            add_at(&mut added, hour, &report);
+            add_at(&mut added, hour, &load);
         }
         Some(Addition { added, hottest: None, expired: std::mem::take(&mut seen.expired_load) })
     }
@@ -295,8 +316,8 @@ impl Meter {
         match kind {
             LedgerKind::Heat => {
                 seen.expired_heat = expired;
-                seen.looked_at = at;
-                if seen.throttled.is_some_and(|(since, _)| at >= since + LOOK_AFTER) {
+                seen.looked_at = Some(now.boot);
+                if seen.throttled.is_some_and(|(since, _)| now.boot >= since + LOOK_AFTER) {
                     let ago = |secs| at.saturating_sub(Duration::from_secs(secs));
                     let counted = (2..2 + COUNTED_SECS)
                         .map(|secs| answer.value.at(Span::Second, ago(secs)).reports);
@@ -332,6 +353,15 @@ impl State {
 }
 
 impl Seen {
+    fn usual_units_of(&mut self, access: Access) -> &mut f64 {
+        let [write, get, query] = &mut self.usual_units;
+        match access {
+            Access::Write => write,
+            Access::Get => get,
+            Access::Query => query,
+        }
+    }
+
     fn note(&mut self, at: Duration, note: impl Fn(&mut Measures)) {
         for (span, kept) in [(Span::Second, SECONDS_KEPT), (Span::Minute, MINUTES_KEPT)] {
             let buckets = if span == Span::Second { &mut self.seconds } else { &mut self.minutes };
@@ -397,3 +427,6 @@ fn hash(key: &ItemKey) -> u64 {
     hasher.update(key.sort.to_string().as_bytes());
     hasher.digest()
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use dynashard_keys::{ShardCount, ShardId};
 
-use crate::ledger::{Ledger, Measures, Span};
+use crate::ledger::{Bucket, Ledger, Measures, Span};
 use crate::metadata::{CollectionMetadata, Phase};
 use crate::reshard::Waits;
 use crate::scaling::decision::{Action, Bound, Decision, Diagnosis, Figures, Payback};
-use crate::scaling::evidence::{CAPACITY_IN_NEED, Heat, mean, slope, units};
+use crate::scaling::evidence::{CAPACITY_IN_NEED, Heat, slope, units};
 use crate::scaling::policy::{Access, Hindrance, check_change};
 use crate::{Settings, Throttle, ThrottleLimit};
 
@@ -102,16 +102,18 @@ pub fn decide_shrink(evidence: Evidence<'_>, settings: &Settings) -> Decision {
     let policy = settings.shrink;
     let cold = nothing(metadata, Access::Write, settings);
     let in_use = Decision { diagnosis: Diagnosis::InUse, ..cold.clone() };
-    if load.buckets.is_empty() || load.damaged > 0 || load.of_the_future(now) > 0 {
-        return Decision { diagnosis: Diagnosis::TooLittleEvidence, ..cold };
-    }
     let window = policy.after;
     let since = now.saturating_sub(window).as_secs();
+    // A ledger that has only begun says nothing of the time before. Of its first hour it may have seen the end.
+    let early_enough = since.saturating_add(window.as_secs() / 3);
+    let is_long = load.buckets.keys().any(|bucket| bucket.end_secs() <= early_enough);
+    if !is_long || load.damaged > 0 || load.of_the_future(now) > 0 {
+        return Decision { diagnosis: Diagnosis::TooLittleEvidence, ..cold };
+    }
     // An hour's mean hides its peak.
     let peak_of = |access: Access| {
         let of = |span: Span, factor: f64| {
-            #[expect(clippy::cast_precision_loss, reason = "an hour at most")]
-            let secs = span.secs() as f64;
+            let secs = span.secs_f64();
             let recent = load.of(span, now).filter(|(bucket, _)| bucket.end_secs() >= since);
             recent.map(|(_, m)| units(m, access) / secs * factor).fold(0.0, f64::max)
         };
@@ -136,7 +138,9 @@ pub fn decide_shrink(evidence: Evidence<'_>, settings: &Settings) -> Decision {
         return decision;
     }
     let payback = payback(evidence, target, since);
-    let hindrance = if metadata.phase != Phase::Stable || metadata.cleanup_pending {
+    let hindrance = if !settings.grow_keys.allow(&metadata.partition) {
+        Some(Hindrance::NotAllowed)
+    } else if metadata.phase != Phase::Stable || metadata.cleanup_pending {
         Some(Hindrance::Running)
     } else {
         let pause = window.max(settings.scaling.cooldown);
@@ -244,9 +248,7 @@ fn reported(evidence: Evidence<'_>, settings: &Settings, waits: Waits) -> Decisi
     }
     // More than its shards take, by nobody knows how much.
     let demand = decision.figures.capacity;
-    let refused = Some(per_second);
-    let figures =
-        Figures { demand, expected: demand, granted: demand, refused, ..decision.figures };
+    let figures = Figures { demand, expected: demand, granted: demand, ..decision.figures };
     let decision = Decision { diagnosis: Diagnosis::HotKey, figures, ..decision };
     grow(decision, metadata, shards, (now, waits), settings)
 }
@@ -326,7 +328,10 @@ fn grow(
 }
 
 fn nothing(metadata: &CollectionMetadata, access: Access, settings: &Settings) -> Decision {
-    let capacity = f64::from(metadata.number_of_shards.get()) * settings.partition.of(access);
+    // Writes go to the shards that are left as soon as a shrink begins.
+    let takes_writes = metadata.layout().writable.min(metadata.number_of_shards);
+    let count = if access == Access::Write { takes_writes } else { metadata.number_of_shards };
+    let capacity = f64::from(count.get()) * settings.partition.of(access);
     Decision {
         partition: metadata.partition.clone(),
         diagnosis: Diagnosis::TooLittleEvidence,
@@ -343,18 +348,19 @@ fn wanted(demand: f64, limit: f64) -> u64 {
     ceil(demand / (TARGET * limit))
 }
 
-/// The units a second of each complete minute, newest first.
+/// The units a second of each of the last complete minutes, newest first, from the first on that has any.
 fn minutes(load: &Ledger, access: Access, now: Duration) -> Vec<f64> {
-    const MINUTES: usize = 6;
-    let complete =
-        load.of(Span::Minute, now).filter(|(bucket, _)| bucket.end_secs() <= now.as_secs());
-    let mut rates = complete.map(|(_, m)| units(m, access) / 60.0).collect::<Vec<_>>();
-    rates.reverse();
-    rates.truncate(MINUTES);
-    // Environments report a minute after its end, some of them late.
-    if rates.len() > 1 {
-        rates.remove(0);
-    }
+    const MINUTES: u64 = 5;
+    let present = Bucket::of(Span::Minute, now);
+    // Environments report a minute after its end, some of them late: the last one is not complete.
+    let before = |minutes: u64| present.start_secs.checked_sub((minutes + 1) * 60);
+    let of = |start_secs: u64| load.buckets.get(&Bucket { start_secs, ..present });
+    let rates = (1..=MINUTES).map_while(before);
+    let rates = rates.map(|start| of(start).map_or(0.0, |m| units(m, access) / 60.0));
+    let mut rates = rates.collect::<Vec<_>>();
+    // A minute in between in which nobody reported anything is one without traffic.
+    let first = rates.iter().rposition(|rate| *rate > 0.0);
+    rates.truncate(first.map_or(0, |at| at + 1));
     rates
 }
 
@@ -366,8 +372,12 @@ fn rises(load: &Ledger, now: Duration) -> bool {
 /// What it costs to go to `target` shards, and what that saves.
 fn payback(evidence: Evidence<'_>, target: ShardCount, since: u64) -> Payback {
     let Evidence { metadata, load, now, .. } = evidence;
-    let hours = load.of(Span::Hour, now).filter(|(bucket, _)| bucket.end_secs() >= since);
+    let first = Bucket::of(Span::Hour, Duration::from_secs(since)).start_secs;
+    let hours = load.of(Span::Hour, now).filter(|(bucket, _)| bucket.start_secs >= first);
     let hours = hours.map(|(_, measures)| *measures).collect::<Vec<Measures>>();
+    // The present hour is not over, and hours without traffic have no figures.
+    let covered = now.saturating_sub(Duration::from_secs(first)).as_secs_f64() / 3_600.0;
+    let queries = hours.iter().fold(0.0, |sum, measures| sum + measures.queries);
     let (present, target) = (f64::from(metadata.number_of_shards.get()), f64::from(target.get()));
     let written = hours.iter().map(|measures| measures.writes).sum::<f64>();
     let items = metadata.estimated_items() + written;
@@ -375,7 +385,7 @@ fn payback(evidence: Evidence<'_>, target: ShardCount, since: u64) -> Payback {
     Payback {
         items,
         cost_wcu: items * MOVE_WCU,
-        saved_rcu_an_hour: mean(hours.iter().map(|m| m.queries)) * (present - target) * SHARD_RCU,
+        saved_rcu_an_hour: queries / covered.max(1.0) * (present - target) * SHARD_RCU,
     }
 }
 

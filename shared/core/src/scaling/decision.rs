@@ -95,8 +95,6 @@ pub struct Figures {
     pub hottest_share: Option<f64>,
     /// The count that the demand wants.
     pub wanted: u64,
-    /// The refusals a second that Contributor Insights counts, where nobody has reported what was asked for.
-    pub refused: Option<f64>,
     /// What a shrink costs and saves.
     pub payback: Option<Payback>,
 }
@@ -153,6 +151,31 @@ impl Decision {
     }
 }
 
+impl Decision {
+    /// What Contributor Insights reports: it counts refusals.
+    fn fmt_reported(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Figures { capacity, hottest_share, .. } = self.figures;
+        let (unit, shards) = (self.access.unit(), self.shards_take());
+        if self.diagnosis == Diagnosis::HotItem {
+            let share = hottest_share.unwrap_or_default() * 100.0;
+            return write!(
+                f,
+                "one item has {share:.0}% of the refused requests, and an item lies in one shard: split it \
+                 into several, as counters are, or cache its reads"
+            );
+        }
+        write!(
+            f,
+            "DynamoDB refuses requests for more than the {capacity:.0} {unit} a second that {shards}, and \
+             nobody has reported how many there are"
+        )
+    }
+
+    fn shards_take(&self) -> &'static str {
+        if self.count == ShardCount::ONE { "its one shard takes" } else { "its shards take" }
+    }
+}
+
 impl Action {
     /// The stable name.
     pub const fn as_str(self) -> &'static str {
@@ -201,17 +224,9 @@ impl fmt::Display for Decision {
         let Figures { demand, capacity, expected, hottest_share, seconds, wanted, .. } =
             self.figures;
         let (count, unit) = (self.count, self.access.unit());
-        let shards =
-            if count == ShardCount::ONE { "its one shard takes" } else { "its shards take" };
+        let shards = self.shards_take();
         match self.diagnosis {
-            Diagnosis::HotKey if self.figures.refused.is_some() => {
-                let refused = self.figures.refused.unwrap_or_default();
-                write!(
-                    f,
-                    "Contributor Insights counts {refused:.0} refusals a second, and no function has reported \
-                     what clients ask for"
-                )?;
-            }
+            Diagnosis::HotKey | Diagnosis::HotItem if seconds == 0 => self.fmt_reported(f)?,
             Diagnosis::HotKey => {
                 write!(
                     f,
@@ -259,12 +274,16 @@ impl fmt::Display for Decision {
                 f.write_str("DynamoDB does not say which limit is reached")?;
             }
             Diagnosis::TooLittleEvidence => {
-                write!(f, "what clients ask for is known for {seconds} seconds only")?;
+                let unit = if seconds == 1 { "second" } else { "seconds" };
+                write!(f, "what clients ask for is known for {seconds} {unit} only")?;
             }
             Diagnosis::CooledDown => write!(
                 f,
                 "clients asked for {demand:.0} {unit} a second at most, and {shards} {capacity:.0}"
             )?,
+            Diagnosis::InUse if count == ShardCount::ONE => {
+                f.write_str("its one shard is in use")?;
+            }
             Diagnosis::InUse => write!(f, "its {count} shards are in use")?,
         }
         match self.action {

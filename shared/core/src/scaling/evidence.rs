@@ -17,8 +17,6 @@ pub(super) struct Heat {
     pub(super) granted: f64,
     /// The share of the hottest sort key, where environments can tell.
     pub(super) hottest_share: Option<f64>,
-    /// How many environments report.
-    pub(super) environments: f64,
     /// The read units that queries ask for, a second.
     pub(super) query_units: f64,
 }
@@ -53,13 +51,11 @@ impl Heat {
         let recent = |start: u64| (oldest..=newest + 2).contains(&start);
         let ranked = seconds.iter().filter(|(bucket, _)| recent(bucket.start_secs));
         let ranked_units = ranked.map(|(_, measures)| measures.ranked_units).sum::<f64>();
-        let reporting = complete.iter().take(SIZED_FROM).map(|m| m.environments);
         Self {
             partial: units(&at(newest + 1), access),
             granted: mean(complete.iter().take(rates.len()).map(|m| granted(m, access))),
             hottest_share: (ranked_units >= LEAST_RANKED_UNITS)
-                .then(|| hottest_units(ledger, recent) / ranked_units),
-            environments: reporting.fold(0.0, f64::max),
+                .then(|| (hottest_units(ledger, recent) / ranked_units).min(1.0)),
             query_units: mean(complete.iter().take(SIZED_FROM).map(|m| m.query_units)),
             rates,
         }
@@ -107,7 +103,7 @@ const LONG: usize = 5;
 pub(super) const CAPACITY_IN_NEED: f64 = 0.5;
 
 /// How much a rate grows from one to the next, newest first, if the newer half is clearly above the
-/// older.
+/// older, and a line is nearer to all of them than any step.
 pub(super) fn slope(rates: &[f64]) -> Option<f64> {
     const CLEARLY: f64 = 1.15;
     if rates.len() < 4 {
@@ -117,9 +113,33 @@ pub(super) fn slope(rates: &[f64]) -> Option<f64> {
     let (new, old) = (mean(newer.iter().copied()), mean(older.iter().copied()));
     #[expect(clippy::cast_precision_loss, reason = "a few dozen")]
     let apart = rates.len() as f64 / 2.0;
-    // A step is no ramp: within the newer half it must rise, too.
+    // What has come to rest is no ramp: within the newer half it must rise, too.
     let rises = newer.first() > newer.last();
-    (old > 0.0 && new >= CLEARLY * old && rises).then_some((new - old) / apart)
+    let is_ramp = old > 0.0 && new >= CLEARLY * old && rises && is_line(rates);
+    is_ramp.then_some((new - old) / apart)
+}
+
+/// Whether the squares of what a line leaves are less than those that any step leaves. Reports are samples, so
+/// what is asked for evenly goes up and down in them.
+fn is_line(rates: &[f64]) -> bool {
+    let of_step = |at: usize| {
+        let (newer, older) = rates.split_at(at);
+        squares(newer) + squares(older)
+    };
+    let of_best_step = (1..rates.len()).map(of_step).fold(f64::INFINITY, f64::min);
+    let middle = mean(rates.iter().copied());
+    let times = || (0_u32..).map(f64::from);
+    let mean_time = mean(times().take(rates.len()));
+    let of_times = times().take(rates.len()).map(|time| (time - mean_time).powi(2)).sum::<f64>();
+    let common =
+        times().zip(rates).map(|(time, rate)| (time - mean_time) * (rate - middle)).sum::<f64>();
+    squares(rates) - common * common / of_times < of_best_step
+}
+
+/// The sum of the squares of what differs from the mean.
+fn squares(rates: &[f64]) -> f64 {
+    let middle = mean(rates.iter().copied());
+    rates.iter().map(|rate| (rate - middle).powi(2)).sum()
 }
 
 /// The units that these measures say were asked for.
@@ -141,14 +161,14 @@ fn granted(measures: &Measures, access: Access) -> f64 {
 fn hottest_units(ledger: &Ledger, recent: impl Fn(u64) -> bool) -> f64 {
     let mut classes = std::collections::BTreeMap::<u16, f64>::new();
     for ((bucket, class), units) in &ledger.hottest {
-        if recent(bucket.start_secs) {
+        if bucket.span == Span::Second && recent(bucket.start_secs) {
             *classes.entry(*class).or_default() += units;
         }
     }
     classes.into_values().fold(0.0, f64::max)
 }
 
-pub(super) fn mean(values: impl Iterator<Item = f64>) -> f64 {
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
     let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
     if count > 0.0 { sum / count } else { 0.0 }
 }
