@@ -16,7 +16,7 @@ async fn main() -> ExitCode {
     dynashard_lambda::start(async |config| {
         let metrics = config.metrics();
         let writer = config.connect_writer().await;
-        dynashard_lambda::run(WriteHandler::new(writer), metrics).await
+        Box::pin(dynashard_lambda::run(WriteHandler::new(writer), metrics)).await
     })
     .await
 }

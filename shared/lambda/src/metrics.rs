@@ -259,8 +259,8 @@ impl<C: Clock> Telemetry for HeatTelemetry<C> {
             _ => Counter::of_decision(decision, outcome),
         };
         let bounded = decision.bound.map(|_| Counter::GrowthsBounded);
-        let counted = counter.into_iter().chain(bounded).map(|counter| (counter, 1));
-        self.metrics.count(self.clock.now(), counted);
+        let each_once = counter.into_iter().chain(bounded).map(|counter| (counter, 1));
+        self.metrics.count(self.clock.now(), each_once);
     }
 
     fn failed(&self, partition: &PartitionKey, error: &Error) {

@@ -33,7 +33,7 @@ fn refusal() -> Fault {
 /// Each environment puts one item, which is tried once. One of eight is granted.
 fn round(world: &World, writers: &[Writes], n: u32) {
     let faults = (0..ENVIRONMENTS)
-        .map(|of| if (of + n) % OVERLOAD == 0 { Fault::before(|| ()) } else { refusal() });
+        .map(|of| if (of + n).is_multiple_of(OVERLOAD) { Fault::before(|| ()) } else { refusal() });
     world.store.script(Operation::Write, faults);
     let items = (0..ENVIRONMENTS).map(|of| world.new_item(&format!("{n}-{of}"), "new"));
     let items = items.collect::<Vec<_>>();
