@@ -111,13 +111,13 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
                 }
                 let place = (access, error.shards().first().copied().unwrap_or(ShardId::new(0)));
                 let time = (deadline, IsActing::default());
-                watch.after_throttle(directory, partition, place, throttle, time).await;
+                Box::pin(watch.after_throttle(directory, partition, place, throttle, time)).await;
                 return;
             }
         }
         if let Some(addition) = watch.load_due(directory, partition) {
             let time = (deadline, IsActing::default());
-            watch.report_load(directory, partition, addition, time).await;
+            Box::pin(watch.report_load(directory, partition, addition, time)).await;
         }
     }
 

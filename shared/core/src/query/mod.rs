@@ -151,7 +151,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         let cursor = query.cursor.as_deref().map(|text| Cursor::decode(text, query, sort_keys));
         let cursor = cursor.transpose()?;
         self.arrived(&query.partition, None, Access::Query);
-        let page = self.page(query, cursor.as_ref(), budget, deadline).await;
+        // It is large, and most callers hold it in a future of their own.
+        let page = Box::pin(self.page(query, cursor.as_ref(), budget, deadline)).await;
         let consumed_rcu = page.as_ref().map(|page| page.consumed_rcu);
         self.answered(&query.partition, None, Access::Query, consumed_rcu).await;
         page

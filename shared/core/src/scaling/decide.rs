@@ -183,7 +183,7 @@ fn throttled(
     let expected = [
         heat.slope().map(|slope| demand + slope * in_force.as_secs_f64()),
         // The next growth begins when this one has closed.
-        slope(&minutes(load, access, now))
+        ramp(&minutes(load, access, now))
             .map(|slope| demand + slope / 60.0 * (in_force + waits.request_lifetime).as_secs_f64()),
     ];
     let expected =
@@ -201,6 +201,9 @@ fn throttled(
     let limit = settings.partition.of(access);
     let hottest = heat.hottest_share.unwrap_or_default();
     let is_above = heat.is_above(figures.capacity);
+    if is_above && !heat.has_settled() {
+        return decision;
+    }
     if is_above || (heat.is_long() && hottest * demand >= TARGET * limit) {
         // What the hottest item asks for can go to no other shard, and the rest may have enough.
         let rest = demand * (1.0 - hottest);
@@ -212,10 +215,15 @@ fn throttled(
     }
     if !is_above {
         // While items move, and until all know where they are, it is the move that throttles.
-        let is_neighbour = heat.is_long() && !metadata.needs_rebalancing();
+        let hindrance = match metadata.phase {
+            Phase::Stable if metadata.cleanup_pending => Some(Hindrance::ClearingUp),
+            Phase::Stable => None,
+            Phase::Forward { .. } | Phase::Move { .. } => Some(Hindrance::Running),
+        };
+        let is_neighbour = heat.is_long() && hindrance.is_none();
         let diagnosis =
             if is_neighbour { Diagnosis::Neighbour } else { Diagnosis::TooLittleEvidence };
-        return of(diagnosis);
+        return Decision { hindrance, ..of(diagnosis) };
     }
     if access != Access::Write && heat.query_units > demand / 2.0 {
         return of(Diagnosis::HotQueries);
@@ -260,7 +268,7 @@ fn ahead(evidence: Evidence<'_>, settings: &Settings, waits: Waits) -> Decision 
     let nothing = nothing(metadata, access, settings);
     let rates = minutes(load, access, now);
     let in_use = Decision { diagnosis: Diagnosis::InUse, ..nothing };
-    let (Some(demand), Some(slope)) = (rates.first().copied(), slope(&rates)) else {
+    let (Some(demand), Some(slope)) = (rates.first().copied(), ramp(&rates)) else {
         return in_use;
     };
     // The newest minute is over when it is reported, and its middle lies half a minute before that.
@@ -350,7 +358,7 @@ fn wanted(demand: f64, limit: f64) -> u64 {
 
 /// The units a second of each of the last complete minutes, newest first, from the first on that has any.
 fn minutes(load: &Ledger, access: Access, now: Duration) -> Vec<f64> {
-    const MINUTES: u64 = 5;
+    const MINUTES: u64 = 30;
     let present = Bucket::of(Span::Minute, now);
     // Environments report a minute after its end, some of them late: the last one is not complete.
     let before = |minutes: u64| present.start_secs.checked_sub((minutes + 1) * 60);
@@ -364,9 +372,17 @@ fn minutes(load: &Ledger, access: Access, now: Duration) -> Vec<f64> {
     rates
 }
 
+/// How much these rates of minutes grow from one to the next. A steep ramp shows in a few of them, and a slow one,
+/// which may double the load while a change runs, in more.
+fn ramp(rates: &[f64]) -> Option<f64> {
+    const WINDOWS: [usize; 3] = [5, 15, 30];
+    let mut windows = WINDOWS.into_iter().map(|minutes| rates.len().min(minutes));
+    windows.find_map(|minutes| slope(&rates[..minutes]))
+}
+
 /// Whether the load goes up, by its last minutes.
 fn rises(load: &Ledger, now: Duration) -> bool {
-    [Access::Write, Access::Get].iter().any(|access| slope(&minutes(load, *access, now)).is_some())
+    [Access::Write, Access::Get].iter().any(|access| ramp(&minutes(load, *access, now)).is_some())
 }
 
 /// What it costs to go to `target` shards, and what that saves.

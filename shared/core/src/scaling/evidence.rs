@@ -11,6 +11,8 @@ use crate::scaling::policy::Access;
 pub(super) struct Heat {
     /// What was asked for in each complete second, in units, newest first.
     rates: Vec<f64>,
+    /// How many of the newest of these lie wholly behind the last step of the demand.
+    settled: usize,
     /// What is known so far of the second behind the newest complete one.
     partial: f64,
     /// What was granted in each complete second, on average.
@@ -27,8 +29,10 @@ const LONGEST_SECS: u64 = 10;
 const COMPLETE_AFTER: Duration = Duration::from_millis(1_200);
 /// The units of which the hottest sort key must be known to be believed.
 const LEAST_RANKED_UNITS: f64 = 10.0;
-/// The seconds from which a mean is taken for sizing.
+/// The seconds from which a mean is taken for sizing, at most.
 const SIZED_FROM: usize = 3;
+/// A second with less than this part of the newest one lies before a step.
+const SAME_LEVEL: f64 = 0.5;
 
 impl Heat {
     pub(super) fn of(ledger: &Ledger, access: Access, now: Duration) -> Self {
@@ -46,6 +50,9 @@ impl Heat {
             None => Vec::new(),
         };
         let mut rates = complete.iter().map(|m| units(m, access)).collect::<Vec<_>>();
+        // A step may have come in the middle of its second.
+        let least = rates.first().map_or(0.0, |newest| SAME_LEVEL * newest);
+        let settled = rates.iter().take_while(|rate| **rate >= least).count().saturating_sub(1);
         // What came first may have come in the middle of its second.
         rates.pop();
         let recent = |start: u64| (oldest..=newest + 2).contains(&start);
@@ -57,6 +64,7 @@ impl Heat {
             hottest_share: (ranked_units >= LEAST_RANKED_UNITS)
                 .then(|| (hottest_units(ledger, recent) / ranked_units).min(1.0)),
             query_units: mean(complete.iter().take(SIZED_FROM).map(|m| m.query_units)),
+            settled,
             rates,
         }
     }
@@ -66,11 +74,17 @@ impl Heat {
         self.rates.len()
     }
 
-    /// The units a second that are asked for now. Clients that send batches ask for much in one second, and for
-    /// nothing in the next.
+    /// The units a second that are asked for now: what came before the last step does not count. Clients that
+    /// send batches ask for much in one second, and for nothing in the next.
     pub(super) fn demand(&self) -> f64 {
-        let of_last = mean(self.rates.iter().copied().take(SIZED_FROM));
+        let of_last = mean(self.rates.iter().copied().take(self.settled.clamp(1, SIZED_FROM)));
         of_last.max(mean(self.rates.iter().copied()))
+    }
+
+    /// Whether a whole second lies behind the last step of the demand. A change that is sized from less cannot be
+    /// corrected before it has closed.
+    pub(super) fn has_settled(&self) -> bool {
+        self.settled > 0
     }
 
     /// Whether what is asked for is certainly more than a part of `capacity`, in units a second: the less

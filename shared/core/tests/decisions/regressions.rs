@@ -80,7 +80,7 @@ fn regression_a_shrink_did_not_turn_round_while_it_was_in_forward() {
     assert_eq!(decision.action, Action::TurnRound(count(8)));
     let phase = Phase::Forward { from: count(8), to: count(16) };
     let decision = throttled_write(8, phase, &heat, &Ledger::default());
-    assert_eq!(decision.diagnosis, Diagnosis::Neighbour, "growth takes nothing away");
+    assert_eq!(decision.action, Action::None, "growth takes nothing away");
 }
 
 /// A ramp that had ended half an hour ago doubled what was expected.
@@ -139,4 +139,35 @@ fn regression_a_hottest_item_of_another_span_counted() {
     heat.hottest.extend(Ledger::of_figures([(forged, Some(18_000.0))]).hottest);
     let decision = throttled_write(1, Phase::Stable, &heat, &Ledger::default());
     assert_eq!(decision.figures.hottest_share, Some(0.0));
+}
+
+/// The mean of the last three seconds held calm ones: one shard became 8 where 16 were needed, and nothing could be
+/// done about that before the change had closed, a quarter of an hour later.
+#[test]
+fn regression_a_step_was_sized_from_the_calm_before_it() {
+    let decide_after = |rates: &[f64]| {
+        let ago = 2 + u64::try_from(rates.len()).expect("a few");
+        let mut heat = with_load(Span::Second, "write_units", &[200.0; 6], ago);
+        add_rates(&mut heat, Span::Second, "write_units", rates.iter().copied(), 2);
+        add_rates(&mut heat, Span::Second, "write_units", [9_000.0].into_iter(), 1);
+        throttled_write(1, Phase::Stable, &heat, &Ledger::default())
+    };
+    let first = decide_after(&[5_000.0]);
+    assert_eq!((first.diagnosis, first.action), (Diagnosis::TooLittleEvidence, Action::None));
+    assert_eq!(decide_after(&[5_000.0, 9_000.0]).action, Action::Grow(count(16)));
+    assert_eq!(decide_after(&[9_000.0; 3]).action, Action::Grow(count(16)));
+}
+
+/// Of five minutes the newer must be clearly above the older. A load that doubles in half an hour does not rise so
+/// much in them.
+#[test]
+fn regression_a_load_that_doubled_in_half_an_hour_was_no_ramp() {
+    let rates = (0..20_u32).map(|minute| 2_000.0 + 70.0 * f64::from(minute)).collect::<Vec<_>>();
+    let load = with_load(Span::Minute, "write_units", &rates, 1);
+    let metadata = resting(4, Placement::Xxh64);
+    let settings = Settings::default();
+    let (heat, cause) = (Ledger::default(), Cause::Time);
+    let evidence = Evidence { metadata: &metadata, heat: &heat, load: &load, cause, now: now() };
+    let decision = decide(evidence, &settings, Waits::of(&settings));
+    assert_eq!((decision.diagnosis, decision.action), (Diagnosis::Ramp, Action::Grow(count(8))));
 }
