@@ -176,7 +176,9 @@ fn stack_of(options: &StackOptions, limit: u32, settings: &[(&str, &str)]) -> St
 
 /// The share that a grown key absorbs of one kind of write.
 async fn relief(options: &StackOptions, kind: Kind) -> Result<bool, Failure> {
-    let settings = [("RequestLifetimeSecs", "120"), ("MoverWriteUnits", "400")];
+    // How many shards is not the question here.
+    let settings =
+        [("RequestLifetimeSecs", "120"), ("MoverWriteUnits", "400"), ("ScalingMode", "off")];
     let mut options = stack_of(options, LIMIT, &settings);
     options.max_environments = usize::try_from(2 * CLIENTS)?;
     let stack = Stack::start(options).await?;
@@ -192,7 +194,9 @@ async fn relief(options: &StackOptions, kind: Kind) -> Result<bool, Failure> {
     for client in 0..CLIENTS {
         clients.spawn(Arc::clone(&load).writes(kind, client));
     }
-    state(&load.api, "forward").await?;
+    sleep(Duration::from_secs(3)).await;
+    let four = serde_json::json!({ "number_of_shards": 4 });
+    load.api.json(Method::POST, "/collection/scale?pk=hot", &four).await?;
     let decided = Instant::now();
     sleep(RELIEF + MEASURED).await;
     let collection = collection(&load.api).await?;
