@@ -70,7 +70,7 @@ pub(super) async fn load(
         let sample = tokio::select! {
             Some(answer) = in_flight.next(), if !in_flight.is_empty() => {
                 let Answer { key, flights, refused, unknown } = answer?;
-                offers[key].answered(flights, refused, unknown);
+                offers[key].answered(watch.elapsed(), flights, refused, unknown);
                 continue;
             }
             _ = sampling.tick() => true,

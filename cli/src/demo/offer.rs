@@ -4,18 +4,22 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Operations of one batch write at most: an answer takes a fraction of a second, so progress shows.
-const BATCH: usize = 100;
+/// Operations of one batch write at most.
+const BATCH: usize = 200;
 
-/// What one collection may have under way, as time at the rate that is offered to it. A writer
-/// holds on to what is throttled and tries it again, so without this bound a client that a partition
-/// refuses would only pile up work in the functions.
-const IN_FLIGHT: Duration = Duration::from_millis(500);
+/// What one collection may have under way, as time at the rate that is offered to it: as long as a batch is
+/// tried that stays throttled. With less, a client that a partition refuses would offer only what that takes, and
+/// nobody could tell what it wants; with more, it would pile up work in the functions.
+const IN_FLIGHT: Duration = Duration::from_millis(2_500);
+
+/// How long a flight waits that was refused. The functions take one that comes back at once for the same operation,
+/// and not for demand.
+const COMES_BACK_AFTER: Duration = Duration::from_secs(6);
 
 /// The offers to one collection.
 ///
 /// The loop is open: at any time so many offers are due, whatever became of those before. An offer
-/// takes the flight that was refused longest ago, or else the next one. While the collection has as
+/// takes the flight that was refused longest ago, if that was a while ago, or else the next one. While the collection has as
 /// many batches under way as it may, offers wait, but no more of them than may be under way; those
 /// beyond are refused, and their flights are offered later. So every flight is written in the end,
 /// and no work piles up.
@@ -26,8 +30,8 @@ pub(super) struct Offers {
     batches: usize,
     /// Offers that were due and could not be sent yet.
     waiting: usize,
-    /// The flights that were refused and are to be offered again.
-    again: VecDeque<usize>,
+    /// The flights that were refused and are to be offered again, and when that was.
+    again: VecDeque<(Duration, usize)>,
     /// The flight that was never offered yet.
     next: usize,
     counts: Counts,
@@ -91,10 +95,16 @@ impl Offers {
         let sent = waiting.min(fits);
         self.waiting = (waiting - sent).min(self.most_batches * BATCH);
         let flights = (0..sent).map(|_| {
-            self.again.pop_front().unwrap_or_else(|| {
-                self.next += 1;
-                self.next - 1
-            })
+            let is_back =
+                |(refused, _): &mut (Duration, usize)| *refused + COMES_BACK_AFTER <= elapsed;
+            let refused = self.again.pop_front_if(is_back);
+            refused.map_or_else(
+                || {
+                    self.next += 1;
+                    self.next - 1
+                },
+                |(_, flight)| flight,
+            )
         });
         let flights = flights.collect::<Vec<_>>();
         self.begun(&flights)
@@ -103,7 +113,8 @@ impl Offers {
     /// The batches to send when nothing new is to be offered any more: what was refused.
     pub(super) fn rest(&mut self) -> Vec<Vec<usize>> {
         let fits = (self.most_batches - self.batches) * BATCH;
-        let flights = self.again.drain(..fits.min(self.again.len())).collect::<Vec<_>>();
+        let flights = self.again.drain(..fits.min(self.again.len()));
+        let flights = flights.map(|(_, flight)| flight).collect::<Vec<_>>();
         self.begun(&flights)
     }
 
@@ -113,14 +124,21 @@ impl Offers {
         batches
     }
 
-    /// A batch of this many flights was answered, and these are to be offered again.
-    pub(super) fn answered(&mut self, flights: usize, refused: Vec<usize>, unknown: usize) {
+    /// A batch of this many flights was answered when the loop had run for `elapsed`, and these are to be offered
+    /// again.
+    pub(super) fn answered(
+        &mut self,
+        elapsed: Duration,
+        flights: usize,
+        refused: Vec<usize>,
+        unknown: usize,
+    ) {
         let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
         self.batches -= 1;
         self.counts.absorbed += count(flights - refused.len());
         self.counts.unprocessed += count(refused.len());
         self.counts.unknown += count(unknown);
-        self.again.extend(refused);
+        self.again.extend(refused.into_iter().map(|flight| (elapsed, flight)));
     }
 
     /// Whether every flight that was offered is written.
@@ -137,42 +155,45 @@ mod tests {
 
     #[test]
     fn offers_come_at_the_rate_whatever_becomes_of_them() {
-        let mut offers = Offers::new(400);
+        // Two batches may be under way.
+        let mut offers = Offers::new(160);
         let at = |millis| Duration::from_millis(millis);
         let sizes = |batches: Vec<Vec<usize>>| batches.iter().map(Vec::len).collect::<Vec<_>>();
-        assert_eq!(sizes(offers.due(at(100))), [40]);
-        assert_eq!(sizes(offers.due(at(400))), [100], "the second batch is the last that fits");
-        assert_eq!(sizes(offers.due(at(900))), [0; 0], "they wait");
-        assert_eq!(offers.counts().offered, 360);
-        assert_eq!(offers.flights(), 140, "an offer that is not sent takes no flight");
-        offers.answered(40, Vec::new(), 0);
-        assert_eq!(sizes(offers.due(at(900))), [100], "nothing new is due");
+        assert_eq!(sizes(offers.due(at(500))), [80]);
+        assert_eq!(sizes(offers.due(at(2_000))), [200], "the second batch is the last that fits");
+        assert_eq!(sizes(offers.due(at(4_000))), [0; 0], "they wait");
+        assert_eq!(offers.counts().offered, 640);
+        assert_eq!(offers.flights(), 280, "an offer that is not sent takes no flight");
+        offers.answered(at(4_000), 80, Vec::new(), 0);
+        assert_eq!(sizes(offers.due(at(4_000))), [200], "nothing new is due");
     }
 
     #[test]
     fn no_more_offers_wait_than_may_be_under_way() {
-        let mut offers = Offers::new(200);
-        assert_eq!(offers.due(SECOND).len(), 1, "one batch at a time");
-        for second in 2..100 {
+        let mut offers = Offers::new(80);
+        assert_eq!(offers.due(3 * SECOND).len(), 1, "one batch at a time");
+        for second in 4..100 {
             assert!(offers.due(second * SECOND).is_empty());
         }
         let mut written = 0;
         while !offers.is_done() {
-            offers.answered(100, Vec::new(), 0);
+            offers.answered(99 * SECOND, 200, Vec::new(), 0);
             offers.due(99 * SECOND);
-            written += 100;
+            written += 200;
         }
-        assert_eq!(written, 200, "one batch was under way, and one waited");
+        assert_eq!(written, 400, "one batch was under way, and one waited");
     }
 
     #[test]
-    fn what_was_refused_is_offered_again_before_what_is_new() {
+    fn what_was_refused_a_while_ago_is_offered_again_before_what_is_new() {
         let mut offers = Offers::new(100);
         let batches = offers.due(SECOND / 10);
         assert_eq!(batches, [(0..10).collect::<Vec<_>>()]);
-        offers.answered(10, vec![3, 7], 1);
-        assert_eq!(offers.due(SECOND / 5), [[3, 7, 10, 11, 12, 13, 14, 15, 16, 17]]);
-        let counts = Counts { offered: 20, absorbed: 8, unprocessed: 2, unknown: 1 };
+        offers.answered(SECOND / 10, 10, vec![3, 7], 1);
+        assert_eq!(offers.due(SECOND / 5), [(10..20).collect::<Vec<_>>()], "a moment ago");
+        offers.answered(SECOND / 5, 10, Vec::new(), 0);
+        assert_eq!(offers.due(7 * SECOND)[0][..3], [3, 7, 20]);
+        let counts = Counts { offered: 700, absorbed: 18, unprocessed: 2, unknown: 1 };
         assert_eq!(offers.counts(), counts);
     }
 
@@ -181,9 +202,9 @@ mod tests {
         let mut offers = Offers::new(100);
         assert_eq!(offers.due(SECOND / 2).len(), 1);
         assert!(!offers.is_done() && offers.rest().is_empty(), "a batch is under way");
-        offers.answered(50, vec![1], 0);
+        offers.answered(SECOND, 50, vec![1], 0);
         assert_eq!(offers.rest(), [[1]]);
-        offers.answered(1, Vec::new(), 0);
+        offers.answered(SECOND, 1, Vec::new(), 0);
         assert!(offers.rest().is_empty() && offers.is_done());
         assert_eq!((offers.flights(), offers.counts().absorbed), (50, 50));
     }

@@ -82,9 +82,10 @@ impl Heat {
     }
 
     /// Whether a whole second lies behind the last step of the demand. A change that is sized from less cannot be
-    /// corrected before it has closed.
+    /// corrected before it has closed. What was as high before is settled, too: batches go up and down.
     pub(super) fn has_settled(&self) -> bool {
-        self.settled > 0
+        let Some((newest, before)) = self.rates.split_first() else { return false };
+        self.settled > 0 || before.iter().any(|rate| *rate >= SAME_LEVEL * newest)
     }
 
     /// Whether what is asked for is certainly more than a part of `capacity`, in units a second: the less
