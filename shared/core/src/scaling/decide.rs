@@ -87,7 +87,9 @@ pub fn decide(evidence: Evidence<'_>, settings: &Settings, waits: Waits) -> Deci
         }
         Cause::Reported { access, shards, .. } => {
             let by_ledger = throttled(evidence, access, shards, settings, waits);
-            if by_ledger.diagnosis == Diagnosis::TooLittleEvidence {
+            // Where anybody reports, what clients ask for is known in a moment, and need not be guessed.
+            let is_reported = evidence.heat.of(Span::Second, evidence.now).next().is_some();
+            if by_ledger.diagnosis == Diagnosis::TooLittleEvidence && !is_reported {
                 return reported(evidence, settings, waits);
             }
             by_ledger

@@ -13,6 +13,8 @@ pub(super) struct Heat {
     rates: Vec<f64>,
     /// How many of the newest of these lie wholly behind the last step of the demand.
     settled: usize,
+    /// Whether they go up and down, as where clients send batches, or wait for what is refused.
+    is_uneven: bool,
     /// What is known so far of the second behind the newest complete one.
     partial: f64,
     /// What was granted in each complete second, on average.
@@ -31,7 +33,7 @@ const COMPLETE_AFTER: Duration = Duration::from_millis(1_200);
 const LEAST_RANKED_UNITS: f64 = 10.0;
 /// The seconds from which a mean is taken for sizing, at most.
 const SIZED_FROM: usize = 3;
-/// A second with less than this part of the newest one lies before a step.
+/// A second with less than this part of the highest one lies before a step, or between two batches.
 const SAME_LEVEL: f64 = 0.5;
 
 impl Heat {
@@ -51,8 +53,10 @@ impl Heat {
         };
         let mut rates = complete.iter().map(|m| units(m, access)).collect::<Vec<_>>();
         // A step may have come in the middle of its second.
-        let least = rates.first().map_or(0.0, |newest| SAME_LEVEL * newest);
-        let settled = rates.iter().take_while(|rate| **rate >= least).count().saturating_sub(1);
+        let least = SAME_LEVEL * rates.iter().copied().fold(0.0, f64::max);
+        let high = rates.iter().take_while(|rate| **rate >= least).count();
+        let is_uneven = rates[high..].iter().any(|rate| *rate >= least);
+        let settled = high.saturating_sub(1);
         // What came first may have come in the middle of its second.
         rates.pop();
         let recent = |start: u64| (oldest..=newest + 2).contains(&start);
@@ -65,6 +69,7 @@ impl Heat {
                 .then(|| (hottest_units(ledger, recent) / ranked_units).min(1.0)),
             query_units: mean(complete.iter().take(SIZED_FROM).map(|m| m.query_units)),
             settled,
+            is_uneven,
             rates,
         }
     }
@@ -77,15 +82,14 @@ impl Heat {
     /// The units a second that are asked for now: what came before the last step does not count. Clients that
     /// send batches ask for much in one second, and for nothing in the next.
     pub(super) fn demand(&self) -> f64 {
-        let of_last = mean(self.rates.iter().copied().take(self.settled.clamp(1, SIZED_FROM)));
-        of_last.max(mean(self.rates.iter().copied()))
+        let seconds = if self.is_uneven { usize::MAX } else { self.settled.clamp(1, SIZED_FROM) };
+        mean(self.rates.iter().copied().take(seconds))
     }
 
-    /// Whether a whole second lies behind the last step of the demand. A change that is sized from less cannot be
-    /// corrected before it has closed. What was as high before is settled, too: batches go up and down.
+    /// Whether a whole second lies behind the last step of the demand, or several batches. A change that is sized
+    /// from less cannot be corrected before it has closed.
     pub(super) fn has_settled(&self) -> bool {
-        let Some((newest, before)) = self.rates.split_first() else { return false };
-        self.settled > 0 || before.iter().any(|rate| *rate >= SAME_LEVEL * newest)
+        if self.is_uneven { self.is_long() } else { self.settled > 0 }
     }
 
     /// Whether what is asked for is certainly more than a part of `capacity`, in units a second: the less
