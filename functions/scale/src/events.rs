@@ -27,8 +27,8 @@ pub(crate) struct ScaleEvents<W, M, C, E> {
     shrink_after: Mutex<Option<String>>,
 }
 
-/// The time that a schedule keeps for alarms.
-const TIME_FOR_ALARMS: Duration = Duration::from_secs(20);
+/// The time that is left when no further collection is looked at.
+const TIME_TO_END: Duration = Duration::from_secs(5);
 
 /// The outcome that Lambda returns. After an alarm, only a person who sends one by hand reads it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -76,29 +76,44 @@ where
     }
 
     async fn schedule(&self, deadline: Deadline) -> Result<Outcome, Error> {
-        self.shrink(deadline).await?;
+        let alarms = self.alarms(deadline).await;
+        if let Err(error) = self.shrink(deadline).await {
+            tracing::error!(%error, "the collections that may shrink could not be looked at");
+            self.count([(Counter::AlarmsFailed, 1)]);
+        }
+        alarms
+    }
+
+    async fn alarms(&self, deadline: Deadline) -> Result<Outcome, Error> {
         if self.requests.directory().settings().scaling.mode == ScalingMode::Off {
             return Ok(idle("ScalingMode is off"));
         }
-        let mut outcome = idle("no alarm is raised");
+        let mut outcome = Ok(idle("no alarm is raised"));
         for access in [Access::Write, Access::Get] {
-            match self.autoscaler().sweep(access, deadline).await {
-                Ok(None) => {}
-                Ok(Some(report)) => outcome = self.outcome(Ok(report))?,
-                Err(error) => return self.outcome(Err(error)),
+            let found = match self.autoscaler().sweep(access, deadline).await {
+                Ok(None) => continue,
+                Ok(Some(report)) => self.outcome(Ok(report)),
+                Err(error) => self.outcome(Err(error)),
+            };
+            // What failed is to be tried again, whatever became of the other.
+            if outcome.is_ok() {
+                outcome = found;
             }
         }
-        Ok(outcome)
+        outcome
     }
 
     /// Looks at as many collections that may shrink as there is time for, from where the call before has ended.
-    async fn shrink(&self, deadline: Deadline) -> Result<(), Error> {
-        let by = deadline.earlier_by(TIME_FOR_ALARMS);
+    async fn shrink(&self, deadline: Deadline) -> Result<(), CoreError> {
+        let by = deadline.earlier_by(TIME_TO_END);
         let mut next = self.shrink_after.lock().unwrap_or_else(PoisonError::into_inner).take();
         while !by.remaining(self.now()).is_zero() {
             let (collections, after) = self.autoscaler().shrink(next.as_deref(), by).await?;
             log_collections(&collections);
-            self.count(decisions(&collections));
+            let is_change = |counter: &Counter| {
+                !matches!(counter, Counter::GrowthsRefused | Counter::GrowthsNotAllowed)
+            };
+            self.count(decisions(&collections).filter(|(counter, _)| is_change(counter)));
             next = after;
             if next.is_none() {
                 break;

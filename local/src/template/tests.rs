@@ -137,7 +137,7 @@ fn the_shipped_template_makes_a_table_with_a_capacity_where_it_is_asked_to() {
     assert_eq!(main["BillingMode"], "PROVISIONED");
     let units = json!({ "ReadCapacityUnits": 5, "WriteCapacityUnits": 50 });
     assert_eq!(main["ProvisionedThroughput"], units);
-    assert_eq!(template.alarms.len(), 1, "auto scaling has its own");
+    assert_eq!(template.alarms.len(), 2, "auto scaling has its own");
 }
 
 #[test]

@@ -11,9 +11,9 @@ use crate::ports::{
 };
 use crate::retry::{refusal, within};
 use crate::{
-    Access, Cause, Code, CollectionMetadata, Deadline, DecidedBy, Decision, Diagnosis, Error,
-    Evidence, HeatWindow, Hindrance, Kind, Ledger, LedgerKind, Outcome, Phase, ScalingMode,
-    Throttles, decide, decide_shrink,
+    Access, Addition, Bucket, Cause, Code, CollectionMetadata, Deadline, DecidedBy, Decision,
+    Diagnosis, Error, Evidence, HeatWindow, Hindrance, Kind, Ledger, LedgerKind, Measures, Outcome,
+    Phase, ScalingMode, Span, Throttles, decide, decide_shrink,
 };
 
 /// Acts on throttles that an alarm reports: what is hot grows, and nothing grows by guess.
@@ -240,8 +240,12 @@ where
             return Ok((Vec::new(), None));
         }
         let page = self.directory.grown(after, deadline).await?;
-        let mut decided = Vec::new();
+        let mut decided = Vec::<CollectionHeat>::new();
         for partition in page.partitions {
+            if deadline.remaining(self.directory.now()).is_zero() {
+                let last = decided.last().map(|collection| collection.partition.to_string());
+                return Ok((decided, last));
+            }
             let outcome = self.decide_shrink(&partition, mode, deadline).await;
             decided.push(CollectionHeat { partition, throttles: 0.0, outcome });
         }
@@ -258,11 +262,18 @@ where
             Ok(known) => known,
             Err(error) => return HeatOutcome::of_error(error),
         };
-        let load = match self.directory.ledger(partition, LedgerKind::Load, deadline).await {
-            Ok(load) => load,
+        // That nobody reports is no sign of a cool collection, unless somebody was there to see it.
+        let now = self.directory.now().wall;
+        let seen = Measures { reports: 1.0, ..Measures::default() };
+        let added = [Span::Minute, Span::Hour].map(|span| (Bucket::of(span, now), seen));
+        let addition = Addition { added: added.into(), ..Addition::default() };
+        let kind = LedgerKind::Load;
+        let added = self.directory.add_to_ledger(partition, kind, &addition, deadline).await;
+        let load = match added {
+            Ok(load) => load.value,
             Err(error) => return HeatOutcome::of_error(error),
         };
-        let (heat, now) = (Ledger::default(), self.directory.now().wall);
+        let heat = Ledger::default();
         let (metadata, cause) = (&*known.metadata, Cause::Time);
         let evidence = Evidence { metadata, heat: &heat, load: &load, cause, now };
         let decision = decide_shrink(evidence, self.directory.settings());
@@ -358,7 +369,8 @@ impl HeatOutcome {
         match self {
             Self::Decided(_, Outcome::Begun | Outcome::Overtaken) | Self::Failed(_) => true,
             Self::Decided(decision, Outcome::NothingToDo) => {
-                decision.diagnosis == Diagnosis::TooLittleEvidence
+                // Somebody reports, and will soon have reported enough.
+                (decision.diagnosis == Diagnosis::TooLittleEvidence && decision.figures.seconds > 0)
                     || matches!(
                         decision.hindrance,
                         Some(

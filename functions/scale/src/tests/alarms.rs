@@ -133,8 +133,9 @@ fn dry_run_says_what_it_would_do_and_writes_nothing() {
                 {
                     "pk": "log",
                     "throttles": 24_000.0,
-                    "decision": "Contributor Insights counts 400 refusals a second, and no function has \
-                                 reported what clients ask for; it grows from 4 to 8",
+                    "decision": "DynamoDB refuses requests for more than the 4000 write units a second that \
+                                 its shards take, and nobody has reported how many there are; it grows \
+                                 from 4 to 8",
                 },
             ],
             "unsharded_keys": 0,

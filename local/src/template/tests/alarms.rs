@@ -6,7 +6,11 @@ use crate::plan::{Comparison, MetricId, MissingData, Statistic};
 #[test]
 fn the_shipped_template_lets_its_throttle_alarm_invoke_the_scale_function() {
     let template = load_template(&shipped(), &[]).expect("the shipped template");
-    let [alarm] = &template.alarms[..] else { panic!("one alarm") };
+    let [alarm, reads] = &template.alarms[..] else { panic!("two alarms") };
+    assert_eq!(reads.name, "dynashard-read-throttles");
+    assert_eq!(template.functions[2].environment["READ_ALARM_NAME"], reads.name);
+    assert_eq!(reads.metric.name, "ReadKeyRangeThroughputThrottleEvents");
+    assert_eq!(reads.missing_data, Some(MissingData::NotBreaching));
     assert_eq!(alarm.name, "dynashard-write-throttles");
     assert_eq!(template.functions[2].name, "ScaleFunction");
     assert_eq!(template.functions[2].environment["ALARM_NAME"], alarm.name);
@@ -23,7 +27,7 @@ fn the_shipped_template_lets_its_throttle_alarm_invoke_the_scale_function() {
     assert!(alarm.actions_enabled);
     assert_eq!(alarm.actions.alarm, ["ScaleFunction"]);
     assert!(alarm.actions.ok.is_empty() && alarm.actions.insufficient_data.is_empty());
-    let [permission] = &template.permissions[..] else { panic!("one permission") };
+    let [permission, _] = &template.permissions[..] else { panic!("two permissions") };
     assert!(permission.allows(&alarm.arn(), "ScaleFunction"));
     assert!(!permission.allows(&format!("{}-2", alarm.arn()), "ScaleFunction"));
 }
@@ -36,7 +40,7 @@ fn the_shipped_template_has_alarms_on_the_capacity_where_the_function_raises_it(
         ("MaxWriteCapacityUnits", "400"),
     ];
     let template = load_template(&shipped(), &overrides(&given)).expect("the shipped template");
-    let [_, writes, reads] = &template.alarms[..] else { panic!("three alarms") };
+    let [_, writes, reads, _] = &template.alarms[..] else { panic!("four alarms") };
     let scale = &template.functions[2];
     let mut names = scale.environment["CAPACITY_ALARM_NAMES"].split(',');
     for (alarm, kind) in [(writes, "Write"), (reads, "Read")] {

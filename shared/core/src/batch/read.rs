@@ -73,15 +73,31 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         }
         let batch = BatchRead { fields, consistency, deadline };
         let mut attempts = Attempts::new(self.clock(), self.directory().entropy(), deadline);
-        let mut progress = Progress::new(budget);
-        let mut keys = keys;
+        let partitions = keys.iter().map(|key| key.partition.clone()).collect::<BTreeSet<_>>();
+        let got = self.get_in_rounds(keys, Progress::new(budget), batch, &mut attempts).await;
+        // DynamoDB says of a batch only what it took as a whole.
+        let parts = f64::from(u32::try_from(partitions.len()).unwrap_or(u32::MAX).max(1));
+        for partition in &partitions {
+            let consumed_rcu = Ok(got.consumed_rcu / parts);
+            self.answered(partition, None, Access::Get, consumed_rcu).await;
+        }
+        Ok(got)
+    }
+
+    async fn get_in_rounds(
+        &self,
+        mut keys: Vec<ItemKey>,
+        mut progress: Progress<'_>,
+        batch: BatchRead<'_>,
+        attempts: &mut Attempts<'_, C, E>,
+    ) -> BatchGot {
         loop {
             let Left { keys: left, ahead } = self.read_round(keys, &mut progress, batch).await;
             // Keys that wait for something else than a partition are not given up with the throttled ones.
             let code = left.values().copied().find(|code| *code != Code::Throttled);
             let Some(code) = code.or(left.values().next().copied()).filter(|_| !progress.is_full())
             else {
-                return Ok(progress.finish(left));
+                return progress.finish(left);
             };
             let another = if ahead {
                 attempts.refresh().await
@@ -89,7 +105,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
                 attempts.pause(Error::new(code, "keys were left unprocessed")).await
             };
             if another.is_err() {
-                return Ok(progress.finish(left));
+                return progress.finish(left);
             }
             keys = left.into_keys().collect();
         }

@@ -68,6 +68,8 @@ const MOST_EXPECTED: f64 = 2.0;
 const AHEAD: f64 = 0.8;
 /// How long after the beginning of a change its new shards take writes, beside the wait for leases.
 const IN_FORCE_AFTER: Duration = Duration::from_secs(1);
+/// What was reported so long ago may still be what an alarm is about.
+const REPORTED_WITHIN: Duration = Duration::from_mins(10);
 /// A key with fewer refusals a second, as a part of what a partition takes, is beside a hot one.
 const FEW_REFUSALS: f64 = 0.05;
 /// The write units that moving an item takes, with its marker.
@@ -88,7 +90,12 @@ pub fn decide(evidence: Evidence<'_>, settings: &Settings, waits: Waits) -> Deci
         Cause::Reported { access, shards, .. } => {
             let by_ledger = throttled(evidence, access, shards, settings, waits);
             // Where anybody reports, what clients ask for is known in a moment, and need not be guessed.
-            let is_reported = evidence.heat.of(Span::Second, evidence.now).next().is_some();
+            // A report of refusals comes minutes late, and does not tell writes from reads.
+            let is_recent = |bucket: &Bucket| {
+                Duration::from_secs(bucket.end_secs()) + REPORTED_WITHIN > evidence.now
+            };
+            let mut buckets = evidence.heat.buckets.keys().chain(evidence.load.buckets.keys());
+            let is_reported = buckets.any(|bucket| bucket.span != Span::Hour && is_recent(bucket));
             if by_ledger.diagnosis == Diagnosis::TooLittleEvidence && !is_reported {
                 return reported(evidence, settings, waits);
             }
@@ -106,10 +113,7 @@ pub fn decide_shrink(evidence: Evidence<'_>, settings: &Settings) -> Decision {
     let in_use = Decision { diagnosis: Diagnosis::InUse, ..cold.clone() };
     let window = policy.after;
     let since = now.saturating_sub(window).as_secs();
-    // A ledger that has only begun says nothing of the time before. Of its first hour it may have seen the end.
-    let early_enough = since.saturating_add(window.as_secs() / 3);
-    let is_long = load.buckets.keys().any(|bucket| bucket.end_secs() <= early_enough);
-    if !is_long || load.damaged > 0 || load.of_the_future(now) > 0 {
+    if !covers(load, window, now) || load.damaged > 0 || load.of_the_future(now) > 0 {
         return Decision { diagnosis: Diagnosis::TooLittleEvidence, ..cold };
     }
     // An hour's mean hides its peak.
@@ -157,6 +161,16 @@ pub fn decide_shrink(evidence: Evidence<'_>, settings: &Settings) -> Decision {
         figures: Figures { payback: Some(payback), ..figures },
         ..decision
     }
+}
+
+/// Whether somebody has reported, or looked, in two thirds of the window. What was not watched may have been hot.
+fn covers(load: &Ledger, window: Duration, now: Duration) -> bool {
+    let since = now.saturating_sub(window).as_secs();
+    // Minutes are kept for half an hour.
+    let span = if window <= Duration::from_mins(30) { Span::Minute } else { Span::Hour };
+    let watched = load.of(span, now).filter(|(bucket, _)| bucket.end_secs() > since).count();
+    let in_all = (window.as_secs() / span.secs()).max(1);
+    u64::try_from(watched).unwrap_or(u64::MAX) * 3 >= in_all * 2
 }
 
 fn of_limit(throttle: &Throttle) -> Diagnosis {

@@ -233,7 +233,10 @@ impl Watch {
         let answer = match directory.add_to_ledger(partition, kind, addition, deadline).await {
             Ok(answer) => answer,
             Err(error) => {
-                self.tell_failure(seen, &error);
+                // A reader waits for a moment only, and what that loses others report.
+                if self.decides || !error.is_passing() {
+                    self.tell_failure(seen, &error);
+                }
                 return None;
             }
         };
@@ -256,7 +259,7 @@ impl Watch {
         decision: Decision,
         (deadline, is_acting): (Deadline, IsActing),
     ) {
-        is_acting.store(true, Ordering::Relaxed);
+        is_acting.store(decision.action != Action::None, Ordering::Relaxed);
         let mode = directory.settings().scaling.mode;
         match directory.carry_out(seen, decision, mode, deadline).await {
             Ok((decision, outcome)) => {
@@ -264,6 +267,7 @@ impl Watch {
             }
             Err(error) => self.tell_failure(seen, &error),
         }
+        is_acting.store(false, Ordering::Relaxed);
     }
 
     /// Logs, counts and notes a decision, if it is news.

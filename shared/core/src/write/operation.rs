@@ -19,7 +19,7 @@ pub(super) const LEAST_WRITE_TIME: Duration = Duration::from_secs(1);
 
 /// How long a write that is done waits for a change of its collection that it is beginning, and for the note of it. Few
 /// requests to the metadata table take milliseconds, and under a throttle one write of many decides.
-const ACTING_TIME: Duration = Duration::from_secs(1);
+const ACTING_TIME: Duration = Duration::from_millis(800);
 
 /// The same for a report that it is making. What the report would have told is lost otherwise, and others
 /// report, too.
@@ -80,9 +80,7 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'a, I, 
         deadline: Deadline,
     ) -> Self {
         writer.arrived(key, units);
-        let operation = Self::new(writer, key, deadline);
-        operation.report_load();
-        operation
+        Self::new(writer, key, deadline)
     }
 
     /// Where the item lies in a shard.
@@ -142,15 +140,17 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'a, I, 
         if error.is_some_and(|error| error.code() == Code::Throttled) {
             watch.refused(self.key, now);
         }
-        if let Some(going_on) = self.aside.take() {
-            let is_acting = self.aside.is_acting.load(Ordering::Relaxed);
-            let time = if is_acting { ACTING_TIME } else { REPORTING_TIME };
-            let by = Deadline::after(now, time);
-            if within(directory.clock(), by, going_on).await.is_none()
-                && self.aside.is_acting.load(Ordering::Relaxed)
-            {
-                watch.was_cut_off(directory, partition);
-            }
+        self.report_load();
+        let Some(mut going_on) = self.aside.take() else { return };
+        let by = |time| Deadline::after(now, time);
+        let clock = directory.clock();
+        if within(clock, by(REPORTING_TIME), &mut going_on).await.is_some() {
+            return;
+        }
+        // A change that is being made is not left half-way.
+        let is_acting = || self.aside.is_acting.load(Ordering::Relaxed);
+        if is_acting() && within(clock, by(ACTING_TIME), going_on).await.is_none() && is_acting() {
+            watch.was_cut_off(directory, partition);
         }
     }
 
