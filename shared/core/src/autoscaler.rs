@@ -22,8 +22,8 @@ use crate::{
 /// from the report of throttled keys and from each collection's metadata, and throttles from before
 /// a collection's last change do not lead to another.
 ///
-/// A report does not tell reads from writes. That the alarm watches writes, and that a collection
-/// rests after every change, bounds what a read-hot key beside a write-hot one may cause.
+/// A report counts refusals, and does not tell reads from writes. So what is decided stands on the
+/// [ledgers](crate::Ledger), where functions have reported, and on the report alone where they have not.
 pub struct AutoScaler<'a, W, M, C, E> {
     watch: &'a W,
     directory: &'a Directory<M, C, E>,
