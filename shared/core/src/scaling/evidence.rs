@@ -15,6 +15,8 @@ pub(super) struct Heat {
     settled: usize,
     /// Whether they go up and down, as where clients send batches, or wait for what is refused.
     is_uneven: bool,
+    /// How many of the newest of these come after the first that was high.
+    last_high: usize,
     /// What is known so far of the second behind the newest complete one.
     partial: f64,
     /// What was granted in each complete second, on average.
@@ -55,7 +57,8 @@ impl Heat {
         // A step may have come in the middle of its second.
         let least = SAME_LEVEL * rates.iter().copied().fold(0.0, f64::max);
         let high = rates.iter().take_while(|rate| **rate >= least).count();
-        let is_uneven = rates[high..].iter().any(|rate| *rate >= least);
+        let last_high = rates.iter().rposition(|rate| *rate >= least).unwrap_or(0);
+        let is_uneven = last_high > high;
         let settled = high.saturating_sub(1);
         // What came first may have come in the middle of its second.
         rates.pop();
@@ -70,6 +73,7 @@ impl Heat {
             query_units: mean(complete.iter().take(SIZED_FROM).map(|m| m.query_units)),
             settled,
             is_uneven,
+            last_high,
             rates,
         }
     }
@@ -82,7 +86,8 @@ impl Heat {
     /// The units a second that are asked for now: what came before the last step does not count. Clients that
     /// send batches ask for much in one second, and for nothing in the next.
     pub(super) fn demand(&self) -> f64 {
-        let seconds = if self.is_uneven { usize::MAX } else { self.settled.clamp(1, SIZED_FROM) };
+        let seconds =
+            if self.is_uneven { self.last_high } else { self.settled.clamp(1, SIZED_FROM) };
         mean(self.rates.iter().copied().take(seconds))
     }
 

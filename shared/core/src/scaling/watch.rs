@@ -259,7 +259,7 @@ impl Watch {
         decision: Decision,
         (deadline, is_acting): (Deadline, IsActing),
     ) {
-        is_acting.store(decision.action != Action::None, Ordering::Relaxed);
+        is_acting.store(decision.is_worth_a_note(), Ordering::Relaxed);
         let mode = directory.settings().scaling.mode;
         match directory.carry_out(seen, decision, mode, deadline).await {
             Ok((decision, outcome)) => {
