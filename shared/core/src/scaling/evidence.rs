@@ -15,7 +15,7 @@ pub(super) struct Heat {
     settled: usize,
     /// Whether they go up and down, as where clients send batches, or wait for what is refused.
     is_uneven: bool,
-    /// How many of the newest of these come after the first that was high.
+    /// How many of the newest of these come after the first that was high: what came before was calm.
     last_high: usize,
     /// What is known so far of the second behind the newest complete one.
     partial: f64,
@@ -87,7 +87,7 @@ impl Heat {
     /// send batches ask for much in one second, and for nothing in the next.
     pub(super) fn demand(&self) -> f64 {
         let seconds =
-            if self.is_uneven { self.last_high } else { self.settled.clamp(1, SIZED_FROM) };
+            if self.is_uneven { self.last_high + 1 } else { self.settled.clamp(1, SIZED_FROM) };
         mean(self.rates.iter().copied().take(seconds))
     }
 
