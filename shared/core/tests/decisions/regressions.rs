@@ -158,6 +158,15 @@ fn regression_a_step_was_sized_from_the_calm_before_it() {
     assert_eq!(decide_after(&[9_000.0; 3]).action, Action::Grow(count(16)));
 }
 
+/// The batch itself was left out, and of the seconds after it the mean was nothing.
+#[test]
+fn regression_a_batch_followed_by_seconds_without_any_was_taken_for_no_demand() {
+    let rates = [100.0, 20_000.0, 0.0, 0.0, 0.0, 0.0, 0.0];
+    let heat = with_load(Span::Second, "write_units", &rates, 2);
+    let decision = throttled_write(1, Phase::Stable, &heat, &Ledger::default());
+    assert!(decision.figures.demand > 3_000.0, "{decision:?}");
+}
+
 /// Of five minutes the newer must be clearly above the older. A load that doubles in half an hour does not rise so
 /// much in them.
 #[test]
