@@ -20,13 +20,13 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use common::{
-    Api, Failure, METADATA_TABLE, Sample, Tables, float, offered, operation, stack_options,
-    statuses,
+    Api, Failure, METADATA_TABLE, Sample, Tables, float, is_chosen, offered, operation, stack_of,
+    stack_options, statuses,
 };
 use dynashard_core::DecisionRecord;
 use dynashard_core::ports::MetadataStore;
 use dynashard_keys::PartitionKey;
-use dynashard_local::{Limits, Stack, StackOptions};
+use dynashard_local::{Stack, StackOptions};
 use http::Method;
 use serde_json::json;
 use tokio::time::sleep;
@@ -41,9 +41,6 @@ const ITEM: &str = r#"{"a":"x"}"#;
 
 #[tokio::main]
 async fn main() -> Result<ExitCode, Failure> {
-    // Cargo passes options of its own.
-    let chosen = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect::<Vec<_>>();
-    let is_chosen = |part: &str| chosen.is_empty() || chosen.iter().any(|name| name == part);
     let options = stack_options().await?;
     let mut holds = true;
     if is_chosen("growth") {
@@ -58,25 +55,14 @@ async fn main() -> Result<ExitCode, Failure> {
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn stack_of(
+const TWO: NonZeroU32 = NonZeroU32::new(2).expect("not zero");
+
+fn with_environments(
     options: &StackOptions,
     limit: u32,
-    partitions: u32,
     settings: &[(&str, &str)],
 ) -> StackOptions {
-    let overrides = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    let least = |number| NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN);
-    StackOptions {
-        overrides: overrides.collect(),
-        partitions: Limits {
-            partitions: least(partitions),
-            partition_wcu: least(limit),
-            partition_rcu: least(3 * limit),
-            ..Limits::default()
-        },
-        max_environments: 40,
-        ..options.clone()
-    }
+    StackOptions { max_environments: 40, ..stack_of(options, limit, settings) }
 }
 
 /// How soon one key was relieved.
@@ -145,7 +131,7 @@ async fn growth(options: &StackOptions) -> Result<bool, Failure> {
     let mut holds = true;
     let mut ours = None;
     for (limit, times, secs) in [(100, 8, 25), (25, 40, 25)] {
-        let stack = Stack::start(stack_of(options, limit, 4_096, &[])).await?;
+        let stack = Stack::start(with_environments(options, limit, &[])).await?;
         let before = stack.counters();
         let relief = offer(&stack, limit, times, secs, "hot").await?;
         let after = stack.counters();
@@ -190,7 +176,7 @@ async fn one_more_each_time(
 ) -> Result<Relief, Failure> {
     const SECS: u32 = 60;
     let settings = [("ScalingMode", "off"), ("Placement", "random")];
-    let stack = Stack::start(stack_of(options, limit, 4_096, &settings)).await?;
+    let stack = Stack::start(with_environments(options, limit, &settings)).await?;
     let api = Api::of(&stack);
     let rule = async {
         let mut count = 1;
@@ -218,7 +204,9 @@ async fn others(options: &StackOptions) -> Result<bool, Failure> {
         async move { api.ask(Method::PUT, &path, &[], ITEM).await }
     };
     // Two partitions, so that some of the cold keys lie beside the hot one.
-    let stack = Stack::start(stack_of(options, LIMIT, 2, &[])).await?;
+    let mut of_two = with_environments(options, LIMIT, &[]);
+    of_two.partitions.partitions = TWO;
+    let stack = Stack::start(of_two).await?;
     let api = Api::of(&stack);
     let hot = offered(4 * LIMIT, 15, |n| put(&api, format!("/item?pk=hot&sk={n}")));
     let cold = offered(16, 15, |n| put(&api, format!("/item?pk=cold{}&sk={n}", n % 8)));
@@ -240,7 +228,7 @@ async fn others(options: &StackOptions) -> Result<bool, Failure> {
         }
     }
     stack.shutdown().await;
-    let stack = Stack::start(stack_of(options, LIMIT, 4_096, &[])).await?;
+    let stack = Stack::start(with_environments(options, LIMIT, &[])).await?;
     let api = Api::of(&stack);
     let item = offered(4 * LIMIT, 15, |_| put(&api, "/item?pk=counter&sk=total".to_owned()));
     let one = offered(4 * LIMIT, 20, |n| put(&api, format!("/item?pk=one&sk={n}")));
@@ -271,7 +259,7 @@ async fn shrink(options: &StackOptions) -> Result<bool, Failure> {
         ("LeaseSecs", "1"),
         ("CooldownSecs", "5"),
     ];
-    let stack = Stack::start(stack_of(options, LIMIT, 4_096, &settings)).await?;
+    let stack = Stack::start(with_environments(options, LIMIT, &settings)).await?;
     let api = Api::of(&stack);
     offer(&stack, LIMIT, 4, 15, "hot").await?;
     let grown = count_of(&api, "hot").await?;

@@ -19,14 +19,15 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::num::NonZeroU32;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use common::{Api, Failure, Sample, float, offered, percentile, stack_options, statuses};
-use dynashard_local::{Limits, Stack, StackOptions};
+use common::{
+    Api, Failure, Sample, float, is_chosen, offered, percentile, stack_of, stack_options, statuses,
+};
+use dynashard_local::{Stack, StackOptions};
 use http::Method;
 use serde_json::Value;
 use tokio::task::JoinSet;
@@ -49,7 +50,7 @@ const MEASURED: Duration = Duration::from_secs(20);
 /// The least share that is absorbed.
 const LEAST_SHARE: f64 = 0.9;
 
-/// Until a growth has to be decided, and a collection to be in `move`.
+/// Until a collection has to be in `move`.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What a client does to an item.
@@ -137,9 +138,6 @@ const ITEM: &str = r#"{"a":"x"}"#;
 
 #[tokio::main]
 async fn main() -> Result<ExitCode, Failure> {
-    // Cargo passes options of its own.
-    let chosen = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect::<Vec<_>>();
-    let is_chosen = |part: &str| chosen.is_empty() || chosen.iter().any(|name| name == part);
     let options = stack_options().await?;
     let mut holds = true;
     if is_chosen("kinds") {
@@ -158,20 +156,6 @@ async fn main() -> Result<ExitCode, Failure> {
         Box::pin(overload(&options)).await?;
     }
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-fn stack_of(options: &StackOptions, limit: u32, settings: &[(&str, &str)]) -> StackOptions {
-    let overrides = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    StackOptions {
-        overrides: overrides.collect(),
-        partitions: Limits {
-            partition_wcu: NonZeroU32::new(limit).unwrap_or(NonZeroU32::MIN),
-            partition_rcu: NonZeroU32::new(3 * limit).unwrap_or(NonZeroU32::MIN),
-            burst_secs: 1,
-            ..Limits::default()
-        },
-        ..options.clone()
-    }
 }
 
 /// The share that a grown key absorbs of one kind of write.

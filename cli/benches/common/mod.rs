@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -11,8 +12,8 @@ use bytes::Bytes;
 use dynashard_aws::{DynamoItemStore, DynamoMetadataStore, ServerClock, SystemClock};
 use dynashard_core::Settings;
 use dynashard_local::{
-    Counters, Functions, OperationCount, Stack, StackOptions, TemplateSource, build_functions,
-    load_template,
+    Counters, Functions, Limits, OperationCount, Stack, StackOptions, TemplateSource,
+    build_functions, load_template,
 };
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
@@ -42,6 +43,30 @@ pub async fn stack_options() -> Result<StackOptions, Failure> {
     let template = load_template(&source, &[])?;
     let functions = Functions::Built(build_functions(&template, workspace, true).await?);
     Ok(StackOptions::new(source, functions))
+}
+
+/// The same with partitions that take so many write units, and three times as many read units, and with these
+/// parameters of the template.
+pub fn stack_of(options: &StackOptions, limit: u32, settings: &[(&str, &str)]) -> StackOptions {
+    let overrides = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let least = |units| NonZeroU32::new(units).unwrap_or(NonZeroU32::MIN);
+    StackOptions {
+        overrides: overrides.collect(),
+        partitions: Limits {
+            partition_wcu: least(limit),
+            partition_rcu: least(3 * limit),
+            burst_secs: 1,
+            ..Limits::default()
+        },
+        ..options.clone()
+    }
+}
+
+/// Whether a part of a benchmark was asked for by its name, or none was.
+pub fn is_chosen(part: &str) -> bool {
+    // Cargo passes options of its own.
+    let mut names = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).peekable();
+    names.peek().is_none() || names.any(|name| name == part)
 }
 
 /// The tables of a stack as its functions see them, without its API.

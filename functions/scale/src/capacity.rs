@@ -149,7 +149,7 @@ where
         }
         let shape = serde_json::from_str::<Value>(event).unwrap_or_default();
         if shape.get("source").and_then(Value::as_str) == Some("aws.events") {
-            // Whether one fails is no reason to leave out the other.
+            // If one fails, the other is looked at all the same.
             let (partitions, capacity) = (others.await, self.sweep(deadline).await);
             return Ok(match (partitions?, capacity?) {
                 (partitions, Some(capacity)) => Outcome::Swept { partitions, capacity },

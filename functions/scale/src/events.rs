@@ -110,10 +110,7 @@ where
         while !by.remaining(self.now()).is_zero() {
             let (collections, after) = self.autoscaler().shrink(next.as_deref(), by).await?;
             log_collections(&collections);
-            let is_change = |counter: &Counter| {
-                !matches!(counter, Counter::GrowthsRefused | Counter::GrowthsNotAllowed)
-            };
-            self.count(decisions(&collections).filter(|(counter, _)| is_change(counter)));
+            self.count(decisions(&collections));
             next = after;
             if next.is_none() {
                 break;

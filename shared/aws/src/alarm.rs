@@ -23,7 +23,7 @@ impl AlarmControl for CloudWatchAlarm<'_> {
             .await
             .map_err(|e| of_watch("DescribeAlarms", &e))?;
         let alarm = answer.metric_alarms().first().ok_or_else(|| {
-            StoreError::Misconfigured(format!("there is no metric alarm named {}", self.name))
+            StoreError::Misconfigured(format!("CloudWatch has no metric alarm named {}", self.name))
         })?;
         Ok(AlarmStatus {
             is_raised: alarm.state_value() == Some(&StateValue::Alarm),

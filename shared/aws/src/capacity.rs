@@ -216,7 +216,7 @@ fn periods(access: CapacitySide, results: &[MetricDataResult]) -> Vec<CapacityPe
     each("requests", |period, value| period.requests += value);
     each("provisioned", |period, value| period.refused += value);
     each("throttled", |period, value| period.unexplained += value);
-    // What has a reason is none of those without one.
+    // All throttles were counted, and those that have a reason come off.
     for reason in ["provisioned", "key_range", "account", "on_demand"] {
         each(reason, |period, value| period.unexplained -= value);
     }

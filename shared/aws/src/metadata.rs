@@ -363,15 +363,10 @@ impl CollectionCatalog for DynamoMetadataStore {
             .send()
             .await
             .map_err(|e| of_read(&e))?;
-        let key = |item: &HashMap<String, AttributeValue>| {
-            let key = item.get(&self.partition_key_name).and_then(|key| key.as_s().ok());
-            let corrupt = || StoreError::Corrupt("a metadata item without its key".to_owned());
-            key.cloned().ok_or_else(corrupt)
-        };
-        let next = answer.last_evaluated_key().map(key).transpose()?;
+        let next = answer.last_evaluated_key().map(|key| self.key_of(key)).transpose()?;
         let mut partitions = Vec::new();
         for item in answer.items() {
-            let key = key(item)?;
+            let key = self.key_of(item)?;
             // Jobs and other items of the system.
             if !key.starts_with(RESERVED_PREFIX) {
                 let corrupt = |e| StoreError::Corrupt(format!("the key of a metadata item: {e}"));
@@ -422,15 +417,17 @@ impl DynamoMetadataStore {
             .send()
             .await
             .map_err(|e| of_read(&e))?;
-        let key = |item: &HashMap<String, AttributeValue>| {
-            let key = item.get(&self.partition_key_name).and_then(|key| key.as_s().ok());
-            let corrupt = || StoreError::Corrupt("an index entry without its key".to_owned());
-            key.cloned().ok_or_else(corrupt)
-        };
-        let next = answer.last_evaluated_key().map(key).transpose()?;
+        let next = answer.last_evaluated_key().map(|key| self.key_of(key)).transpose()?;
         let items = answer.items.unwrap_or_default().into_iter();
-        let items = items.map(|item| Ok((key(&item)?, item))).collect::<Result<Vec<_>, _>>()?;
-        Ok((items, next))
+        let items = items.map(|item| Ok((self.key_of(&item)?, item)));
+        Ok((items.collect::<Result<Vec<_>, _>>()?, next))
+    }
+
+    fn key_of(&self, item: &HashMap<String, AttributeValue>) -> Result<String, StoreError> {
+        let key = item.get(&self.partition_key_name).and_then(|key| key.as_s().ok());
+        let corrupt =
+            || StoreError::Corrupt("an item of the metadata table without its key".to_owned());
+        key.cloned().ok_or_else(corrupt)
     }
 
     fn ledger_of(&self, mut item: HashMap<String, AttributeValue>) -> Ledger {

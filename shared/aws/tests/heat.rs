@@ -120,7 +120,7 @@ async fn an_alarm_tells_its_state_and_its_longest_period() {
 async fn an_alarm_that_does_not_exist_is_named() {
     let none = json!({ "MetricAlarms": [] });
     let service = Service::answering([("DescribeAlarms", 200, none)]).await;
-    let why = "there is no metric alarm named stack-write-throttles".to_owned();
+    let why = "CloudWatch has no metric alarm named stack-write-throttles".to_owned();
     assert_eq!(
         service.heat.alarm(Access::Write).status().await,
         Err(StoreError::Misconfigured(why))

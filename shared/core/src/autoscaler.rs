@@ -200,7 +200,7 @@ where
         self.carry_out(metadata, decision, mode, DecidedBy::Alarm, deadline).await
     }
 
-    /// What the ledgers of a collection hold. One that cannot be read is no evidence.
+    /// What the ledgers of a collection hold. One that cannot be read counts as empty.
     async fn ledgers(&self, partition: &PartitionKey, deadline: Deadline) -> (Ledger, Ledger) {
         let heat = self.directory.ledger(partition, LedgerKind::Heat, deadline).await;
         let load = self.directory.ledger(partition, LedgerKind::Load, deadline).await;
@@ -228,7 +228,7 @@ where
     }
 
     /// Looks at the collections that have more shards than their floor, a page of them from behind `after`, and lets
-    /// those shrink that need fewer. Returns what was decided, and where the next page begins.
+    /// those shrink that need fewer. Returns what there is to tell of them, and where the next page begins.
     pub async fn shrink(
         &self,
         after: Option<&str>,
@@ -240,16 +240,22 @@ where
             return Ok((Vec::new(), None));
         }
         let page = self.directory.grown(after, deadline).await?;
-        let mut decided = Vec::<CollectionHeat>::new();
+        let mut last = after.map(str::to_owned);
+        let mut told = Vec::new();
         for partition in page.partitions {
             if deadline.remaining(self.directory.now()).is_zero() {
-                let last = decided.last().map(|collection| collection.partition.to_string());
-                return Ok((decided, last));
+                return Ok((told, last));
             }
+            last = Some(partition.to_string());
             let outcome = self.decide_shrink(&partition, mode, deadline).await;
-            decided.push(CollectionHeat { partition, throttles: 0.0, outcome });
+            let uses_its_shards = matches!(
+                &outcome, HeatOutcome::Decided(decision, _) if !decision.is_worth_a_note()
+            );
+            if !uses_its_shards {
+                told.push(CollectionHeat { partition, throttles: 0.0, outcome });
+            }
         }
-        Ok((decided, page.next))
+        Ok((told, page.next))
     }
 
     async fn decide_shrink(
@@ -262,22 +268,32 @@ where
             Ok(known) => known,
             Err(error) => return HeatOutcome::of_error(error),
         };
-        // That nobody reports is no sign of a cool collection, unless somebody was there to see it.
-        let now = self.directory.now().wall;
-        let seen = Measures { reports: 1.0, ..Measures::default() };
-        let added = [Span::Minute, Span::Hour].map(|span| (Bucket::of(span, now), seen));
-        let addition = Addition { added: added.into(), ..Addition::default() };
-        let kind = LedgerKind::Load;
-        let added = self.directory.add_to_ledger(partition, kind, &addition, deadline).await;
-        let load = match added {
-            Ok(load) => load.value,
+        let load = match self.watched_load(partition, deadline).await {
+            Ok(load) => load,
             Err(error) => return HeatOutcome::of_error(error),
         };
+        let now = self.directory.now().wall;
         let heat = Ledger::default();
         let (metadata, cause) = (&*known.metadata, Cause::Time);
         let evidence = Evidence { metadata, heat: &heat, load: &load, cause, now };
         let decision = decide_shrink(evidence, self.directory.settings());
         self.carry_out(metadata, decision, mode, DecidedBy::Schedule, deadline).await
+    }
+
+    /// The ledger of a collection's load, with a note that somebody has looked: an empty minute says that the
+    /// collection was cool only if somebody was there to see it.
+    async fn watched_load(
+        &self,
+        partition: &PartitionKey,
+        deadline: Deadline,
+    ) -> Result<Ledger, Error> {
+        let (kind, now) = (LedgerKind::Load, self.directory.now().wall);
+        // Where nobody else reports, nobody else removes what is old.
+        let expired = self.directory.ledger(partition, kind, deadline).await?.expired(now);
+        let seen = Measures { reports: 1.0, ..Measures::default() };
+        let added = [Span::Minute, Span::Hour].map(|span| (Bucket::of(span, now), seen));
+        let addition = Addition { added: added.into(), hottest: None, expired };
+        Ok(self.directory.add_to_ledger(partition, kind, &addition, deadline).await?.value)
     }
 
     /// One answer by the deadline.

@@ -88,7 +88,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
     /// Takes note of a read that comes in.
     pub(crate) fn arrived(&self, partition: &PartitionKey, item: Option<&ItemKey>, access: Access) {
         let arrival = Arrival { partition, item, access, units: None };
-        self.watch.arrived(arrival, self.clock().now());
+        self.watch.meter.arrived(arrival, self.clock().now());
     }
 
     /// Takes note of what came of it, and adds to the ledgers what is due. Only a moment is spent on that.
@@ -103,11 +103,11 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         let now = directory.now();
         let deadline = Deadline::after(now, REPORTING_TIME);
         match consumed_rcu {
-            Ok(units) => watch.granted(partition, access, units, now),
+            Ok(units) => watch.meter.granted(partition, access, units, now),
             Err(error) => {
                 let Some(throttle) = error.throttle() else { return };
                 if let Some(item) = item {
-                    watch.refused(item, now);
+                    watch.meter.refused(item, now);
                 }
                 let place = (access, error.shards().first().copied().unwrap_or(ShardId::new(0)));
                 let time = (deadline, IsActing::default());

@@ -150,7 +150,7 @@ impl fmt::Display for Bucket {
 }
 
 impl Ledger {
-    /// What the figures of an item's attributes say, by their names. Whatever is no figure of a ledger is
+    /// What the figures of an item's attributes say, by their names. Whatever is not a figure of a ledger is
     /// [counted](Ledger::damaged).
     pub fn of_figures(figures: impl IntoIterator<Item = (String, Option<f64>)>) -> Self {
         let mut ledger = Self::default();

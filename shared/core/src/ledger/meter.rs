@@ -89,7 +89,7 @@ struct Place {
     inherited: f64,
 }
 
-/// The collections that an environment meters. The traffic of those that come up seldom is no load.
+/// The collections that an environment meters: what comes up more seldom hardly adds to a load.
 const METERED_COLLECTIONS: NonZeroUsize = NonZeroUsize::new(1_000).expect("not zero");
 /// The refused operations that it remembers.
 const REMEMBERED_REFUSALS: NonZeroUsize = NonZeroUsize::new(10_000).expect("not zero");

@@ -217,7 +217,7 @@ fn throttled(
     let limit = settings.partition.of(access);
     let hottest = heat.hottest_share.unwrap_or_default();
     let is_above = heat.is_above(figures.capacity);
-    if is_above && !heat.has_settled() {
+    if is_above && !heat.has_settled {
         return decision;
     }
     if is_above || (heat.is_long() && hottest * demand >= TARGET * limit) {

@@ -11,12 +11,13 @@ use crate::scaling::policy::Access;
 pub(super) struct Heat {
     /// What was asked for in each complete second, in units, newest first.
     rates: Vec<f64>,
-    /// How many of the newest of these lie wholly behind the last step of the demand.
-    settled: usize,
-    /// Whether they go up and down, as where clients send batches, or wait for what is refused.
-    is_uneven: bool,
-    /// How many of the newest of these come after the first that was high: what came before was calm.
-    last_high: usize,
+    /// From how many of the newest of these the demand is taken: what came before its last step does not count.
+    /// Clients that send batches, or wait for what is refused, ask for much in one second and for nothing in the
+    /// next, so theirs is taken from all since the first batch.
+    sized_from: usize,
+    /// Whether a whole second lies behind the last step of the demand, or several batches. A change that is sized
+    /// from less cannot be corrected before it has closed.
+    pub(super) has_settled: bool,
     /// What is known so far of the second behind the newest complete one.
     partial: f64,
     /// What was granted in each complete second, on average.
@@ -58,10 +59,14 @@ impl Heat {
         let least = SAME_LEVEL * rates.iter().copied().fold(0.0, f64::max);
         let high = rates.iter().take_while(|rate| **rate >= least).count();
         let last_high = rates.iter().rposition(|rate| *rate >= least).unwrap_or(0);
-        let is_uneven = last_high > high;
         let settled = high.saturating_sub(1);
         // What came first may have come in the middle of its second.
         rates.pop();
+        let (sized_from, has_settled) = if last_high > high {
+            (last_high + 1, rates.len() >= LONG)
+        } else {
+            (settled.clamp(1, SIZED_FROM), settled > 0)
+        };
         let recent = |start: u64| (oldest..=newest + 2).contains(&start);
         let ranked = seconds.iter().filter(|(bucket, _)| recent(bucket.start_secs));
         let ranked_units = ranked.map(|(_, measures)| measures.ranked_units).sum::<f64>();
@@ -71,9 +76,8 @@ impl Heat {
             hottest_share: (ranked_units >= LEAST_RANKED_UNITS)
                 .then(|| (hottest_units(ledger, recent) / ranked_units).min(1.0)),
             query_units: mean(complete.iter().take(SIZED_FROM).map(|m| m.query_units)),
-            settled,
-            is_uneven,
-            last_high,
+            sized_from,
+            has_settled,
             rates,
         }
     }
@@ -83,18 +87,9 @@ impl Heat {
         self.rates.len()
     }
 
-    /// The units a second that are asked for now: what came before the last step does not count. Clients that
-    /// send batches ask for much in one second, and for nothing in the next.
+    /// The units a second that are asked for now.
     pub(super) fn demand(&self) -> f64 {
-        let seconds =
-            if self.is_uneven { self.last_high + 1 } else { self.settled.clamp(1, SIZED_FROM) };
-        mean(self.rates.iter().copied().take(seconds))
-    }
-
-    /// Whether a whole second lies behind the last step of the demand, or several batches. A change that is sized
-    /// from less cannot be corrected before it has closed.
-    pub(super) fn has_settled(&self) -> bool {
-        if self.is_uneven { self.is_long() } else { self.settled > 0 }
+        mean(self.rates.iter().copied().take(self.sized_from))
     }
 
     /// Whether what is asked for is certainly more than a part of `capacity`, in units a second: the less
@@ -137,7 +132,7 @@ pub(super) fn slope(rates: &[f64]) -> Option<f64> {
     let (new, old) = (mean(newer.iter().copied()), mean(older.iter().copied()));
     #[expect(clippy::cast_precision_loss, reason = "a few dozen")]
     let apart = rates.len() as f64 / 2.0;
-    // What has come to rest is no ramp: within the newer half it must rise, too.
+    // A step comes to rest, and a ramp goes on: within the newer half it must rise, too.
     let rises = newer.first() > newer.last();
     let is_ramp = old > 0.0 && new >= CLEARLY * old && rises && is_line(rates);
     is_ramp.then_some((new - old) / apart)

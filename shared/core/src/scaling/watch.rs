@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use dynashard_keys::{ItemKey, PartitionKey, ShardId};
+use dynashard_keys::{PartitionKey, ShardId};
 use lru::LruCache;
 
 use crate::directory::Directory;
-use crate::ledger::{Addition, Arrival, Due, Ledger, LedgerKind, Meter, Span};
+use crate::ledger::{Addition, Due, Ledger, LedgerKind, Meter, Span};
 use crate::ports::{Clock, Dated, Entropy, MetadataStore};
 use crate::scaling::decide::{Cause, Evidence, decide};
 use crate::scaling::decision::{Action, Decision, Diagnosis, Outcome};
@@ -34,28 +34,21 @@ pub trait Telemetry: Send + Sync {
 /// What one environment sees of the heat of its collections, and does about it: it reports to the ledgers,
 /// and a writer decides.
 pub(crate) struct Watch {
-    meter: Meter,
+    pub(crate) meter: Meter,
     telemetry: Option<Arc<dyn Telemetry>>,
     /// Whether it also decides.
     decides: bool,
     /// The collections that are being reported.
     under_way: Mutex<HashSet<PartitionKey>>,
-    /// The last report of each collection: the revision that it was about, what it said, and when.
-    told: Mutex<LruCache<PartitionKey, Told>>,
+    /// What was last told of collections: the revision of each that it was about, and when.
+    told: Mutex<LruCache<(PartitionKey, String), (u64, Duration)>>,
 }
 
 /// Whether a watch has come to act on what it saw, which is worth waiting for.
 pub(crate) type IsActing = Arc<AtomicBool>;
 
-#[derive(Debug, Clone, PartialEq)]
-struct Told {
-    rev: u64,
-    what: String,
-    at: Duration,
-}
-
-/// The collections whose last report one environment remembers.
-const REMEMBERED_COLLECTIONS: NonZeroUsize = NonZeroUsize::new(10_000).expect("not zero");
+/// What one environment remembers to have told.
+const REMEMBERED: NonZeroUsize = NonZeroUsize::new(10_000).expect("not zero");
 
 /// How often an environment says the same of a collection in the same state.
 const TOLD_EVERY: Duration = Duration::from_mins(1);
@@ -68,34 +61,13 @@ impl Watch {
             telemetry: None,
             decides,
             under_way: Mutex::default(),
-            told: Mutex::new(LruCache::new(REMEMBERED_COLLECTIONS)),
+            told: Mutex::new(LruCache::new(REMEMBERED)),
         }
     }
 
     /// Tells `telemetry` of what it does.
     pub(crate) fn report_to(&mut self, telemetry: Arc<dyn Telemetry>) {
         self.telemetry = Some(telemetry);
-    }
-
-    /// Takes note of an operation that comes in.
-    pub(crate) fn arrived(&self, arrival: Arrival<'_>, now: Reading) {
-        self.meter.arrived(arrival, now);
-    }
-
-    /// Takes note of units that DynamoDB granted.
-    pub(crate) fn granted(
-        &self,
-        partition: &PartitionKey,
-        access: Access,
-        units: f64,
-        now: Reading,
-    ) {
-        self.meter.granted(partition, access, units, now);
-    }
-
-    /// Takes note of an operation on an item that is answered as throttled.
-    pub(crate) fn refused(&self, key: &ItemKey, now: Reading) {
-        self.meter.refused(key, now);
     }
 
     /// Takes note of a throttle, reports what this environment has seen since the last time if it is its turn, and
@@ -119,13 +91,14 @@ impl Watch {
         let cause = Cause::Throttled { access, throttle, shards: &[shard] };
         let decides = self.decides && settings.scaling.writers;
         if !throttle.is_of_a_partition() {
+            // The limit says it all.
             if decides {
                 let nothing = Ledger::default();
                 let now = self.meter.now(directory.now());
                 let evidence =
                     Evidence { metadata: seen, heat: &nothing, load: &nothing, cause, now };
                 let decision = decide(evidence, settings, directory.waits());
-                self.tell(directory, seen, decision, Outcome::NothingToDo, deadline).await;
+                self.act(directory, seen, decision, (deadline, is_acting)).await;
             }
             return;
         }
@@ -305,12 +278,11 @@ impl Watch {
 
     fn is_news(&self, seen: &CollectionMetadata, what: String, now: Reading) -> bool {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let news = Told { rev: seen.rev, what, at: now.wall };
-        let is_old = told.get(&seen.partition).is_some_and(|last| {
-            last.rev == news.rev && last.what == news.what && news.at < last.at + TOLD_EVERY
-        });
+        let key = (seen.partition.clone(), what);
+        let last = told.get(&key);
+        let is_old = last.is_some_and(|(rev, at)| *rev == seen.rev && now.wall < *at + TOLD_EVERY);
         if !is_old {
-            told.put(seen.partition.clone(), news);
+            told.put(key, (seen.rev, now.wall));
         }
         !is_old
     }

@@ -135,10 +135,10 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'a, I, 
         let Writer { watch, directory, .. } = self.writer;
         let (partition, now) = (&self.key.partition, directory.now());
         if self.consumed_wcu > 0.0 {
-            watch.granted(partition, Access::Write, self.consumed_wcu, now);
+            watch.meter.granted(partition, Access::Write, self.consumed_wcu, now);
         }
         if error.is_some_and(|error| error.code() == Code::Throttled) {
-            watch.refused(self.key, now);
+            watch.meter.refused(self.key, now);
         }
         self.report_load();
         let Some(mut going_on) = self.aside.take() else { return };

@@ -87,7 +87,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
     pub(super) fn arrived(&self, key: &ItemKey, units: Option<f64>) {
         let (partition, item) = (&key.partition, Some(key));
         let arrival = Arrival { partition, item, access: Access::Write, units };
-        self.watch.arrived(arrival, self.clock().now());
+        self.watch.meter.arrived(arrival, self.clock().now());
     }
 
     pub(super) fn draw_version(&self) -> Version {

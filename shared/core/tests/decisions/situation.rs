@@ -275,7 +275,7 @@ fn access_of(word: &str) -> Access {
 }
 
 fn number<T: std::str::FromStr>(word: &str) -> T {
-    word.parse().unwrap_or_else(|_| panic!("{word} is no number"))
+    word.parse().unwrap_or_else(|_| panic!("{word} is not a number"))
 }
 
 /// The numbers; `500*6` stands for six of them.

@@ -9,8 +9,9 @@ use dynashard_core::ports::{
 };
 use dynashard_core::{
     Access, Advance, AlarmStatus, AutoScaler, Code, CollectionMetadata, Decision, Error,
-    HeatOutcome, HeatReport, HeatWindow, Hindrance, HistoryEntry, HotKey, Outcome, Phase,
-    Precondition, Rearm, ScalingMode, ScalingPolicy, Settings, Telemetry, Throttle, Writer,
+    HeatOutcome, HeatReport, HeatWindow, Hindrance, HistoryEntry, HotKey, LedgerKind, Outcome,
+    Phase, Precondition, Rearm, ScalingMode, ScalingPolicy, Settings, ShrinkPolicy, Telemetry,
+    Throttle, Writer,
 };
 use dynashard_keys::{PartitionKey, Placement, ShardCount, ShardId};
 use dynashard_testkit::{Fault, MemoryHeat, Operation, block_on};
@@ -636,4 +637,24 @@ fn regression_a_writer_that_could_not_begin_a_growth_was_silent() {
         let failures = reports.failures.lock().expect("no panic").clone();
         assert_eq!(failures, [("EWR".to_owned(), expected)], "once");
     }
+}
+
+/// The schedule notes that it has looked, and nobody removed what was old of a collection that nobody uses:
+/// the item would have passed its largest size after some weeks.
+#[test]
+fn regression_the_ledger_of_an_unused_collection_grew_for_ever() {
+    let shrink = ShrinkPolicy { mode: ScalingMode::DryRun, ..ShrinkPolicy::default() };
+    let hot = Hot::of(1, Settings { shrink, ..Settings::default() });
+    let grown =
+        CollectionMetadata { min_shards: count(1), ..new_metadata(2, 4, Placement::Random) };
+    hot.world.memory.place_metadata(grown);
+    let directory = hot.world.directory();
+    let autoscaler = AutoScaler::new(&hot.heat, &directory);
+    for _ in 0..5 * 60 {
+        block_on(autoscaler.shrink(None, hot.world.deadline())).expect("a page");
+        hot.world.clock.advance(Duration::from_mins(1));
+    }
+    let load = block_on(hot.world.memory.ledger(&partition(), LedgerKind::Load));
+    let buckets = load.expect("a ledger").value.buckets.len();
+    assert!((30..40).contains(&buckets), "{buckets} buckets");
 }
