@@ -548,6 +548,8 @@ Parameters:
 Conditions:
   IsProd: !Equals [!Ref Stage, prod]
   IsNotProd: !Not [!Condition IsProd]
+  IsEither: !Or [!Condition IsProd, !Condition IsNotProd]
+  IsBoth: !And [!Condition IsProd, !Condition IsNotProd]
 Globals:
   Function:
     Runtime: provided.al2023
@@ -581,6 +583,8 @@ Resources:
           LONG: { \"Fn::GetAtt\": [F, Arn] }
           SUB: !Sub \"${Stage}-${AWS::Region}-${Table.Arn}-${!Literal}\"
           IF: !If [IsNotProd, yes, no]
+          OR: !If [IsEither, yes, no]
+          AND: !If [IsBoth, yes, no]
 Outputs:
   Name: { Value: !Ref Table }
 ";
@@ -605,6 +609,8 @@ Outputs:
         ("LONG", "arn:aws:lambda:us-east-1:123456789012:function:F"),
         ("SUB", &format!("dev-us-east-1-{arn}-${{Literal}}")),
         ("IF", "yes"),
+        ("OR", "yes"),
+        ("AND", "no"),
     ] {
         assert_eq!(function.environment[name], value, "{name}");
     }
