@@ -620,6 +620,24 @@ Outputs:
 }
 
 #[test]
+fn the_shipped_template_runs_with_what_has_no_effect_on_one_machine() {
+    let operators = "arn:aws:iam::123456789012:role/a,arn:aws:iam::123456789012:role/b";
+    let chosen = [
+        ("EncryptionKey", "arn:aws:kms:us-east-1:123456789012:key/a"),
+        ("DenyOtherWriters", "on"),
+        ("OperatorRoleArns", operators),
+        ("Architecture", "x86_64"),
+        ("LogRetentionDays", "1"),
+        ("LogLevel", "WARN"),
+        ("WriteReservedConcurrency", "7"),
+    ];
+    let plan = load_template(&shipped(), &overrides(&chosen)).expect("the shipped template");
+    let write = &plan.functions[0];
+    assert_eq!(write.log_level.as_deref(), Some("WARN"));
+    assert_eq!(write.reserved_concurrency, Some(7));
+}
+
+#[test]
 fn conditions_that_refer_to_each_other_in_a_circle_are_refused() {
     let text = "
 Transform: AWS::Serverless-2016-10-31

@@ -146,6 +146,17 @@ mod tests {
     use super::*;
     use crate::interceptors::AnswerWatch;
 
+    /// Notes where requests go, and answers none.
+    #[derive(Debug)]
+    struct Recorder(std::sync::mpsc::Sender<String>);
+
+    impl HttpConnector for Recorder {
+        fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+            self.0.send(request.uri().to_owned()).expect("somebody waits");
+            NoNetwork.call(request)
+        }
+    }
+
     #[derive(Debug)]
     struct NoNetwork;
 
@@ -153,6 +164,27 @@ mod tests {
         fn call(&self, _: HttpRequest) -> HttpConnectorFuture {
             HttpConnectorFuture::ready(Err(ConnectorError::io("the network is unreachable".into())))
         }
+    }
+
+    #[tokio::test]
+    async fn a_function_asks_the_server_that_stands_in_for_dynamodb() {
+        let asked = async |endpoint| {
+            let (sender, receiver) = std::sync::mpsc::channel();
+            let config = aws_config::defaults(BehaviorVersion::latest())
+                .region(Region::from_static("eu-west-1"))
+                .credentials_provider(Credentials::new("a", "b", None, None, "test"))
+                .http_client(http_client_fn(move |_, _| {
+                    SharedHttpConnector::new(Recorder(sender.clone()))
+                }))
+                .load()
+                .await;
+            let client = client_at(endpoint, &config, ServerClock::default());
+            let request = client.describe_table().table_name("items");
+            request.send().await.expect_err("nobody answers");
+            receiver.try_recv().expect("one request")
+        };
+        assert_eq!(asked(None).await, "https://dynamodb.eu-west-1.amazonaws.com/");
+        assert_eq!(asked(Some("http://172.18.0.1:8000")).await, "http://172.18.0.1:8000/");
     }
 
     /// An operator's credentials may carry an account, by which the SDK names another host than the one

@@ -25,7 +25,7 @@ pub struct Config {
     pub metadata_table: String,
     /// `AWS_LAMBDA_FUNCTION_NAME`: the function's name, which Lambda sets.
     pub function_name: String,
-    /// `DYNAMODB_ENDPOINT`: the URL of a server that stands in for DynamoDB. A stack on AWS has none.
+    /// `DYNAMO_DB_ENDPOINT`: the URL of a server that stands in for DynamoDB. A stack on AWS has none.
     pub dynamodb_endpoint: Option<String>,
     /// `ALARM_NAME` and `READ_ALARM_NAME`: the alarms on throttles of the main table. Only the scale function
     /// has them.
@@ -75,7 +75,7 @@ impl Config {
         let settings = settings_from_variables(&lookup)?;
         let is_verified = is_request_lifetime_verified(&lookup)?;
         // Only a server that stands in for AWS is reached without encryption.
-        let is_stand_in = [DYNAMODB_ENDPOINT, "AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL"]
+        let is_stand_in = [DYNAMO_DB_ENDPOINT, "AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL"]
             .iter()
             .any(|name| lookup(name).is_some_and(|url| url.starts_with("http://")));
         if !is_stand_in && settings.request_lifetime < SHORTEST_REQUEST_LIFETIME {
@@ -318,15 +318,16 @@ fn one_of(units: u32) -> NonZeroU32 {
     NonZeroU32::new(units).unwrap_or(NonZeroU32::MIN)
 }
 
-const DYNAMODB_ENDPOINT: &str = "DYNAMODB_ENDPOINT";
+/// The variable of the parameter `DynamoDbEndpoint`.
+const DYNAMO_DB_ENDPOINT: &str = "DYNAMO_DB_ENDPOINT";
 
 fn dynamodb_endpoint<F: Fn(&str) -> Option<String>>(
     variables: &Variables<F>,
 ) -> Result<Option<String>, ConfigError> {
-    let endpoint = variables.optional(DYNAMODB_ENDPOINT);
+    let endpoint = variables.optional(DYNAMO_DB_ENDPOINT);
     let is_url = |url: &String| url.starts_with("http://") || url.starts_with("https://");
     if let Some(other) = endpoint.as_ref().filter(|endpoint| !is_url(endpoint)) {
-        return Err(unknown(DYNAMODB_ENDPOINT, other, "a URL of http or https, or empty"));
+        return Err(unknown(DYNAMO_DB_ENDPOINT, other, "a URL of http or https, or empty"));
     }
     Ok(endpoint)
 }
@@ -464,13 +465,13 @@ mod tests {
         assert_eq!(config.settings.request_lifetime, Duration::from_secs(5));
         let by_parameter = |asked: &str| match asked {
             "REQUEST_LIFETIME_SECS" => Some("5".to_owned()),
-            "DYNAMODB_ENDPOINT" => Some("http://172.18.0.1:8000".to_owned()),
+            "DYNAMO_DB_ENDPOINT" => Some("http://172.18.0.1:8000".to_owned()),
             asked => variable(asked),
         };
         let config = Config::from_variables(by_parameter).expect("complete");
         assert_eq!(config.settings.request_lifetime, Duration::from_secs(5));
         assert_eq!(config.dynamodb_endpoint.as_deref(), Some("http://172.18.0.1:8000"));
-        assert_eq!(with("DYNAMODB_ENDPOINT", "").expect("complete").dynamodb_endpoint, None);
+        assert_eq!(with("DYNAMO_DB_ENDPOINT", "").expect("complete").dynamodb_endpoint, None);
     }
 
     #[test]
@@ -582,7 +583,7 @@ mod tests {
             ("WRITER_SCALING", "dry-run"),
             ("COOLDOWN_SECS", "-1"),
             ("AWS_LAMBDA_FUNCTION_NAME", ""),
-            ("DYNAMODB_ENDPOINT", "127.0.0.1:8000"),
+            ("DYNAMO_DB_ENDPOINT", "127.0.0.1:8000"),
         ] {
             let error = with(name, value).expect_err(name);
             assert!(error.to_string().contains(name), "{error}");
