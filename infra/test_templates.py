@@ -20,12 +20,16 @@ from samcli.yamlhelper import yaml_parse
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "infra"))
 
-# What AWS measures, for each namespace: the dimension and the metrics that are watched here. The lists are in "DynamoDB metrics
-# and dimensions", "Types of metrics for Lambda functions", "Monitor CloudWatch metrics for HTTP APIs" and "Available CloudWatch
-# metrics for Amazon SQS" of the services' guides.
+# The outputs of the application that name its functions.
+FUNCTIONS = {f"{function}FunctionName" for function in ("Write", "Read", "Scale", "Rebalance")}
+
+# What AWS measures, for each namespace: the dimension, the outputs that name what is measured, and the metrics that are watched
+# here. The lists are in "DynamoDB metrics and dimensions", "Types of metrics for Lambda functions", "Monitor CloudWatch metrics
+# for HTTP APIs" and "Available CloudWatch metrics for Amazon SQS" of the services' guides.
 AWS_METRICS = {
     "AWS/DynamoDB": (
         "TableName",
+        {"MainTableName", "MetadataTableName"},
         {f"Consumed{use}CapacityUnits" for use in ("Read", "Write")}
         | {f"Provisioned{use}CapacityUnits" for use in ("Read", "Write")}
         | {f"{use}ThrottleEvents" for use in ("Read", "Write")}
@@ -35,9 +39,9 @@ AWS_METRICS = {
             for limit in ("KeyRangeThroughput", "ProvisionedThroughput", "AccountLimit", "MaxOnDemandThroughput")
         },
     ),
-    "AWS/Lambda": ("FunctionName", {"Invocations", "Errors", "Throttles", "Duration", "IteratorAge"}),
-    "AWS/ApiGateway": ("ApiId", {"Count", "4xx", "5xx", "Latency", "IntegrationLatency"}),
-    "AWS/SQS": ("QueueName", {"ApproximateNumberOfMessagesVisible"}),
+    "AWS/Lambda": ("FunctionName", FUNCTIONS, {"Invocations", "Errors", "Throttles", "Duration", "IteratorAge"}),
+    "AWS/ApiGateway": ("ApiId", {"HttpApiId"}, {"Count", "4xx", "5xx", "Latency", "IntegrationLatency"}),
+    "AWS/SQS": ("QueueName", {"RebalanceFailuresName"}, {"ApproximateNumberOfMessagesVisible"}),
 }
 
 # Resources that cannot have tags: parts of others, which have.
@@ -248,14 +252,16 @@ class Observability(unittest.TestCase):
         """Check that somebody sends this metric. `of` is the output of the application that names who is measured."""
         if namespace == "dynashard":
             self.assertEqual(dimension, "FunctionName", metric)
+            self.assertIn(of, FUNCTIONS, metric)
             functions = measured().get(metric)
             self.assertIsNotNone(functions, f"docs/METRICS.md has no {metric}")
             function = of.removesuffix("Name")
             self.assertTrue(functions == "all" or f"`{function}`" in functions, f"{function} does not send {metric}")
         else:
-            expected, metrics = AWS_METRICS[namespace]
+            expected, measured_by, metrics = AWS_METRICS[namespace]
             self.assertIn(metric, metrics, namespace)
             self.assertEqual(dimension, expected, metric)
+            self.assertIn(of, measured_by, metric)
 
     def test_the_dashboard_shows_metrics_that_exist(self):
         for widget in self.widgets:
