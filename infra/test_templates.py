@@ -11,6 +11,7 @@ import re
 import sys
 import tomllib
 import unittest
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
@@ -201,6 +202,74 @@ class Parameters(unittest.TestCase):
                 self.assertIsNone(problem_with(parameter, value), value)
             for value in wrong:
                 self.assertIsNotNone(problem_with(parameter, value), value)
+
+
+def resolve(node, values: dict[str, str]):
+    """Return what a property comes to, where `values` hold parameters, pseudo parameters and conditions."""
+    if isinstance(node, list):
+        return [resolve(each, values) for each in node]
+    if not isinstance(node, dict):
+        return node
+    if node.keys() == {"Fn::If"}:
+        condition, then, otherwise = node["Fn::If"]
+        return resolve(then if values[condition] else otherwise, values)
+    if node.keys() == {"Fn::Sub"}:
+        return re.sub(r"\$\{([\w:]+)\}", lambda name: values[name[1]], node["Fn::Sub"])
+    if node.keys() == {"Fn::Split"}:
+        delimiter, text = node["Fn::Split"]
+        return resolve(text, values).split(delimiter)
+    return {name: resolve(each, values) for name, each in node.items()}
+
+
+class Writers(unittest.TestCase):
+    """The resource policies of the tables."""
+
+    OPERATORS = ["arn:aws:iam::123456789012:role/Operator", "arn:aws:iam::123456789012:role/aws-reserved/sso.amazonaws.com/*/Admin_*"]
+
+    def statements(self, operators: list[str]):
+        values = {
+            "AWS::Partition": "aws",
+            "AWS::AccountId": "123456789012",
+            "AWS::StackName": "shop",
+            "OtherWritersAreDenied": True,
+            "OperatorsAreNamed": bool(operators),
+            "OperatorRoleArns": ",".join(operators),
+        }
+        for table in ("MainTable", "MetadataTable"):
+            policy = resolve(APPLICATION["Resources"][table]["Properties"]["ResourcePolicy"], values)
+            (statement,) = policy["PolicyDocument"]["Statement"]
+            yield values, statement
+
+    def is_denied(self, statement: dict, principal: str, is_service: bool = False) -> bool:
+        """Return what IAM makes of the statement: its conditions must all hold."""
+        condition = statement["Condition"]
+        self.assertEqual((statement["Effect"], statement["Principal"], statement["Resource"]), ("Deny", "*", "*"))
+        self.assertEqual(condition.keys(), {"ArnNotLike", "Bool"})
+        is_exempt = any(fnmatchcase(principal, pattern) for pattern in condition["ArnNotLike"]["aws:PrincipalArn"])
+        self.assertEqual(condition["Bool"], {"aws:PrincipalIsAWSService": "false"})
+        return not is_exempt and not is_service
+
+    def test_the_functions_and_the_operators_may_write_and_nobody_else(self):
+        for operators in ([], self.OPERATORS):
+            for values, statement in self.statements(operators):
+                roles = [name for name, resource in APPLICATION["Resources"].items() if resource["Type"] == "AWS::IAM::Role"]
+                self.assertEqual(len(roles), 4)
+                for role in roles:
+                    path = resolve(APPLICATION["Resources"][role]["Properties"]["Path"], values)
+                    self.assertFalse(self.is_denied(statement, f"arn:aws:iam::123456789012:role{path}shop-{role}-1A2B"), role)
+                for operator in ("Operator", "aws-reserved/sso.amazonaws.com/eu-west-1/Admin_1a2b"):
+                    denied = self.is_denied(statement, f"arn:aws:iam::123456789012:role/{operator}")
+                    self.assertEqual(denied, not operators, operator)
+                for other in (
+                    "123456789012:role/Operators",
+                    "123456789012:role/dynashard/shop-2/shop-2-WriteRole-1A2B",
+                    "123456789012:role/dynashard/WriteRole",
+                    "123456789012:user/dynashard/shop/WriteRole",
+                    "210987654321:role/dynashard/shop/WriteRole",
+                    "123456789012:root",
+                ):
+                    self.assertTrue(self.is_denied(statement, f"arn:aws:iam::{other}"), other)
+                self.assertFalse(self.is_denied(statement, "", is_service=True), "items go on expiring")
 
 
 class Resources(unittest.TestCase):
