@@ -25,7 +25,7 @@ use dynashard_eventkit::{Store, World};
 const MAIN_TABLE: &str = "dynashard-MainTable-1PH9Q3ZV0XK2S";
 
 fn handler(world: &World) -> ScaleHandler<Store, ManualClock, SeededEntropy> {
-    ScaleHandler::new(Scaler::new(world.directory()))
+    ScaleHandler::new(Scaler::new(world.directory()), world.admission.clone())
 }
 
 /// All counters of what a function printed together, by name.

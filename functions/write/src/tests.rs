@@ -11,5 +11,5 @@ use crate::handler::WriteHandler;
 use dynashard_eventkit::{Store, World};
 
 fn handler(world: &World) -> WriteHandler<Store, Store, ManualClock, SeededEntropy> {
-    WriteHandler::new(Writer::new(world.store.clone(), world.directory()))
+    WriteHandler::new(Writer::new(world.store.clone(), world.directory()), world.admission.clone())
 }
