@@ -7,7 +7,8 @@ use dynashard_lambda::json::ItemJson;
 use dynashard_lambda::params::Params;
 use dynashard_lambda::view::{CollectionDetails, CollectionView, Unprocessed};
 use dynashard_lambda::{
-    Admission, Format, Handler, Problem, Request, Response, body, headers, log_failures, log_left_out,
+    Admission, Format, Handler, Problem, Request, Response, body, headers, log_failures,
+    log_left_out,
 };
 use serde::Serialize;
 
@@ -51,7 +52,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> ReadHandler<I, M, C, 
     async fn batch_get(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
         request.params()?.finish()?;
         headers::expect_json(request)?;
-        let BatchGet { keys, fields, consistency } = body::batch_get(&request.body, self.schema(), &request.granted)?;
+        let BatchGet { keys, fields, consistency } =
+            body::batch_get(&request.body, self.schema(), &request.granted)?;
         let format = headers::answer_format(request);
         let schema = self.schema();
         let measure = |key: &ItemKey, item: &StoredItem| {

@@ -3,7 +3,9 @@ use dynashard_core::{Deadline, Reading, TableSchema, Writer, Written};
 use dynashard_keys::ItemKey;
 use dynashard_lambda::json::SortKeyJson;
 use dynashard_lambda::view::Unprocessed;
-use dynashard_lambda::{Admission, Handler, Problem, Request, Response, body, headers, log_failures};
+use dynashard_lambda::{
+    Admission, Handler, Problem, Request, Response, body, headers, log_failures,
+};
 use serde::Serialize;
 
 pub(crate) struct WriteHandler<I, M, C, E> {

@@ -162,12 +162,14 @@ impl Node {
 const MAX_DEPTH: usize = 64;
 
 /// Tags of intrinsics that the local stack evaluates, with their long forms.
-const INTRINSICS: [(&str, &str); 7] = [
+const INTRINSICS: [(&str, &str); 9] = [
     ("Ref", "Ref"),
     ("Condition", "Condition"),
     ("GetAtt", "Fn::GetAtt"),
     ("Sub", "Fn::Sub"),
     ("If", "Fn::If"),
+    ("Split", "Fn::Split"),
+    ("FindInMap", "Fn::FindInMap"),
     ("Equals", "Fn::Equals"),
     ("Not", "Fn::Not"),
 ];

@@ -26,10 +26,7 @@ impl PatternPart {
 ///
 /// Goes through both at once. Where they differ, the last star takes one character more: no earlier one
 /// has to be tried again, so it takes at most the product of the lengths.
-pub fn matches_pattern(
-    mut pattern: impl Iterator<Item = PatternPart> + Clone,
-    text: &str,
-) -> bool {
+pub fn matches_pattern(mut pattern: impl Iterator<Item = PatternPart> + Clone, text: &str) -> bool {
     let mut text = text.chars();
     let mut after_star = None;
     loop {

@@ -109,11 +109,13 @@ mod tests {
             r#"{"rawPath":"/item","requestContext":[{"method":"DELETE"}]}"#,
             r#"{"rawPath":"/item","requestContext":{"http":["DELETE"]}}"#,
         ] {
-            let refused = Request::from_event(event, &Admission::default()).map_err(|problem| problem.code());
+            let refused =
+                Request::from_event(event, &Admission::default()).map_err(|problem| problem.code());
             assert_eq!(refused, Err("bad_event"), "{event}");
         }
         let event = r#"{"rawPath":"/item","requestContext":{"http":{"method":"delete"}}}"#;
-        let request = Request::from_event(event, &Admission::default()).expect("all that is needed");
+        let request =
+            Request::from_event(event, &Admission::default()).expect("all that is needed");
         assert_eq!((request.method.as_str(), request.path.as_str()), ("DELETE", "/item"));
     }
 

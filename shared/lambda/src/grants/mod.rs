@@ -54,14 +54,20 @@ enum Who {
     Anyone,
     /// By the six parts of the ARN.
     Arn(Vec<Pattern>),
-    Claim { name: String, value: Pattern },
+    Claim {
+        name: String,
+        value: Pattern,
+    },
 }
 
 #[derive(Debug, PartialEq, Eq)]
 enum KeyPart {
     Fixed(PatternPart),
     /// The caller's claim of this name, which holds none of the characters beside it.
-    Claim { name: String, beside: Vec<char> },
+    Claim {
+        name: String,
+        beside: Vec<char>,
+    },
 }
 
 impl FromStr for Grants {

@@ -131,7 +131,10 @@ fn key(tokens: &[Token]) -> Result<Vec<KeyPart>, &'static str> {
             PatternPart::Literal(character) => Ok(character),
             PatternPart::AnyOne | PatternPart::AnyMany => Err(UNBOUNDED),
         });
-        parts.push(KeyPart::Claim { name: text(trimmed(name)), beside: beside.collect::<Result<_, _>>()? });
+        parts.push(KeyPart::Claim {
+            name: text(trimmed(name)),
+            beside: beside.collect::<Result<_, _>>()?,
+        });
         rest = behind;
     }
     Ok(parts)
