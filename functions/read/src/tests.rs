@@ -6,6 +6,7 @@ mod contract;
 mod fields;
 mod fuzz;
 mod golden;
+mod grants;
 
 use std::time::Duration;
 

@@ -5,6 +5,7 @@ mod bad_input;
 mod capacity;
 mod contract;
 mod golden;
+mod grants;
 mod hostile;
 
 use std::time::Duration;

@@ -3,6 +3,7 @@
 mod bad_input;
 mod contract;
 mod golden;
+mod grants;
 
 use dynashard_core::Writer;
 use dynashard_testkit::{ManualClock, SeededEntropy};

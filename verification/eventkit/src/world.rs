@@ -48,7 +48,8 @@ impl World {
         Self { clock, memory, store, heat, capacity, admission: Admission::default(), settings }
     }
 
-    /// [`World::of_flights`] where each tenant has the airports whose names begin with its own, and orders' role has JFK.
+    /// [`World::of_flights`] where `KeyGrants` grants each tenant the collection of its name and those below it, and the
+    /// role `orders` JFK.
     pub fn of_tenants() -> Self {
         let mut world = Self::of_flights();
         let rules = "*={tenant},{tenant}/*; arn:aws:sts::*:assumed-role/orders/*=JFK";
