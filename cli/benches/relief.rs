@@ -307,7 +307,7 @@ async fn overload(options: &StackOptions) -> Result<(), Failure> {
         .await?;
         let key = |n: u32| if is_hot { "hot".to_owned() } else { format!("warm{}", n % 200 * 10) };
         let hot = offered((times * LIMIT).max(1), SECS, |n| put(key(n), 1_000 + n));
-        let cold = offered(20, SECS, |n| put(format!("cold{}", n % 100), n));
+        let cold = offered(60, SECS, |n| put(format!("cold{}", n % 300), n));
         let scaled = async {
             sleep(Duration::from_secs(10)).await;
             let asked = Instant::now();

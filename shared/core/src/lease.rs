@@ -43,6 +43,11 @@ impl Lease {
         Self { since: Reading { server_secs, ..before }, term }
     }
 
+    /// What the clocks said before the read was sent.
+    pub(crate) fn since(&self) -> Reading {
+        self.since
+    }
+
     /// The largest age that any of the clocks proves.
     ///
     /// `Date` headers are cut to whole seconds: two that differ by n are more than n - 1 seconds

@@ -1,6 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use dynashard_keys::{ItemKey, PartitionKey, PhysicalKey, ShardId};
+use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt};
 
 use super::refuse_duplicates;
@@ -77,10 +78,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         let got = self.get_in_rounds(keys, Progress::new(budget), batch, &mut attempts).await;
         // DynamoDB says of a batch only what it took as a whole.
         let parts = f64::from(u32::try_from(partitions.len()).unwrap_or(u32::MAX).max(1));
-        for partition in &partitions {
-            let consumed_rcu = Ok(got.consumed_rcu / parts);
-            self.answered(partition, None, Access::Get, consumed_rcu).await;
-        }
+        let part = || Ok(got.consumed_rcu / parts);
+        let answered = |partition| self.answered(partition, None, Access::Get, part());
+        // Side by side, as an answer is held for one report's time at most.
+        join_all(partitions.iter().map(answered)).await;
         Ok(got)
     }
 

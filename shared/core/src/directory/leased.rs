@@ -9,6 +9,7 @@ use lru::LruCache;
 use xxhash_rust::xxh64::xxh64;
 
 use crate::directory::{DirectoryItem, Pinned};
+use crate::metadata::Phase;
 use crate::ports::{Clock, Dated, Entropy, MetadataStore, StoreError};
 use crate::reshard::Waits;
 use crate::retry::{Attempts, refusal, within};
@@ -49,6 +50,10 @@ pub struct Directory<M, C, E> {
 /// put right it acts again, and until then a fleet that was deployed wrongly leaves the item to those that
 /// are right.
 const REFUSAL_TERM: Duration = Duration::from_secs(1);
+
+/// How often an environment looks whether new shards are in force that may be. A thousand environments take a good
+/// half of what the partition of the metadata gives.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// Enough that two collections of one batch rarely wait for each other.
 const STRIPES: usize = 64;
@@ -241,7 +246,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         {
             let mut cache = self.lock();
             if let Some(known) = cache.get(partition) {
-                if known.lease.is_fresh(now) {
+                if known.lease.is_fresh(now) && !self.is_move_due(known, now) {
                     return Some(known.clone());
                 }
                 cache.pop(partition);
@@ -249,6 +254,20 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
             }
         }
         (!item.lists(partition)).then(|| self.cold(partition, lease))
+    }
+
+    /// Whether the new shards of a growth may be in force, of which the metadata says that they will be. Without
+    /// another look an environment would keep its writes away from them for most of a lease.
+    fn is_move_due(&self, known: &Known, now: Reading) -> bool {
+        if !matches!(known.metadata.phase, Phase::Forward { .. }) {
+            return false;
+        }
+        let published = Duration::from_secs(known.metadata.last_updated_secs);
+        let due = published + self.waits().settle;
+        let read = known.lease.since().wall;
+        // The longer it has been due, the less a further look is likely to show it.
+        let pause = (read.saturating_sub(due) / 2).max(LOOK_AGAIN);
+        now.wall >= due.max(read + pause)
     }
 
     fn cold(&self, partition: &PartitionKey, lease: Lease) -> Known {

@@ -518,3 +518,36 @@ fn a_batch_read_of_small_items_takes_two_requests() {
         assert_eq!(world.memory.requests().batch_gets, 2);
     }
 }
+
+/// The answer waited for the reports of its collections one after the other, for two seconds at worst.
+#[test]
+fn regression_a_batch_read_was_held_for_a_report_of_each_of_its_collections() {
+    let world = World::new();
+    let partitions = (0..10).map(|n| PartitionKey::new(format!("in use {n}")).expect("a key"));
+    let partitions = partitions.collect::<Vec<_>>();
+    for partition in &partitions {
+        let metadata =
+            CollectionMetadata { partition: partition.clone(), ..metadata(1, 4, Placement::Xxh64) };
+        world.memory.place_metadata(metadata);
+    }
+    let reader = world.reader();
+    let get = || {
+        let key = |partition: &PartitionKey| ItemKey { partition: partition.clone(), ..key("a") };
+        let keys = partitions.iter().map(key).collect();
+        let (unlimited, strong) = (PageBudget::UNLIMITED, Consistency::Strong);
+        let got = reader.batch_get(keys, None, strong, unlimited, world.deadline());
+        assert_eq!(block_on(got).expect("a batch").unprocessed, []);
+    };
+    get();
+    // The minute is over, and each collection's is reported.
+    world.clock.advance(Duration::from_mins(1));
+    get();
+    assert_eq!(world.store.attempts(Operation::LedgerUpdate), 10);
+    world.clock.advance(Duration::from_mins(1));
+    world.store.delay(&world.clock, Duration::from_millis(15));
+    let began = world.clock.now();
+    get();
+    assert_eq!(world.store.attempts(Operation::LedgerUpdate), 20);
+    let took = world.clock.now().certainly_since(began);
+    assert!(took <= Duration::from_millis(100), "{took:?}");
+}

@@ -10,7 +10,9 @@ use dynashard_testkit::{
 };
 use futures_util::future::join_all;
 
-use crate::world::{FRESH, Knowledge, LEASE, TIMEOUT, World, count, metadata, partition};
+use crate::world::{
+    FRESH, Knowledge, LEASE, TIMEOUT, World, count, metadata, partition, resharding,
+};
 
 /// A metadata table whose answers take their time, so that requests can meet.
 fn slow() -> (MemoryStore, Knowledge, Deadline) {
@@ -140,6 +142,38 @@ fn a_collection_that_shows_itself_enlisted_is_looked_up_again() {
     world.lay_out(1, 4, Placement::Xxh64);
     directory.forget(&partition());
     assert_eq!(find(&world, &look_up), (true, 1));
+}
+
+/// Environments kept their writes to the throttled shard for most of a lease after the new ones took them.
+#[test]
+fn regression_a_growth_that_was_in_force_was_noticed_when_the_lease_ended() {
+    let world = World::new();
+    let forward = CollectionMetadata {
+        last_updated_secs: world.clock.now().epoch_secs(),
+        ..resharding()[0].clone()
+    };
+    world.memory.place_metadata(forward);
+    let directory = world.directory();
+    let look_up = || block_on(directory.find(&partition(), world.deadline())).expect("a look-up");
+    let mut looks = Vec::new();
+    let tick = Duration::from_millis(100);
+    for tick_no in 0..200 {
+        if find(&world, &look_up).1 > 0 {
+            looks.push(tick * tick_no);
+        }
+        world.clock.advance(tick);
+    }
+    let due = settle_time(LEASE);
+    let after = |look: &Duration| look.checked_sub(due).map(|after| after.as_millis());
+    let late = looks.iter().filter_map(after).collect::<Vec<_>>();
+    assert_eq!(
+        late[..4],
+        [50, 550, 1_050, 1_650],
+        "it looks when the move is due, and then less often"
+    );
+    assert!(late.len() <= 9, "a move that does not come costs little: {late:?}");
+    let early = looks.iter().filter(|look| after(look).is_none()).count();
+    assert_eq!(early, 2, "before that the lease counts");
 }
 
 /// Else one operation of each lease waits for a read of the directory.
