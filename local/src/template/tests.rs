@@ -293,6 +293,18 @@ fn unsupported_parts_of_a_template_are_refused_with_their_line() {
             "does not know the attribute TableId of Table",
         ),
         (
+            "  Table:\n    Type: AWS::DynamoDB::Table\n    Properties:\n      BillingMode: !FindInMap [Modes, a, b]\n",
+            "t.yaml:6: Mappings has no Modes where Fn::FindInMap looks for it",
+        ),
+        (
+            "  Table:\n    Type: AWS::DynamoDB::Table\n    Properties:\n      BillingMode: !FindInMap [Modes, a]\n",
+            "t.yaml:6: Fn::FindInMap takes a map and two keys",
+        ),
+        (
+            "  Table:\n    Type: AWS::DynamoDB::Table\n    Properties:\n      BillingMode: !Split [\"\", a]\n",
+            "t.yaml:6: Fn::Split takes a separator and a text",
+        ),
+        (
             "  Table:\n    Type: AWS::DynamoDB::Table\n    Condition: Never\n",
             "the template has no condition Never",
         ),
@@ -592,6 +604,8 @@ fn intrinsics_have_the_values_that_aws_would_give_them() {
 Transform: AWS::Serverless-2016-10-31
 Parameters:
   Stage: { Type: String, Default: dev, AllowedValues: [dev, prod] }
+Mappings:
+  Sizes: { dev: { Name: small }, prod: { Name: large } }
 Conditions:
   IsProd: !Equals [!Ref Stage, prod]
   IsNotProd: !Not [!Condition IsProd]
@@ -628,6 +642,7 @@ Resources:
           LONG: { \"Fn::GetAtt\": [F, Arn] }
           SUB: !Sub \"${Stage}-${AWS::Region}-${Table.Arn}-${!Literal}\"
           IF: !If [IsNotProd, yes, no]
+          MAP: !FindInMap [Sizes, !Ref Stage, Name]
 Outputs:
   Name: { Value: !Ref Table }
 ";
@@ -652,6 +667,7 @@ Outputs:
         ("LONG", "arn:aws:lambda:us-east-1:123456789012:function:F"),
         ("SUB", &format!("dev-us-east-1-{arn}-${{Literal}}")),
         ("IF", "yes"),
+        ("MAP", "small"),
     ] {
         assert_eq!(function.environment[name], value, "{name}");
     }
