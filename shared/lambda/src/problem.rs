@@ -77,6 +77,15 @@ impl Problem {
         Self::of(415, "unsupported_media_type", detail)
     }
 
+    pub(crate) fn key_not_granted(detail: String) -> Self {
+        Self::of(403, "key_not_granted", detail)
+    }
+
+    pub(crate) fn body_too_large(bytes: usize, max_bytes: usize) -> Self {
+        let detail = format!("the body has {bytes} bytes; MaxBodyBytes is {max_bytes}");
+        Self::of(413, "body_too_large", detail)
+    }
+
     /// No function answers this method and path.
     pub fn no_route(method: &str, path: &str) -> Self {
         Self::of(404, "route_not_found", format!("this API has no {method} {path}"))
