@@ -1,0 +1,99 @@
+"""The commands of `sam`, as a user types them."""
+
+import json
+import os
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass, field
+
+from containers import Network, quietly
+from events import ROOT, Event
+
+REGION = "us-east-1"
+
+# The SDKs ask nobody else for credentials, and SAM tells nobody that it runs.
+SETTINGS = {
+    "AWS_ACCESS_KEY_ID": "local",
+    "AWS_SECRET_ACCESS_KEY": "local",
+    "AWS_REGION": REGION,
+    "AWS_DEFAULT_REGION": REGION,
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "SAM_CLI_TELEMETRY": "0",
+}
+
+
+@dataclass
+class Sam:
+    network: Network | None = None
+    overrides: dict[str, str] = field(default_factory=lambda: {"Architecture": "x86_64"})
+
+    def build(self) -> None:
+        self._run("build", "--parameter-overrides", *self._overrides())
+
+    def invoke(self, event: Event) -> object:
+        """The answer of a function to an event, in a container of its own."""
+        # SAM exits with 0 if the function fails: its answer says so.
+        out = self._run("local", "invoke", event.function, "--event", str(event.path), *self._options())
+        return json.loads(out) if out.strip() else None
+
+    def serve(self, what: str, port: int) -> "Server":
+        # SAM cannot read an authorizer that depends on a condition.
+        open_to_all = ["--disable-authorizer"] if what == "start-api" else []
+        return Server(["sam", "local", what, *open_to_all, "--port", str(port), "--warm-containers", "LAZY", *self._options()], port)
+
+    def _run(self, *words: str) -> str:
+        done = subprocess.run(["sam", *words], cwd=ROOT, env={**os.environ, **SETTINGS}, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise SystemExit(f"sam {' '.join(words)} exits with {done.returncode}: {done.stderr[-3000:]}")
+        return done.stdout
+
+    def _options(self) -> list[str]:
+        host = ["--container-host-interface", "127.0.0.1"]
+        return ["--skip-pull-image", "--docker-network", Network.NAME, *host, "--parameter-overrides", *self._overrides()]
+
+    def _overrides(self) -> list[str]:
+        return [f"{name}={value}" for name, value in self.overrides.items()]
+
+
+class Server:
+    """`sam local start-api` or `start-lambda`, until it is stopped."""
+
+    def __init__(self, command: list[str], port: int) -> None:
+        self.url = f"http://127.0.0.1:{port}"
+        began = time.monotonic()
+        self.process = subprocess.Popen(
+            [*command, "--host", "127.0.0.1"], cwd=ROOT, env={**os.environ, **SETTINGS}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        while not self._answers():
+            if self.process.poll() is not None or time.monotonic() > began + 120:
+                self.stop()
+                raise SystemExit(f"{' '.join(command)} does not serve")
+            time.sleep(0.1)
+        self.ready_after = time.monotonic() - began
+
+    def _answers(self) -> bool:
+        try:
+            urllib.request.urlopen(self.url, timeout=2)
+        except urllib.error.HTTPError:
+            return True
+        except OSError:
+            return False
+        return True
+
+    def stop(self) -> None:
+        # It removes its containers.
+        self.process.terminate()
+        try:
+            self.process.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def curl(*words: str) -> tuple[int, str]:
+    """The status and body that curl prints."""
+    done = quietly("curl", "--silent", "--max-time", "60", "--write-out", "\n%{http_code}", *words)
+    body, status = done.stdout.rsplit("\n", 1)
+    return int(status), body
