@@ -38,6 +38,11 @@ impl CloudFormation {
     }
 }
 
+/// The roles of the stack that write to the main table.
+pub const WRITING_ROLE_ARNS: &str = "arn:aws:iam::123456789012:role/dynashard/dynashard/WriteRole,\
+    arn:aws:iam::123456789012:role/dynashard/dynashard/ReadRole,\
+    arn:aws:iam::123456789012:role/dynashard/dynashard/RebalanceRole";
+
 fn answer(stream: TcpStream, parameters: &[(&str, &str)]) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream);
     let mut length = 0;
@@ -80,8 +85,7 @@ fn answer(stream: TcpStream, parameters: &[(&str, &str)]) -> std::io::Result<()>
                 "<member><LogicalResourceId>{id}</LogicalResourceId><PhysicalResourceId>{id}</PhysicalResourceId><ResourceType>AWS::DynamoDB::Table</ResourceType></member>"
             )
         };
-        let resources = ["MainTable", "MetadataTable", "ReadRole", "RebalanceRole", "WriteRole"];
-        let resources = resources.map(resource).concat();
+        let resources = ["MainTable", "MetadataTable"].map(resource).concat();
         (
             200,
             format!(
@@ -130,7 +134,12 @@ fn stacks(set: &[(&str, &str)]) -> String {
         format!("<member><ParameterKey>{name}</ParameterKey><ParameterValue>{value}</ParameterValue></member>")
     });
     let parameters = parameters.collect::<String>();
+    let outputs = [("ApiUrl", "https://example.com"), ("WritingRoleArns", WRITING_ROLE_ARNS)];
+    let outputs = outputs.map(|(name, value)| {
+        format!("<member><OutputKey>{name}</OutputKey><OutputValue>{value}</OutputValue></member>")
+    });
+    let outputs = outputs.concat();
     format!(
-        "<DescribeStacksResponse xmlns=\"http://cloudformation.amazonaws.com/doc/2010-05-15/\"><DescribeStacksResult><Stacks><member><StackName>dynashard</StackName><StackStatus>UPDATE_COMPLETE</StackStatus><Parameters>{parameters}</Parameters><Outputs><member><OutputKey>ApiUrl</OutputKey><OutputValue>https://example.com</OutputValue></member></Outputs></member></Stacks></DescribeStacksResult></DescribeStacksResponse>"
+        "<DescribeStacksResponse xmlns=\"http://cloudformation.amazonaws.com/doc/2010-05-15/\"><DescribeStacksResult><Stacks><member><StackName>dynashard</StackName><StackStatus>UPDATE_COMPLETE</StackStatus><Parameters>{parameters}</Parameters><Outputs>{outputs}</Outputs></member></Stacks></DescribeStacksResult></DescribeStacksResponse>"
     )
 }

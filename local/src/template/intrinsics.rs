@@ -55,6 +55,7 @@ impl Scope<'_> {
             "Fn::GetAtt" => self.attribute(argument)?,
             "Fn::Sub" => self.substitute(argument)?,
             "Fn::If" => return self.choose(argument),
+            "Fn::Split" => return self.split(argument).map(Some),
             _ => {
                 let text = format!("the local stack does not know the intrinsic {name} here");
                 return Err(Problem::at(line, text));
@@ -160,6 +161,19 @@ impl Scope<'_> {
         self.resolve(if holds { yes } else { no })
     }
 
+    /// The value of `!Split`, a list.
+    fn split(&self, argument: &Node) -> Result<Node, Problem> {
+        let operands = self.resolve(argument)?;
+        let operands = operands.as_ref().map_or(Ok(&[][..]), |node| node.items("Fn::Split"))?;
+        let [delimiter, text] = operands else {
+            return Err(Problem::at(argument.line, "Fn::Split takes a delimiter and a text"));
+        };
+        let delimiter = delimiter.as_text("the delimiter of Fn::Split")?;
+        let parts = text.as_text("the text of Fn::Split")?.split(delimiter);
+        let parts = parts.map(|part| Node::text(argument.line, part));
+        Ok(Node { line: argument.line, value: Value::List(parts.collect()) })
+    }
+
     fn condition(&self, name: &str, line: usize, depth: usize) -> Result<bool, Problem> {
         let node = self.conditions.and_then(|conditions| conditions.get(name));
         let node =
@@ -182,6 +196,18 @@ impl Scope<'_> {
                 [operand] => Ok(!self.test(operand, depth + 1)?),
                 _ => Err(Problem::at(argument.line, "Fn::Not takes one condition")),
             },
+            "Fn::And" | "Fn::Or" => {
+                let operands = argument.items(name)?;
+                if !(2..=10).contains(&operands.len()) {
+                    let text = format!("{name} takes two to ten conditions");
+                    return Err(Problem::at(argument.line, text));
+                }
+                // Each is evaluated, so that a mistake in one shows whatever the others say.
+                let operands = operands.iter().map(|operand| self.test(operand, depth + 1));
+                let held = operands.collect::<Result<Vec<_>, _>>()?;
+                let decides = name == "Fn::Or";
+                Ok(if held.contains(&decides) { decides } else { !decides })
+            }
             "Fn::Equals" => {
                 let operands = self.resolve(argument)?;
                 let operands = operands.as_ref().map_or(Ok(&[][..]), |node| node.items(name))?;

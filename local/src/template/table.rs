@@ -26,8 +26,9 @@ pub(super) fn table(resource: &Resource) -> Result<Table, Problem> {
                 request[name]["StreamEnabled"] = true.into();
             }
             "ContributorInsightsSpecification" => insights = insights_mode(node)?,
-            // Items do not expire on one machine.
+            // Items do not expire on one machine, and its endpoint refuses nobody.
             "PointInTimeRecoverySpecification"
+            | "ResourcePolicy"
             | "SSESpecification"
             | "Tags"
             | "TimeToLiveSpecification" => {}

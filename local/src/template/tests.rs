@@ -548,6 +548,8 @@ Parameters:
 Conditions:
   IsProd: !Equals [!Ref Stage, prod]
   IsNotProd: !Not [!Condition IsProd]
+  IsEither: !Or [!Condition IsProd, !Condition IsNotProd]
+  IsBoth: !And [!Condition IsProd, !Condition IsNotProd]
 Globals:
   Function:
     Runtime: provided.al2023
@@ -581,6 +583,8 @@ Resources:
           LONG: { \"Fn::GetAtt\": [F, Arn] }
           SUB: !Sub \"${Stage}-${AWS::Region}-${Table.Arn}-${!Literal}\"
           IF: !If [IsNotProd, yes, no]
+          OR: !If [IsEither, yes, no]
+          AND: !If [IsBoth, yes, no]
 Outputs:
   Name: { Value: !Ref Table }
 ";
@@ -605,12 +609,32 @@ Outputs:
         ("LONG", "arn:aws:lambda:us-east-1:123456789012:function:F"),
         ("SUB", &format!("dev-us-east-1-{arn}-${{Literal}}")),
         ("IF", "yes"),
+        ("OR", "yes"),
+        ("AND", "no"),
     ] {
         assert_eq!(function.environment[name], value, "{name}");
     }
     let prod = load_with(text, &[("Stage", "prod")]).expect("a template");
     assert_eq!(prod.tables.len(), 1);
     assert_eq!(prod.functions[0].timeout, Duration::from_secs(20));
+}
+
+#[test]
+fn the_shipped_template_runs_with_what_has_no_effect_on_one_machine() {
+    let operators = "arn:aws:iam::123456789012:role/a,arn:aws:iam::123456789012:role/b";
+    let chosen = [
+        ("EncryptionKey", "arn:aws:kms:us-east-1:123456789012:key/a"),
+        ("DenyOtherWriters", "on"),
+        ("OperatorRoleArns", operators),
+        ("Architecture", "x86_64"),
+        ("LogRetentionDays", "1"),
+        ("LogLevel", "WARN"),
+        ("WriteReservedConcurrency", "7"),
+    ];
+    let plan = load_template(&shipped(), &overrides(&chosen)).expect("the shipped template");
+    let write = &plan.functions[0];
+    assert_eq!(write.log_level.as_deref(), Some("WARN"));
+    assert_eq!(write.reserved_concurrency, Some(7));
 }
 
 #[test]

@@ -162,7 +162,7 @@ impl Node {
 const MAX_DEPTH: usize = 64;
 
 /// Tags of intrinsics that the local stack evaluates, with their long forms.
-const INTRINSICS: [(&str, &str); 7] = [
+const INTRINSICS: [(&str, &str); 10] = [
     ("Ref", "Ref"),
     ("Condition", "Condition"),
     ("GetAtt", "Fn::GetAtt"),
@@ -170,6 +170,9 @@ const INTRINSICS: [(&str, &str); 7] = [
     ("If", "Fn::If"),
     ("Equals", "Fn::Equals"),
     ("Not", "Fn::Not"),
+    ("And", "Fn::And"),
+    ("Or", "Fn::Or"),
+    ("Split", "Fn::Split"),
 ];
 
 /// Builds nodes from the parser's events.

@@ -26,18 +26,19 @@ const CONNECT_TIMEOUT_OF_OPERATORS: Duration = Duration::from_secs(4);
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A client of DynamoDB with the environment's region and credentials. It sends every request once
-/// and notes the server's time in `server_clock`.
-pub async fn connect(server_clock: ServerClock) -> Client {
-    client(&environment().await, server_clock)
+/// and notes the server's time in `server_clock`. With an `endpoint`, a URL, it asks the server there.
+pub async fn connect(endpoint: Option<&str>, server_clock: ServerClock) -> Client {
+    client_at(endpoint, &environment().await, server_clock)
 }
 
 /// As [`connect`], with a client of CloudWatch, which repeats requests that failed for a passing
 /// reason.
 pub async fn connect_with_cloudwatch(
+    endpoint: Option<&str>,
     server_clock: ServerClock,
 ) -> (Client, aws_sdk_cloudwatch::Client) {
     let config = environment().await;
-    (client(&config, server_clock), cloudwatch(&config))
+    (client_at(endpoint, &config, server_clock), cloudwatch(&config))
 }
 
 /// As [`connect`], for an engine on this machine at `endpoint`, a URL. Region and credentials are
@@ -84,26 +85,26 @@ pub(crate) fn connector() -> Connector {
 }
 
 fn client(config: &SdkConfig, server_clock: ServerClock) -> Client {
-    client_within(config, server_clock, CONNECT_TIMEOUT)
+    client_at(None, config, server_clock)
+}
+
+fn client_at(endpoint: Option<&str>, config: &SdkConfig, server_clock: ServerClock) -> Client {
+    let mut config = config_within(config, CONNECT_TIMEOUT);
+    if let Some(url) = endpoint {
+        config = config.endpoint_url(url);
+    }
+    Client::from_conf(config.interceptor(DateWatch::new(server_clock)).build())
 }
 
 /// A client of DynamoDB for an operator's command.
 pub(crate) fn client_of_operator(config: &SdkConfig, server_clock: ServerClock) -> Client {
-    client_within(config, server_clock, CONNECT_TIMEOUT_OF_OPERATORS)
+    let config = config_of_operator(config).interceptor(DateWatch::new(server_clock));
+    Client::from_conf(config.build())
 }
 
 /// How an operator's command asks DynamoDB: each request is sent once.
 pub(crate) fn config_of_operator(config: &SdkConfig) -> Builder {
     config_within(config, CONNECT_TIMEOUT_OF_OPERATORS)
-}
-
-fn client_within(
-    config: &SdkConfig,
-    server_clock: ServerClock,
-    connect_timeout: Duration,
-) -> Client {
-    let config = config_within(config, connect_timeout).interceptor(DateWatch::new(server_clock));
-    Client::from_conf(config.build())
 }
 
 fn config_within(config: &SdkConfig, connect_timeout: Duration) -> Builder {
@@ -145,6 +146,17 @@ mod tests {
     use super::*;
     use crate::interceptors::AnswerWatch;
 
+    /// Notes where requests go, and answers none.
+    #[derive(Debug)]
+    struct Recorder(std::sync::mpsc::Sender<String>);
+
+    impl HttpConnector for Recorder {
+        fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+            self.0.send(request.uri().to_owned()).expect("somebody waits");
+            NoNetwork.call(request)
+        }
+    }
+
     #[derive(Debug)]
     struct NoNetwork;
 
@@ -152,6 +164,27 @@ mod tests {
         fn call(&self, _: HttpRequest) -> HttpConnectorFuture {
             HttpConnectorFuture::ready(Err(ConnectorError::io("the network is unreachable".into())))
         }
+    }
+
+    #[tokio::test]
+    async fn a_function_asks_the_server_that_stands_in_for_dynamodb() {
+        let asked = async |endpoint| {
+            let (sender, receiver) = std::sync::mpsc::channel();
+            let config = aws_config::defaults(BehaviorVersion::latest())
+                .region(Region::from_static("eu-west-1"))
+                .credentials_provider(Credentials::new("a", "b", None, None, "test"))
+                .http_client(http_client_fn(move |_, _| {
+                    SharedHttpConnector::new(Recorder(sender.clone()))
+                }))
+                .load()
+                .await;
+            let client = client_at(endpoint, &config, ServerClock::default());
+            let request = client.describe_table().table_name("items");
+            request.send().await.expect_err("nobody answers");
+            receiver.try_recv().expect("one request")
+        };
+        assert_eq!(asked(None).await, "https://dynamodb.eu-west-1.amazonaws.com/");
+        assert_eq!(asked(Some("http://172.18.0.1:8000")).await, "http://172.18.0.1:8000/");
     }
 
     /// An operator's credentials may carry an account, by which the SDK names another host than the one

@@ -28,6 +28,8 @@ pub struct Stack {
     pub resources: BTreeMap<String, String>,
     /// The values of its parameters, those left at their defaults included.
     pub parameters: BTreeMap<String, String>,
+    /// The values of its outputs.
+    pub outputs: BTreeMap<String, String>,
     /// What CloudFormation is doing with it, or has done, in its word: `UPDATE_COMPLETE`.
     pub status: String,
 }
@@ -47,6 +49,7 @@ impl Operator {
         };
         Ok(Stack {
             parameters: read(&stacks, "ParameterKey", "ParameterValue")?,
+            outputs: read(&stacks, "OutputKey", "OutputValue")?,
             resources: read(&resources, "LogicalResourceId", "PhysicalResourceId")?,
             status: read(&stacks, "StackName", "StackStatus")?
                 .pop_first()

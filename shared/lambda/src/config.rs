@@ -25,6 +25,8 @@ pub struct Config {
     pub metadata_table: String,
     /// `AWS_LAMBDA_FUNCTION_NAME`: the function's name, which Lambda sets.
     pub function_name: String,
+    /// `DYNAMO_DB_ENDPOINT`: the URL of a server that stands in for DynamoDB. A stack on AWS has none.
+    pub dynamodb_endpoint: Option<String>,
     /// `ALARM_NAME` and `READ_ALARM_NAME`: the alarms on throttles of the main table. Only the scale function
     /// has them.
     pub alarms: Option<ThrottleAlarms>,
@@ -73,7 +75,7 @@ impl Config {
         let settings = settings_from_variables(&lookup)?;
         let is_verified = is_request_lifetime_verified(&lookup)?;
         // Only a server that stands in for AWS is reached without encryption.
-        let is_stand_in = ["AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL"]
+        let is_stand_in = [DYNAMO_DB_ENDPOINT, "AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL"]
             .iter()
             .any(|name| lookup(name).is_some_and(|url| url.starts_with("http://")));
         if !is_stand_in && settings.request_lifetime < SHORTEST_REQUEST_LIFETIME {
@@ -101,6 +103,7 @@ impl Config {
             main_table: variables.required("MAIN_TABLE")?,
             metadata_table: variables.required("METADATA_TABLE")?,
             function_name: variables.required("AWS_LAMBDA_FUNCTION_NAME")?,
+            dynamodb_endpoint: dynamodb_endpoint(&variables)?,
             alarms: variables
                 .optional("ALARM_NAME")
                 .zip(variables.optional("READ_ALARM_NAME"))
@@ -134,7 +137,8 @@ impl Config {
 
     async fn connect_unpinned(self) -> (DynamoItemStore, AwsDirectory) {
         let server_clock = ServerClock::default();
-        let client = dynashard_aws::connect(server_clock.clone()).await;
+        let endpoint = self.dynamodb_endpoint.as_deref();
+        let client = dynashard_aws::connect(endpoint, server_clock.clone()).await;
         let clock = SystemClock::new(server_clock);
         let (main_table, schema) = (self.main_table.clone(), self.settings.schema.clone());
         let items = DynamoItemStore::new(client.clone(), clock.clone(), main_table, schema);
@@ -158,8 +162,9 @@ impl Config {
         };
         let alarms = self.alarms.clone().ok_or_else(missing)?;
         let server_clock = ServerClock::default();
+        let endpoint = self.dynamodb_endpoint.as_deref();
         let (dynamodb, cloudwatch) =
-            dynashard_aws::connect_with_cloudwatch(server_clock.clone()).await;
+            dynashard_aws::connect_with_cloudwatch(endpoint, server_clock.clone()).await;
         let clock = SystemClock::new(server_clock);
         let heat =
             CloudWatchHeat::new(dynamodb.clone(), cloudwatch, self.main_table.clone(), alarms);
@@ -313,6 +318,20 @@ fn one_of(units: u32) -> NonZeroU32 {
     NonZeroU32::new(units).unwrap_or(NonZeroU32::MIN)
 }
 
+/// The variable of the parameter `DynamoDbEndpoint`.
+const DYNAMO_DB_ENDPOINT: &str = "DYNAMO_DB_ENDPOINT";
+
+fn dynamodb_endpoint<F: Fn(&str) -> Option<String>>(
+    variables: &Variables<F>,
+) -> Result<Option<String>, ConfigError> {
+    let endpoint = variables.optional(DYNAMO_DB_ENDPOINT);
+    let is_url = |url: &String| url.starts_with("http://") || url.starts_with("https://");
+    if let Some(other) = endpoint.as_ref().filter(|endpoint| !is_url(endpoint)) {
+        return Err(unknown(DYNAMO_DB_ENDPOINT, other, "a URL of http or https, or empty"));
+    }
+    Ok(endpoint)
+}
+
 /// Who raises the capacity of the main table. A function without the variable does not.
 fn capacity<F: Fn(&str) -> Option<String>>(
     variables: &Variables<F>,
@@ -444,6 +463,15 @@ mod tests {
         };
         let config = Config::from_variables(on_this_machine).expect("complete");
         assert_eq!(config.settings.request_lifetime, Duration::from_secs(5));
+        let by_parameter = |asked: &str| match asked {
+            "REQUEST_LIFETIME_SECS" => Some("5".to_owned()),
+            "DYNAMO_DB_ENDPOINT" => Some("http://172.18.0.1:8000".to_owned()),
+            asked => variable(asked),
+        };
+        let config = Config::from_variables(by_parameter).expect("complete");
+        assert_eq!(config.settings.request_lifetime, Duration::from_secs(5));
+        assert_eq!(config.dynamodb_endpoint.as_deref(), Some("http://172.18.0.1:8000"));
+        assert_eq!(with("DYNAMO_DB_ENDPOINT", "").expect("complete").dynamodb_endpoint, None);
     }
 
     #[test]
@@ -555,6 +583,7 @@ mod tests {
             ("WRITER_SCALING", "dry-run"),
             ("COOLDOWN_SECS", "-1"),
             ("AWS_LAMBDA_FUNCTION_NAME", ""),
+            ("DYNAMO_DB_ENDPOINT", "127.0.0.1:8000"),
         ] {
             let error = with(name, value).expect_err(name);
             assert!(error.to_string().contains(name), "{error}");

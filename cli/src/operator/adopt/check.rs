@@ -18,7 +18,7 @@ use super::super::output::{Activity, Output};
 use super::description::{self, Surroundings};
 use super::judge::{self, Finding};
 use super::plan::{Parameters, Plan};
-use super::policy::{self, WRITING_ROLES};
+use super::policy;
 use super::source::Position;
 use super::state::{FORMAT, Progress, StateFile, Subject};
 use super::survey::{Lens, Survey};
@@ -96,7 +96,7 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
         let parameters = Parameters::new(table, schema, separator, ttl, grow_keys.to_string());
         report.plan = Some(Plan::new(parameters, &state.arn, args.stack_name.as_deref(), &file));
         let stack = stack.as_ref().filter(|_| is_in_use);
-        let roles = stack.and_then(|stack| roles(args, stack, &state.arn));
+        let roles = stack.and_then(|stack| roles(args, stack));
         report.policy =
             roles.map(|roles| policy::policy(&state.arn, &roles, &grow_keys, separator));
         if report.policy.is_none() && args.policy.is_some() {
@@ -201,10 +201,9 @@ fn time_left_secs(items: u64, expected: u64, before: u64, elapsed_secs: u64) -> 
 }
 
 /// Who may write: the roles of the functions, and those of operators. Nobody, unless all are known.
-fn roles(args: &AdoptArgs, stack: &Stack, table_arn: &str) -> Option<Vec<String>> {
-    let of_stack = |id: &str| policy::role_arn(table_arn, stack.resources.get(id)?);
-    let roles = WRITING_ROLES.into_iter().map(of_stack).collect::<Option<Vec<_>>>()?;
-    Some(roles.into_iter().chain(args.operator_role.iter().cloned()).collect())
+fn roles(args: &AdoptArgs, stack: &Stack) -> Option<Vec<String>> {
+    let of_stack = stack.outputs.get("WritingRoleArns")?.split(',').map(str::to_owned);
+    Some(of_stack.chain(args.operator_role.iter().cloned()).collect())
 }
 
 fn policy_file(args: &AdoptArgs) -> String {

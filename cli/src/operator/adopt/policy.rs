@@ -16,10 +16,6 @@ const WRITES: [&str; 7] = [
     "dynamodb:UpdateItem",
 ];
 
-/// The functions' roles that write to the main table, by their logical ids. A strong read moves what it
-/// finds at an old home, so `ReadRole` is one of them.
-pub(super) const WRITING_ROLES: [&str; 3] = ["WriteRole", "ReadRole", "RebalanceRole"];
-
 /// The most that DynamoDB takes, white space included (AWS, "Resource-based policy considerations").
 const MOST_BYTES: usize = 20 * 1_024;
 
@@ -64,13 +60,6 @@ pub(super) fn text(policy: &Value) -> (String, bool) {
     (compact, fits)
 }
 
-/// The ARN of a role of the stack: CloudFormation knows its name, and a table's ARN the account.
-pub(super) fn role_arn(table_arn: &str, role: &str) -> Option<String> {
-    let mut parts = table_arn.split(':').skip(1);
-    let (partition, account) = (parts.next()?, parts.nth(2)?);
-    Some(format!("arn:{partition}:iam::{account}:role/{role}"))
-}
-
 /// Reads `--operator-role`.
 pub(super) fn operator_role(text: &str) -> Result<String, String> {
     let parts = text.splitn(6, ':').collect::<Vec<_>>();
@@ -112,7 +101,8 @@ mod tests {
     const ARN: &str = "arn:aws:dynamodb:eu-west-1:123456789012:table/Orders";
 
     fn roles() -> [String; 3] {
-        WRITING_ROLES.map(|role| role_arn(ARN, role).expect("an ARN"))
+        ["WriteRole", "ReadRole", "RebalanceRole"]
+            .map(|role| format!("arn:aws:iam::123456789012:role/dynashard/orders/{role}"))
     }
 
     #[test]
@@ -185,15 +175,15 @@ mod tests {
         assert_eq!(keys("a?${b}*"), json!(["a?${$}{b}*"]));
     }
 
+    /// `DenyOtherWriters` and this command are to keep out the same.
     #[test]
-    fn a_role_is_of_the_account_of_the_table() {
-        assert_eq!(
-            role_arn(ARN, "dynashard-WriteRole-1A2B").as_deref(),
-            Some("arn:aws:iam::123456789012:role/dynashard-WriteRole-1A2B")
-        );
-        let china = ARN.replace("arn:aws:", "arn:aws-cn:");
-        assert!(role_arn(&china, "r").is_some_and(|arn| arn.starts_with("arn:aws-cn:iam::")));
-        assert_eq!(role_arn("", "r"), None);
+    fn the_template_denies_the_same_writes() {
+        const TEMPLATE: &str = include_str!("../../../../template.yaml");
+        let policies = TEMPLATE.split("Sid: WritesGoThroughDynashard").skip(1).map(|policy| {
+            let lines = policy.lines().map(str::trim).skip_while(|line| *line != "Action:").skip(1);
+            lines.map_while(|line| line.strip_prefix("- ")).collect::<Vec<_>>()
+        });
+        assert_eq!(policies.collect::<Vec<_>>(), [WRITES, WRITES], "of both tables");
     }
 
     #[test]

@@ -1,0 +1,55 @@
+"""docs/COST.md says what infra/costs.py works out.
+
+    python -m unittest discover --start-directory infra
+
+Needs a Python that has aws-sam-cli.
+"""
+
+import re
+import sys
+import unittest
+from datetime import date
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import costs  # noqa: E402
+
+PAGE = costs.read("docs/COST.md")
+
+
+class Costs(unittest.TestCase):
+    maxDiff = None
+
+    def test_each_table_is_the_one_that_is_worked_out(self):
+        found = re.findall(r"(?:^\|.*\n)+", PAGE, re.MULTILINE)
+        self.assertEqual([table.splitlines() for table in found], [table() for table in costs.TABLES])
+
+    def test_no_amount_stands_outside_of_the_tables(self):
+        prose = [line for line in PAGE.splitlines() if not line.startswith("|")]
+        self.assertEqual([line for line in prose if "$" in line or "cents" in line], [])
+
+    def test_the_page_names_what_is_assumed_and_when_the_prices_were_looked_up(self):
+        for assumed in [
+            f"{costs.MS_OF_ONE} ms",
+            f"{costs.MS_OF_A_BATCH} ms",
+            f"{costs.MS_OF_A_PAGE} ms",
+            f"{costs.MS_OF_A_SCHEDULE} ms",
+            f"{costs.LOG_KB_OF_AN_INVOCATION} KB",
+            f"{costs.LOG_KB_OF_THE_API} KB",
+            f"{costs.MOVES_PER_SECOND} moves a second",
+        ]:
+            self.assertIn(assumed, PAGE)
+        day = date.fromisoformat(costs.PRICES["date"])
+        self.assertIn(f"{day.day} {day:%B %Y}", PAGE)
+        self.assertIn(costs.PRICES["region"], PAGE)
+
+    def test_each_price_says_of_what_it_is_and_where_it_stands(self):
+        for name, entry in costs.PRICES["prices"].items():
+            self.assertEqual(set(entry), {"usd", "per", "unit", "source"}, name)
+            self.assertGreater(entry["usd"], 0, name)
+            self.assertTrue(entry["source"].startswith("https://aws.amazon.com/"), name)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,415 @@
+"""What must hold between the templates, their parameter files, and the pages about them.
+
+    python -m unittest discover --start-directory infra
+
+Needs a Python that has aws-sam-cli and cfn-lint.
+"""
+
+import importlib
+import json
+import re
+import sys
+import tomllib
+import unittest
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
+from samcli.cli.types import CfnParameterOverridesType
+from samcli.yamlhelper import yaml_parse
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "infra"))
+
+# The outputs of the application that name its functions.
+FUNCTIONS = {f"{function}FunctionName" for function in ("Write", "Read", "Scale", "Rebalance")}
+
+# What AWS measures, for each namespace: the dimension, the outputs that name what is measured, and the metrics that are watched
+# here. The lists are in "DynamoDB metrics and dimensions", "Types of metrics for Lambda functions", "Monitor CloudWatch metrics
+# for HTTP APIs" and "Available CloudWatch metrics for Amazon SQS" of the services' guides.
+AWS_METRICS = {
+    "AWS/DynamoDB": (
+        "TableName",
+        {"MainTableName", "MetadataTableName"},
+        {f"Consumed{use}CapacityUnits" for use in ("Read", "Write")}
+        | {f"Provisioned{use}CapacityUnits" for use in ("Read", "Write")}
+        | {f"{use}ThrottleEvents" for use in ("Read", "Write")}
+        | {
+            f"{use}{limit}ThrottleEvents"
+            for use in ("Read", "Write")
+            for limit in ("KeyRangeThroughput", "ProvisionedThroughput", "AccountLimit", "MaxOnDemandThroughput")
+        },
+    ),
+    "AWS/Lambda": ("FunctionName", FUNCTIONS, {"Invocations", "Errors", "Throttles", "Duration", "IteratorAge"}),
+    "AWS/ApiGateway": ("ApiId", {"HttpApiId"}, {"Count", "4xx", "5xx", "Latency", "IntegrationLatency"}),
+    "AWS/SQS": ("QueueName", {"RebalanceFailuresName"}, {"ApproximateNumberOfMessagesVisible"}),
+}
+
+# Resources that cannot have tags: parts of others, which have.
+WITHOUT_TAGS = {
+    "AWS::ApiGatewayV2::Authorizer": "a part of the API",
+    "AWS::ApiGatewayV2::Integration": "a part of the API",
+    "AWS::ApiGatewayV2::Route": "a part of the API",
+    "AWS::ApplicationAutoScaling::ScalingPolicy": "a part of the scalable target",
+    "AWS::Lambda::Permission": "a statement of the function's policy",
+    "AWS::SNS::Subscription": "a part of the topic",
+    "AWS::SNS::TopicPolicy": "a part of the topic",
+}
+
+
+def read(path: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def load(path: str) -> dict:
+    return yaml_parse(read(path))
+
+
+APPLICATION = load("template.yaml")
+OBSERVABILITY = load("infra/observability.yaml")
+DEPLOY_ROLE = load("infra/deploy-role.yaml")
+TEMPLATES = {"template.yaml": APPLICATION, "infra/observability.yaml": OBSERVABILITY, "infra/deploy-role.yaml": DEPLOY_ROLE}
+
+
+def environments() -> dict[str, dict[str, str]]:
+    """Return the parameters of each environment of samconfig.toml, as the SAM command reads them."""
+    config = tomllib.loads(read("samconfig.toml"))
+    overrides = {
+        name: section["global"]["parameters"].get("parameter_overrides", [])
+        for name, section in config.items()
+        if isinstance(section, dict)
+    }
+    # The command takes paths from where it runs, which is the root.
+    absolute = {name: [file.replace("file://", f"file://{ROOT}/") for file in files] for name, files in overrides.items()}
+    return {name: CfnParameterOverridesType().convert(files, None, None) for name, files in absolute.items()}
+
+
+def problem_with(parameter: dict, value: str) -> str | None:
+    """Return which constraint of a template's parameter a value breaks, if any."""
+    if "AllowedValues" in parameter and value not in map(str, parameter["AllowedValues"]):
+        return "AllowedValues"
+    if "AllowedPattern" in parameter and not re.fullmatch(parameter["AllowedPattern"], value):
+        return "AllowedPattern"
+    if parameter["Type"] == "Number":
+        if not float(parameter.get("MinValue", "-inf")) <= float(value) <= float(parameter.get("MaxValue", "inf")):
+            return "MinValue or MaxValue"
+    return None
+
+
+def evaluate(node, values: dict[str, str]):
+    """Return what a condition or an operand of a rule comes to."""
+    if not isinstance(node, dict):
+        return str(node)
+    ((function, operand),) = node.items()
+    if function == "Ref":
+        return values[operand]
+    if function == "Fn::Contains":
+        members, value = operand
+        return evaluate(value, values) in [evaluate(member, values) for member in members]
+    operands = [evaluate(each, values) for each in operand]
+    if function == "Fn::Equals":
+        return operands[0] == operands[1]
+    if function == "Fn::Not":
+        return not operands[0]
+    if function == "Fn::And":
+        return all(operands)
+    if function == "Fn::Or":
+        return any(operands)
+    raise ValueError(f"rules cannot be checked that use {function}")
+
+
+def refusals(template: dict, overrides: dict[str, str]) -> list[str]:
+    """Return what CloudFormation would say to these parameters before it makes anything."""
+    values = {name: str(parameter.get("Default", "")) for name, parameter in template["Parameters"].items()} | overrides
+    return [
+        assertion["AssertDescription"]
+        for rule in template.get("Rules", {}).values()
+        if "RuleCondition" not in rule or evaluate(rule["RuleCondition"], values)
+        for assertion in rule["Assertions"]
+        if not evaluate(assertion["Assert"], values)
+    ]
+
+
+class Parameters(unittest.TestCase):
+    def test_each_is_in_one_group_of_the_console(self):
+        for path, template in TEMPLATES.items():
+            interface = template.get("Metadata", {}).get("AWS::CloudFormation::Interface")
+            if interface:
+                listed = [name for group in interface["ParameterGroups"] for name in group["Parameters"]]
+                self.assertEqual(sorted(listed), sorted(template["Parameters"]), path)
+
+    def test_each_says_what_it_does(self):
+        for path, template in TEMPLATES.items():
+            for name, parameter in template["Parameters"].items():
+                self.assertTrue(parameter.get("Description", "").endswith("."), f"{path}: {name}")
+
+    def test_each_environment_names_parameters_and_values_that_the_template_takes(self):
+        self.assertEqual(set(environments()), {"default", "dev", "prod"})
+        for environment, overrides in environments().items():
+            for name, value in overrides.items():
+                self.assertIn(name, APPLICATION["Parameters"], environment)
+                self.assertIsNone(problem_with(APPLICATION["Parameters"][name], value), f"{environment}: {name}={value}")
+            self.assertEqual(refusals(APPLICATION, overrides), [], environment)
+        self.assertEqual(refusals(OBSERVABILITY, {}), [])
+
+    def test_each_environment_tags_its_resources(self):
+        config = tomllib.loads(read("samconfig.toml"))
+        for environment in environments():
+            self.assertIn("application=dynashard", config[environment]["deploy"]["parameters"]["tags"])
+
+    def test_combinations_that_are_wrong_fail_with_the_name_of_the_parameter(self):
+        operator = "arn:aws:iam::123456789012:role/Operator"
+        topic = "arn:aws:sns:eu-west-1:123456789012:alarms"
+        cases = [
+            (APPLICATION, {"RequestLifetimeSecs": "360"}, "RequestLifetimeVerified"),
+            (APPLICATION, {"CapacityScaling": "function"}, "CapacityScaling"),
+            (APPLICATION, {"ExistingMainTable": "Orders", "BillingMode": "PROVISIONED"}, "BillingMode"),
+            (APPLICATION, {"ExistingMainTable": "Orders", "DenyOtherWriters": "on"}, "DenyOtherWriters"),
+            (APPLICATION, {"OperatorRoleArns": operator}, "OperatorRoleArns"),
+            (APPLICATION, {"DynamoDbEndpoint": "http://127.0.0.1:8000"}, "DynamoDbEndpoint"),
+            (OBSERVABILITY, {"TopicArn": topic, "NotificationEmail": "a@example.com"}, "NotificationEmail"),
+        ]
+        for template, overrides, named in cases:
+            with self.subTest(**overrides):
+                refused = refusals(template, overrides)
+                self.assertEqual(len(refused), 1, refused)
+                self.assertIn(named, refused[0])
+                for name, value in overrides.items():
+                    self.assertIsNone(problem_with(template["Parameters"][name], value), "a rule has to refuse it")
+        with_operator = {"OperatorRoleArns": operator, "DenyOtherWriters": "on"}
+        self.assertEqual(refusals(APPLICATION, with_operator), [])
+
+    def test_texts_that_are_wrong_are_refused(self):
+        for name, right, wrong in [
+            (
+                "EncryptionKey",
+                ["aws-owned", "arn:aws:kms:eu-west-1:123456789012:key/mrk-1234abcd", "arn:aws-cn:kms:cn-north-1:123456789012:key/a-b"],
+                ["", "alias/aws/dynamodb", "arn:aws:kms:eu-west-1:123456789012:alias/a", "1234abcd-12ab"],
+            ),
+            (
+                "OperatorRoleArns",
+                ["", "arn:aws:iam::123456789012:role/a/b,arn:aws:iam::123456789012:role/c"],
+                [",", "arn:aws:iam::123456789012:user/a", "arn:aws:iam::123456789012:role/a,", "arn:aws:iam::1:role/a"],
+            ),
+            (
+                "DynamoDbEndpoint",
+                ["", "http://172.18.0.1:8000", "https://vpce-1.dynamodb.eu-west-1.vpce.amazonaws.com"],
+                ["172.18.0.1:8000", "ftp://a", "http://", "http://a/b"],
+            ),
+        ]:
+            parameter = APPLICATION["Parameters"][name]
+            for value in right:
+                self.assertIsNone(problem_with(parameter, value), value)
+            for value in wrong:
+                self.assertIsNotNone(problem_with(parameter, value), value)
+
+
+def resolve(node, values: dict[str, str]):
+    """Return what a property comes to, where `values` hold parameters, pseudo parameters and conditions."""
+    if isinstance(node, list):
+        return [resolve(each, values) for each in node]
+    if not isinstance(node, dict):
+        return node
+    if node.keys() == {"Fn::If"}:
+        condition, then, otherwise = node["Fn::If"]
+        return resolve(then if values[condition] else otherwise, values)
+    if node.keys() == {"Fn::Sub"}:
+        return re.sub(r"\$\{([\w:]+)\}", lambda name: values[name[1]], node["Fn::Sub"])
+    if node.keys() == {"Fn::Split"}:
+        delimiter, text = node["Fn::Split"]
+        return resolve(text, values).split(delimiter)
+    return {name: resolve(each, values) for name, each in node.items()}
+
+
+class Writers(unittest.TestCase):
+    """The resource policies of the tables."""
+
+    OPERATORS = ["arn:aws:iam::123456789012:role/Operator", "arn:aws:iam::123456789012:role/aws-reserved/sso.amazonaws.com/*/Admin_*"]
+
+    def statements(self, operators: list[str]):
+        values = {
+            "AWS::Partition": "aws",
+            "AWS::AccountId": "123456789012",
+            "AWS::StackName": "shop",
+            "OtherWritersAreDenied": True,
+            "OperatorsAreNamed": bool(operators),
+            "OperatorRoleArns": ",".join(operators),
+        }
+        for table in ("MainTable", "MetadataTable"):
+            policy = resolve(APPLICATION["Resources"][table]["Properties"]["ResourcePolicy"], values)
+            (statement,) = policy["PolicyDocument"]["Statement"]
+            yield values, statement
+
+    def is_denied(self, statement: dict, principal: str, is_service: bool = False) -> bool:
+        """Return what IAM makes of the statement: its conditions must all hold."""
+        condition = statement["Condition"]
+        self.assertEqual((statement["Effect"], statement["Principal"], statement["Resource"]), ("Deny", "*", "*"))
+        self.assertEqual(condition.keys(), {"ArnNotLike", "Bool"})
+        is_exempt = any(fnmatchcase(principal, pattern) for pattern in condition["ArnNotLike"]["aws:PrincipalArn"])
+        self.assertEqual(condition["Bool"], {"aws:PrincipalIsAWSService": "false"})
+        return not is_exempt and not is_service
+
+    def test_the_functions_and_the_operators_may_write_and_nobody_else(self):
+        for operators in ([], self.OPERATORS):
+            for values, statement in self.statements(operators):
+                roles = [name for name, resource in APPLICATION["Resources"].items() if resource["Type"] == "AWS::IAM::Role"]
+                self.assertEqual(len(roles), 4)
+                for role in roles:
+                    path = resolve(APPLICATION["Resources"][role]["Properties"]["Path"], values)
+                    self.assertFalse(self.is_denied(statement, f"arn:aws:iam::123456789012:role{path}shop-{role}-1A2B"), role)
+                for operator in ("Operator", "aws-reserved/sso.amazonaws.com/eu-west-1/Admin_1a2b"):
+                    denied = self.is_denied(statement, f"arn:aws:iam::123456789012:role/{operator}")
+                    self.assertEqual(denied, not operators, operator)
+                for other in (
+                    "123456789012:role/Operators",
+                    "123456789012:role/dynashard/shop-2/shop-2-WriteRole-1A2B",
+                    "123456789012:role/dynashard/WriteRole",
+                    "123456789012:user/dynashard/shop/WriteRole",
+                    "210987654321:role/dynashard/shop/WriteRole",
+                    "123456789012:root",
+                ):
+                    self.assertTrue(self.is_denied(statement, f"arn:aws:iam::{other}"), other)
+                self.assertFalse(self.is_denied(statement, "", is_service=True), "items go on expiring")
+
+
+class Resources(unittest.TestCase):
+    def test_tags_of_a_stack_reach_all_that_can_have_tags(self):
+        translated = importlib.import_module("lint-translated").translate(ROOT / "template.yaml")
+        templates = [translated, OBSERVABILITY, DEPLOY_ROLE]
+        kinds = {resource["Type"] for template in templates for resource in template["Resources"].values()}
+        for kind in sorted(kinds):
+            tagging = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", kind).schema.get("tagging", {})
+            self.assertNotEqual(tagging.get("taggable", True), kind in WITHOUT_TAGS, kind)
+
+    def test_what_is_imported_is_exported(self):
+        exported = {
+            output["Export"]["Name"]["Fn::Sub"].removeprefix("${AWS::StackName}-")
+            for output in APPLICATION["Outputs"].values()
+            if "Export" in output
+        }
+        imported = set(re.findall(r'!ImportValue \{ "Fn::Sub": "\$\{ApplicationStackName\}-(\w+)" \}', read("infra/observability.yaml")))
+        self.assertEqual(imported, exported)
+
+    def test_the_repository_of_applications_shows_the_version_that_is_built(self):
+        shown = APPLICATION["Metadata"]["AWS::ServerlessRepo::Application"]
+        package = tomllib.loads(read("Cargo.toml"))["workspace"]["package"]
+        self.assertEqual(shown["SemanticVersion"], package["version"])
+        self.assertIn(shown["SpdxLicenseId"], package["license"])
+        for page in ("LicenseUrl", "ReadmeUrl"):
+            self.assertTrue((ROOT / shown[page]).is_file(), page)
+
+
+def alarms(template: dict) -> dict[str, dict]:
+    return {
+        name: resource["Properties"]
+        for name, resource in template["Resources"].items()
+        if resource["Type"] in ("AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm")
+    }
+
+
+def measured() -> dict[str, str]:
+    """Return the functions that send each metric of docs/METRICS.md, as it names them."""
+    return dict(re.findall(r"^\| `(\w+)` \| \w+ \| ([^|]+) \|", read("docs/METRICS.md"), re.MULTILINE))
+
+
+class Observability(unittest.TestCase):
+    def setUp(self):
+        body, self.names = OBSERVABILITY["Resources"]["Dashboard"]["Properties"]["DashboardBody"]["Fn::Sub"]
+        self.widgets = json.loads(body)["widgets"]
+
+    def check_metric(self, namespace: str, metric: str, dimension: str, of: str):
+        """Check that somebody sends this metric. `of` is the output of the application that names who is measured."""
+        if namespace == "dynashard":
+            self.assertEqual(dimension, "FunctionName", metric)
+            self.assertIn(of, FUNCTIONS, metric)
+            functions = measured().get(metric)
+            self.assertIsNotNone(functions, f"docs/METRICS.md has no {metric}")
+            function = of.removesuffix("Name")
+            self.assertTrue(functions == "all" or f"`{function}`" in functions, f"{function} does not send {metric}")
+        else:
+            expected, measured_by, metrics = AWS_METRICS[namespace]
+            self.assertIn(metric, metrics, namespace)
+            self.assertEqual(dimension, expected, metric)
+            self.assertIn(of, measured_by, metric)
+
+    def test_the_dashboard_shows_metrics_that_exist(self):
+        for widget in self.widgets:
+            shown = 0
+            for line in widget["properties"].get("metrics", []):
+                if isinstance(line[0], str):
+                    namespace, metric, dimension, of, *_ = line
+                    output = self.names[of.removeprefix("${").removesuffix("}")]["Fn::ImportValue"]["Fn::Sub"]
+                    self.check_metric(namespace, metric, dimension, output.removeprefix("${ApplicationStackName}-"))
+                    shown += 1
+            self.assertTrue(shown or widget["type"] != "metric", widget["properties"]["title"])
+
+    def test_expressions_of_the_dashboard_use_metrics_beside_them(self):
+        for widget in self.widgets:
+            lines = widget["properties"].get("metrics", [])
+            ids = {option["id"] for line in lines for option in line if isinstance(option, dict) and "id" in option}
+            for line in lines:
+                if isinstance(line[0], dict):
+                    used = set(re.findall(r"\b[a-z]\w*\b", re.sub(r"\$\{\w+\}", "0", line[0]["expression"])))
+                    self.assertLessEqual(used, ids, widget["properties"]["title"])
+
+    def test_the_dashboard_reads_lines_that_the_functions_log(self):
+        sources = "\n".join(
+            file.read_text(encoding="utf-8") for part in ("functions", "shared/lambda") for file in (ROOT / part).rglob("src/**/*.rs")
+        )
+        queries = [widget["properties"]["query"] for widget in self.widgets if widget["type"] == "log"]
+        messages = [message for query in queries for message in re.findall(r'message = "([^"]+)"', query)]
+        self.assertEqual(len(messages), len(queries))
+        for message in messages:
+            self.assertIn(f'"{message}"', sources)
+
+    def test_widgets_of_the_dashboard_lie_side_by_side(self):
+        taken = set()
+        for widget in self.widgets:
+            cells = {
+                (x, y)
+                for x in range(widget["x"], widget["x"] + widget["width"])
+                for y in range(widget["y"], widget["y"] + widget["height"])
+            }
+            self.assertFalse(cells & taken, widget["properties"]["title"])
+            self.assertLessEqual(widget["x"] + widget["width"], 24)
+            taken |= cells
+
+    def test_alarms_watch_metrics_that_exist(self):
+        for name, alarm in alarms(OBSERVABILITY).items():
+            if "Dimensions" in alarm:
+                (dimension,) = alarm["Dimensions"]
+                output = dimension["Value"]["Fn::ImportValue"]["Fn::Sub"].removeprefix("${ApplicationStackName}-")
+                with self.subTest(name):
+                    self.check_metric(alarm["Namespace"], alarm["MetricName"], dimension["Name"], output)
+                    self.assertEqual(alarm["TreatMissingData"], "notBreaching")
+
+    def test_each_alarm_has_an_entry_in_the_runbook_and_each_entry_an_alarm(self):
+        entries = set(re.findall(r"^### `([a-z0-9-]+)`$", read("docs/RUNBOOK.md"), re.MULTILINE))
+        named = set()
+        for template in (APPLICATION, OBSERVABILITY):
+            for alarm in alarms(template).values():
+                _, found, entry = alarm["AlarmDescription"].rpartition(" docs/RUNBOOK.md#")
+                self.assertTrue(found, alarm["AlarmName"])
+                named.add(entry)
+                # People look an alarm up by its name, too.
+                self.assertRegex(alarm["AlarmName"]["Fn::Sub"], rf"^\$\{{[\w:]+\}}-{entry}(-(write|read|scale|rebalance))?$")
+        self.assertEqual(named, entries)
+
+    def test_one_alarm_stands_for_all(self):
+        unhealthy = OBSERVABILITY["Resources"]["Unhealthy"]["Properties"]["AlarmRule"]["Fn::Sub"]
+        children = alarms(OBSERVABILITY).keys() - {"Unhealthy"}
+        self.assertEqual(sorted(re.findall(r"\$\{(\w+)\}", unhealthy)), sorted(children))
+        self.assertLessEqual(len(children), 100, "CloudWatch takes no more")
+        (shown,) = [widget for widget in self.widgets if widget["type"] == "alarm"]
+        self.assertEqual(
+            sorted(shown["properties"]["alarms"]), sorted(f"${{{name}.Arn}}" for name in alarms(OBSERVABILITY))
+        )
+
+    def test_the_dashboard_reckons_with_the_prices_of_the_list(self):
+        prices = json.loads(read("data/prices-us-east-1.json"))["prices"]
+        for parameter, price in [("WriteUnitPrice", "dynamodb_write_units"), ("ReadUnitPrice", "dynamodb_read_units")]:
+            self.assertEqual(float(OBSERVABILITY["Parameters"][parameter]["Default"]), prices[price]["usd"])
+
+
+if __name__ == "__main__":
+    unittest.main()
