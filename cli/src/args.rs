@@ -107,6 +107,7 @@ const LOCAL_EXAMPLES: &str = "\
 Examples:
   dynashard local
   dynashard local --data-dir ./dynashard-data --set LeaseSecs=2
+  dynashard local --auth --set KeyGrants='arn:aws:iam::*:user/local=EWR'
   dynashard local --engine-only --partition-wcu 100
   dynashard local --engine-only --no-throttle
   curl -X PUT 'http://127.0.0.1:3000/item?pk=EWR&sk=2013-01-01' -H 'content-type: application/json' -d '{\"flight\": 1545}'
@@ -152,8 +153,16 @@ pub(crate) struct LocalArgs {
     pub(crate) signature_window_secs: Option<u64>,
     /// Serve only the DynamoDB endpoint, without tables: a DynamoDB that throttles, for the tests of any
     /// program. It needs no template and builds nothing.
-    #[arg(long, conflicts_with_all = ["template", "functions_dir", "settings", "max_environments", "alarm_period_secs"])]
+    #[arg(long, conflicts_with_all = ["template", "functions_dir", "settings", "max_environments", "alarm_period_secs", "auth"])]
     pub(crate) engine_only: bool,
+    /// Let only those call the HTTP API whom the parameter `AuthMode` lets in, as API Gateway does. Without this everybody
+    /// may call it.
+    #[arg(long)]
+    pub(crate) auth: bool,
+    /// With --auth, take the users and the keys of tokens from this file of JSON. The default is one user, with the access
+    /// key AKIAIOSFODNN7EXAMPLE and the secret wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY.
+    #[arg(long, value_name = "FILE", requires = "auth")]
+    pub(crate) principals: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) project: ProjectArgs,
     #[command(flatten)]

@@ -1,7 +1,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use dynashard_local::{DynamoDb, DynamoDbOptions, Stack, StartError};
+use dynashard_local::{DynamoDb, DynamoDbOptions, Principals, Stack, StartError};
 use serde::Serialize;
 use thiserror::Error;
 
@@ -43,7 +43,13 @@ async fn serve(args: LocalArgs) -> Result<(), LocalError> {
             }
             return Ok(Serving::DynamoDb(DynamoDb::start(options).await?));
         }
+        // A wrong file should not be found out after minutes of compiling.
+        let principals = match (&args.principals, args.auth) {
+            (Some(path), _) => Some(Principals::read(path)?),
+            (None, auth) => auth.then(Principals::default),
+        };
         let mut options = stack_options(&args.project, signature_window).await?;
+        options.principals = principals;
         options.port = args.port;
         options.dynamodb_port = args.dynamodb_port;
         options.lambda_port = args.lambda_port;

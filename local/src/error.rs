@@ -64,6 +64,19 @@ pub enum StartError {
         /// The parameter `RequestLifetimeSecs`.
         lifetime_secs: f64,
     },
+    /// The file of those who may call the HTTP API cannot be used.
+    #[error("--principals {}: {problem}", path.display())]
+    Principals {
+        /// The file that was asked for.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The routes of the HTTP API take tokens, and no key is known by which they could be signed.
+    #[error(
+        "AuthMode is jwt, and --auth knows no key of tokens: name a file with jwks, the keys of the issuer, with --principals"
+    )]
+    NoTokenKeys,
     /// The data directory cannot be used.
     #[error("data directory {}: {problem}", path.display())]
     DataDir {

@@ -52,7 +52,7 @@ pub use dynamodb::endpoint::{Counters, OperationCount};
 pub use dynamodb::{DynamoDb, DynamoDbOptions};
 pub use dynashard_limits::partition::{Limits, Partitions};
 pub use error::StartError;
-pub use lambda::{Functions, build_functions};
+pub use lambda::{Functions, Principals, User, build_functions};
 pub use plan::Plan;
 pub use stack::{Endpoints, Stack, StackOptions, signature_window};
 pub use template::{TemplateSource, load_template};

@@ -12,8 +12,9 @@ use crate::events::Events;
 use crate::lambda::Functions;
 use crate::lambda::Gateway;
 use crate::lambda::LambdaApi;
+use crate::lambda::Principals;
 use crate::lambda::{Background, Bootstraps, Runtime};
-use crate::plan::Plan;
+use crate::plan::{Authorization, Plan};
 use crate::queues::Queues;
 use crate::server::{self, Server, url};
 use crate::template::{TemplateSource, load_template_for};
@@ -54,6 +55,9 @@ pub struct StackOptions {
     /// How old the signature of a request to the `dynamodb` endpoint may be. Without one it is the
     /// template's `RequestLifetimeSecs`, which it must not exceed.
     pub signature_window: Option<Duration>,
+    /// Who may call the HTTP API, if it is to check that as the template's `AuthMode` says. Without them it lets everybody
+    /// in.
+    pub principals: Option<Principals>,
 }
 
 impl StackOptions {
@@ -73,6 +77,7 @@ impl StackOptions {
             partitions: Limits::default(),
             alarm_period_secs: None,
             signature_window: None,
+            principals: None,
         }
     }
 }
@@ -123,6 +128,7 @@ impl Stack {
         ];
         let plan = load_template_for(&options.template, &options.overrides, &facts)?;
         let signature_window = signature_window(&plan, options.signature_window)?;
+        check_callers(&plan, options.principals.as_ref())?;
         let executables = options.functions.locate(&plan.functions)?;
         let api = server::bind(options.port, "--port").await?;
         let dynamodb = server::bind(options.dynamodb_port, "--dynamodb-port").await?;
@@ -180,7 +186,7 @@ impl Stack {
         let alarms = Arc::new(alarms);
         let source: Arc<dyn MetricSource> = metrics.clone();
         let evaluator = alarms.watch(&source);
-        let gateway = Gateway::new(functions, &runtime, Arc::clone(&clock));
+        let gateway = Gateway::new(functions, &runtime, options.principals, Arc::clone(&clock));
         let cloudwatch_api = CloudWatchApi::new(
             metrics,
             put_metrics,
@@ -245,6 +251,30 @@ impl Stack {
         self.runtime.shutdown().await;
         tokio::join!(self.cloudwatch.stop(), self.data.shutdown());
     }
+}
+
+/// Says who may call the HTTP API.
+fn check_callers(plan: &Plan, principals: Option<&Principals>) -> Result<(), StartError> {
+    let Some(principals) = principals else {
+        tracing::info!(
+            "the HTTP API lets everybody in, whatever AuthMode is; --auth checks who calls"
+        );
+        return Ok(());
+    };
+    let mut routes = plan.functions.iter().flat_map(|function| &function.routes);
+    if routes.any(|route| matches!(route.authorization, Authorization::Jwt(_)))
+        && principals.jwks.keys.is_empty()
+    {
+        return Err(StartError::NoTokenKeys);
+    }
+    let users = principals.users.iter().map(|user| user.access_key_id.as_str()).collect::<Vec<_>>();
+    tracing::info!(
+        auth_mode = plan.parameter("AuthMode"),
+        users = users.join(","),
+        token_keys = principals.jwks.keys.len(),
+        "the HTTP API checks who calls"
+    );
+    Ok(())
 }
 
 /// How old the signature of a request may be: what was asked for, or else what the functions of the

@@ -27,7 +27,26 @@ Resources:
       BillingMode: PAY_PER_REQUEST
       AttributeDefinitions: [{ AttributeName: pk, AttributeType: S }]
       KeySchema: [{ AttributeName: pk, KeyType: HASH }]
-  Api: { Type: AWS::Serverless::HttpApi }
+  Api: { Type: AWS::ApiGatewayV2::Api, Properties: { Name: greeter, ProtocolType: HTTP } }
+  Stage:
+    Type: AWS::ApiGatewayV2::Stage
+    Properties: { ApiId: !Ref Api, StageName: $default, AutoDeploy: true }
+  Greeting:
+    Type: AWS::ApiGatewayV2::Integration
+    Properties:
+      ApiId: !Ref Api
+      IntegrationType: AWS_PROXY
+      IntegrationUri: !GetAtt Greeter.Arn
+      PayloadFormatVersion: '2.0'
+  Greet:
+    Type: AWS::ApiGatewayV2::Route
+    Properties: { ApiId: !Ref Api, RouteKey: POST /greet, Target: !Sub 'integrations/${Greeting}' }
+  GreetPermission:
+    Type: AWS::Lambda::Permission
+    Properties:
+      Action: lambda:InvokeFunction
+      FunctionName: !Ref Greeter
+      Principal: apigateway.amazonaws.com
   Greeter:
     Type: AWS::Serverless::Function
     Metadata: { BuildMethod: rust-cargolambda, BuildProperties: { Binary: greet } }
@@ -35,10 +54,6 @@ Resources:
       Runtime: provided.al2023
       Timeout: 20
       Environment: { Variables: { TABLE: !Ref Items } }
-      Events:
-        Greet:
-          Type: HttpApi
-          Properties: { ApiId: !Ref Api, Method: POST, Path: /greet }
 ";
 
 /// A function on the stream of a table. Its bootstrap asks the test for each answer.

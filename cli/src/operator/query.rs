@@ -8,7 +8,7 @@ use dynashard_core::{StoredItem, TableSchema};
 use dynashard_keys::{PartitionKey, SortKey};
 use dynashard_lambda::json::ItemJson;
 use dynashard_lambda::params::Params;
-use dynashard_lambda::{Format, Problem};
+use dynashard_lambda::{Format, GrantedKeys, Problem};
 use serde::Serialize;
 
 use super::connect::{ConnectArgs, Connection, TableReader, deadline};
@@ -197,7 +197,7 @@ fn checked(args: &QueryArgs, connection: &Connection) -> Result<Query, Problem> 
         ("consistent", args.consistent.then(|| true.to_string())),
         ("cursor", args.cursor.clone()),
     ]);
-    let query = params.query(connection.schema().sort_key_type)?;
+    let query = params.query(connection.schema().sort_key_type, &GrantedKeys::all())?;
     params.finish()?;
     Ok(query)
 }

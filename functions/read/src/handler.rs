@@ -7,7 +7,8 @@ use dynashard_lambda::json::ItemJson;
 use dynashard_lambda::params::Params;
 use dynashard_lambda::view::{CollectionDetails, CollectionView, Unprocessed};
 use dynashard_lambda::{
-    Format, Handler, Problem, Request, Response, body, headers, log_failures, log_left_out,
+    Admission, Format, Handler, Problem, Request, Response, body, headers, log_failures,
+    log_left_out,
 };
 use serde::Serialize;
 
@@ -17,16 +18,17 @@ pub(crate) const MAX_PAGE_BYTES: usize = 5_000_000;
 
 pub(crate) struct ReadHandler<I, M, C, E> {
     reader: Reader<I, M, C, E>,
+    admission: Admission,
 }
 
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> ReadHandler<I, M, C, E> {
-    pub(crate) fn new(reader: Reader<I, M, C, E>) -> Self {
-        Self { reader }
+    pub(crate) fn new(reader: Reader<I, M, C, E>, admission: Admission) -> Self {
+        Self { reader, admission }
     }
 
     async fn get(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
         let mut params = request.params()?;
-        let key = params.item_key(self.schema().sort_key_type)?;
+        let key = params.item_key(self.schema().sort_key_type, &request.granted)?;
         let consistency = params.consistency()?;
         let fields = params.fields()?;
         params.finish()?;
@@ -50,7 +52,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> ReadHandler<I, M, C, 
     async fn batch_get(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
         request.params()?.finish()?;
         headers::expect_json(request)?;
-        let BatchGet { keys, fields, consistency } = body::batch_get(&request.body, self.schema())?;
+        let BatchGet { keys, fields, consistency } =
+            body::batch_get(&request.body, self.schema(), &request.granted)?;
         let format = headers::answer_format(request);
         let schema = self.schema();
         let measure = |key: &ItemKey, item: &StoredItem| {
@@ -91,7 +94,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> ReadHandler<I, M, C, 
         mut params: Params,
         deadline: Deadline,
     ) -> Result<Response, Problem> {
-        let query = params.query(self.schema().sort_key_type)?;
+        let query = params.query(self.schema().sort_key_type, &request.granted)?;
         params.finish()?;
         let format = headers::answer_format(request);
         let partition = &query.partition;
@@ -116,7 +119,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> ReadHandler<I, M, C, 
 
     async fn collection(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
         let mut params = request.params()?;
-        let partition = params.partition_key()?;
+        let partition = params.partition_key(&request.granted)?;
         params.finish()?;
         let (metadata, job) = self.reader.collection(&partition, deadline).await?;
         let directory = self.reader.directory();
@@ -155,6 +158,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Handler for ReadHandl
 
     async fn renew(&self, deadline: Deadline) {
         self.reader.directory().renew_early(deadline).await;
+    }
+
+    fn admission(&self) -> &Admission {
+        &self.admission
     }
 
     fn now(&self) -> Reading {

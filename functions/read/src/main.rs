@@ -14,9 +14,9 @@ use handler::ReadHandler;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     dynashard_lambda::start(async |config| {
-        let metrics = config.metrics();
+        let (metrics, admission) = (config.metrics(), config.admission.clone());
         let reader = config.connect_reader().await;
-        Box::pin(dynashard_lambda::run(ReadHandler::new(reader), metrics)).await
+        Box::pin(dynashard_lambda::run(ReadHandler::new(reader, admission), metrics)).await
     })
     .await
 }

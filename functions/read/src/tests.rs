@@ -6,6 +6,7 @@ mod contract;
 mod fields;
 mod fuzz;
 mod golden;
+mod grants;
 
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use crate::handler::ReadHandler;
 use dynashard_eventkit::{Store, World};
 
 fn handler(world: &World) -> ReadHandler<Store, Store, ManualClock, SeededEntropy> {
-    ReadHandler::new(Reader::new(world.store.clone(), world.directory()))
+    ReadHandler::new(Reader::new(world.store.clone(), world.directory()), world.admission.clone())
 }
 
 fn ewr() -> PartitionKey {

@@ -2,15 +2,16 @@ use dynashard_core::ports::{Clock, Entropy, MetadataStore};
 use dynashard_core::{Deadline, Directory, Phase, Reading, Scaler};
 use dynashard_keys::PartitionKey;
 use dynashard_lambda::view::CollectionView;
-use dynashard_lambda::{Handler, Problem, Request, Response, body, headers};
+use dynashard_lambda::{Admission, Handler, Problem, Request, Response, body, headers};
 
 pub(crate) struct ScaleHandler<M, C, E> {
     scaler: Scaler<M, C, E>,
+    admission: Admission,
 }
 
 impl<M: MetadataStore, C: Clock, E: Entropy> ScaleHandler<M, C, E> {
-    pub(crate) fn new(scaler: Scaler<M, C, E>) -> Self {
-        Self { scaler }
+    pub(crate) fn new(scaler: Scaler<M, C, E>, admission: Admission) -> Self {
+        Self { scaler, admission }
     }
 
     pub(crate) fn directory(&self) -> &Directory<M, C, E> {
@@ -47,6 +48,10 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Handler for ScaleHandler<M, C, E> {
         }
     }
 
+    fn admission(&self) -> &Admission {
+        &self.admission
+    }
+
     fn now(&self) -> Reading {
         self.scaler.directory().now()
     }
@@ -54,7 +59,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Handler for ScaleHandler<M, C, E> {
 
 fn partition_key(request: &Request) -> Result<PartitionKey, Problem> {
     let mut params = request.params()?;
-    let partition = params.partition_key()?;
+    let partition = params.partition_key(&request.granted)?;
     params.finish()?;
     Ok(partition)
 }

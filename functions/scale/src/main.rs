@@ -23,10 +23,10 @@ async fn main() -> ExitCode {
     Box::pin(dynashard_lambda::start(async |config| {
         let (main_table, metrics) = (config.main_table.clone(), config.metrics());
         let policy = (config.capacity, config.settings.scaling.mode);
-        let alarms = config.capacity_alarms.clone();
+        let (alarms, admission) = (config.capacity_alarms.clone(), config.admission.clone());
         let (heat, directory) = config.connect_to_heat().await?;
         let table = (heat.table_capacity(alarms), directory.clock().clone());
-        let requests = ScaleHandler::new(Scaler::new(directory));
+        let requests = ScaleHandler::new(Scaler::new(directory), admission);
         let events = ScaleEvents::new(requests, heat, main_table.clone(), metrics.clone());
         let events = CapacityEvents::new(events, table, main_table, metrics, policy);
         dynashard_lambda::run_events(events).await

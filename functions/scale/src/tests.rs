@@ -5,6 +5,7 @@ mod bad_input;
 mod capacity;
 mod contract;
 mod golden;
+mod grants;
 mod hostile;
 
 use std::time::Duration;
@@ -25,7 +26,7 @@ use dynashard_eventkit::{Store, World};
 const MAIN_TABLE: &str = "dynashard-MainTable-1PH9Q3ZV0XK2S";
 
 fn handler(world: &World) -> ScaleHandler<Store, ManualClock, SeededEntropy> {
-    ScaleHandler::new(Scaler::new(world.directory()))
+    ScaleHandler::new(Scaler::new(world.directory()), world.admission.clone())
 }
 
 /// All counters of what a function printed together, by name.

@@ -3,16 +3,19 @@ use dynashard_core::{Deadline, Reading, TableSchema, Writer, Written};
 use dynashard_keys::ItemKey;
 use dynashard_lambda::json::SortKeyJson;
 use dynashard_lambda::view::Unprocessed;
-use dynashard_lambda::{Handler, Problem, Request, Response, body, headers, log_failures};
+use dynashard_lambda::{
+    Admission, Handler, Problem, Request, Response, body, headers, log_failures,
+};
 use serde::Serialize;
 
 pub(crate) struct WriteHandler<I, M, C, E> {
     writer: Writer<I, M, C, E>,
+    admission: Admission,
 }
 
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> WriteHandler<I, M, C, E> {
-    pub(crate) fn new(writer: Writer<I, M, C, E>) -> Self {
-        Self { writer }
+    pub(crate) fn new(writer: Writer<I, M, C, E>, admission: Admission) -> Self {
+        Self { writer, admission }
     }
 
     async fn put(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
@@ -43,7 +46,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> WriteHandler<I, M, C,
     async fn batch(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
         request.params()?.finish()?;
         let format = headers::body_format(request)?;
-        let operations = body::batch_write(&request.body, format, self.schema())?;
+        let operations = body::batch_write(&request.body, format, self.schema(), &request.granted)?;
         let outcome = self.writer.batch(operations, deadline).await?;
         log_failures(&outcome.failures);
         let unprocessed =
@@ -56,7 +59,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> WriteHandler<I, M, C,
 
     fn item_key(&self, request: &Request) -> Result<ItemKey, Problem> {
         let mut params = request.params()?;
-        let key = params.item_key(self.schema().sort_key_type)?;
+        let key = params.item_key(self.schema().sort_key_type, &request.granted)?;
         params.finish()?;
         Ok(key)
     }
@@ -79,6 +82,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Handler for WriteHand
 
     async fn renew(&self, deadline: Deadline) {
         self.writer.directory().renew_early(deadline).await;
+    }
+
+    fn admission(&self) -> &Admission {
+        &self.admission
     }
 
     fn now(&self) -> Reading {

@@ -14,9 +14,9 @@ use handler::WriteHandler;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     dynashard_lambda::start(async |config| {
-        let metrics = config.metrics();
+        let (metrics, admission) = (config.metrics(), config.admission.clone());
         let writer = config.connect_writer().await;
-        Box::pin(dynashard_lambda::run(WriteHandler::new(writer), metrics)).await
+        Box::pin(dynashard_lambda::run(WriteHandler::new(writer, admission), metrics)).await
     })
     .await
 }

@@ -3,6 +3,7 @@
 mod bad_input;
 mod contract;
 mod golden;
+mod grants;
 
 use dynashard_core::Writer;
 use dynashard_testkit::{ManualClock, SeededEntropy};
@@ -11,5 +12,5 @@ use crate::handler::WriteHandler;
 use dynashard_eventkit::{Store, World};
 
 fn handler(world: &World) -> WriteHandler<Store, Store, ManualClock, SeededEntropy> {
-    WriteHandler::new(Writer::new(world.store.clone(), world.directory()))
+    WriteHandler::new(Writer::new(world.store.clone(), world.directory()), world.admission.clone())
 }

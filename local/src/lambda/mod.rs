@@ -8,6 +8,7 @@ mod runtime;
 
 pub use binaries::{Functions, build_functions};
 pub(crate) use gateway::Gateway;
+pub use gateway::{Principals, User};
 pub(crate) use invoke::LambdaApi;
 #[cfg(test)]
 pub(crate) use runtime::fake;

@@ -33,8 +33,26 @@ pub(crate) struct Route {
     pub(crate) path: String,
     /// How long the API waits for the function.
     pub(crate) timeout: Duration,
-    pub(crate) api: String,
-    pub(crate) line: usize,
+    pub(crate) authorization: Authorization,
+}
+
+/// Whom a route lets in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Authorization {
+    /// Everybody.
+    None,
+    /// Whoever signs requests with AWS credentials.
+    Iam,
+    /// Whoever has a JSON Web Token.
+    Jwt(JwtAuthorizer),
+}
+
+/// Which tokens a route takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct JwtAuthorizer {
+    pub(crate) issuer: String,
+    /// A token is for one of these.
+    pub(crate) audiences: Vec<String>,
 }
 
 /// An event source mapping: how the records of a table's stream reach a function.

@@ -11,12 +11,13 @@ mod table;
 
 pub(crate) use alarm::{Alarm, AlarmActions, AlarmSchedule, Comparison, MissingData};
 pub(crate) use function::{
-    Function, RetryPolicy, Route, Schedule, StartingPosition, StreamMapping,
+    Authorization, Function, JwtAuthorizer, RetryPolicy, Route, Schedule, StartingPosition,
+    StreamMapping,
 };
 pub(crate) use metric::{MetricId, Statistic};
-pub(crate) use names::{ACCOUNT_ID, REGION, function_arn, stream_arn};
+pub(crate) use names::{ACCOUNT_ID, REGION, execute_api_arn, function_arn, stream_arn};
 pub(crate) use pattern::Pattern;
-pub(crate) use permission::{ALARMS, ArnPattern, Permission};
+pub(crate) use permission::{ALARMS, API_GATEWAY, ArnPattern, Permission};
 pub(crate) use table::{InsightsMode, Table};
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -11,6 +11,11 @@ pub(crate) fn function_arn(name: &str) -> String {
     format!("arn:aws:lambda:{REGION}:{ACCOUNT_ID}:function:{name}")
 }
 
+/// The ARN of a route, as permissions name it.
+pub(crate) fn execute_api_arn(api: &str, method: &str, path: &str) -> String {
+    format!("arn:aws:execute-api:{REGION}:{ACCOUNT_ID}:{api}/$default/{method}{path}")
+}
+
 /// The ARN of a table's stream; its label is the time at which the stream was enabled.
 pub(crate) fn stream_arn(table: &str, label: &str) -> String {
     format!("arn:aws:dynamodb:{REGION}:{ACCOUNT_ID}:table/{table}/stream/{label}")

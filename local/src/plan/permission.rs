@@ -18,13 +18,16 @@ pub(crate) struct Permission {
 /// The principal that alarms invoke functions as.
 pub(crate) const ALARMS: &str = "lambda.alarms.cloudwatch.amazonaws.com";
 
+/// The principal that HTTP APIs invoke functions as.
+pub(crate) const API_GATEWAY: &str = "apigateway.amazonaws.com";
+
 impl Permission {
-    /// Whether the alarm of that ARN may invoke the function.
-    pub(crate) fn allows(&self, alarm_arn: &str, function: &str) -> bool {
+    /// Whether a principal may invoke the function on behalf of the resource of that ARN.
+    pub(crate) fn allows(&self, principal: &str, source_arn: &str, function: &str) -> bool {
         self.function == function
-            && [ALARMS, "*"].contains(&self.principal.as_str())
+            && [principal, "*"].contains(&self.principal.as_str())
             && self.source_account.as_ref().is_none_or(|account| account == ACCOUNT_ID)
-            && self.source_arn.as_ref().is_none_or(|arn| arn.matches(alarm_arn))
+            && self.source_arn.as_ref().is_none_or(|arn| arn.matches(source_arn))
     }
 }
 
@@ -89,24 +92,24 @@ mod tests {
 
     #[test]
     fn a_permission_is_of_one_function_and_one_principal() {
-        assert!(permission().allows(ARN, "Scale"));
-        assert!(!permission().allows(ARN, "Write"));
+        assert!(permission().allows(ALARMS, ARN, "Scale"));
+        assert!(!permission().allows(ALARMS, ARN, "Write"));
         let everyone = Permission { principal: "*".to_owned(), ..permission() };
-        assert!(everyone.allows(ARN, "Scale"));
+        assert!(everyone.allows(ALARMS, ARN, "Scale"));
         let events = Permission { principal: "events.amazonaws.com".to_owned(), ..permission() };
-        assert!(!events.allows(ARN, "Scale"));
+        assert!(!events.allows(ALARMS, ARN, "Scale"));
     }
 
     #[test]
     fn a_permission_ends_at_its_account_and_its_alarm() {
         let of_account =
             |account: &str| Permission { source_account: Some(account.to_owned()), ..permission() };
-        assert!(of_account("123456789012").allows(ARN, "Scale"));
-        assert!(!of_account("210987654321").allows(ARN, "Scale"));
+        assert!(of_account("123456789012").allows(ALARMS, ARN, "Scale"));
+        assert!(!of_account("210987654321").allows(ALARMS, ARN, "Scale"));
         let of_alarm =
             |arn: &str| Permission { source_arn: ArnPattern::parse(arn), ..permission() };
-        assert!(of_alarm(ARN).allows(ARN, "Scale"));
-        assert!(!of_alarm(&format!("{ARN}-too")).allows(ARN, "Scale"));
+        assert!(of_alarm(ARN).allows(ALARMS, ARN, "Scale"));
+        assert!(!of_alarm(&format!("{ARN}-too")).allows(ALARMS, ARN, "Scale"));
     }
 
     #[test]

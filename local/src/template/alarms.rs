@@ -71,8 +71,8 @@ pub(super) fn alarm(resource: &Resource, scope: &Scope<'_>) -> Result<Alarm, Pro
     })
 }
 
-/// Reads an `AWS::Lambda::Permission`. The stack checks the permissions of alarms only, so one for
-/// another principal changes nothing.
+/// Reads an `AWS::Lambda::Permission`. The stack checks the permissions of alarms and of the HTTP
+/// API, so one for another principal changes nothing.
 pub(super) fn permission(resource: &Resource, scope: &Scope<'_>) -> Result<Permission, Problem> {
     let (what, properties) = (resource.what.as_str(), &resource.properties);
     properties

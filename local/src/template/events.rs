@@ -1,18 +1,16 @@
-//! The events of functions: routes of the HTTP API, table streams and schedules.
+//! The events of functions: table streams and schedules.
 
 use super::resource::Resource;
 use super::yaml::{Node, Problem};
 use crate::plan::{
-    ACCOUNT_ID, Pattern, REGION, RetryPolicy, Route, Schedule, StartingPosition, StreamMapping,
-    stream_arn,
+    ACCOUNT_ID, Pattern, REGION, RetryPolicy, Schedule, StartingPosition, StreamMapping, stream_arn,
 };
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// What invokes one function.
+/// What invokes one function, but for the HTTP API.
 #[derive(Debug, Default)]
 pub(super) struct FunctionEvents {
-    pub(super) routes: Vec<Route>,
     pub(super) streams: Vec<StreamMapping>,
     pub(super) schedules: Vec<Schedule>,
 }
@@ -32,7 +30,6 @@ impl FunctionEvents {
             // SAM names the resource of an event like this.
             let id = format!("{}{name}", function.id);
             match kind.as_text(&format!("Type of {what}"))? {
-                "HttpApi" => read.routes.push(route(properties, what, event.line)?),
                 "DynamoDB" => read.streams.extend(stream_mapping(properties, what)?),
                 "Schedule" => read.schedules.push(schedule(id, properties, what)?),
                 unknown => {
@@ -44,40 +41,6 @@ impl FunctionEvents {
         }
         Ok(read)
     }
-}
-
-fn route(properties: &Node, what: &str, line: usize) -> Result<Route, Problem> {
-    properties.only(
-        what,
-        &["ApiId", "Auth", "Method", "Path", "PayloadFormatVersion", "TimeoutInMillis"],
-    )?;
-    let text = |name: &str| properties.require(name, what)?.as_text(&format!("{name} of {what}"));
-    let method = text("Method")?.to_ascii_uppercase();
-    let path = text("Path")?;
-    if method == "ANY" || path.contains(['{', '$']) {
-        let text = format!(
-            "the local stack knows routes of one method and a fixed path only, not {method} \
-             {path}"
-        );
-        return Err(Problem::at(properties.line, text));
-    }
-    if let Some(version) = properties.get("PayloadFormatVersion")
-        && version.as_text("PayloadFormatVersion")? != "2.0"
-    {
-        let text = format!("the local stack knows the payload format 2.0 only, at {what}");
-        return Err(Problem::at(version.line, text));
-    }
-    let timeout_ms = match properties.get("TimeoutInMillis") {
-        Some(node) => node.as_number(&format!("TimeoutInMillis of {what}"))?,
-        None => 30_000,
-    };
-    Ok(Route {
-        method,
-        path: path.to_owned(),
-        timeout: Duration::from_millis(timeout_ms.into()),
-        api: text("ApiId")?.to_owned(),
-        line,
-    })
 }
 
 fn stream_mapping(properties: &Node, what: &str) -> Result<Option<StreamMapping>, Problem> {

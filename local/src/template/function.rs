@@ -7,6 +7,7 @@ use crate::plan::Function;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// A function, without its routes.
 pub(super) fn function(resource: Resource) -> Result<Function, Problem> {
     let what = &resource.what;
     let properties = &resource.properties;
@@ -51,7 +52,7 @@ pub(super) fn function(resource: Resource) -> Result<Function, Problem> {
         let text = node.map(|node| node.as_text(&format!("{name} of {what}")));
         Ok(text.transpose()?.map(str::to_owned))
     };
-    let FunctionEvents { routes, streams, schedules } = FunctionEvents::read(&resource)?;
+    let FunctionEvents { streams, schedules } = FunctionEvents::read(&resource)?;
     Ok(Function {
         binary: binary(&resource)?,
         environment: variables(&resource)?,
@@ -63,7 +64,7 @@ pub(super) fn function(resource: Resource) -> Result<Function, Problem> {
             .get("ReservedConcurrentExecutions")
             .map(|node| node.as_number(&format!("ReservedConcurrentExecutions of {what}")))
             .transpose()?,
-        routes,
+        routes: Vec::new(),
         streams,
         schedules,
         name: resource.id,

@@ -15,6 +15,8 @@ pub(super) struct Scope<'a> {
     pub(super) resources: &'a BTreeMap<String, String>,
     /// The section `Conditions`, if the template has one.
     pub(super) conditions: Option<&'a Node>,
+    /// The section `Mappings`, if the template has one.
+    pub(super) mappings: Option<&'a Node>,
 }
 
 impl Scope<'_> {
@@ -56,6 +58,7 @@ impl Scope<'_> {
             "Fn::Sub" => self.substitute(argument)?,
             "Fn::If" => return self.choose(argument),
             "Fn::Split" => return self.split(argument).map(Some),
+            "Fn::FindInMap" => return self.find_in_map(argument).map(Some),
             _ => {
                 let text = format!("the local stack does not know the intrinsic {name} here");
                 return Err(Problem::at(line, text));
@@ -161,17 +164,39 @@ impl Scope<'_> {
         self.resolve(if holds { yes } else { no })
     }
 
-    /// The value of `!Split`, a list.
+    /// The parts of a text between separators.
     fn split(&self, argument: &Node) -> Result<Node, Problem> {
-        let operands = self.resolve(argument)?;
-        let operands = operands.as_ref().map_or(Ok(&[][..]), |node| node.items("Fn::Split"))?;
-        let [delimiter, text] = operands else {
-            return Err(Problem::at(argument.line, "Fn::Split takes a delimiter and a text"));
+        let resolved = self.resolve(argument)?;
+        let operands = resolved.as_ref().map_or(Ok(&[][..]), |node| node.items("Fn::Split"))?;
+        let [separator, text] = operands else {
+            return Err(Problem::at(argument.line, "Fn::Split takes a separator and a text"));
         };
-        let delimiter = delimiter.as_text("the delimiter of Fn::Split")?;
-        let parts = text.as_text("the text of Fn::Split")?.split(delimiter);
-        let parts = parts.map(|part| Node::text(argument.line, part));
+        let (separator, text) = (separator.as_text("Fn::Split")?, text.as_text("Fn::Split")?);
+        if separator.is_empty() {
+            return Err(Problem::at(argument.line, "Fn::Split takes a separator and a text"));
+        }
+        let parts = text.split(separator).map(|part| Node::text(argument.line, part));
         Ok(Node { line: argument.line, value: Value::List(parts.collect()) })
+    }
+
+    /// The value of a map of the section `Mappings`, by two keys.
+    fn find_in_map(&self, argument: &Node) -> Result<Node, Problem> {
+        let resolved = self.resolve(argument)?;
+        let operands = resolved.as_ref().map_or(Ok(&[][..]), |node| node.items("Fn::FindInMap"))?;
+        let [_, _, _] = operands else {
+            return Err(Problem::at(argument.line, "Fn::FindInMap takes a map and two keys"));
+        };
+        let mut found = self.mappings;
+        for key in operands {
+            let key = key.as_text("Fn::FindInMap")?;
+            found = found.and_then(|node| node.get(key));
+            if found.is_none() {
+                let text = format!("Mappings has no {key} where Fn::FindInMap looks for it");
+                return Err(Problem::at(argument.line, text));
+            }
+        }
+        let found = found.map(|node| node.as_text("a value of Mappings")).transpose()?;
+        Ok(Node::text(argument.line, found.unwrap_or_default()))
     }
 
     fn condition(&self, name: &str, line: usize, depth: usize) -> Result<bool, Problem> {
@@ -270,6 +295,11 @@ fn arn(kind: &str, id: &str) -> Option<String> {
         FUNCTION => Some(function_arn(id)),
         _ => None,
     }
+}
+
+/// The name of the function that has this ARN.
+pub(super) fn function_of(arn: &str) -> Option<&str> {
+    arn.rsplit(':').next().filter(|name| function_arn(name) == arn)
 }
 
 fn no_value(name: &str) -> String {

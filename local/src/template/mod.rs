@@ -6,6 +6,7 @@
 //! it and its line.
 
 mod alarms;
+mod api;
 mod events;
 mod function;
 mod intrinsics;
@@ -18,11 +19,12 @@ mod yaml;
 
 use crate::StartError;
 use crate::plan::{Alarm, Function, Plan, Table};
+use api::ApiResources;
 use function::function;
 use intrinsics::{ALARM, FUNCTION, Scope};
 use parameters::Parameter;
-use resource::{Resource, global_properties};
-use std::collections::{BTreeMap, BTreeSet};
+use resource::{Resource, function_globals};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use table::table;
@@ -99,13 +101,17 @@ fn read(root: &Node, parameters: BTreeMap<String, String>) -> Result<Plan, Probl
         let kind = node.require("Type", id)?.as_text(&format!("Type of {id}"))?;
         types.insert(id.clone(), kind.to_owned());
     }
-    let scope =
-        Scope { parameters: &parameters, resources: &types, conditions: root.get("Conditions") };
-    let globals = global_properties(root, &scope)?;
+    let scope = Scope {
+        parameters: &parameters,
+        resources: &types,
+        conditions: root.get("Conditions"),
+        mappings: root.get("Mappings"),
+    };
+    let globals = function_globals(root, &scope)?;
     let mut tables = Vec::new();
     let mut queues = Vec::new();
     let mut functions = Vec::new();
-    let mut apis = Vec::new();
+    let mut api = ApiResources::default();
     let mut alarms: Vec<Alarm> = Vec::new();
     let mut permissions = Vec::new();
     for (id, node) in resources.entries("Resources")? {
@@ -120,11 +126,7 @@ fn read(root: &Node, parameters: BTreeMap<String, String>) -> Result<Plan, Probl
             "AWS::DynamoDB::Table" => tables.push(table(&resource)?),
             "AWS::SQS::Queue" => queues.push(queue(resource)?),
             FUNCTION => {
-                functions.push(function(resource.with_defaults(&globals.function))?);
-            }
-            "AWS::Serverless::HttpApi" => {
-                check_api(&resource.with_defaults(&globals.api))?;
-                apis.push(id.as_str());
+                functions.push(function(resource.with_defaults(&globals))?);
             }
             ALARM => {
                 let alarm = alarms::alarm(&resource, &scope)?;
@@ -138,14 +140,14 @@ fn read(root: &Node, parameters: BTreeMap<String, String>) -> Result<Plan, Probl
                 permissions.push(alarms::permission(&resource, &scope)?);
             }
             kind if WITHOUT_EFFECT.contains(&kind) => {}
-            kind => {
+            kind => api.take(kind, resource).map_err(|_| {
                 let text =
                     format!("the local stack does not know the resource type {kind} of {id}");
-                return Err(Problem::at(node.line, text));
-            }
+                Problem::at(node.line, text)
+            })?,
         }
     }
-    check_routes(&functions, &apis)?;
+    api.route(&mut functions, &permissions)?;
     check_streams(&functions, &tables, &queues)?;
     if let Some(outputs) = root.get("Outputs") {
         scope.resolve(outputs)?;
@@ -155,11 +157,12 @@ fn read(root: &Node, parameters: BTreeMap<String, String>) -> Result<Plan, Probl
 
 const TRANSFORM: &str = "AWS::Serverless-2016-10-31";
 
-const SECTIONS: [&str; 9] = [
+const SECTIONS: [&str; 10] = [
     "AWSTemplateFormatVersion",
     "Conditions",
     "Description",
     "Globals",
+    "Mappings",
     "Metadata",
     "Outputs",
     "Parameters",
@@ -199,50 +202,6 @@ fn queue(resource: Resource) -> Result<String, Problem> {
         &["KmsMasterKeyId", "MessageRetentionPeriod", "SqsManagedSseEnabled", "Tags"],
     )?;
     Ok(resource.id)
-}
-
-/// Checks the API's properties. Who may call it and how often is without effect here, where only
-/// this machine can.
-fn check_api(resource: &Resource) -> Result<(), Problem> {
-    resource.properties.only(
-        &resource.what,
-        &[
-            "AccessLogSettings",
-            "Auth",
-            "DefaultRouteSettings",
-            "Description",
-            "RouteSettings",
-            "StageName",
-            "Tags",
-        ],
-    )?;
-    match resource.properties.get("StageName") {
-        Some(stage) if stage.as_text("StageName")? != "$default" => {
-            let text =
-                format!("the local stack knows the stage $default only, at {}", resource.what);
-            Err(Problem::at(stage.line, text))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// One gateway serves one API, so every route must be of that API, and no two may be the same.
-fn check_routes(functions: &[Function], apis: &[&str]) -> Result<(), Problem> {
-    let mut seen = BTreeSet::new();
-    for function in functions {
-        for route in &function.routes {
-            if apis != [route.api.as_str()] {
-                let text =
-                    format!("the local stack serves one HTTP API, and {} is not it", route.api);
-                return Err(Problem::at(route.line, text));
-            }
-            if !seen.insert((&route.method, &route.path)) {
-                let text = format!("two routes are {} {}", route.method, route.path);
-                return Err(Problem::at(route.line, text));
-            }
-        }
-    }
-    Ok(())
 }
 
 /// A mapping must read a table that has a stream, and discard into a queue of the template.

@@ -51,21 +51,13 @@ impl Resource {
     }
 }
 
-/// The sections of `Globals` that the stack knows, with their intrinsics evaluated.
-pub(super) struct Globals {
-    pub(super) function: Node,
-    pub(super) api: Node,
-}
-
-pub(super) fn global_properties(root: &Node, scope: &Scope<'_>) -> Result<Globals, Problem> {
+/// The properties that `Globals` gives every function, with their intrinsics evaluated.
+pub(super) fn function_globals(root: &Node, scope: &Scope<'_>) -> Result<Node, Problem> {
     let empty = Node::empty_map(root.line);
     let globals = root.get("Globals").unwrap_or(&empty);
-    globals.only("Globals", &["Function", "HttpApi"])?;
-    let section = |name: &str| {
-        let resolved = globals.get(name).map(|node| scope.resolve(node)).transpose()?;
-        Ok(resolved.flatten().unwrap_or_else(|| empty.clone()))
-    };
-    Ok(Globals { function: section("Function")?, api: section("HttpApi")? })
+    globals.only("Globals", &["Function"])?;
+    let resolved = globals.get("Function").map(|node| scope.resolve(node)).transpose()?;
+    Ok(resolved.flatten().unwrap_or(empty))
 }
 
 /// SAM's rule for `Globals`: mappings are merged, lists are appended, and anything else the

@@ -2,7 +2,9 @@ mod alarms;
 mod damage;
 
 use super::*;
-use crate::plan::{InsightsMode, RetryPolicy, Schedule, StartingPosition};
+use crate::plan::{
+    Authorization, InsightsMode, JwtAuthorizer, RetryPolicy, Schedule, StartingPosition,
+};
 use serde_json::json;
 use std::time::Duration;
 
@@ -291,6 +293,18 @@ fn unsupported_parts_of_a_template_are_refused_with_their_line() {
             "does not know the attribute TableId of Table",
         ),
         (
+            "  Table:\n    Type: AWS::DynamoDB::Table\n    Properties:\n      BillingMode: !FindInMap [Modes, a, b]\n",
+            "t.yaml:6: Mappings has no Modes where Fn::FindInMap looks for it",
+        ),
+        (
+            "  Table:\n    Type: AWS::DynamoDB::Table\n    Properties:\n      BillingMode: !FindInMap [Modes, a]\n",
+            "t.yaml:6: Fn::FindInMap takes a map and two keys",
+        ),
+        (
+            "  Table:\n    Type: AWS::DynamoDB::Table\n    Properties:\n      BillingMode: !Split [\"\", a]\n",
+            "t.yaml:6: Fn::Split takes a separator and a text",
+        ),
+        (
             "  Table:\n    Type: AWS::DynamoDB::Table\n    Condition: Never\n",
             "the template has no condition Never",
         ),
@@ -340,77 +354,122 @@ fn contributor_insights_are_read_as_cloudformation_reads_them() {
     }
 }
 
-/// A function with an API; `event` is the event of the function, on one line.
-fn function_with(event: &str) -> String {
-    with_resources(&format!(
-        "  Api: {{ Type: AWS::Serverless::HttpApi }}
-  F:
+/// A function `F` behind an API, with a route `GET /a`. A test replaces parts of it.
+const WITH_API: &str = "  F:
     Type: AWS::Serverless::Function
-    Metadata: {{ BuildMethod: rust-cargolambda, BuildProperties: {{ Binary: f }} }}
-    Properties:
-      Runtime: provided.al2023
-      Events:
-        First: {{ Type: HttpApi, Properties: {{ ApiId: !Ref Api, Method: get, Path: /a }} }}
-        Second: {event}
-"
-    ))
+    Metadata: { BuildMethod: rust-cargolambda, BuildProperties: { Binary: f } }
+    Properties: { Runtime: provided.al2023 }
+  Api: { Type: AWS::ApiGatewayV2::Api, Properties: { Name: a, ProtocolType: HTTP } }
+  Stage: { Type: AWS::ApiGatewayV2::Stage, Properties: { ApiId: !Ref Api, StageName: $default, AutoDeploy: true } }
+  May: { Type: AWS::Lambda::Permission, Properties: { Action: lambda:InvokeFunction, FunctionName: !Ref F, Principal: apigateway.amazonaws.com, SourceArn: !Sub 'arn:aws:execute-api:${AWS::Region}:${AWS::AccountId}:${Api}/*' } }
+  Calls: { Type: AWS::ApiGatewayV2::Integration, Properties: { ApiId: !Ref Api, IntegrationType: AWS_PROXY, IntegrationUri: !GetAtt F.Arn, PayloadFormatVersion: '2.0' } }
+  A: { Type: AWS::ApiGatewayV2::Route, Properties: { ApiId: !Ref Api, RouteKey: GET /a, Target: !Sub 'integrations/${Calls}' } }
+";
+
+/// The same with another resource on line 12.
+fn api_and(resource: &str) -> String {
+    with_resources(&format!("{WITH_API}  B: {resource}\n"))
+}
+
+#[test]
+fn routes_lead_to_functions_and_say_whom_they_let_in() {
+    let route = "{ Type: AWS::ApiGatewayV2::Route, Properties: { ApiId: !Ref Api, RouteKey: POST /a, \
+                 Target: !Sub 'integrations/${Calls}', AuthorizationType: JWT, AuthorizerId: !Ref Tokens } }
+  Tokens: { Type: AWS::ApiGatewayV2::Authorizer, Properties: { ApiId: !Ref Api, Name: t, AuthorizerType: JWT, \
+                 IdentitySource: [$request.header.Authorization], \
+                 JwtConfiguration: { Issuer: https://i, Audience: !Split [',', 'a,b'] } } }";
+    let plan = load(&api_and(route)).expect("two routes");
+    let [get, post] = &plan.functions[0].routes[..] else { panic!("two routes") };
+    assert_eq!((get.method.as_str(), get.path.as_str()), ("GET", "/a"));
+    assert_eq!((get.timeout, &get.authorization), (Duration::from_secs(30), &Authorization::None));
+    let audiences = vec!["a".to_owned(), "b".to_owned()];
+    let authorizer = JwtAuthorizer { issuer: "https://i".to_owned(), audiences };
+    assert_eq!(post.authorization, Authorization::Jwt(authorizer));
 }
 
 #[test]
 fn unsupported_routes_are_refused_with_their_line() {
-    let good = "{ Type: HttpApi, Properties: { ApiId: !Ref Api, Method: POST, Path: /a } }";
-    let template = load(&function_with(good)).expect("two routes");
-    assert_eq!(template.functions[0].routes[0].method, "GET");
-    assert_eq!(template.functions[0].timeout, Duration::from_secs(3));
-    for (event, expected) in [
+    let route = |key: &str, more: &str| {
+        format!(
+            "{{ Type: AWS::ApiGatewayV2::Route, Properties: {{ ApiId: !Ref Api, RouteKey: {key}, Target: integrations/Calls{more} }} }}"
+        )
+    };
+    for (resource, expected) in [
+        (route("GET /a", ""), "t.yaml:12: two routes are GET /a"),
+        (route("ANY /a", ""), "not ANY /a"),
+        (route("$default", ""), "not $default"),
+        (route("\"GET /{proxy+}\"", ""), "not GET /{proxy+}"),
+        (route("GET /b", ", Cors: {}"), "does not know the property Cors"),
+        (route("GET /b", ", AuthorizationType: CUSTOM"), "not CUSTOM, at B"),
+        (route("GET /b", ", AuthorizationType: JWT"), "has no AuthorizerId"),
+        (route("GET /b", ", AuthorizationType: JWT, AuthorizerId: Calls"), "must be an authorizer here"),
+        (route("GET /b", "").replace("/Calls", "/Api"), "Target of B, a AWS::ApiGatewayV2::Route must be"),
+        (route("GET /b", "").replace("!Ref Api", "other"), "is other, which is not the API here"),
         (
-            "{ Type: SNS, Properties: {} }",
-            "t.yaml:11: the local stack does not know the event type SNS of event Second of F",
+            "{ Type: AWS::ApiGatewayV2::Api, Properties: { Name: b, ProtocolType: HTTP } }".to_owned(),
+            "serves one HTTP API, and not B",
         ),
         (
-            "{ Type: HttpApi, Properties: { ApiId: !Ref Api, Method: GET, Path: /a } }",
-            "t.yaml:11: two routes are GET /a",
+            "{ Type: AWS::ApiGatewayV2::Stage, Properties: { ApiId: !Ref Api, StageName: $default } }".to_owned(),
+            "must have AutoDeploy",
         ),
-        (
-            "{ Type: HttpApi, Properties: { ApiId: other, Method: POST, Path: /a } }",
-            "t.yaml:11: the local stack serves one HTTP API, and other is not it",
-        ),
-        ("{ Type: HttpApi, Properties: { ApiId: !Ref Api, Method: ANY, Path: /a } }", "not ANY /a"),
-        (
-            "{ Type: HttpApi, Properties: { ApiId: !Ref Api, Method: GET, Path: \"/{proxy+}\" } }",
-            "not GET /{proxy+}",
-        ),
-        (
-            "{ Type: HttpApi, Properties: { ApiId: !Ref Api, Method: GET, Path: /b, Cors: {} } }",
-            "does not know the property Cors",
-        ),
-        (
-            "{ Type: HttpApi, Properties: { ApiId: !Ref Api, Method: GET, Path: /b, PayloadFormatVersion: \"1.0\" } }",
-            "payload format 2.0 only",
-        ),
-        (
-            "{ Type: HttpApi, Properties: { ApiId: !Ref Api, Method: GET, Path: /b, TimeoutInMillis: long } }",
-            "must be a whole number",
-        ),
+        ("{ Type: AWS::ApiGatewayV2::VpcLink, Properties: {} }".to_owned(), "does not know the resource type"),
     ] {
-        let error = problem(&function_with(event));
-        assert!(error.contains(expected), "{event}: {error}");
+        let error = problem(&api_and(&resource));
+        assert!(error.contains(expected), "{resource}: {error}");
     }
+    for (part, other, expected) in [
+        (
+            "ProtocolType: HTTP",
+            "ProtocolType: WEBSOCKET",
+            "t.yaml:7: the local stack knows the ProtocolType HTTP only",
+        ),
+        ("StageName: $default", "StageName: v1", "the stage $default only"),
+        (
+            "PayloadFormatVersion: '2.0'",
+            "PayloadFormatVersion: '1.0'",
+            "PayloadFormatVersion 2.0 only",
+        ),
+        (
+            "IntegrationUri: !GetAtt F.Arn",
+            "IntegrationUri: http://a",
+            "must be !GetAtt Function.Arn",
+        ),
+        ("'2.0' }", "'2.0', TimeoutInMillis: long }", "must be a whole number"),
+        (
+            "Principal: apigateway.amazonaws.com",
+            "Principal: s3.amazonaws.com",
+            "no AWS::Lambda::Permission lets",
+        ),
+        (":${Api}/*'", ":other/*'", "no AWS::Lambda::Permission lets"),
+    ] {
+        assert!(WITH_API.contains(part), "{part}");
+        let error = problem(&with_resources(&WITH_API.replace(part, other)));
+        assert!(error.contains(expected), "{other}: {error}");
+    }
+    let without_stage = WITH_API.lines().filter(|line| !line.contains("Stage:"));
+    let error = problem(&with_resources(&without_stage.collect::<Vec<_>>().join("\n")));
+    assert!(error.contains("Api has no AWS::ApiGatewayV2::Stage"), "{error}");
 }
 
-/// README tells people to add an authorizer before they deploy, and then the template was refused.
 #[test]
-fn regression_an_api_that_asks_who_calls_could_not_be_tried() {
-    let api = "Auth: { EnableIamAuthorizer: true, DefaultAuthorizer: AWS_IAM }, \
-               DefaultRouteSettings: { ThrottlingRateLimit: 100 }";
-    let open = "{ Type: HttpApi, Properties: { ApiId: !Ref Api, Method: POST, Path: /a, \
-                Auth: { Authorizer: NONE } } }";
-    let guarded = function_with(open).replace(
-        "{ Type: AWS::Serverless::HttpApi }",
-        &format!("{{ Type: AWS::Serverless::HttpApi, Properties: {{ {api} }} }}"),
-    );
-    assert!(guarded.contains("DefaultAuthorizer"));
-    assert_eq!(load(&guarded).expect("two routes").functions[0].routes.len(), 2);
+fn the_shipped_template_lets_in_whom_auth_mode_says() {
+    let of = |pairs: &[(&str, &str)]| {
+        let plan = load_template(&shipped(), &overrides(pairs)).expect("the shipped template");
+        let routes = plan.functions.iter().flat_map(|function| &function.routes);
+        routes.map(|route| route.authorization.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(of(&[]), vec![Authorization::Iam; 11]);
+    assert_eq!(of(&[("AuthMode", "none")]), vec![Authorization::None; 11]);
+    let jwt = JwtAuthorizer {
+        issuer: "https://issuer.example".to_owned(),
+        audiences: vec!["one".to_owned(), "two".to_owned()],
+    };
+    let tokens =
+        [("AuthMode", "jwt"), ("JwtIssuer", "https://issuer.example"), ("JwtAudience", "one,two")];
+    assert_eq!(of(&tokens), vec![Authorization::Jwt(jwt); 11]);
+    let error = load_template(&shipped(), &overrides(&tokens[..2])).expect_err("no audience");
+    assert!(error.to_string().contains("needs an issuer and an audience"), "{error}");
 }
 
 /// A function with a table, a queue and one event on line 9.
@@ -545,6 +604,8 @@ fn intrinsics_have_the_values_that_aws_would_give_them() {
 Transform: AWS::Serverless-2016-10-31
 Parameters:
   Stage: { Type: String, Default: dev, AllowedValues: [dev, prod] }
+Mappings:
+  Sizes: { dev: { Name: small }, prod: { Name: large } }
 Conditions:
   IsProd: !Equals [!Ref Stage, prod]
   IsNotProd: !Not [!Condition IsProd]
@@ -585,6 +646,7 @@ Resources:
           IF: !If [IsNotProd, yes, no]
           OR: !If [IsEither, yes, no]
           AND: !If [IsBoth, yes, no]
+          MAP: !FindInMap [Sizes, !Ref Stage, Name]
 Outputs:
   Name: { Value: !Ref Table }
 ";
@@ -611,6 +673,7 @@ Outputs:
         ("IF", "yes"),
         ("OR", "yes"),
         ("AND", "no"),
+        ("MAP", "small"),
     ] {
         assert_eq!(function.environment[name], value, "{name}");
     }

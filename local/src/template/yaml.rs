@@ -162,17 +162,18 @@ impl Node {
 const MAX_DEPTH: usize = 64;
 
 /// Tags of intrinsics that the local stack evaluates, with their long forms.
-const INTRINSICS: [(&str, &str); 10] = [
+const INTRINSICS: [(&str, &str); 11] = [
     ("Ref", "Ref"),
     ("Condition", "Condition"),
     ("GetAtt", "Fn::GetAtt"),
     ("Sub", "Fn::Sub"),
     ("If", "Fn::If"),
+    ("Split", "Fn::Split"),
+    ("FindInMap", "Fn::FindInMap"),
     ("Equals", "Fn::Equals"),
     ("Not", "Fn::Not"),
     ("And", "Fn::And"),
     ("Or", "Fn::Or"),
-    ("Split", "Fn::Split"),
 ];
 
 /// Builds nodes from the parser's events.

@@ -28,6 +28,7 @@ mod ledger;
 mod merge_patch;
 mod metadata;
 mod pace;
+mod pattern;
 pub mod ports;
 pub mod query;
 mod read;
@@ -67,6 +68,7 @@ pub use merge_patch::merge_patch;
 pub use metadata::{
     CollectionMetadata, Contradiction, HistoryEntry, Layout, MAX_HISTORY_ENTRIES, Phase, Reshard,
 };
+pub use pattern::{PatternPart, matches_pattern};
 pub use read::{Got, Reader};
 pub use rebalance::{Advance, Rebalancer, ReshardSlice, Slice, Sweep};
 pub use reshard::{Claim, Job, LaneKey, Progress, ServerTime, ShardRange, Waits};

@@ -8,7 +8,7 @@ use dynashard_keys::{ItemKey, Placement, ShardCount};
 use serde_json::value::RawValue;
 
 use crate::json::{self, Members};
-use crate::{Format, Problem};
+use crate::{Format, GrantedKeys, Problem};
 
 /// The item of a put.
 pub fn item(
@@ -27,11 +27,13 @@ pub fn patch(body: &[u8], key: &ItemKey, schema: &TableSchema) -> Result<Attribu
     Ok(dynashard_core::checked_patch(key, changes, schema)?)
 }
 
-/// The operations of a batch write: `{"puts": [{pk, sk, item}], "deletes": [{pk, sk}]}`.
+/// The operations of a batch write: `{"puts": [{pk, sk, item}], "deletes": [{pk, sk}]}`. One partition key that the caller
+/// may not touch refuses all of them.
 pub fn batch_write(
     body: &[u8],
     format: Format,
     schema: &TableSchema,
+    granted: &GrantedKeys,
 ) -> Result<Vec<BatchOperation>, Problem> {
     let mut members = json::object(body)?;
     let puts = take_array(&mut members, "puts")?;
@@ -45,7 +47,7 @@ pub fn batch_write(
     let puts = puts.into_iter().enumerate().map(|(at, value)| {
         let what = format!("puts[{at}]");
         let mut put = json::inner_object(value, &what)?;
-        let key = json::take_item_key(&mut put, schema.sort_key_type, &what)?;
+        let key = json::take_item_key(&mut put, schema.sort_key_type, granted, &what)?;
         let item = put
             .remove("item")
             .ok_or_else(|| Problem::bad_body(format!("{what} has no \"item\"")))?;
@@ -57,7 +59,7 @@ pub fn batch_write(
     let deletes = deletes.into_iter().enumerate().map(|(at, value)| {
         let what = format!("deletes[{at}]");
         let mut delete = json::inner_object(value, &what)?;
-        let key = json::take_item_key(&mut delete, schema.sort_key_type, &what)?;
+        let key = json::take_item_key(&mut delete, schema.sort_key_type, granted, &what)?;
         refuse_others(&delete, &what)?;
         Ok(BatchOperation::Delete(key))
     });
@@ -75,8 +77,13 @@ pub struct BatchGet {
     pub consistency: Consistency,
 }
 
-/// Reads a batch read: `{"keys": [{pk, sk}], "fields": ["name"], "consistent": false}`.
-pub fn batch_get(body: &[u8], schema: &TableSchema) -> Result<BatchGet, Problem> {
+/// Reads a batch read: `{"keys": [{pk, sk}], "fields": ["name"], "consistent": false}`. One partition key that the caller
+/// may not touch refuses all of it.
+pub fn batch_get(
+    body: &[u8],
+    schema: &TableSchema,
+    granted: &GrantedKeys,
+) -> Result<BatchGet, Problem> {
     let mut members = json::object(body)?;
     if !members.contains_key("keys") {
         return Err(Problem::bad_body("the batch has no \"keys\"".to_owned()));
@@ -100,7 +107,7 @@ pub fn batch_get(body: &[u8], schema: &TableSchema) -> Result<BatchGet, Problem>
         .map(|(at, value)| {
             let what = format!("keys[{at}]");
             let mut key = json::inner_object(value, &what)?;
-            let item_key = json::take_item_key(&mut key, schema.sort_key_type, &what)?;
+            let item_key = json::take_item_key(&mut key, schema.sort_key_type, granted, &what)?;
             refuse_others(&key, &what)?;
             Ok(item_key)
         })

@@ -15,6 +15,7 @@ use dynashard_keys::{Placement, RESERVED_PREFIX, Separator, ShardCount, SortKeyT
 use thiserror::Error;
 
 use crate::metrics::{HeatTelemetry, Metrics};
+use crate::{Admission, Grants};
 
 /// What the template passes to every function in its environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub struct Config {
     /// `CAPACITY_ALARM_NAMES`: the alarms on throttles by that capacity. Only the scale function has
     /// them, if it raises the capacity.
     pub capacity_alarms: Vec<String>,
+    /// `KEY_GRANTS` and `MAX_BODY_BYTES`: what a request has to be to be answered.
+    pub admission: Admission,
     /// The rest, as the core takes it.
     pub settings: Settings,
 }
@@ -110,6 +113,10 @@ impl Config {
                 .map(|(writes, reads)| ThrottleAlarms { writes, reads }),
             capacity: capacity(&variables)?,
             capacity_alarms: capacity_alarms(&variables)?,
+            admission: Admission {
+                grants: variables.parsed_or("KEY_GRANTS", Grants::default())?,
+                max_body_bytes: variables.parsed_or("MAX_BODY_BYTES", usize::MAX)?,
+            },
             settings,
         })
     }
@@ -569,6 +576,17 @@ mod tests {
     }
 
     #[test]
+    fn a_stack_without_the_parameters_admits_what_the_api_lets_in() {
+        let config = Config::from_variables(variable).expect("complete");
+        assert_eq!(config.admission, Admission::default());
+        let config = with("MAX_BODY_BYTES", "1024").expect("complete");
+        assert_eq!(config.admission.max_body_bytes, 1_024);
+        assert_eq!(with("KEY_GRANTS", "").expect("complete").admission, Admission::default());
+        let config = with("KEY_GRANTS", "*={tenant}/*").expect("complete");
+        assert_ne!(config.admission.grants, Grants::default());
+    }
+
+    #[test]
     fn each_wrong_variable_is_named() {
         for (name, value) in [
             ("MAIN_TABLE", ""),
@@ -584,6 +602,8 @@ mod tests {
             ("COOLDOWN_SECS", "-1"),
             ("AWS_LAMBDA_FUNCTION_NAME", ""),
             ("DYNAMO_DB_ENDPOINT", "127.0.0.1:8000"),
+            ("KEY_GRANTS", "acme/*"),
+            ("MAX_BODY_BYTES", "many"),
         ] {
             let error = with(name, value).expect_err(name);
             assert!(error.to_string().contains(name), "{error}");

@@ -7,8 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::Problem;
 use crate::params::Params;
+use crate::{Admission, GrantedKeys, Problem};
 
 /// An HTTP request, as API Gateway's payload format 2.0 carries it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,13 +23,19 @@ pub struct Request {
     pub headers: BTreeMap<String, String>,
     /// The body.
     pub body: Vec<u8>,
+    /// The partition keys that the caller may touch.
+    pub granted: GrantedKeys,
 }
 
 impl Request {
-    /// Reads an event. One that is not an HTTP request in payload format 2.0 is a 400.
-    pub fn from_event(event: &str) -> Result<Self, Problem> {
-        let event = serde_json::from_str(event).map_err(|e| malformed(&e))?;
+    /// Reads an event. One that is not an HTTP request in payload format 2.0 is a 400, and one that the stack does not
+    /// admit is a 403 or a 413.
+    pub fn from_event(event: &str, admission: &Admission) -> Result<Self, Problem> {
+        let mut event = serde_json::from_str(event).map_err(|e| malformed(&e))?;
         check_shape(&event)?;
+        let granted = admission.grants.of_event(&event)?;
+        // The library's type of a claim is a text, and nobody reads more of it.
+        event["requestContext"]["authorizer"].take();
         let event = ApiGatewayV2httpRequest::deserialize(event).map_err(|e| malformed(&e))?;
         let body = event.body.unwrap_or_default();
         let body = if event.is_base64_encoded {
@@ -39,6 +45,9 @@ impl Request {
         } else {
             body.into_bytes()
         };
+        if body.len() > admission.max_body_bytes {
+            return Err(Problem::body_too_large(body.len(), admission.max_body_bytes));
+        }
         // A header's value may hold more than ASCII, and does so as UTF-8: it came in JSON.
         let headers = event.headers.iter().map(|(name, value)| {
             (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
@@ -49,6 +58,7 @@ impl Request {
             raw_query: event.raw_query_string.unwrap_or_default(),
             headers: headers.collect(),
             body,
+            granted,
         })
     }
 
@@ -99,11 +109,13 @@ mod tests {
             r#"{"rawPath":"/item","requestContext":[{"method":"DELETE"}]}"#,
             r#"{"rawPath":"/item","requestContext":{"http":["DELETE"]}}"#,
         ] {
-            let refused = Request::from_event(event).map_err(|problem| problem.code());
+            let refused =
+                Request::from_event(event, &Admission::default()).map_err(|problem| problem.code());
             assert_eq!(refused, Err("bad_event"), "{event}");
         }
         let event = r#"{"rawPath":"/item","requestContext":{"http":{"method":"delete"}}}"#;
-        let request = Request::from_event(event).expect("all that is needed");
+        let request =
+            Request::from_event(event, &Admission::default()).expect("all that is needed");
         assert_eq!((request.method.as_str(), request.path.as_str()), ("DELETE", "/item"));
     }
 
@@ -112,7 +124,7 @@ mod tests {
     fn a_header_keeps_what_is_not_ascii() {
         let event = r#"{"rawPath":"/item","headers":{"If-Match":"\"é\""},
                         "requestContext":{"http":{"method":"PUT"}}}"#;
-        let request = Request::from_event(event).expect("a request");
+        let request = Request::from_event(event, &Admission::default()).expect("a request");
         assert_eq!(request.header("if-match"), Some("\"é\""));
     }
 }

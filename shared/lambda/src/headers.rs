@@ -147,6 +147,7 @@ mod tests {
             raw_query: String::new(),
             headers: headers.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
             body: Vec::new(),
+            granted: crate::GrantedKeys::all(),
         }
     }
 

@@ -17,7 +17,7 @@ use serde::ser::{SerializeMap, SerializeSeq, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::{Format, Problem};
+use crate::{Format, GrantedKeys, Problem};
 
 /// The members of a JSON object, each as it was written.
 pub type Members<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
@@ -84,10 +84,11 @@ pub fn attributes(members: Members<'_>, format: Format) -> Result<Attributes, Pr
         .collect()
 }
 
-/// Takes `pk` and `sk` out of an object. A number sort key is a JSON number.
+/// Takes `pk` and `sk` out of an object, if the caller may touch the partition key. A number sort key is a JSON number.
 pub fn take_item_key(
     members: &mut Members<'_>,
     sort_key_type: SortKeyType,
+    granted: &GrantedKeys,
     what: &str,
 ) -> Result<ItemKey, Problem> {
     let mut take = |name: &str| {
@@ -99,6 +100,7 @@ pub fn take_item_key(
             .map_err(|_| Problem::bad_body(format!("{name:?} of {what} is not a string")))
     };
     let partition = PartitionKey::new(string(pk, "pk")?)?;
+    granted.check(&partition)?;
     let sort = match sort_key_type {
         SortKeyType::String => SortKey::string(string(sk, "sk")?)?,
         SortKeyType::Number if type_name(sk) == "number" => {

@@ -4,10 +4,12 @@
 //! domain ([`params`], [`body`], [`headers`]), and what the core answers becomes a [`Response`] or
 //! a [`Problem`].
 
+mod admission;
 pub mod alarm;
 pub mod body;
 mod config;
 mod event;
+mod grants;
 pub mod headers;
 pub mod json;
 pub mod metrics;
@@ -18,11 +20,13 @@ mod response;
 mod runtime;
 pub mod view;
 
+pub use admission::Admission;
 pub use config::{
     Config, ConfigError, LONGEST_LEASE, LONGEST_REQUEST_LIFETIME, SHORTEST_REQUEST_LIFETIME,
     UNVERIFIED_REQUEST_LIFETIME, is_request_lifetime_verified, settings_from_variables,
 };
 pub use event::Request;
+pub use grants::{GrantedKeys, Grants, GrantsError};
 pub use patience::Patience;
 pub use problem::{Problem, log_failures, log_left_out};
 pub use response::{Format, Response};

@@ -9,8 +9,8 @@ use dynashard_core::query::{DEFAULT_LIMIT, Query};
 use dynashard_keys::{ItemKey, PartitionKey, SortKey, SortKeyType};
 use percent_encoding::percent_decode;
 
-use crate::Problem;
 use crate::json;
+use crate::{GrantedKeys, Problem};
 
 /// Parameters by name. [`Params::finish`] refuses those that nobody took: they are unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -102,15 +102,21 @@ impl Params {
             .transpose()
     }
 
-    /// Takes `pk` out.
-    pub fn partition_key(&mut self) -> Result<PartitionKey, Problem> {
+    /// Takes `pk` out, if the caller may touch it.
+    pub fn partition_key(&mut self, granted: &GrantedKeys) -> Result<PartitionKey, Problem> {
         let pk = self.take("pk").ok_or_else(|| Problem::missing_parameter("pk"))?;
-        Ok(PartitionKey::new(pk)?)
+        let partition = PartitionKey::new(pk)?;
+        granted.check(&partition)?;
+        Ok(partition)
     }
 
-    /// Takes `pk` and `sk` out.
-    pub fn item_key(&mut self, sort_key_type: SortKeyType) -> Result<ItemKey, Problem> {
-        let partition = self.partition_key()?;
+    /// Takes `pk` and `sk` out, if the caller may touch the partition key.
+    pub fn item_key(
+        &mut self,
+        sort_key_type: SortKeyType,
+        granted: &GrantedKeys,
+    ) -> Result<ItemKey, Problem> {
+        let partition = self.partition_key(granted)?;
         let sk = self.take("sk").ok_or_else(|| Problem::missing_parameter("sk"))?;
         Ok(ItemKey::new(partition, SortKey::parse(&sk, sort_key_type)?))
     }
@@ -130,9 +136,13 @@ impl Params {
         Ok(in_text.or(self.fields.take()).map(Fields::new).transpose()?)
     }
 
-    /// Takes the parameters of a query out.
-    pub fn query(&mut self, sort_key_type: SortKeyType) -> Result<Query, Problem> {
-        let partition = self.partition_key()?;
+    /// Takes the parameters of a query out, if the caller may touch its partition key.
+    pub fn query(
+        &mut self,
+        sort_key_type: SortKeyType,
+        granted: &GrantedKeys,
+    ) -> Result<Query, Problem> {
+        let partition = self.partition_key(granted)?;
         let mut sort_key = |name: &str| {
             self.take(name).map(|text| SortKey::parse(&text, sort_key_type)).transpose()
         };
@@ -226,7 +236,7 @@ mod tests {
         let body = br#"{"pk":"EWR","begins_with":"2013-01-02","order":"desc","limit":7,"consistent":true,"strategy":"parallel","cursor":null}"#;
         let of = |params: Result<Params, Problem>| {
             params.and_then(|mut p| {
-                let query = p.query(SortKeyType::String)?;
+                let query = p.query(SortKeyType::String, &GrantedKeys::all())?;
                 p.finish().map(|()| query)
             })
         };
@@ -293,7 +303,7 @@ mod tests {
         fn no_query_string_makes_it_panic(text in "\\PC{0,80}", hostile in "[%&=+0-9a-fA-F]{0,40}") {
             for text in [text, hostile, ] {
                 if let Ok(mut params) = Params::from_query_string(&text) {
-                    let _ = params.query(SortKeyType::Number);
+                    let _ = params.query(SortKeyType::Number, &GrantedKeys::all());
                 }
             }
         }

@@ -23,12 +23,21 @@ type StatusAndCode = (u16, &'static str);
 const BAD_EVENT: StatusAndCode = (400, "bad_event");
 const BAD_BODY: StatusAndCode = (400, "bad_body");
 const BAD_HEADER: StatusAndCode = (400, "bad_header");
+const KEY_NOT_GRANTED: StatusAndCode = (403, "key_not_granted");
 const ROUTE_NOT_FOUND: StatusAndCode = (404, "route_not_found");
+const BODY_TOO_LARGE: StatusAndCode = (413, "body_too_large");
 const UNSUPPORTED_MEDIA_TYPE: StatusAndCode = (415, "unsupported_media_type");
 
 /// The codes that are only an edge's. All others are those of [`Code`].
-const EDGE_CODES: [StatusAndCode; 5] =
-    [BAD_EVENT, BAD_BODY, BAD_HEADER, ROUTE_NOT_FOUND, UNSUPPORTED_MEDIA_TYPE];
+const EDGE_CODES: [StatusAndCode; 7] = [
+    BAD_EVENT,
+    BAD_BODY,
+    BAD_HEADER,
+    KEY_NOT_GRANTED,
+    ROUTE_NOT_FOUND,
+    BODY_TOO_LARGE,
+    UNSUPPORTED_MEDIA_TYPE,
+];
 
 /// An error as clients see it: `application/problem+json` (RFC 9457) with a stable code.
 ///
@@ -94,6 +103,15 @@ impl Problem {
     pub(crate) fn unsupported_media_type(got: &str, takes: &str) -> Self {
         let detail = format!("the body's media type is {got:?}; send Content-Type: {takes}");
         Self::of(UNSUPPORTED_MEDIA_TYPE, detail)
+    }
+
+    pub(crate) fn key_not_granted(detail: String) -> Self {
+        Self::of(KEY_NOT_GRANTED, detail)
+    }
+
+    pub(crate) fn body_too_large(bytes: usize, max_bytes: usize) -> Self {
+        let detail = format!("the body has {bytes} bytes; MaxBodyBytes is {max_bytes}");
+        Self::of(BODY_TOO_LARGE, detail)
     }
 
     /// No function answers this method and path.

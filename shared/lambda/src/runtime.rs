@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::metrics::Metrics;
-use crate::{Config, Patience, Problem, Request, Response};
+use crate::{Admission, Config, Patience, Problem, Request, Response};
 
 /// The longest that any request may take: `/batch-write` promises an answer by 25 s, gateway and a
 /// cold start included.
@@ -42,6 +42,9 @@ pub trait Handler: Send + Sync {
     fn renew(&self, _deadline: Deadline) -> impl Future<Output = ()> + Send {
         ready(())
     }
+
+    /// What a request has to be to get this far.
+    fn admission(&self) -> &Admission;
 
     /// The time, for deadlines.
     fn now(&self) -> Reading;
@@ -141,7 +144,7 @@ pub async fn answer(
 ) -> Response {
     let began = handler.now();
     let after = |time| Deadline::after(began, time);
-    let result = match Request::from_event(event) {
+    let result = match Request::from_event(event, handler.admission()) {
         Ok(request) => {
             let is_single = request.path == "/item";
             let longest = if is_single { patience.left(began) } else { LONGEST_THROTTLED };

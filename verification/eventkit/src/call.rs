@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// A request, to be sent as the event that API Gateway would make of it.
 #[derive(Debug, Clone)]
@@ -11,6 +11,7 @@ pub struct Call {
     headers: BTreeMap<String, String>,
     body: Option<String>,
     is_base64: bool,
+    authorizer: Option<Value>,
 }
 
 impl Call {
@@ -25,6 +26,7 @@ impl Call {
             headers: BTreeMap::new(),
             body: None,
             is_base64: false,
+            authorizer: None,
         }
     }
 
@@ -32,6 +34,13 @@ impl Call {
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    /// From a caller whose token has this claim.
+    #[must_use]
+    pub fn with_claim(mut self, name: &str, value: &str) -> Self {
+        self.authorizer = Some(json!({ "jwt": { "claims": { name: value }, "scopes": null } }));
         self
     }
 
@@ -79,6 +88,9 @@ impl Call {
             },
             "isBase64Encoded": self.is_base64,
         });
+        if let Some(authorizer) = &self.authorizer {
+            event["requestContext"]["authorizer"] = authorizer.clone();
+        }
         if let Some(body) = &self.body {
             event["body"] = json!(body);
         }

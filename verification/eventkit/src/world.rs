@@ -2,7 +2,7 @@ use dynashard_core::{CollectionMetadata, Directory, Generation, Settings, Stored
 use dynashard_keys::{
     ItemKey, PartitionKey, PhysicalKey, Placement, ShardCount, ShardId, SortKey, SortKeyType,
 };
-use dynashard_lambda::{Format, json};
+use dynashard_lambda::{Admission, Format, json};
 use dynashard_testkit::{
     Faulty, ManualClock, MemoryCapacity, MemoryHeat, MemoryStore, SeededEntropy,
 };
@@ -33,6 +33,8 @@ pub struct World {
     pub heat: MemoryHeat,
     /// The capacity of the main table with its metrics, and the alarms on them.
     pub capacity: MemoryCapacity,
+    /// What a request has to be to be answered.
+    pub admission: Admission,
     settings: Settings,
 }
 
@@ -43,7 +45,16 @@ impl World {
         let memory = MemoryStore::new(clock.clone(), settings.schema.clone());
         let (store, heat) = (Faulty::new(memory.clone()), MemoryHeat::new());
         let capacity = MemoryCapacity::new(clock.clone());
-        Self { clock, memory, store, heat, capacity, settings }
+        Self { clock, memory, store, heat, capacity, admission: Admission::default(), settings }
+    }
+
+    /// [`World::of_flights`] where `KeyGrants` grants each tenant the collection of its name and those below it, and the
+    /// role `orders` JFK.
+    pub fn of_tenants() -> Self {
+        let mut world = Self::of_flights();
+        let rules = "*={tenant},{tenant}/*; arn:aws:sts::*:assumed-role/orders/*=JFK";
+        world.admission.grants = rules.parse().expect("rules");
+        world
     }
 
     /// Empty tables whose sort key is a number.

@@ -3,6 +3,7 @@
 use dynashard_core::Code;
 use dynashard_core::query::cursor::Cursor;
 use dynashard_keys::SortKeyType;
+use dynashard_lambda::GrantedKeys;
 use dynashard_lambda::params::Params;
 use dynashard_testkit::{Random, fuzz};
 
@@ -105,7 +106,7 @@ fn no_query_string_brings_the_function_down() {
         let types = [SortKeyType::String, SortKeyType::Number];
         let sort_keys = types[random.below(8) / 7];
         let query = Params::from_query_string(&text).and_then(|mut params| {
-            let query = params.query(sort_keys)?;
+            let query = params.query(sort_keys, &GrantedKeys::all())?;
             params.finish().map(|()| query)
         });
         match query {

@@ -43,6 +43,13 @@ fn rested_flights() -> World {
     world
 }
 
+/// The flights of tenants, whose collections' creation is long enough ago.
+fn tenants() -> World {
+    let world = World::of_tenants();
+    world.clock.advance(Duration::from_secs(7));
+    world
+}
+
 fn idle_log() -> World {
     let world = World::new(Settings::default());
     world.collection("log", Placement::Random, 4);
@@ -63,6 +70,8 @@ fn every_event_gets_its_expected_answer() {
             ("scale-create-unknown-placement", empty),
             ("scale-scale", rested_flights),
             ("scale-scale-absent", flights),
+            ("scale-scale-granted", tenants),
+            ("scale-scale-not-granted", tenants),
             ("scale-scale-malformed-body", flights),
             ("scale-payload-v1", empty),
             ("scale-alarm", hot_log),

@@ -37,6 +37,8 @@ fn every_event_gets_its_expected_answer() {
             ("write-batch", flights),
             ("write-batch-duplicate-key", flights),
             ("write-batch-malformed-body", empty),
+            ("write-put-granted", World::of_tenants),
+            ("write-batch-not-granted", World::of_tenants),
             ("write-not-http", empty),
         ],
         |world, event| Answer::of_event(&handler(world), event).golden(),

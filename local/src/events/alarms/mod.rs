@@ -39,7 +39,8 @@ impl Actions {
         }
         let (name, arn) = (&alarm.name, alarm.arn());
         for function in functions(&alarm.actions, transition.status.state) {
-            if !self.permissions.iter().any(|permission| permission.allows(&arn, function)) {
+            if !self.permissions.iter().any(|permission| permission.allows(ALARMS, &arn, function))
+            {
                 tracing::error!(
                     alarm = name,
                     function,

@@ -13,6 +13,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName};
 use percent_encoding::percent_decode;
 use serde::Serialize;
+use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -30,6 +31,8 @@ pub(super) struct Received<'a> {
     pub(super) peer: SocketAddr,
     pub(super) request_id: &'a str,
     pub(super) trace_header: &'a str,
+    /// Who calls, if that was checked.
+    pub(super) authorizer: Option<Value>,
     pub(super) now: SystemTime,
 }
 
@@ -53,6 +56,7 @@ pub(super) fn encode(received: &Received<'_>) -> Bytes {
         request_context: Context {
             account_id: ACCOUNT_ID,
             api_id: API_ID,
+            authorizer: received.authorizer.as_ref(),
             domain_name: domain,
             domain_prefix: domain.split('.').next().unwrap_or(domain),
             http: Http {
@@ -104,6 +108,8 @@ struct Event<'a> {
 struct Context<'a> {
     account_id: &'static str,
     api_id: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    authorizer: Option<&'a Value>,
     domain_name: &'a str,
     domain_prefix: &'a str,
     http: Http<'a>,

@@ -1,14 +1,19 @@
 //! The HTTP API in front of the functions, with API Gateway's events and limits.
 
+mod auth;
 mod event;
 mod reply;
+
+pub use auth::{Principals, User};
 
 use crate::clock::{SharedClock, epoch_millis};
 use crate::ids;
 use crate::lambda::runtime::{Invocation, InvokeError, MAX_PAYLOAD, Pool, Runtime};
-use crate::plan::{Function, Route};
+use crate::plan::{Authorization, Function, Route};
 use crate::server::{BodyError, Handler, Response, json_response, read_body};
+use auth::Refused;
 use event::Received;
+use http::header::WWW_AUTHENTICATE;
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Request, StatusCode};
 use hyper::body::Incoming;
@@ -22,12 +27,20 @@ use std::time::Duration;
 pub(crate) struct Gateway {
     /// By path, and then by method.
     routes: HashMap<String, HashMap<Method, Integration>>,
+    /// Who may call; everybody without it.
+    principals: Option<Principals>,
     clock: SharedClock,
 }
 
 impl Gateway {
-    /// A gateway to the functions of `runtime`, with the routes of the template.
-    pub(crate) fn new(functions: &[Function], runtime: &Runtime, clock: SharedClock) -> Self {
+    /// A gateway to the functions of `runtime`, with the routes of the template. With principals it lets in whom the
+    /// routes say.
+    pub(crate) fn new(
+        functions: &[Function],
+        runtime: &Runtime,
+        principals: Option<Principals>,
+        clock: SharedClock,
+    ) -> Self {
         let mut routes: HashMap<String, HashMap<Method, Integration>> = HashMap::new();
         for function in functions {
             let Some(pool) = runtime.pool(&function.name) else {
@@ -40,7 +53,7 @@ impl Gateway {
                 }
             }
         }
-        Self { routes, clock }
+        Self { routes, principals, clock }
     }
 
     async fn answer(
@@ -63,6 +76,13 @@ impl Gateway {
             BodyError::Broken => Refusal::BadRequest,
         })?;
         let now = self.clock.now();
+        let authorizer = match &self.principals {
+            None => None,
+            Some(principals) => {
+                let authorization = &integration.authorization;
+                auth::authorizer(authorization, principals, &parts, &body, now)?
+            }
+        };
         let trace_header = ids::trace_header(epoch_millis(now) / 1000);
         let event = event::encode(&Received {
             route_key: &integration.route_key,
@@ -71,6 +91,7 @@ impl Gateway {
             peer,
             request_id,
             trace_header: &trace_header,
+            authorizer,
             now,
         });
         if event.len() > MAX_PAYLOAD {
@@ -116,6 +137,7 @@ struct Integration {
     /// Method and path, as the event names them.
     route_key: String,
     timeout: Duration,
+    authorization: Authorization,
     pool: Arc<Pool>,
 }
 
@@ -124,6 +146,7 @@ impl Integration {
         Self {
             route_key: format!("{} {}", route.method, route.path),
             timeout: route.timeout,
+            authorization: route.authorization.clone(),
             pool: Arc::clone(pool),
         }
     }
@@ -134,6 +157,8 @@ impl Integration {
 enum Refusal {
     BadRequest,
     NotFound,
+    Unauthorized,
+    Forbidden,
     BodyTooLarge,
     HeadTooLarge,
     /// The function failed, or its answer makes no sense.
@@ -146,6 +171,8 @@ impl Refusal {
     fn response(self) -> Response {
         let (status, message) = match self {
             Self::BadRequest => (StatusCode::BAD_REQUEST, "Bad Request"),
+            Self::Unauthorized => (StatusCode::UNAUTHORIZED, "Unauthorized"),
+            Self::Forbidden => (StatusCode::FORBIDDEN, "Forbidden"),
             Self::NotFound => (StatusCode::NOT_FOUND, "Not Found"),
             Self::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "Request Entity Too Large"),
             Self::HeadTooLarge => {
@@ -154,7 +181,22 @@ impl Refusal {
             Self::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error"),
             Self::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "Service Unavailable"),
         };
-        json_response(status, format!(r#"{{"message":"{message}"}}"#))
+        let mut response = json_response(status, format!(r#"{{"message":"{message}"}}"#));
+        if self == Self::Unauthorized {
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+impl From<Refused> for Refusal {
+    /// HTTP APIs say the same of a signature that is missing and of one that is wrong.
+    fn from(refused: Refused) -> Self {
+        tracing::info!(reason = %refused, "the HTTP API did not let a request in");
+        match refused {
+            Refused::Signature(_) => Self::Forbidden,
+            Refused::Token(_) => Self::Unauthorized,
+        }
     }
 }
 

@@ -20,6 +20,7 @@ fn event(request: http::request::Builder, body: &[u8]) -> Value {
         peer: ([127, 0, 0, 1], 9).into(),
         request_id: "request-id",
         trace_header: "Root=1",
+        authorizer: None,
         now: SystemTime::UNIX_EPOCH + Duration::from_millis(1_795_169_410_123),
     });
     serde_json::from_slice(&encoded).expect("JSON")
@@ -206,17 +207,21 @@ struct Served {
 }
 
 impl Served {
+    /// Lets everybody in.
     async fn start() -> (Self, Fake, Polling) {
+        Self::start_with(None).await
+    }
+
+    async fn start_with(principals: Option<Principals>) -> (Self, Fake, Polling) {
         let (rig, fake, polling) = Rig::start(1).await;
         let mut function = fake::function();
         function.routes.push(Route {
             method: "PUT".to_owned(),
             path: "/item".to_owned(),
             timeout: Duration::from_secs(2),
-            api: String::new(),
-            line: 1,
+            authorization: Authorization::Iam,
         });
-        let gateway = Gateway::new(&[function], &rig.runtime, rig.clock.clone());
+        let gateway = Gateway::new(&[function], &rig.runtime, principals, rig.clock.clone());
         let listener = server::bind_free().await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let (stop, stopped) = watch::channel(false);
@@ -340,5 +345,19 @@ async fn a_failed_a_senseless_and_a_late_function_are_500_500_and_503() {
     assert_eq!(parts.status, StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(body, r#"{"message":"Service Unavailable"}"#);
     assert_eq!(fake.respond(&event, "{}").await, StatusCode::ACCEPTED);
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_that_nobody_signed_reaches_no_function() {
+    let (served, _fake, polling) = Served::start_with(Some(Principals::default())).await;
+    let item = || Request::put(format!("{}/item?pk=a", served.url));
+    let (status, body) = refused(item(), "{}").await;
+    assert_eq!((status, body), (403, message("Forbidden")));
+    let (status, body) = refused(item().header("authorization", "Bearer a.b.c"), "{}").await;
+    assert_eq!((status, body), (403, message("Forbidden")));
+    let (status, _) = refused(Request::put(format!("{}/other", served.url)), "").await;
+    assert_eq!(status, 404);
+    assert!(!polling.is_finished());
     served.stop().await;
 }

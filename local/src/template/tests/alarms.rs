@@ -1,7 +1,7 @@
 //! Alarms of templates, and the permissions of their actions.
 
 use super::*;
-use crate::plan::{Comparison, MetricId, MissingData, Statistic};
+use crate::plan::{ALARMS, Comparison, MetricId, MissingData, Statistic};
 
 #[test]
 fn the_shipped_template_lets_its_throttle_alarm_invoke_the_scale_function() {
@@ -27,9 +27,12 @@ fn the_shipped_template_lets_its_throttle_alarm_invoke_the_scale_function() {
     assert!(alarm.actions_enabled);
     assert_eq!(alarm.actions.alarm, ["ScaleFunction"]);
     assert!(alarm.actions.ok.is_empty() && alarm.actions.insufficient_data.is_empty());
-    let [permission, _] = &template.permissions[..] else { panic!("two permissions") };
-    assert!(permission.allows(&alarm.arn(), "ScaleFunction"));
-    assert!(!permission.allows(&format!("{}-2", alarm.arn()), "ScaleFunction"));
+    let may_invoke = |arn: &str| {
+        let mut permissions = template.permissions.iter();
+        permissions.any(|permission| permission.allows(ALARMS, arn, "ScaleFunction"))
+    };
+    assert!(may_invoke(&alarm.arn()) && may_invoke(&reads.arn()));
+    assert!(!may_invoke(&format!("{}-2", alarm.arn())));
 }
 
 #[test]
@@ -52,7 +55,10 @@ fn the_shipped_template_has_alarms_on_the_capacity_where_the_function_raises_it(
         assert_eq!(names.next(), Some(alarm.name.as_str()));
         let arn = alarm.arn();
         let mut permissions = template.permissions.iter();
-        assert!(permissions.any(|permission| permission.allows(&arn, "ScaleFunction")), "{arn}");
+        assert!(
+            permissions.any(|permission| permission.allows(ALARMS, &arn, "ScaleFunction")),
+            "{arn}"
+        );
     }
     assert_eq!(scale.environment["CAPACITY_SCALING"], "function");
     assert_eq!(scale.environment["MAX_WRITE_CAPACITY_UNITS"], "400");
@@ -165,9 +171,9 @@ fn unsupported_permissions_are_refused_with_their_line() {
     };
     let arn = "arn:aws:cloudwatch:us-east-1:123456789012:alarm:any";
     let template = load(&with(good)).expect("a template");
-    assert!(template.permissions[0].allows(arn, "F"));
+    assert!(template.permissions[0].allows(ALARMS, arn, "F"));
     let by_arn = good.replace("!Ref F", "!GetAtt F.Arn");
-    assert!(load(&with(&by_arn)).expect("a template").permissions[0].allows(arn, "F"));
+    assert!(load(&with(&by_arn)).expect("a template").permissions[0].allows(ALARMS, arn, "F"));
     for (properties, expected) in [
         (good.replace("!Ref F", "G"), "t.yaml:10: FunctionName of P"),
         (good.replace("InvokeFunction", "GetFunction"), "t.yaml:12: the local stack knows"),

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use dynashard_keys::PartitionKey;
 
+use crate::pattern::{PatternPart, matches_pattern};
+
 /// Which collections may get another shard count: all whose partition key matches one of these
 /// patterns. The items of all others stay where any client of DynamoDB would look for them, so code
 /// that does not know of shards may go on reading and writing them.
@@ -39,7 +41,7 @@ impl GrowKeys {
 
     /// The same of a text that may not be a partition key.
     pub fn match_text(&self, text: &str) -> bool {
-        self.0.iter().any(|pattern| matches(pattern, text))
+        self.0.iter().any(|pattern| matches_pattern(pattern.chars().map(PatternPart::of), text))
     }
 
     /// Whether they match every partition key.
@@ -80,37 +82,8 @@ impl fmt::Display for GrowKeys {
     }
 }
 
-/// Goes through both at once. Where they differ, the last star takes one character more: no earlier one
-/// has to be tried again, so it takes at most the product of the lengths.
-fn matches(pattern: &str, text: &str) -> bool {
-    let (mut pattern, mut text) = (pattern.chars(), text.chars());
-    let mut after_star = None;
-    loop {
-        let at = (pattern.clone(), text.clone());
-        match (pattern.next(), text.next()) {
-            (None, None) => return true,
-            (Some('*'), _) => {
-                // The star has taken nothing yet.
-                text = at.1;
-                after_star = Some((pattern.clone(), text.clone()));
-            }
-            (Some('?'), Some(_)) => {}
-            (Some(one), Some(other)) if one == other => {}
-            (_, other) => {
-                let Some((rest, taken)) = &mut after_star else { return false };
-                if other.is_none() || taken.next().is_none() {
-                    return false;
-                }
-                (pattern, text) = (rest.clone(), taken.clone());
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
     fn allow(patterns: &str, key: &str) -> bool {
@@ -129,26 +102,6 @@ mod tests {
         assert_eq!("a, b".parse::<GrowKeys>().expect("patterns").to_string(), "a,b");
         for wrong in ["", ",", "a,", " ", "a,,b"] {
             assert!(wrong.parse::<GrowKeys>().is_err(), "{wrong:?}");
-        }
-    }
-
-    /// The rule by its definition.
-    fn reference(pattern: &[char], text: &[char]) -> bool {
-        match pattern {
-            [] => text.is_empty(),
-            ['*', rest @ ..] => (0..=text.len()).any(|at| reference(rest, &text[at..])),
-            [one, rest @ ..] => {
-                text.first().is_some_and(|other| *one == '?' || one == other)
-                    && reference(rest, &text[1..])
-            }
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn patterns_match_as_they_are_defined(pattern in "[ab*?]{1,8}", text in "[ab*?]{1,8}") {
-            let chars = |text: &str| text.chars().collect::<Vec<_>>();
-            prop_assert_eq!(matches(&pattern, &text), reference(&chars(&pattern), &chars(&text)));
         }
     }
 }

@@ -1,0 +1,82 @@
+//! Who calls the HTTP API: what API Gateway checks before it invokes a function.
+
+mod jwt;
+mod principals;
+mod signature;
+
+pub use principals::{Principals, User};
+
+use crate::plan::Authorization;
+use bytes::Bytes;
+use http::header::AUTHORIZATION;
+use http::request::Parts;
+use serde_json::{Value, json};
+use std::fmt;
+use std::time::SystemTime;
+
+/// Why a request is not let in. Clients are not told; the log is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// By its signature: 403.
+    Signature(&'static str),
+    /// By its token: 401.
+    Token(&'static str),
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Signature(why) | Self::Token(why)) = self;
+        f.write_str(why)
+    }
+}
+
+/// What the event of a request says of its caller (API Gateway Developer Guide, "Create AWS Lambda proxy integrations for
+/// HTTP APIs": `requestContext.authorizer` of payload format 2.0); nothing where the route lets everybody in.
+pub(super) fn authorizer(
+    authorization: &Authorization,
+    principals: &Principals,
+    parts: &Parts,
+    body: &Bytes,
+    now: SystemTime,
+) -> Result<Option<Value>, Refused> {
+    match authorization {
+        Authorization::None => Ok(None),
+        Authorization::Iam => {
+            let user = signature::verify(parts, body, &principals.users, now);
+            user.map(|user| Some(iam(user))).map_err(Refused::Signature)
+        }
+        Authorization::Jwt(authorizer) => {
+            let claims = jwt::verify(parts, authorizer, &principals.jwks, now);
+            let claims = claims.map_err(Refused::Token)?;
+            Ok(Some(json!({ "jwt": { "claims": jwt::as_texts(&claims), "scopes": null } })))
+        }
+    }
+}
+
+fn iam(user: &User) -> Value {
+    // The account is the fifth part of an ARN. Users here have no unique id, so their access key stands in.
+    json!({
+        "iam": {
+            "accessKey": user.access_key_id,
+            "accountId": user.arn.split(':').nth(4),
+            "callerId": user.access_key_id,
+            "cognitoIdentity": null,
+            "principalOrgId": null,
+            "userArn": user.arn,
+            "userId": user.access_key_id,
+        }
+    })
+}
+
+/// The value of the one header that says who calls.
+fn authorization_header(parts: &Parts) -> Result<&str, &'static str> {
+    let mut values = parts.headers.get_all(AUTHORIZATION).iter();
+    let value = values.next().ok_or("the request has no Authorization header")?;
+    if values.next().is_some() {
+        return Err("the request has two Authorization headers");
+    }
+    value.to_str().map_err(|_| "the Authorization header is not text")
+}
+
+#[cfg(test)]
+mod tests;
