@@ -110,27 +110,9 @@ fn schemas<'a>(document: &'a Yaml<'static>) -> &'a Yaml<'static> {
 /// The methods and paths of the template's API.
 fn routes_of_the_template() -> BTreeSet<String> {
     let template = parse("template.yaml");
-    let mut routes = BTreeSet::new();
-    for (_, resource) in entries(&template["Resources"]) {
-        match text(&resource["Type"]).as_str() {
-            "AWS::Serverless::Function" => {
-                let Some(events) = resource["Properties"].as_mapping_get("Events") else {
-                    continue;
-                };
-                let of_the_api =
-                    entries(events).filter(|(_, event)| text(&event["Type"]) == "HttpApi");
-                routes.extend(of_the_api.map(|(_, event)| {
-                    let properties = &event["Properties"];
-                    format!("{} {}", text(&properties["Method"]), text(&properties["Path"]))
-                }));
-            }
-            "AWS::ApiGatewayV2::Route" => {
-                routes.insert(text(&resource["Properties"]["RouteKey"]));
-            }
-            _ => {}
-        }
-    }
-    routes
+    let resources = entries(&template["Resources"]).map(|(_, resource)| resource);
+    let routes = resources.filter(|resource| text(&resource["Type"]) == "AWS::ApiGatewayV2::Route");
+    routes.map(|route| text(&route["Properties"]["RouteKey"])).collect()
 }
 
 /// An operation of the document, beside what all operations of its path share.
