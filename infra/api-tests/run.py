@@ -72,7 +72,7 @@ def python_client():
     package.parent.mkdir(parents=True, exist_ok=True)
     # It has no serialiser for DynamoDB JSON, says so, and leaves those bodies out.
     generate = [TOOLS / "openapi-python-client", "generate", "--path", DOCUMENT, "--meta", "none", "--output-path", package]
-    run(generate, stdout=subprocess.DEVNULL)
+    run(generate, quiet=True)
     check = [TOOLS / "mypy", "--strict", "--follow-imports", "silent", "--cache-dir", WORK / "mypy", program]
     run(check, env={"MYPYPATH": WORK / "python"})
     return program
@@ -90,14 +90,18 @@ def typescript_client():
     return directory / "built/use-client.js"
 
 
-def run(command, env=None, **options):
+def run(command, env=None, cwd=WORK, quiet=False):
+    """Runs a command to its end, and ends with it if it fails. A quiet one prints only then."""
     words = [str(word) for word in command]
     print("+", *words, flush=True)
     # The generator of the Python client looks for the tools that it formats with on the path.
     path = f"{TOOLS}{os.pathsep}{os.environ['PATH']}"
     env = {**os.environ, "PATH": path, **{name: str(value) for name, value in (env or {}).items()}}
-    if status := subprocess.run(words, env=env, **{"cwd": WORK, **options}).returncode:
-        sys.exit(status if status > 0 else 1)
+    output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True} if quiet else {}
+    ran = subprocess.run(words, env=env, cwd=cwd, **output)
+    if ran.returncode:
+        print(ran.stdout or "", flush=True)
+        sys.exit(ran.returncode if ran.returncode > 0 else 1)
 
 
 if __name__ == "__main__":
