@@ -25,7 +25,7 @@ from pathlib import Path
 import containers
 from containers import CannotRun, quietly
 from events import FUNCTIONS, ROOT, Event, all_events
-from sam import SETTINGS, Sam, curl
+from sam import CREDENTIALS, Sam, curl, settings
 from stack import Stack
 
 TABLE = ROOT / "docs" / "SAM.md"
@@ -164,8 +164,7 @@ def start_lambda(sam: Sam, stack: Stack) -> Row:
 
 
 def aws(url: str, *words: str):
-    os.environ.update({name: value for name, value in SETTINGS.items() if name.startswith("AWS")})
-    return quietly("aws", "--endpoint-url", url, "--no-cli-pager", *words)
+    return quietly("aws", "--endpoint-url", url, "--no-cli-pager", *words, env=settings() | CREDENTIALS)
 
 
 def timed(work: Callable[[], object]) -> tuple:

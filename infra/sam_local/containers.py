@@ -25,8 +25,8 @@ class CannotRun(Exception):
     """Why Docker does not run on this machine."""
 
 
-def quietly(*command: str, timeout: int = 600) -> subprocess.CompletedProcess:
-    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+def quietly(*command: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess:
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, env=env, check=False)
 
 
 class Engine:

@@ -13,15 +13,23 @@ from events import ROOT, Event
 
 REGION = "us-east-1"
 
-# The SDKs ask nobody else for credentials, and SAM tells nobody that it runs.
+# SAM tells nobody that it runs, and finds no credentials: with some it would ask AWS whose they are, each time. It gives the
+# containers some of its own.
 SETTINGS = {
-    "AWS_ACCESS_KEY_ID": "local",
-    "AWS_SECRET_ACCESS_KEY": "local",
     "AWS_REGION": REGION,
     "AWS_DEFAULT_REGION": REGION,
     "AWS_EC2_METADATA_DISABLED": "true",
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
     "SAM_CLI_TELEMETRY": "0",
 }
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local"}
+
+
+def settings() -> dict[str, str]:
+    """The environment of sam's commands."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    return inherited | SETTINGS
 
 
 @dataclass
@@ -44,7 +52,7 @@ class Sam:
         return Server(["sam", "local", what, *open_to_all, "--port", str(port), "--warm-containers", "LAZY", *self._options()], port)
 
     def _run(self, *words: str) -> str:
-        done = subprocess.run(["sam", *words], cwd=ROOT, env={**os.environ, **SETTINGS}, capture_output=True, text=True, check=False)
+        done = subprocess.run(["sam", *words], cwd=ROOT, env=settings(), capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise SystemExit(f"sam {' '.join(words)} exits with {done.returncode}: {done.stderr[-3000:]}")
         return done.stdout
@@ -64,7 +72,7 @@ class Server:
         self.url = f"http://127.0.0.1:{port}"
         began = time.monotonic()
         self.process = subprocess.Popen(
-            [*command, "--host", "127.0.0.1"], cwd=ROOT, env={**os.environ, **SETTINGS}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [*command, "--host", "127.0.0.1"], cwd=ROOT, env=settings(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         while not self._answers():
             if self.process.poll() is not None or time.monotonic() > began + 120:
