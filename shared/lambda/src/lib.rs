@@ -7,6 +7,7 @@
 mod admission;
 pub mod alarm;
 pub mod body;
+pub mod build;
 mod config;
 mod event;
 mod grants;
