@@ -42,6 +42,7 @@ KNOWN_DUPLICATES = {
     "foldhash": "hashbrown of the embedded engine's SQLite binding",
     "getrandom": "ring, rand of the model checker",
     "hashbrown": "hashlink of the embedded engine's SQLite binding, dashmap of the model checker",
+    "hashlink": "the embedded engine's SQLite binding; the tests' YAML holds the newer one",
     "http": "aws-smithy-compression of the SDK's CloudWatch client",
     "http-body": "the same",
     "r-efi": "getrandom of the model checker; never built on Linux",

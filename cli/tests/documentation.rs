@@ -1,11 +1,9 @@
 //! The pages name what exists: links lead somewhere, the index lists every page, and the reference
-//! tables have a line for each error code and each parameter.
+//! tables have a line for each parameter.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-
-use dynashard_core::Code;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
@@ -46,18 +44,6 @@ fn the_readme_stays_short() {
     let readme = read("README.md");
     let (lines, words) = (readme.lines().count(), readme.split_whitespace().count());
     assert!(lines <= README_LINES && words <= README_WORDS, "{lines} lines, {words} words");
-}
-
-#[test]
-fn every_error_code_has_its_line() {
-    let documented = names_in_tables(&read("docs/API.md"));
-    for code in Code::ALL {
-        assert!(
-            documented.contains(code.as_str()),
-            "docs/API.md has no line for {}",
-            code.as_str()
-        );
-    }
 }
 
 #[test]
@@ -111,11 +97,6 @@ fn anchors(prose: &str) -> BTreeSet<String> {
     let texts = headings.map(|line| line.trim_start_matches('#').trim().to_lowercase());
     let is_kept = |c: &char| c.is_alphanumeric() || matches!(c, '-' | '_' | ' ');
     texts.map(|text| text.chars().filter(is_kept).collect::<String>().replace(' ', "-")).collect()
-}
-
-/// The names in backticks of a page's tables.
-fn names_in_tables(page: &str) -> BTreeSet<String> {
-    page.lines().filter(|line| line.starts_with('|')).flat_map(names).collect()
 }
 
 /// The names in backticks of a text.

@@ -20,18 +20,16 @@ pub(super) struct ApiResources {
 }
 
 impl ApiResources {
-    /// Takes a resource of an API; `false` if it is another one.
-    pub(super) fn take(&mut self, kind: &str, resource: Resource) -> Result<(), Resource> {
-        let list = match kind {
+    /// The list that a resource of this kind belongs to, if it is one of an API.
+    pub(super) fn list(&mut self, kind: &str) -> Option<&mut Vec<Resource>> {
+        Some(match kind {
             "AWS::ApiGatewayV2::Api" => &mut self.apis,
             "AWS::ApiGatewayV2::Stage" => &mut self.stages,
             "AWS::ApiGatewayV2::Integration" => &mut self.integrations,
             "AWS::ApiGatewayV2::Route" => &mut self.routes,
             "AWS::ApiGatewayV2::Authorizer" => &mut self.authorizers,
-            _ => return Err(resource),
-        };
-        list.push(resource);
-        Ok(())
+            _ => return None,
+        })
     }
 
     /// Gives each function its routes.
@@ -52,7 +50,7 @@ impl ApiResources {
         let api = api.map_or("", |api| &api.id);
         self.check_stages(api)?;
         for integration in &self.integrations {
-            self.timeout(integration, api)?;
+            Self::timeout(integration, api)?;
         }
         let mut seen = BTreeSet::new();
         for resource in &self.routes {
@@ -128,7 +126,7 @@ impl ApiResources {
         let route = Route {
             method: method.to_ascii_uppercase(),
             path: path.to_owned(),
-            timeout: self.timeout(integration, api)?,
+            timeout: Self::timeout(integration, api)?,
             authorization: self.authorization(properties, what, api)?,
         };
         Ok((target_function(integration)?, route))
@@ -167,7 +165,7 @@ impl ApiResources {
     }
 
     /// How long the API waits for the function of an integration.
-    fn timeout(&self, integration: &Resource, api: &str) -> Result<Duration, Problem> {
+    fn timeout(integration: &Resource, api: &str) -> Result<Duration, Problem> {
         let (what, properties) = (integration.what.as_str(), &integration.properties);
         properties.only(
             what,

@@ -140,11 +140,14 @@ fn read(root: &Node, parameters: BTreeMap<String, String>) -> Result<Plan, Probl
                 permissions.push(alarms::permission(&resource, &scope)?);
             }
             kind if WITHOUT_EFFECT.contains(&kind) => {}
-            kind => api.take(kind, resource).map_err(|_| {
-                let text =
-                    format!("the local stack does not know the resource type {kind} of {id}");
-                Problem::at(node.line, text)
-            })?,
+            kind => {
+                let list = api.list(kind).ok_or_else(|| {
+                    let text =
+                        format!("the local stack does not know the resource type {kind} of {id}");
+                    Problem::at(node.line, text)
+                })?;
+                list.push(resource);
+            }
         }
     }
     api.route(&mut functions, &permissions)?;

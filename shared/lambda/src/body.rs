@@ -146,7 +146,7 @@ pub fn scale(body: &[u8]) -> Result<ShardCount, Problem> {
 }
 
 fn shard_count(value: &RawValue) -> Result<ShardCount, Problem> {
-    let count = serde_json::from_str::<u64>(value.get()).map_err(|_| {
+    let count = json::whole_number(value).ok_or_else(|| {
         let why = format!("{} is not a shard count: it must be a whole number from 1", value.get());
         Problem::from(dynashard_core::Error::new(dynashard_core::Code::BadShardCount, why))
     })?;
@@ -163,5 +163,21 @@ fn refuse_others(members: &Members<'_>, what: &str) -> Result<(), Problem> {
     match members.keys().next() {
         None => Ok(()),
         Some(name) => Err(Problem::bad_body(format!("{what} has an unknown member {name:?}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn regression_16_0_shards_were_no_whole_number() {
+        let count = |text: &str| scale(format!(r#"{{"number_of_shards":{text}}}"#).as_bytes());
+        for text in ["16", "16.0", "1.6e1"] {
+            assert_eq!(count(text).map(ShardCount::get), Ok(16), "{text}");
+        }
+        for text in ["16.5", "-16.0", "0.0", "1e99", "\"16\"", "null", "true"] {
+            assert_eq!(count(text).map_err(|p| p.code()), Err("bad_shard_count"), "{text}");
+        }
     }
 }

@@ -62,6 +62,11 @@ pub fn type_name(value: &RawValue) -> &'static str {
     }
 }
 
+/// Reads a whole number from 0. JSON has one type of numbers, so 16.0 and 1.6e1 are 16.
+pub fn whole_number(value: &RawValue) -> Option<u64> {
+    value.get().parse::<Number>().ok()?.to_string().parse().ok()
+}
+
 /// Reads the attributes of an item.
 pub fn attributes(members: Members<'_>, format: Format) -> Result<Attributes, Problem> {
     members

@@ -54,6 +54,10 @@ impl Params {
                     continue;
                 }
                 "string" if takes == "string" => serde_json::from_str(value.get()).ok(),
+                "number" if takes == "number" => {
+                    let whole = json::whole_number(value).map(|number| number.to_string());
+                    whole.or_else(|| Some(value.get().to_owned()))
+                }
                 other => (other == takes).then(|| value.get().to_owned()),
             };
             let text = text.ok_or_else(|| {
@@ -238,6 +242,25 @@ mod tests {
         };
         let from_url = of(Params::from_query_string(text)).expect("url");
         assert_eq!(of(Params::from_json(body, SortKeyType::String)).expect("json"), from_url);
+    }
+
+    #[test]
+    fn regression_a_limit_of_10_0_was_no_whole_number() {
+        let limit = |text: &str| {
+            let body = format!(r#"{{"pk":"a","limit":{text}}}"#);
+            let mut params = Params::from_json(body.as_bytes(), SortKeyType::String)?;
+            params.query(SortKeyType::String, &GrantedKeys::all()).map(|query| query.limit)
+        };
+        for text in ["10", "10.0", "1e1"] {
+            assert_eq!(limit(text), Ok(10), "{text}");
+        }
+        for text in ["10.5", "-10.0", "1e-1", "1e99"] {
+            assert_eq!(
+                limit(text).map_err(|problem| problem.code()),
+                Err("bad_parameter"),
+                "{text}"
+            );
+        }
     }
 
     #[test]

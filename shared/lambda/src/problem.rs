@@ -17,6 +17,28 @@ const LATEST_RETRY_SECS: u64 = 4;
 /// For what somebody has to put right first: from so many seconds on, within so many.
 const OPERATORS_RETRY_SECS: (u64, u64) = (30, 30);
 
+/// A status, and a stable code that has it.
+type StatusAndCode = (u16, &'static str);
+
+const BAD_EVENT: StatusAndCode = (400, "bad_event");
+const BAD_BODY: StatusAndCode = (400, "bad_body");
+const BAD_HEADER: StatusAndCode = (400, "bad_header");
+const KEY_NOT_GRANTED: StatusAndCode = (403, "key_not_granted");
+const ROUTE_NOT_FOUND: StatusAndCode = (404, "route_not_found");
+const BODY_TOO_LARGE: StatusAndCode = (413, "body_too_large");
+const UNSUPPORTED_MEDIA_TYPE: StatusAndCode = (415, "unsupported_media_type");
+
+/// The codes that are only an edge's. All others are those of [`Code`].
+const EDGE_CODES: [StatusAndCode; 7] = [
+    BAD_EVENT,
+    BAD_BODY,
+    BAD_HEADER,
+    KEY_NOT_GRANTED,
+    ROUTE_NOT_FOUND,
+    BODY_TOO_LARGE,
+    UNSUPPORTED_MEDIA_TYPE,
+];
+
 /// An error as clients see it: `application/problem+json` (RFC 9457) with a stable code.
 ///
 /// The problem `outcome_unknown` of a PUT or PATCH has an `ETag` header: the entity tag that the item
@@ -47,25 +69,31 @@ impl Problem {
         self.status
     }
 
+    /// Every status and code that a function answers with.
+    pub fn all() -> impl Iterator<Item = (u16, &'static str)> {
+        let of_core = Code::ALL.iter().map(|code| (status_of(*code), code.as_str()));
+        of_core.chain(EDGE_CODES)
+    }
+
     /// What happened, for the log: for internal problems the whole truth.
     pub fn log_detail(&self) -> &str {
         self.internal.as_deref().unwrap_or(&self.detail)
     }
 
     pub(crate) fn bad_event(detail: String) -> Self {
-        Self::of(400, "bad_event", detail)
+        Self::of(BAD_EVENT, detail)
     }
 
     pub(crate) fn bad_body(detail: String) -> Self {
-        Self::of(400, "bad_body", detail)
+        Self::of(BAD_BODY, detail)
     }
 
     pub(crate) fn bad_header(detail: String) -> Self {
-        Self::of(400, "bad_header", detail)
+        Self::of(BAD_HEADER, detail)
     }
 
     pub(crate) fn bad_parameter(detail: String) -> Self {
-        Self::of(400, Code::BadParameter.as_str(), detail)
+        Self::of((400, Code::BadParameter.as_str()), detail)
     }
 
     pub(crate) fn missing_parameter(name: &str) -> Self {
@@ -74,24 +102,24 @@ impl Problem {
 
     pub(crate) fn unsupported_media_type(got: &str, takes: &str) -> Self {
         let detail = format!("the body's media type is {got:?}; send Content-Type: {takes}");
-        Self::of(415, "unsupported_media_type", detail)
+        Self::of(UNSUPPORTED_MEDIA_TYPE, detail)
     }
 
     pub(crate) fn key_not_granted(detail: String) -> Self {
-        Self::of(403, "key_not_granted", detail)
+        Self::of(KEY_NOT_GRANTED, detail)
     }
 
     pub(crate) fn body_too_large(bytes: usize, max_bytes: usize) -> Self {
         let detail = format!("the body has {bytes} bytes; MaxBodyBytes is {max_bytes}");
-        Self::of(413, "body_too_large", detail)
+        Self::of(BODY_TOO_LARGE, detail)
     }
 
     /// No function answers this method and path.
     pub fn no_route(method: &str, path: &str) -> Self {
-        Self::of(404, "route_not_found", format!("this API has no {method} {path}"))
+        Self::of(ROUTE_NOT_FOUND, format!("this API has no {method} {path}"))
     }
 
-    fn of(status: u16, code: &'static str, mut detail: String) -> Self {
+    fn of((status, code): StatusAndCode, mut detail: String) -> Self {
         if detail.len() > MAX_DETAIL_BYTES {
             detail.truncate(detail.floor_char_boundary(MAX_DETAIL_BYTES));
             detail.push('…');
@@ -110,19 +138,7 @@ impl Problem {
 
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
-        let status = match (error.kind(), error.code()) {
-            (_, Code::ItemTooLarge) => 413,
-            (_, Code::PreconditionFailed) => 412,
-            (_, Code::CursorExpired) => 410,
-            (Kind::Invalid, _) => 400,
-            (Kind::NotFound, _) => 404,
-            (Kind::Conflict, _) => 409,
-            (Kind::Throttled, _) => 429,
-            (Kind::Unavailable, _) => 503,
-            (Kind::OutcomeUnknown, _) => 504,
-            (Kind::Data | Kind::Internal, _) => 500,
-        };
-        let code = error.code().as_str();
+        let (status, code) = (status_of(error.code()), error.code().as_str());
         let (detail, internal) = match error.kind() {
             Kind::Data | Kind::Internal => ("the function failed; its log says why", true),
             Kind::Unavailable if error.code() == Code::SettingsMismatch => (error.message(), false),
@@ -144,7 +160,7 @@ impl From<Error> for Problem {
             shards: error.shards().iter().map(|shard| shard.get()).collect(),
             version: error.version(),
             reason: Some(error.code()),
-            ..Self::of(status, code, of_shards(detail))
+            ..Self::of((status, code), of_shards(detail))
         }
     }
 }
@@ -168,6 +184,21 @@ pub fn log_left_out(partition: &PartitionKey, what: &'static str, error: &Error)
     let (partition_key, code, detail) =
         (partition.as_str(), error.code().as_str(), error.message());
     tracing::warn!(code, partition_key, what, detail, "a part of an answer could not be read");
+}
+
+fn status_of(code: Code) -> u16 {
+    match (code.kind(), code) {
+        (_, Code::ItemTooLarge) => 413,
+        (_, Code::PreconditionFailed) => 412,
+        (_, Code::CursorExpired) => 410,
+        (Kind::Invalid, _) => 400,
+        (Kind::NotFound, _) => 404,
+        (Kind::Conflict, _) => 409,
+        (Kind::Throttled, _) => 429,
+        (Kind::Unavailable, _) => 503,
+        (Kind::OutcomeUnknown, _) => 504,
+        (Kind::Data | Kind::Internal, _) => 500,
+    }
 }
 
 /// A text that is true of reads and of writes.

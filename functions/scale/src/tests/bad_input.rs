@@ -77,8 +77,6 @@ fn counts_that_no_collection_can_have_are_refused() {
         "4294967296",
         "18446744073709551616",
         "1.5",
-        "4.0",
-        "4e0",
         "\"4\"",
         "null",
         "true",

@@ -133,10 +133,12 @@ static PROVIDER: CryptoProvider = CryptoProvider {
     key_utils: KeyUtils::new_unimplemented(),
 };
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "jsonwebtoken names the type")]
 fn no_signer(_: &Algorithm, _: &EncodingKey) -> Result<Box<dyn JwtSigner>, Error> {
     Err(ErrorKind::InvalidAlgorithm.into())
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "jsonwebtoken names the type")]
 fn verifier(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerifier>, Error> {
     let parameters = rsa(*algorithm).ok_or(ErrorKind::InvalidAlgorithm)?;
     let DecodingKeyKind::RsaModulusExponent { n, e } = key.kind() else {
