@@ -54,15 +54,16 @@ class AskedForAnEvent(BaseHTTPRequestHandler):
         pass
 
 
-def variables() -> dict[str, str]:
-    """The environment of functions in template.yaml, of a stack with the default parameters."""
+def variables(parameters: dict[str, str], names: dict[str, str]) -> dict[str, str]:
+    """The environment that template.yaml gives to all functions of a stack with these parameters, defaults for the others, and
+    these names of resources."""
     template = yaml_parse((ROOT / "template.yaml").read_text())
+    values = {name: parameter.get("Default") for name, parameter in template["Parameters"].items()} | parameters
 
     def value_of(value: object) -> str:
         match value:
             case {"Ref": name}:
-                parameter = template["Parameters"].get(name)
-                return str(parameter["Default"]) if parameter else name
+                return str(values[name] if name in values else names.get(name, name))
             case {"Fn::If": [_, first, _]}:
                 return value_of(first)
             case _:
@@ -80,7 +81,7 @@ def start(command: list[str], api: RuntimeApi) -> tuple[float, int]:
         "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "512", "AWS_LAMBDA_LOG_FORMAT": "JSON",
         "AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1",
         "AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_EC2_METADATA_DISABLED": "true",
-        "PATH": os.environ["PATH"], **variables(),
+        "PATH": os.environ["PATH"], **variables({}, {}),
     }
     began = time.perf_counter()
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
