@@ -3,9 +3,10 @@
 
     python infra/ministack.py target/ministack/bin/ministack
 
-MiniStack is another reader of the template than `dynashard local`: it takes what `sam deploy` sends, and runs the bootstraps of
-`sam build` as Lambda does. Capacity and alarms are not its strength, and nothing here asks about them. Needs sam on PATH, and
-a Python that has aws-sam-cli. Exits with 1 and says what differs if anything does.
+MiniStack is another reader of the template than `dynashard local`: it takes what `sam deploy` sends, runs the bootstraps of
+`sam build`, checks signatures, and holds each function to the policies of its role. Its capacity and alarms are crude, and
+nothing here asks about them. Needs sam on PATH, and a Python that has aws-sam-cli. Exits with 1 and says what differs if
+anything does.
 """
 
 import json
@@ -26,6 +27,7 @@ import boto3
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.config import Config
+from botocore.credentials import Credentials
 from start_benchmark import ROOT, variables
 
 STACK = "dynashard"
@@ -76,8 +78,13 @@ class MiniStack:
             "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": REGION, "AWS_REGION": REGION,
             "AWS_EC2_METADATA_DISABLED": "true", "AWS_ENDPOINT_URL": self.url, "SAM_CLI_TELEMETRY": "0",
         }
-        # Its other listeners would take addresses of all networks.
-        own = {"BIND_HOST": "127.0.0.1", "GATEWAY_PORT": str(self.port), "SFTP_ENABLED": "0", "IOT_MTLS_ENABLED": "0", "TMPDIR": str(folder)}
+        own = {
+            "BIND_HOST": "127.0.0.1", "GATEWAY_PORT": str(self.port), "TMPDIR": str(folder),
+            # Signatures and policies count, those of the functions' roles, too.
+            "AUTH": "true",
+            # These would listen at addresses of all networks.
+            "SFTP_ENABLED": "0", "IOT_MTLS_ENABLED": "0",
+        }
         self.log = folder / "ministack.log"
         with self.log.open("w") as log:
             # A group of its own, since it may leave bootstraps behind.
@@ -147,9 +154,9 @@ class Deployed:
         self.functions = stack.client("lambda")
         stack.client("s3").create_bucket(Bucket="artifacts")
         command = [
-            "sam", "deploy", "--template-file", str(ROOT / ".aws-sam/build/template.yaml"), "--stack-name", STACK, "--s3-bucket", "artifacts",
-            "--capabilities", "CAPABILITY_IAM", "--no-progressbar",
-            "--parameter-overrides", *(f"{name}={value}" for name, value in PARAMETERS.items()),
+            "sam", "deploy", "--template-file", str(ROOT / ".aws-sam/build/template.yaml"), "--stack-name", STACK,
+            "--s3-bucket", "artifacts", "--no-progressbar", "--capabilities", "CAPABILITY_IAM", "--parameter-overrides",
+            *(f"{name}={value}" for name, value in PARAMETERS.items()),
         ]
         # Not at the root, whose samconfig.toml is for AWS.
         done = subprocess.run(command, cwd=stack.log.parent, env=stack.environment, capture_output=True, text=True, check=False)
@@ -167,7 +174,8 @@ class Deployed:
             "version": "2.0", "routeKey": f"{method} {path}", "rawPath": path, "rawQueryString": urllib.parse.urlencode(query),
             "headers": {"content-type": "application/json"},
             "requestContext": {
-                "http": {"method": method, "path": path}, "requestId": "second-opinion", "stage": "$default", "timeEpoch": int(time.time() * 1000),
+                "http": {"method": method, "path": path}, "requestId": "second-opinion", "stage": "$default",
+                "timeEpoch": int(time.time() * 1000),
             },
             "isBase64Encoded": False,
         }
@@ -179,14 +187,14 @@ class Deployed:
             raise Wrong(f"{function} fails: {payload}")
         return payload["statusCode"], json.loads(payload["body"]) if payload.get("body") else None
 
-    def send(self, method: str, path: str, query: dict[str, str], body: object = None) -> tuple[int, object]:
-        """The answer of the HTTP API to a signed request."""
+    def send(self, key: Credentials, method: str, path: str, query: dict[str, str], body: object = None) -> tuple[int, object]:
+        """The answer of the HTTP API to a request that is signed with this key."""
         url = f"{self.stack.url}{path}?{urllib.parse.urlencode(query, quote_via=urllib.parse.quote)}"
         data = None if body is None else json.dumps(body)
         # The host is how MiniStack tells APIs apart.
         host = f"{self.outputs['HttpApiId']}.execute-api.localhost:{self.stack.port}"
         request = AWSRequest(method, url, data=data, headers={"host": host, "content-type": "application/json"})
-        SigV4Auth(boto3.Session(aws_access_key_id="test", aws_secret_access_key="test").get_credentials(), "execute-api", REGION).add_auth(request)
+        SigV4Auth(key, "execute-api", REGION).add_auth(request)
         sent = urllib.request.Request(url, method=method, data=data and data.encode(), headers=dict(request.headers))
         try:
             with urllib.request.urlopen(sent, timeout=60) as answer:
@@ -197,7 +205,10 @@ class Deployed:
 
 def check_configuration(deployed: Deployed) -> str:
     functions = deployed.functions
-    own = {"ScaleFunction": {"READ_ALARM_NAME", "ALARM_NAME", "CAPACITY_ALARM_NAMES", "CAPACITY_SCALING", "MAX_READ_CAPACITY_UNITS", "MAX_WRITE_CAPACITY_UNITS"}}
+    own = {"ScaleFunction": {
+        "READ_ALARM_NAME", "ALARM_NAME", "CAPACITY_ALARM_NAMES",
+        "CAPACITY_SCALING", "MAX_READ_CAPACITY_UNITS", "MAX_WRITE_CAPACITY_UNITS",
+    }}
     common = variables(PARAMETERS, deployed.names)
     for name, (timeout, memory) in FUNCTIONS.items():
         physical = deployed.names[name]
@@ -230,18 +241,28 @@ def check_invoke(deployed: Deployed) -> str:
     item = {"dest": "IAH", "distance": 1400}
     for sort_key in SORT_KEYS:
         status, answer = deployed.invoke("WriteFunction", "PUT", "/item", {"pk": KEY, "sk": sort_key}, item)
-        expect("answer to a put", (status, answer), (200, {"pk": KEY, "sk": sort_key}))
+        expect("answer to a put", (status, answer), (200, {"pk": KEY, "sk": sort_key, "shard": 0}))
     status, answer = deployed.invoke("ReadFunction", "GET", "/item", {"pk": KEY, "sk": SORT_KEYS[0]})
     expect("answer to a get", (status, answer), (200, {"pk": KEY, "sk": SORT_KEYS[0], **item}))
     return f"{len(SORT_KEYS)} items written by WriteFunction, and one read by ReadFunction"
 
 
 def check_routes(deployed: Deployed) -> str:
+    """A caller gets through with a policy that allows it, and not before."""
+    iam = deployed.stack.client("iam")
+    iam.create_user(UserName="caller")
+    made = iam.create_access_key(UserName="caller")["AccessKey"]
+    key = Credentials(made["AccessKeyId"], made["SecretAccessKey"])
     query = {"pk": "over http", "sk": "a b"}
-    expect("put over HTTP", deployed.send("PUT", "/item", query, {"n": 1}), (200, query))
-    expect("get over HTTP", deployed.send("GET", "/item", query), (200, {**query, "n": 1}))
-    expect("route that does not exist", deployed.send("GET", "/nowhere", {})[0], 404)
-    return "a put and a get by way of the HTTP API's routes"
+    expect("put without a policy", deployed.send(key, "PUT", "/item", query, {"n": 1})[0], 403)
+    allowed = {"Effect": "Allow", "Action": "execute-api:Invoke", "Resource": f"arn:aws:execute-api:{REGION}:*:{deployed.outputs['HttpApiId']}/*"}
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [allowed]})
+    iam.put_user_policy(UserName="caller", PolicyName="call", PolicyDocument=policy)
+    expect("get before a put", deployed.send(key, "GET", "/item", query)[0], 404)
+    expect("put", deployed.send(key, "PUT", "/item", query, {"n": 1}), (200, {**query, "shard": 0}))
+    expect("get", deployed.send(key, "GET", "/item", query), (200, {**query, "n": 1}))
+    expect("get with a wrong key", deployed.send(Credentials(made["AccessKeyId"], "guessed"), "GET", "/item", query)[0], 403)
+    return "a put and a get by way of the HTTP API's routes; a caller without a policy, and one without the key, refused"
 
 
 def check_stream(deployed: Deployed) -> str:
