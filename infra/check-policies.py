@@ -27,6 +27,9 @@ ACCEPTED = {
         "SQS encrypts the queue with its own key (SqsManagedSseEnabled), which the rule does not know. It holds the numbers of "
         "stream records, and no item."
     ),
+    ("CKV_AWS_95", "AWS::ApiGatewayV2::Stage.HttpApiStage"): (
+        "The API logs its requests unless AccessLogs is off; the rule does not look into the condition."
+    ),
     ("CKV_AWS_111", "AWS::IAM::Role.ExecutionRole"): (
         "These actions take no resource, or one whose name CloudFormation does not begin with the stack's. Only CloudFormation "
         "can take the role, for the stacks that DeployRole may change."

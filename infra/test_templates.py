@@ -167,6 +167,12 @@ class Parameters(unittest.TestCase):
             (APPLICATION, {"ExistingMainTable": "Orders", "DenyOtherWriters": "on"}, "DenyOtherWriters"),
             (APPLICATION, {"OperatorRoleArns": operator}, "OperatorRoleArns"),
             (APPLICATION, {"DynamoDbEndpoint": "http://127.0.0.1:8000"}, "DynamoDbEndpoint"),
+            (APPLICATION, {"AuthMode": "jwt", "JwtAudience": "orders"}, "JwtIssuer"),
+            (APPLICATION, {"AuthMode": "jwt", "JwtIssuer": "https://example.com"}, "JwtAudience"),
+            (APPLICATION, {"JwtIssuer": "https://example.com"}, "JwtIssuer"),
+            (APPLICATION, {"JwtAudience": "orders"}, "JwtAudience"),
+            (APPLICATION, {"AuthMode": "none", "KeyGrants": "*=shared/*"}, "KeyGrants"),
+            (APPLICATION, {"ApiRateLimit": "100"}, "ApiBurstLimit"),
             (OBSERVABILITY, {"TopicArn": topic, "NotificationEmail": "a@example.com"}, "NotificationEmail"),
         ]
         for template, overrides, named in cases:
