@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Deploy the built application on MiniStack, and look at what it makes of the template.
 
-    python infra/ministack.py target/ministack/bin/ministack
+    python infra/ministack.py target/ministack/bin/ministack [--write-table]
 
 MiniStack is another reader of the template than `dynashard local`: it takes what `sam deploy` sends, runs the bootstraps of
 `sam build`, checks signatures, and holds each function to the policies of its role. Its capacity and alarms are crude, and
@@ -9,6 +9,7 @@ nothing here asks about them. Needs sam on PATH, and a Python that has aws-sam-c
 anything does.
 """
 
+import argparse
 import json
 import os
 import signal
@@ -24,12 +25,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import boto3
+import tables
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.config import Config
 from botocore.credentials import Credentials
 from start_benchmark import ROOT, variables
 
+PAGE = ROOT / "docs/SAM.md"
 STACK = "dynashard"
 REGION = "us-east-1"
 # What the deployment sets, other than the defaults wherever that shows.
@@ -298,26 +301,45 @@ def check_stream(deployed: Deployed) -> str:
     return f"{moved} of {len(SORT_KEYS)} items moved to {len(partitions)} partition keys, and all came back in order"
 
 
+# By what the table calls them.
+CHECKS = {
+    "configuration": check_configuration,
+    "event source mapping": check_mapping,
+    "Invoke": check_invoke,
+    "HTTP API": check_routes,
+    "stream": check_stream,
+}
+
+
 def main() -> int:
-    if len(sys.argv) != 2:
-        print(f"usage: {sys.argv[0]} PROGRAM", file=sys.stderr)
-        return 2
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program", type=Path, help="the command ministack")
+    parser.add_argument("--write-table", action="store_true", help=f"write the table of {PAGE.relative_to(ROOT)}")
+    options = parser.parse_args()
     # What was started is stopped, too, if this is.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with tempfile.TemporaryDirectory(prefix="ministack-") as folder:
-        began = time.monotonic()
-        stack = MiniStack(str(Path(sys.argv[1]).resolve()), Path(folder))
+        stack = MiniStack(str(options.program.resolve()), Path(folder))
+        rows = [("What", "Result", "Time")]
+
+        def note(what: str, result: str, began: float) -> None:
+            rows.append((what, result, f"{time.monotonic() - began:.1f} s"))
+            print(": ".join(rows[-1]), flush=True)
+
         try:
+            began = time.monotonic()
             deployed = Deployed(stack)
-            print(f"deployed: {len(deployed.names)} resources, {time.monotonic() - began:.1f} s", flush=True)
-            for check in (check_configuration, check_mapping, check_invoke, check_routes, check_stream):
+            note("`sam deploy`", f"{len(deployed.names)} resources", began)
+            for what, check in CHECKS.items():
                 began = time.monotonic()
-                print(f"{check.__name__.removeprefix('check_')}: {check(deployed)}, {time.monotonic() - began:.1f} s", flush=True)
+                note(what, check(deployed), began)
         except Wrong as wrong:
             print(f"{wrong}\nMiniStack's last lines:\n{stack.log.read_text()[-3000:]}", file=sys.stderr)
             return 1
         finally:
             stack.stop()
+    if options.write_table:
+        tables.write(PAGE, "infra/ministack.py", rows)
     return 0
 
 

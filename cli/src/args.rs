@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use clap::{Parser, Subcommand};
 use dynashard_keys::Placement;
-use dynashard_lambda::build;
+use dynashard_lambda::release;
 use dynashard_local::Limits;
 
 use crate::operator::{
@@ -13,9 +13,9 @@ use crate::operator::{
 };
 
 /// What `--version` prints: the version, and the commit if the build knew it.
-static VERSION: LazyLock<String> = LazyLock::new(|| match build::COMMIT {
-    Some(commit) => format!("{} ({commit})", build::VERSION),
-    None => build::VERSION.to_owned(),
+static VERSION: LazyLock<String> = LazyLock::new(|| match release::COMMIT {
+    Some(commit) => format!("{} ({commit})", release::VERSION),
+    None => release::VERSION.to_owned(),
 });
 
 /// Spreads a hot DynamoDB partition key over shards, and reads it back in order.
@@ -283,6 +283,13 @@ mod tests {
     #[test]
     fn the_arguments_are_consistent() {
         Args::command().debug_assert();
+    }
+
+    #[test]
+    fn the_command_says_its_version() {
+        let asked = Args::try_parse_from(["dynashard", "--version"]).expect_err("it ends with that");
+        let version = concat!("dynashard ", env!("CARGO_PKG_VERSION"));
+        assert!(asked.to_string().starts_with(version), "{asked}");
     }
 
     #[test]

@@ -7,7 +7,6 @@
 mod admission;
 pub mod alarm;
 pub mod body;
-pub mod build;
 mod config;
 mod event;
 mod grants;
@@ -17,6 +16,7 @@ pub mod metrics;
 pub mod params;
 mod patience;
 mod problem;
+pub mod release;
 mod response;
 mod runtime;
 pub mod view;
