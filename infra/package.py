@@ -30,6 +30,9 @@ GLIBC = (2, 34)
 # By architecture, Rust's target and what `file` calls machine in an ELF header.
 TARGETS = {"arm64": ("aarch64-unknown-linux-gnu", 0xB7), "x86_64": ("x86_64-unknown-linux-gnu", 0x3E)}
 
+# The folders of this machine, and what the programs call them instead: they are the same wherever they are built.
+FOLDERS = {str(ROOT): "/source", os.environ.get("CARGO_HOME", str(Path.home() / ".cargo")): "/cargo"}
+
 # The first moment that a zip can hold.
 TIME = (1980, 1, 1, 0, 0, 0)
 
@@ -47,7 +50,7 @@ def main() -> int:
         for function, binary in FUNCTIONS.items():
             bootstrap = folder / (function if options.built else binary) / "bootstrap"
             content = bootstrap.read_bytes()
-            problems = check(content, architecture)
+            problems = check(content, architecture, is_remapped=not options.built)
             faults += [f"{bootstrap}: {problem}" for problem in problems]
             path = options.out / f"{binary}-{architecture}.zip"
             write_zip(path, content)
@@ -63,8 +66,7 @@ def main() -> int:
 def build(architecture: str) -> Path:
     """Builds all functions for an architecture, and returns the folder of their bootstraps."""
     target, _ = TARGETS[architecture]
-    cargo_home = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
-    remap = f"--remap-path-prefix={ROOT}=/source --remap-path-prefix={cargo_home}=/cargo"
+    remap = " ".join(f"--remap-path-prefix={folder}={name}" for folder, name in FOLDERS.items())
     folder = ROOT / "target/lambda" / architecture
     binaries = [word for binary in FUNCTIONS.values() for word in ("--bin", binary)]
     subprocess.run(
@@ -74,7 +76,7 @@ def build(architecture: str) -> Path:
     return folder
 
 
-def check(content: bytes, architecture: str) -> list[str]:
+def check(content: bytes, architecture: str, *, is_remapped: bool = False) -> list[str]:
     """What keeps a bootstrap from being deployed."""
     problems = []
     if len(content) > MOST_BYTES:
@@ -84,6 +86,8 @@ def check(content: bytes, architecture: str) -> list[str]:
         problems.append(f"it is not a program for {architecture}")
     if glibc_of(content) > GLIBC:
         problems.append(f"it needs glibc {glibc_of(content)}, and Amazon Linux 2023 has {GLIBC}")
+    if is_remapped:
+        problems += [f"it names the folder of this machine {folder}" for folder in FOLDERS if folder.encode() in content]
     return problems
 
 

@@ -1,8 +1,10 @@
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use clap::{Parser, Subcommand};
 use dynashard_keys::Placement;
+use dynashard_lambda::release;
 use dynashard_local::Limits;
 
 use crate::operator::{
@@ -10,11 +12,17 @@ use crate::operator::{
     SettingsArgs, VerifyArgs,
 };
 
+/// What `--version` prints: the version, and the commit if the build knew it.
+static VERSION: LazyLock<String> = LazyLock::new(|| match release::COMMIT {
+    Some(commit) => format!("{} ({commit})", release::VERSION),
+    None => release::VERSION.to_owned(),
+});
+
 /// Spreads a hot DynamoDB partition key over shards, and reads it back in order.
 #[derive(Debug, Parser)]
 #[command(
     name = "dynashard",
-    version,
+    version = VERSION.as_str(),
     arg_required_else_help = true,
     after_help = "Logs go to stderr, and those of the demo to a file. DYNASHARD_LOG sets their level, as in DYNASHARD_LOG=debug."
 )]
@@ -275,6 +283,13 @@ mod tests {
     #[test]
     fn the_arguments_are_consistent() {
         Args::command().debug_assert();
+    }
+
+    #[test]
+    fn the_command_says_its_version() {
+        let asked = Args::try_parse_from(["dynashard", "--version"]).expect_err("it ends with that");
+        let version = concat!("dynashard ", env!("CARGO_PKG_VERSION"));
+        assert!(asked.to_string().starts_with(version), "{asked}");
     }
 
     #[test]

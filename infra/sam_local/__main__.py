@@ -22,14 +22,16 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
 import containers
+import tables
 from containers import CannotRun, quietly
 from events import FUNCTIONS, ROOT, Event, all_events
 from sam import CREDENTIALS, Sam, curl, settings
 from stack import Stack
 
 TABLE = ROOT / "docs" / "SAM.md"
-BEGIN, END = "<!-- written by infra/sam_local -->\n", "<!-- end -->\n"
 
 Row = tuple[str, str, str]
 
@@ -50,12 +52,10 @@ def main() -> int:
         rows = run(skip_build=options.skip_build)
     finally:
         engine.stop()
-    table = "".join(f"| {' | '.join(row)} |\n" for row in [("Command", "Result", "Time"), ("---",) * 3, *rows])
-    print(table)
+    rows.insert(0, ("Command", "Result", "Time"))
+    print(tables.table(rows))
     if options.write_table:
-        page = TABLE.read_text()
-        begin, end = page.index(BEGIN) + len(BEGIN), page.index(END)
-        TABLE.write_text(page[:begin] + "\n" + table + "\n" + page[end:])
+        tables.write(TABLE, "infra/sam_local", rows)
     return 0
 
 

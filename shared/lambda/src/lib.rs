@@ -16,6 +16,7 @@ pub mod metrics;
 pub mod params;
 mod patience;
 mod problem;
+pub mod release;
 mod response;
 mod runtime;
 pub mod view;

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::metrics::Metrics;
-use crate::{Admission, Config, Patience, Problem, Request, Response};
+use crate::{Admission, Config, Patience, Problem, Request, Response, release};
 
 /// The longest that any request may take: `/batch-write` promises an answer by 25 s, gateway and a
 /// cold start included.
@@ -91,6 +91,7 @@ pub async fn run(handler: impl Handler, metrics: Metrics) -> Result<(), Error> {
 /// Serves events until the environment ends.
 pub async fn run_events<H: EventHandler>(handler: H) -> Result<(), Error> {
     start_logging();
+    tracing::info!(version = release::VERSION, commit = release::COMMIT, "the environment starts");
     let handler = Arc::new(handler);
     lambda_runtime::run(service_fn(move |event: LambdaEvent<Box<RawValue>>| {
         let handler = Arc::clone(&handler);

@@ -1,0 +1,347 @@
+#!/usr/bin/env python3
+"""Deploy the built application on MiniStack, and look at what it makes of the template.
+
+    python infra/ministack.py target/ministack/bin/ministack [--write-table]
+
+MiniStack is another reader of the template than `dynashard local`: it takes what `sam deploy` sends, runs the bootstraps of
+`sam build`, checks signatures, and holds each function to the policies of its role. Its capacity and alarms are crude, and
+nothing here asks about them. Needs sam on PATH, and a Python that has aws-sam-cli. Exits with 1 and says what differs if
+anything does.
+"""
+
+import argparse
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import boto3
+import tables
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.config import Config
+from botocore.credentials import Credentials
+from start_benchmark import ROOT, variables
+
+PAGE = ROOT / "docs/SAM.md"
+STACK = "dynashard"
+REGION = "us-east-1"
+# What the deployment sets, other than the defaults wherever that shows.
+PARAMETERS = {
+    "Architecture": "x86_64",
+    "MemorySize": "640",
+    "RebalanceMemorySize": "1024",
+    "LeaseSecs": "1",
+}
+# Of each function: its time limit in seconds, and its memory in MB. MiniStack leaves reserved concurrency out.
+FUNCTIONS = {
+    "ReadFunction": (29, 640),
+    "RebalanceFunction": (60, 1024),
+    "ScaleFunction": (60, 640),
+    "WriteFunction": (29, 640),
+}
+# What the event source mapping of the metadata table's stream says.
+MAPPING = {
+    "BatchSize": 10,
+    "BisectBatchOnFunctionError": True,
+    "FunctionResponseTypes": ["ReportBatchItemFailures"],
+    "MaximumRecordAgeInSeconds": 3600,
+    "MaximumRetryAttempts": 3,
+    "ParallelizationFactor": 10,
+    "StartingPosition": "TRIM_HORIZON",
+}
+PATTERNS = [
+    {"dynamodb": {"NewImage": {"phase": {"S": ["forward", "move"]}}}},
+    {"dynamodb": {"NewImage": {"slice": {"S": ["yielded"]}}}},
+]
+# The collection that is spread anew, and its sort keys.
+KEY = "EWR"
+SORT_KEYS = [f"2013-01-01T10:{minute:02}:00Z#UA{minute}" for minute in range(30)]
+
+
+class MiniStack:
+    """MiniStack at a port of the loopback, with what it starts, until it is stopped."""
+
+    def __init__(self, program: str, folder: Path) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
+            "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": REGION, "AWS_REGION": REGION,
+            "AWS_EC2_METADATA_DISABLED": "true", "AWS_ENDPOINT_URL": self.url, "SAM_CLI_TELEMETRY": "0",
+        }
+        own = {
+            "BIND_HOST": "127.0.0.1", "GATEWAY_PORT": str(self.port), "TMPDIR": str(folder),
+            # Signatures and policies count, those of the functions' roles, too.
+            "AUTH": "true",
+            # These would listen at addresses of all networks.
+            "SFTP_ENABLED": "0", "IOT_MTLS_ENABLED": "0",
+        }
+        self.log = folder / "ministack.log"
+        with self.log.open("w") as log:
+            # A group of its own, since it may leave bootstraps behind.
+            self.process = subprocess.Popen(
+                [program], env=self.environment | own, cwd=folder, stdout=log, stderr=log, start_new_session=True
+            )
+        try:
+            until(60, "MiniStack answers", self._answers)
+        except Wrong:
+            self.stop()
+            raise
+
+    def client(self, service: str):
+        return boto3.client(
+            service, endpoint_url=self.url, region_name=REGION, aws_access_key_id="test", aws_secret_access_key="test",
+            config=Config(read_timeout=60, retries={"total_max_attempts": 1}),
+        )
+
+    def _answers(self) -> bool:
+        if self.process.poll() is not None:
+            raise Wrong(f"MiniStack does not start: {self.log.read_text()[-2000:]}")
+        try:
+            with urllib.request.urlopen(f"{self.url}/_ministack/health", timeout=2) as answer:
+                return answer.status == 200
+        except OSError:
+            return False
+
+    def stop(self) -> None:
+        self.process.terminate()
+        try:
+            self.process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            pass
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+
+
+class Wrong(Exception):
+    """What differs from what is expected."""
+
+
+def until(secs: float, what: str, holds: Callable[[], bool]) -> None:
+    """Waits until something holds, and at most this long."""
+    deadline = time.monotonic() + secs
+    while not holds():
+        if time.monotonic() > deadline:
+            raise Wrong(f"not within {secs} s: {what}")
+        time.sleep(0.2)
+
+
+def expect(what: str, got: object, expected: object) -> None:
+    if isinstance(got, dict) and isinstance(expected, dict):
+        for name in sorted({*got, *expected}):
+            expect(f"{what}, {name}", got.get(name), expected.get(name))
+    elif got != expected:
+        raise Wrong(f"{what}: {got!r} in place of {expected!r}")
+
+
+class Deployed:
+    """The stack that `sam deploy` made."""
+
+    def __init__(self, stack: MiniStack) -> None:
+        self.stack = stack
+        self.functions = stack.client("lambda")
+        stack.client("s3").create_bucket(Bucket="artifacts")
+        command = [
+            "sam", "deploy", "--template-file", str(ROOT / ".aws-sam/build/template.yaml"), "--stack-name", STACK,
+            "--s3-bucket", "artifacts", "--no-progressbar", "--capabilities", "CAPABILITY_IAM", "--parameter-overrides",
+            *(f"{name}={value}" for name, value in PARAMETERS.items()),
+        ]
+        # Not at the root, whose samconfig.toml is for AWS.
+        done = subprocess.run(command, cwd=stack.log.parent, env=stack.environment, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise Wrong(f"sam deploy exits with {done.returncode}: {(done.stdout + done.stderr)[-3000:]}")
+        formation = stack.client("cloudformation")
+        resources = formation.describe_stack_resources(StackName=STACK)["StackResources"]
+        self.names = {resource["LogicalResourceId"]: resource["PhysicalResourceId"] for resource in resources}
+        outputs = formation.describe_stacks(StackName=STACK)["Stacks"][0]["Outputs"]
+        self.outputs = {output["OutputKey"]: output["OutputValue"] for output in outputs}
+
+    def invoke(self, function: str, method: str, path: str, query: dict[str, str], body: object = None) -> tuple[int, object]:
+        """The answer of a function to a request that it gets by Invoke."""
+        event = {
+            "version": "2.0", "routeKey": f"{method} {path}", "rawPath": path, "rawQueryString": urllib.parse.urlencode(query),
+            "headers": {"content-type": "application/json"},
+            "requestContext": {
+                "http": {"method": method, "path": path}, "requestId": "second-opinion", "stage": "$default",
+                "timeEpoch": int(time.time() * 1000),
+            },
+            "isBase64Encoded": False,
+        }
+        if body is not None:
+            event["body"] = json.dumps(body)
+        answer = self.functions.invoke(FunctionName=self.names[function], Payload=json.dumps(event))
+        payload = json.load(answer["Payload"])
+        if "FunctionError" in answer:
+            raise Wrong(f"{function} fails: {payload}")
+        return payload["statusCode"], json.loads(payload["body"]) if payload.get("body") else None
+
+    def send(self, key: Credentials, method: str, path: str, query: dict[str, str], body: object = None) -> tuple[int, object]:
+        """The answer of the HTTP API to a request that is signed with this key."""
+        url = f"{self.stack.url}{path}?{urllib.parse.urlencode(query, quote_via=urllib.parse.quote)}"
+        data = None if body is None else json.dumps(body)
+        # The host is how MiniStack tells APIs apart.
+        host = f"{self.outputs['HttpApiId']}.execute-api.localhost:{self.stack.port}"
+        request = AWSRequest(method, url, data=data, headers={"host": host, "content-type": "application/json"})
+        SigV4Auth(key, "execute-api", REGION).add_auth(request)
+        sent = urllib.request.Request(url, method=method, data=data and data.encode(), headers=dict(request.headers))
+        try:
+            with urllib.request.urlopen(sent, timeout=60) as answer:
+                return answer.status, json.loads(answer.read() or "null")
+        except urllib.error.HTTPError as refused:
+            return refused.code, json.loads(refused.read() or "null")
+
+
+def check_configuration(deployed: Deployed) -> str:
+    functions = deployed.functions
+    own = {"ScaleFunction": {
+        "READ_ALARM_NAME", "ALARM_NAME", "CAPACITY_ALARM_NAMES",
+        "CAPACITY_SCALING", "MAX_READ_CAPACITY_UNITS", "MAX_WRITE_CAPACITY_UNITS",
+    }}
+    common = variables(PARAMETERS, deployed.names)
+    for name, (timeout, memory) in FUNCTIONS.items():
+        physical = deployed.names[name]
+        configuration = functions.get_function_configuration(FunctionName=physical)
+        got = configuration["Environment"]["Variables"]
+        expect(f"variables of {name}", {key: value for key, value in got.items() if key not in own.get(name, ())}, common)
+        expect(f"variables of {name} alone", set(got) - set(common), own.get(name, set()))
+        expect(f"timeout of {name}", configuration["Timeout"], timeout)
+        expect(f"memory of {name}", configuration["MemorySize"], memory)
+        expect(f"runtime of {name}", configuration["Runtime"], "provided.al2023")
+        expect(f"architecture of {name}", configuration["Architectures"], ["x86_64"])
+    return f"{len(FUNCTIONS)} functions, {len(common)} variables of each"
+
+
+def check_mapping(deployed: Deployed) -> str:
+    mappings = deployed.functions.list_event_source_mappings()["EventSourceMappings"]
+    expect("event source mappings", len(mappings), 1)
+    (mapping,) = mappings
+    expect("function of the mapping", mapping["FunctionArn"].rsplit(":", 1)[1], deployed.names["RebalanceFunction"])
+    table = deployed.stack.client("dynamodb").describe_table(TableName=deployed.names["MetadataTable"])["Table"]
+    expect("stream of the mapping", mapping["EventSourceArn"], table["LatestStreamArn"])
+    expect("mapping", {name: mapping.get(name) for name in MAPPING}, MAPPING)
+    expect("filters", [json.loads(filter["Pattern"]) for filter in mapping["FilterCriteria"]["Filters"]], PATTERNS)
+    queue = deployed.stack.client("sqs").get_queue_attributes(QueueUrl=deployed.names["RebalanceFailures"], AttributeNames=["QueueArn"])
+    expect("failure queue", mapping["DestinationConfig"]["OnFailure"]["Destination"], queue["Attributes"]["QueueArn"])
+    return f"stream, failure queue, {len(PATTERNS)} filters and {len(MAPPING)} settings"
+
+
+def check_invoke(deployed: Deployed) -> str:
+    item = {"dest": "IAH", "distance": 1400}
+    for sort_key in SORT_KEYS:
+        status, answer = deployed.invoke("WriteFunction", "PUT", "/item", {"pk": KEY, "sk": sort_key}, item)
+        expect("answer to a put", (status, answer), (200, {"pk": KEY, "sk": sort_key, "shard": 0}))
+    status, answer = deployed.invoke("ReadFunction", "GET", "/item", {"pk": KEY, "sk": SORT_KEYS[0]})
+    expect("answer to a get", (status, answer), (200, {"pk": KEY, "sk": SORT_KEYS[0], **item}))
+    return f"{len(SORT_KEYS)} items written by WriteFunction, and one read by ReadFunction"
+
+
+def check_routes(deployed: Deployed) -> str:
+    """A caller gets through with a policy that allows it, and not before."""
+    iam = deployed.stack.client("iam")
+    iam.create_user(UserName="caller")
+    made = iam.create_access_key(UserName="caller")["AccessKey"]
+    key = Credentials(made["AccessKeyId"], made["SecretAccessKey"])
+    query = {"pk": "over http", "sk": "a b"}
+    expect("put without a policy", deployed.send(key, "PUT", "/item", query, {"n": 1})[0], 403)
+    allowed = {"Effect": "Allow", "Action": "execute-api:Invoke", "Resource": f"arn:aws:execute-api:{REGION}:*:{deployed.outputs['HttpApiId']}/*"}
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [allowed]})
+    iam.put_user_policy(UserName="caller", PolicyName="call", PolicyDocument=policy)
+    expect("get before a put", deployed.send(key, "GET", "/item", query)[0], 404)
+    expect("put", deployed.send(key, "PUT", "/item", query, {"n": 1}), (200, {**query, "shard": 0}))
+    expect("get", deployed.send(key, "GET", "/item", query), (200, {**query, "n": 1}))
+    expect("get with a wrong key", deployed.send(Credentials(made["AccessKeyId"], "guessed"), "GET", "/item", query)[0], 403)
+    return "a put and a get by way of the HTTP API's routes; a caller without a policy, and one without the key, refused"
+
+
+def check_stream(deployed: Deployed) -> str:
+    """A change of the count reaches RebalanceFunction by the stream: the schedule that would lead there, too, is off."""
+    events = deployed.stack.client("events")
+    rules = events.list_rules()["Rules"]
+    sweeps = [rule["Name"] for rule in rules for target in events.list_targets_by_rule(Rule=rule["Name"])["Targets"]
+              if target["Arn"].endswith(f":{deployed.names['RebalanceFunction']}")]
+    expect("schedules of RebalanceFunction", len(sweeps), 1)
+    events.disable_rule(Name=sweeps[0])
+    status, answer = deployed.invoke("ScaleFunction", "POST", "/collection/scale", {"pk": KEY}, {"number_of_shards": 4})
+    expect("answer to the change of the count", status, 202)
+
+    collection: dict = {}
+
+    def has_moved() -> bool:
+        nonlocal collection
+        status, collection = deployed.invoke("ReadFunction", "GET", "/collection", {"pk": KEY})
+        expect("answer about the collection", status, 200)
+        return collection["number_of_shards"] == 4 and collection.get("reshard", {}).get("source_shards_done") == 1
+
+    try:
+        until(90, "the items have moved", has_moved)
+    except Wrong as wrong:
+        raise Wrong(f"{wrong}; the collection is {json.dumps(collection)}") from wrong
+    moved = collection["reshard"]["items_moved"]
+    status, answer = deployed.invoke("ReadFunction", "GET", "/query", {"pk": KEY})
+    expect("items after the move", (status, [item["sk"] for item in answer["items"]], answer["shards"]), (200, SORT_KEYS, 4))
+    pages = deployed.stack.client("dynamodb").get_paginator("scan").paginate(TableName=deployed.names["MainTable"])
+    partitions = {item["pk"]["S"] for page in pages for item in page["Items"] if KEY in item["pk"]["S"]}
+    if not (moved > 0 and len(partitions) > 1):
+        raise Wrong(f"{moved} items have moved, and lie under the partition keys {sorted(partitions)}")
+    return f"{moved} of {len(SORT_KEYS)} items moved to {len(partitions)} partition keys, and all came back in order"
+
+
+# By what the table calls them.
+CHECKS = {
+    "configuration": check_configuration,
+    "event source mapping": check_mapping,
+    "Invoke": check_invoke,
+    "HTTP API": check_routes,
+    "stream": check_stream,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program", type=Path, help="the command ministack")
+    parser.add_argument("--write-table", action="store_true", help=f"write the table of {PAGE.relative_to(ROOT)}")
+    options = parser.parse_args()
+    # What was started is stopped, too, if this is.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    with tempfile.TemporaryDirectory(prefix="ministack-") as folder:
+        stack = MiniStack(str(options.program.resolve()), Path(folder))
+        rows = [("What", "Result", "Time")]
+
+        def note(what: str, result: str, began: float) -> None:
+            rows.append((what, result, f"{time.monotonic() - began:.1f} s"))
+            print(": ".join(rows[-1]), flush=True)
+
+        try:
+            began = time.monotonic()
+            deployed = Deployed(stack)
+            note("`sam deploy`", f"{len(deployed.names)} resources", began)
+            for what, check in CHECKS.items():
+                began = time.monotonic()
+                note(what, check(deployed), began)
+        except Wrong as wrong:
+            print(f"{wrong}\nMiniStack's last lines:\n{stack.log.read_text()[-3000:]}", file=sys.stderr)
+            return 1
+        finally:
+            stack.stop()
+    if options.write_table:
+        tables.write(PAGE, "infra/ministack.py", rows)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
