@@ -65,6 +65,7 @@ class Engine:
         if self.process is not None:
             self.process.terminate()
             self.process.wait(timeout=60)
+            shutil.rmtree(self.log.parent)
 
 
 def quietly_runs() -> bool:
@@ -125,10 +126,10 @@ def libraries() -> list[Path]:
 class Network:
     """A network whose containers reach servers of this machine's loopback at the network's gateway."""
 
-    NAME = "dynashard-sam-local"
+    # Another run on this machine has another.
+    NAME = f"dynashard-sam-local-{os.getpid()}"
 
     def __init__(self, ports: list[int]) -> None:
-        quietly("docker", "network", "rm", self.NAME)
         made = quietly("docker", "network", "create", self.NAME)
         if made.returncode != 0:
             raise CannotRun(f"a network cannot be made: {made.stderr.strip()}")

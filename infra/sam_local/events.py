@@ -11,7 +11,7 @@ FUNCTIONS = {"write": "WriteFunction", "read": "ReadFunction", "scale": "ScaleFu
 # What differs from run to run, or from the tables in memory of the Rust tests. Its type is compared, not its value.
 VOLATILE = {"etag", "dynashard-consumed-rcu", "dynashard-consumed-wcu", "consumed_rcu", "last_updated", "at", "request_id"}
 
-# Why an answer may differ as a whole: then only its status, or that it is an answer, is compared.
+# Why an answer may differ as a whole: then only that it is an answer is compared.
 OTHER_TABLES = {
     "read-query-wrong-key-type": "the sort keys of this table are strings",
     "read-collection-decided": "nothing was decided about the collection here",
@@ -20,8 +20,12 @@ OTHER_TABLES = {
 # Requests whose reshard the stack's own RebalanceFunction carries on meanwhile, and their status then.
 CARRIED_ON = {"scale-create": 201, "scale-create-rounded": 201}
 
-# The tables of tests that add something which these events do not show.
-SAME_TABLES = {"rested_flights": "flights", "of_flights": "flights"}
+# The tables of tests that add something which these events do not show, or that is a parameter.
+SAME_TABLES = {"rested_flights": "flights", "of_flights": "flights", "of_tenants": "flights", "tenants": "flights"}
+
+# `KeyGrants` in the tests of tenants (`World::of_tenants` in verification/eventkit).
+TENANTS = {"of_tenants", "tenants"}
+TENANT_GRANTS = "*={tenant},{tenant}/*;arn:aws:sts::*:assumed-role/orders/*=JFK"
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,8 @@ class Event:
     function: str
     # "flights", "empty", or a state that only the Rust tests can make.
     tables: str
+    # The parameter `KeyGrants`.
+    grants: str
     expected: object
 
     @property
@@ -47,13 +53,13 @@ class Event:
         if not self.is_request:
             # What an alarm leads to depends on what CloudWatch says here; that each part answers does not.
             return None if answer else "the answer is empty"
+        if self.tables not in ("flights", "empty") or self.name in OTHER_TABLES:
+            return None
         if answer.get("statusCode") == CARRIED_ON.get(self.name):
             return None
         if answer.get("statusCode") != self.expected["statusCode"]:
             return f"status {answer.get('statusCode')} in place of {self.expected['statusCode']}: {answer.get('body', '')[:300]}"
         body = json.loads(answer["body"]) if answer.get("body") else None
-        if self.tables not in ("flights", "empty") or self.name in OTHER_TABLES:
-            return None
         headers = {name: value for name, value in answer.get("headers", {}).items() if name != "content-length"}
         for what, expected, got in [
             ("headers", self.expected.get("headers", {}), headers),
@@ -94,5 +100,6 @@ def all_events() -> list[Event]:
         snapshot = (ROOT / "events" / "expected" / f"{name}.snap").read_text()
         expected = json.loads(snapshot.split("---\n", 2)[2])
         state = tables[name]
-        events.append(Event(name, FUNCTIONS[name.split("-")[0]], SAME_TABLES.get(state, state), expected))
+        grants = TENANT_GRANTS if state in TENANTS else ""
+        events.append(Event(name, FUNCTIONS[name.split("-")[0]], SAME_TABLES.get(state, state), grants, expected))
     return events

@@ -7,9 +7,11 @@ import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from containers import Network, quietly
 from events import ROOT, Event
+from samcli.yamlhelper import yaml_dump, yaml_parse
 
 REGION = "us-east-1"
 
@@ -32,10 +34,22 @@ def settings() -> dict[str, str]:
     return inherited | SETTINGS
 
 
+BUILT = ROOT / ".aws-sam/build"
+
+
 @dataclass
 class Sam:
     network: Network | None = None
     overrides: dict[str, str] = field(default_factory=lambda: {"Architecture": "x86_64"})
+    template: Path = BUILT / "template.yaml"
+
+    def declare(self, name: str, value: str) -> None:
+        """Gives all functions a variable. SAM sets only those that the template declares, so this takes a template of its own."""
+        template = yaml_parse(self.template.read_text())
+        template["Globals"]["Function"]["Environment"]["Variables"][name] = value
+        # Beside the other, since paths in it are relative.
+        self.template = BUILT / "sam-local.yaml"
+        self.template.write_text(yaml_dump(template))
 
     def build(self) -> None:
         self._run("build", "--parameter-overrides", *self._overrides())
@@ -43,7 +57,7 @@ class Sam:
     def invoke(self, event: Event) -> object:
         """The answer of a function to an event, in a container of its own."""
         # SAM exits with 0 if the function fails: its answer says so.
-        out = self._run("local", "invoke", event.function, "--event", str(event.path), *self._options())
+        out = self._run("local", "invoke", event.function, "--event", str(event.path), *self._options({"KeyGrants": event.grants}))
         return json.loads(out) if out.strip() else None
 
     def serve(self, what: str, port: int) -> "Server":
@@ -52,17 +66,18 @@ class Sam:
         return Server(["sam", "local", what, *open_to_all, "--port", str(port), "--warm-containers", "LAZY", *self._options()], port)
 
     def _run(self, *words: str) -> str:
-        done = subprocess.run(["sam", *words], cwd=ROOT, env=settings(), capture_output=True, text=True, check=False)
+        done = subprocess.run(["sam", *words], cwd=ROOT, env=settings(), capture_output=True, text=True, check=False, timeout=1800)
         if done.returncode != 0:
             raise SystemExit(f"sam {' '.join(words)} exits with {done.returncode}: {done.stderr[-3000:]}")
         return done.stdout
 
-    def _options(self) -> list[str]:
+    def _options(self, more: dict[str, str] | None = None) -> list[str]:
         host = ["--container-host-interface", "127.0.0.1"]
-        return ["--skip-pull-image", "--docker-network", Network.NAME, *host, "--parameter-overrides", *self._overrides()]
+        template = ["--template-file", str(self.template)]
+        return [*template, "--skip-pull-image", "--docker-network", Network.NAME, *host, "--parameter-overrides", *self._overrides(more)]
 
-    def _overrides(self) -> list[str]:
-        return [f"{name}={value}" for name, value in self.overrides.items()]
+    def _overrides(self, more: dict[str, str] | None = None) -> list[str]:
+        return [f"{name}={value}" for name, value in (self.overrides | (more or {})).items() if value]
 
 
 class Server:

@@ -2,10 +2,12 @@
 
 import json
 import subprocess
+import tempfile
 import urllib.request
 from pathlib import Path
 
 import boto3
+from events import ROOT
 
 # The flights of `World::of_flights` in verification/eventkit, and the version that they have there.
 FLIGHTS = [
@@ -26,12 +28,12 @@ class Stack:
 
     def __init__(self, program: Path, functions: Path) -> None:
         command = [str(program), "local", "--functions-dir", str(functions), "--port", "0", "--dynamodb-port", "0", "--lambda-port", "0"]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.log = tempfile.TemporaryFile(mode="w+")
+        self.process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=self.log, text=True)
         line = self.process.stdout.readline()
         if not line:
-            raise SystemExit(f"{' '.join(command)} does not start: {self.process.stderr.read()[-2000:]}")
-        # What it logs is of no use here, and a full pipe would stop it.
-        subprocess.Popen(["cat"], stdin=self.process.stderr, stdout=subprocess.DEVNULL)
+            self.log.seek(0)
+            raise SystemExit(f"{' '.join(command)} does not start: {self.log.read()[-2000:]}")
         ready = json.loads(line)
         self.api, self.dynamodb, self.cloudwatch = ready["api"], ready["dynamodb"], ready["cloudwatch"]
         self.client = boto3.client(
