@@ -287,7 +287,8 @@ mod tests {
 
     #[test]
     fn the_command_says_its_version() {
-        let asked = Args::try_parse_from(["dynashard", "--version"]).expect_err("it ends with that");
+        let asked =
+            Args::try_parse_from(["dynashard", "--version"]).expect_err("it ends with that");
         let version = concat!("dynashard ", env!("CARGO_PKG_VERSION"));
         assert!(asked.to_string().starts_with(version), "{asked}");
     }
