@@ -46,7 +46,8 @@ ACCEPTED = {
         "CloudWatch encrypts logs with its own key. Logs hold no items (docs/OPERATIONS.md)."
     ),
     ("CKV_AWS_173", "AWS::*::Function.*Function"): (
-        "Lambda encrypts environment variables with its own key. These hold names and settings, and no secret."
+        "Lambda encrypts environment variables with its own key. LogKeySecret alone is a secret: it hides keys from those who "
+        "see the logs, and not from those who may read the configuration of functions."
     ),
 }
 

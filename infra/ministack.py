@@ -168,8 +168,9 @@ class Deployed:
         formation = stack.client("cloudformation")
         resources = formation.describe_stack_resources(StackName=STACK)["StackResources"]
         self.names = {resource["LogicalResourceId"]: resource["PhysicalResourceId"] for resource in resources}
-        outputs = formation.describe_stacks(StackName=STACK)["Stacks"][0]["Outputs"]
-        self.outputs = {output["OutputKey"]: output["OutputValue"] for output in outputs}
+        described = formation.describe_stacks(StackName=STACK)["Stacks"][0]
+        self.id = described["StackId"]
+        self.outputs = {output["OutputKey"]: output["OutputValue"] for output in described["Outputs"]}
 
     def invoke(self, function: str, method: str, path: str, query: dict[str, str], body: object = None) -> tuple[int, object]:
         """The answer of a function to a request that it gets by Invoke."""
@@ -212,7 +213,7 @@ def check_configuration(deployed: Deployed) -> str:
         "READ_ALARM_NAME", "ALARM_NAME", "CAPACITY_ALARM_NAMES",
         "CAPACITY_SCALING", "MAX_READ_CAPACITY_UNITS", "MAX_WRITE_CAPACITY_UNITS",
     }}
-    common = variables(PARAMETERS, deployed.names)
+    common = variables(PARAMETERS, deployed.names | {"AWS::StackId": deployed.id})
     for name, (timeout, memory) in FUNCTIONS.items():
         physical = deployed.names[name]
         configuration = functions.get_function_configuration(FunctionName=physical)

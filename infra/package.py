@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FUNCTIONS = {name: f"dynashard-{name.removesuffix('Function').lower()}" for name in
              ("ReadFunction", "RebalanceFunction", "ScaleFunction", "WriteFunction")}
 
-# The longest that Lambda takes to load it is by its size.
+# Lambda fetches a bootstrap before the first event of an environment, so a larger one begins later.
 MOST_BYTES = 9_000_000
 # That of Amazon Linux 2023 (provided.al2023).
 GLIBC = (2, 34)
@@ -55,8 +55,7 @@ def main() -> int:
             path = options.out / f"{binary}-{architecture}.zip"
             write_zip(path, content)
             sums[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
-            needs = ".".join(map(str, glibc_of(content)))
-            print(f"{path.name}: {len(content) / 1e6:.2f} MB, glibc {needs}, sha256 {sums[path.name]}")
+            print(f"{path.name}: {len(content) / 1e6:.2f} MB, glibc {dotted(glibc_of(content))}, sha256 {sums[path.name]}")
     (options.out / "SHA256SUMS").write_text("".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items())))
     for fault in faults:
         print(fault, file=sys.stderr)
@@ -85,7 +84,7 @@ def check(content: bytes, architecture: str, *, is_remapped: bool = False) -> li
     if content[:4] != b"\x7fELF" or machine != TARGETS[architecture][1]:
         problems.append(f"it is not a program for {architecture}")
     if glibc_of(content) > GLIBC:
-        problems.append(f"it needs glibc {glibc_of(content)}, and Amazon Linux 2023 has {GLIBC}")
+        problems.append(f"it needs glibc {dotted(glibc_of(content))}, and Amazon Linux 2023 has {dotted(GLIBC)}")
     if is_remapped:
         problems += [f"it names the folder of this machine {folder}" for folder in FOLDERS if folder.encode() in content]
     return problems
@@ -95,6 +94,10 @@ def glibc_of(content: bytes) -> tuple[int, ...]:
     """The newest version of glibc whose symbols a program names."""
     names = set(re.findall(rb"GLIBC_(\d+(?:\.\d+)+)\0", content))
     return max((tuple(map(int, name.decode().split("."))) for name in names), default=(0,))
+
+
+def dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
 
 
 def write_zip(path: Path, content: bytes) -> None:

@@ -59,7 +59,7 @@ class AskedForAnEvent(BaseHTTPRequestHandler):
 
 def variables(parameters: dict[str, str], names: dict[str, str]) -> dict[str, str]:
     """The environment that template.yaml gives to all functions of a stack with these parameters, defaults for the others, and
-    these names of resources."""
+    these names of resources and pseudo parameters."""
     template = yaml_parse((ROOT / "template.yaml").read_text())
     values = {name: parameter.get("Default") for name, parameter in template["Parameters"].items()} | parameters
 

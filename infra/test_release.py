@@ -69,7 +69,7 @@ class ABootstrap(unittest.TestCase):
             (program(size=package.MOST_BYTES + 1), "more than"),
             (program(machine=0xB7), "not a program for x86_64"),
             (b"#!/bin/sh\n", "not a program for x86_64"),
-            (program(symbols=b"GLIBC_2.34\0GLIBC_2.35\0"), "glibc"),
+            (program(symbols=b"GLIBC_2.34\0GLIBC_2.35\0"), "needs glibc 2.35, and Amazon Linux 2023 has 2.34"),
             (program(symbols=f"{package.ROOT}/functions/read/src/main.rs\0".encode()), "folder of this machine"),
         ]:
             with self.subTest(says):

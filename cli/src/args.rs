@@ -7,9 +7,10 @@ use dynashard_keys::Placement;
 use dynashard_lambda::release;
 use dynashard_local::Limits;
 
+use crate::console::{self, ConsoleArgs, LookArgs};
 use crate::operator::{
-    self, AdoptArgs, DecisionsArgs, DoctorArgs, ExportArgs, ImportArgs, QueryArgs, ScaleArgs,
-    SettingsArgs, VerifyArgs,
+    self, AdoptArgs, DecisionsArgs, DoctorArgs, ExportArgs, ImportArgs, KeysArgs, PlanArgs,
+    QueryArgs, ScaleArgs, SettingsArgs, SimulateArgs, VerifyArgs,
 };
 
 /// What `--version` prints: the version, and the commit if the build knew it.
@@ -68,6 +69,13 @@ pub(crate) enum Command {
     /// Change the shard count of a collection, and wait until the change is complete.
     #[command(after_help = operator::scale::EXAMPLES)]
     Scale(ScaleArgs),
+    /// Serve a page that shows the collections of a stack: what they are asked for, what their shards take, which
+    /// changes run, what was decided and why, and what it costs.
+    ///
+    /// The page is on 127.0.0.1. It reads with the caller's credentials, within a budget of read units that it shows,
+    /// and only while somebody looks. It changes nothing unless --allow-changes is given.
+    #[command(after_help = console::EXAMPLES)]
+    Console(ConsoleArgs),
     /// Show what was decided about shard counts, when, why, and from which figures.
     ///
     /// The functions keep the last 30 decisions about each collection, also those to do nothing. With
@@ -109,6 +117,19 @@ pub(crate) enum Command {
     /// finding.
     #[command(after_help = operator::adopt::EXAMPLES)]
     Adopt(AdoptArgs),
+    /// Find the shard of a key under each rule, read physical keys, and judge a partition key by a sample.
+    #[command(after_help = operator::keys::EXAMPLES)]
+    Keys(KeysArgs),
+    /// Plan for a load before there is a table: its partitions, the shards of its hottest key, what a month costs, and
+    /// whether to shard at all.
+    #[command(after_help = operator::plan::EXAMPLES)]
+    Plan(PlanArgs),
+    /// Try a load in virtual time under several strategies of sharding, side by side.
+    ///
+    /// Every write meets the partition model of the local stack, and the shard counts come from the decision that runs
+    /// in production. An hour of 10,000 writes a second takes seconds, and no bill.
+    #[command(after_help = operator::simulate::EXAMPLES)]
+    Simulate(SimulateArgs),
 }
 
 const LOCAL_EXAMPLES: &str = "\
@@ -144,6 +165,9 @@ pub(crate) struct LocalArgs {
     /// is taken.
     #[arg(long, value_name = "PORT")]
     pub(crate) cloudwatch_port: Option<u16>,
+    /// Port of the console; 0 takes a free one. The default is 9003, or a free port if 9003 is taken.
+    #[arg(long, value_name = "PORT")]
+    pub(crate) console_port: Option<u16>,
     /// Keep the tables in this directory; without it they are in memory and end with the stack.
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
@@ -161,7 +185,7 @@ pub(crate) struct LocalArgs {
     pub(crate) signature_window_secs: Option<u64>,
     /// Serve only the DynamoDB endpoint, without tables: a DynamoDB that throttles, for the tests of any
     /// program. It needs no template and builds nothing.
-    #[arg(long, conflicts_with_all = ["template", "functions_dir", "settings", "max_environments", "alarm_period_secs", "auth"])]
+    #[arg(long, conflicts_with_all = ["template", "functions_dir", "settings", "max_environments", "alarm_period_secs", "auth", "console_port", "allow_changes"])]
     pub(crate) engine_only: bool,
     /// Let only those call the HTTP API whom the parameter `AuthMode` lets in, as API Gateway does. Without this everybody
     /// may call it.
@@ -171,7 +195,9 @@ pub(crate) struct LocalArgs {
     /// key AKIAIOSFODNN7EXAMPLE and the secret wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY.
     #[arg(long, value_name = "FILE", requires = "auth")]
     pub(crate) principals: Option<PathBuf>,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Console")]
+    pub(crate) look: LookArgs,
+    #[command(flatten, next_help_heading = "Options")]
     pub(crate) project: ProjectArgs,
     #[command(flatten)]
     pub(crate) limits: LimitArgs,
@@ -241,6 +267,9 @@ pub(crate) struct DemoArgs {
     /// Print the summary as one line of JSON on stdout.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Keep the stack and its console running after the summary, until Ctrl-C.
+    #[arg(long)]
+    pub(crate) keep: bool,
     #[command(flatten)]
     pub(crate) project: ProjectArgs,
 }

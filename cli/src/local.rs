@@ -1,11 +1,13 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use dynashard_local::{DynamoDb, DynamoDbOptions, Principals, Stack, StartError};
+use dynashard_console::Console;
+use dynashard_local::{DynamoDb, DynamoDbOptions, Endpoints, Principals, Stack, StartError};
 use serde::Serialize;
 use thiserror::Error;
 
 use crate::args::LocalArgs;
+use crate::console;
 use crate::project::{ProjectError, stack_options};
 use crate::signals::TerminationSignals;
 
@@ -17,6 +19,8 @@ pub(crate) enum LocalError {
     Start(#[from] StartError),
     #[error("signals cannot be waited for: {0}")]
     Signals(io::Error),
+    #[error(transparent)]
+    Console(io::Error),
     #[error("the ready line cannot be written to stdout: {0}")]
     Stdout(io::Error),
 }
@@ -43,6 +47,8 @@ async fn serve(args: LocalArgs) -> Result<(), LocalError> {
             }
             return Ok(Serving::DynamoDb(DynamoDb::start(options).await?));
         }
+        // A port that is taken should not be found out after minutes of compiling either.
+        let listener = console::bind(args.console_port).await.map_err(LocalError::Console)?;
         // A wrong file should not be found out after minutes of compiling.
         let principals = match (&args.principals, args.auth) {
             (Some(path), _) => Some(Principals::read(path)?),
@@ -58,7 +64,14 @@ async fn serve(args: LocalArgs) -> Result<(), LocalError> {
         options.max_environments = usize::from(args.max_environments);
         options.partitions = args.limits.limits();
         options.alarm_period_secs = args.alarm_period_secs;
-        Ok::<_, LocalError>(Serving::Stack(Box::new(Stack::start(options).await?)))
+        let stack = Box::new(Stack::start(options).await?);
+        match console::console_of_stack(listener, &stack, args.look.options()) {
+            Ok(console) => Ok::<_, LocalError>(Serving::Stack(stack, console)),
+            Err(error) => {
+                stack.shutdown().await;
+                Err(LocalError::Console(error))
+            }
+        }
     };
     // In a terminal a signal also ends the build of the functions, which then is not an error.
     let serving = tokio::select! {
@@ -76,7 +89,7 @@ async fn serve(args: LocalArgs) -> Result<(), LocalError> {
 
 /// What the command runs.
 enum Serving {
-    Stack(Box<Stack>),
+    Stack(Box<Stack>, Console),
     DynamoDb(DynamoDb),
 }
 
@@ -86,15 +99,26 @@ impl Serving {
         struct DynamoDbAlone<'a> {
             dynamodb: &'a str,
         }
+        #[derive(Serialize)]
+        struct WithConsole<'a> {
+            #[serde(flatten)]
+            endpoints: &'a Endpoints,
+            console: &'a str,
+        }
         match self {
-            Self::Stack(stack) => announce(stack.endpoints()),
+            Self::Stack(stack, console) => {
+                announce(WithConsole { endpoints: stack.endpoints(), console: console.url() })
+            }
             Self::DynamoDb(dynamodb) => announce(DynamoDbAlone { dynamodb: dynamodb.url() }),
         }
     }
 
     async fn shutdown(self) {
         match self {
-            Self::Stack(stack) => stack.shutdown().await,
+            Self::Stack(stack, console) => {
+                console.stop().await;
+                stack.shutdown().await;
+            }
             Self::DynamoDb(dynamodb) => dynamodb.shutdown().await,
         }
     }

@@ -5,6 +5,7 @@
 
 mod args;
 mod clock;
+mod console;
 mod demo;
 mod http;
 mod local;
@@ -32,11 +33,15 @@ async fn main() -> ExitCode {
     let result = match args.command {
         Command::Local(options) => local::run(options).await,
         Command::Demo(options) => demo::run(options).await,
+        Command::Console(options) => return Box::pin(console::run(options)).await,
         Command::Adopt(options) => return Box::pin(operator::adopt(options)).await,
         Command::Decisions(options) => return Box::pin(operator::decisions(options)).await,
         Command::Doctor(options) => return Box::pin(operator::doctor(options)).await,
         Command::Export(options) => return Box::pin(operator::export(options)).await,
         Command::Import(options) => return Box::pin(operator::import(options)).await,
+        Command::Keys(options) => return operator::keys(options),
+        Command::Plan(options) => return operator::plan(&options),
+        Command::Simulate(options) => return operator::simulate(&options),
         Command::Verify(options) => return Box::pin(operator::verify(options)).await,
         Command::Query(options) => return Box::pin(operator::query(options)).await,
         Command::Scale(options) => return Box::pin(operator::scale(options)).await,

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Run every event of events/ through `sam local`, and requests through its servers, against a local DynamoDB.
 
-    python infra/sam_local [--write-table]
+    python infra/sam_local [--skip-build] [--write-table]
 
 Needs sam, cargo-lambda, aws and curl on PATH, built functions and command in target/debug, and root or a Docker engine.
 Builds the functions with `sam build`. Where Docker cannot run it says so, and exits with 0 only if DYNASHARD_DOCKER is not
@@ -17,18 +17,20 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
+import boto3
 import containers
 import tables
+from botocore.config import Config
 from containers import CannotRun, quietly
 from events import FUNCTIONS, ROOT, Event, all_events
-from sam import BUILT, CREDENTIALS, Sam, curl, settings
+from sam import BUILT, CREDENTIALS, REGION, Sam, curl, settings
 from stack import Stack
 
 TABLE = ROOT / "docs" / "SAM.md"
@@ -63,7 +65,8 @@ def main() -> int:
 
 
 def run(*, skip_build: bool) -> list[Row]:
-    rows: list[Row] = []
+    _, took = timed(Sam().validate)
+    rows = [("`sam validate --lint`", "valid", f"{took:.1f} s")]
     if not skip_build:
         _, took = timed(Sam().build)
         sizes = [path.stat().st_size / 1e6 for path in BUILT.glob("*/bootstrap")]
@@ -78,7 +81,8 @@ def run(*, skip_build: bool) -> list[Row]:
         sam = Sam(network)
         sam.overrides["DynamoDbEndpoint"] = network.url_of(dynamodb)
         sam.declare("AWS_ENDPOINT_URL_CLOUDWATCH", network.url_of(cloudwatch))
-        rows += [invoke_all(sam, stack), start_api(sam, stack), start_lambda(sam, stack)]
+        events = all_events()
+        rows += [invoke_all(sam, stack, events), start_api(sam, stack), start_lambda(sam, stack, first_of_each_kind(events))]
     finally:
         network.remove()
         stack.stop()
@@ -86,25 +90,39 @@ def run(*, skip_build: bool) -> list[Row]:
     return rows
 
 
-def invoke_all(sam: Sam, stack: Stack) -> Row:
-    """`sam local invoke` for each event, on tables as the event needs them."""
+def invoke_all(sam: Sam, stack: Stack, events: list[Event]) -> Row:
+    """`sam local invoke` for each event, in a container of its own, on tables as the event needs them."""
     faults, times = [], []
-    events = sorted(all_events(), key=lambda event: place_of(event, stack))
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         # What changes nothing may run beside what needs the same tables.
-        for (tables, changes, _), group in groupby(events, key=lambda event: place_of(event, stack)):
+        for (tables, changes, _), group in by_place(events, stack):
             stack.put_back(tables)
             invoked = map if changes else pool.map
             for event, (answer, took) in invoked(lambda event: (event, timed(lambda: sam.invoke(event))), group):
                 times.append(took)
-                difference = event.difference(answer)
-                print(f"  {took:4.1f} s  {event.function} {event.name}: {difference or 'as expected'}", flush=True)
-                if difference:
-                    faults.append(f"{event.name}: {difference}")
-    if faults:
-        raise SystemExit("sam local invoke differs from what the tests of the functions expect:\n  " + "\n  ".join(faults))
+                faults += look_at(event, answer, took)
+    raise_for(faults, "sam local invoke")
     result = f"{len(events)} events of {len(FUNCTIONS)} functions answered as their tests expect"
     return ("`sam local invoke FUNCTION --event FILE`", result, f"{sum(times):.0f} s, {statistics.median(times):.1f} s each")
+
+
+def first_of_each_kind(events: list[Event]) -> list[Event]:
+    """An event of each kind for each function, with the parameters that the template has."""
+    alike = [event for event in events if not event.parameters]
+    first = {(event.function, event.kind): event for event in reversed(alike)}
+    return [event for event in alike if first[event.function, event.kind] is event]
+
+
+def look_at(event: Event, answer: object, took: float) -> list[str]:
+    """Print how an event was answered, and return what is wrong with that."""
+    difference = event.difference(answer)
+    print(f"  {took:4.1f} s  {event.function} {event.name}: {difference or 'as expected'}", flush=True)
+    return [f"{event.name}: {difference}"] if difference else []
+
+
+def raise_for(faults: list[str], what: str) -> None:
+    if faults:
+        raise SystemExit(f"{what} differs from what the tests of the functions expect:\n  " + "\n  ".join(faults))
 
 
 def place_of(event: Event, stack: Stack) -> tuple[str, bool, str]:
@@ -113,6 +131,15 @@ def place_of(event: Event, stack: Stack) -> tuple[str, bool, str]:
     refused = event.is_request and event.expected["statusCode"] >= 400
     changes = event.function != "ReadFunction" and not refused
     return tables, changes, event.name if changes else ""
+
+
+def by_place(events: list[Event], stack: Stack) -> Iterator:
+    """The events in groups, each with its place."""
+
+    def place(event: Event) -> tuple[str, bool, str]:
+        return place_of(event, stack)
+
+    return groupby(sorted(events, key=place), key=place)
 
 
 def start_api(sam: Sam, stack: Stack) -> Row:
@@ -142,33 +169,48 @@ def start_api(sam: Sam, stack: Stack) -> Row:
     finally:
         server.stop()
     result = f"{len(expected)} requests by curl"
-    return ("`sam local start-api`", result, f"ready after {server.ready_after:.1f} s, {statistics.median(times):.1f} s a request")
+    return ("`sam local start-api`", result, f"ready after {server.ready_after:.1f} s, {statistics.median(times):.2f} s a request")
 
 
-def start_lambda(sam: Sam, stack: Stack) -> Row:
-    """The aws command invokes each function."""
-    stack.put_back("flights")
-    chosen = {"write-put-replace", "read-query", "scale-create-duplicate", "rebalance-sweep"}
-    server = sam.serve("start-lambda", free_port())
-    try:
-        times = []
-        for event in (event for event in all_events() if event.name in chosen):
-            with tempfile.NamedTemporaryFile() as out:
-                words = ["lambda", "invoke", "--function-name", event.function, "--payload", f"fileb://{event.path}", out.name]
-                done, took = timed(lambda words=words: aws(server.url, *words))
-                times.append(took)
-                answer = json.loads(Path(out.name).read_text() or "null")
-            difference = event.difference(answer) if done.returncode == 0 else done.stderr
-            if difference:
-                raise SystemExit(f"aws {' '.join(words)}: {difference}")
-    finally:
-        server.stop()
-    result = f"{len(times)} functions invoked by the aws command"
-    return ("`sam local start-lambda`", result, f"ready after {server.ready_after:.1f} s, {statistics.median(times):.1f} s each")
+def start_lambda(sam: Sam, stack: Stack, events: list[Event]) -> Row:
+    """An SDK invokes the functions with these events, and the aws command each function with one of them."""
+    faults, times, ready = [], [], []
+    by_command = {event.function: event for event in events}.values()
+    for tables, some in groupby(by_place(events, stack), key=lambda group: group[0][0]):
+        # A warm environment knows the collections for some seconds. So other tables get other environments.
+        server = sam.serve("start-lambda", free_port())
+        ready.append(server.ready_after)
+        try:
+            client = boto3.client(
+                "lambda", endpoint_url=server.url, region_name=REGION, aws_access_key_id="local", aws_secret_access_key="local",
+                config=Config(read_timeout=120, retries={"total_max_attempts": 1}),
+            )
+            for _, group in some:
+                stack.put_back(tables)
+                for event in group:
+                    sent = {"FunctionName": event.function, "Payload": event.path.read_bytes()}
+                    invocation, took = timed(lambda client=client, sent=sent: client.invoke(**sent))
+                    times.append(took)
+                    faults += look_at(event, json.loads(invocation["Payload"].read() or "null"), took)
+                    if event in by_command:
+                        stack.put_back(tables)
+                        answer, took = timed(lambda server=server, event=event: aws_invoke(server.url, event))
+                        faults += look_at(event, answer, took)
+        finally:
+            server.stop()
+    raise_for(faults, "sam local start-lambda")
+    result = f"{len(times)} events answered as their tests expect, and {len(by_command)} of them by the aws command, too"
+    return ("`sam local start-lambda`", result, f"ready after {max(ready):.1f} s, {statistics.median(times):.2f} s each")
 
 
-def aws(url: str, *words: str):
-    return quietly("aws", "--endpoint-url", url, *words, env=settings() | CREDENTIALS)
+def aws_invoke(url: str, event: Event) -> object:
+    """The answer of a function to the aws command."""
+    with tempfile.NamedTemporaryFile() as out:
+        command = ["aws", "--endpoint-url", url, "lambda", "invoke", "--function-name", event.function]
+        done = quietly(*command, "--payload", f"fileb://{event.path}", out.name, env=settings() | CREDENTIALS)
+        if done.returncode != 0:
+            raise SystemExit(f"{' '.join(command)}: {done.stderr}")
+        return json.loads(Path(out.name).read_text() or "null")
 
 
 def timed(work: Callable[[], object]) -> tuple:

@@ -14,6 +14,9 @@ from pathlib import Path
 # What `sam local` runs functions of provided.al2023 in.
 IMAGE = "public.ecr.aws/lambda/provided:al2023-x86_64"
 
+# What SAM makes of it, with its emulator of the Runtime API. Later runs would take it for one that is made of AWS's.
+SAMS_IMAGE = "public.ecr.aws/lambda/provided:al2023-rapid-x86_64"
+
 PACKAGES = ["docker.io", "iptables", "busybox-static"]
 
 # What a bootstrap of Rust with glibc needs, and what resolves names.
@@ -115,7 +118,7 @@ class Image:
 
     def remove(self) -> None:
         if self.is_own:
-            quietly("docker", "image", "rm", "--force", IMAGE)
+            quietly("docker", "image", "rm", "--force", IMAGE, SAMS_IMAGE)
 
 
 def libraries() -> list[Path]:

@@ -51,13 +51,16 @@ class Sam:
         self.template = BUILT / "sam-local.yaml"
         self.template.write_text(yaml_dump(template))
 
+    def validate(self) -> None:
+        self._run("validate", "--lint")
+
     def build(self) -> None:
         self._run("build", "--parameter-overrides", *self._overrides())
 
     def invoke(self, event: Event) -> object:
         """The answer of a function to an event, in a container of its own."""
         # SAM exits with 0 if the function fails: its answer says so.
-        out = self._run("local", "invoke", event.function, "--event", str(event.path), *self._options({"KeyGrants": event.grants}))
+        out = self._run("local", "invoke", event.function, "--event", str(event.path), *self._options(event.parameters))
         return json.loads(out) if out.strip() else None
 
     def serve(self, what: str, port: int) -> "Server":
@@ -77,7 +80,7 @@ class Sam:
         return [*template, "--skip-pull-image", "--docker-network", Network.NAME, *host, "--parameter-overrides", *self._overrides(more)]
 
     def _overrides(self, more: dict[str, str] | None = None) -> list[str]:
-        return [f"{name}={value}" for name, value in (self.overrides | (more or {})).items() if value]
+        return [f"{name}={value}" for name, value in (self.overrides | (more or {})).items()]
 
 
 class Server:

@@ -24,10 +24,11 @@ pub(crate) fn dynamodb_request_id() -> String {
     id
 }
 
-/// A trace header of X-Ray, of a trace that is not sampled.
-pub(crate) fn trace_header(epoch_secs: u64) -> String {
+/// A tracing header of X-Ray. Every trace is sampled if any is.
+pub(crate) fn trace_header(epoch_secs: u64, is_sampled: bool) -> String {
     let (trace, parent) = (hex(&random::<12>()), hex(&random::<8>()));
-    format!("Root=1-{epoch_secs:08x}-{trace};Parent={parent};Sampled=0")
+    let sampled = u8::from(is_sampled);
+    format!("Root=1-{epoch_secs:08x}-{trace};Parent={parent};Sampled={sampled}")
 }
 
 fn random<const N: usize>() -> [u8; N] {

@@ -30,10 +30,12 @@
 //!  lambda      runtime, Invoke API, HTTP gateway, binaries
 //!  cloudwatch  metrics, states of alarms, Contributor Insights
 //!  dynamodb    the engine and the endpoint in front of it      template    YAML to a plan
+//!  access      what the functions may do by their roles
 //!  plan        what the template asks for, as plain data
 //!  server, queues, clock, ids, error
 //! ```
 
+mod access;
 mod clock;
 mod cloudwatch;
 mod dynamodb;

@@ -1,6 +1,7 @@
 //! The stack as a whole: the order in which its parts start and end.
 
 use crate::StartError;
+use crate::access::Access;
 use crate::clock::{SharedClock, SystemClock};
 use crate::cloudwatch::{
     AlarmState, Alarms, CloudWatchApi, EmbeddedMetrics, Evaluator, MetricSource, MetricStore,
@@ -8,7 +9,7 @@ use crate::cloudwatch::{
 };
 use crate::dynamodb::endpoint::Counters;
 use crate::dynamodb::{DynamoDb, Setup};
-use crate::events::Events;
+use crate::events::{Events, Surroundings};
 use crate::lambda::Functions;
 use crate::lambda::Gateway;
 use crate::lambda::LambdaApi;
@@ -20,6 +21,7 @@ use crate::server::{self, Server, url};
 use crate::template::{TemplateSource, load_template_for};
 use dynashard_limits::partition::{Limits, Partitions};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -107,6 +109,7 @@ pub struct Endpoints {
 #[derive(Debug)]
 pub struct Stack {
     endpoints: Endpoints,
+    parameters: BTreeMap<String, String>,
     data: DynamoDb,
     runtime: Arc<Runtime>,
     background: Arc<Background>,
@@ -146,12 +149,14 @@ impl Stack {
             cloudwatch: url(&cloudwatch)?,
         };
         let clock: SharedClock = Arc::new(SystemClock);
+        let access = Arc::new(Access::new(&plan.functions, &plan.roles));
         let setup = Setup {
             tables: plan.tables.clone(),
             data_dir: options.data_dir,
             partitions: options.partitions,
             signature_window,
             clock: Arc::clone(&clock),
+            access: Arc::clone(&access),
         };
         let data = DynamoDb::serve(dynamodb, setup).await?;
         let put_metrics = Arc::new(MetricStore::default());
@@ -172,17 +177,21 @@ impl Stack {
                 return Err(error);
             }
         };
-        let background = Arc::new(Background::new(Arc::clone(&clock)));
-        let queues = Arc::new(Queues::new(&plan.queues, &clock));
+        let around = Surroundings {
+            runtime,
+            background: Arc::new(Background::new(Arc::clone(&clock))),
+            queues: Arc::new(Queues::new(&plan.queues, &clock)),
+            access,
+            clock,
+        };
         let alarms = plan.alarms.iter().cloned();
         let alarms = alarms.map(|alarm| match options.alarm_period_secs {
             Some(secs) => alarm.with_period(secs.get().into()),
             None => alarm,
         });
-        let (alarms, transitions) = Alarms::new(alarms.collect(), &clock);
-        let engine = data.engine();
-        let events =
-            Events::start(&plan, engine, transitions, &runtime, &background, &queues, &clock);
+        let (alarms, transitions) = Alarms::new(alarms.collect(), &around.clock);
+        let events = Events::start(&plan, data.engine(), transitions, &around);
+        let Surroundings { runtime, background, queues, access, clock } = around;
         let alarms = Arc::new(alarms);
         let source: Arc<dyn MetricSource> = metrics.clone();
         let evaluator = alarms.watch(&source);
@@ -193,11 +202,13 @@ impl Stack {
             data.observed(),
             alarms.clone(),
             Arc::clone(&clock),
+            Arc::clone(&access),
         );
         let lambda_api =
-            LambdaApi::new(Arc::clone(&runtime), Arc::clone(&background), queues, clock);
+            LambdaApi::new(Arc::clone(&runtime), Arc::clone(&background), queues, access);
         Ok(Self {
             endpoints,
+            parameters: plan.parameters,
             data,
             runtime,
             background,
@@ -213,6 +224,11 @@ impl Stack {
     /// Where the stack is reached.
     pub fn endpoints(&self) -> &Endpoints {
         &self.endpoints
+    }
+
+    /// The values of the template's parameters, those left at their defaults included.
+    pub fn parameters(&self) -> &BTreeMap<String, String> {
+        &self.parameters
     }
 
     /// What the `dynamodb` endpoint has counted so far.

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use dynashard_console::palette;
 use plotters::coord::Shift;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
@@ -25,16 +26,20 @@ const CHAR_WIDTH: f64 = 7.2;
 /// Samples further apart than this have a pause between them.
 const PAUSE_SECS: f64 = 2.0;
 
-// The palette of Okabe and Ito, which people with any kind of colour vision can tell apart. The
-// lines differ in form, too.
+// The palette of the console, on a light ground. The lines differ in form, too.
 const INK: RGBColor = RGBColor(40, 40, 40);
-const OFFERED: RGBColor = RGBColor(60, 60, 60);
-const ABSORBED: RGBColor = RGBColor(0, 114, 178);
-const THROTTLED: RGBColor = RGBColor(213, 94, 0);
-const CAPACITY: RGBColor = RGBColor(0, 158, 115);
-const MOVED: RGBColor = RGBColor(204, 121, 167);
-const FORWARD: RGBColor = RGBColor(230, 159, 0);
+const OFFERED: RGBColor = color(palette::DEMAND);
+const ABSORBED: RGBColor = color(palette::ABSORBED);
+const THROTTLED: RGBColor = color(palette::THROTTLED);
+const CAPACITY: RGBColor = color(palette::CAPACITY);
+const MOVED: RGBColor = color(palette::MOVED);
+const FORWARD: RGBColor = color(palette::ANNOUNCED);
 const MEASURED: RGBColor = RGBColor(120, 120, 120);
+
+const fn color(hue: palette::Hue) -> RGBColor {
+    let (red, green, blue) = hue.light;
+    RGBColor(red, green, blue)
+}
 
 /// The heights of the title with the legend, of a key's lane, and of the axis below the lanes.
 const HEAD: u32 = 74;

@@ -22,6 +22,7 @@ use std::time::Duration;
 use chart::{Figure, draw};
 use costs::{Counted, Moving};
 use dynashard_aws::{DynamoItemStore, DynamoMetadataStore, ServerClock, SystemClock};
+use dynashard_console::Options;
 use dynashard_core::TableSchema;
 use dynashard_core::ports::StoreError;
 use dynashard_keys::{KeyError, PartitionKey};
@@ -39,6 +40,7 @@ use watched::Watched;
 
 use crate::args::{DemoArgs, Scaling};
 use crate::clock::Stopwatch;
+use crate::console;
 use crate::http::{Client, HttpError};
 use crate::logs;
 use crate::project::{ProjectError, stack_options};
@@ -95,6 +97,7 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), crate::Failure> {
     let airports = flights::load().map_err(DemoError::from)?;
     let files = Files::prepare(&args)?;
     let plan = plan(&args, airports.len());
+    let listener = console::bind(None).await?;
     let mut signals = TerminationSignals::watch()?;
     let started = async {
         let options = options(&args, &plan).await?;
@@ -106,8 +109,10 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), crate::Failure> {
         () = signals.received() => return Err(DemoError::Interrupted.into()),
         stack = Box::pin(started) => stack?,
     };
+    let console = console::console_of_stack(listener, &stack, Options::default())?;
     let Endpoints { api, dynamodb, .. } = stack.endpoints();
     eprintln!("The stack is up: API {api}, DynamoDB {dynamodb}");
+    eprintln!("Watch it in a browser: {}", console.url());
     for (airport, rate) in airports.iter().zip(&plan.rates) {
         let (code, wcu) = (&airport.code, plan.partition_wcu);
         eprintln!("Offering {rate} writes a second to {code}, whose one partition takes {wcu}");
@@ -118,18 +123,30 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), crate::Failure> {
         () = signals.received() => Err(DemoError::Interrupted),
     };
     view.end();
+    let told = result.as_ref().ok().map(|summary| tell(summary, args.json));
+    if args.keep && result.is_ok() {
+        eprintln!("The stack stays up, and so does {}; Ctrl-C ends them", console.url());
+        signals.received().await;
+    }
+    console.stop().await;
     stack.shutdown().await;
     let summary = result.inspect_err(|_| {
         if let Some(logs) = &files.logs {
             eprintln!("dynashard: the logs of the stack are in {}", logs.display());
         }
     })?;
-    if args.json {
-        println!("{}", serde_json::to_string(&summary)?);
+    told.transpose()?;
+    if summary.ok { Ok(()) } else { Err(DemoError::Different.into()) }
+}
+
+/// Prints the summary.
+fn tell(summary: &Summary, as_json: bool) -> Result<(), crate::Failure> {
+    if as_json {
+        println!("{}", serde_json::to_string(summary)?);
     } else {
         println!("\n{summary}");
     }
-    if summary.ok { Ok(()) } else { Err(DemoError::Different.into()) }
+    Ok(())
 }
 
 /// The files that a run writes.

@@ -1,17 +1,19 @@
 //! Finds the tables, and the settings of their stack.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use dynashard_aws::{
-    Caller, DynamoItemStore, DynamoMetadataStore, Operator, OsEntropy, Stack, SystemClock, Unseen,
+    Caller, DynamoItemStore, DynamoMetadataStore, MeasuredTables, Operator, OsEntropy, ReadMeter,
+    Stack, SystemClock, Unseen,
 };
 use dynashard_core::{
     Code, Deadline, Error, GrowKeys, Pinned, Reader, ScalingMode, ScalingPolicy, Settings,
     TableSchema, Writer,
 };
 use dynashard_keys::{Placement, Separator, ShardCount};
-use dynashard_lambda::settings_from_variables;
+use dynashard_lambda::{ConfigError, settings_from_variables};
 
 use super::Failure;
 
@@ -108,12 +110,15 @@ pub(super) struct Place {
 }
 
 /// The way to the tables.
+#[derive(Clone)]
 pub(super) struct Connection {
     operator: Operator,
     main_table: String,
     metadata_table: String,
     /// Only if the tables were found by it.
     stack_name: Option<String>,
+    /// The physical name of `RebalanceFunction`, if the stack tells.
+    rebalance_function: Option<String>,
     /// Whether a stack or flags have named all settings that are pinned.
     knows_settings: bool,
     /// Whether a stack or a flag has said which collections may grow.
@@ -122,12 +127,18 @@ pub(super) struct Connection {
 }
 
 impl ConnectArgs {
+    pub(super) fn caller(&self) -> &CallerArgs {
+        &self.caller
+    }
+
     pub(super) async fn connect(&self) -> Result<Connection, Failure> {
         let place = self.locate().await?;
         let schema = match place.stack {
             Some(_) => place.settings.schema.clone(),
             None => place.schema().await?,
         };
+        let function = place.stack.as_ref().map(|stack| &stack.resources);
+        let rebalance_function = function.and_then(|of| of.get("RebalanceFunction").cloned());
         let Place { operator, main_table, metadata_table, settings, .. } = place;
         let settings = Settings { schema, ..settings };
         let stack_name = self.stack_name.clone();
@@ -138,6 +149,7 @@ impl ConnectArgs {
             main_table,
             metadata_table,
             stack_name,
+            rebalance_function,
             knows_settings,
             knows_grow_keys,
             settings,
@@ -180,7 +192,7 @@ impl ConnectArgs {
         let existing = stack.parameters.get("ExistingMainTable").filter(|name| !name.is_empty());
         let main_table = existing.cloned().map_or_else(|| table("MainTable"), Ok)?;
         let metadata_table = table("MetadataTable")?;
-        let settings = settings_of(&stack)
+        let settings = settings_of(&stack.parameters)
             .map_err(|why| Failure::connection(format!("stack {stack_name}: {why}")))?;
         let request_lifetime_secs = Some(settings.request_lifetime.as_secs());
         Ok(Place {
@@ -195,6 +207,11 @@ impl ConnectArgs {
 }
 
 impl CallerArgs {
+    /// Whether another server stands in for AWS.
+    pub(super) fn is_elsewhere(&self) -> bool {
+        self.endpoint_url.is_some()
+    }
+
     pub(super) async fn connect(&self) -> Result<Operator, Failure> {
         let caller = Caller {
             profile: self.profile.clone(),
@@ -259,6 +276,25 @@ impl Connection {
 
     pub(super) fn reader(&self) -> TableReader {
         Reader::new(self.items(), self.directory())
+    }
+
+    /// A reader of these settings.
+    pub(super) fn reader_with(&self, settings: Settings) -> TableReader {
+        Reader::new(self.items(), self.directory_with(settings))
+    }
+
+    /// The same, with what it reads from now on counted by `meter`.
+    pub(super) fn metered(&self, meter: &ReadMeter) -> Self {
+        Self { operator: self.operator.metered(meter), ..self.clone() }
+    }
+
+    /// The tables, as CloudWatch calls them.
+    pub(super) fn measured(&self) -> MeasuredTables {
+        MeasuredTables {
+            main: self.main_table.clone(),
+            metadata: self.metadata_table.clone(),
+            rebalance_function: self.rebalance_function.clone(),
+        }
     }
 
     /// A writer like those of the functions. What its throttles say about shard counts is acted on as the
@@ -356,10 +392,18 @@ pub(super) fn deadline(directory: &Directory) -> Deadline {
     Deadline::after(directory.now(), super::PATIENCE)
 }
 
+/// The settings that a stack's parameters give its functions. An error names each parameter that is wrong.
+///
 /// The template hands each parameter to the functions as a variable of the same name.
-fn settings_of(stack: &Stack) -> Result<Settings, String> {
-    settings_from_variables(|variable| stack.parameters.get(&parameter(variable)).cloned())
-        .map_err(|error| format!("its parameter {} {}", parameter(error.name()), error.problem()))
+pub(crate) fn settings_of(parameters: &BTreeMap<String, String>) -> Result<Settings, String> {
+    settings_from_variables(|variable| parameters.get(&parameter(variable)).cloned()).map_err(
+        |errors| {
+            let problem = |error: &ConfigError| {
+                format!("its parameter {} {}", parameter(error.name()), error.problem())
+            };
+            errors.each().map(problem).collect::<Vec<_>>().join("; ")
+        },
+    )
 }
 
 /// The parameter that a variable holds: `LeaseSecs` of `LEASE_SECS`.
@@ -373,8 +417,6 @@ pub(super) fn parameter(variable: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
 
     const TEMPLATE: &str = include_str!("../../../template.yaml");
@@ -397,13 +439,16 @@ mod tests {
     #[test]
     fn the_settings_of_a_stack_are_those_of_its_functions() {
         let mut stack = Stack { parameters: parameters(), ..Stack::default() };
-        assert_eq!(settings_of(&stack), Ok(Settings::default()));
+        assert_eq!(settings_of(&stack.parameters), Ok(Settings::default()));
         stack.parameters.insert("LeaseSecs".to_owned(), "2".to_owned());
         stack.parameters.insert("SortKeyType".to_owned(), "N".to_owned());
-        let settings = settings_of(&stack).expect("settings");
+        let settings = settings_of(&stack.parameters).expect("settings");
         assert_eq!(settings.lease_term, Duration::from_secs(2));
         stack.parameters.remove("Separator");
-        assert_eq!(settings_of(&stack), Err("its parameter Separator is missing".to_owned()));
+        assert_eq!(
+            settings_of(&stack.parameters),
+            Err("its parameter Separator is missing".to_owned())
+        );
     }
 
     /// That the variables of the functions are called so is the template's affair.

@@ -5,17 +5,22 @@ pub(crate) mod adopt;
 mod budget;
 mod check;
 mod connect;
+mod console;
 pub(crate) mod decisions;
 pub(crate) mod doctor;
+mod drawing;
 pub(crate) mod export;
 mod files;
 pub(crate) mod import;
+pub(crate) mod keys;
 mod output;
 mod patience;
+pub(crate) mod plan;
 pub(crate) mod query;
 pub(crate) mod scale;
 mod scan;
 pub(crate) mod settings;
+pub(crate) mod simulate;
 pub(crate) mod verify;
 
 use std::fmt;
@@ -29,13 +34,18 @@ use dynashard_lambda::Problem;
 use serde::Serialize;
 
 pub(crate) use adopt::{AdoptArgs, run as adopt};
+pub(crate) use connect::settings_of;
+pub(crate) use console::ConsoleConnectArgs;
 pub(crate) use decisions::{DecisionsArgs, run as decisions};
 pub(crate) use doctor::{DoctorArgs, run as doctor};
 pub(crate) use export::{ExportArgs, run as export};
 pub(crate) use import::{ImportArgs, run as import};
+pub(crate) use keys::{KeysArgs, run as keys};
+pub(crate) use plan::{PlanArgs, run as plan};
 pub(crate) use query::{QueryArgs, run as query};
 pub(crate) use scale::{ScaleArgs, run as scale};
 pub(crate) use settings::{SettingsArgs, run as settings};
+pub(crate) use simulate::{SimulateArgs, run as simulate};
 pub(crate) use verify::{VerifyArgs, run as verify};
 
 /// For how long a request is sent again that was throttled or not answered.
@@ -47,12 +57,17 @@ const INTERRUPTED: u8 = 130;
 /// Why a command could not do what was asked, in one line: with the code of the API, where it has
 /// one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct Failure {
+pub(crate) struct Failure {
     code: &'static str,
     detail: String,
 }
 
 impl Failure {
+    /// The code, and the sentence.
+    pub(crate) fn into_parts(self) -> (&'static str, String) {
+        (self.code, self.detail)
+    }
+
     /// The tables or their stack could not be reached.
     fn connection(detail: String) -> Self {
         Self { code: "connection_failed", detail }

@@ -11,7 +11,13 @@ use serde_json::Value;
 
 /// What each room may know of the others. Tests may know more.
 const MAY_USE: &[(&str, &[&str])] = &[
-    ("dynashard-keys", &[]),
+    ("dynashard-keys-derive", &[]),
+    ("dynashard-keys", &["dynashard-keys-derive"]),
+    // Of `lambda` what a service shares with the API: items as JSON, and the rules of bodies.
+    (
+        "dynashard-client",
+        &["dynashard-aws", "dynashard-core", "dynashard-keys", "dynashard-lambda"],
+    ),
     ("dynashard-core", &["dynashard-keys"]),
     ("dynashard-aws", &["dynashard-core", "dynashard-keys"]),
     ("dynashard-testkit", &["dynashard-core", "dynashard-keys"]),
@@ -27,6 +33,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("dynashard-read", &["dynashard-core", "dynashard-keys", "dynashard-lambda"]),
     ("dynashard-rebalance", &["dynashard-core", "dynashard-keys", "dynashard-lambda"]),
     ("dynashard-scale", &["dynashard-core", "dynashard-keys", "dynashard-lambda"]),
+    ("dynashard-console", &["dynashard-core", "dynashard-keys", "dynashard-lambda"]),
+    ("dynashard-planning", &["dynashard-core", "dynashard-keys", "dynashard-limits"]),
     ("dynashard-local", &["dynashard-limits"]),
     (
         "dynashard-cli",
@@ -34,10 +42,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
         // parameters of a query as clients see them, and the settings of a stack.
         &[
             "dynashard-aws",
+            "dynashard-console",
             "dynashard-core",
             "dynashard-keys",
             "dynashard-lambda",
             "dynashard-local",
+            "dynashard-planning",
         ],
     ),
 ];
@@ -45,7 +55,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
 /// What the pure rooms must not name, in dependencies or in code.
 const IMPURE_CRATES: &[&str] = &["aws-", "tokio", "hyper", "http", "rand", "getrandom", "fastrand"];
 const IMPURE_CODE: &[&str] = &["std::env", "std::net", "std::fs", "SystemTime", "Instant::now"];
-const PURE: &[&str] = &["dynashard-keys", "dynashard-core", "dynashard-limits"];
+const PURE: &[&str] =
+    &["dynashard-keys", "dynashard-core", "dynashard-limits", "dynashard-planning"];
 
 /// What each room of the local stack may use of the others, from the bottom to the top.
 const LOCAL_LAYERS: &[(&str, &[&str])] = &[
@@ -55,11 +66,12 @@ const LOCAL_LAYERS: &[(&str, &[&str])] = &[
     ("server", &["error"]),
     ("queues", &["clock", "ids"]),
     ("plan", &[]),
+    ("access", &["plan"]),
     ("template", &["error", "plan"]),
-    ("dynamodb", &["clock", "error", "ids", "plan", "server"]),
-    ("cloudwatch", &["clock", "dynamodb", "ids", "plan", "server"]),
-    ("lambda", &["clock", "cloudwatch", "error", "ids", "plan", "queues", "server"]),
-    ("events", &["clock", "cloudwatch", "ids", "lambda", "plan", "queues", "server"]),
+    ("dynamodb", &["access", "clock", "error", "ids", "plan", "server"]),
+    ("cloudwatch", &["access", "clock", "dynamodb", "ids", "plan", "server"]),
+    ("lambda", &["access", "clock", "cloudwatch", "error", "ids", "plan", "queues", "server"]),
+    ("events", &["access", "clock", "cloudwatch", "ids", "lambda", "plan", "queues", "server"]),
 ];
 
 /// The rooms that put the stack together, and may use all of it.

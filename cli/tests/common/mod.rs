@@ -140,8 +140,14 @@ impl Answer {
 
 impl LocalStack {
     pub fn start(args: &[&str]) -> Self {
+        Self::start_with(args, &[])
+    }
+
+    /// As [`LocalStack::start`], with further variables in the command's environment.
+    pub fn start_with(args: &[&str], variables: &[(&str, &str)]) -> Self {
         let ports = ["local", "--port", "0", "--dynamodb-port", "0", "--lambda-port", "0"];
         let mut child = dynashard(&[&ports, args].concat())
+            .envs(variables.iter().copied())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -168,20 +174,7 @@ impl LocalStack {
         headers: &[(&str, &str)],
         body: Option<&str>,
     ) -> Answer {
-        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.api));
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let body = body.map_or_else(Bytes::new, |body| Bytes::from(body.to_owned()));
-        let answer = exchange(request.body(Full::new(body)).expect("a request"));
-        let answer = answer.unwrap_or_else(|why| panic!("{method} {path}: {why}"));
-        let header = |name: &str| {
-            answer.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
-        };
-        let (etag, content_type) = (header("etag"), header("content-type"));
-        let retry_after = header("retry-after");
-        let status = answer.status().as_u16();
-        Answer { status, etag, content_type, retry_after, body: answer.into_body() }
+        send_to(&self.api, method, path, headers, body)
     }
 
     pub fn get(&self, path: &str) -> Answer {
@@ -265,6 +258,22 @@ impl LocalStack {
         fetch(&format!("{}/_dynashard/counters", self.dynamodb))
     }
 
+    /// What the roles of the functions grant, and how often each permission was used.
+    pub fn permissions(&self) -> Value {
+        fetch(&format!("{}/_dynashard/permissions", self.lambda))
+    }
+
+    /// Invokes a function with an event, and returns what the Invoke API answers.
+    pub fn invoke(&self, function: &str, event: &str) -> Answer {
+        self.invoke_with(function, &[], event)
+    }
+
+    /// The same with headers.
+    pub fn invoke_with(&self, function: &str, headers: &[(&str, &str)], event: &str) -> Answer {
+        let path = format!("/2015-03-31/functions/{function}/invocations");
+        send_to(&self.lambda, "POST", &path, headers, Some(event))
+    }
+
     /// The process ids of a function's environments.
     pub fn environments(&self, function: &str) -> Vec<Pid> {
         let pid =
@@ -300,6 +309,29 @@ impl LocalStack {
         let stderr = self.stderr.take().map(JoinHandle::join).expect("collected once");
         (status, stdout, stderr.expect("collected"))
     }
+}
+
+fn send_to(
+    endpoint: &str,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: Option<&str>,
+) -> Answer {
+    let mut request = Request::builder().method(method).uri(format!("{endpoint}{path}"));
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let body = body.map_or_else(Bytes::new, |body| Bytes::from(body.to_owned()));
+    let answer = exchange(request.body(Full::new(body)).expect("a request"));
+    let answer = answer.unwrap_or_else(|why| panic!("{method} {path}: {why}"));
+    let header = |name: &str| {
+        answer.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+    };
+    let (etag, content_type) = (header("etag"), header("content-type"));
+    let retry_after = header("retry-after");
+    let status = answer.status().as_u16();
+    Answer { status, etag, content_type, retry_after, body: answer.into_body() }
 }
 
 impl Drop for LocalStack {

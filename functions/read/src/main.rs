@@ -14,9 +14,11 @@ use handler::ReadHandler;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     dynashard_lambda::start(async |config| {
-        let (metrics, admission) = (config.metrics(), config.admission.clone());
-        let reader = config.connect_reader().await;
-        Box::pin(dynashard_lambda::run(ReadHandler::new(reader, admission), metrics)).await
+        let (metrics, tracer) = (config.metrics(), config.tracer());
+        let admission = config.admission.clone();
+        let reader = config.connect_reader(&tracer).await;
+        let handler = ReadHandler::new(reader, admission);
+        Box::pin(dynashard_lambda::run(handler, metrics, tracer)).await
     })
     .await
 }

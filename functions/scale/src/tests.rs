@@ -7,6 +7,7 @@ mod contract;
 mod golden;
 mod grants;
 mod hostile;
+mod logs;
 
 use std::time::Duration;
 

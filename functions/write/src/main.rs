@@ -13,10 +13,13 @@ use handler::WriteHandler;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    dynashard_lambda::start(async |config| {
-        let (metrics, admission) = (config.metrics(), config.admission.clone());
-        let writer = config.connect_writer().await;
-        Box::pin(dynashard_lambda::run(WriteHandler::new(writer, admission), metrics)).await
-    })
+    // The future of the connections is large; it should not be copied about on the stack.
+    Box::pin(dynashard_lambda::start(async |config| {
+        let (metrics, tracer) = (config.metrics(), config.tracer());
+        let admission = config.admission.clone();
+        let writer = config.connect_writer(&tracer).await;
+        let handler = WriteHandler::new(writer, admission);
+        Box::pin(dynashard_lambda::run(handler, metrics, tracer)).await
+    }))
     .await
 }

@@ -12,6 +12,7 @@ pub(super) struct ApiError {
 /// The kinds of errors (`CloudWatch` API: "Errors" of the operations, and "Common Errors").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
+    AccessDenied,
     InvalidFormat,
     InvalidNextToken,
     InvalidParameterCombination,
@@ -32,6 +33,7 @@ impl Fault {
     /// What the query protocol calls it.
     pub(super) const fn code(self) -> &'static str {
         match self {
+            Self::AccessDenied => "AccessDenied",
             Self::InvalidFormat => "InvalidFormat",
             Self::InvalidNextToken => "InvalidNextToken",
             Self::InvalidParameterCombination => "InvalidParameterCombination",
@@ -50,6 +52,7 @@ impl Fault {
     /// What the other protocols call it.
     pub(super) const fn shape(self) -> &'static str {
         match self {
+            Self::AccessDenied => "AccessDeniedException",
             Self::InvalidFormat => "InvalidFormatFault",
             Self::InvalidNextToken => "InvalidNextToken",
             Self::InvalidParameterCombination => "InvalidParameterCombinationException",
@@ -67,6 +70,7 @@ impl Fault {
 
     pub(super) const fn status(self) -> StatusCode {
         match self {
+            Self::AccessDenied => StatusCode::FORBIDDEN,
             Self::RequestTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::ResourceNotFound | Self::RuleNotFound => StatusCode::NOT_FOUND,
             _ => StatusCode::BAD_REQUEST,

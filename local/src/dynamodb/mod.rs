@@ -4,6 +4,7 @@ pub(crate) mod endpoint;
 pub(crate) mod engine;
 
 use crate::StartError;
+use crate::access::Access;
 use crate::clock::{SharedClock, SystemClock};
 use crate::dynamodb::endpoint::{Counters, Endpoint, Observed};
 use crate::dynamodb::engine::Engine;
@@ -65,6 +66,7 @@ impl DynamoDb {
             partitions: options.partitions,
             signature_window: options.signature_window,
             clock: Arc::new(SystemClock),
+            access: Arc::default(),
         };
         Self::serve(listener, setup).await
     }
@@ -96,12 +98,12 @@ impl DynamoDb {
 
     pub(crate) async fn serve(listener: TcpListener, setup: Setup) -> Result<Self, StartError> {
         let url = server::url(&listener)?;
-        let Setup { tables, data_dir, partitions, signature_window, clock } = setup;
+        let Setup { tables, data_dir, partitions, signature_window, clock, access } = setup;
         let insights: Vec<_> =
             tables.iter().filter_map(|table| Some((table.name.clone(), table.insights?))).collect();
         let started = tokio::task::spawn_blocking(move || {
             let engine = Engine::start(data_dir.as_deref(), &tables)?;
-            let endpoint = Endpoint::new(&engine, partitions, signature_window, clock);
+            let endpoint = Endpoint::new(&engine, partitions, signature_window, clock, access);
             Ok((engine, endpoint))
         });
         let (engine, endpoint) =
@@ -142,6 +144,8 @@ pub(crate) struct Setup {
     /// How old the signature of a request may be.
     pub(crate) signature_window: Duration,
     pub(crate) clock: SharedClock,
+    /// What the functions may do.
+    pub(crate) access: Arc<Access>,
 }
 
 /// DynamoDB's own, at its longest.

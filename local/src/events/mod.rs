@@ -6,6 +6,7 @@ mod schedules;
 mod streams;
 mod time;
 
+use crate::access::Access;
 use crate::clock::SharedClock;
 use crate::cloudwatch::Transition;
 use crate::lambda::{Background, Runtime};
@@ -18,6 +19,15 @@ use std::sync::Arc;
 use streams::Pump;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
+
+/// What event sources share with the rest of the stack.
+pub(crate) struct Surroundings {
+    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) background: Arc<Background>,
+    pub(crate) queues: Arc<Queues>,
+    pub(crate) access: Arc<Access>,
+    pub(crate) clock: SharedClock,
+}
 
 /// The event sources of all functions, at work until [`Events::stop`].
 #[derive(Debug)]
@@ -35,18 +45,15 @@ impl Events {
         plan: &Plan,
         engine: SocketAddr,
         transitions: mpsc::UnboundedReceiver<Transition>,
-        runtime: &Runtime,
-        background: &Arc<Background>,
-        queues: &Arc<Queues>,
-        clock: &SharedClock,
+        around: &Surroundings,
     ) -> Self {
+        let Surroundings { runtime, background, queues, access, clock } = around;
         let (stop, stopped) = watch::channel(false);
         let mut tasks = JoinSet::new();
         let actions = Actions {
             permissions: plan.permissions.clone(),
             pools: runtime.pools().clone(),
             background: Arc::clone(background),
-            clock: Arc::clone(clock),
         };
         tasks.spawn(until_stopped(actions.follow(transitions), stopped.clone()));
         for function in &plan.functions {
@@ -59,6 +66,7 @@ impl Events {
                     engine,
                     pool: Arc::clone(pool),
                     queues: Arc::clone(queues),
+                    access: Arc::clone(access),
                     clock: Arc::clone(clock),
                 };
                 tasks.spawn(pump.run(stopped.clone()));

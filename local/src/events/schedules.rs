@@ -1,7 +1,7 @@
 //! Schedules: functions that are invoked at equal intervals.
 
 use super::time::timestamp_secs;
-use crate::clock::{SharedClock, epoch_millis};
+use crate::clock::SharedClock;
 use crate::ids;
 use crate::lambda::{Background, Invocation, Pool};
 use crate::plan::{ACCOUNT_ID, REGION, Schedule};
@@ -28,7 +28,7 @@ pub(super) async fn fire(
         let event = Invocation {
             request_id: ids::uuid(),
             payload: event(&schedule, time).into(),
-            trace_header: Some(ids::trace_header(epoch_millis(clock.now()) / 1000)),
+            trace_header: Some(pool.trace_header()),
             client_context: None,
             wants_log_tail: false,
         };

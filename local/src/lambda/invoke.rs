@@ -1,7 +1,7 @@
 //! The public `lambda` endpoint: the Invoke operation of the Lambda API, for any AWS SDK and the
 //! aws CLI.
 
-use crate::clock::{SharedClock, epoch_millis};
+use crate::access::Access;
 use crate::ids;
 use crate::lambda::runtime::{
     Background, Completed, Invocation, InvokeError, MAX_PAYLOAD, Pool, Runtime,
@@ -28,7 +28,7 @@ pub(crate) struct LambdaApi {
     runtime: Arc<Runtime>,
     background: Arc<Background>,
     queues: Arc<Queues>,
-    clock: SharedClock,
+    access: Arc<Access>,
 }
 
 impl LambdaApi {
@@ -36,9 +36,9 @@ impl LambdaApi {
         runtime: Arc<Runtime>,
         background: Arc<Background>,
         queues: Arc<Queues>,
-        clock: SharedClock,
+        access: Arc<Access>,
     ) -> Self {
-        Self { runtime, background, queues, clock }
+        Self { runtime, background, queues, access }
     }
 
     async fn invoke(
@@ -57,7 +57,7 @@ impl LambdaApi {
             BodyError::TooLarge => Refusal::too_large(limit),
             BodyError::Broken => Refusal::unreadable("the connection broke"),
         })?;
-        let invocation = self.invocation(&parts, payload)?;
+        let invocation = Self::invocation(pool, &parts, payload)?;
         let request_id = invocation.request_id.clone();
         let mut response = match kind {
             InvocationType::DryRun => empty_response(StatusCode::NO_CONTENT),
@@ -94,7 +94,7 @@ impl LambdaApi {
         self.runtime.pool(name).ok_or_else(|| Refusal::not_found(name))
     }
 
-    fn invocation(&self, parts: &Parts, payload: Bytes) -> Result<Invocation, Refusal> {
+    fn invocation(pool: &Pool, parts: &Parts, payload: Bytes) -> Result<Invocation, Refusal> {
         let payload = if payload.is_empty() { Bytes::from_static(b"{}") } else { payload };
         if let Err(error) = serde_json::from_slice::<IgnoredAny>(&payload) {
             return Err(Refusal::unreadable(&error.to_string()));
@@ -106,10 +106,12 @@ impl LambdaApi {
                 .ok_or_else(|| Refusal::unreadable("the client context is not valid base64"))
         });
         let tail = parts.headers.get("x-amz-log-type");
+        // A caller that is traced itself says so.
+        let given = parts.headers.get("x-amzn-trace-id").and_then(|given| given.to_str().ok());
         Ok(Invocation {
             request_id: ids::uuid(),
             payload,
-            trace_header: Some(ids::trace_header(epoch_millis(self.clock.now()) / 1000)),
+            trace_header: Some(given.map_or_else(|| pool.trace_header(), str::to_owned)),
             client_context: context.transpose()?,
             wants_log_tail: tail.is_some_and(|kind| kind == "Tail"),
         })
@@ -125,6 +127,7 @@ impl Handler for LambdaApi {
                 self.invoke(function, request).await.unwrap_or_else(Refusal::response)
             }
             (&Method::GET, ["_dynashard", "environments"]) => listing(&self.runtime.environments()),
+            (&Method::GET, ["_dynashard", "permissions"]) => listing(&self.access.report()),
             (&Method::GET, ["_dynashard", "queues", queue]) => match self.queues.contents(queue) {
                 Some(contents) => listing(&contents),
                 None => empty_response(StatusCode::NOT_FOUND),

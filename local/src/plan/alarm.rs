@@ -1,7 +1,7 @@
 //! Alarms: what each watches, when a value breaches, and which functions it invokes.
 
 use super::metric::{MetricId, Statistic};
-use super::names::{ACCOUNT_ID, REGION};
+use super::names::alarm_arn;
 
 /// An alarm of the template (`CloudWatch` API: `PutMetricAlarm`).
 #[derive(Clone, Debug, PartialEq)]
@@ -24,7 +24,7 @@ pub(crate) struct Alarm {
 
 impl Alarm {
     pub(crate) fn arn(&self) -> String {
-        format!("arn:aws:cloudwatch:{REGION}:{ACCOUNT_ID}:alarm:{}", self.name)
+        alarm_arn(&self.name)
     }
 
     /// The same alarm with periods of another length, at whose ends it is evaluated.

@@ -12,6 +12,8 @@ pub(crate) struct Function {
     /// The binary that is its bootstrap.
     pub(crate) binary: String,
     pub(crate) environment: BTreeMap<String, String>,
+    /// The name of its role, and the line that gives it. Without one it may do everything.
+    pub(crate) role: Option<(String, usize)>,
     /// How long one invocation may take.
     pub(crate) timeout: Duration,
     pub(crate) memory_mb: u32,
@@ -21,6 +23,8 @@ pub(crate) struct Function {
     pub(crate) log_format: String,
     /// The value of `AWS_LAMBDA_LOG_LEVEL`, if the template sets a level.
     pub(crate) log_level: Option<String>,
+    /// Whether Lambda begins a trace for an invocation that brings none (`Tracing: Active`).
+    pub(crate) is_traced: bool,
     pub(crate) routes: Vec<Route>,
     pub(crate) streams: Vec<StreamMapping>,
     pub(crate) schedules: Vec<Schedule>,
@@ -108,4 +112,28 @@ pub(crate) struct Schedule {
     pub(crate) id: String,
     /// The first interval begins when the rule is made.
     pub(crate) interval: Duration,
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+
+    /// A function of that name with a timeout of 3 seconds.
+    pub(crate) fn function() -> Function {
+        Function {
+            name: "Function".to_owned(),
+            binary: "function".to_owned(),
+            environment: BTreeMap::new(),
+            role: None,
+            timeout: Duration::from_secs(3),
+            memory_mb: 128,
+            reserved_concurrency: None,
+            log_format: "Text".to_owned(),
+            log_level: None,
+            is_traced: false,
+            routes: Vec::new(),
+            streams: Vec::new(),
+            schedules: Vec::new(),
+        }
+    }
 }

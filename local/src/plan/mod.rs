@@ -7,17 +7,27 @@ mod metric;
 mod names;
 mod pattern;
 mod permission;
+mod role;
 mod table;
 
 pub(crate) use alarm::{Alarm, AlarmActions, AlarmSchedule, Comparison, MissingData};
+#[cfg(test)]
+pub(crate) use function::testing;
 pub(crate) use function::{
     Authorization, Function, JwtAuthorizer, RetryPolicy, Route, Schedule, StartingPosition,
     StreamMapping,
 };
 pub(crate) use metric::{MetricId, Statistic};
-pub(crate) use names::{ACCOUNT_ID, REGION, execute_api_arn, function_arn, stream_arn};
+pub(crate) use names::{
+    ACCOUNT_ID, REGION, TEMPLATE_LABEL, alarm_arn, execute_api_arn, function_arn, insight_rule_arn,
+    queue_arn, role_arn, stream_arn, table_arn,
+};
 pub(crate) use pattern::Pattern;
 pub(crate) use permission::{ALARMS, API_GATEWAY, ArnPattern, Permission};
+pub(crate) use role::{
+    Asked, EVERY, Effect, ResourcePattern, Role, Statement, TextPattern, Verdict, is_known_action,
+    unchecked,
+};
 pub(crate) use table::{InsightsMode, Table};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,6 +43,8 @@ pub struct Plan {
     pub(crate) queues: Vec<String>,
     pub(crate) functions: Vec<Function>,
     pub(crate) alarms: Vec<Alarm>,
+    /// What the functions may do.
+    pub(crate) roles: Vec<Role>,
     /// Who may invoke the functions.
     pub(crate) permissions: Vec<Permission>,
 }

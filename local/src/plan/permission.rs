@@ -53,7 +53,7 @@ impl ArnPattern {
         Regex::new(&expression).ok().map(Self)
     }
 
-    fn matches(&self, arn: &str) -> bool {
+    pub(super) fn matches(&self, arn: &str) -> bool {
         self.0.is_match(arn)
     }
 }
@@ -62,7 +62,7 @@ impl ArnPattern {
 const ARN_PARTS: usize = 6;
 
 /// Adds a part of a pattern to a regular expression, in which its wildcards match what `any` does.
-fn push(expression: &mut String, part: &str, any: &str) {
+pub(super) fn push(expression: &mut String, part: &str, any: &str) {
     for character in part.chars() {
         match character {
             '*' => {

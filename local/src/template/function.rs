@@ -56,6 +56,7 @@ pub(super) fn function(resource: Resource) -> Result<Function, Problem> {
     Ok(Function {
         binary: binary(&resource)?,
         environment: variables(&resource)?,
+        role: role(&resource)?,
         log_format: log_setting("LogFormat")?.unwrap_or_else(|| "Text".to_owned()),
         log_level: log_setting("ApplicationLogLevel")?,
         timeout: Duration::from_secs(timeout_secs.into()),
@@ -64,11 +65,34 @@ pub(super) fn function(resource: Resource) -> Result<Function, Problem> {
             .get("ReservedConcurrentExecutions")
             .map(|node| node.as_number(&format!("ReservedConcurrentExecutions of {what}")))
             .transpose()?,
+        is_traced: is_traced(&resource)?,
         routes: Vec::new(),
         streams,
         schedules,
         name: resource.id,
     })
+}
+
+/// Whether Lambda begins traces itself.
+fn is_traced(resource: &Resource) -> Result<bool, Problem> {
+    let Some(node) = resource.properties.get("Tracing") else { return Ok(false) };
+    match node.as_text("Tracing")? {
+        "Active" => Ok(true),
+        "PassThrough" => Ok(false),
+        other => {
+            let text =
+                format!("Tracing of {} is Active or PassThrough, not {other}", resource.what);
+            Err(Problem::at(node.line, text))
+        }
+    }
+}
+
+/// The name of the role whose ARN the function has.
+fn role(resource: &Resource) -> Result<Option<(String, usize)>, Problem> {
+    let Some(node) = resource.properties.get("Role") else { return Ok(None) };
+    let arn = node.as_text(&format!("Role of {}", resource.what))?;
+    let name = arn.rsplit_once(":role/").map_or(arn, |(_, name)| name);
+    Ok(Some((name.to_owned(), node.line)))
 }
 
 const RUNTIME: &str = "provided.al2023";

@@ -1,11 +1,14 @@
 //! Intrinsic functions and conditions, evaluated as AWS would for one stack on this machine.
 
 use super::yaml::{Node, Problem, Value};
-use crate::plan::{ACCOUNT_ID, REGION, function_arn, stream_arn};
+use crate::plan::{
+    ACCOUNT_ID, REGION, TEMPLATE_LABEL, function_arn, queue_arn, role_arn, stream_arn, table_arn,
+};
 use std::collections::BTreeMap;
 
 pub(super) const ALARM: &str = "AWS::CloudWatch::Alarm";
 pub(super) const FUNCTION: &str = "AWS::Serverless::Function";
+pub(super) const ROLE: &str = "AWS::IAM::Role";
 
 /// What the intrinsics of one template refer to.
 #[derive(Debug)]
@@ -74,6 +77,7 @@ impl Scope<'_> {
             "AWS::AccountId" => Some(ACCOUNT_ID.to_owned()),
             "AWS::Partition" => Some("aws".to_owned()),
             "AWS::Region" => Some(REGION.to_owned()),
+            "AWS::StackId" => Some(stack_id()),
             "AWS::StackName" => Some("dynashard".to_owned()),
             "AWS::URLSuffix" => Some("amazonaws.com".to_owned()),
             _ => None,
@@ -267,6 +271,12 @@ fn intrinsic(node: &Node) -> Option<(&str, &Node)> {
 
 const QUEUE: &str = "AWS::SQS::Queue";
 
+/// The id of the stack. A real one ends in a UUID that is drawn with the stack.
+fn stack_id() -> String {
+    const UUID: &str = "00000000-0000-4000-8000-000000000000";
+    format!("arn:aws:cloudformation:{REGION}:{ACCOUNT_ID}:stack/dynashard/{UUID}")
+}
+
 /// The value of `!Ref` for a queue.
 fn queue_url(id: &str) -> String {
     format!("https://sqs.{REGION}.amazonaws.com/{ACCOUNT_ID}/{id}")
@@ -278,7 +288,7 @@ fn attribute_of(kind: &str, id: &str, attribute: &str) -> Option<String> {
         (_, "Arn") => arn(kind, id),
         // The label is not known before the engine has made the table, and nothing needs it: a
         // mapping finds its stream by the table.
-        ("AWS::DynamoDB::Table", "StreamArn") => Some(stream_arn(id, "local")),
+        ("AWS::DynamoDB::Table", "StreamArn") => Some(stream_arn(id, TEMPLATE_LABEL)),
         (QUEUE, "QueueName") => Some(id.to_owned()),
         _ => None,
     }
@@ -288,10 +298,10 @@ fn attribute_of(kind: &str, id: &str, attribute: &str) -> Option<String> {
 fn arn(kind: &str, id: &str) -> Option<String> {
     let place = format!("{REGION}:{ACCOUNT_ID}");
     match kind {
-        "AWS::DynamoDB::Table" => Some(format!("arn:aws:dynamodb:{place}:table/{id}")),
-        "AWS::IAM::Role" => Some(format!("arn:aws:iam::{ACCOUNT_ID}:role/{id}")),
+        "AWS::DynamoDB::Table" => Some(table_arn(id)),
+        ROLE => Some(role_arn(id)),
         "AWS::Logs::LogGroup" => Some(format!("arn:aws:logs:{place}:log-group:{id}:*")),
-        QUEUE => Some(format!("arn:aws:sqs:{place}:{id}")),
+        QUEUE => Some(queue_arn(id)),
         FUNCTION => Some(function_arn(id)),
         _ => None,
     }

@@ -12,18 +12,20 @@ mod function;
 mod intrinsics;
 mod parameters;
 mod resource;
+mod roles;
 mod table;
 #[cfg(test)]
 mod tests;
 mod yaml;
 
 use crate::StartError;
-use crate::plan::{Alarm, Function, Plan, Table};
+use crate::plan::{Alarm, Function, Plan, Role, Table};
 use api::ApiResources;
 use function::function;
-use intrinsics::{ALARM, FUNCTION, Scope};
+use intrinsics::{ALARM, FUNCTION, ROLE, Scope};
 use parameters::Parameter;
 use resource::{Resource, function_globals};
+use roles::role;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
@@ -113,6 +115,7 @@ fn read(root: &Node, parameters: BTreeMap<String, String>) -> Result<Plan, Probl
     let mut functions = Vec::new();
     let mut api = ApiResources::default();
     let mut alarms: Vec<Alarm> = Vec::new();
+    let mut roles = Vec::new();
     let mut permissions = Vec::new();
     for (id, node) in resources.entries("Resources")? {
         if let Some(condition) = node.get("Condition") {
@@ -136,6 +139,7 @@ fn read(root: &Node, parameters: BTreeMap<String, String>) -> Result<Plan, Probl
                 }
                 alarms.push(alarm);
             }
+            ROLE => roles.push(role(resource)?),
             "AWS::Lambda::Permission" => {
                 permissions.push(alarms::permission(&resource, &scope)?);
             }
@@ -150,12 +154,13 @@ fn read(root: &Node, parameters: BTreeMap<String, String>) -> Result<Plan, Probl
             }
         }
     }
+    check_roles(&functions, &roles)?;
     api.route(&mut functions, &permissions)?;
     check_streams(&functions, &tables, &queues)?;
     if let Some(outputs) = root.get("Outputs") {
         scope.resolve(outputs)?;
     }
-    Ok(Plan { parameters, tables, queues, functions, alarms, permissions })
+    Ok(Plan { parameters, tables, queues, functions, alarms, roles, permissions })
 }
 
 const TRANSFORM: &str = "AWS::Serverless-2016-10-31";
@@ -177,12 +182,10 @@ const SECTIONS: [&str; 10] = [
 /// safe on AWS. Here the `dynamodb` endpoint keeps to the value that the stack has.
 const SECTIONS_WITHOUT_EFFECT: [&str; 1] = ["Rules"];
 
-/// Resources without effect on one machine: functions have access to everything, logs go to stderr, and
-/// nothing scales the capacity of tables but the functions.
-const WITHOUT_EFFECT: [&str; 4] = [
+/// Resources without effect on one machine: logs go to stderr, and nothing scales the capacity of tables but the functions.
+const WITHOUT_EFFECT: [&str; 3] = [
     "AWS::ApplicationAutoScaling::ScalableTarget",
     "AWS::ApplicationAutoScaling::ScalingPolicy",
-    "AWS::IAM::Role",
     "AWS::Logs::LogGroup",
 ];
 
@@ -205,6 +208,20 @@ fn queue(resource: Resource) -> Result<String, Problem> {
         &["KmsMasterKeyId", "MessageRetentionPeriod", "SqsManagedSseEnabled", "Tags"],
     )?;
     Ok(resource.id)
+}
+
+/// The role of a function must be of the template: the stack knows the policies of no other.
+fn check_roles(functions: &[Function], roles: &[Role]) -> Result<(), Problem> {
+    for function in functions {
+        if let Some((role, line)) = &function.role
+            && !roles.iter().any(|known| known.name == *role)
+        {
+            let text =
+                format!("the template has no role {role}, which {} is to have", function.name);
+            return Err(Problem::at(*line, text));
+        }
+    }
+    Ok(())
 }
 
 /// A mapping must read a table that has a stream, and discard into a queue of the template.

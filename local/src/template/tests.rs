@@ -1,5 +1,6 @@
 mod alarms;
 mod damage;
+mod roles;
 
 use super::*;
 use crate::plan::{

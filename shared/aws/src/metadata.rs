@@ -572,7 +572,7 @@ const LARGEST_COUNT: &str = "_ds_max_shards";
 const OPTIONAL: [&str; 5] = ["from", "to", CLEANUP_PENDING, ACTIVE_INDEX_PARTITION, ITEMS_MOVED];
 
 /// The sparse index. Must be kept as the template has it.
-const ACTIVE_INDEX: &str = "active";
+pub(crate) const ACTIVE_INDEX: &str = "active";
 
 /// The attributes of a metadata item, without its key. Their names must be kept stable.
 fn encode(metadata: &CollectionMetadata) -> HashMap<String, AttributeValue> {

@@ -15,11 +15,15 @@ use aws_sdk_dynamodb::config::{
 };
 use dynashard_core::TableSchema;
 
-use crate::client::client_of_operator;
+use crate::client::{self, client_of_operator, config_of_operator};
 use crate::clock::{ServerClock, SystemClock};
+use crate::interceptors::DateWatch;
 use crate::items::DynamoItemStore;
 use crate::metadata::DynamoMetadataStore;
 use crate::pool::http_client;
+use crate::read_meter::ReadMeter;
+use crate::traces::Tracer;
+use crate::usage::{CloudWatchUsage, MeasuredTables};
 
 /// The caller and the place, as the aws CLI takes them. What is left out comes from the environment
 /// and the configuration files.
@@ -89,15 +93,46 @@ impl Operator {
             let why = "there is no AWS region: give --region, or set AWS_REGION";
             return Err(ConnectError(why.to_owned()));
         }
-        let server_clock = ServerClock::default();
-        let operator = Self {
-            client: client_of_operator(&config, server_clock.clone()),
-            clock: SystemClock::new(server_clock),
-            config,
-        };
+        let operator = Self::with(config);
         // Missing credentials are reported here in one line, before any request needs them.
         operator.credentials().await?;
         Ok(operator)
+    }
+
+    /// Connects to a server on this machine, a URL, with region and credentials that are made up.
+    pub async fn on_this_machine(endpoint: &str) -> Self {
+        Self::with(client::local(endpoint).await)
+    }
+
+    fn with(config: SdkConfig) -> Self {
+        let server_clock = ServerClock::default();
+        Self {
+            client: client_of_operator(&config, server_clock.clone()),
+            clock: SystemClock::new(server_clock),
+            config,
+        }
+    }
+
+    /// The same, with what its reads consume counted by `meter`.
+    #[must_use]
+    pub fn metered(&self, meter: &ReadMeter) -> Self {
+        let server_clock = ServerClock::default();
+        let config = config_of_operator(&self.config)
+            .interceptor(DateWatch::new(server_clock.clone()))
+            .interceptor(meter.clone());
+        Self {
+            client: Client::from_conf(config.build()),
+            clock: SystemClock::new(server_clock),
+            config: self.config.clone(),
+        }
+    }
+
+    /// What CloudWatch counts of the tables, or the server at `endpoint`, a URL, that stands in for it.
+    pub fn usage(&self, endpoint: Option<&str>, tables: MeasuredTables) -> CloudWatchUsage {
+        CloudWatchUsage::new(
+            client::cloudwatch_at(endpoint, &self.config, &Tracer::default()),
+            tables,
+        )
     }
 
     /// The items of a table.
@@ -127,12 +162,17 @@ impl Operator {
     }
 
     pub(crate) async fn credentials(&self) -> Result<Credentials, ConnectError> {
-        let none =
-            |why: &dyn fmt::Display| ConnectError(format!("there are no AWS credentials: {why}"));
-        let provider = self.config.credentials_provider();
-        let provider = provider.ok_or_else(|| none(&"no provider is configured"))?;
-        provider.provide_credentials().await.map_err(|error| none(&causes(&error)))
+        credentials_from(self.config.credentials_provider().as_ref()).await
     }
+}
+
+pub(crate) async fn credentials_from(
+    provider: Option<&SharedCredentialsProvider>,
+) -> Result<Credentials, ConnectError> {
+    let none =
+        |why: &dyn fmt::Display| ConnectError(format!("there are no AWS credentials: {why}"));
+    let provider = provider.ok_or_else(|| none(&"no provider is configured"))?;
+    provider.provide_credentials().await.map_err(|error| none(&causes(&error)))
 }
 
 async fn remote(caller: &Caller) -> SdkConfig {

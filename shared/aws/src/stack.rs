@@ -4,18 +4,13 @@
 //! SDK's crate for CloudFormation takes as long to compile as the one for DynamoDB.
 
 use std::collections::BTreeMap;
-use std::time::UNIX_EPOCH;
 
-use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
-use aws_sigv4::sign::v4::SigningParams;
 use aws_smithy_http_client::Connector;
 use aws_smithy_runtime_api::client::http::HttpConnector;
-use aws_smithy_runtime_api::client::identity::Identity;
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
 use aws_smithy_xml::decode::{Document, ScopedDecoder, XmlDecodeError, try_data};
-use dynashard_core::ports::Clock;
 
 use crate::client::connector;
 use crate::error::remedied;
@@ -77,7 +72,8 @@ impl Operator {
             "content-type".to_owned(),
             "application/x-www-form-urlencoded; charset=utf-8".to_owned(),
         )];
-        let signature = self.sign(region, &url, &headers, &body).await?;
+        let signer = self.signer("cloudformation");
+        let signature = signer.sign("POST", &url, &headers, body.as_bytes()).await?;
         headers.extend(signature);
 
         let mut request = HttpRequest::new(SdkBody::from(body));
@@ -112,37 +108,6 @@ impl Operator {
             Some((code, message)) => remedied(&code, &message),
             None => "CloudFormation refused it without a reason".to_owned(),
         }))
-    }
-
-    /// The headers of a request's signature.
-    async fn sign(
-        &self,
-        region: &str,
-        url: &str,
-        headers: &[(String, String)],
-        body: &str,
-    ) -> Result<Vec<(String, String)>, ConnectError> {
-        let failed = |error: &(dyn std::error::Error + 'static)| {
-            ConnectError(format!("a request cannot be signed: {}", causes(error)))
-        };
-        let identity = Identity::from(self.credentials().await?);
-        let params = SigningParams::builder()
-            .identity(&identity)
-            .region(region)
-            .name("cloudformation")
-            .time(UNIX_EPOCH + self.clock().now().wall)
-            .settings(SigningSettings::default())
-            .build()
-            .map_err(|e| failed(&e))?;
-        let headers = headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        let signable =
-            SignableRequest::new("POST", url, headers, SignableBody::Bytes(body.as_bytes()));
-        let signable = signable.map_err(|e| failed(&e))?;
-        let (instructions, _) =
-            sign(signable, &params.into()).map_err(|e| failed(&e))?.into_parts();
-        let (headers, _) = instructions.into_parts();
-        let headers = headers.into_iter();
-        Ok(headers.map(|h| (h.name().to_owned(), h.value().to_owned())).collect())
     }
 }
 

@@ -40,6 +40,7 @@ mod scaling;
 mod schema;
 mod settings;
 mod throttle;
+mod usage;
 mod verify;
 mod version;
 mod write;
@@ -82,6 +83,7 @@ pub use scaling::{
 pub use schema::TableSchema;
 pub use settings::Settings;
 pub use throttle::{Throttle, ThrottleLimit};
+pub use usage::{TableUnits, ThrottleCounts, Usage, UsagePeriod};
 pub use verify::{
     Digest, Finding, FindingKind, Tally, Verification, Verifier, VerifyObserver, VerifyOptions,
 };

@@ -270,8 +270,8 @@ impl CollectionMetadata {
         }
     }
 
-    /// How many items it has, about: as many as its last change moved tell.
-    pub(crate) fn estimated_items(&self) -> f64 {
+    /// How many items it has, about: as many as its last change moved tell. 0 where that is not known.
+    pub fn estimated_items(&self) -> f64 {
         let mut counts = self.shard_history.iter().rev().map(|entry| f64::from(entry.count.get()));
         let (Some(now), Some(before)) = (counts.next(), counts.next()) else { return 0.0 };
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]

@@ -12,7 +12,7 @@ use dynashard_keys::{PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey};
 use crate::{
     Access, Addition, AlarmStatus, CapacityMetrics, CapacityUnits, CollectionMetadata,
     DecisionHistory, DecisionsPage, DirectoryItem, Fields, Generation, HeatWindow, HotKey, Job,
-    Lease, Ledger, LedgerKind, Reading, StoredItem, TableThroughput, Throttle, Version,
+    Lease, Ledger, LedgerKind, Reading, StoredItem, TableThroughput, Throttle, Usage, Version,
 };
 
 /// Time, as three clocks tell it.
@@ -275,6 +275,13 @@ pub trait TableCapacity: Send + Sync {
         &self,
         to: CapacityUnits,
     ) -> impl Future<Output = Result<CapacityUpdate, StoreError>> + Send;
+}
+
+/// What the tables have consumed and refused, as CloudWatch counts it. It only reads, so like
+/// [`HeatSource`] it may ask again by itself.
+pub trait UsageSource: Send + Sync {
+    /// What happened in each period of a window. A period in which nothing happened may be missing.
+    fn usage(&self, window: HeatWindow) -> impl Future<Output = Result<Usage, StoreError>> + Send;
 }
 
 /// What DynamoDB said to a change of the capacity.

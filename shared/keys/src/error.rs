@@ -1,3 +1,5 @@
+use alloc::string::String;
+
 use thiserror::Error;
 
 /// One variant for each rule that a key can break, with the value that broke it.
@@ -79,6 +81,43 @@ pub enum KeyError {
         /// The text as it was given.
         text: String,
     },
+    /// Not one of the rules of [`ShardRule`](crate::ShardRule).
+    #[error("{text:?} is not a sharding rule: choose md5, code-points, xxh64 or random")]
+    UnknownShardRule {
+        /// The text as it was given.
+        text: String,
+    },
+    /// A text without the number of a shard of this [`WriteSharding`](crate::WriteSharding) at the place where
+    /// each of its keys has one.
+    #[error(
+        "{text:?} is not a key of these shards: it lacks the number of one of them, or the separator"
+    )]
+    NotAShardedKey {
+        /// The text as it was given.
+        text: String,
+    },
+    /// Two fields are joined by `:`, so all but the last must be without one: `a:b` and `c` would name the same
+    /// item as `a` and `b:c`.
+    #[error("the field `{field}` of the key holds a \":\", which separates it from the next field")]
+    SeparatorInField {
+        /// The name of the field.
+        field: &'static str,
+    },
+    /// DynamoDB takes 3 to 255 characters of `a-z`, `A-Z`, `0-9`, `_`, `-` and `.`.
+    #[error(
+        "{text:?} cannot begin the name of a table: DynamoDB takes 3 to 255 characters of a-z, A-Z, 0-9, _, - \
+         and ., of which the period needs up to 11"
+    )]
+    BadTableName {
+        /// The text as it was given.
+        text: String,
+    },
+    /// A table by day, week or month has a year of four digits in its name.
+    #[error("the date lies outside the years 1 to 9999")]
+    DateOutOfRange,
+    /// A range of dates whose first day comes after its last.
+    #[error("the range of dates ends before it begins")]
+    DatesReversed,
     /// A physical partition key whose suffix names a shard that is never written so.
     #[error(
         "{text:?} is not a physical partition key: what follows its last separator is not the number of a \

@@ -1,6 +1,7 @@
-use std::fmt;
-use std::str::FromStr;
-use std::sync::Arc;
+use alloc::borrow::ToOwned;
+use alloc::sync::Arc;
+use core::fmt;
+use core::str::FromStr;
 
 use crate::{KeyError, Number};
 

@@ -16,20 +16,46 @@
 //! # Ok::<(), dynashard_keys::KeyError>(())
 //! ```
 //!
-//! The crate is pure: no async, no AWS, no clock, no randomness of its own. What it computes is
-//! written to disk as keys, so every mapping here must be kept stable for ever; `tests/golden.rs`
+//! Tables that were sharded before have other rules, as the articles give them: [`WriteSharding`] has those, and
+//! [`IndexSharding`] the keys of an index. `TimeTables` (feature `time`) names a table for each day, week or
+//! month, and `#[derive(Sharded)]` (feature `derive`) makes the key of a type.
+//!
+//! The crate is pure: `no_std` with `alloc`, no async, no AWS, no clock, no randomness of its own. What it
+//! computes is written to disk as keys, so every mapping here must be kept stable for ever; `tests/golden.rs`
 //! pins them.
 
+#![no_std]
+
+extern crate alloc;
+
 mod error;
+mod index;
 mod key;
 mod number;
 mod physical;
 mod placement;
 mod shard;
+#[cfg(feature = "derive")]
+mod sharded;
+#[cfg(feature = "time")]
+mod time_tables;
+mod write_sharding;
 
+#[cfg(feature = "derive")]
+pub use dynashard_keys_derive::Sharded;
 pub use error::KeyError;
+pub use index::{IndexForm, IndexKey, IndexSharding};
 pub use key::{ItemKey, PartitionKey, RESERVED_PREFIX, SortKey, SortKeyType};
 pub use number::Number;
 pub use physical::{PhysicalKey, PhysicalPartitionKey, Separator};
 pub use placement::Placement;
 pub use shard::{ShardCount, ShardId};
+#[cfg(feature = "derive")]
+pub use sharded::{KeyPart, Sharded, SortPart, TextPart, assert_text, join_parts, part_text};
+#[cfg(feature = "time")]
+pub use time_tables::{TablePeriod, TimeTables};
+pub use write_sharding::{Affix, ShardRule, WriteSharding};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,6 +1,9 @@
-use std::cmp::Ordering;
-use std::fmt;
-use std::str::FromStr;
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::cmp::Ordering;
+use core::fmt;
+use core::str::FromStr;
 
 use crate::KeyError;
 

@@ -1,7 +1,7 @@
-use std::fmt;
-use std::io::Write;
-use std::ops::Range;
-use std::str::FromStr;
+use alloc::borrow::ToOwned;
+use core::fmt::{self, Write};
+use core::ops::Range;
+use core::str::FromStr;
 
 use xxhash_rust::xxh64::Xxh64;
 
@@ -45,25 +45,21 @@ impl Placement {
     /// The shard that holds `key` while its collection has `count` shards, or `None` where only
     /// the write that placed it knew ([`Placement::Random`]).
     pub fn home(self, key: &ItemKey, count: ShardCount) -> Option<ShardId> {
+        self.is_calculated().then(|| self.of_hash(key_hash(key), count))
+    }
+
+    /// The shard of a hashed key under a calculated placement.
+    pub(crate) fn of_hash(self, hash: u64, count: ShardCount) -> ShardId {
         match self {
-            Self::Xxh64 => {
-                let mask = u64::from(count.get() - 1);
-                debug_assert!(count.get().is_power_of_two(), "checked by `check`");
-                u32::try_from(key_hash(key) & mask).ok().map(ShardId::new)
-            }
-            Self::Jump => Some(ShardId::new(jump(key_hash(key), count.get()))),
-            Self::Random => None,
+            Self::Jump => ShardId::new(jump(hash, count.get())),
+            Self::Xxh64 | Self::Random => masked(hash, count),
         }
     }
 
     /// The shard of a new item: its home, or for [`Placement::Random`] the one that `draw`, a
     /// uniformly random number, selects.
     pub fn place(self, key: &ItemKey, count: ShardCount, draw: u64) -> ShardId {
-        self.home(key, count).unwrap_or_else(|| {
-            // The high half of the product is uniform over 0..count without a division's bias.
-            let scaled = (u128::from(draw) * u128::from(count.get())) >> 64;
-            ShardId::new(1 + u32::try_from(scaled).unwrap_or(0))
-        })
+        self.home(key, count).unwrap_or_else(|| drawn(draw, count))
     }
 
     /// The first shard of a collection, whose physical partition key is the logical one.
@@ -130,6 +126,19 @@ impl FromStr for Placement {
     }
 }
 
+/// The low bits of a hash. `count` is a power of two.
+pub(crate) fn masked(hash: u64, count: ShardCount) -> ShardId {
+    debug_assert!(count.get().is_power_of_two(), "checked by `check`");
+    ShardId::new(u32::try_from(hash & u64::from(count.get() - 1)).unwrap_or(0))
+}
+
+/// One of the shards 1 to `count`, by a uniformly random number.
+pub(crate) fn drawn(draw: u64, count: ShardCount) -> ShardId {
+    // The high half of the product is uniform over 0..count without a division's bias.
+    let scaled = (u128::from(draw) * u128::from(count.get())) >> 64;
+    ShardId::new(1 + u32::try_from(scaled).unwrap_or(0))
+}
+
 /// `XXH64(pk ":" sk, seed 0)`. Two keys may share the hashed text (`a:b`,`c` and `a`,`b:c`); that
 /// costs nothing, since the hash only picks a shard within one collection.
 fn key_hash(key: &ItemKey) -> u64 {
@@ -140,9 +149,19 @@ fn key_hash(key: &ItemKey) -> u64 {
         // Readers hash every item of a page, so the formatter stays out of it.
         SortKey::String(text) => hasher.update(text.as_bytes()),
         // Writing into a hasher cannot fail.
-        SortKey::Number(number) => drop(write!(hasher, "{number}")),
+        SortKey::Number(number) => drop(write!(Hashing(&mut hasher), "{number}")),
     }
     hasher.digest()
+}
+
+/// Text that is hashed as it is written.
+struct Hashing<'a>(&'a mut Xxh64);
+
+impl Write for Hashing<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.update(text.as_bytes());
+        Ok(())
+    }
 }
 
 /// "A Fast, Minimal Memory, Consistent Hash Algorithm", figure 1. Its floating-point steps are

@@ -1,5 +1,5 @@
-use std::fmt;
-use std::num::NonZeroU32;
+use core::fmt;
+use core::num::NonZeroU32;
 
 use crate::KeyError;
 
@@ -39,9 +39,17 @@ impl ShardCount {
 
     /// Checks the range.
     pub const fn new(count: u32) -> Result<Self, KeyError> {
+        match Self::in_range(count) {
+            Some(count) => Ok(count),
+            None => Err(KeyError::ShardCountOutOfRange { count: count as u64 }),
+        }
+    }
+
+    /// The same for constants: `None` for a count out of range.
+    pub const fn in_range(count: u32) -> Option<Self> {
         match NonZeroU32::new(count) {
-            Some(count) if count.get() <= Self::MAX => Ok(Self(count)),
-            _ => Err(KeyError::ShardCountOutOfRange { count: count as u64 }),
+            Some(count) if count.get() <= Self::MAX => Some(Self(count)),
+            _ => None,
         }
     }
 

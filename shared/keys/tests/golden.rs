@@ -75,6 +75,8 @@ fn physical_keys_read_as_they_always_read() {
         ("2014-07-09", 0, "-", "2014-07-09-0"),
         ("121212", 2, "-", "121212-2"),
         ("user.v1.User:abc", 11, ":", "user.v1.User:abc:11"),
+        ("2014-07-09", 200, ".", "2014-07-09.200"),
+        ("121212", 5, "-", "121212-5"),
         ("ключ 🔑", 65_535, "#~", "ключ 🔑#~65535"),
     ] {
         let separator: Separator = separator.parse().expect("separator");

@@ -7,6 +7,7 @@ use dynashard_keys::{
     ShardId, SortKey, SortKeyType,
 };
 use proptest::prelude::*;
+use statrs::distribution::{ChiSquared, ContinuousCDF};
 
 fn item(pk: &str, sk: &str) -> ItemKey {
     ItemKey::new(PartitionKey::new(pk).expect("pk"), SortKey::string(sk).expect("sk"))
@@ -110,6 +111,24 @@ proptest! {
     }
 
     #[test]
+    fn the_key_in_a_buffer_is_that_of_the_items_home(
+        pk in hostile_partition_key(), sk in "\\PC{1,20}|[0-9]{1,20}", n in 1..300_u32, separator in separator(), is_number in proptest::bool::ANY,
+    ) {
+        let partition = PartitionKey::new(&pk).expect("pk");
+        let number = SortKey::parse(&sk, SortKeyType::Number).ok().filter(|_| is_number);
+        let sort = number.unwrap_or_else(|| SortKey::string(&sk).expect("sk"));
+        let key = ItemKey::new(partition, sort);
+        let mut buffer = "what an earlier key has left".to_owned();
+        for placement in [Placement::Xxh64, Placement::Jump, Placement::Random] {
+            let count = placement.round(ShardCount::new(n).expect("count"));
+            let home = placement.home(&key, count);
+            prop_assert_eq!(key.write_home(placement, count, separator, &mut buffer), home);
+            let written = home.map(|shard| key.at(shard, placement, separator).partition);
+            prop_assert_eq!(buffer.as_str(), written.as_ref().map_or("", |key| key.as_str()));
+        }
+    }
+
+    #[test]
     fn every_item_lives_in_a_shard_of_its_collection(sk in "\\PC{1,20}", n in 1..300_u32, draw in proptest::num::u64::ANY) {
         for placement in [Placement::Xxh64, Placement::Jump, Placement::Random] {
             let count = placement.round(ShardCount::new(n).expect("count"));
@@ -158,6 +177,59 @@ fn calculated_placements_are_balanced() {
         assert!(
             items_per_shard.values().all(|items| (840..1_160).contains(items)),
             "{placement}: {items_per_shard:?}"
+        );
+    }
+}
+
+/// The chance that a fair rule gives shards at least as uneven.
+fn chance(items_per_shard: &[u32]) -> f64 {
+    let (shards, items) = (items_per_shard.len(), items_per_shard.iter().sum::<u32>());
+    let expected = f64::from(items) / f64::from(u32::try_from(shards).expect("few"));
+    let squares = items_per_shard.iter().map(|n| (f64::from(*n) - expected).powi(2) / expected);
+    let freedom = f64::from(u32::try_from(shards - 1).expect("few"));
+    ChiSquared::new(freedom).expect("several shards").sf(squares.sum())
+}
+
+#[test]
+fn calculated_placements_pass_a_chi_square_test() {
+    for (placement, n) in [(Placement::Xxh64, 64), (Placement::Jump, 50)] {
+        let count = ShardCount::new(n).expect("count");
+        let mut items_per_shard = vec![0_u32; n as usize];
+        for i in 0..n * 500 {
+            let home = placement.home(&item("EWR", &format!("2013-01-01#UA{i}")), count);
+            items_per_shard[home.expect("calculated").get() as usize] += 1;
+        }
+        let chance = chance(&items_per_shard);
+        assert!(chance > 1e-3, "{placement}: p = {chance}");
+    }
+    // The test does find a rule that gives one shard of 64 half as much again.
+    let mut preferred = vec![500_u32; 64];
+    preferred[0] = 750;
+    assert!(chance(&preferred) < 1e-3);
+}
+
+/// Of n items that grow from a to b shards, n * (b - a) / b have to move; these placements move no others.
+#[test]
+fn growth_moves_as_few_items_as_can_be() {
+    const ITEMS: u32 = 20_000;
+    for (placement, from, to) in [
+        (Placement::Xxh64, 16, 32),
+        (Placement::Xxh64, 4, 64),
+        (Placement::Jump, 16, 17),
+        (Placement::Jump, 5, 13),
+    ] {
+        let counts = [from, to].map(|n| ShardCount::new(n).expect("count"));
+        let is_moved = |i: &u32| {
+            let key = item("EWR", &format!("2013-01-01#UA{i}"));
+            let homes = counts.map(|count| placement.home(&key, count));
+            homes[0] != homes[1]
+        };
+        let moved = u32::try_from((0..ITEMS).filter(is_moved).count()).expect("few");
+        let needed = ITEMS * (to - from) / to;
+        // Five standard deviations of a binomial, at most.
+        assert!(
+            moved.abs_diff(needed) < 360,
+            "{placement} {from} to {to}: {moved}, needed {needed}"
         );
     }
 }

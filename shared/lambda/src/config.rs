@@ -1,3 +1,6 @@
+use std::cell::RefCell;
+use std::fmt;
+use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -5,7 +8,7 @@ use std::time::Duration;
 
 use dynashard_aws::{
     CloudWatchHeat, DynamoItemStore, DynamoMetadataStore, OsEntropy, ServerClock, SystemClock,
-    ThrottleAlarms,
+    ThrottleAlarms, Tracer,
 };
 use dynashard_core::{
     CapacityPolicy, CapacityScaling, CapacityUnits, Directory, PartitionLimits, Reader,
@@ -15,7 +18,7 @@ use dynashard_keys::{Placement, RESERVED_PREFIX, Separator, ShardCount, SortKeyT
 use thiserror::Error;
 
 use crate::metrics::{HeatTelemetry, Metrics};
-use crate::{Admission, Grants};
+use crate::{Admission, Grants, LogKeys};
 
 /// What the template passes to every function in its environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +42,11 @@ pub struct Config {
     pub capacity_alarms: Vec<String>,
     /// `KEY_GRANTS` and `MAX_BODY_BYTES`: what a request has to be to be answered.
     pub admission: Admission,
+    /// `LOG_KEYS` and `LOG_KEY_SECRET`: how keys appear in the log.
+    pub log_keys: LogKeys,
+    /// `TRACING` and `AWS_XRAY_DAEMON_ADDRESS`, which Lambda sets: where traces go, if they are wanted and
+    /// somebody takes them.
+    pub trace_daemon: Option<SocketAddr>,
     /// The rest, as the core takes it.
     pub settings: Settings,
 }
@@ -72,53 +80,97 @@ impl ConfigError {
     }
 }
 
+/// Every variable that is missing or wrong; at least one is. As text it has a line for each.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigErrors(Vec<ConfigError>);
+
+impl ConfigErrors {
+    /// Each of them, in the order in which the variables were read.
+    pub fn each(&self) -> impl Iterator<Item = &ConfigError> {
+        self.0.iter()
+    }
+}
+
+impl fmt::Display for ConfigErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, error) in self.0.iter().enumerate() {
+            let break_before = if at == 0 { "" } else { "\n" };
+            write!(f, "{break_before}{error}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigErrors {}
+
 impl Config {
     /// Reads the variables that `lookup` finds.
-    pub fn from_variables(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
-        let settings = settings_from_variables(&lookup)?;
-        let is_verified = is_request_lifetime_verified(&lookup)?;
-        // Only a server that stands in for AWS is reached without encryption.
-        let is_stand_in = [DYNAMO_DB_ENDPOINT, "AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL"]
-            .iter()
-            .any(|name| lookup(name).is_some_and(|url| url.starts_with("http://")));
-        if !is_stand_in && settings.request_lifetime < SHORTEST_REQUEST_LIFETIME {
-            let problem = format!(
-                "is {}, and DynamoDB executes requests for longer: set the parameter \
-                 RequestLifetimeSecs to at least {}, or to {} if `dynashard doctor` says so",
-                settings.request_lifetime.as_secs(),
-                UNVERIFIED_REQUEST_LIFETIME.as_secs(),
-                SHORTEST_REQUEST_LIFETIME.as_secs(),
-            );
-            return Err(ConfigError { name: "REQUEST_LIFETIME_SECS", problem });
+    ///
+    /// # Errors
+    /// Whatever is missing or wrong, all of it.
+    pub fn from_variables(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigErrors> {
+        let variables = Variables::new(lookup);
+        Self::read(&variables).ok_or_else(|| variables.wrong())
+    }
+
+    /// As [`Config::from_variables`], for the function that acts on alarms: it must have their names.
+    ///
+    /// # Errors
+    /// Whatever is missing or wrong, all of it.
+    pub fn with_alarms(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigErrors> {
+        let variables = Variables::new(lookup);
+        for name in [ALARM_NAME, READ_ALARM_NAME] {
+            variables.keep(variables.required(name));
         }
-        if !is_stand_in && !is_verified && settings.request_lifetime < UNVERIFIED_REQUEST_LIFETIME {
-            let problem = format!(
-                "is {} and not verified: run `dynashard doctor`, and set the parameter \
-                 RequestLifetimeSecs to what it says and RequestLifetimeVerified to yes, or \
-                 RequestLifetimeSecs to at least {}",
-                settings.request_lifetime.as_secs(),
-                UNVERIFIED_REQUEST_LIFETIME.as_secs(),
-            );
-            return Err(ConfigError { name: "REQUEST_LIFETIME_SECS", problem });
+        Self::read(&variables).ok_or_else(|| variables.wrong())
+    }
+
+    /// `None` if something is wrong with a variable, which `variables` then know.
+    fn read<F: Fn(&str) -> Option<String>>(variables: &Variables<F>) -> Option<Self> {
+        let settings = read_settings(variables);
+        let lifetime = settings.as_ref().map(|settings| settings.request_lifetime);
+        variables.keep(check_request_lifetime(variables, lifetime));
+        let main_table = variables.keep(variables.required("MAIN_TABLE"));
+        let metadata_table = variables.keep(variables.required("METADATA_TABLE"));
+        let function_name = variables.keep(variables.required("AWS_LAMBDA_FUNCTION_NAME"));
+        let dynamodb_endpoint = variables.keep(dynamodb_endpoint(variables));
+        let capacity = capacity(variables);
+        let capacity_alarms = variables.keep(capacity_alarms(variables));
+        let grants = variables.keep(variables.parsed_or("KEY_GRANTS", Grants::default()));
+        let max_body_bytes = variables.keep(variables.parsed_or("MAX_BODY_BYTES", usize::MAX));
+        let log_keys = variables.keep(log_keys(variables));
+        let trace_daemon = variables.keep(trace_daemon(variables));
+        if variables.is_any_wrong() {
+            return None;
         }
-        let variables = Variables { lookup };
-        Ok(Self {
-            main_table: variables.required("MAIN_TABLE")?,
-            metadata_table: variables.required("METADATA_TABLE")?,
-            function_name: variables.required("AWS_LAMBDA_FUNCTION_NAME")?,
-            dynamodb_endpoint: dynamodb_endpoint(&variables)?,
+        Some(Self {
+            main_table: main_table?,
+            metadata_table: metadata_table?,
+            function_name: function_name?,
+            dynamodb_endpoint: dynamodb_endpoint?,
             alarms: variables
-                .optional("ALARM_NAME")
-                .zip(variables.optional("READ_ALARM_NAME"))
+                .optional(ALARM_NAME)
+                .zip(variables.optional(READ_ALARM_NAME))
                 .map(|(writes, reads)| ThrottleAlarms { writes, reads }),
-            capacity: capacity(&variables)?,
-            capacity_alarms: capacity_alarms(&variables)?,
-            admission: Admission {
-                grants: variables.parsed_or("KEY_GRANTS", Grants::default())?,
-                max_body_bytes: variables.parsed_or("MAX_BODY_BYTES", usize::MAX)?,
-            },
-            settings,
+            capacity: capacity?,
+            capacity_alarms: capacity_alarms?,
+            admission: Admission { grants: grants?, max_body_bytes: max_body_bytes? },
+            log_keys: log_keys?,
+            trace_daemon: trace_daemon?,
+            settings: settings?,
         })
+    }
+
+    /// What tells the daemon of each request to AWS. An environment makes one.
+    pub fn tracer(&self) -> Tracer {
+        let tracer = self.trace_daemon.map(Tracer::to).transpose();
+        tracer.map_or_else(
+            |error| {
+                tracing::error!(%error, "traces are off: the system gives no socket");
+                Tracer::default()
+            },
+            Option::unwrap_or_default,
+        )
     }
 
     /// The metrics of this function.
@@ -128,24 +180,24 @@ impl Config {
 
     /// The stores of this configuration in DynamoDB, and the clock that they share, for a function that
     /// writes. Made once, when an execution environment starts.
-    pub async fn connect(self) -> (DynamoItemStore, AwsDirectory) {
-        let (items, directory) = self.connect_unpinned().await;
+    pub async fn connect(self, tracer: &Tracer) -> (DynamoItemStore, AwsDirectory) {
+        let (items, directory) = self.connect_unpinned(tracer).await;
         (items, directory.pinning())
     }
 
     /// As [`Config::connect`], for the function that reads. It changes nothing in the metadata table but the
     /// ledgers.
-    pub async fn connect_reader(self) -> AwsReader {
+    pub async fn connect_reader(self, tracer: &Tracer) -> AwsReader {
         let metrics = self.metrics();
-        let (items, directory) = self.connect_unpinned().await;
+        let (items, directory) = self.connect_unpinned(tracer).await;
         let telemetry = HeatTelemetry::new(metrics, directory.clock().clone());
         Reader::new(items, directory).with_telemetry(Arc::new(telemetry))
     }
 
-    async fn connect_unpinned(self) -> (DynamoItemStore, AwsDirectory) {
+    async fn connect_unpinned(self, tracer: &Tracer) -> (DynamoItemStore, AwsDirectory) {
         let server_clock = ServerClock::default();
         let endpoint = self.dynamodb_endpoint.as_deref();
-        let client = dynashard_aws::connect(endpoint, server_clock.clone()).await;
+        let client = dynashard_aws::connect(endpoint, tracer, server_clock.clone()).await;
         let clock = SystemClock::new(server_clock);
         let (main_table, schema) = (self.main_table.clone(), self.settings.schema.clone());
         let items = DynamoItemStore::new(client.clone(), clock.clone(), main_table, schema);
@@ -153,25 +205,25 @@ impl Config {
     }
 
     /// As [`Config::connect`], for the function that writes, whose telemetry goes into its metrics.
-    pub async fn connect_writer(self) -> AwsWriter {
+    pub async fn connect_writer(self, tracer: &Tracer) -> AwsWriter {
         let metrics = self.metrics();
-        let (items, directory) = self.connect().await;
+        let (items, directory) = self.connect(tracer).await;
         let telemetry = HeatTelemetry::new(metrics, directory.clock().clone());
         Writer::new(items, directory).with_telemetry(Arc::new(telemetry))
     }
 
     /// As [`Config::connect`], for the function that acts on throttles: CloudWatch comes in place of
     /// the items.
-    pub async fn connect_to_heat(self) -> Result<(CloudWatchHeat, AwsDirectory), ConfigError> {
-        let missing = || ConfigError {
-            name: "ALARM_NAME or READ_ALARM_NAME",
-            problem: "is missing".to_owned(),
-        };
+    pub async fn connect_to_heat(
+        self,
+        tracer: &Tracer,
+    ) -> Result<(CloudWatchHeat, AwsDirectory), ConfigError> {
+        let missing = || ConfigError { name: ALARM_NAME, problem: "is missing".to_owned() };
         let alarms = self.alarms.clone().ok_or_else(missing)?;
         let server_clock = ServerClock::default();
         let endpoint = self.dynamodb_endpoint.as_deref();
         let (dynamodb, cloudwatch) =
-            dynashard_aws::connect_with_cloudwatch(endpoint, server_clock.clone()).await;
+            dynashard_aws::connect_with_cloudwatch(endpoint, tracer, server_clock.clone()).await;
         let clock = SystemClock::new(server_clock);
         let heat =
             CloudWatchHeat::new(dynamodb.clone(), cloudwatch, self.main_table.clone(), alarms);
@@ -217,94 +269,192 @@ pub fn is_request_lifetime_verified(
 
 /// Reads the settings of the stack from the variables that `lookup` finds: one for each parameter of
 /// the template, under the parameter's name in capitals.
+///
+/// # Errors
+/// Whatever is missing or wrong, all of it.
 pub fn settings_from_variables(
     lookup: impl Fn(&str) -> Option<String>,
-) -> Result<Settings, ConfigError> {
-    let variables = Variables { lookup };
-    let schema = TableSchema {
-        partition_key_name: variables.required("PARTITION_KEY_NAME")?,
-        sort_key_name: variables.required("SORT_KEY_NAME")?,
-        sort_key_type: variables.parsed::<SortKeyType>("SORT_KEY_TYPE")?,
-        separator: variables.parsed::<Separator>("SEPARATOR")?,
-    };
-    schema.check().map_err(|e| ConfigError {
-        name: "PARTITION_KEY_NAME or SORT_KEY_NAME",
-        problem: format!("is wrong: {}", e.message()),
-    })?;
-    let max_shards = variables.parsed::<u32>("MAX_SHARDS")?;
-    let lease_secs = variables.parsed::<u64>("LEASE_SECS")?;
-    let longest_secs = LONGEST_LEASE.as_secs();
-    if !(1..=longest_secs).contains(&lease_secs) {
-        let problem = format!("is {lease_secs}; it must be between 1 and {longest_secs}");
-        return Err(ConfigError { name: "LEASE_SECS", problem });
-    }
-    let request_lifetime_secs = variables.parsed::<u64>("REQUEST_LIFETIME_SECS")?;
-    let longest_secs = LONGEST_REQUEST_LIFETIME.as_secs();
-    if !(1..=longest_secs).contains(&request_lifetime_secs) {
-        let problem =
-            format!("is {request_lifetime_secs}; it must be between 1 and {longest_secs}");
-        return Err(ConfigError { name: "REQUEST_LIFETIME_SECS", problem });
-    }
-    let scaling = ScalingPolicy {
-        mode: mode("SCALING_MODE", &variables.required("SCALING_MODE")?)?,
-        writers: match variables.required("WRITER_SCALING")?.as_str() {
-            "off" => false,
-            "on" => true,
-            other => return Err(unknown("WRITER_SCALING", other, "off or on")),
-        },
-        cooldown: Duration::from_secs(variables.parsed("COOLDOWN_SECS")?),
-    };
+) -> Result<Settings, ConfigErrors> {
+    let variables = Variables::new(lookup);
+    let settings = read_settings(&variables).filter(|_| !variables.is_any_wrong());
+    settings.ok_or_else(|| variables.wrong())
+}
+
+fn read_settings<F: Fn(&str) -> Option<String>>(variables: &Variables<F>) -> Option<Settings> {
+    let schema = schema(variables);
+    let lease_secs = variables.keep(within("LEASE_SECS", LONGEST_LEASE, variables));
+    let request_lifetime_secs =
+        variables.keep(within("REQUEST_LIFETIME_SECS", LONGEST_REQUEST_LIFETIME, variables));
+    let scaling_mode = variables
+        .keep(variables.required("SCALING_MODE"))
+        .and_then(|text| variables.keep(mode("SCALING_MODE", &text)));
+    let writers = variables.keep(writer_scaling(variables));
+    let cooldown_secs = variables.keep(variables.parsed("COOLDOWN_SECS"));
     let defaults = Settings::default();
-    let shrink = ShrinkPolicy {
-        mode: match variables.optional("SHRINK_MODE") {
-            Some(text) => mode("SHRINK_MODE", &text)?,
-            None => defaults.shrink.mode,
+    let shrink_mode = match variables.optional("SHRINK_MODE") {
+        Some(text) => variables.keep(mode("SHRINK_MODE", &text)),
+        None => Some(defaults.shrink.mode),
+    };
+    let shrink_after_secs =
+        variables.keep(variables.parsed_or("SHRINK_AFTER_SECS", defaults.shrink.after.as_secs()));
+    let payback_days = variables.keep(variables.parsed_or::<u64>("SHRINK_PAYBACK_DAYS", 0));
+    let units = |name, default| {
+        let units = variables.keep(variables.parsed_or::<NonZeroU32>(name, one_of(default)));
+        units.map(NonZeroU32::get)
+    };
+    let write_units = units("PARTITION_WRITE_UNITS", defaults.partition.write_units);
+    let read_units = units("PARTITION_READ_UNITS", defaults.partition.read_units);
+    let placement = variables.keep(variables.parsed::<Placement>("PLACEMENT"));
+    let max_shards = variables.keep(variables.parsed::<u32>("MAX_SHARDS").and_then(|count| {
+        ShardCount::new(count).map_err(|error| ConfigError {
+            name: "MAX_SHARDS",
+            problem: format!("is wrong: {error}"),
+        })
+    }));
+    let grow_keys = variables.keep(variables.parsed("GROW_KEYS"));
+    let ttl_attribute = variables.keep(ttl_attribute(variables, schema.as_ref()));
+    let mover_wcu = variables.keep(variables.parsed("MOVER_WRITE_UNITS"));
+    Some(Settings {
+        placement: placement?,
+        lease_term: Duration::from_secs(lease_secs?),
+        request_lifetime: Duration::from_secs(request_lifetime_secs?),
+        max_shards: max_shards?,
+        grow_keys: grow_keys?,
+        ttl_attribute: ttl_attribute?,
+        mover_wcu: mover_wcu?,
+        scaling: ScalingPolicy {
+            mode: scaling_mode?,
+            writers: writers?,
+            cooldown: Duration::from_secs(cooldown_secs?),
         },
-        after: Duration::from_secs(
-            variables.parsed_or("SHRINK_AFTER_SECS", defaults.shrink.after.as_secs())?,
-        ),
-        payback: Some(variables.parsed_or::<u64>("SHRINK_PAYBACK_DAYS", 0)?)
-            .filter(|days| *days > 0)
-            .map(|days| Duration::from_hours(24 * days)),
-    };
-    let partition = PartitionLimits {
-        write_units: variables
-            .parsed_or::<NonZeroU32>(
-                "PARTITION_WRITE_UNITS",
-                one_of(defaults.partition.write_units),
-            )?
-            .get(),
-        read_units: variables
-            .parsed_or::<NonZeroU32>("PARTITION_READ_UNITS", one_of(defaults.partition.read_units))?
-            .get(),
-    };
-    Ok(Settings {
-        placement: variables.parsed::<Placement>("PLACEMENT")?,
-        lease_term: Duration::from_secs(lease_secs),
-        request_lifetime: Duration::from_secs(request_lifetime_secs),
-        max_shards: ShardCount::new(max_shards)
-            .map_err(|e| ConfigError { name: "MAX_SHARDS", problem: format!("is wrong: {e}") })?,
-        grow_keys: variables.parsed("GROW_KEYS")?,
-        ttl_attribute: ttl_attribute(&variables, &schema)?,
-        mover_wcu: variables.parsed("MOVER_WRITE_UNITS")?,
-        scaling,
-        shrink,
-        partition,
-        schema,
+        shrink: ShrinkPolicy {
+            mode: shrink_mode?,
+            after: Duration::from_secs(shrink_after_secs?),
+            payback: payback_days
+                .filter(|days| *days > 0)
+                .map(|days| Duration::from_hours(24 * days)),
+        },
+        partition: PartitionLimits { write_units: write_units?, read_units: read_units? },
+        schema: schema?,
         ..defaults
     })
+}
+
+/// The names and types of the key, if they are right.
+fn schema<F: Fn(&str) -> Option<String>>(variables: &Variables<F>) -> Option<TableSchema> {
+    let partition_key_name = variables.keep(variables.required("PARTITION_KEY_NAME"));
+    let sort_key_name = variables.keep(variables.required("SORT_KEY_NAME"));
+    let sort_key_type = variables.keep(variables.parsed::<SortKeyType>("SORT_KEY_TYPE"));
+    let separator = variables.keep(variables.parsed::<Separator>("SEPARATOR"));
+    let schema = TableSchema {
+        partition_key_name: partition_key_name?,
+        sort_key_name: sort_key_name?,
+        sort_key_type: sort_key_type?,
+        separator: separator?,
+    };
+    let checked = schema.check().map_err(|error| ConfigError {
+        name: "PARTITION_KEY_NAME or SORT_KEY_NAME",
+        problem: format!("is wrong: {}", error.message()),
+    });
+    variables.keep(checked).map(|()| schema)
+}
+
+/// A number of seconds from 1 to `longest`.
+fn within<F: Fn(&str) -> Option<String>>(
+    name: &'static str,
+    longest: Duration,
+    variables: &Variables<F>,
+) -> Result<u64, ConfigError> {
+    let (secs, longest_secs) = (variables.parsed::<u64>(name)?, longest.as_secs());
+    if (1..=longest_secs).contains(&secs) {
+        return Ok(secs);
+    }
+    let problem = format!("is {secs}; it must be between 1 and {longest_secs}");
+    Err(ConfigError { name, problem })
+}
+
+fn writer_scaling<F: Fn(&str) -> Option<String>>(
+    variables: &Variables<F>,
+) -> Result<bool, ConfigError> {
+    const NAME: &str = "WRITER_SCALING";
+    match variables.required(NAME)?.as_str() {
+        "off" => Ok(false),
+        "on" => Ok(true),
+        other => Err(unknown(NAME, other, "off or on")),
+    }
+}
+
+/// On AWS requests live longer than on one machine, and how long is known or measured.
+fn check_request_lifetime<F: Fn(&str) -> Option<String>>(
+    variables: &Variables<F>,
+    lifetime: Option<Duration>,
+) -> Result<(), ConfigError> {
+    let is_verified = is_request_lifetime_verified(&variables.lookup)?;
+    // Only a server that stands in for AWS is reached without encryption.
+    let is_stand_in = [DYNAMO_DB_ENDPOINT, "AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL"]
+        .iter()
+        .any(|name| (variables.lookup)(name).is_some_and(|url| url.starts_with("http://")));
+    let Some(lifetime) = lifetime.filter(|_| !is_stand_in) else { return Ok(()) };
+    let (secs, longest, shortest) = (
+        lifetime.as_secs(),
+        UNVERIFIED_REQUEST_LIFETIME.as_secs(),
+        SHORTEST_REQUEST_LIFETIME.as_secs(),
+    );
+    let problem = if lifetime < SHORTEST_REQUEST_LIFETIME {
+        format!(
+            "is {secs}, and DynamoDB executes requests for longer: set the parameter \
+             RequestLifetimeSecs to at least {longest}, or to {shortest} if `dynashard doctor` says so"
+        )
+    } else if !is_verified && lifetime < UNVERIFIED_REQUEST_LIFETIME {
+        format!(
+            "is {secs} and not verified: run `dynashard doctor`, and set the parameter \
+             RequestLifetimeSecs to what it says and RequestLifetimeVerified to yes, or \
+             RequestLifetimeSecs to at least {longest}"
+        )
+    } else {
+        return Ok(());
+    };
+    Err(ConfigError { name: "REQUEST_LIFETIME_SECS", problem })
+}
+
+/// How keys appear in the log.
+fn log_keys<F: Fn(&str) -> Option<String>>(
+    variables: &Variables<F>,
+) -> Result<LogKeys, ConfigError> {
+    const NAME: &str = "LOG_KEYS";
+    match variables.required(NAME)?.as_str() {
+        "plain" => Ok(LogKeys::Plain),
+        "digest" => variables.required("LOG_KEY_SECRET").map(LogKeys::Digest),
+        other => Err(unknown(NAME, other, "digest or plain")),
+    }
+}
+
+/// Where traces go. Lambda says where its daemon listens. Without one, or with one that is said in another way,
+/// nothing is traced: requests are not to fail for that.
+fn trace_daemon<F: Fn(&str) -> Option<String>>(
+    variables: &Variables<F>,
+) -> Result<Option<SocketAddr>, ConfigError> {
+    const NAME: &str = "TRACING";
+    const DAEMON: &str = "AWS_XRAY_DAEMON_ADDRESS";
+    match variables.optional(NAME).as_deref() {
+        Some("xray") => Ok(variables.optional(DAEMON).and_then(|address| address.parse().ok())),
+        None | Some("off") => Ok(None),
+        Some(other) => Err(unknown(NAME, other, "off or xray")),
+    }
 }
 
 /// The attribute by which items expire, unless the variable is empty or not there.
 fn ttl_attribute<F: Fn(&str) -> Option<String>>(
     variables: &Variables<F>,
-    schema: &TableSchema,
+    schema: Option<&TableSchema>,
 ) -> Result<Option<String>, ConfigError> {
     const NAME: &str = "TTL_ATTRIBUTE";
     let Some(attribute) = (variables.lookup)(NAME).filter(|value| !value.is_empty()) else {
         return Ok(None);
     };
-    let is_key = [&schema.partition_key_name, &schema.sort_key_name].contains(&&attribute);
+    let is_key = schema.is_some_and(|schema| {
+        [&schema.partition_key_name, &schema.sort_key_name].contains(&&attribute)
+    });
     if is_key || attribute.starts_with(RESERVED_PREFIX) {
         let problem = format!("is {attribute:?}, an attribute that clients cannot set");
         return Err(ConfigError { name: NAME, problem });
@@ -325,6 +475,12 @@ fn one_of(units: u32) -> NonZeroU32 {
     NonZeroU32::new(units).unwrap_or(NonZeroU32::MIN)
 }
 
+/// The alarm on throttled writes.
+const ALARM_NAME: &str = "ALARM_NAME";
+
+/// The alarm on throttled reads.
+const READ_ALARM_NAME: &str = "READ_ALARM_NAME";
+
 /// The variable of the parameter `DynamoDbEndpoint`.
 const DYNAMO_DB_ENDPOINT: &str = "DYNAMO_DB_ENDPOINT";
 
@@ -339,23 +495,19 @@ fn dynamodb_endpoint<F: Fn(&str) -> Option<String>>(
     Ok(endpoint)
 }
 
-/// Who raises the capacity of the main table. A function without the variable does not.
-fn capacity<F: Fn(&str) -> Option<String>>(
-    variables: &Variables<F>,
-) -> Result<CapacityPolicy, ConfigError> {
-    let scaling = capacity_scaling(variables)?;
+/// Who raises the capacity of the main table, and how far. A function without the variable does not.
+fn capacity<F: Fn(&str) -> Option<String>>(variables: &Variables<F>) -> Option<CapacityPolicy> {
+    let scaling = variables.keep(capacity_scaling(variables))?;
     if scaling != CapacityScaling::Function {
-        return Ok(CapacityPolicy { scaling, ..CapacityPolicy::default() });
+        return Some(CapacityPolicy { scaling, ..CapacityPolicy::default() });
     }
     let units = |name| match variables.parsed::<u64>(name)? {
         0 => Err(ConfigError { name, problem: "is 0; it must be at least 1".to_owned() }),
         units => Ok(units),
     };
-    let most = CapacityUnits {
-        reads: units("MAX_READ_CAPACITY_UNITS")?,
-        writes: units("MAX_WRITE_CAPACITY_UNITS")?,
-    };
-    Ok(CapacityPolicy { scaling, most })
+    let reads = variables.keep(units("MAX_READ_CAPACITY_UNITS"));
+    let writes = variables.keep(units("MAX_WRITE_CAPACITY_UNITS"));
+    Some(CapacityPolicy { scaling, most: CapacityUnits { reads: reads?, writes: writes? } })
 }
 
 fn capacity_scaling<F: Fn(&str) -> Option<String>>(
@@ -374,7 +526,8 @@ fn capacity_scaling<F: Fn(&str) -> Option<String>>(
 fn capacity_alarms<F: Fn(&str) -> Option<String>>(
     variables: &Variables<F>,
 ) -> Result<Vec<String>, ConfigError> {
-    if capacity_scaling(variables)? != CapacityScaling::Function {
+    // What is wrong with the variable itself has been said.
+    if !matches!(capacity_scaling(variables), Ok(CapacityScaling::Function)) {
         return Ok(Vec::new());
     }
     let names = variables.required("CAPACITY_ALARM_NAMES")?;
@@ -385,11 +538,30 @@ fn unknown(name: &'static str, value: &str, known: &str) -> ConfigError {
     ConfigError { name, problem: format!("is {value:?}; it must be {known}") }
 }
 
+/// The variables, and what was found wrong with those that were read.
 struct Variables<F> {
     lookup: F,
+    wrong: RefCell<Vec<ConfigError>>,
 }
 
 impl<F: Fn(&str) -> Option<String>> Variables<F> {
+    fn new(lookup: F) -> Self {
+        Self { lookup, wrong: RefCell::default() }
+    }
+
+    /// Notes what is wrong, so that the other variables can be read before anything is said of it.
+    fn keep<T>(&self, read: Result<T, ConfigError>) -> Option<T> {
+        read.map_err(|error| self.wrong.borrow_mut().push(error)).ok()
+    }
+
+    fn is_any_wrong(&self) -> bool {
+        !self.wrong.borrow().is_empty()
+    }
+
+    fn wrong(&self) -> ConfigErrors {
+        ConfigErrors(self.wrong.borrow().clone())
+    }
+
     /// What the variable is set to. Stacks that were deployed before there was such a parameter do not
     /// have it.
     fn optional(&self, name: &str) -> Option<String> {
@@ -422,6 +594,8 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn variable(name: &str) -> Option<String> {
@@ -442,12 +616,22 @@ mod tests {
             "SCALING_MODE" | "WRITER_SCALING" => "on",
             "COOLDOWN_SECS" => "60",
             "AWS_LAMBDA_FUNCTION_NAME" => "stack-WriteFunction-1",
+            "LOG_KEYS" => "digest",
+            "LOG_KEY_SECRET" => "a secret of the stack",
             _ => return None,
         };
         Some(value.to_owned())
     }
 
-    fn with(name: &'static str, value: &str) -> Result<Config, ConfigError> {
+    /// The only variable that is wrong.
+    fn only(errors: &ConfigErrors) -> &ConfigError {
+        let mut errors = errors.each();
+        let only = errors.next().expect("one at least");
+        assert_eq!(errors.next(), None, "and no other than {only}");
+        only
+    }
+
+    fn with(name: &'static str, value: &str) -> Result<Config, ConfigErrors> {
         Config::from_variables(
             |asked| {
                 if asked == name { Some(value.to_owned()) } else { variable(asked) }
@@ -527,11 +711,14 @@ mod tests {
         assert_eq!(of(""), Ok(None));
         assert_eq!(of("expires"), Ok(Some("expires".to_owned())));
         for wrong in ["pk", "sk", "_ds_v"] {
-            assert!(of(wrong).is_err_and(|error| error.name() == "TTL_ATTRIBUTE"), "{wrong}");
+            assert!(
+                of(wrong).is_err_and(|errors| only(&errors).name() == "TTL_ATTRIBUTE"),
+                "{wrong}"
+            );
         }
     }
 
-    fn with_capacity(name: &'static str, value: &str) -> Result<Config, ConfigError> {
+    fn with_capacity(name: &'static str, value: &str) -> Result<Config, ConfigErrors> {
         Config::from_variables(|asked| match asked {
             asked if asked == name => Some(value.to_owned()),
             "CAPACITY_SCALING" => Some("function".to_owned()),
@@ -569,7 +756,8 @@ mod tests {
             ("MAX_WRITE_CAPACITY_UNITS", "-1", "is wrong: invalid digit"),
             ("CAPACITY_ALARM_NAMES", "", "is missing"),
         ] {
-            let error = with_capacity(name, value).expect_err(name);
+            let errors = with_capacity(name, value).expect_err(name);
+            let error = only(&errors);
             assert_eq!(error.name(), name);
             assert!(error.problem().starts_with(problem), "{error}");
         }
@@ -604,9 +792,13 @@ mod tests {
             ("DYNAMO_DB_ENDPOINT", "127.0.0.1:8000"),
             ("KEY_GRANTS", "acme/*"),
             ("MAX_BODY_BYTES", "many"),
+            ("LOG_KEYS", ""),
+            ("LOG_KEYS", "hidden"),
+            ("LOG_KEY_SECRET", ""),
+            ("TRACING", "on"),
         ] {
-            let error = with(name, value).expect_err(name);
-            assert!(error.to_string().contains(name), "{error}");
+            let errors = with(name, value).expect_err(name);
+            assert_eq!(only(&errors).name(), name, "{errors}");
         }
         for too_short in ["0", "1801", "20", "959"] {
             let error = with("REQUEST_LIFETIME_SECS", too_short).expect_err("on AWS");
@@ -615,5 +807,69 @@ mod tests {
         assert!(with("PARTITION_KEY_NAME", "_ds_x").is_err());
         assert!(with("PARTITION_KEY_NAME", "rev").is_err());
         assert!(with("SORT_KEY_NAME", "pk").is_err());
+    }
+
+    #[test]
+    fn everything_that_is_wrong_is_said_at_once() {
+        let errors = Config::from_variables(|asked| match asked {
+            "MAIN_TABLE" | "PARTITION_KEY_NAME" => None,
+            "LEASE_SECS" => Some("5s".to_owned()),
+            "SCALING_MODE" => Some("yes".to_owned()),
+            "CAPACITY_SCALING" => Some("on".to_owned()),
+            "KEY_GRANTS" => Some("acme/*".to_owned()),
+            asked => variable(asked),
+        });
+        let errors = errors.expect_err("six are wrong");
+        let named = errors.each().map(ConfigError::name).collect::<BTreeSet<_>>();
+        let expected = [
+            "CAPACITY_SCALING",
+            "KEY_GRANTS",
+            "LEASE_SECS",
+            "MAIN_TABLE",
+            "PARTITION_KEY_NAME",
+            "SCALING_MODE",
+        ];
+        assert_eq!(named.into_iter().collect::<Vec<_>>(), expected, "{errors}");
+        assert_eq!(errors.to_string().lines().count(), 6, "a line for each");
+
+        let nothing = Config::with_alarms(|_| None).expect_err("nothing is set");
+        for name in ["ALARM_NAME", "READ_ALARM_NAME", "LOG_KEYS", "SEPARATOR"] {
+            assert!(nothing.each().any(|error| error.name() == name), "{name}: {nothing}");
+        }
+    }
+
+    #[test]
+    fn traces_go_where_lambda_says_that_its_daemon_listens() {
+        let of = |tracing: &'static str, daemon: Option<&'static str>| {
+            Config::from_variables(|asked| match asked {
+                "TRACING" => Some(tracing.to_owned()),
+                "AWS_XRAY_DAEMON_ADDRESS" => daemon.map(str::to_owned),
+                asked => variable(asked),
+            })
+            .map(|config| config.trace_daemon)
+        };
+        let address = ([169, 254, 100, 1], 2000).into();
+        assert_eq!(of("xray", Some("169.254.100.1:2000")), Ok(Some(address)));
+        let address = Some("169.254.100.1:2000");
+        for (tracing, daemon) in
+            [("off", address), ("xray", None), ("", None), ("xray", Some("udp:host"))]
+        {
+            assert_eq!(of(tracing, daemon), Ok(None), "{tracing} {daemon:?}");
+        }
+        let errors = of("x-ray", None).expect_err("neither off nor xray");
+        assert_eq!(only(&errors).name(), "TRACING");
+    }
+
+    #[test]
+    fn keys_are_logged_as_they_are_only_where_that_is_asked_for() {
+        let secret = "a secret of the stack".to_owned();
+        let config = Config::from_variables(variable).expect("complete");
+        assert_eq!(config.log_keys, LogKeys::Digest(secret));
+        let plain = Config::from_variables(|asked| match asked {
+            "LOG_KEYS" => Some("plain".to_owned()),
+            "LOG_KEY_SECRET" => None,
+            asked => variable(asked),
+        });
+        assert_eq!(plain.expect("it takes no secret").log_keys, LogKeys::Plain);
     }
 }

@@ -12,6 +12,7 @@ mod event;
 mod grants;
 pub mod headers;
 pub mod json;
+mod log;
 pub mod metrics;
 pub mod params;
 mod patience;
@@ -23,12 +24,14 @@ pub mod view;
 
 pub use admission::Admission;
 pub use config::{
-    Config, ConfigError, LONGEST_LEASE, LONGEST_REQUEST_LIFETIME, SHORTEST_REQUEST_LIFETIME,
-    UNVERIFIED_REQUEST_LIFETIME, is_request_lifetime_verified, settings_from_variables,
+    Config, ConfigError, ConfigErrors, LONGEST_LEASE, LONGEST_REQUEST_LIFETIME,
+    SHORTEST_REQUEST_LIFETIME, UNVERIFIED_REQUEST_LIFETIME, is_request_lifetime_verified,
+    settings_from_variables,
 };
 pub use event::Request;
 pub use grants::{GrantedKeys, Grants, GrantsError};
+pub use log::{LogKeys, subscriber};
 pub use patience::Patience;
 pub use problem::{Problem, log_failures, log_left_out};
 pub use response::{Format, Response};
-pub use runtime::{EventHandler, Handler, answer, run, run_events, start};
+pub use runtime::{EventHandler, Handler, answer, run, run_events, start, start_with_alarms};

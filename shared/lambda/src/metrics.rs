@@ -94,6 +94,8 @@ names! {
     CapacityWouldRise;
     /// Capacities that throttle and are as high as the operator allows.
     CapacityAtCeiling;
+    /// Subsegments of traces that the daemon did not take.
+    SubsegmentsLost;
     /// Records of the metadata table's stream that could not be acted on.
     StreamRecordsRefused;
     /// Changes of shard counts that were carried to their end.

@@ -220,9 +220,10 @@ impl From<KeyError> for Problem {
 }
 
 impl Problem {
-    /// The answer that says so. `draw` is uniformly random: by it each client is told another time to come
-    /// back, so that those who were refused together do not return together.
-    pub fn respond(self, draw: u64) -> Response {
+    /// The answer that says so, to the request of this id, by which the logs know it. `draw` is uniformly
+    /// random: by it each client is told another time to come back, so that those who were refused together do
+    /// not return together.
+    pub fn respond(self, request_id: &str, draw: u64) -> Response {
         #[derive(Serialize)]
         struct Body<'a> {
             r#type: &'static str,
@@ -230,6 +231,7 @@ impl Problem {
             status: u16,
             code: &'a str,
             detail: &'a str,
+            request_id: &'a str,
             #[serde(skip_serializing_if = "<[_]>::is_empty")]
             shards: &'a [u32],
         }
@@ -243,6 +245,7 @@ impl Problem {
             status: self.status,
             code: self.code,
             detail: &self.detail,
+            request_id,
             shards: &self.shards,
         };
         let mut response = Response::json(self.status, &body)
@@ -271,7 +274,7 @@ mod tests {
     #[test]
     fn each_code_has_a_status_and_internals_stay_inside() {
         for code in Code::ALL {
-            let response = Problem::from(Error::new(*code, "secret-4711")).respond(0);
+            let response = Problem::from(Error::new(*code, "secret-4711")).respond("request-1", 0);
             assert!((400..=504).contains(&response.status()), "{code:?}");
             let hidden = *code != Code::SettingsMismatch
                 && matches!(
@@ -286,7 +289,8 @@ mod tests {
     #[test]
     fn those_who_are_refused_together_do_not_return_together() {
         let told = |draw| {
-            let response = Problem::from(Error::new(Code::Throttled, "")).respond(draw);
+            let response =
+                Problem::from(Error::new(Code::Throttled, "")).respond("request-1", draw);
             response.header("retry-after").expect("a time").to_owned()
         };
         let told = (0..100).map(told).collect::<std::collections::BTreeSet<_>>();
@@ -296,7 +300,7 @@ mod tests {
     #[test]
     fn retry_after_comes_with_what_may_be_repeated_and_never_with_an_unknown_outcome() {
         let retry_after = |code| {
-            let response = Problem::from(Error::new(code, "")).respond(0);
+            let response = Problem::from(Error::new(code, "")).respond("request-1", 0);
             (response.status(), response.header("retry-after").is_some())
         };
         assert_eq!(retry_after(Code::Throttled), (429, true));
@@ -308,7 +312,7 @@ mod tests {
     #[test]
     fn what_an_operator_has_to_look_at_is_counted() {
         for code in Code::ALL {
-            let response = Problem::from(Error::new(*code, "")).respond(0);
+            let response = Problem::from(Error::new(*code, "")).respond("request-1", 0);
             let counted = response.counted().collect::<Vec<_>>();
             let expected = match code {
                 Code::CorruptData => vec![(Counter::DamagedData, 1)],
@@ -328,7 +332,7 @@ mod tests {
     fn regression_readers_were_told_that_nothing_was_written() {
         let unavailable = Code::ALL.iter().filter(|code| code.kind() == Kind::Unavailable);
         for code in unavailable {
-            let response = Problem::from(Error::new(*code, "")).respond(0);
+            let response = Problem::from(Error::new(*code, "")).respond("request-1", 0);
             assert!(!response.body().contains("written"), "{}", response.body());
             let helps = ![Code::MetadataBehind, Code::SettingsMismatch].contains(code);
             assert_eq!(response.body().contains("again"), helps, "{}", response.body());

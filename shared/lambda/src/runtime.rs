@@ -1,20 +1,24 @@
 use std::future::{Future, ready};
+use std::io;
 use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dynashard_aws::OsEntropy;
+use dynashard_aws::{OsEntropy, Tracer};
 use dynashard_core::ports::Entropy;
 use dynashard_core::{Deadline, Reading};
 use futures_util::future::{Either, select};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::metrics::Metrics;
-use crate::{Admission, Config, Patience, Problem, Request, Response, release};
+use crate::metrics::{Counter, Metrics};
+use crate::{
+    Admission, Config, ConfigErrors, LogKeys, Patience, Problem, Request, Response, release,
+    subscriber,
+};
 
 /// The longest that any request may take: `/batch-write` promises an answer by 25 s, gateway and a
 /// cold start included.
@@ -67,10 +71,35 @@ pub trait EventHandler: Send + Sync {
     fn now(&self) -> Reading;
 }
 
-/// Runs a function with the configuration of its environment. If it fails, it prints one line on stderr.
+/// Runs a function with the configuration of its environment. If it fails, it says why on stderr: of the
+/// configuration everything that is wrong, a line for each variable, before it asks for an event.
 pub async fn start(serve: impl AsyncFnOnce(Config) -> Result<(), Error>) -> ExitCode {
-    let result = match Config::from_variables(|name| std::env::var(name).ok()) {
-        Ok(config) => serve(config).await,
+    start_with(Config::from_variables(variable), serve).await
+}
+
+/// As [`start`], for the function that acts on alarms.
+pub async fn start_with_alarms(serve: impl AsyncFnOnce(Config) -> Result<(), Error>) -> ExitCode {
+    start_with(Config::with_alarms(variable), serve).await
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+async fn start_with(
+    config: Result<Config, ConfigErrors>,
+    serve: impl AsyncFnOnce(Config) -> Result<(), Error>,
+) -> ExitCode {
+    let result = match config {
+        Ok(config) => {
+            start_logging(&config.log_keys);
+            tracing::info!(
+                version = release::VERSION,
+                commit = release::COMMIT,
+                "the environment starts"
+            );
+            serve(config).await
+        }
         Err(wrong) => Err(wrong.into()),
     };
     match result {
@@ -83,19 +112,25 @@ pub async fn start(serve: impl AsyncFnOnce(Config) -> Result<(), Error>) -> Exit
 }
 
 /// Serves HTTP events until the environment ends.
-pub async fn run(handler: impl Handler, metrics: Metrics) -> Result<(), Error> {
+pub async fn run(handler: impl Handler, metrics: Metrics, tracer: Tracer) -> Result<(), Error> {
     let patience = Patience::new(handler.now());
-    run_events(Http { handler, metrics, patience }).await
+    let http = Http { handler, metrics: metrics.clone(), patience };
+    run_events(http, metrics, tracer).await
 }
 
-/// Serves events until the environment ends.
-pub async fn run_events<H: EventHandler>(handler: H) -> Result<(), Error> {
-    start_logging();
-    tracing::info!(version = release::VERSION, commit = release::COMMIT, "the environment starts");
-    let handler = Arc::new(handler);
+/// Serves events until the environment ends. Requests to AWS belong to the trace of the invocation that
+/// made them.
+pub async fn run_events<H: EventHandler>(
+    handler: H,
+    metrics: Metrics,
+    tracer: Tracer,
+) -> Result<(), Error> {
+    let serving = Arc::new((handler, metrics, tracer));
     lambda_runtime::run(service_fn(move |event: LambdaEvent<Box<RawValue>>| {
-        let handler = Arc::clone(&handler);
+        let serving = Arc::clone(&serving);
         async move {
+            let (handler, metrics, tracer) = &*serving;
+            tracer.begin(event.context.xray_trace_id.as_deref());
             let now = handler.now();
             let left = Duration::from_millis(event.context.deadline)
                 .saturating_sub(now.wall)
@@ -103,7 +138,9 @@ pub async fn run_events<H: EventHandler>(handler: H) -> Result<(), Error> {
             let deadline = Deadline::after(now, left);
             let (payload, request_id) = (event.payload.get(), &event.context.request_id);
             // The future of a batch is large; it should not be copied about on the stack.
-            Box::pin(handler.handle(payload, request_id, deadline)).await
+            let outcome = Box::pin(handler.handle(payload, request_id, deadline)).await;
+            metrics.count(handler.now(), [(Counter::SubsegmentsLost, tracer.take_lost())]);
+            outcome
         }
     }))
     .await
@@ -168,28 +205,44 @@ pub async fn answer(
     };
     result.unwrap_or_else(|problem| {
         let (status, code, detail) = (problem.status(), problem.code(), problem.log_detail());
+        let api_request_id = api_request_id(event);
         if status >= 500 {
-            tracing::error!(request_id, status, code, detail, "the request failed");
+            tracing::error!(request_id, api_request_id, status, code, detail, "the request failed");
         } else {
-            tracing::debug!(request_id, status, code, detail, "the request was refused");
+            tracing::debug!(
+                request_id,
+                api_request_id,
+                status,
+                code,
+                detail,
+                "the request was refused"
+            );
         }
-        problem.respond(OsEntropy.next_u64())
+        problem.respond(api_request_id.as_deref().unwrap_or(request_id), OsEntropy.next_u64())
     })
 }
 
-/// One line of JSON for each event, at the level that Lambda's logging configuration sets.
-fn start_logging() {
-    let level = std::env::var("AWS_LAMBDA_LOG_LEVEL").ok();
-    tracing_subscriber::fmt()
-        .json()
-        .flatten_event(true)
-        .with_current_span(false)
-        .with_span_list(false)
-        .with_target(false)
-        // A log that is gone cannot take the error either: the attempt would panic.
-        .log_internal_errors(false)
-        .with_max_level(log_level(level.as_deref()))
-        .init();
+/// The id by which API Gateway's access log knows the request, if the event has one.
+fn api_request_id(event: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Event {
+        request_context: RequestContext,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct RequestContext {
+        request_id: String,
+    }
+    let event = serde_json::from_str::<Event>(event).ok()?;
+    Some(event.request_context.request_id)
+}
+
+/// Logs to stdout, at the level that Lambda's logging configuration sets.
+fn start_logging(keys: &LogKeys) {
+    let level = log_level(variable("AWS_LAMBDA_LOG_LEVEL").as_deref());
+    // A second logger of the process would be refused; this is the only one.
+    let _ = tracing::subscriber::set_global_default(subscriber(keys, level, io::stdout));
 }
 
 /// The level of one of Lambda's names, from `TRACE` to `FATAL`; `INFO` where none is set.

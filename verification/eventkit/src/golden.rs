@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::World;
+use crate::logs::{assert_no_key, digests, logged};
 
 /// Makes the tables that a case needs.
 pub type Given = fn() -> World;
@@ -86,7 +87,8 @@ pub fn assert_golden(
     for (name, given) in cases {
         let event = event(&format!("{name}.json"));
         assert_natural(name, &event);
-        let answer = answer(&given(), &event);
+        let (answer, log) = logged(&digests(), || answer(&given(), &event));
+        assert_no_key(name, &event, &log);
         with_settings!({
             snapshot_path => "../../../events/expected",
             prepend_module_to_snapshot => false,

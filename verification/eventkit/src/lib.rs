@@ -5,6 +5,7 @@
 //! - [`assert_refused`] sends [`Wrong`] requests, and sees that they cost no write.
 //! - [`assert_golden`] compares the answer to every event of a function in `events/` with the file
 //!   of the same name in `events/expected/`.
+//! - [`logged`] is what a function logs meanwhile.
 //! - [`assert_damaged_events_are_answered`] damages these events at random.
 
 #![expect(clippy::missing_panics_doc, reason = "a panic is how a test says what is wrong")]
@@ -14,6 +15,7 @@ mod call;
 mod faults;
 mod golden;
 mod hostile;
+mod logs;
 mod world;
 mod wrong;
 
@@ -22,5 +24,6 @@ pub use call::Call;
 pub use faults::{MakeError, MakeFault, STACK_FAULTS, UNKNOWN_OUTCOMES, unreachable_table};
 pub use golden::{Given, assert_golden, event, event_files};
 pub use hostile::{assert_damaged_events_are_answered, damaged_events};
+pub use logs::{digests, logged};
 pub use world::{FLIGHT, OLD_ETAG, OLD_VERSION, Snapshot, Store, TestDirectory, World};
 pub use wrong::{Wrong, assert_refused, malformed_events};

@@ -16,10 +16,10 @@ use crate::operator::Failure;
 const MAX_RECORD_BYTES: u64 = 8_000_000;
 
 /// The fields of a record that are not empty, each with its column.
-pub(super) type Fields<'a> = Vec<(&'a str, &'a str)>;
+pub(in crate::operator) type Fields<'a> = Vec<(&'a str, &'a str)>;
 
 /// The records of a file behind its header line.
-pub(super) struct Records<R> {
+pub(in crate::operator) struct Records<R> {
     reader: Reader<Bounded<R>>,
     columns: Vec<String>,
     record: ByteRecord,
@@ -30,7 +30,7 @@ pub(super) struct Records<R> {
 
 impl<R: Read> Records<R> {
     /// Reads the header line.
-    pub(super) fn new(input: R) -> io::Result<Self> {
+    pub(in crate::operator) fn new(input: R) -> io::Result<Self> {
         let left = Rc::new(Cell::new(MAX_RECORD_BYTES));
         let input = Bounded { input, left: Rc::clone(&left) };
         let mut reader = ReaderBuilder::new().flexible(true).from_reader(input);
@@ -51,12 +51,14 @@ impl<R: Read> Records<R> {
     }
 
     /// The names of the columns.
-    pub(super) fn columns(&self) -> &[String] {
+    pub(in crate::operator) fn columns(&self) -> &[String] {
         &self.columns
     }
 
     /// The next record, with its line; `None` at the end.
-    pub(super) fn next(&mut self) -> io::Result<Option<(u64, Result<Fields<'_>, Failure>)>> {
+    pub(in crate::operator) fn next(
+        &mut self,
+    ) -> io::Result<Option<(u64, Result<Fields<'_>, Failure>)>> {
         self.left.set(MAX_RECORD_BYTES);
         if !self.reader.read_byte_record(&mut self.record).map_err(io_error)? {
             return Ok(None);

@@ -10,7 +10,7 @@ pub(super) const INPUT_FAILED: &str = "input_failed";
 
 /// The form of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
-pub(super) enum Format {
+pub(in crate::operator) enum Format {
     /// One object in each line: plain JSON, or {"Item":{...}} with DynamoDB's types.
     JsonLines,
     /// A header line and a line for each item.
@@ -31,7 +31,7 @@ pub(super) struct InputFile {
 }
 
 /// The form that a file's name tells.
-pub(super) fn format_of(path: &Path) -> Option<Format> {
+pub(in crate::operator) fn format_of(path: &Path) -> Option<Format> {
     let name = path.file_name()?.to_str()?.to_ascii_lowercase();
     let name = name.strip_suffix(".gz").unwrap_or(&name);
     match name.rsplit_once('.')?.1 {
@@ -42,11 +42,11 @@ pub(super) fn format_of(path: &Path) -> Option<Format> {
 }
 
 /// A file cannot be read.
-pub(super) fn failed(path: &Path, error: &io::Error) -> Failure {
+pub(in crate::operator) fn failed(path: &Path, error: &io::Error) -> Failure {
     Failure { code: INPUT_FAILED, detail: format!("{} cannot be read: {error}", path.display()) }
 }
 
 /// A file is not what it should be.
-pub(super) fn bad(path: &Path, why: &str) -> Failure {
+pub(in crate::operator) fn bad(path: &Path, why: &str) -> Failure {
     Failure { code: INPUT_FAILED, detail: format!("{} {why}", path.display()) }
 }

@@ -219,7 +219,7 @@ impl Input {
 
 /// What is read of a file, hashed.
 #[derive(Clone, Default)]
-struct Tally(Arc<Mutex<Xxh64>>);
+pub(in crate::operator) struct Tally(Arc<Mutex<Xxh64>>);
 
 impl Tally {
     fn digest(&self) -> u64 {
@@ -238,7 +238,7 @@ impl<R: Read> Read for Hashing<R> {
 }
 
 /// The text of a file, which may be compressed with gzip and may begin with a byte order mark.
-fn open(path: &Path) -> io::Result<(Box<dyn BufRead>, Tally)> {
+pub(in crate::operator) fn open(path: &Path) -> io::Result<(Box<dyn BufRead>, Tally)> {
     const GZIP: &[u8] = &[0x1f, 0x8b];
     const MARK: &[u8] = &[0xef, 0xbb, 0xbf];
     const BUFFER_BYTES: usize = 64 * 1_024;

@@ -13,22 +13,22 @@ use crate::operator::Failure;
 const MAX_LINE_BYTES: u64 = 8_000_000;
 
 /// The text of a line, or why it cannot be taken.
-pub(super) type Line<'a> = Result<&'a [u8], Failure>;
+pub(in crate::operator) type Line<'a> = Result<&'a [u8], Failure>;
 
 /// The lines of a file.
-pub(super) struct Lines<R> {
+pub(in crate::operator) struct Lines<R> {
     input: R,
     number: u64,
     line: Vec<u8>,
 }
 
 impl<R: BufRead> Lines<R> {
-    pub(super) fn new(input: R) -> Self {
+    pub(in crate::operator) fn new(input: R) -> Self {
         Self { input, number: 0, line: Vec::new() }
     }
 
     /// The next line that is not blank, with its number from 1; `None` at the end.
-    pub(super) fn next(&mut self) -> io::Result<Option<(u64, Line<'_>)>> {
+    pub(in crate::operator) fn next(&mut self) -> io::Result<Option<(u64, Line<'_>)>> {
         loop {
             self.line.clear();
             let read = (&mut self.input).take(MAX_LINE_BYTES).read_until(b'\n', &mut self.line)?;

@@ -3,10 +3,10 @@
 mod args;
 mod check;
 mod counts;
-mod csv;
-mod files;
-mod input;
-mod json;
+pub(super) mod csv;
+pub(super) mod files;
+pub(super) mod input;
+pub(super) mod json;
 mod lanes;
 mod load;
 mod look_ahead;

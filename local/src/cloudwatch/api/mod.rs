@@ -15,8 +15,10 @@ use super::error::{ApiError, Fault};
 use super::metrics::Metrics;
 use super::store::MetricStore;
 use super::wire::{Call, Document, MAX_BODY, Members, Protocol};
+use crate::access::Access;
 use crate::clock::SharedClock;
 use crate::dynamodb::endpoint::Observed;
+use crate::plan::{Asked, EVERY, alarm_arn, insight_rule_arn};
 use crate::server::{BodyError, Handler, Response, read_body};
 use http::Request;
 use hyper::body::Incoming;
@@ -32,6 +34,7 @@ pub(crate) struct CloudWatchApi {
     observed: Observed,
     alarms: Arc<Alarms>,
     clock: SharedClock,
+    access: Arc<Access>,
 }
 
 impl CloudWatchApi {
@@ -42,8 +45,9 @@ impl CloudWatchApi {
         observed: Observed,
         alarms: Arc<Alarms>,
         clock: SharedClock,
+        access: Arc<Access>,
     ) -> Self {
-        Self { metrics, put, observed, alarms, clock }
+        Self { metrics, put, observed, alarms, clock, access }
     }
 
     fn execute(&self, Call { operation, input }: &Call) -> Result<Document, ApiError> {
@@ -69,6 +73,22 @@ impl CloudWatchApi {
     }
 }
 
+/// What a call needs permission for, as "Actions, resources, and condition keys for Amazon CloudWatch" in
+/// AWS's Service Authorization Reference lists it.
+fn asked(Call { operation, input }: &Call) -> Asked {
+    let text = |name| Members::of(input).and_then(|input| input.require(name, Members::text));
+    // What names no resource is refused as invalid afterwards.
+    let name = |member| text(member).unwrap_or_default();
+    let resource = match operation.as_str() {
+        // CloudWatch asks for the permission for all alarms, whichever are named.
+        "DescribeAlarms" => alarm_arn("*"),
+        "SetAlarmState" => alarm_arn(name("AlarmName")),
+        "GetInsightRuleReport" => insight_rule_arn(name("RuleName")),
+        _ => EVERY.to_owned(),
+    };
+    Asked { action: format!("cloudwatch:{operation}"), resource, leading_keys: Vec::new() }
+}
+
 impl Handler for CloudWatchApi {
     async fn handle(&self, request: Request<Incoming>, _peer: SocketAddr) -> Response {
         let (parts, body) = request.into_parts();
@@ -79,6 +99,9 @@ impl Handler for CloudWatchApi {
         });
         let answer = body.and_then(|body| {
             let call = protocol.read(&parts, &body)?;
+            self.access
+                .check_request(&parts, || vec![asked(&call)])
+                .map_err(|denied| ApiError::new(Fault::AccessDenied, denied.to_string()))?;
             Ok(protocol.answer(&call.operation, &self.execute(&call)?))
         });
         answer.unwrap_or_else(|error| protocol.error(&error))

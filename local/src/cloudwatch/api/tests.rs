@@ -37,7 +37,14 @@ impl Served {
         let clock: SharedClock = ManualClock::at(now);
         let (alarms, _) = Alarms::new(alarms::two_alarms(), &clock);
         let alarms = Arc::new(alarms);
-        let api = CloudWatchApi::new(metrics, put, observed.clone(), Arc::clone(&alarms), clock);
+        let api = CloudWatchApi::new(
+            metrics,
+            put,
+            observed.clone(),
+            Arc::clone(&alarms),
+            clock,
+            Arc::default(),
+        );
         let listener = server::bind_free().await.expect("a port");
         let url = server::url(&listener).expect("an address");
         let (stop, stopped) = watch::channel(false);

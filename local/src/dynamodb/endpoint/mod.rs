@@ -7,7 +7,7 @@
 //!
 //! # The way of a request
 //!
-//! 1. [`Call`] reads what it asks for, once.
+//! 1. [`Call`] reads what it asks for, once. What a function asks for, its role must allow.
 //! 2. The items that it is about are looked up in the engine, since a write costs by the item before
 //!    it as well. Another write may come between; the request then pays the cost of a moment ago.
 //! 3. Where there is not room for all of it, a [`DryRun`] finds out whether the request is valid: as
@@ -38,6 +38,7 @@ mod insights;
 mod job;
 mod meter;
 mod observed;
+mod permissions;
 mod refusal;
 mod signature;
 mod tables;
@@ -48,6 +49,7 @@ pub(crate) use insights::{InsightRule, RuleKeys};
 pub(crate) use observed::Observed;
 
 use crate::StartError;
+use crate::access::Access;
 use crate::clock::SharedClock;
 use crate::dynamodb::engine::{Engine, Store};
 use crate::ids;
@@ -96,16 +98,19 @@ pub(crate) struct Endpoint {
     signature_window: Duration,
     clock: SharedClock,
     counters: CounterStore,
+    access: Arc<Access>,
 }
 
 impl Endpoint {
     /// An endpoint of the engine, with `limits` for the tables that it has and will have, that hands
-    /// over no request signed more than `signature_window` ago. Blocks.
+    /// over no request signed more than `signature_window` ago, and none of a function that its role does
+    /// not allow. Blocks.
     pub(crate) fn new(
         engine: &Engine,
         limits: Limits,
         signature_window: Duration,
         clock: SharedClock,
+        access: Arc<Access>,
     ) -> Result<Self, StartError> {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
@@ -135,6 +140,7 @@ impl Endpoint {
             signature_window,
             clock,
             counters: CounterStore::default(),
+            access,
         })
     }
 
@@ -169,7 +175,11 @@ impl Endpoint {
             BodyError::TooLarge => Refusal::TOO_LARGE,
             BodyError::Broken => Refusal::BROKEN,
         })?;
-        let Call { operation, tables, request } = Call::read(&parts.headers, &body);
+        let call = Call::read(&parts.headers, &body);
+        self.access
+            .check_request(&parts, || permissions::asked(&call, &self.tables))
+            .map_err(|denied| Refusal::access_denied(&denied))?;
+        let Call { operation, tables, request } = call;
         let now = self.clock.now();
         if let Some(answer) = self.insights.answer(&operation, &body, since_epoch(now)) {
             self.check_signature(&parts, now)?;

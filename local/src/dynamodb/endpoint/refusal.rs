@@ -1,6 +1,7 @@
 //! The errors that the endpoint answers itself, in DynamoDB's words and shapes.
 
 use super::cost::Charge;
+use crate::access::AccessDenied;
 use crate::server::{Response, json_response};
 use bytes::Bytes;
 use dynashard_limits::partition::{LimitHit, Throughput};
@@ -75,6 +76,16 @@ impl Refusal {
     pub(super) fn engine(error: &hyper_util::client::legacy::Error) -> Self {
         tracing::error!(error = error as &dyn std::error::Error, "the engine did not answer");
         Self::ENGINE_BROKE_OFF
+    }
+
+    /// A request that the role of the function that signed it does not allow.
+    pub(super) fn access_denied(denied: &AccessDenied) -> Self {
+        Self {
+            status: StatusCode::BAD_REQUEST,
+            kind: "com.amazon.coral.service#AccessDeniedException",
+            message: denied.to_string(),
+            details: Details::None,
+        }
     }
 
     /// A request of which nothing was admitted because of these limits; there is at least one.

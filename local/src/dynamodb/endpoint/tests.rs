@@ -1,5 +1,6 @@
 mod accounting;
 mod insights;
+mod permissions;
 mod throttling;
 mod tokens;
 mod validation;
@@ -37,10 +38,19 @@ impl Rig {
     }
 
     async fn with(limits: Limits, data_dir: Option<&Path>, tables: &[Table]) -> Self {
+        Self::with_access(limits, data_dir, tables, Arc::default()).await
+    }
+
+    async fn with_access(
+        limits: Limits,
+        data_dir: Option<&Path>,
+        tables: &[Table],
+        access: Arc<Access>,
+    ) -> Self {
         let clock = ManualClock::at(httpdate::parse_http_date(NOW).expect("a date"));
         let engine = Engine::start(data_dir, tables).expect("an engine");
         let endpoint =
-            Endpoint::new(&engine, limits, LIFETIME, clock.clone()).expect("an endpoint");
+            Endpoint::new(&engine, limits, LIFETIME, clock.clone(), access).expect("an endpoint");
         let endpoint = Arc::new(endpoint);
         let listener = server::bind_free().await.expect("a port");
         let address = listener.local_addr().expect("an address");

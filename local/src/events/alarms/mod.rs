@@ -4,7 +4,6 @@ mod event;
 #[cfg(test)]
 mod tests;
 
-use crate::clock::{SharedClock, epoch_millis};
 use crate::cloudwatch::{AlarmState, Transition};
 use crate::ids;
 use crate::lambda::{Background, Invocation, Pool};
@@ -20,7 +19,6 @@ pub(super) struct Actions {
     /// The pools of the functions by their names.
     pub(super) pools: BTreeMap<String, Arc<Pool>>,
     pub(super) background: Arc<Background>,
-    pub(super) clock: SharedClock,
 }
 
 impl Actions {
@@ -57,11 +55,10 @@ impl Actions {
                 );
                 continue;
             };
-            let epoch_secs = epoch_millis(self.clock.now()) / 1000;
             let event = Invocation {
                 request_id: ids::uuid(),
                 payload: event::of_transition(transition).into(),
-                trace_header: Some(ids::trace_header(epoch_secs)),
+                trace_header: Some(pool.trace_header()),
                 client_context: None,
                 wants_log_tail: false,
             };

@@ -1,6 +1,7 @@
 //! What the transitions of alarms do.
 
 use super::*;
+use crate::clock::SharedClock;
 use crate::cloudwatch::AlarmStatus;
 use crate::lambda::fake::{Fake, Polling, Rig};
 use crate::plan::{Alarm, AlarmSchedule, ArnPattern, Comparison, MetricId, MissingData, Statistic};
@@ -20,9 +21,9 @@ impl Setup {
     async fn start(permissions: Vec<Permission>) -> Self {
         let (rig, function, polling) = Rig::start(1).await;
         let clock: SharedClock = rig.clock.clone();
-        let background = Arc::new(Background::new(Arc::clone(&clock)));
+        let background = Arc::new(Background::new(clock));
         let pools = rig.runtime.pools().clone();
-        let actions = Actions { permissions, pools, background: Arc::clone(&background), clock };
+        let actions = Actions { permissions, pools, background: Arc::clone(&background) };
         Self { rig, function, polling, background, actions }
     }
 

@@ -4,10 +4,11 @@ use super::answer;
 use super::delivery::{Delivery, Discarded, Outcome, Step};
 use super::failure::{self, Attempt, Origin};
 use super::record::{self, Record};
-use crate::clock::{SharedClock, epoch_millis};
+use crate::access::Access;
+use crate::clock::SharedClock;
 use crate::ids;
 use crate::lambda::{Invocation, InvokeError, MAX_PAYLOAD, Pool};
-use crate::plan::StreamMapping;
+use crate::plan::{Asked, StreamMapping, queue_arn};
 use crate::queues::Queues;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -22,6 +23,7 @@ pub(super) struct Lane {
     pub(super) mapping: Arc<StreamMapping>,
     pub(super) pool: Arc<Pool>,
     pub(super) queues: Arc<Queues>,
+    pub(super) access: Arc<Access>,
     pub(super) clock: SharedClock,
     pub(super) stream_arn: String,
     /// The stream shard that it belongs to.
@@ -113,7 +115,7 @@ impl Lane {
         Invocation {
             request_id: ids::uuid(),
             payload: record::event(records),
-            trace_header: Some(ids::trace_header(epoch_millis(self.clock.now()) / 1000)),
+            trace_header: Some(self.pool.trace_header()),
             client_context: None,
             wants_log_tail: false,
         }
@@ -128,6 +130,15 @@ impl Lane {
             "records of a stream were given up"
         );
         if let Some(queue) = &self.mapping.on_failure {
+            let asked = Asked {
+                action: "sqs:SendMessage".to_owned(),
+                resource: queue_arn(queue),
+                leading_keys: Vec::new(),
+            };
+            // What may not be told is lost, as on AWS. The check has logged it.
+            if self.access.check(function, &asked).is_err() {
+                return;
+            }
             let origin = Origin { function, stream_arn: &self.stream_arn, shard: &self.shard };
             let document = failure::document(origin, discarded, records, last, self.clock.now());
             self.queues.send(queue, document.to_string());

@@ -27,6 +27,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 
+use crate::access::Access;
 use crate::clock::SharedClock;
 use crate::lambda::Pool;
 use crate::plan::StreamMapping;
@@ -49,6 +50,7 @@ pub(super) struct Pump {
     pub(super) engine: SocketAddr,
     pub(super) pool: Arc<Pool>,
     pub(super) queues: Arc<Queues>,
+    pub(super) access: Arc<Access>,
     pub(super) clock: SharedClock,
 }
 
@@ -61,7 +63,7 @@ impl Pump {
     }
 
     async fn carry(&self, tasks: &mut JoinSet<()>) {
-        let source = Source::new(self.engine);
+        let source = Source::new(self.engine, &self.pool.function().name, &self.access);
         let (stream, shards) = loop {
             match self.find(&source).await {
                 Ok(found) => break found,
@@ -105,6 +107,7 @@ impl Pump {
             mapping: Arc::clone(&self.mapping),
             pool: Arc::clone(&self.pool),
             queues: Arc::clone(&self.queues),
+            access: Arc::clone(&self.access),
             clock: Arc::clone(&self.clock),
             stream_arn: stream.arn.clone(),
             shard: shard.to_owned(),

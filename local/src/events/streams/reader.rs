@@ -65,7 +65,7 @@ impl Reader {
             Some(iterator) => iterator,
             None => self.source.iterator(&self.stream, &self.shard, position).await?,
         };
-        self.source.records(&iterator).await
+        self.source.records(&self.stream, &iterator).await
     }
 
     /// Gives the records to their lanes. Those from before `oldest` were too old when this reader
@@ -147,8 +147,8 @@ mod tests {
         let (first, mut first_pages) = mpsc::channel(1);
         let (second, mut second_pages) = mpsc::channel(1);
         let reader = Reader {
-            source: Source::new(([127, 0, 0, 1], 1).into()),
-            stream: Stream { arn: "arn:stream".to_owned() },
+            source: Source::new(([127, 0, 0, 1], 1).into(), "Function", &Arc::default()),
+            stream: Stream { arn: "arn:stream".to_owned(), table: "Table".to_owned() },
             shard: "shardId-1".to_owned(),
             mapping: Arc::new(mapping),
             clock: ManualClock::at(SystemTime::UNIX_EPOCH),

@@ -1,6 +1,7 @@
 //! The DynamoDB Streams API of the engine.
 
-use crate::plan::{StartingPosition, stream_arn};
+use crate::access::Access;
+use crate::plan::{Asked, StartingPosition, TEMPLATE_LABEL, stream_arn};
 use bytes::Bytes;
 use http::Request;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
@@ -12,12 +13,16 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// A client of the engine's own port.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
     url: String,
     client: Client<HttpConnector, Full<Bytes>>,
+    /// Lambda reads in the name of this function.
+    function: String,
+    access: Arc<Access>,
 }
 
 /// The stream of a table.
@@ -26,6 +31,7 @@ pub(super) struct Stream {
     /// In the region and account of the stack. The engine finds a stream by its table's name, and
     /// takes this ARN as well as its own.
     pub(super) arn: String,
+    pub(super) table: String,
 }
 
 /// Where to go on reading a stream shard.
@@ -54,22 +60,27 @@ pub(super) struct SourceError {
 }
 
 impl Source {
-    pub(super) fn new(engine: SocketAddr) -> Self {
+    pub(super) fn new(engine: SocketAddr, function: &str, access: &Arc<Access>) -> Self {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         let client = Client::builder(TokioExecutor::new()).build(connector);
-        Self { url: format!("http://{engine}/"), client }
+        let (function, access) = (function.to_owned(), Arc::clone(access));
+        Self { url: format!("http://{engine}/"), client, function, access }
     }
 
     /// The newest stream of a table.
     pub(super) async fn stream(&self, table: &str) -> Result<Stream, SourceError> {
+        // Lambda finds it by ListStreams.
+        self.check(LIST_STREAMS, stream_arn(table, "*"))?;
         let request = json!({ "TableName": table });
         let described: Described = self.call(DESCRIBE_TABLE, &request).await?;
-        Ok(Stream { arn: stream_arn(table, &described.table.latest_stream_label) })
+        let arn = stream_arn(table, &described.table.latest_stream_label);
+        Ok(Stream { arn, table: table.to_owned() })
     }
 
     /// The ids of a stream's shards.
     pub(super) async fn shards(&self, stream: &Stream) -> Result<Vec<String>, SourceError> {
+        self.check_stream(DESCRIBE_STREAM, stream)?;
         let request = json!({ "StreamArn": stream.arn });
         let described: DescribedStream = self.call(DESCRIBE_STREAM, &request).await?;
         let shards = described.stream_description.shards.into_iter();
@@ -83,6 +94,7 @@ impl Source {
         shard: &str,
         position: &Position,
     ) -> Result<String, SourceError> {
+        self.check_stream(GET_SHARD_ITERATOR, stream)?;
         let mut request = json!({ "StreamArn": stream.arn, "ShardId": shard });
         request["ShardIteratorType"] = match position {
             Position::Start(StartingPosition::TrimHorizon) => "TRIM_HORIZON".into(),
@@ -97,8 +109,25 @@ impl Source {
     }
 
     /// Up to 1,000 records.
-    pub(super) async fn records(&self, iterator: &str) -> Result<Page, SourceError> {
+    pub(super) async fn records(
+        &self,
+        stream: &Stream,
+        iterator: &str,
+    ) -> Result<Page, SourceError> {
+        self.check_stream(GET_RECORDS, stream)?;
         self.call(GET_RECORDS, &json!({ "ShardIterator": iterator })).await
+    }
+
+    fn check_stream(&self, target: &'static str, stream: &Stream) -> Result<(), SourceError> {
+        self.check(target, stream_arn(&stream.table, TEMPLATE_LABEL))
+    }
+
+    fn check(&self, target: &'static str, resource: String) -> Result<(), SourceError> {
+        let operation = operation(target);
+        let action = format!("dynamodb:{operation}");
+        let asked = Asked { action, resource, leading_keys: Vec::new() };
+        let denied = self.access.check(&self.function, &asked);
+        denied.map_err(|denied| SourceError { operation, problem: denied.to_string() })
     }
 
     pub(super) async fn call<T: DeserializeOwned>(
@@ -106,7 +135,7 @@ impl Source {
         target: &'static str,
         request: &Value,
     ) -> Result<T, SourceError> {
-        let (_, operation) = target.split_once('.').unwrap_or_default();
+        let operation = operation(target);
         let failed = |problem: String| SourceError { operation, problem };
         let request = Request::post(&self.url)
             .header("x-amz-target", target)
@@ -130,6 +159,11 @@ impl Source {
     }
 }
 
+fn operation(target: &'static str) -> &'static str {
+    target.split_once('.').map_or(target, |(_, operation)| operation)
+}
+
+const LIST_STREAMS: &str = "DynamoDBStreams_20120810.ListStreams";
 const DESCRIBE_TABLE: &str = "DynamoDB_20120810.DescribeTable";
 const DESCRIBE_STREAM: &str = "DynamoDBStreams_20120810.DescribeStream";
 const GET_SHARD_ITERATOR: &str = "DynamoDBStreams_20120810.GetShardIterator";

@@ -58,7 +58,7 @@ impl World {
         let template = TemplateSource::Text { name: "template.yaml".to_owned(), text };
         let template = load_template(&template, &[]).expect("a template");
         let engine = Engine::start(None, &template.tables).expect("an engine");
-        let source = Source::new(engine.address());
+        let source = Source::new(engine.address(), "Function", &Arc::default());
         for (key, phase) in items {
             put(&source, key, phase).await;
         }
@@ -70,6 +70,7 @@ impl World {
             engine: engine.address(),
             pool: Arc::clone(rig.runtime.pool("Function").expect("the function")),
             queues: Arc::clone(&queues),
+            access: Arc::default(),
             clock,
         };
         let (stop, stopped) = watch::channel(false);
@@ -213,7 +214,7 @@ async fn a_poison_record_ends_in_the_queue_and_blocks_no_other() {
     // The document leads to the record, as an operator would follow it.
     let place = &failure["DDBStreamBatchInfo"];
     let text = |name: &str| place[name].as_str().expect(name).to_owned();
-    let stream = Stream { arn: text("streamArn") };
+    let stream = Stream { arn: text("streamArn"), table: "Items".to_owned() };
     let number = text("startSequenceNumber");
     assert_eq!(number, text("endSequenceNumber"));
     let request = json!({
@@ -225,7 +226,7 @@ async fn a_poison_record_ends_in_the_queue_and_blocks_no_other() {
     let call = world.source.call("DynamoDBStreams_20120810.GetShardIterator", &request);
     let found: Value = call.await.expect("an iterator");
     let iterator = found["ShardIterator"].as_str().expect("an iterator");
-    let page = world.source.records(iterator).await.expect("records");
+    let page = world.source.records(&stream, iterator).await.expect("records");
     assert_eq!(page.records[0]["dynamodb"]["Keys"]["pk"]["S"], "poison");
 
     fake.respond(&event, "").await;
@@ -263,6 +264,7 @@ impl LaneWorld {
             mapping: Arc::new(mapping),
             pool: Arc::clone(rig.runtime.pool("Function").expect("the function")),
             queues: Arc::clone(&queues),
+            access: Arc::default(),
             clock,
             stream_arn: "arn:stream".to_owned(),
             shard: "shardId-1".to_owned(),

@@ -6,7 +6,7 @@ mod reply;
 
 pub use auth::{Principals, User};
 
-use crate::clock::{SharedClock, epoch_millis};
+use crate::clock::SharedClock;
 use crate::ids;
 use crate::lambda::runtime::{Invocation, InvokeError, MAX_PAYLOAD, Pool, Runtime};
 use crate::plan::{Authorization, Function, Route};
@@ -83,7 +83,7 @@ impl Gateway {
                 auth::authorizer(authorization, principals, &parts, &body, now)?
             }
         };
-        let trace_header = ids::trace_header(epoch_millis(now) / 1000);
+        let trace_header = integration.pool.trace_header();
         let event = event::encode(&Received {
             route_key: &integration.route_key,
             parts: &parts,

@@ -1,5 +1,6 @@
 use super::*;
-use crate::lambda::runtime::fake::{self, Event, Fake, Polling, Rig};
+use crate::lambda::runtime::fake::{Event, Fake, Polling, Rig};
+use crate::plan::testing::function;
 use crate::server::{self, testing::send};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -214,7 +215,7 @@ impl Served {
 
     async fn start_with(principals: Option<Principals>) -> (Self, Fake, Polling) {
         let (rig, fake, polling) = Rig::start(1).await;
-        let mut function = fake::function();
+        let mut function = function();
         function.routes.push(Route {
             method: "PUT".to_owned(),
             path: "/item".to_owned(),

@@ -1,4 +1,5 @@
 use super::*;
+use crate::clock::SharedClock;
 use crate::lambda::runtime::fake::{Fake, Polling, Rig};
 use crate::server::{self, testing::send};
 use serde_json::Value;
@@ -25,7 +26,8 @@ impl Served {
         let clock: SharedClock = rig.clock.clone();
         let queues = Arc::new(Queues::new(&["Failures".to_owned()], &clock));
         let runtime = Arc::clone(&rig.runtime);
-        let api = LambdaApi::new(runtime, Arc::clone(&background), Arc::clone(&queues), clock);
+        let api =
+            LambdaApi::new(runtime, Arc::clone(&background), Arc::clone(&queues), Arc::default());
         let listener = server::bind_free().await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let (stop, stopped) = watch::channel(false);

@@ -9,13 +9,13 @@ use crate::clock::SharedClock;
 use crate::clock::manual::ManualClock;
 use crate::ids;
 use crate::plan::Function;
+use crate::plan::testing::function;
 use bytes::Bytes;
 use http::{HeaderMap, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -90,23 +90,6 @@ pub(crate) fn start(
         Runtime::start(&[function()], max_environments, &shared, launcher).await
     });
     (clock, starting, processes)
-}
-
-/// A function of that name with a timeout of 3 seconds.
-pub(crate) fn function() -> Function {
-    Function {
-        name: "Function".to_owned(),
-        binary: "function".to_owned(),
-        environment: BTreeMap::new(),
-        timeout: Duration::from_secs(3),
-        memory_mb: 128,
-        reserved_concurrency: None,
-        log_format: "Text".to_owned(),
-        log_level: None,
-        routes: Vec::new(),
-        streams: Vec::new(),
-        schedules: Vec::new(),
-    }
 }
 
 pub(crate) fn invocation(payload: &'static str) -> Invocation {

@@ -3,7 +3,8 @@
 
 use super::calls::{Event, Registry};
 use super::process::Launch;
-use crate::clock::SharedClock;
+use crate::clock::{SharedClock, epoch_millis};
+use crate::ids;
 use crate::plan::Function;
 use bytes::Bytes;
 use serde::Serialize;
@@ -147,6 +148,11 @@ impl Pool {
             return Err(InvokeError::Throttled);
         }
         completed.await
+    }
+
+    /// The tracing header of an invocation that brings none.
+    pub(crate) fn trace_header(&self) -> String {
+        ids::trace_header(epoch_millis(self.clock.now()) / 1000, self.function.is_traced)
     }
 
     /// The function that the environments run.

@@ -141,7 +141,8 @@ impl Bootstraps {
             ("AWS_LAMBDA_LOG_STREAM_NAME", format!("local/[$LATEST]{environment:032x}")),
             ("AWS_REGION", REGION.to_owned()),
             ("AWS_DEFAULT_REGION", REGION.to_owned()),
-            ("AWS_ACCESS_KEY_ID", "local".to_owned()),
+            // By it the endpoints know whose role a request has to keep to.
+            ("AWS_ACCESS_KEY_ID", name.clone()),
             ("AWS_SECRET_ACCESS_KEY", "local".to_owned()),
             ("AWS_EC2_METADATA_DISABLED", "true".to_owned()),
             ("AWS_ENDPOINT_URL_CLOUDWATCH", self.cloudwatch.clone()),
@@ -179,9 +180,9 @@ const LOWEST_PRIORITY: i32 = 19;
 const LOG_GRACE: Duration = Duration::from_millis(200);
 
 /// What passes from the environment of the stack to its children: what they need to run at all, and
-/// to be debugged.
+/// to be debugged; and where an X-Ray daemon listens, if there is one.
 fn inherited() -> impl Iterator<Item = (&'static str, OsString)> {
-    ["PATH", "LD_LIBRARY_PATH", "RUST_BACKTRACE", "RUST_LOG"]
+    ["PATH", "LD_LIBRARY_PATH", "RUST_BACKTRACE", "RUST_LOG", "AWS_XRAY_DAEMON_ADDRESS"]
         .into_iter()
         .filter_map(|name| Some((name, std::env::var_os(name)?)))
 }

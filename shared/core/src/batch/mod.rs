@@ -16,7 +16,11 @@ fn refuse_duplicates<'a>(keys: impl Iterator<Item = &'a ItemKey>) -> Result<(), 
     let mut seen = HashSet::new();
     for key in keys {
         if !seen.insert(key) {
-            let why = format!("the key pk={} sk={} is in the batch twice", key.partition, key.sort);
+            let why = format!(
+                "the key pk={:?} sk={:?} is in the batch twice",
+                key.partition.as_str(),
+                key.sort.to_string()
+            );
             return Err(Error::new(Code::DuplicateKey, why));
         }
     }

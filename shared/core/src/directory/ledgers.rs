@@ -48,7 +48,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
     }
 
     /// One page of the collections that rest with more shards than their floor.
-    pub(crate) async fn grown(
+    pub async fn grown(
         &self,
         after: Option<&str>,
         deadline: Deadline,

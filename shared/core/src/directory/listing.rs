@@ -4,7 +4,7 @@ use crate::{Deadline, Error};
 
 impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
     /// One page of the collections in which a reshard seems to run.
-    pub(crate) async fn resharding(
+    pub async fn resharding(
         &self,
         after: Option<&str>,
         deadline: Deadline,

@@ -1,0 +1,282 @@
+//! What follows from a sample: pure functions of figures.
+
+use serde::Serialize;
+use time::Date;
+use time::macros::format_description;
+
+use super::spread::Spread;
+
+/// What one partition writes in a second, in units of 1 KB.
+pub(super) const PARTITION_WCU: f64 = 1_000.0;
+
+/// A column with so few values is like a status code.
+const FEW: usize = 32;
+
+/// A value with so many times the mean is by far more popular than the others.
+const FAR_AHEAD: f64 = 10.0;
+
+/// Shares below this are no hot key's, however many times the mean they are.
+const WORTH_NAMING: f64 = 0.01;
+
+/// The share of sort keys in ascending order from which on they ascend.
+const ASCENDING: f64 = 0.9;
+
+/// So many steps tell something.
+const STEPS: u64 = 20;
+
+/// A row of the table in "Designing Partition Keys to Distribute Your Workload Evenly" and "Best Practices for Tables".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Kind {
+    /// User id, where the application has many users; device id, where each is accessed alike.
+    ManyValues,
+    /// Status code, where there are only a few.
+    FewValues,
+    /// The date of creation, rounded.
+    RoundedDate,
+    /// Device id, where one is by far more popular.
+    OneFarAhead,
+}
+
+impl Kind {
+    /// The kind of a column with this spread of `rows` rows.
+    pub(super) fn of(spread: &Spread, rows: usize, are_dates: bool) -> Self {
+        let repeats = rows >= spread.distinct.saturating_mul(2);
+        if are_dates && repeats {
+            Self::RoundedDate
+        } else if spread.distinct <= FEW && repeats {
+            Self::FewValues
+        } else if is_far_ahead(spread.largest_share, spread) {
+            Self::OneFarAhead
+        } else {
+            Self::ManyValues
+        }
+    }
+
+    pub(super) const fn is_good(self) -> bool {
+        matches!(self, Self::ManyValues)
+    }
+
+    /// What the articles' tables say of it.
+    pub(super) const fn says(self) -> &'static str {
+        match self {
+            Self::ManyValues => "good: many values, none far ahead, like the id of a user",
+            Self::FewValues => "bad: few values, like a status code",
+            Self::RoundedDate => "bad: a rounded date, so that all of a day go to one value",
+            Self::OneFarAhead => "bad: one value is by far more popular than the others",
+        }
+    }
+}
+
+/// Whether a value with this share is far ahead of the mean.
+pub(super) fn is_far_ahead(share: f64, spread: &Spread) -> bool {
+    let distinct = u32::try_from(spread.distinct).map_or(f64::from(u32::MAX), f64::from);
+    share >= WORTH_NAMING && share * distinct >= FAR_AHEAD
+}
+
+/// Whether texts are dates, to a month, a day or finer.
+pub(super) fn is_date(text: &str) -> bool {
+    let day = format_description!("[year]-[month]-[day]");
+    let compact = format_description!("[year][month][day]");
+    let is = |text: &str| match text.len() {
+        7 => Date::parse(&format!("{text}-01"), day).is_ok(),
+        8 => Date::parse(text, compact).is_ok_and(|date| (1_970..2_100).contains(&date.year())),
+        _ => Date::parse(text, day).is_ok(),
+    };
+    // What follows the day is its time.
+    text.get(..10).map_or_else(|| is(text), is)
+}
+
+/// How sort keys follow one another within a partition key, in the order of the rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub(super) struct Steps {
+    pub(super) ascending: u64,
+    pub(super) descending: u64,
+}
+
+impl Steps {
+    pub(super) fn count(&mut self, step: std::cmp::Ordering) {
+        match step {
+            std::cmp::Ordering::Less => self.ascending += 1,
+            std::cmp::Ordering::Greater => self.descending += 1,
+            std::cmp::Ordering::Equal => {}
+        }
+    }
+
+    /// Whether new items go to one end of their collection.
+    pub(super) fn are_monotone(self) -> bool {
+        let all = self.ascending + self.descending;
+        let most = super::spread::float(self.ascending.max(self.descending));
+        all >= STEPS && most >= ASCENDING * super::spread::float(all)
+    }
+}
+
+/// A partition key that the table could have.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Candidate {
+    /// What it is made of, for people.
+    pub(super) key: String,
+    /// The shards of each value, if it is spread over shards.
+    pub(super) shards: Option<u32>,
+    /// Whether a query of today's partition key still finds its items: in one collection, or in its shards.
+    pub(super) keeps_queries: bool,
+    #[serde(flatten)]
+    pub(super) spread: Spread,
+}
+
+/// What to do.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "do")]
+pub(super) enum Advice {
+    /// The key serves.
+    Keep { why: String },
+    /// Spread each value over so many shards.
+    Shard {
+        shards: u32,
+        /// The busiest physical key's share, as measured.
+        largest_share: f64,
+        why: String,
+    },
+    /// One item alone takes more than a partition: shards of items cannot help.
+    Cache { why: String },
+}
+
+/// The load that the sample stands for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Load {
+    pub(super) writes_per_sec: f64,
+    /// Write units of an item: its size in KB, rounded up.
+    pub(super) units: f64,
+}
+
+impl Load {
+    /// The units a second of a share.
+    pub(super) fn of(self, share: f64) -> f64 {
+        share * self.writes_per_sec * self.units
+    }
+}
+
+/// Advises on a key. `sharded` are the measured spreads by shards of xxh64, ascending, and `item` the share of the
+/// busiest single item.
+pub(super) fn advise(
+    kind: Kind,
+    spread: &Spread,
+    item: Option<f64>,
+    sharded: &[(u32, Spread)],
+    load: Option<Load>,
+) -> Advice {
+    let Some(load) = load else { return without_load(kind, spread, sharded) };
+    let hottest = load.of(spread.largest_share);
+    if hottest <= PARTITION_WCU {
+        let why = format!(
+            "the busiest value takes {hottest:.0} of the {PARTITION_WCU:.0} write units a second of its partition"
+        );
+        return Advice::Keep { why };
+    }
+    if let Some(item) = item.map(|share| load.of(share)).filter(|units| *units > PARTITION_WCU) {
+        let why = format!(
+            "one single item takes {item:.0} write units a second, more than a partition has: put a cache or a queue \
+             before it, or split it; shards cannot help"
+        );
+        return Advice::Cache { why };
+    }
+    let fits = |(_, spread): &&(u32, Spread)| load.of(spread.largest_share) <= PARTITION_WCU;
+    let Some((shards, spread)) = sharded.iter().find(fits) else {
+        let why = "no number of shards keeps the busiest below a partition's write units: some of its items take too \
+                   much each";
+        return Advice::Cache { why: why.to_owned() };
+    };
+    let (least, share) = ((hottest / PARTITION_WCU).ceil(), spread.largest_share);
+    let why = format!(
+        "the busiest value takes {hottest:.0} write units a second: {least:.0} shards by the articles' formula; with \
+         {shards} the busiest takes {:.0}",
+        load.of(share)
+    );
+    Advice::Shard { shards: *shards, largest_share: share, why }
+}
+
+fn without_load(kind: Kind, spread: &Spread, sharded: &[(u32, Spread)]) -> Advice {
+    if kind.is_good() {
+        return Advice::Keep { why: kind.says().to_owned() };
+    }
+    // Without a rate no number is right. This one brings the busiest near a hundredth of the load.
+    let near = sharded.iter().find(|(_, spread)| spread.largest_share <= 0.01).or(sharded.last());
+    let Some((shards, measured)) = near else {
+        return Advice::Keep { why: "without sort keys no shards can be measured".to_owned() };
+    };
+    let why = format!(
+        "{}: its busiest value has {:.1}% of the rows. With {shards} shards the busiest has {:.1}%; give \
+         --writes-per-sec for the number that the load takes",
+        kind.says(),
+        spread.largest_share * 100.0,
+        measured.largest_share * 100.0
+    );
+    Advice::Shard { shards: *shards, largest_share: measured.largest_share, why }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spread(rows: &[u64]) -> Spread {
+        Spread::of(rows.iter().copied())
+    }
+
+    /// The rows of the articles' tables.
+    #[test]
+    fn columns_are_judged_as_the_articles_judge_them() {
+        let users = vec![1; 1_000];
+        assert_eq!(Kind::of(&spread(&users), 1_000, false), Kind::ManyValues);
+        assert_eq!(Kind::of(&spread(&[300, 400, 300]), 1_000, false), Kind::FewValues);
+        assert_eq!(Kind::of(&spread(&[10; 100]), 1_000, true), Kind::RoundedDate);
+        let mut devices = vec![1; 1_000];
+        devices[0] = 500;
+        assert_eq!(Kind::of(&spread(&devices), 1_499, false), Kind::OneFarAhead);
+        // A short sample of a good key is not a status code, and instants are not rounded dates.
+        assert_eq!(Kind::of(&spread(&[1; 20]), 20, false), Kind::ManyValues);
+        assert_eq!(Kind::of(&spread(&[1; 100]), 100, true), Kind::ManyValues);
+    }
+
+    #[test]
+    fn dates_are_told_from_numbers() {
+        for text in ["2014-07-09", "2014-07", "20140709", "2014-07-09T10", "2014-07-09 10:00"] {
+            assert!(is_date(text), "{text}");
+        }
+        for text in
+            ["", "2014", "2014-13-01", "99999999", "12345678", "AAAA-BB-CC", "ключ ключ ключ"]
+        {
+            assert!(!is_date(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn sort_keys_are_monotone_if_nearly_all_steps_go_one_way() {
+        assert!(Steps { ascending: 95, descending: 5 }.are_monotone());
+        assert!(Steps { ascending: 0, descending: 20 }.are_monotone());
+        assert!(!Steps { ascending: 60, descending: 40 }.are_monotone());
+        assert!(!Steps { ascending: 5, descending: 0 }.are_monotone(), "too few to tell");
+    }
+
+    #[test]
+    fn advice_follows_from_the_load() {
+        let hot = spread(&[500, 300, 200]);
+        let of = |rows: u64| spread(&vec![rows; usize::try_from(1_000 / rows).expect("few")]);
+        let sharded = [(2, of(250)), (4, of(125)), (8, of(50))];
+        let at = |writes_per_sec, item| {
+            let load = Load { writes_per_sec, units: 1.0 };
+            advise(Kind::FewValues, &hot, Some(item), &sharded, Some(load))
+        };
+        assert!(matches!(at(2_000.0, 0.001), Advice::Keep { .. }), "half of 2,000");
+        assert!(matches!(at(2_001.0, 0.001), Advice::Shard { shards: 2, .. }));
+        assert!(matches!(at(5_000.0, 0.001), Advice::Shard { shards: 4, .. }));
+        assert!(matches!(at(5_000.0, 0.3), Advice::Cache { .. }), "one item takes 1,500");
+        assert!(matches!(at(50_000.0, 0.001), Advice::Cache { .. }), "8 shards leave 2,500");
+        let without = advise(Kind::ManyValues, &hot, None, &sharded, None);
+        assert!(matches!(without, Advice::Keep { .. }));
+        assert!(matches!(
+            advise(Kind::FewValues, &hot, None, &sharded, None),
+            Advice::Shard { shards: 8, .. }
+        ));
+        assert!(matches!(advise(Kind::FewValues, &hot, None, &[], None), Advice::Keep { .. }));
+    }
+}

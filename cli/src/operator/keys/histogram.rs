@@ -1,0 +1,197 @@
+//! `dynashard keys histogram`.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use dynashard_keys::ItemKey;
+use serde::Serialize;
+
+use super::Ended;
+use super::chart::{self, Bars};
+use super::method::{Method, MethodArgs, Shards};
+use super::sample::{Sample, SampleArgs};
+use super::spread::{Evenness, Spread, float};
+use crate::operator::Failure;
+use crate::operator::output::Output;
+
+/// A terminal shows so many bars.
+const MOST_BARS: usize = 64;
+
+/// The characters of the longest bar.
+const BAR: f64 = 50.0;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct HistogramArgs {
+    #[command(flatten)]
+    sample: SampleArgs,
+    /// The rule that finds the shards.
+    #[arg(long, value_enum, value_name = "NAME", default_value = "xxh64")]
+    rule: Method,
+    /// Only the rows of this partition key.
+    #[arg(long, value_name = "KEY")]
+    pk: Option<String>,
+    #[command(flatten)]
+    method: MethodArgs,
+    /// Draw the histogram into this file, which ends in .svg.
+    #[arg(long, value_name = "FILE")]
+    chart: Option<PathBuf>,
+    /// Print one line of JSON.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// What follows the arguments in `--help`.
+pub(super) const EXAMPLES: &str = "\
+Two questions have an answer each:
+
+  Is the rule fair?      A chi-square test of the distinct items of each shard. p is how often a fair rule would be at
+                         least as uneven; below 0.001 the rule, or the shape of the keys, is at fault.
+  Is the load even?      The rows of each shard. A key that repeats in the sample stays in its shard, so a hot item
+                         makes a hot shard under every rule that calculates.
+
+Exit status: 0 if the sample was counted; 1 if it cannot be read; 2 if rows cannot, each of which is printed with its
+line and the reason. --skip-bad counts them in place of that.
+
+Examples:
+  dynashard keys histogram flights.csv --pk-column origin --sk-column sk
+  dynashard keys histogram orders.jsonl --pk-column day --sk-column order_id --rule code-points --shards 200
+  dynashard keys histogram flights.csv --pk-column origin --sk-column sk --rule jump --shards 10 --chart shards.svg";
+
+#[derive(Serialize)]
+struct Report {
+    rule: &'static str,
+    shards: u32,
+    first_shard: u32,
+    rows: u64,
+    bad_rows: usize,
+    is_cut: bool,
+    items: u64,
+    /// The rows of each shard.
+    counts: Vec<u64>,
+    /// How much more than its share the busiest shard has: 1 is even.
+    busiest: f64,
+    evenness: Option<Evenness>,
+    load: Spread,
+}
+
+pub(super) fn run(args: &HistogramArgs, output: &mut Output) -> Result<Ended, Failure> {
+    let shards = args.rule.shards(args.method)?;
+    if args.rule == Method::Random {
+        let why = "random draws a shard for each write, so a sample of keys says nothing about it; choose another rule";
+        return Err(Failure { code: "bad_parameter", detail: why.to_owned() });
+    }
+    if let Some(path) =
+        args.chart.as_ref().filter(|path| path.extension().is_none_or(|end| end != "svg"))
+    {
+        let detail = format!("the chart {} has to end in .svg", path.display());
+        return Err(Failure { code: "bad_parameter", detail });
+    }
+    let sample = Sample::read(&args.sample, true)?;
+    if !sample.may_be_used(&args.sample, output) {
+        return Ok(Ended::BadRows);
+    }
+    let mut keys = sample.keys(&args.sample)?;
+    if let Some(pk) = &args.pk {
+        keys.retain(|key| key.partition.as_str() == pk);
+    }
+    if keys.is_empty() {
+        let detail = "no row has this partition key".to_owned();
+        return Err(Failure { code: "input_failed", detail });
+    }
+    let report = report(args.rule, &shards, &keys, &sample);
+    print(&report, output);
+    output.json(&report);
+    if let Some(path) = &args.chart {
+        let title =
+            format!("{} rows over {} shards, rule {}", report.rows, report.shards, report.rule);
+        let bars = Bars { title, first: report.first_shard, counts: &report.counts };
+        let drawn =
+            chart::draw(&bars).map_err(|why| Failure { code: "output_failed", detail: why })?;
+        std::fs::write(path, drawn).map_err(|error| {
+            let detail = format!("{} cannot be written: {error}", path.display());
+            Failure { code: "output_failed", detail }
+        })?;
+    }
+    Ok(Ended::Done)
+}
+
+/// Counts keys that all have a home.
+fn report(rule: Method, shards: &Shards, keys: &[ItemKey], sample: &Sample) -> Report {
+    let length = usize::try_from(shards.count().get()).unwrap_or(0);
+    let (mut counts, mut items) = (vec![0_u64; length], vec![0_u64; length]);
+    let mut seen = HashSet::new();
+    let first = shards.first().get();
+    for key in keys {
+        let place = shards.home(key).and_then(|shard| usize::try_from(shard.get() - first).ok());
+        let Some(place) = place else { continue };
+        counts[place] += 1;
+        items[place] += u64::from(seen.insert(key));
+    }
+    let rows = counts.iter().sum::<u64>();
+    let mean = float(rows) / f64::from(shards.count().get());
+    Report {
+        rule: rule.as_str(),
+        shards: shards.count().get(),
+        first_shard: first,
+        rows,
+        bad_rows: sample.bad_rows,
+        is_cut: sample.is_cut,
+        items: items.iter().sum(),
+        busiest: float(counts.iter().copied().max().unwrap_or(0)) / mean.max(f64::MIN_POSITIVE),
+        evenness: Evenness::of(&items),
+        load: Spread::of(counts.iter().copied()),
+        counts,
+    }
+}
+
+fn print(report: &Report, output: &mut Output) {
+    let Report { rule, shards, rows, items, busiest, .. } = report;
+    output.text(format!("{rows} rows of {items} items over {shards} shards by {rule}"));
+    if report.bad_rows > 0 {
+        output.text(format!("{} rows could not be read and are left out", report.bad_rows));
+    }
+    if report.is_cut {
+        output.text("the file has more rows than --max-rows");
+    }
+    output.text("");
+    let of_one = report.counts.len().div_ceil(MOST_BARS);
+    let groups = report.counts.chunks(of_one).map(|shards| shards.iter().sum::<u64>());
+    let groups = groups.collect::<Vec<_>>();
+    let longest = float(groups.iter().copied().max().unwrap_or(0)).max(1.0);
+    let mut shard = usize::try_from(report.first_shard).unwrap_or(0);
+    for (rows, group) in groups.iter().zip(report.counts.chunks(of_one)) {
+        let name = if group.len() == 1 {
+            shard.to_string()
+        } else {
+            format!("{shard}-{}", shard + group.len() - 1)
+        };
+        shard += group.len();
+        output.text(format!("{name:>11} {rows:>9} {}", bar(float(*rows) / longest * BAR)));
+    }
+    output.text("");
+    match &report.evenness {
+        Some(evenness) => {
+            let Evenness { chi_square, degrees_of_freedom, p_value } = evenness;
+            let verdict = if evenness.is_uneven() {
+                "the items are not spread fairly"
+            } else {
+                "as even as chance would have it"
+            };
+            output.text(format!(
+                "items: chi-square {chi_square:.1} with {degrees_of_freedom} degrees of freedom, p = {p_value:.4}: {verdict}"
+            ));
+        }
+        None => output.text(
+            "items: too few for a chi-square test, which takes two shards and five items for each",
+        ),
+    }
+    output.text(format!("load: the busiest shard has {busiest:.2} times its share"));
+}
+
+/// A bar of blocks, to an eighth of a character.
+fn bar(length: f64) -> String {
+    const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 400")]
+    let eighths = (length * 8.0).round() as usize;
+    "█".repeat(eighths / 8) + PARTS[eighths % 8]
+}

@@ -1,0 +1,133 @@
+//! The rules by one name each: the placements of dynashard, and the rules that tables had before.
+
+use std::fmt;
+
+use dynashard_keys::{
+    Affix, ItemKey, KeyError, Placement, Separator, ShardCount, ShardId, ShardRule, WriteSharding,
+};
+
+/// A way to find the shard of an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Method {
+    /// dynashard's placement xxh64: the first shard is the key itself
+    Xxh64,
+    /// dynashard's placement jump, which takes any number of shards
+    Jump,
+    /// a number drawn for each write
+    Random,
+    /// md5(pk + sk) % N + 1, by "Choosing the right number of shards"
+    Md5,
+    /// the product of the sort key's code points % N + 1, by "Best Practices for Tables"
+    CodePoints,
+    /// XXH64(pk:sk) & (N - 1), by "Dynamo DB Sharding": the first shard has a number, too
+    Xxh64Suffix,
+}
+
+/// What is chosen about the keys of shards.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(super) struct MethodArgs {
+    /// How many shards. xxh64 and xxh64-suffix round up to a power of two.
+    #[arg(long, value_name = "N", default_value = "16", value_parser = shard_count)]
+    pub(super) shards: ShardCount,
+    /// What stands between the key and the shard: #~ # _ . - or :. The default is the rule's own.
+    #[arg(long, value_name = "TEXT")]
+    pub(super) separator: Option<Separator>,
+    /// Put the number of the shard before the key. The placements of dynashard have no prefix.
+    #[arg(long)]
+    pub(super) prefix: bool,
+}
+
+/// A rule with a number of shards.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Shards {
+    Placed { placement: Placement, count: ShardCount, separator: Separator },
+    Ruled { sharding: WriteSharding, count: ShardCount },
+}
+
+impl Method {
+    pub(super) const ALL: [Self; 6] =
+        [Self::Xxh64, Self::Jump, Self::Random, Self::Md5, Self::CodePoints, Self::Xxh64Suffix];
+
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Xxh64 => "xxh64",
+            Self::Jump => "jump",
+            Self::Random => "random",
+            Self::Md5 => "md5",
+            Self::CodePoints => "code-points",
+            Self::Xxh64Suffix => "xxh64-suffix",
+        }
+    }
+
+    /// The rule with these shards.
+    pub(super) fn shards(self, args: MethodArgs) -> Result<Shards, KeyError> {
+        let rule = match self {
+            Self::Xxh64 => return Ok(placed(Placement::Xxh64, args)),
+            Self::Jump => return Ok(placed(Placement::Jump, args)),
+            Self::Random if !args.prefix => return Ok(placed(Placement::Random, args)),
+            Self::Random => ShardRule::Random,
+            Self::Md5 => ShardRule::Md5,
+            Self::CodePoints => ShardRule::CodePoints,
+            Self::Xxh64Suffix => ShardRule::Xxh64,
+        };
+        let count = match rule {
+            ShardRule::Xxh64 => Placement::Xxh64.round(args.shards),
+            ShardRule::Md5 | ShardRule::CodePoints | ShardRule::Random => args.shards,
+        };
+        let affix = if args.prefix { Affix::Prefix } else { Affix::Suffix };
+        let sharding = WriteSharding::new(rule, count)?.with_affix(affix);
+        let sharding = sharding.with_separator(args.separator.unwrap_or(rule.separator()));
+        Ok(Shards::Ruled { sharding, count })
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // With the width that a table asks for.
+        f.pad(self.as_str())
+    }
+}
+
+impl Shards {
+    pub(super) const fn count(&self) -> ShardCount {
+        match self {
+            Self::Placed { count, .. } | Self::Ruled { count, .. } => *count,
+        }
+    }
+
+    /// The shard of an item, if it can be calculated.
+    pub(super) fn home(&self, key: &ItemKey) -> Option<ShardId> {
+        match self {
+            Self::Placed { placement, count, .. } => placement.home(key, *count),
+            Self::Ruled { sharding, .. } => {
+                sharding.home(key.partition.as_str(), &key.sort.to_string())
+            }
+        }
+    }
+
+    pub(super) fn at(&self, key: &ItemKey, shard: ShardId) -> String {
+        match self {
+            Self::Placed { placement, separator, .. } => {
+                key.partition.at(shard, *placement, *separator).as_str().to_owned()
+            }
+            Self::Ruled { sharding, .. } => sharding.at(key.partition.as_str(), shard),
+        }
+    }
+
+    pub(super) fn first(&self) -> ShardId {
+        match self {
+            Self::Placed { placement, .. } => placement.first(),
+            Self::Ruled { sharding, .. } => sharding.rule().first(),
+        }
+    }
+}
+
+fn placed(placement: Placement, args: MethodArgs) -> Shards {
+    let (count, separator) = (placement.round(args.shards), args.separator.unwrap_or_default());
+    Shards::Placed { placement, count, separator }
+}
+
+fn shard_count(text: &str) -> Result<ShardCount, String> {
+    let count = text.parse::<u32>().map_err(|e| e.to_string())?;
+    ShardCount::new(count).map_err(|e| e.to_string())
+}

@@ -1,0 +1,214 @@
+//! `dynashard plan`: what a load takes, what it costs, and whether to shard at all. It works on figures and files alone.
+
+mod chart;
+mod sample;
+mod text;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use dynashard_planning::cost::{PriceList, Prices};
+use dynashard_planning::{Plan, Workload};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::Failure;
+use super::output::Output;
+
+/// The exit status for input that no plan can be made from.
+const BAD_INPUT: u8 = 2;
+
+/// The project's own prices.
+pub(super) const PRICES: &str = include_str!("../../../../data/prices-us-east-1.json");
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct PlanArgs {
+    #[command(flatten)]
+    figures: Figures,
+    /// A JSON file with such figures, named like the flags with "_" for "-".
+    #[arg(long, value_name = "FILE")]
+    workload: Option<PathBuf>,
+    #[command(flatten)]
+    sample: sample::MeasureArgs,
+    /// Other prices, in the form of data/prices-us-east-1.json.
+    #[arg(long, value_name = "FILE")]
+    prices: Option<PathBuf>,
+    /// Draw the load of the hottest key and what its shards take into this file, which ends in .svg.
+    #[arg(long, value_name = "FILE")]
+    chart: Option<PathBuf>,
+    /// Print one line of JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The fields of a workload.
+#[derive(Debug, clap::Args, Serialize)]
+struct Figures {
+    /// Items that are written in a second, on average over a day.
+    #[arg(long, value_name = "N", value_parser = figure, allow_negative_numbers = true)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    writes_per_second: Option<f64>,
+    /// Items that are read by their key in a second. [default: 0]
+    #[arg(long, value_name = "N", value_parser = figure, allow_negative_numbers = true)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reads_per_second: Option<f64>,
+    /// Those reads are strongly consistent.
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    consistent_reads: bool,
+    /// Queries of the hottest key in a second. [default: 0]
+    #[arg(long, value_name = "N", value_parser = figure, allow_negative_numbers = true)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queries_per_second: Option<f64>,
+    /// The items that a query returns. [default: 100]
+    #[arg(long, value_name = "ITEMS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    items_per_query: Option<u32>,
+    /// The size of an item with its key, in bytes.
+    #[arg(long, value_name = "BYTES")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    item_bytes: Option<u32>,
+    /// How many times its average the load is at its peak. [default: 1]
+    #[arg(long, value_name = "TIMES", value_parser = figure, allow_negative_numbers = true)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peak_ratio: Option<f64>,
+    /// The part of the load that the hottest partition key has. [default: 1]
+    #[arg(long, value_name = "PART", value_parser = figure, allow_negative_numbers = true)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hot_key_share: Option<f64>,
+    /// The part of its key's writes that the hottest item has. [default: 0]
+    #[arg(long, value_name = "PART", value_parser = figure, allow_negative_numbers = true)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hot_item_share: Option<f64>,
+    /// How many partition keys are as hot as that. [default: 1]
+    #[arg(long, value_name = "KEYS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hot_keys: Option<u32>,
+    /// Whether new sort keys are above all others of their key, as times are. [default: true]
+    #[arg(long, value_name = "BOOL")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sort_keys_grow: Option<bool>,
+    /// By which part the load grows in a month: 0.1 is a tenth. [default: 0]
+    #[arg(long, value_name = "PART", value_parser = figure, allow_negative_numbers = true)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    growth_per_month: Option<f64>,
+    /// How many months the plan looks ahead. [default: 12]
+    #[arg(long, value_name = "MONTHS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    months: Option<u32>,
+    /// After how many days items are deleted; never, if it is left out.
+    #[arg(long, value_name = "DAYS", value_parser = figure, allow_negative_numbers = true)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retention_days: Option<f64>,
+    /// The items that are stored now. [default: 0]
+    #[arg(long, value_name = "ITEMS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stored_items: Option<u64>,
+    /// Items that are loaded at first. [default: 0]
+    #[arg(long, value_name = "ITEMS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bulk_items: Option<u64>,
+    /// In how many minutes. [default: 30]
+    #[arg(long, value_name = "MINUTES")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bulk_minutes: Option<u32>,
+}
+
+/// What follows the arguments in `--help`.
+pub(crate) const EXAMPLES: &str = "\
+This command needs neither tables nor an AWS account. docs/PLANNING.md explains how to read the plan.
+
+Flags come before --workload, and that before --sample, from which the rate of writes, the peak and the shares of the
+hottest key and item are measured.
+
+Exit status: 0 if there is a plan; 1 if it cannot be printed or drawn; 2 if figures are missing or impossible, or a file or its
+rows cannot be read. Then nothing of a plan is printed.
+
+Examples:
+  dynashard plan --writes-per-second 5000 --item-bytes 1024
+  dynashard plan --writes-per-second 2000 --reads-per-second 5000 --item-bytes 1024 --consistent-reads
+  dynashard plan --writes-per-second 200 --item-bytes 1024 --bulk-items 20000000
+  dynashard plan --sample orders.csv --pk-column day --time-column at --item-bytes 700 --growth-per-month 0.1
+  dynashard plan --workload load.json --chart plan.svg --json";
+
+pub(crate) fn run(args: &PlanArgs) -> ExitCode {
+    let mut output = Output::new(args.json);
+    let plan = match plan(args, &mut output) {
+        Ok(Some(plan)) => plan,
+        // Its rows were printed.
+        Ok(None) => return ExitCode::from(BAD_INPUT),
+        Err(failure) => {
+            output.failure(None, &failure);
+            return ExitCode::from(BAD_INPUT);
+        }
+    };
+    if let Some(path) = &args.chart
+        && let Err(failure) = draw(path, &plan)
+    {
+        output.failure(None, &failure);
+        return ExitCode::FAILURE;
+    }
+    text::print(&plan, &mut output);
+    output.json(&plan);
+    ExitCode::SUCCESS
+}
+
+/// The plan; none if rows of the sample cannot be read.
+fn plan(args: &PlanArgs, output: &mut Output) -> Result<Option<Plan>, Failure> {
+    if args.chart.as_ref().is_some_and(|path| path.extension().is_none_or(|end| end != "svg")) {
+        return Err(refused("the file of --chart has to end in .svg".to_owned()));
+    }
+    let prices = match &args.prices {
+        Some(path) => (json_file::<PriceList>(path)?, path.display().to_string()),
+        None => (parsed::<PriceList>(PRICES, "the prices")?, "the prices".to_owned()),
+    };
+    let (list, name) = prices;
+    let prices = Prices::of(&list).map_err(|error| unreadable(&name, &error))?;
+    let mut fields = Map::new();
+    if let Some(sample) = args.sample.of_a_file() {
+        let Some(measured) = sample::measure(&sample, output)? else { return Ok(None) };
+        fields.extend(measured);
+    }
+    if let Some(path) = &args.workload {
+        fields.extend(json_file::<Map<String, Value>>(path)?);
+    }
+    if let Ok(Value::Object(figures)) = serde_json::to_value(&args.figures) {
+        fields.extend(figures);
+    }
+    let workload = Workload::deserialize(Value::Object(fields));
+    let workload = workload.map_err(|error| refused(error.to_string()))?;
+    Plan::of(&workload, &prices).map(Some).map_err(|error| refused(error.to_string()))
+}
+
+fn draw(path: &Path, plan: &Plan) -> Result<(), Failure> {
+    let failed = |detail| Failure { code: "output_failed", detail };
+    let svg = chart::draw(plan).map_err(failed)?;
+    fs::write(path, svg)
+        .map_err(|error| failed(format!("{} cannot be written: {error}", path.display())))
+}
+
+/// A number that JSON can hold.
+fn figure(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
+    number.ok_or_else(|| "it is not a number".to_owned())
+}
+
+fn refused(detail: String) -> Failure {
+    Failure { code: "bad_parameter", detail }
+}
+
+fn unreadable(name: &str, error: &dyn std::error::Error) -> Failure {
+    Failure { code: "input_failed", detail: format!("{name} cannot be used: {error}") }
+}
+
+fn json_file<T: DeserializeOwned>(path: &Path) -> Result<T, Failure> {
+    let name = path.display().to_string();
+    let text = fs::read_to_string(path).map_err(|error| unreadable(&name, &error))?;
+    parsed(&text, &name)
+}
+
+fn parsed<T: DeserializeOwned>(text: &str, name: &str) -> Result<T, Failure> {
+    serde_json::from_str(text).map_err(|error| unreadable(name, &error))
+}

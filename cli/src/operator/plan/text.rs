@@ -1,0 +1,106 @@
+//! The plan for people.
+
+use dynashard_planning::Plan;
+use dynashard_planning::advice::Verdict;
+use dynashard_planning::capacity::Throughput;
+use dynashard_planning::figure::{count, dollars, number};
+use dynashard_planning::stage::Stage;
+
+use crate::operator::output::Output;
+
+pub(super) fn print(plan: &Plan, output: &mut Output) {
+    let advice = &plan.advice;
+    output.text(format!("Advice: {}", advice.verdict.says()));
+    for reason in &advice.reasons {
+        output.text(format!("  {reason}"));
+    }
+    for setting in &advice.settings {
+        output.text(format!("  Set {}={}.", setting.parameter, setting.value));
+    }
+    if advice.verdict == Verdict::Shard {
+        output.text(format!(
+            "  Before the load comes: dynashard scale --pk KEY --shards {}",
+            advice.shards
+        ));
+    }
+    let (now, later) = (&plan.now, &plan.later);
+    let of_later = format!("month {}", later.month);
+    output.text(format!("\n{:38} {:>22} {of_later:>22}", "", "now"));
+    let mut row = |what: &str, of: &dyn Fn(&Stage) -> String| {
+        output.text(format!("{what:38} {:>22} {:>22}", of(now), of(later)));
+    };
+    row("write / read units a second, average", &|stage| both(stage.average));
+    row("  at the peak", &|stage| both(stage.peak));
+    row("  of the hottest key, at the peak", &|stage| both(stage.hottest_key));
+    row("items", &|stage| number(stage.items));
+    row("GB", &|stage| number(stage.bytes / 1e9));
+    row("partitions, provisioned for the peak", &|stage| count(stage.partitions));
+    row("  write / read units of each", &|stage| both(stage.of_a_partition));
+    row("shards by the simple formula", &|stage| count(stage.shards_by_simple_formula));
+    row("  with 30% head room", &|stage| count(stage.shards_with_head_room));
+    row(&format!("  as {} rounds them", plan.advice.placement), &|stage| {
+        count(u64::from(stage.shards))
+    });
+    row("a month on demand", &|stage| dollars(stage.cost.on_demand_usd));
+    row("  or provisioned for the peak", &|stage| dollars(stage.cost.provisioned_usd));
+    row("  and storage", &|stage| dollars(stage.cost.storage_usd));
+    output.text("");
+    notes(plan, output);
+    output.text(format!("Prices of {}, {}.", plan.prices.region, plan.prices.date));
+}
+
+fn notes(plan: &Plan, output: &mut Output) {
+    if let Some(load) = plan.bulk_load {
+        output.text(format!(
+            "Bulk load: {} write units a second in {} partitions, or {} in {}, to two digits. Partitions stay when the capacity \
+             is lowered: each then has {} write units a second, or {}, for its own.",
+            count(load.write_units_per_second),
+            count(load.partitions),
+            count(load.rounded_write_units_per_second),
+            count(load.rounded_partitions),
+            number(load.then_of_a_partition),
+            number(load.then_of_a_rounded_partition),
+        ));
+    }
+    if let Some(seconds) = plan.burst_seconds {
+        output.text(format!(
+            "Burst: without shards, a partition that was idle carries the peak of the hottest key for {} seconds, if DynamoDB \
+             leaves it its burst capacity.",
+            number(seconds)
+        ));
+    }
+    if plan.later.shards > 1 || plan.workload.hot_keys > 1 {
+        output.text(format!(
+            "Collisions: of all hot shards, {} share one of the {} partitions with another on average, until DynamoDB \
+             separates them.",
+            number(plan.collisions.expected),
+            count(plan.later.partitions)
+        ));
+    }
+    if plan.workload.queries_per_second > 0.0 {
+        output.text(format!(
+            "Queries: an ordered page of {} items takes {} read units, and {} of one shard.",
+            plan.workload.items_per_query,
+            number(plan.query.read_units),
+            number(plan.query.read_units_of_one_shard)
+        ));
+    }
+    if let Some(reshard) = plan.reshard.filter(|reshard| reshard.items >= 1.0)
+        && plan.advice.placement != "random"
+    {
+        output.text(format!(
+            "A reshard from {} to {} shards in month {} moves {} items, takes {} write units and {} hours, and costs {}.",
+            plan.now.shards,
+            plan.later.shards,
+            plan.later.month,
+            number(reshard.items),
+            number(reshard.write_units),
+            number(reshard.seconds / 3_600.0),
+            dollars(reshard.usd)
+        ));
+    }
+}
+
+fn both(units: Throughput) -> String {
+    format!("{} / {}", number(units.write_units), number(units.read_units))
+}

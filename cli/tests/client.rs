@@ -1,0 +1,92 @@
+//! The typed client on a stack: by way of the HTTP API and on the tables themselves, with the same outcome.
+
+mod common;
+#[path = "../../shared/client/examples/users.rs"]
+mod users;
+
+use common::LocalStack;
+use dynashard_aws::{Caller, RequestSigner};
+use dynashard_client::{Client, CollectionQuery, Condition, HttpApi, Store, Tables};
+use futures_util::TryStreamExt;
+use serde_json::json;
+use users::User;
+
+/// All users of a tenant by way of `client`, which did not store them.
+async fn read<S: Store>(client: &Client<S>, tenant_id: &str) -> Vec<User> {
+    let all = CollectionQuery::of(User::partition_key_of(tenant_id).expect("a key")).consistent();
+    client.query(&all).try_collect().await.expect("it reads")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn both_stores_see_the_same_items_and_versions() {
+    let stack = tokio::task::spawn_blocking(|| LocalStack::start(&["--set", "LeaseSecs=1"]));
+    let stack = stack.await.expect("it starts");
+    let api = Client::new(HttpApi::new(&stack.api).expect("a URL"));
+
+    // Its first request makes the stack pin its settings, which the tables are asked for.
+    let by_api = users::tour(&api, "of-api").await.expect("it runs");
+    let endpoint_url = Some(stack.dynamodb.clone());
+    let caller = Caller { endpoint_url, ..Caller::default() };
+    let tables = Tables::connect(&caller, "MainTable", "MetadataTable").await;
+    let tables = Client::new(tables.expect("the settings are pinned"));
+    let by_tables = users::tour(&tables, "of-tables").await.expect("it runs");
+
+    assert_eq!(by_api.len(), 19);
+    assert_eq!(read(&tables, "of-api").await, by_api);
+    assert_eq!(read(&api, "of-tables").await, by_tables);
+    let but_for_tenants =
+        by_tables.into_iter().map(|user| User { tenant_id: "of-api".to_owned(), ..user });
+    assert_eq!(but_for_tenants.collect::<Vec<_>>(), by_api);
+
+    // A version that one store answered is a condition for the other.
+    let key = User::item_key_of("of-api", "u00").expect("a key");
+    let found = api.get_consistent::<User>(&key).await.expect("it reads").expect("it exists");
+    let condition = Condition::Version(found.etag);
+    let etag = tables.put_if(&found.value, &condition).await.expect("it is this version");
+    api.delete(&key, &Condition::Version(etag)).await.expect("it is the next version");
+    assert_eq!(tables.get_consistent::<User>(&key).await.expect("it reads"), None);
+
+    // A collection has the shards of its type, whoever made it, and its items lie in all of them.
+    for (client_of, tenant_id) in [("api", "spread-by-api"), ("tables", "spread-by-tables")] {
+        let partition = User::partition_key_of(tenant_id).expect("a key");
+        match client_of {
+            "api" => api.create_collection::<User>(&partition).await.expect("it is new"),
+            _ => tables.create_collection::<User>(&partition).await.expect("it is new"),
+        }
+        let path = format!("/collection?pk={partition}");
+        let collection = tokio::task::block_in_place(|| stack.get(&path)).json();
+        assert_eq!(collection["number_of_shards"], json!(16), "{collection}");
+        assert_eq!(collection["placement"], json!("xxh64"));
+        assert_eq!(users::tour(&tables, tenant_id).await.expect("it runs").len(), 19);
+        assert_eq!(read(&api, tenant_id).await.len(), 19);
+    }
+    tokio::task::spawn_blocking(move || drop(stack)).await.expect("it ends");
+}
+
+/// The gateway verifies signatures as API Gateway does: of the path, of a query string that had to be encoded, and of
+/// the body.
+#[tokio::test(flavor = "multi_thread")]
+async fn signed_requests_are_let_in_and_unsigned_ones_are_not() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let principals = directory.path().join("principals.json");
+    let user = json!({
+        "access_key_id": "AKIDCLIENT",
+        "secret_access_key": "hidden",
+        "arn": "arn:aws:iam::123456789012:user/client",
+    });
+    std::fs::write(&principals, json!({ "users": [user] }).to_string()).expect("it is written");
+    let principals = principals.to_str().expect("UTF-8").to_owned();
+    let start = move || LocalStack::start(&["--auth", "--principals", &principals]);
+    let stack = tokio::task::spawn_blocking(start).await.expect("it starts");
+
+    let api = || HttpApi::new(&stack.api).expect("a URL");
+    let refused = users::tour(&Client::new(api()), "abc").await.expect_err("nobody signed");
+    assert!(refused.to_string().starts_with("http_403"), "{refused}");
+    let signer = |secret| RequestSigner::of_user("AKIDCLIENT", secret, "us-east-1", "execute-api");
+    let wrong = users::tour(&Client::new(api().signed(signer("wrong"))), "abc").await;
+    assert!(wrong.expect_err("another secret").to_string().starts_with("http_403"));
+    let client = Client::new(api().signed(signer("hidden")));
+    let found = users::tour(&client, "a/b c+d=ü&~").await.expect("it is let in");
+    assert_eq!(found.len(), 19);
+    tokio::task::spawn_blocking(move || drop(stack)).await.expect("it ends");
+}

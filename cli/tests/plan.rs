@@ -1,0 +1,242 @@
+//! `dynashard plan`: what it says of loads, where its figures come from, and what it refuses.
+
+mod common;
+
+use std::fmt::Write as _;
+use std::fs;
+
+use common::{Ran, run, without_account};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+fn plan(args: &[&str]) -> Ran {
+    run(without_account(&[&["plan"], args].concat()))
+}
+
+/// The plan as JSON, of figures separated by spaces.
+fn planned(figures: &str) -> Value {
+    let ran = plan(&[&figures.split_whitespace().collect::<Vec<_>>()[..], &["--json"]].concat());
+    assert_eq!(ran.status, 0, "{ran:?}");
+    ran.last()
+}
+
+fn file(directory: &TempDir, name: &str, text: &str) -> String {
+    let path = directory.path().join(name);
+    fs::write(&path, text).expect("it is written");
+    path.to_str().expect("UTF-8").to_owned()
+}
+
+#[test]
+fn the_worked_numbers_of_the_articles_come_out_of_the_command() {
+    let now = |reads: u32, writes: u32| {
+        let plan = planned(&format!(
+            "--reads-per-second {reads} --consistent-reads --writes-per-second {writes} --item-bytes 1024"
+        ));
+        let each = &plan["now"]["of_a_partition"];
+        (plan["now"]["partitions"].clone(), each["read_units"].clone(), each["write_units"].clone())
+    };
+    assert_eq!(now(1_000, 500), (json!(1), json!(1_000.0), json!(500.0)));
+    assert_eq!(now(1_000, 1_000), (json!(2), json!(500.0), json!(500.0)));
+    assert_eq!(now(5_000, 2_000), (json!(4), json!(1_250.0), json!(500.0)));
+
+    let bulk = |minutes: u32| {
+        let figures = "--writes-per-second 200 --item-bytes 1024 --bulk-items 20000000";
+        planned(&format!("{figures} --bulk-minutes {minutes}"))["bulk_load"].clone()
+    };
+    let fast = bulk(30);
+    assert_eq!(
+        (&fast["rounded_write_units_per_second"], &fast["rounded_partitions"]),
+        (&json!(11_000), &json!(11))
+    );
+    assert_eq!(
+        (&fast["write_units_per_second"], &fast["partitions"]),
+        (&json!(11_112), &json!(12))
+    );
+    let thin = fast["then_of_a_rounded_partition"].as_f64().expect("units");
+    assert!((18.0..=20.0).contains(&thin), "{fast}");
+    let slow = bulk(180);
+    assert_eq!(
+        (&slow["rounded_write_units_per_second"], &slow["rounded_partitions"]),
+        (&json!(1_900), &json!(2))
+    );
+
+    let shards = planned("--writes-per-second 5000 --item-bytes 1024");
+    assert_eq!(shards["now"]["shards_by_simple_formula"], 5);
+    assert_eq!(
+        (&shards["advice"]["verdict"], &shards["advice"]["shards"]),
+        (&json!("shard"), &json!(8))
+    );
+}
+
+#[test]
+fn the_advice_follows_the_load() {
+    let advice = |figures: &str| planned(&format!("--item-bytes 1024 {figures}"))["advice"].clone();
+    let verdict = |figures: &str| advice(figures)["verdict"].clone();
+    assert_eq!(verdict("--writes-per-second 700"), "do_not_shard");
+    assert_eq!(verdict("--writes-per-second 701"), "shard");
+    assert_eq!(verdict("--writes-per-second 500 --growth-per-month 0.1"), "shard_later");
+    assert_eq!(verdict("--writes-per-second 9000 --hot-key-share 0.01"), "do_not_shard");
+    assert_eq!(verdict("--writes-per-second 3000 --hot-item-share 0.5"), "split_item");
+
+    let placement =
+        |figures: &str| advice(&format!("--writes-per-second 6000 {figures}"))["placement"].clone();
+    assert_eq!(placement(""), "random");
+    assert_eq!(placement("--reads-per-second 1"), "xxh64");
+    // Nine shards, which xxh64 makes sixteen, of which each query reads all.
+    assert_eq!(placement("--reads-per-second 1 --queries-per-second 9"), "jump");
+    let large = advice("--writes-per-second 200000 --reads-per-second 1");
+    assert_eq!(large["settings"], json!([{"parameter": "MaxShards", "value": "1024"}]));
+}
+
+#[test]
+fn figures_come_from_flags_before_a_file_and_from_that_before_a_sample() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut rows = "at,day,id\n".to_owned();
+    for row in 0..600 {
+        // Ten a second, but a hundred in the last one; every second row is of one day.
+        let second = if row < 500 { row / 10 } else { 50 };
+        let day = if row % 2 == 0 { 0 } else { 1 + row % 7 };
+        writeln!(rows, "{},2014-07-0{day},{row}", 1_800_000_000 + second).expect("text");
+    }
+    let sample = file(&directory, "orders.csv", &rows);
+    let fields = r#"{"item_bytes": 700, "months": 3, "peak_ratio": 2}"#;
+    let workload = file(&directory, "load.json", fields);
+    let args =
+        ["--sample", &sample, "--pk-column", "day", "--sk-column", "id", "--time-column", "at"];
+    let ran = plan(&[&args[..], &["--workload", &workload, "--months", "2", "--json"]].concat());
+    assert_eq!(ran.status, 0, "{ran:?}");
+    let load = &ran.last()["workload"];
+    let is_near = |name: &str, expected: f64| {
+        let figure = load[name].as_f64().expect("a figure");
+        assert!((figure - expected).abs() < 1e-9, "{name} is {figure}");
+    };
+    is_near("writes_per_second", 600.0 / 51.0);
+    is_near("hot_key_share", 0.5);
+    is_near("hot_item_share", 1.0 / 300.0);
+    is_near("peak_ratio", 2.0);
+    assert_eq!((&load["item_bytes"], &load["months"]), (&json!(700), &json!(2)));
+    let ran = plan(&[&args[..], &["--item-bytes", "700", "--json"]].concat());
+    let measured = ran.last()["workload"]["peak_ratio"].as_f64().expect("a ratio");
+    assert!((measured - 100.0 / (600.0 / 51.0)).abs() < 1e-9, "{measured}");
+}
+
+#[test]
+fn bad_input_is_named_and_nothing_of_a_plan_is_printed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let unknown = file(&directory, "unknown.json", r#"{"writes_per_sec": 5, "item_bytes": 1}"#);
+    let broken = file(&directory, "broken.json", "{");
+    let prices = r#"{"region": "x", "date": "y", "currency": "USD", "prices": {}}"#;
+    let prices = file(&directory, "prices.json", prices);
+    let of_one_byte = |figures: &str| format!("--item-bytes 1 {figures}");
+    for (args, code, says) in [
+        ("--writes-per-second 5", "bad_parameter", "item_bytes"),
+        ("--item-bytes 1024", "bad_parameter", "writes_per_second has to be above 0"),
+        (
+            "--writes-per-second 5 --item-bytes 0",
+            "bad_parameter",
+            "item_bytes has to be from 1 to 409,600",
+        ),
+        (&of_one_byte("--writes-per-second -5"), "bad_parameter", "writes_per_second has to be"),
+        (&of_one_byte("--writes-per-second 0"), "bad_parameter", "writes_per_second has to be"),
+        (&of_one_byte("--writes-per-second 1e30"), "bad_parameter", "writes_per_second has to be"),
+        ("--writes-per-second 1e7 --item-bytes 409600", "bad_parameter", "hot_key_share has to be"),
+        (&format!("--workload {unknown}"), "bad_parameter", "writes_per_sec"),
+        (&format!("--workload {broken}"), "input_failed", "broken.json"),
+        ("--workload nowhere.json", "input_failed", "nowhere.json"),
+        (&format!("--prices {prices}"), "input_failed", "dynamodb_write_units"),
+        ("--chart plan.png", "bad_parameter", ".svg"),
+    ] {
+        let args = args.split(' ').collect::<Vec<_>>();
+        let ran = plan(&[&args[..], &["--json"]].concat());
+        let failed = ran.last();
+        assert_eq!((ran.status, failed["code"].as_str()), (2, Some(code)), "{ran:?}");
+        assert!(failed["detail"].as_str().is_some_and(|detail| detail.contains(says)), "{ran:?}");
+        assert_eq!(ran.lines().len(), 1, "{ran:?}");
+        let text = plan(&args);
+        assert!(
+            text.status == 2 && text.stdout.is_empty() && text.stderr.contains(says),
+            "{text:?}"
+        );
+    }
+    for figure in ["many", "NaN", "inf"] {
+        let ran = plan(&["--writes-per-second", figure]);
+        assert!(ran.status == 2 && ran.stderr.contains("invalid value"), "{ran:?}");
+    }
+}
+
+#[test]
+fn broken_rows_of_a_sample_are_named_or_counted() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let rows =
+        "time,pk\n2013-01-01T00:00:00Z,a\nyesterday,a\n2013-01-01T00:00:01Z,\n1356998402,b\n";
+    let sample = file(&directory, "rows.csv", rows);
+    let args = ["--sample", &sample, "--item-bytes", "100", "--json"];
+    let ran = plan(&args);
+    assert_eq!(ran.status, 2, "{ran:?}");
+    let lines = ran.lines().into_iter().map(|row| (row["event"].clone(), row["line"].clone()));
+    let bad = |line: u32| (json!("bad_row"), json!(line));
+    assert_eq!(lines.collect::<Vec<_>>(), [bad(3), bad(4)]);
+    assert!(ran.stderr.contains("yesterday") && ran.stderr.contains("--skip-bad"), "{ran:?}");
+
+    let ran = plan(&[&args[..], &["--skip-bad"]].concat());
+    assert_eq!(ran.status, 0, "{ran:?}");
+    assert!(ran.stderr.contains("2 rows"), "{ran:?}");
+    // Two rows in three seconds.
+    assert_eq!(ran.last()["workload"]["writes_per_second"], 2.0 / 3.0);
+
+    let unknown = plan(&[&args[..], &["--time-column", "at"]].concat());
+    assert_eq!((unknown.status, unknown.last()["code"].as_str()), (2, Some("input_failed")));
+    assert!(unknown.stderr.contains("no column \"at\""), "{unknown:?}");
+}
+
+/// A block of docs/PLANNING.md begins with its command, and what the command prints follows.
+#[test]
+fn what_the_page_shows_is_what_the_command_prints() {
+    let page = fs::read_to_string(common::checkout().join("docs/PLANNING.md")).expect("the page");
+    let blocks = page.split("```text\n$ dynashard plan ").skip(1);
+    let mut shown = 0;
+    for block in blocks {
+        let (command, rest) = block.split_once('\n').expect("a command");
+        let (expected, _) = rest.split_once("```").expect("its end");
+        let ran = plan(&command.split(' ').collect::<Vec<_>>());
+        assert_eq!(ran.stdout, expected, "dynashard plan {command}");
+        shown += 1;
+    }
+    assert!(shown >= 2, "{shown}");
+}
+
+/// Set `DYNASHARD_UPDATE_DOCS` to write the chart of docs/PLANNING.md.
+#[test]
+fn the_chart_of_the_page_is_the_one_that_the_command_draws() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let drawn = directory.path().join("plan.svg");
+    let path = drawn.to_str().expect("UTF-8");
+    let ran = plan(&[
+        "--writes-per-second",
+        "300",
+        "--reads-per-second",
+        "900",
+        "--queries-per-second",
+        "40",
+        "--item-bytes",
+        "1500",
+        "--peak-ratio",
+        "5",
+        "--hot-key-share",
+        "0.6",
+        "--growth-per-month",
+        "0.1",
+        "--retention-days",
+        "90",
+        "--chart",
+        path,
+    ]);
+    assert_eq!(ran.status, 0, "{ran:?}");
+    let page = common::checkout().join("docs/plan.svg");
+    if std::env::var_os("DYNASHARD_UPDATE_DOCS").is_some() {
+        fs::copy(&drawn, &page).expect("it is copied");
+    }
+    let svg = fs::read_to_string(drawn).expect("a chart");
+    assert!(svg.contains("what its shards take"), "{svg}");
+    assert_eq!(svg, fs::read_to_string(page).expect("the page's chart"));
+}

@@ -1,0 +1,83 @@
+// What was decided: diagnosis, evidence, action, reason, cost.
+
+import { fill, h } from "./dom.js";
+import { DIAGNOSES, diagnosis, href, number, outcome, percent, short, time, usd } from "./format.js";
+import { get } from "./server.js";
+
+/** The last second that a date can say. */
+const LAST = 8.64e12;
+
+/** Decisions as a list. */
+export function decisionItems(decisions, { isOfOne = false } = {}) {
+  return h("ul", { class: "decisions" }, decisions.map((decision) => {
+    const [text, kind] = outcome(decision);
+    const unit = decision.access === "write" ? "write units" : "read units";
+    const evidence = decision.demand
+      ? `Asked for ${number(decision.demand)} of ${number(decision.capacity)} ${unit} a second, granted ${number(decision.granted)}`
+      : `Takes ${number(decision.capacity)} ${unit} a second`;
+    return h("li", {},
+      h("p", { class: "what" },
+        h("time", { class: "small quiet", datetime: new Date(Math.min(decision.last, LAST) * 1000).toISOString() }, time(decision.last)),
+        isOfOne ? null : h("a", { href: href(decision.pk) }, decision.pk),
+        h("span", { class: `tag ${kind}` }, text),
+        h("b", { title: DIAGNOSES[decision.diagnosis]?.[1] ?? null }, diagnosis(decision.diagnosis)),
+        decision.times > 1 ? h("span", { class: "small quiet" }, `noted ${number(decision.times)} times since ${time(decision.at)}`) : null),
+      h("p", {}, sentence(decision.reason)),
+      h("p", { class: "small quiet" }, [
+        evidence,
+        decision.hottest_percent === null ? null : `hottest item ${decision.hottest_percent} %`,
+        `by the ${decision.by}`,
+        decision.bound ? `bounded by ${{ max_shards: "MaxShards", step: "sixteen times at once" }[decision.bound] ?? decision.bound}` : null,
+      ].filter(Boolean).join(" · ")),
+      decision.cost ? h("p", { class: "small quiet" }, cost(decision)) : null);
+  }));
+}
+
+const sentence = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
+
+function cost({ cost: of, outcome: what }) {
+  const verb = what === "begun" ? "Moves" : "Would move";
+  const items = of.share_moved === 0 ? "nothing" : of.items_moved === null ? `${percent(of.share_moved)} of the items, at 5 write units each`
+    : `${of.is_counted ? "" : "about "}${number(of.items_moved)} items for ${short(of.write_units)} write units (${usd(of.usd)})`;
+  const queries = of.shards_more > 0 ? `; each query reads ${number(of.shards_more)} shards more` : `; each query reads ${number(-of.shards_more)} shards fewer`;
+  return `Cost: ${verb.toLowerCase()} ${items}${queries}.`;
+}
+
+export function decisionsPage(query, { state }) {
+  let asked = "", newest = null;
+  const list = h("div", { "aria-live": "polite" });
+  const count = h("p", { class: "small quiet" });
+  const pk = h("input", { name: "pk", autocomplete: "off", spellcheck: "false", value: query.get("pk") ?? "" });
+  const option = (value, text) => h("option", { value }, text);
+  const kind = h("select", { name: "diagnosis" }, option("", "All"), Object.entries(DIAGNOSES).map(([code, [name]]) => option(code, name)));
+  const became = h("select", { name: "outcome" }, option("", "All"), option("begun", "Begun"), option("dry_run", "Dry run: what would have been done"), option("nothing_to_do", "Nothing was done"), option("overtaken", "Overtaken"));
+  const form = h("form", { class: "fields", onsubmit: (event) => { event.preventDefault(); load(); }, onchange: () => load() },
+    h("label", {}, "Partition key", pk), h("label", {}, "Diagnosis", kind), h("label", {}, "What became of it", became));
+
+  async function load() {
+    const of = { pk: pk.value, diagnosis: kind.value, outcome: became.value };
+    asked = JSON.stringify(of);
+    const mine = asked;
+    try {
+      const { decisions } = await get("/api/decisions", of);
+      if (mine !== asked) return;
+      fill(count, `${number(decisions.length)} decisions${decisions.length === 500 ? ", the newest" : ""}. Of each collection the last 30 are kept.`);
+      fill(list, decisions.length ? decisionItems(decisions) : h("p", { class: "quiet" }, "No decision matches."));
+    } catch (error) {
+      if (mine === asked) fill(list, h("p", { class: "notice" }, error.message));
+    }
+  }
+  load();
+  return {
+    name: "decisions", title: "Decisions",
+    element: [
+      h("div", { class: "head" }, h("h1", {}, "Decisions")),
+      h("section", { class: "card", "aria-label": "Filter" }, form),
+      h("section", { class: "card", "aria-label": "Decisions" }, count, list)],
+    overview(data) {
+      const now = JSON.stringify(data.decisions);
+      if (now !== newest) { newest = now; load(); }
+    },
+    state,
+  };
+}

@@ -1,0 +1,71 @@
+// Numbers, times and words as people read them.
+
+export const number = (value, digits = 0) =>
+  value === null || value === undefined ? "–" : value.toLocaleString("en", { maximumFractionDigits: digits });
+
+export const short = (value) => {
+  if (value === null || value === undefined) return "–";
+  if (value >= 1e9) return `${number(value / 1e9, 1)} G`;
+  if (value >= 1e6) return `${number(value / 1e6, 1)} M`;
+  if (value >= 1e4) return `${number(value / 1e3, 1)} k`;
+  return number(value, value < 10 ? 1 : 0);
+};
+
+export const usd = (value) => {
+  if (value === null || value === undefined) return "–";
+  return `$${value.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: value < 0.1 ? 5 : 2 })}`;
+};
+
+export const percent = (value) => `${number(value * 100, value < 0.1 && value > 0 ? 1 : 0)} %`;
+
+export function time(secs, withDate = false) {
+  const date = new Date(secs * 1000);
+  const of = { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false };
+  const day = withDate || Date.now() - date > 20 * 3600e3;
+  return date.toLocaleString("en-GB", day ? { ...of, day: "numeric", month: "short" } : of);
+}
+
+export function duration(secs) {
+  if (secs === null || secs === undefined) return "–";
+  const s = Math.max(0, Math.round(secs));
+  if (s < 90) return `${s} s`;
+  if (s < 5400) return `${Math.round(s / 60)} min`;
+  if (s < 48 * 3600) return `${number(s / 3600, 1)} h`;
+  return `${number(s / 86400, 1)} days`;
+}
+
+export const href = (pk) => `#/c/${encodeURIComponent(pk)}`;
+
+/** What diagnoses, outcomes and hindrances mean (docs/SCALING.md). */
+export const DIAGNOSES = {
+  hot_key: ["Hot key", "It is asked for more writes than its shards take."],
+  hot_reads: ["Hot reads", "It is asked for more reads than its shards take."],
+  ramp: ["Ramp", "Its load rises steadily and will soon be more than its shards take."],
+  hot_item: ["Hot item", "One item has most of the load, and an item lies in one shard. Split it, or cache its reads."],
+  hot_queries: ["Hot queries", "Queries have most of the load, and each reads every shard. Query less, or cache."],
+  neighbour: ["Neighbour", "Another key in the same partition is hot. DynamoDB separates the two."],
+  table_capacity: ["Table capacity", "The provisioned capacity of the table is used up. More shards do not help."],
+  account_limit: ["Account limit", "The account's quota is reached. Ask AWS for more."],
+  max_on_demand: ["Maximum on demand", "The table's maximum on-demand throughput is reached. Raise it."],
+  index: ["Index", "An index of the table throttles."],
+  unknown_limit: ["Unknown limit", "DynamoDB does not say which limit is reached."],
+  cooled_down: ["Cooled down", "It was asked for far less than its shards take."],
+};
+export const diagnosis = (code) => DIAGNOSES[code]?.[0] ?? code;
+
+const HINDRANCES = {
+  running: "a change is running", cooldown: "it changed a moment ago", at_max_shards: "it has as many shards as allowed",
+  not_allowed: "GrowKeys does not name it", clearing_up: "its last change is being cleared up", too_dear: "it would not pay",
+};
+
+/** What became of a decision. */
+export function outcome(decision) {
+  const verb = { grow: "Grows", shrink: "Shrinks", turn_round: "Turns round" }[decision.action];
+  const counts = decision.to ? `${decision.from} → ${decision.to}` : `${decision.from}`;
+  switch (decision.outcome) {
+    case "begun": return [`${verb ?? decision.action} ${counts}`, "good"];
+    case "dry_run": return [`Dry run: would have ${{ grow: "grown", shrink: "shrunk" }[decision.action] ?? "changed"} ${counts}`, "warm"];
+    case "overtaken": return [`Overtaken ${counts}`, ""];
+    default: return [decision.hindrance ? `Nothing: ${HINDRANCES[decision.hindrance] ?? decision.hindrance}` : "Nothing to do", ""];
+  }
+}

@@ -1,0 +1,367 @@
+//! What the page asks for beside the stream, and what it has done.
+
+use dynashard_core::ports::Consistency;
+use dynashard_core::query::{PageBudget, Query};
+use dynashard_core::{Error, Kind, LedgerKind, Span, StoredItem, TableSchema};
+use dynashard_keys::{ItemKey, PartitionKey, ShardCount, SortKey};
+use dynashard_lambda::json::ItemJson;
+use dynashard_lambda::params::Params;
+use dynashard_lambda::{Format, GrantedKeys, Problem};
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::change::plan_change;
+use crate::guard::Refusal;
+use crate::shared::{Shared, Stores, Tables};
+use crate::view;
+
+/// A page of a query ends before its items take so many bytes.
+const MAX_PAGE_BYTES: usize = 1_000_000;
+
+/// The items that tell how a collection is spread.
+const SAMPLE: u32 = 1_000;
+
+/// The decisions that one answer has at most.
+const MOST_DECISIONS: usize = 500;
+
+/// Why a request was not answered as asked.
+#[derive(Debug, Serialize)]
+pub(crate) struct Failed {
+    #[serde(skip)]
+    pub(crate) status: StatusCode,
+    pub(crate) code: String,
+    pub(crate) detail: String,
+}
+
+impl Failed {
+    fn new(status: StatusCode, code: &str, detail: impl Into<String>) -> Self {
+        Self { status, code: code.to_owned(), detail: detail.into() }
+    }
+
+    pub(crate) fn bad(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad_request", detail)
+    }
+}
+
+impl From<Refusal> for Failed {
+    fn from(Refusal { status, code, detail }: Refusal) -> Self {
+        Self::new(status, code, detail)
+    }
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        let status = match error.kind() {
+            Kind::Invalid => StatusCode::BAD_REQUEST,
+            Kind::NotFound => StatusCode::NOT_FOUND,
+            Kind::Conflict => StatusCode::CONFLICT,
+            Kind::Throttled => StatusCode::TOO_MANY_REQUESTS,
+            Kind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Kind::OutcomeUnknown => StatusCode::GATEWAY_TIMEOUT,
+            Kind::Data | Kind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        let trouble = crate::watcher::trouble(&error);
+        Self { status, code: trouble.code, detail: trouble.detail }
+    }
+}
+
+impl From<Problem> for Failed {
+    fn from(problem: Problem) -> Self {
+        let status = StatusCode::from_u16(problem.status());
+        let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        Self::new(status, problem.code(), problem.log_detail())
+    }
+}
+
+type Answer = Result<Value, Failed>;
+
+fn connected<S: Stores>(shared: &Shared<S>) -> Result<&Tables<S>, Failed> {
+    shared.tables().ok_or_else(|| {
+        let known = shared.known();
+        let why = known.troubles.get(crate::known::CONNECTION).map(|of| of.detail.clone());
+        let why = why.unwrap_or_else(|| "the console is looking for the tables".to_owned());
+        Failed::new(StatusCode::SERVICE_UNAVAILABLE, "not_connected", why)
+    })
+}
+
+fn partition_key(text: &str) -> Result<PartitionKey, Failed> {
+    Ok(PartitionKey::new(text).map_err(Error::from)?)
+}
+
+fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Failed> {
+    serde_json::from_slice(body).map_err(|error| Failed::bad(format!("the body: {error}")))
+}
+
+/// The decisions that are known: `pk`, `diagnosis` and `outcome` choose among them.
+pub(crate) fn decisions<S: Stores>(shared: &Shared<S>, query: &str) -> Answer {
+    let tables = connected(shared)?;
+    let mut params = Params::from_query_string(query)?;
+    let [pk, diagnosis, outcome] = ["pk", "diagnosis", "outcome"]
+        .map(|name| params.take(name).filter(|text| !text.is_empty()));
+    params.finish()?;
+    let known = shared.known();
+    let is = |wanted: &Option<String>, text: &str| wanted.as_ref().is_none_or(|of| of == text);
+    let rows = view::decisions(
+        &known,
+        tables.frame(shared.read_units),
+        |partition, record| {
+            is(&pk, partition.as_str())
+                && is(&diagnosis, &record.diagnosis)
+                && is(&outcome, &record.outcome)
+        },
+        MOST_DECISIONS,
+    );
+    Ok(json!({ "decisions": rows }))
+}
+
+/// The parameters of a query as the fields of a form have them: texts, of which an empty one is left out.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct QueryAsked {
+    pk: String,
+    #[serde(default)]
+    begins_with: String,
+    #[serde(default)]
+    from: String,
+    #[serde(default)]
+    to: String,
+    #[serde(default)]
+    order: String,
+    #[serde(default)]
+    limit: String,
+    #[serde(default)]
+    strategy: String,
+    #[serde(default)]
+    fields: String,
+    #[serde(default)]
+    cursor: String,
+    #[serde(default)]
+    consistent: bool,
+}
+
+impl QueryAsked {
+    fn params(self) -> Params {
+        let given = |text: String| Some(text).filter(|text| !text.is_empty());
+        Params::from_pairs([
+            ("pk", Some(self.pk)),
+            ("begins_with", given(self.begins_with)),
+            ("from", given(self.from)),
+            ("to", given(self.to)),
+            ("order", given(self.order)),
+            ("limit", given(self.limit)),
+            ("strategy", given(self.strategy)),
+            ("fields", given(self.fields)),
+            ("cursor", given(self.cursor)),
+            ("consistent", self.consistent.then(|| true.to_string())),
+        ])
+    }
+}
+
+/// A page of a collection. Items travel as text, since numbers have more digits than a browser keeps.
+pub(crate) async fn query<S: Stores>(shared: &Shared<S>, body: &[u8]) -> Answer {
+    let tables = connected(shared)?;
+    let schema = &tables.directory().settings().schema;
+    let mut params = read::<QueryAsked>(body)?.params();
+    let query = params.query(schema.sort_key_type, &GrantedKeys::all())?;
+    params.finish()?;
+    let page = page(tables, &query).await?;
+    let items = page.items.iter().map(|(sort, item)| {
+        json!({ "sk": sort.to_string(), "text": text(schema, &query.partition, sort, item) })
+    });
+    Ok(json!({
+        "items": items.collect::<Vec<_>>(),
+        "cursor": page.cursor,
+        "shards": page.shards.get(),
+        "items_read": page.items_read,
+        "consumed_rcu": page.consumed_rcu,
+    }))
+}
+
+async fn page<S: Stores>(
+    tables: &Tables<S>,
+    query: &Query,
+) -> Result<dynashard_core::query::QueryPage, Failed> {
+    let schema = &tables.directory().settings().schema;
+    let measure = |sort: &SortKey, item: &StoredItem| {
+        json_of(schema, &query.partition, sort, item).payload_bytes()
+    };
+    let budget = PageBudget { max_bytes: MAX_PAGE_BYTES, measure: &measure };
+    Ok(Box::pin(tables.reader.query(query, budget, tables.deadline())).await?)
+}
+
+fn json_of<'a>(
+    schema: &'a TableSchema,
+    partition: &'a PartitionKey,
+    sort: &'a SortKey,
+    item: &'a StoredItem,
+) -> ItemJson<'a> {
+    ItemJson { schema, partition, sort, item, format: Format::Plain }
+}
+
+fn text(
+    schema: &TableSchema,
+    partition: &PartitionKey,
+    sort: &SortKey,
+    item: &StoredItem,
+) -> String {
+    // What DynamoDB holds has a text in JSON.
+    serde_json::to_string(&json_of(schema, partition, sort, item)).unwrap_or_default()
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ItemAsked {
+    pk: String,
+    sk: String,
+}
+
+/// One item, with its physical key now and under the counts before.
+pub(crate) async fn item<S: Stores>(shared: &Shared<S>, body: &[u8]) -> Answer {
+    let tables = connected(shared)?;
+    let ItemAsked { pk, sk } = read(body)?;
+    let schema = &tables.directory().settings().schema;
+    let sort = SortKey::parse(&sk, schema.sort_key_type).map_err(Error::from)?;
+    let key = ItemKey::new(partition_key(&pk)?, sort);
+    // A strongly consistent read may move what it finds, and the console only looks.
+    let eventual = Consistency::Eventual;
+    let got = Box::pin(tables.reader.get(&key, None, eventual, tables.deadline())).await?;
+    let deadline = tables.deadline();
+    let (metadata, _) = Box::pin(tables.reader.collection(&key.partition, deadline)).await?;
+    let placement = metadata.placement;
+    let home = |count: ShardCount| {
+        placement.home(&key, count).map(|shard| {
+            let physical = key.at(shard, placement, schema.separator);
+            json!({ "shard": shard.get(), "partition": physical.partition.as_str() })
+        })
+    };
+    let before = metadata.shard_history.iter().rev().skip(1);
+    let before = before.map(|entry| {
+        json!({ "at": entry.at_secs, "count": entry.count.get(), "home": home(entry.count) })
+    });
+    Ok(json!({
+        "text": text(schema, &key.partition, &key.sort, &got.item),
+        "etag": format!("\"{:016x}\"", got.item.version.get()),
+        "generation": got.item.generation.get(),
+        "consumed_rcu": got.consumed_rcu,
+        "count": metadata.number_of_shards.get(),
+        "home": home(metadata.number_of_shards),
+        "moving_to": metadata.reshard().map(|reshard| home(reshard.to)),
+        "before": before.collect::<Vec<_>>(),
+    }))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CollectionAsked {
+    pk: String,
+}
+
+/// How the first items of a collection are spread over its shards.
+pub(crate) async fn balance<S: Stores>(shared: &Shared<S>, body: &[u8]) -> Answer {
+    let tables = connected(shared)?;
+    let CollectionAsked { pk } = read(body)?;
+    let partition = partition_key(&pk)?;
+    let deadline = tables.deadline();
+    let (metadata, _) = Box::pin(tables.reader.collection(&partition, deadline)).await?;
+    let (placement, count) = (metadata.placement, metadata.number_of_shards);
+    if !placement.is_calculated() {
+        let why = "under random each write draws its shard, so its key does not tell where it lies; dynashard verify \
+                   counts the shards";
+        return Err(Failed::new(StatusCode::CONFLICT, "not_for_placement", why));
+    }
+    let all = Query::all(partition.clone());
+    let query = Query { limit: SAMPLE, ..all };
+    let sample = page(tables, &query).await?;
+    let mut items = vec![0_u64; usize::try_from(count.get()).unwrap_or_default()];
+    for (sort, _) in &sample.items {
+        let home = placement.home(&ItemKey::new(partition.clone(), sort.clone()), count);
+        let place = home.and_then(|shard| usize::try_from(shard.get()).ok());
+        if let Some(items) = place.and_then(|place| items.get_mut(place)) {
+            *items += 1;
+        }
+    }
+    Ok(json!({
+        "items": items,
+        "sampled": sample.items.len(),
+        "is_all": sample.cursor.is_none(),
+        "consumed_rcu": sample.consumed_rcu,
+    }))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ChangeAsked {
+    pk: String,
+    number_of_shards: u32,
+}
+
+/// What another count would do. Nothing is changed.
+pub(crate) async fn plan<S: Stores>(shared: &Shared<S>, body: &[u8]) -> Answer {
+    let tables = connected(shared)?;
+    let ChangeAsked { pk, number_of_shards } = read(body)?;
+    let partition = partition_key(&pk)?;
+    let asked = ShardCount::new(number_of_shards).map_err(Error::from)?;
+    let deadline = tables.deadline();
+    let (metadata, _) = Box::pin(tables.reader.collection(&partition, deadline)).await?;
+    let directory = tables.directory();
+    let mut items = Some(metadata.estimated_items()).filter(|items| *items > 0.0);
+    let mut items_by = items.map(|_| "last_change");
+    if items.is_none() {
+        // What was written in the last days is all that anybody knows.
+        let load = directory.ledger(&partition, LedgerKind::Load, tables.deadline()).await?;
+        let hours = load.of(Span::Hour, directory.now().wall);
+        let written = hours.map(|(_, measures)| measures.writes).sum::<f64>();
+        items = Some(written).filter(|items| *items > 0.0);
+        items_by = items.map(|_| "writes");
+    }
+    if items.is_none() {
+        let all = Query::all(partition.clone());
+        let sample = page(tables, &Query { limit: SAMPLE, ..all }).await?;
+        let count = f64::from(u32::try_from(sample.items.len()).unwrap_or(SAMPLE));
+        // Of more than a page nobody knows how many there are.
+        items = sample.cursor.is_none().then_some(count);
+        items_by = items.map(|_| "count");
+    }
+    let settings = directory.settings();
+    let plan = plan_change(&metadata, settings, directory.waits(), asked, items, tables.prices)?;
+    let allowed = shared.allows_changes && tables.scaler.is_some();
+    Ok(json!({ "plan": plan, "items_by": items_by, "allows_changes": allowed }))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ScaleAsked {
+    pk: String,
+    number_of_shards: u32,
+    /// The partition key once more, as whoever confirms has typed it.
+    confirm: String,
+}
+
+/// Asks for another count.
+pub(crate) async fn scale<S: Stores>(shared: &Shared<S>, body: &[u8]) -> Answer {
+    let tables = connected(shared)?;
+    let ScaleAsked { pk, number_of_shards, confirm } = read(body)?;
+    let Some(scaler) = tables.scaler.as_ref().filter(|_| shared.allows_changes) else {
+        let why = "the console only looks; start it with --allow-changes to change shard counts";
+        return Err(Failed::new(StatusCode::FORBIDDEN, "read_only", why));
+    };
+    if confirm != pk {
+        let why = "the confirmation names another collection; type the partition key as it is";
+        return Err(Failed::new(StatusCode::BAD_REQUEST, "not_confirmed", why));
+    }
+    let partition = partition_key(&pk)?;
+    let asked = ShardCount::new(number_of_shards).map_err(Error::from)?;
+    // What is mistyped is to leave nothing in the directory.
+    let deadline = tables.deadline();
+    Box::pin(tables.reader.collection(&partition, deadline)).await?;
+    let metadata = Box::pin(scaler.request_count(&partition, asked, tables.deadline())).await?;
+    tracing::info!(partition = partition.as_str(), asked = asked.get(), "asked for another count");
+    shared.note(|known| {
+        let collection = known.collection(&partition);
+        collection.metadata = Some(metadata.clone());
+        collection.metadata_read = None;
+    });
+    let view = dynashard_lambda::view::CollectionView::from(&metadata);
+    Ok(json!({ "collection": view }))
+}

@@ -1,0 +1,220 @@
+//! What another shard count would do, before anybody asks for it. Pure.
+
+use std::time::Duration;
+
+use dynashard_core::{Code, CollectionMetadata, Error, Phase, Settings, Waits};
+use dynashard_keys::{Placement, ShardCount};
+use serde::Serialize;
+
+use crate::cost::{MOVE_WCU, Prices};
+
+/// The read units of one more shard in an eventually consistent page.
+const SHARD_RCU: f64 = 0.5;
+
+/// What another count would do.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct ChangePlan {
+    from: u32,
+    /// As asked for, and rounded as the placement needs.
+    asked: u32,
+    to: u32,
+    /// `none`, `grow`, `shrink`, or for a change that runs `turn_round` or `keep`.
+    action: &'static str,
+    /// The part of the items that changes its shard, from 0 to 1.
+    share_moved: f64,
+    /// The items of the collection and those that move, about; `null` where nobody knows.
+    items: Option<f64>,
+    items_moved: Option<f64>,
+    write_units: Option<f64>,
+    usd: Option<f64>,
+    /// The seconds until puts go to the new shards, until the items have moved at the mover's pace, and until the
+    /// change closes.
+    /// `null` after a change that runs: nobody knows when that closes.
+    in_force_secs: Option<u64>,
+    moving_secs: Option<u64>,
+    closes_secs: Option<u64>,
+    /// What each page of a query reads more then, at least; below 0 it is less.
+    query_rcu_more: f64,
+    /// What each shard is to take: the capacity then, in units a second.
+    write_capacity: f64,
+    read_capacity: f64,
+}
+
+/// What `asked` shards would do. `items` is how many there are, as far as anybody knows.
+pub(crate) fn plan_change(
+    metadata: &CollectionMetadata,
+    settings: &Settings,
+    waits: Waits,
+    asked: ShardCount,
+    items: Option<f64>,
+    prices: Option<Prices>,
+) -> Result<ChangePlan, Error> {
+    let placement = metadata.placement;
+    let to = placement.round(asked);
+    if to > settings.max_shards {
+        let max = settings.max_shards;
+        let why = format!("{asked} shards under {placement} make {to}; the stack allows {max}");
+        return Err(Error::new(Code::BadShardCount, why));
+    }
+    let from = metadata.number_of_shards;
+    let action = match metadata.phase {
+        Phase::Stable if to == from => "none",
+        Phase::Stable if to > from => "grow",
+        Phase::Stable => "shrink",
+        Phase::Forward { from, .. } | Phase::Move { from, .. }
+            if to == from && metadata.reshard().is_some() =>
+        {
+            "turn_round"
+        }
+        Phase::Forward { to: running, .. } | Phase::Move { to: running, .. } if to == running => {
+            "keep"
+        }
+        Phase::Forward { from, to: running } | Phase::Move { from, to: running } => {
+            let why = format!(
+                "the collection is being changed from {from} to {running} shards; until that has closed only {from} \
+                 may be asked for, which turns it round"
+            );
+            return Err(Error::new(Code::ReshardRunning, why));
+        }
+    };
+    // A change that runs moves its items before it turns round.
+    let from = match metadata.phase {
+        Phase::Forward { to: running, .. } | Phase::Move { to: running, .. } => running,
+        Phase::Stable => from,
+    };
+    let moves = matches!(action, "grow" | "shrink" | "turn_round");
+    let share_moved = if moves { share_moved(placement, from, to) } else { 0.0 };
+    let items_moved = items.map(|items| (items * share_moved).round());
+    let write_units = items_moved.map(|items| items * MOVE_WCU);
+    let per_sec = f64::from(settings.mover_wcu.max(1));
+    let moving_secs = write_units.map(|units| whole_secs(units / per_sec));
+    let is_change = action != "none" && action != "keep";
+    let settle = if is_change { waits.settle } else { Duration::ZERO };
+    let (in_force, mut closes) = (settle, settle);
+    if share_moved > 0.0 {
+        // Requests from before `move` have to be over, and leases on either side of the close.
+        closes += waits.request_lifetime + 2 * settle;
+        closes = closes.max(in_force + Duration::from_secs(moving_secs.unwrap_or(0)) + settle);
+    }
+    let is_known = metadata.phase == Phase::Stable;
+    let counted = |count: ShardCount| f64::from(count.get());
+    Ok(ChangePlan {
+        from: from.get(),
+        asked: asked.get(),
+        to: to.get(),
+        action,
+        share_moved,
+        items,
+        items_moved,
+        write_units,
+        usd: prices.zip(write_units).map(|(prices, units)| prices.of_writes(units)),
+        in_force_secs: is_known.then(|| ceil_secs(in_force)),
+        moving_secs,
+        closes_secs: is_known.then(|| ceil_secs(closes)),
+        query_rcu_more: (counted(to) - counted(from)) * SHARD_RCU,
+        write_capacity: counted(to) * f64::from(settings.partition.write_units),
+        read_capacity: counted(to) * f64::from(settings.partition.read_units),
+    })
+}
+
+/// The part of the items that changes its shard. Growth from N to M moves items only into shards N and above, so
+/// each new shard's share; a growth under `random` moves nothing.
+pub(crate) fn share_moved(placement: Placement, from: ShardCount, to: ShardCount) -> f64 {
+    let (from, to) = (f64::from(from.get()), f64::from(to.get()));
+    if to > from {
+        if placement.is_calculated() { 1.0 - from / to } else { 0.0 }
+    } else {
+        1.0 - to / from
+    }
+}
+
+fn ceil_secs(time: Duration) -> u64 {
+    time.as_secs() + u64::from(time.subsec_nanos() > 0)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "above zero, and `as` saturates"
+)]
+fn whole_secs(secs: f64) -> u64 {
+    secs.ceil() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use dynashard_keys::PartitionKey;
+
+    use super::*;
+
+    fn count(n: u32) -> ShardCount {
+        ShardCount::new(n).expect("a count")
+    }
+
+    fn collection(placement: Placement, shards: u32) -> CollectionMetadata {
+        let partition = PartitionKey::new("EWR").expect("a key");
+        CollectionMetadata::stable(partition, placement, count(shards), 1_000)
+    }
+
+    fn plan(
+        metadata: &CollectionMetadata,
+        asked: u32,
+        items: Option<f64>,
+    ) -> Result<ChangePlan, Code> {
+        let settings = Settings::default();
+        let waits = Waits::of(&settings);
+        let prices = Some(Prices { write_units_usd: 0.625e-6, read_units_usd: 0.125e-6 });
+        plan_change(metadata, &settings, waits, count(asked), items, prices).map_err(|e| e.code())
+    }
+
+    #[test]
+    fn a_growth_moves_what_the_new_shards_hold() {
+        let grown = plan(&collection(Placement::Xxh64, 4), 13, Some(1e6)).expect("a plan");
+        assert_eq!((grown.from, grown.asked, grown.to, grown.action), (4, 13, 16, "grow"));
+        assert_eq!((grown.share_moved, grown.items_moved), (0.75, Some(750_000.0)));
+        assert_eq!(grown.write_units, Some(3_750_000.0));
+        assert!(grown.usd.is_some_and(|usd| (usd - 2.343_75).abs() < 1e-9), "{grown:?}");
+        assert_eq!(grown.moving_secs, Some(469), "at 8,000 write units a second");
+        assert_eq!(grown.in_force_secs, Some(7), "T' of a lease of 5 seconds");
+        // H, and T' three times: of `forward`, of the transactions and of the leases.
+        let closes = grown.closes_secs.expect("it is known");
+        assert!((960 + 18..=960 + 22).contains(&closes), "{grown:?}");
+        assert_eq!(grown.query_rcu_more.to_bits(), 6.0_f64.to_bits());
+    }
+
+    #[test]
+    fn a_growth_of_a_random_collection_moves_nothing_and_closes_at_once() {
+        let grown = plan(&collection(Placement::Random, 2), 5, None).expect("a plan");
+        assert_eq!((grown.to, grown.items_moved, grown.closes_secs), (5, None, Some(7)));
+        let shrunk = plan(&collection(Placement::Jump, 8), 6, Some(800.0)).expect("a plan");
+        assert_eq!((shrunk.action, shrunk.items_moved), ("shrink", Some(200.0)));
+    }
+
+    #[test]
+    fn what_cannot_be_asked_for_says_why() {
+        assert_eq!(plan(&collection(Placement::Xxh64, 4), 257, None), Err(Code::BadShardCount));
+        let same = plan(&collection(Placement::Xxh64, 4), 3, Some(9.0)).expect("a plan");
+        assert_eq!((same.action, same.items_moved, same.closes_secs), ("none", Some(0.0), Some(0)));
+        let running = CollectionMetadata {
+            phase: Phase::Forward { from: count(4), to: count(8) },
+            ..collection(Placement::Xxh64, 4)
+        };
+        assert_eq!(plan(&running, 16, None), Err(Code::ReshardRunning));
+        let turned = plan(&running, 4, Some(800.0)).expect("a plan");
+        assert_eq!(
+            (turned.action, turned.from, turned.items_moved),
+            ("turn_round", 8, Some(400.0))
+        );
+        assert_eq!((turned.in_force_secs, turned.closes_secs), (None, None), "after what runs");
+        assert_eq!(plan(&running, 8, None).map(|plan| plan.action), Ok("keep"));
+    }
+
+    #[test]
+    fn regression_a_growth_under_random_was_offered_to_be_turned_round() {
+        let running = CollectionMetadata {
+            phase: Phase::Forward { from: count(2), to: count(5) },
+            ..collection(Placement::Random, 2)
+        };
+        assert_eq!(plan(&running, 2, None), Err(Code::ReshardRunning));
+    }
+}

@@ -1,0 +1,403 @@
+//! The HTTP server of the page, and the stream of what it shows.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use dynashard_core::ScalingMode;
+use dynashard_core::ports::Entropy;
+use dynashard_keys::PartitionKey;
+use dynashard_lambda::params::Params;
+use futures_util::stream;
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+use crate::answer::{self, Failed};
+use crate::assets::asset;
+use crate::guard;
+use crate::known::Trouble;
+use crate::series::Range;
+use crate::shared::{Shared, Stores, Tables, Viewer};
+use crate::view;
+use crate::watcher;
+
+/// What whoever starts the console decides.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Options {
+    /// Whether the page may change shard counts.
+    pub allows_changes: bool,
+    /// The read units a second that collections may take to which something happens, or at which somebody looks. At
+    /// rest the console takes one at most.
+    pub read_units: f64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { allows_changes: false, read_units: 10.0 }
+    }
+}
+
+/// A console that is being served.
+#[derive(Debug)]
+pub struct Console {
+    url: String,
+    stop: watch::Sender<bool>,
+    server: JoinHandle<()>,
+}
+
+/// Nothing comes from elsewhere, and nothing that the page shows can become a script.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+    connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// The largest body: a cursor and the longest keys, with all that JSON escapes.
+const MAX_BODY_BYTES: usize = 64 * 1_024;
+
+/// Of a longer body so much is read.
+const DISCARDED_BYTES: usize = 4 * 1_024 * 1_024;
+
+/// How long a client may take for the head of a request.
+const HEAD_WITHIN: Duration = Duration::from_secs(10);
+
+/// How often a stream tells something at most, and at least.
+const TELL_EVERY: Duration = Duration::from_secs(1);
+const BEAT_EVERY: Duration = Duration::from_secs(5);
+
+/// How long connections have to end.
+const GRACE: Duration = Duration::from_millis(500);
+
+impl Console {
+    /// Serves the page on this listener, which is to be on 127.0.0.1, and watches the tables that `connect` finds. While
+    /// it finds none the page says why, and it is asked again.
+    pub fn serve<S: Stores, F>(
+        listener: TcpListener,
+        options: Options,
+        entropy: &impl Entropy,
+        connect: impl Fn() -> F + Send + Sync + 'static,
+    ) -> io::Result<Self>
+    where
+        F: Future<Output = Result<Tables<S>, Trouble>> + Send + 'static,
+    {
+        let address = listener.local_addr()?;
+        let token = format!("{:016x}{:016x}", entropy.next_u64(), entropy.next_u64());
+        let names = [token, format!("{:016x}", entropy.next_u64())];
+        let shared = Shared::new(options.allows_changes, options.read_units, names);
+        let shared = Arc::new(shared);
+        let (stop, stopped) = watch::channel(false);
+        let server = tokio::spawn(async move {
+            let watching = watcher::run(Arc::clone(&shared), connect);
+            let serving = accept(listener, address.port(), shared, stopped);
+            tokio::select! {
+                () = serving => {}
+                // It goes on for as long as it is polled.
+                () = watching => {}
+            }
+        });
+        Ok(Self { url: format!("http://{address}"), stop, server })
+    }
+
+    /// Where the page is.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Ends it, and returns when every connection has ended.
+    pub async fn stop(self) {
+        self.stop.send_replace(true);
+        if self.server.await.is_err() {
+            tracing::error!("the console panicked");
+        }
+    }
+}
+
+async fn accept<S: Stores>(
+    listener: TcpListener,
+    port: u16,
+    shared: Arc<Shared<S>>,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    connections.spawn(converse(stream, port, Arc::clone(&shared)));
+                }
+                Err(error) => {
+                    // Most often file descriptors are short, and other connections give theirs back.
+                    tracing::warn!(%error, "a connection was not accepted");
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            },
+            Some(_) = connections.join_next() => {}
+            () = told_to_stop(&mut stopped) => break,
+        }
+    }
+    let ended = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(GRACE, ended).await.is_err() {
+        connections.shutdown().await;
+    }
+}
+
+async fn told_to_stop(stopped: &mut watch::Receiver<bool>) {
+    // A console that is dropped stops, too.
+    let _ = stopped.wait_for(|stopped| *stopped).await;
+}
+
+async fn converse<S: Stores>(stream: TcpStream, port: u16, shared: Arc<Shared<S>>) {
+    let service = service_fn(move |request| {
+        let shared = Arc::clone(&shared);
+        async move { Ok::<_, Infallible>(Box::pin(respond(request, port, &shared)).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_WITHIN)
+        .serve_connection(TokioIo::new(stream), service);
+    if let Err(error) = connection.await {
+        tracing::debug!(%error, "a connection of the console broke");
+    }
+}
+
+type Body = UnsyncBoxBody<Bytes, Infallible>;
+
+/// What the server has, by path: the method that fits.
+fn method_of(path: &str) -> Option<Method> {
+    match path {
+        "/api/stream" | "/api/decisions" => Some(Method::GET),
+        "/api/query" | "/api/item" | "/api/balance" | "/api/plan" | "/api/scale" => {
+            Some(Method::POST)
+        }
+        path => asset(path, "").map(|_| Method::GET),
+    }
+}
+
+async fn respond<S: Stores>(
+    request: Request<Incoming>,
+    port: u16,
+    shared: &Arc<Shared<S>>,
+) -> Response<Body> {
+    let (head, body) = request.into_parts();
+    let path = head.uri.path();
+    if let Err(refusal) = guard::check(&head.method, path, &head.headers, port, &shared.token) {
+        return failed(&refusal.into());
+    }
+    let Some(method) = method_of(path) else {
+        let detail = "the console has no such page";
+        let status = StatusCode::NOT_FOUND;
+        return failed(&Failed { status, code: "not_found".to_owned(), detail: detail.to_owned() });
+    };
+    if head.method != method {
+        let detail = format!("{path} takes {method} alone");
+        let status = StatusCode::METHOD_NOT_ALLOWED;
+        let mut response =
+            failed(&Failed { status, code: "method_not_allowed".to_owned(), detail });
+        if let Ok(allowed) = HeaderValue::from_str(method.as_str()) {
+            response.headers_mut().insert(ALLOW, allowed);
+        }
+        return response;
+    }
+    if method == Method::GET {
+        let query = head.uri.query().unwrap_or_default();
+        return match path {
+            "/api/stream" => stream_of(shared, query).unwrap_or_else(|why| failed(&why)),
+            "/api/decisions" => answered(answer::decisions(shared, query)),
+            _ => page(path, &shared.token),
+        };
+    }
+    let body = match tokio::time::timeout(HEAD_WITHIN, read_body(body)).await {
+        Ok(Ok(body)) => body,
+        Ok(Err(why)) => return failed(&why),
+        Err(_) => return failed(&Failed::bad("the body did not come in time".to_owned())),
+    };
+    answered(match path {
+        "/api/query" => Box::pin(answer::query(shared, &body)).await,
+        "/api/item" => Box::pin(answer::item(shared, &body)).await,
+        "/api/balance" => Box::pin(answer::balance(shared, &body)).await,
+        "/api/plan" => Box::pin(answer::plan(shared, &body)).await,
+        _ => Box::pin(answer::scale(shared, &body)).await,
+    })
+}
+
+/// Reads a body. Of one that is too long more is read and dropped: a client that still writes when the connection is
+/// closed sees a reset instead of the answer.
+async fn read_body(mut body: Incoming) -> Result<Bytes, Failed> {
+    let (mut read, mut length) = (BytesMut::new(), 0_usize);
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Failed::bad(format!("the body: {error}")))?;
+        let Ok(data) = frame.into_data() else { continue };
+        length = length.saturating_add(data.len());
+        if length <= MAX_BODY_BYTES {
+            read.extend_from_slice(&data);
+        } else if length > DISCARDED_BYTES {
+            break;
+        }
+    }
+    if length > MAX_BODY_BYTES {
+        let detail = format!("the body has more than {MAX_BODY_BYTES} bytes");
+        let status = StatusCode::PAYLOAD_TOO_LARGE;
+        return Err(Failed { status, code: "body_too_large".to_owned(), detail });
+    }
+    Ok(read.freeze())
+}
+
+fn page(path: &str, token: &str) -> Response<Body> {
+    match asset(path, token) {
+        Some(file) => with(StatusCode::OK, file.media_type, full(file.text)),
+        None => with(StatusCode::NOT_FOUND, "text/plain", full("")),
+    }
+}
+
+fn answered(answer: Result<Value, Failed>) -> Response<Body> {
+    match answer {
+        Ok(value) => with(StatusCode::OK, "application/json", full(value.to_string())),
+        Err(why) => failed(&why),
+    }
+}
+
+fn failed(why: &Failed) -> Response<Body> {
+    // Two texts, which cannot fail.
+    let text = serde_json::to_string(why).unwrap_or_default();
+    with(why.status, "application/problem+json", full(text))
+}
+
+fn full(text: impl Into<Bytes>) -> Body {
+    Full::new(text.into()).boxed_unsync()
+}
+
+fn with(status: StatusCode, media_type: &'static str, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    // The token is in the page, and everything else is of the moment.
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    for (name, value) in [
+        ("x-content-type-options", "nosniff"),
+        ("x-frame-options", "DENY"),
+        ("referrer-policy", "no-referrer"),
+        ("cross-origin-opener-policy", "same-origin"),
+        ("cross-origin-resource-policy", "same-origin"),
+    ] {
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// One page that is open, and what it was told.
+struct Telling<S: Stores> {
+    viewer: Viewer<S>,
+    range: Range,
+    changes: watch::Receiver<u64>,
+    /// The row of each collection as it was told last.
+    rows: HashMap<String, String>,
+    /// Whether it was told anything, and where the tables are.
+    has_begun: bool,
+    has_met: bool,
+}
+
+fn stream_of<S: Stores>(shared: &Arc<Shared<S>>, query: &str) -> Result<Response<Body>, Failed> {
+    let mut params = Params::from_query_string(query)?;
+    let pk = params.take("pk").filter(|pk| !pk.is_empty());
+    let range = params.parse::<Range>("range")?.unwrap_or(Range::Live);
+    params.finish()?;
+    let partition = pk.map(PartitionKey::new).transpose();
+    let partition = partition.map_err(dynashard_core::Error::from)?;
+    let telling = Telling {
+        changes: shared.changes(),
+        viewer: shared.view(partition),
+        range,
+        rows: HashMap::new(),
+        has_begun: false,
+        has_met: false,
+    };
+    let events = stream::unfold(telling, |mut telling| async move {
+        telling.wait().await;
+        let text = telling.tell();
+        Some((Ok::<_, Infallible>(Frame::data(Bytes::from(text))), telling))
+    });
+    Ok(with(StatusCode::OK, "text/event-stream", StreamBody::new(events).boxed_unsync()))
+}
+
+impl<S: Stores> Telling<S> {
+    /// Until there is something to tell, or it is time for a sign of life.
+    async fn wait(&mut self) {
+        if self.has_begun {
+            tokio::time::sleep(TELL_EVERY).await;
+            // The sender lives as long as the viewer.
+            let _ = tokio::time::timeout(BEAT_EVERY, self.changes.changed()).await;
+        }
+        self.has_begun = true;
+        self.changes.mark_unchanged();
+    }
+
+    /// What has changed, as events of `text/event-stream`.
+    fn tell(&mut self) -> String {
+        let mut text = String::new();
+        let mut event = |name: &str, data: &Value| {
+            // JSON has no line breaks outside of its texts, where they are escaped.
+            text.extend(["event: ", name, "\ndata: ", &data.to_string(), "\n\n"]);
+        };
+        let shared = Arc::clone(self.viewer.shared());
+        let Some(tables) = shared.tables() else {
+            let known = shared.known();
+            let trouble = known.troubles.get(crate::known::CONNECTION);
+            event("waiting", &json!({ "trouble": trouble }));
+            return text;
+        };
+        let frame = tables.frame(shared.read_units);
+        if !self.has_met {
+            let limits = frame.settings.partition;
+            let schema = &frame.settings.schema;
+            event(
+                "hello",
+                &json!({
+                    "session": shared.session,
+                    "place": tables.place,
+                    "allows_changes": shared.allows_changes && tables.scaler.is_some(),
+                    "scaling": match tables.scaling {
+                        ScalingMode::Off => "off",
+                        ScalingMode::DryRun => "dry-run",
+                        ScalingMode::On => "on",
+                    },
+                    "partition": { "write_units": limits.write_units, "read_units": limits.read_units },
+                    "sort_key_type": schema.sort_key_type.as_str(),
+                    "version": env!("CARGO_PKG_VERSION"),
+                }),
+            );
+            self.has_met = true;
+        }
+        let known = shared.known();
+        let changed = view::rows(&known, frame).filter_map(|row| {
+            let told = serde_json::to_value(&row).ok()?;
+            let (pk, text) = (told["pk"].as_str()?.to_owned(), told.to_string());
+            let is_new = self.rows.get(&pk) != Some(&text);
+            is_new.then(|| {
+                self.rows.insert(pk, text);
+                told
+            })
+        });
+        let changed = changed.collect::<Vec<_>>();
+        if !changed.is_empty() {
+            event("rows", &Value::Array(changed));
+        }
+        let overview = view::overview(&known, frame, self.range);
+        event("overview", &json!(overview));
+        if let Some(partition) = &self.viewer.partition {
+            event("collection", &view::details(&known, partition, frame, self.range));
+        }
+        text
+    }
+}

@@ -1,0 +1,402 @@
+//! What the page is told, from what is known. Pure.
+
+use std::time::Duration;
+
+use dynashard_core::{
+    CollectionMetadata, DecisionRecord, Phase, Rates, ServerTime, Settings, Waits,
+};
+use dynashard_keys::{PartitionKey, ShardCount};
+use dynashard_lambda::view::CollectionView;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::change::share_moved;
+use crate::cost::{LastHour, MOVE_WCU, Prices, last_hour};
+use crate::known::{Collection, Known, Trouble};
+use crate::series::{Range, Series, ThrottleRow, tenths, throttles};
+
+/// What the views need beside what is known.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Frame<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) waits: Waits,
+    pub(crate) prices: Option<Prices>,
+    pub(crate) moves_are_known: bool,
+    /// The read units a second that may be consumed while something happens.
+    pub(crate) read_units: f64,
+    /// What people have asked for has taken, in read units.
+    pub(crate) asked_rcu: f64,
+    /// Since the epoch, and since boot.
+    pub(crate) now: Duration,
+    pub(crate) boot: Duration,
+}
+
+/// The decisions that the overview shows.
+const LAST_DECISIONS: usize = 8;
+
+/// What the overview shows beside the rows of the collections.
+#[derive(Debug, Serialize)]
+pub(crate) struct Overview<'a> {
+    now: u64,
+    collections: usize,
+    left_out: usize,
+    series: Series,
+    /// Of the last five minutes, and of the last hour.
+    throttles: [Vec<ThrottleRow>; 2],
+    counts_throttles: bool,
+    reshards: Vec<ReshardRow<'a>>,
+    decisions: Vec<DecisionRow<'a>>,
+    last_hour: Option<LastHour>,
+    reads: Reads,
+    troubles: Vec<Told<'a>>,
+    damaged: Vec<&'a String>,
+}
+
+/// What the console consumes itself.
+#[derive(Debug, Serialize)]
+struct Reads {
+    per_sec: f64,
+    /// What it may consume while something happens.
+    most_per_sec: f64,
+    total: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Told<'a> {
+    about: &'a str,
+    #[serde(flatten)]
+    trouble: &'a Trouble,
+}
+
+/// A change that runs.
+#[derive(Debug, Serialize)]
+struct ReshardRow<'a> {
+    pk: &'a str,
+    state: &'static str,
+    from: u32,
+    to: u32,
+    then: Option<u32>,
+    percent_done: Option<u32>,
+    closing: bool,
+    items_moved: Option<u64>,
+    started: Option<u64>,
+    closes_not_before: Option<u64>,
+    eta_secs: Option<u64>,
+}
+
+/// A collection in the list.
+#[derive(Debug, PartialEq, Serialize)]
+pub(crate) struct Row<'a> {
+    pk: &'a str,
+    shards: u32,
+    state: &'static str,
+    placement: &'static str,
+    writes: Load,
+    reads: Load,
+    /// The larger part of what its shards take that it is asked for.
+    heat: f64,
+    /// Of what the rates are a mean: `second`, `minute`, or nothing.
+    by: Option<&'static str>,
+    as_of: Option<u64>,
+    diagnosis: Option<&'a str>,
+    outcome: Option<&'a str>,
+    decided: Option<u64>,
+    read_at: Option<u64>,
+}
+
+/// Units a second.
+#[derive(Debug, PartialEq, Serialize)]
+struct Load {
+    demand: Option<f64>,
+    capacity: f64,
+}
+
+/// A decision with what it costs.
+#[derive(Debug, Serialize)]
+pub(crate) struct DecisionRow<'a> {
+    pk: &'a str,
+    at: u64,
+    last: u64,
+    times: u64,
+    by: &'a str,
+    diagnosis: &'a str,
+    access: &'a str,
+    action: &'a str,
+    outcome: &'a str,
+    hindrance: Option<&'a str>,
+    bound: Option<&'a str>,
+    from: u64,
+    to: Option<u64>,
+    demand: u64,
+    granted: u64,
+    capacity: u64,
+    hottest_percent: Option<u64>,
+    reason: &'a str,
+    cost: Option<DecisionCost>,
+}
+
+/// What a change of the count takes.
+#[derive(Debug, Serialize)]
+struct DecisionCost {
+    /// The part of the items that moves, from 0 to 1.
+    share_moved: f64,
+    items_moved: Option<f64>,
+    write_units: Option<f64>,
+    usd: Option<f64>,
+    /// Whether the items were counted, and not estimated.
+    is_counted: bool,
+    /// The shards that each query reads more, below 0 less.
+    shards_more: i64,
+}
+
+/// What the overview shows.
+pub(crate) fn overview<'a>(known: &'a Known, frame: Frame<'a>, range: Range) -> Overview<'a> {
+    let now = frame.now.as_secs();
+    let limits = frame.settings.partition;
+    let mut series = Series::empty(range, now);
+    for collection in known.collections.values().filter(|of| of.read_secs.is_some()) {
+        let Collection { metadata, live, load, .. } = collection;
+        series.add(metadata.as_ref(), live, load, limits, range);
+    }
+    series.measure(&known.usage, known.usage_until);
+    let changing = known.collections.iter();
+    let changing = changing.filter_map(|(partition, of)| reshard(partition, of, frame));
+    let troubles = known.troubles.iter();
+    Overview {
+        now,
+        collections: known.collections.len(),
+        left_out: known.left_out,
+        series: series.rounded(),
+        throttles: [300, 3_600].map(|back| throttles(&known.usage, now.saturating_sub(back))),
+        counts_throttles: known.usage.period_secs > 0,
+        reshards: changing.collect(),
+        decisions: decisions(known, frame, |_, _| true, LAST_DECISIONS),
+        last_hour: last_hour(&known.usage, frame.moves_are_known, frame.prices, now),
+        reads: Reads {
+            per_sec: (known.spent_per_sec(frame.boot) * 100.0).round() / 100.0,
+            most_per_sec: frame.read_units,
+            total: tenths(known.total_rcu + frame.asked_rcu),
+        },
+        troubles: troubles.map(|(about, trouble)| Told { about, trouble }).collect(),
+        damaged: known.damaged().collect(),
+    }
+}
+
+fn reshard<'a>(
+    partition: &'a PartitionKey,
+    collection: &'a Collection,
+    frame: Frame<'_>,
+) -> Option<ReshardRow<'a>> {
+    let metadata = collection.metadata.as_ref()?;
+    let (Phase::Forward { from, to } | Phase::Move { from, to }) = metadata.phase else {
+        return None;
+    };
+    let job = collection.job.as_ref();
+    let progress = job
+        .zip(metadata.reshard())
+        .map(|(job, reshard)| job.progress(&reshard, frame.waits, ServerTime(frame.now.as_secs())));
+    Some(ReshardRow {
+        pk: partition.as_str(),
+        state: metadata.phase.as_str(),
+        from: from.get(),
+        to: to.get(),
+        then: job.and_then(|job| job.then).map(ShardCount::get),
+        percent_done: progress.map(|progress| progress.percent_done),
+        closing: job.is_some_and(|job| job.closing),
+        items_moved: job.map(|job| job.items_moved),
+        started: job.map(|job| job.started_secs),
+        closes_not_before: progress.and_then(|of| of.closes_not_before).map(|at| at.0),
+        eta_secs: progress.and_then(|of| of.eta_secs),
+    })
+}
+
+/// The rows of the collections that were read.
+pub(crate) fn rows<'a>(known: &'a Known, frame: Frame<'a>) -> impl Iterator<Item = Row<'a>> {
+    known.collections.iter().filter_map(move |(partition, collection)| {
+        let newest = newest(known, partition);
+        // Until it was read there is nothing to show but its name.
+        (collection.read_secs.is_some()).then(|| row(partition, collection, newest, frame))
+    })
+}
+
+fn newest<'a>(known: &'a Known, partition: &PartitionKey) -> Option<&'a DecisionRecord> {
+    known.histories.get(partition)?.records.iter().max_by_key(|record| record.last_secs)
+}
+
+fn row<'a>(
+    partition: &'a PartitionKey,
+    collection: &Collection,
+    newest: Option<&'a DecisionRecord>,
+    frame: Frame<'_>,
+) -> Row<'a> {
+    let metadata = collection.metadata.as_ref();
+    let shards = metadata.map_or(1, |of| of.number_of_shards.get());
+    let (rates, by) = rates(collection, frame.now);
+    let take = |units: u32| f64::from(shards) * f64::from(units);
+    let limits = frame.settings.partition;
+    let writes = Load {
+        demand: rates.map(|rates| tenths(rates.write_units)),
+        capacity: take(limits.write_units),
+    };
+    let reads = Load {
+        demand: rates.map(|rates| tenths(rates.get_units + rates.query_units)),
+        capacity: take(limits.read_units),
+    };
+    let share = |load: &Load| load.demand.unwrap_or_default() / load.capacity.max(1.0);
+    let heat = (share(&writes).max(share(&reads)) * 1_000.0).round() / 1_000.0;
+    Row {
+        pk: partition.as_str(),
+        shards,
+        state: metadata.map_or("stable", |of| of.phase.as_str()),
+        placement: metadata.map_or(frame.settings.placement, |of| of.placement).as_str(),
+        writes,
+        reads,
+        heat,
+        by,
+        as_of: rates.map(|rates| rates.as_of_secs),
+        diagnosis: newest.map(|record| record.diagnosis.as_str()),
+        outcome: newest.map(|record| record.outcome.as_str()),
+        decided: newest.map(|record| record.last_secs),
+        read_at: collection.read_secs,
+    }
+}
+
+/// What clients ask it for now, as GET /collection says it.
+fn rates(collection: &Collection, now: Duration) -> (Option<Rates>, Option<&'static str>) {
+    if let Some(rates) = Rates::of_seconds(&collection.heat, now) {
+        return (Some(rates), Some("second"));
+    }
+    let rates = Rates::of_minute(&collection.load, now);
+    (rates, rates.map(|_| "minute"))
+}
+
+/// The newest decisions that are wanted, newest first.
+pub(crate) fn decisions<'a>(
+    known: &'a Known,
+    frame: Frame<'a>,
+    wanted: impl Fn(&PartitionKey, &DecisionRecord) -> bool,
+    limit: usize,
+) -> Vec<DecisionRow<'a>> {
+    let all = known.histories.iter().flat_map(|(partition, history)| {
+        history.records.iter().enumerate().map(move |(place, record)| (partition, place, record))
+    });
+    let mut all =
+        all.filter(|(partition, _, record)| wanted(partition, record)).collect::<Vec<_>>();
+    all.sort_by(|one, other| {
+        let of = |(_, place, record): &(&PartitionKey, usize, &DecisionRecord)| {
+            (record.last_secs, *place)
+        };
+        of(other).cmp(&of(one)).then_with(|| one.0.cmp(other.0))
+    });
+    let newest = all.into_iter().take(limit);
+    newest
+        .map(|(partition, _, record)| {
+            let metadata = known.collections.get(partition).and_then(|of| of.metadata.as_ref());
+            decision(partition, record, metadata, frame)
+        })
+        .collect()
+}
+
+fn decision<'a>(
+    partition: &'a PartitionKey,
+    record: &'a DecisionRecord,
+    metadata: Option<&CollectionMetadata>,
+    frame: Frame<'_>,
+) -> DecisionRow<'a> {
+    DecisionRow {
+        pk: partition.as_str(),
+        at: record.at_secs,
+        last: record.last_secs,
+        times: record.times,
+        by: &record.by,
+        diagnosis: &record.diagnosis,
+        access: &record.access,
+        action: &record.action,
+        outcome: &record.outcome,
+        hindrance: record.hindrance.as_deref(),
+        bound: record.bound.as_deref(),
+        from: record.from,
+        to: record.to,
+        demand: record.demand,
+        granted: record.granted,
+        capacity: record.capacity,
+        hottest_percent: record.hottest_percent,
+        reason: &record.reason,
+        cost: cost(record, metadata, frame),
+    }
+}
+
+/// What the change of a decision takes, where it changes something.
+fn cost(
+    record: &DecisionRecord,
+    metadata: Option<&CollectionMetadata>,
+    frame: Frame<'_>,
+) -> Option<DecisionCost> {
+    let count = |n: u64| u32::try_from(n).ok().and_then(|n| ShardCount::new(n).ok());
+    let (from, to) = (count(record.from)?, count(record.to?)?);
+    let placement = metadata.map_or(frame.settings.placement, |of| of.placement);
+    let share_moved = share_moved(placement, from, to);
+    // Of the last change its own items were counted.
+    let last = metadata.filter(|of| {
+        let counts = of.shard_history.iter().rev().map(|entry| entry.count).take(2);
+        counts.eq([to, from]) && !of.cleanup_pending && of.phase == Phase::Stable
+    });
+    #[expect(clippy::cast_precision_loss, reason = "for people")]
+    let counted = last.filter(|_| record.outcome == "begun").map(|of| of.items_moved as f64);
+    let estimated = metadata.map(CollectionMetadata::estimated_items).filter(|items| *items > 0.0);
+    let items_moved = counted.or(estimated.map(|items| (items * share_moved).round()));
+    let items_moved = if share_moved > 0.0 { items_moved } else { Some(0.0) };
+    let write_units = items_moved.map(|items| items * MOVE_WCU);
+    Some(DecisionCost {
+        share_moved,
+        items_moved,
+        write_units,
+        usd: frame.prices.zip(write_units).map(|(prices, units)| prices.of_writes(units)),
+        is_counted: counted.is_some(),
+        shards_more: i64::from(to.get()) - i64::from(from.get()),
+    })
+}
+
+/// The page of one collection.
+pub(crate) fn details(
+    known: &Known,
+    partition: &PartitionKey,
+    frame: Frame<'_>,
+    range: Range,
+) -> Value {
+    let nothing = Collection::default();
+    let collection = known.collections.get(partition).unwrap_or(&nothing);
+    let Collection { metadata, job, live, load, trouble, read_secs, .. } = collection;
+    let now = frame.now.as_secs();
+    let mut series = Series::empty(range, now);
+    series.add(metadata.as_ref(), live, load, frame.settings.partition, range);
+    let view = metadata
+        .as_ref()
+        .map(|metadata| CollectionView::with_progress(metadata, job.as_ref(), frame.waits, now));
+    let more = metadata.as_ref().map(|metadata| {
+        json!({
+            "min_shards": metadata.min_shards.get(),
+            "largest_count": metadata.largest_count.get(),
+            "cleanup_pending": metadata.cleanup_pending,
+            "items_moved": metadata.items_moved,
+            "estimated_items": metadata.estimated_items().round(),
+            "rev": metadata.rev,
+            "is_enlisted": metadata.is_enlisted(),
+        })
+    });
+    let all = decisions(known, frame, |of, _| of == partition, usize::MAX);
+    json!({
+        "now": now,
+        "pk": partition.as_str(),
+        "trouble": trouble,
+        "read_at": read_secs,
+        "collection": view,
+        "more": more,
+        "row": read_secs.map(|_| row(partition, collection, newest(known, partition), frame)),
+        "series": series.rounded(),
+        "decisions": all,
+        "may_grow": frame.settings.grow_keys.allow(partition),
+        "max_shards": frame.settings.max_shards.get(),
+        "damaged_figures": collection.heat.damaged + collection.load.damaged,
+    })
+}

@@ -1,0 +1,219 @@
+use std::fmt;
+use std::time::Duration;
+
+use dynashard_aws::{
+    Caller, DynamoItemStore, DynamoMetadataStore, Operator, OsEntropy, SystemClock, Unseen,
+};
+use dynashard_core::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore};
+use dynashard_core::query::PageBudget;
+use dynashard_core::{
+    Code, Deadline, Directory, Precondition, Reader, Scaler, ScalingMode, ScalingPolicy, Settings,
+    StoredItem, TableSchema, Version, Writer,
+};
+use dynashard_keys::{ItemKey, PartitionKey, Placement, Separator, ShardCount, SortKey};
+use dynashard_lambda::json::ItemJson;
+use dynashard_lambda::{Format, body};
+use serde_json::value::{RawValue, to_raw_value};
+
+use crate::{ClientError, CollectionQuery, Condition, ETag, Found, Page, Store};
+
+/// For how long an operation tries, unless [`InProcess::with_timeout`] says something else.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A page ends before its items take so many bytes, so that large items do not fill the memory.
+const MAX_PAGE_BYTES: usize = 5_000_000;
+
+/// The tables of an application, by the use cases of its functions: every write carries the guard, acts on leased
+/// metadata, and may run while a collection is resharded.
+pub struct InProcess<I, M, C, E> {
+    writer: Writer<I, M, C, E>,
+    reader: Reader<I, M, C, E>,
+    scaler: Scaler<M, C, E>,
+    timeout: Duration,
+}
+
+/// The tables in DynamoDB.
+pub type Tables = InProcess<DynamoItemStore, DynamoMetadataStore, SystemClock, OsEntropy>;
+
+impl Tables {
+    /// Finds the tables, with the caller's credentials and region, and takes the settings that the stack has
+    /// pinned. It needs the permissions of `WriteFunction` and `ReadFunction`, and to describe the tables.
+    ///
+    /// What its writes see of throttles begins no growth: the stack's alarms do. To scale like the functions,
+    /// use [`InProcess::new`] with the settings of the stack.
+    pub async fn connect(
+        caller: &Caller,
+        main_table: &str,
+        metadata_table: &str,
+    ) -> Result<Self, ClientError> {
+        // The SDK's futures are large.
+        Box::pin(Self::find(caller, main_table, metadata_table)).await
+    }
+
+    async fn find(
+        caller: &Caller,
+        main_table: &str,
+        metadata_table: &str,
+    ) -> Result<Self, ClientError> {
+        let operator = Operator::connect(caller).await?;
+        let schema = operator.schema(main_table, metadata_table, Separator::default()).await?;
+        let directory = |settings: Settings| {
+            let metadata = operator.metadata(metadata_table, &settings.schema);
+            Directory::new(metadata, operator.clock(), OsEntropy, settings)
+        };
+        let mut settings = Settings { schema, ..Settings::default() };
+        settings.scaling = ScalingPolicy { mode: ScalingMode::Off, ..settings.scaling };
+        let unpinned = directory(settings.clone());
+        let pinned = unpinned.pinned(Deadline::after(unpinned.now(), TIMEOUT)).await?;
+        let pinned = pinned.ok_or_else(|| {
+            let why = "no settings are pinned in the metadata table: no function of the stack has run yet";
+            ClientError::refused(Code::SettingsMismatch.as_str(), why)
+        })?;
+        settings.schema.separator = pinned.schema.separator;
+        settings.lease_term = pinned.lease_term.accepted;
+        settings.request_lifetime = pinned.request_lifetime.accepted;
+        // An item that expires is put in another way while items move.
+        settings.ttl_attribute = match operator.ttl_attribute(main_table).await {
+            Ok(attribute) => attribute,
+            Err(Unseen::NotSupported) => None,
+            Err(why) => {
+                let why = format!("DescribeTimeToLive of table {main_table}: {why}");
+                return Err(ClientError::Connection(why));
+            }
+        };
+        let items = || operator.items(main_table, &settings.schema);
+        Ok(Self::new(items, || directory(settings.clone())))
+    }
+}
+
+impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> InProcess<I, M, C, E> {
+    /// Over any stores. The use cases keep what they know of collections each for itself, so each gets a
+    /// directory.
+    pub fn new(items: impl Fn() -> I, directory: impl Fn() -> Directory<M, C, E>) -> Self {
+        Self {
+            writer: Writer::new(items(), directory()),
+            reader: Reader::new(items(), directory()),
+            scaler: Scaler::new(directory()),
+            timeout: TIMEOUT,
+        }
+    }
+
+    /// With another time after which an operation gives up.
+    #[must_use]
+    pub fn with_timeout(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
+    }
+
+    fn deadline(&self) -> Deadline {
+        Deadline::after(self.reader.directory().now(), self.timeout)
+    }
+
+    fn schema(&self) -> &TableSchema {
+        &self.reader.directory().settings().schema
+    }
+}
+
+impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Store for InProcess<I, M, C, E> {
+    async fn get(
+        &self,
+        key: &ItemKey,
+        consistency: Consistency,
+    ) -> Result<Option<Found>, ClientError> {
+        let got = Box::pin(self.reader.get(key, None, consistency, self.deadline())).await;
+        let item = match got {
+            Ok(got) => got.item,
+            Err(error) if error.code() == Code::ItemNotFound => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let json = json(self.schema(), &key.partition, &key.sort, &item)?;
+        Ok(Some(Found { json, etag: etag(item.version) }))
+    }
+
+    async fn put(
+        &self,
+        key: &ItemKey,
+        json: &str,
+        condition: &Condition,
+    ) -> Result<ETag, ClientError> {
+        let item = body::item(json.as_bytes(), key.clone(), Format::Plain, self.schema())?;
+        let written = Box::pin(self.writer.put(&item, precondition(condition), self.deadline()));
+        Ok(etag(written.await?.version))
+    }
+
+    async fn delete(&self, key: &ItemKey, condition: &Condition) -> Result<(), ClientError> {
+        Box::pin(self.writer.delete(key, precondition(condition), self.deadline())).await?;
+        Ok(())
+    }
+
+    async fn page(
+        &self,
+        query: &CollectionQuery,
+        cursor: Option<&str>,
+    ) -> Result<Page, ClientError> {
+        let (schema, query) = (self.schema(), query.page(cursor));
+        let measure = |sort: &SortKey, item: &StoredItem| {
+            item_json(schema, &query.partition, sort, item).payload_bytes()
+        };
+        let budget = PageBudget { max_bytes: MAX_PAGE_BYTES, measure: &measure };
+        let page = Box::pin(self.reader.query(&query, budget, self.deadline())).await?;
+        let items =
+            page.items.iter().map(|(sort, item)| json(schema, &query.partition, sort, item));
+        Ok(Page { items: items.collect::<Result<_, _>>()?, cursor: page.cursor })
+    }
+
+    async fn create_collection(
+        &self,
+        partition: &PartitionKey,
+        placement: Placement,
+        count: ShardCount,
+    ) -> Result<(), ClientError> {
+        let deadline = self.deadline();
+        self.scaler.create_collection(partition, Some(placement), count, deadline).await?;
+        Ok(())
+    }
+}
+
+impl<I, M, C, E> fmt::Debug for InProcess<I, M, C, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InProcess").field("timeout", &self.timeout).finish_non_exhaustive()
+    }
+}
+
+fn item_json<'a>(
+    schema: &'a TableSchema,
+    partition: &'a PartitionKey,
+    sort: &'a SortKey,
+    item: &'a StoredItem,
+) -> ItemJson<'a> {
+    ItemJson { schema, partition, sort, item, format: Format::Plain }
+}
+
+fn json(
+    schema: &TableSchema,
+    partition: &PartitionKey,
+    sort: &SortKey,
+    item: &StoredItem,
+) -> Result<Box<RawValue>, ClientError> {
+    to_raw_value(&item_json(schema, partition, sort, item))
+        .map_err(|source| ClientError::Json { what: "the item does not become JSON", source })
+}
+
+/// As the API writes it, so that a version is the same by way of both stores.
+fn etag(version: Version) -> ETag {
+    ETag::new(format!("\"{:016x}\"", version.get()))
+}
+
+fn precondition(condition: &Condition) -> Precondition {
+    match condition {
+        Condition::None => Precondition::None,
+        Condition::Absent => Precondition::Absent,
+        Condition::Version(etag) => {
+            let digits = etag.as_str().trim_matches('"');
+            let version =
+                (digits.len() == 16).then(|| u64::from_str_radix(digits, 16).ok()).flatten();
+            // A tag that no item ever had.
+            version
+                .map_or(Precondition::Never, |version| Precondition::Version(Version::new(version)))
+        }
+    }
+}

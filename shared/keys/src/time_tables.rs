@@ -1,0 +1,124 @@
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+use core::fmt;
+
+use time::{Date, Duration, OffsetDateTime};
+
+use crate::KeyError;
+
+/// What one table of a series holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TablePeriod {
+    /// A day: `2014-07-09`.
+    Day,
+    /// A week from Monday to Sunday, by its number in ISO 8601: `2014-W28`. Its year is that of its Thursday.
+    Week,
+    /// A calendar month: `2014-07`.
+    Month,
+}
+
+/// A series of tables, each for a period of time: ["Understand Access Patterns for Time Series
+/// Data"](https://github.com/awsdocs/amazon-dynamodb-developer-guide/blob/2c0c02836e6acca1b832f33e3534347fbb159e95/doc_source/GuidelinesForTables.md#GuidelinesForTables.TimeSeriesDataAccessPatterns)
+/// (an older Amazon DynamoDB Developer Guide). The newest table gets the throughput, and the oldest is deleted as
+/// a whole, which costs no write units.
+///
+/// A table is called `<prefix>-<period>`, days are those of UTC, and names sort as their periods do.
+///
+/// ```
+/// use dynashard_keys::{TablePeriod, TimeTables};
+/// use time::macros::date;
+///
+/// let clicks = TimeTables::new("clicks", TablePeriod::Week)?;
+/// assert_eq!(clicks.at(1_404_864_000)?, "clicks-2014-W28"); // 2014-07-09T00:00:00Z
+/// let tables = clicks.between(date!(2014 - 12 - 27), date!(2015 - 01 - 05))?;
+/// assert_eq!(tables.collect::<Vec<_>>(), ["clicks-2014-W52", "clicks-2015-W01", "clicks-2015-W02"]);
+/// # Ok::<(), dynashard_keys::KeyError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct TimeTables {
+    prefix: String,
+    period: TablePeriod,
+}
+
+impl TimeTables {
+    /// The most characters of a table's name.
+    const MAX_NAME: usize = 255;
+    /// What `-2014-07-09` adds to the prefix.
+    const PERIOD: usize = 11;
+
+    /// Checks that the prefix makes names that DynamoDB takes.
+    pub fn new(prefix: &str, period: TablePeriod) -> Result<Self, KeyError> {
+        let is_taken = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
+        let lengths = 1..=Self::MAX_NAME - Self::PERIOD;
+        if !lengths.contains(&prefix.len()) || !prefix.bytes().all(is_taken) {
+            return Err(KeyError::BadTableName { text: prefix.to_owned() });
+        }
+        Ok(Self { prefix: prefix.to_owned(), period })
+    }
+
+    /// The table of an instant, in seconds since the epoch.
+    pub fn at(&self, epoch_secs: i64) -> Result<String, KeyError> {
+        let instant = OffsetDateTime::from_unix_timestamp(epoch_secs);
+        self.of(instant.map_err(|_| KeyError::DateOutOfRange)?.date())
+    }
+
+    /// The table of a day.
+    pub fn of(&self, day: Date) -> Result<String, KeyError> {
+        checked(day).map(|day| self.name(day))
+    }
+
+    /// The tables from one day to another, both included, in the order of time.
+    pub fn between(
+        &self,
+        first: Date,
+        last: Date,
+    ) -> Result<impl Iterator<Item = String>, KeyError> {
+        let (first, last) = (checked(first)?, checked(last)?);
+        if first > last {
+            return Err(KeyError::DatesReversed);
+        }
+        let days = core::iter::successors(Some(self.begin(first)), |day| self.next(*day));
+        Ok(days.take_while(move |day| *day <= last).map(|day| self.name(day)))
+    }
+
+    /// The first day of a period.
+    fn begin(&self, day: Date) -> Date {
+        let into = match self.period {
+            TablePeriod::Day => 0,
+            TablePeriod::Week => day.weekday().number_days_from_monday(),
+            TablePeriod::Month => day.day() - 1,
+        };
+        // The year 1 begins with a Monday, so no period begins before it.
+        day.saturating_sub(Duration::days(i64::from(into)))
+    }
+
+    /// The first day of the next period.
+    fn next(&self, begin: Date) -> Option<Date> {
+        let days = match self.period {
+            TablePeriod::Day => 1,
+            TablePeriod::Week => 7,
+            TablePeriod::Month => begin.month().length(begin.year()),
+        };
+        begin.checked_add(Duration::days(i64::from(days)))
+    }
+
+    fn name(&self, day: Date) -> String {
+        let period = fmt::from_fn(|f| match self.period {
+            TablePeriod::Day => {
+                write!(f, "{:04}-{:02}-{:02}", day.year(), u8::from(day.month()), day.day())
+            }
+            TablePeriod::Week => {
+                let (year, week, _) = day.to_iso_week_date();
+                write!(f, "{year:04}-W{week:02}")
+            }
+            TablePeriod::Month => write!(f, "{:04}-{:02}", day.year(), u8::from(day.month())),
+        });
+        format!("{}-{period}", self.prefix)
+    }
+}
+
+/// A day whose year has at most four digits and no sign.
+fn checked(day: Date) -> Result<Date, KeyError> {
+    if (1..=9_999).contains(&day.year()) { Ok(day) } else { Err(KeyError::DateOutOfRange) }
+}

@@ -1,0 +1,24 @@
+use dynashard_keys::Sharded;
+
+#[derive(Sharded)]
+#[sharded(partition(score), sort(id))]
+struct Score {
+    score: f64,
+    id: String,
+}
+
+#[derive(Sharded)]
+#[sharded(partition(name), sort(kind, number))]
+struct Mixed {
+    name: String,
+    kind: String,
+    number: u64,
+}
+
+#[derive(Sharded)]
+#[sharded(partition(name), sort(id))]
+enum Either {
+    One { name: String, id: String },
+}
+
+fn main() {}

@@ -1,0 +1,189 @@
+//! What to do, and why.
+
+use dynashard_core::Settings;
+use dynashard_keys::Placement;
+use serde::Serialize;
+
+use crate::capacity::Throughput;
+use crate::figure::{dollars, number};
+use crate::shards;
+use crate::stage::Stage;
+use crate::workload::Workload;
+
+/// What to do about a workload.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Advice {
+    /// In a word.
+    pub verdict: Verdict,
+    /// The shards that the hottest key is to begin with.
+    pub shards: u32,
+    /// By which rule items find their shard.
+    pub placement: &'static str,
+    /// Why: whole sentences.
+    pub reasons: Vec<String>,
+    /// What to set, beside the template's defaults.
+    pub settings: Vec<Setting>,
+}
+
+/// A parameter of the template.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Setting {
+    /// Its name.
+    pub parameter: &'static str,
+    /// What to set it to.
+    pub value: String,
+}
+
+/// Whether to shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// One partition is enough, now and later.
+    DoNotShard,
+    /// One partition is enough now, and will not be.
+    ShardLater,
+    /// One partition is not enough.
+    Shard,
+    /// One item is too hot, which shards do not change.
+    SplitItem,
+}
+
+impl Verdict {
+    /// For people.
+    pub const fn says(self) -> &'static str {
+        match self {
+            Self::DoNotShard => "do not shard",
+            Self::ShardLater => "shard later",
+            Self::Shard => "shard",
+            Self::SplitItem => "split the hottest item",
+        }
+    }
+}
+
+impl Advice {
+    /// The advice for a workload from what it takes now and later.
+    pub fn of(workload: &Workload, placement: Placement, now: &Stage, later: &Stage) -> Self {
+        let one = Throughput::of_a_partition();
+        let hottest_item = later.hottest_key.write_units * workload.hot_item_share;
+        let verdict = if hottest_item > one.write_units {
+            Verdict::SplitItem
+        } else if now.shards_with_head_room > 1 {
+            Verdict::Shard
+        } else if later.shards_with_head_room > 1 {
+            Verdict::ShardLater
+        } else {
+            Verdict::DoNotShard
+        };
+        let mut reasons = vec![of_load(verdict, hottest_item, workload, now, later)];
+        let is_sharded = matches!(verdict, Verdict::Shard | Verdict::ShardLater);
+        if is_sharded {
+            reasons.push(of_placement(placement, workload));
+        }
+        if is_sharded && !workload.sort_keys_grow {
+            reasons.push(
+                "The sort keys do not grow, so DynamoDB may split the hot partition between them by itself: measure \
+                 without shards first."
+                    .to_owned(),
+            );
+        }
+        if later.hottest_key.read_units > one.read_units {
+            reasons.push(format!(
+                "The hottest key is read with {} read units a second, and a partition gives {}: a cache takes reads off it \
+                 without any shards.",
+                number(later.hottest_key.read_units),
+                number(one.read_units)
+            ));
+        }
+        reasons.push(of_mode(later));
+        Self {
+            verdict,
+            shards: now.shards,
+            placement: placement.as_str(),
+            reasons,
+            settings: if is_sharded { settings(placement, workload, later) } else { Vec::new() },
+        }
+    }
+}
+
+fn of_load(verdict: Verdict, item: f64, workload: &Workload, now: &Stage, later: &Stage) -> String {
+    let one = Throughput::of_a_partition();
+    let months = later.month;
+    match verdict {
+        Verdict::SplitItem => format!(
+            "One item is asked for {} write units a second, and an item lies in one shard however many there are: write it as \
+             several items, as counters are.",
+            number(item)
+        ),
+        Verdict::Shard => format!(
+            "The hottest key is asked for {} write units and {} read units a second at its peak. A partition gives {} and {}, of \
+             which the plan uses 70%.",
+            number(now.hottest_key.write_units),
+            number(now.hottest_key.read_units),
+            number(one.write_units),
+            number(one.read_units)
+        ),
+        Verdict::ShardLater => {
+            let is_above =
+                |month: &u32| shards::with_head_room(workload.peak_of_hottest_key(*month)) > 1;
+            let first = (1..=months).find(is_above).unwrap_or(months);
+            format!(
+                "One shard is enough now. From month {first} on the hottest key needs more: dynashard keeps it at one shard \
+                 until then, and grows it by itself."
+            )
+        }
+        Verdict::DoNotShard => format!(
+            "The hottest key is asked for {} write units and {} read units a second at its peak in month {months}, which one \
+             partition gives with head room.",
+            number(later.hottest_key.write_units),
+            number(later.hottest_key.read_units)
+        ),
+    }
+}
+
+fn of_placement(placement: Placement, workload: &Workload) -> String {
+    match placement {
+        Placement::Random => "Nothing is read by its key, so random fits: growing moves no items. If items are to be read, \
+                              replaced or deleted by their key, take xxh64."
+            .to_owned(),
+        Placement::Jump => format!(
+            "Each of {} queries a second reads every shard, so a count that is not rounded up to a power of two saves \
+             reads: jump.",
+            number(workload.queries_per_second)
+        ),
+        Placement::Xxh64 => {
+            "Items are read by their key, from which xxh64 finds their shard without a search.".to_owned()
+        }
+    }
+}
+
+fn of_mode(later: &Stage) -> String {
+    let cost = later.cost;
+    let (on_demand, provisioned) = (dollars(cost.on_demand_usd), dollars(cost.provisioned_usd));
+    if cost.on_demand_usd <= cost.provisioned_usd {
+        format!(
+            "On demand is cheaper in the last month than capacity for the peak all the time: {on_demand} against {provisioned}."
+        )
+    } else {
+        format!(
+            "Capacity for the peak all the time is cheaper in the last month than on demand: {provisioned} against {on_demand}."
+        )
+    }
+}
+
+fn settings(placement: Placement, workload: &Workload, later: &Stage) -> Vec<Setting> {
+    /// From here on most shards are idle most of the time.
+    const PEAKED: f64 = 4.0;
+    let mut settings = Vec::new();
+    if placement != Placement::default() {
+        settings.push(Setting { parameter: "Placement", value: placement.to_string() });
+    }
+    // Twice what is planned, so that a plan that was too low is no limit.
+    let most = later.shards.saturating_mul(2).min(dynashard_keys::ShardCount::MAX);
+    if most > Settings::default().max_shards.get() {
+        settings.push(Setting { parameter: "MaxShards", value: most.to_string() });
+    }
+    if workload.queries_per_second > 0.0 && workload.peak_ratio >= PEAKED {
+        settings.push(Setting { parameter: "ShrinkMode", value: "on".to_owned() });
+    }
+    settings
+}

@@ -1,0 +1,153 @@
+//! What a load costs: reads of several shards, changes of their number, and a month.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::capacity::{Throughput, read_units_of, write_units_of_item};
+use crate::float;
+use crate::workload::DAYS_OF_A_MONTH;
+
+const HOURS_OF_A_MONTH: f64 = 24.0 * DAYS_OF_A_MONTH;
+const SECONDS_OF_A_MONTH: f64 = 3_600.0 * HOURS_OF_A_MONTH;
+const GB: f64 = 1e9;
+/// The write units a second that the mover takes of each source's partition (docs/PROTOCOL.md).
+const MOVER_UNITS_OF_A_SOURCE: f64 = 800.0;
+
+/// Prices as `data/prices-us-east-1.json` has them.
+#[derive(Debug, Clone, Deserialize)]
+pub struct PriceList {
+    /// The region.
+    pub region: String,
+    /// When the prices were looked up.
+    pub date: String,
+    prices: BTreeMap<String, Price>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Price {
+    usd: f64,
+    per: f64,
+}
+
+/// A price list lacks a price, or has one that cannot be one.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("the price list has no price {0:?} above 0")]
+pub struct NoPrice(&'static str);
+
+/// The prices that a plan needs, in US dollars for one of each.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Prices {
+    /// The region.
+    pub region: String,
+    /// When they were looked up.
+    pub date: String,
+    /// A write request unit, on demand.
+    pub write_unit: f64,
+    /// A read request unit, on demand.
+    pub read_unit: f64,
+    /// A provisioned write unit for an hour.
+    pub write_unit_hour: f64,
+    /// A provisioned read unit for an hour.
+    pub read_unit_hour: f64,
+    /// A GB for a month.
+    pub gb_month: f64,
+}
+
+impl Prices {
+    /// Picks them from a list.
+    ///
+    /// # Errors
+    ///
+    /// [`NoPrice`] names the first one that is missing.
+    pub fn of(list: &PriceList) -> Result<Self, NoPrice> {
+        let of = |name: &'static str| {
+            let price = list.prices.get(name).map(|price| price.usd / price.per);
+            price.filter(|usd| usd.is_finite() && *usd > 0.0).ok_or(NoPrice(name))
+        };
+        Ok(Self {
+            region: list.region.clone(),
+            date: list.date.clone(),
+            write_unit: of("dynamodb_write_units")?,
+            read_unit: of("dynamodb_read_units")?,
+            write_unit_hour: of("dynamodb_provisioned_write_unit_hours")?,
+            read_unit_hour: of("dynamodb_provisioned_read_unit_hours")?,
+            gb_month: of("dynamodb_storage_gb_months")?,
+        })
+    }
+
+    /// What so many units cost on demand.
+    pub fn of_units(&self, read_units: f64, write_units: f64) -> f64 {
+        read_units * self.read_unit + write_units * self.write_unit
+    }
+}
+
+/// What a month of 30 days costs, in US dollars, without free tiers and taxes.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Month {
+    /// The requests, on demand.
+    pub on_demand_usd: f64,
+    /// A table that is provisioned for the peak all the time.
+    pub provisioned_usd: f64,
+    /// The storage, in either case.
+    pub storage_usd: f64,
+}
+
+impl Month {
+    /// A month of this load.
+    pub fn of(average: Throughput, peak: Throughput, bytes: f64, prices: &Prices) -> Self {
+        let units = average * SECONDS_OF_A_MONTH;
+        // Whole units are provisioned, and at least one of each kind.
+        let provisioned = |units: f64| float(crate::at_least_one(units)) * HOURS_OF_A_MONTH;
+        Self {
+            on_demand_usd: prices.of_units(units.read_units, units.write_units),
+            provisioned_usd: provisioned(peak.read_units) * prices.read_unit_hour
+                + provisioned(peak.write_units) * prices.write_unit_hour,
+            storage_usd: bytes / GB * prices.gb_month,
+        }
+    }
+}
+
+/// The read units of an ordered query of so many items over so many shards, read with eventual consistency.
+///
+/// Of several shards it reads 1 + 2 √(shards / items) items for each that it returns, about (docs/QUERIES.md), and of each
+/// at least half a unit.
+pub fn query_read_units(items: u32, item_bytes: u32, shards: u32) -> f64 {
+    let (items, shards) = (f64::from(items), f64::from(shards.max(1)));
+    let read_for_each = if shards > 1.0 { 1.0 + 2.0 * (shards / items).sqrt() } else { 1.0 };
+    let bytes_of_shard = items * read_for_each * f64::from(item_bytes) / shards;
+    shards * read_units_of(bytes_of_shard, false)
+}
+
+/// What moving a collection's items to another number of shards takes.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Reshard {
+    /// The items that move.
+    pub items: f64,
+    /// Write units: a transaction that puts the item and leaves a marker, and the removal of the marker.
+    pub write_units: f64,
+    /// Read units: each source is read twice, strongly consistent.
+    pub read_units: f64,
+    /// How long the mover takes, at 800 write units a second from each source.
+    pub seconds: f64,
+    /// The units, on demand, in US dollars.
+    pub usd: f64,
+}
+
+impl Reshard {
+    /// A growth from `from` to `to` shards of a collection with so many items.
+    pub fn of(items: f64, item_bytes: u32, (from, to): (u32, u32), prices: &Prices) -> Self {
+        let moved = items * (1.0 - f64::from(from) / f64::from(to.max(from)));
+        let of_transaction = 2.0 * f64::from(write_units_of_item(item_bytes));
+        let write_units = moved * (2.0 * of_transaction + 1.0);
+        let read_units = 2.0 * items * f64::from(item_bytes) / 4_096.0;
+        Self {
+            items: moved,
+            write_units,
+            read_units,
+            seconds: moved * of_transaction / (MOVER_UNITS_OF_A_SOURCE * f64::from(from)),
+            usd: prices.of_units(read_units, write_units),
+        }
+    }
+}

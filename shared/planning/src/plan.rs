@@ -1,0 +1,95 @@
+//! The whole plan for a workload.
+
+use serde::Serialize;
+
+use crate::advice::Advice;
+use crate::bulk_load::BulkLoad;
+use crate::burst;
+use crate::capacity::Throughput;
+use crate::cost::{Prices, Reshard, query_read_units};
+use crate::shards::{self, Collisions};
+use crate::stage::Stage;
+use crate::workload::{Workload, WorkloadError};
+
+/// What a workload takes now and later, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Plan {
+    /// What was planned for.
+    pub workload: Workload,
+    /// Now.
+    pub now: Stage,
+    /// After as many months as the plan looks ahead.
+    pub later: Stage,
+    /// The bulk load, if there is one.
+    pub bulk_load: Option<BulkLoad>,
+    /// For how many seconds the burst capacity of one provisioned partition would carry the hottest key without shards;
+    /// none if it needs no burst, or more than one partition gives.
+    pub burst_seconds: Option<f64>,
+    /// The hot shards of all hot keys among the partitions of the last month.
+    pub collisions: Collisions,
+    /// What one query reads.
+    pub query: Query,
+    /// What growing from the present shards of one hot key to those of the last month moves, by the items that are stored then.
+    pub reshard: Option<Reshard>,
+    /// What to do.
+    pub advice: Advice,
+    /// What the dollars stand on.
+    pub prices: Prices,
+}
+
+/// The read units of a query.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Query {
+    /// Of one shard.
+    pub read_units_of_one_shard: f64,
+    /// Of the shards of the last month.
+    pub read_units: f64,
+}
+
+impl Plan {
+    /// Plans for a workload.
+    ///
+    /// # Errors
+    ///
+    /// The first field that no load can have, and `hot_key_share` if the hottest key needs more shards than a collection
+    /// can have.
+    pub fn of(workload: &Workload, prices: &Prices) -> Result<Self, WorkloadError> {
+        workload.check()?;
+        let bulk_load = (workload.bulk_items > 0).then(|| {
+            let seconds = u64::from(workload.bulk_minutes) * 60;
+            let then = workload.average(0).write_units * workload.peak_ratio;
+            BulkLoad::of(workload.bulk_items, workload.item_bytes, seconds, then)
+        });
+        let at_least = bulk_load.map_or(1, |load| load.partitions);
+        let in_the_end = shards::with_head_room(workload.peak_of_hottest_key(workload.months));
+        let placement = shards::placement(workload, in_the_end);
+        let now = Stage::of(workload, 0, at_least, placement, prices)?;
+        let later = Stage::of(workload, workload.months, now.partitions, placement, prices)?;
+        let one = Throughput::of_a_partition().write_units;
+        let hot_shards = u64::from(later.shards) * u64::from(workload.hot_keys);
+        let items_of_key = later.items * workload.hot_key_share;
+        let of_query =
+            |shards| query_read_units(workload.items_per_query, workload.item_bytes, shards);
+        Ok(Self {
+            workload: workload.clone(),
+            bulk_load,
+            burst_seconds: burst::seconds(
+                now.of_a_partition.write_units,
+                now.hottest_key.write_units,
+                one,
+            ),
+            collisions: shards::collisions(hot_shards, later.partitions),
+            query: Query {
+                read_units_of_one_shard: of_query(1),
+                read_units: of_query(later.shards),
+            },
+            reshard: (later.shards > now.shards).then(|| {
+                Reshard::of(items_of_key, workload.item_bytes, (now.shards, later.shards), prices)
+            }),
+            advice: Advice::of(workload, placement, &now, &later),
+            now,
+            later,
+            prices: prices.clone(),
+        })
+    }
+}

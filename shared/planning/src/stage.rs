@@ -1,0 +1,95 @@
+//! The table in one month.
+
+use dynashard_keys::{Placement, ShardCount};
+use serde::Serialize;
+
+use crate::capacity::{Throughput, write_units_of_item};
+use crate::cost::{Month, Prices, query_read_units};
+use crate::workload::{Workload, WorkloadError};
+use crate::{partitions, shards};
+
+/// The table in one month.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Stage {
+    /// How many months from now.
+    pub month: u32,
+    /// What the table is asked for on average, queries included.
+    pub average: Throughput,
+    /// What it is asked for at its peak.
+    pub peak: Throughput,
+    /// What the hottest key is asked for at its peak, queries left out.
+    pub hottest_key: Throughput,
+    /// The items that are stored.
+    pub items: f64,
+    /// What they take.
+    pub bytes: f64,
+    /// The partitions of a table that is provisioned for the peak, and has ever been.
+    pub partitions: u64,
+    /// What each of them gives.
+    pub of_a_partition: Throughput,
+    /// The shards of the hottest key by the simple formula, from its peak.
+    pub shards_by_simple_formula: u64,
+    /// The shards that leave it head room.
+    pub shards_with_head_room: u64,
+    /// Those, as the placement rounds them.
+    pub shards: u32,
+    /// What the month costs.
+    pub cost: Month,
+}
+
+impl Stage {
+    /// The stage after so many months, of a table that had so many partitions before.
+    ///
+    /// # Errors
+    ///
+    /// `hot_key_share`, if the hottest key needs more shards than a collection can have.
+    pub fn of(
+        workload: &Workload,
+        month: u32,
+        partitions_before: u64,
+        placement: Placement,
+        prices: &Prices,
+    ) -> Result<Self, WorkloadError> {
+        let hottest_key = workload.peak_of_hottest_key(month);
+        let needed = shards::with_head_room(hottest_key);
+        let count = shards::rounded(needed, placement).ok_or(WorkloadError {
+            field: "hot_key_share",
+            bounds: "so small that the hottest key does with the 65,536 shards that a collection can have",
+        })?;
+        let average = with_queries(workload, month, count);
+        let peak = average * workload.peak_ratio;
+        let bytes = workload.bytes_after(month);
+        let by_throughput = partitions::after_raising(partitions_before, peak);
+        // The first provisioning is no raise.
+        let by_throughput = if month == 0 {
+            partitions_before.max(partitions::initial(peak))
+        } else {
+            by_throughput
+        };
+        let partitions = by_throughput.max(partitions::for_storage(bytes));
+        Ok(Self {
+            month,
+            average,
+            peak,
+            hottest_key,
+            items: workload.items_after(month),
+            bytes,
+            partitions,
+            of_a_partition: partitions::even_part(peak, partitions),
+            shards_by_simple_formula: shards::by_simple_formula(
+                hottest_key.write_units / f64::from(write_units_of_item(workload.item_bytes)),
+                workload.item_bytes,
+            ),
+            shards_with_head_room: needed,
+            shards: count.get(),
+            cost: Month::of(average, peak, bytes, prices),
+        })
+    }
+}
+
+fn with_queries(workload: &Workload, month: u32, shards: ShardCount) -> Throughput {
+    let of_query = query_read_units(workload.items_per_query, workload.item_bytes, shards.get());
+    let queries = workload.queries_per_second * workload.growth_after(month);
+    let average = workload.average(month);
+    Throughput { read_units: average.read_units + queries * of_query, ..average }
+}
