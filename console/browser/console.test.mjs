@@ -254,17 +254,23 @@ test("regression: a page that was opened before the tables were found stayed emp
   const local = await start(LOCAL, readyLine);
   const context = await browser.newContext({ viewport: WIDE });
   const page = await context.newPage();
+  page.setDefaultTimeout(PATIENCE);
   const overview = { now: 1795374531, collections: 0, left_out: 0, series: { from: 1795374000, step: 60, shards: [1], writes: LINES, reads: LINES }, throttles: [[], []], counts_throttles: true, reshards: [], decisions: [], last_hour: null, reads: { per_sec: 0, most_per_sec: 10, total: 0 }, troubles: [], damaged: [] };
   const hello = { session: "1", place: "memory", scaling: "on", allows_changes: false };
   const told = [["waiting", { trouble: null }], ["hello", hello], ["overview", overview]];
   await page.route("**/api/stream*", (route) => route.fulfill({ contentType: "text/event-stream", body: told.map(([name, data]) => `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`).join("") }));
   await page.goto(local.found.console);
   await page.getByRole("heading", { name: "Overview", level: 1 }).waitFor();
-  // The link over the page leads into it, and not to another.
+  // The link over the page leads into it, and not to another. A page that was just loaded has no focus yet.
+  await page.goto("about:blank");
   await page.goto(`${local.found.console}/#/c/orders`);
+  const heading = page.getByRole("heading", { name: "orders", level: 1 });
+  await heading.waitFor();
   await page.keyboard.press("Tab");
   await page.keyboard.press("Enter");
-  await page.getByRole("heading", { name: "orders", level: 1 }).waitFor();
+  await page.waitForFunction(() => document.activeElement?.id === "main");
+  assert.equal(new URL(page.url()).hash, "#/c/orders");
+  await heading.waitFor();
   await end(local.child);
 });
 
