@@ -8,6 +8,7 @@ mod load;
 mod offer;
 mod plan;
 mod read_back;
+mod simulated;
 mod summary;
 mod view;
 mod watched;
@@ -33,6 +34,7 @@ use load::Loaded;
 use offer::Offers;
 use plan::Plan;
 use read_back::{ReadBack, count_shards};
+use simulated::AbsorbedShare;
 use summary::{Steady, Summary, growth, reshards};
 use thiserror::Error;
 use view::View;
@@ -198,8 +200,8 @@ fn plan(args: &DemoArgs, airports: usize) -> Plan {
     }
 }
 
-async fn options(args: &DemoArgs, plan: &Plan) -> Result<StackOptions, ProjectError> {
-    let mut project = args.project.clone();
+/// The template's parameters. Those of the command line come last, and win.
+fn parameters(args: &DemoArgs, plan: &Plan) -> Vec<(String, String)> {
     let writers = match args.scaling {
         Scaling::Writers => "on",
         Scaling::Alarm => "off",
@@ -209,12 +211,19 @@ async fn options(args: &DemoArgs, plan: &Plan) -> Result<StackOptions, ProjectEr
     let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let mover_wcu = plan.partition_wcu.saturating_mul(MOVER_TO_PARTITION).min(MOST_MOVER_WCU);
     let mover = ("MoverWriteUnits".to_owned(), mover_wcu.to_string());
-    project.settings.splice(..0, settings.chain([mover]));
+    settings.chain([mover]).chain(args.project.settings.iter().cloned()).collect()
+}
+
+/// Lambda starts an environment for each request that finds none free, and so many batches are under way at once.
+fn environments(plan: &Plan) -> usize {
+    plan.rates.iter().map(|rate| Offers::new(*rate).most_batches()).sum()
+}
+
+async fn options(args: &DemoArgs, plan: &Plan) -> Result<StackOptions, ProjectError> {
+    let mut project = args.project.clone();
+    project.settings = parameters(args, plan);
     let mut options = stack_options(&project, None).await?;
-    // Lambda starts an environment for each request that finds none free, and so many batches are
-    // under way at once.
-    options.max_environments =
-        plan.rates.iter().map(|rate| Offers::new(*rate).most_batches()).sum();
+    options.max_environments = environments(plan);
     options.alarm_period_secs = ALARM_PERIOD_SECS;
     options.partitions = Limits {
         partition_wcu: NonZeroU32::new(plan.partition_wcu).unwrap_or(NonZeroU32::MIN),
@@ -292,6 +301,10 @@ async fn show(
         growth: growth(&history),
         reshards: reshards(&history),
         settled_secs: steady.and(history.last_step()).map(|at| at.as_secs_f64()),
+        // Alarms are evaluated each five seconds here, and each minute in the simulation.
+        absorbed_share: steady.filter(|_| args.scaling == Scaling::Writers).and_then(|window| {
+            AbsorbedShare::of(&history, window.to, &parameters(args, plan), environments(plan))
+        }),
         steady: steady.map(|window| Steady::of(&history, window)),
         throttled: after.throttles.get(MAIN_TABLE).cloned().unwrap_or_default(),
         put_requests: loading.of("PutItem").requests,

@@ -8,6 +8,7 @@ use super::costs::Moving;
 use super::history::{History, float};
 use super::plan::Window;
 use super::read_back::ReadBack;
+use super::simulated::AbsorbedShare;
 
 /// What the demo measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -32,6 +33,9 @@ pub(super) struct Summary {
     pub(super) settled_secs: Option<f64>,
     /// What was measured after that.
     pub(super) steady: Option<Steady>,
+    /// What was absorbed of everything up to the end of that, and what the simulation says of it. Not where the alarm alone
+    /// begins the growth.
+    pub(super) absorbed_share: Option<AbsorbedShare>,
     /// Writes that DynamoDB throttled while loading, by reason. The functions tried them again.
     pub(super) throttled: BTreeMap<String, u64>,
     /// `PutItem` requests that reached the engine of the main table while loading; throttled ones do
@@ -315,7 +319,11 @@ impl Summary {
             steady.put_wcu_per_item,
             steady.looks_per_item,
             steady.moves_per_sec
-        )
+        )?;
+        match &self.absorbed_share {
+            Some(share) => writeln!(f, "Absorbed  {share}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -455,6 +463,7 @@ mod tests {
             growth: growth(&history),
             reshards: BTreeMap::from([("EWR".to_owned(), reshards)]),
             settled_secs: Some(5.0),
+            absorbed_share: None,
             steady: Some(Steady::of(&history, Window { from: 0, to: 1 })),
             throttled: BTreeMap::from([("hot".to_owned(), 7_500)]),
             put_requests: 1_000,

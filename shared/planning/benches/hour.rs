@@ -4,6 +4,7 @@
 use std::error::Error;
 use std::time::Instant;
 
+use dynashard_core::Settings;
 use dynashard_keys::ShardCount;
 use dynashard_planning::simulation::{Run, Scenario, Strategy};
 
@@ -24,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     ];
     for (name, strategy) in strategies {
         let begun = Instant::now();
-        let run = Run::of(&scenario, strategy, 1);
+        let run = Run::of(&scenario, strategy, &Settings::default(), 1)?;
         let took = begun.elapsed().as_secs_f64();
         println!(
             "| {name} | {:.2} % | {} | {} | {took:.2} s |",

@@ -1,5 +1,6 @@
 //! The planned count of shards, tried on drawn loads.
 
+use dynashard_core::Settings;
 use dynashard_keys::{Placement, ShardCount};
 use dynashard_planning::capacity::{Throughput, write_units_of_item};
 use dynashard_planning::shards;
@@ -14,7 +15,8 @@ fn drawn(load: u32, step: f64) -> f64 {
 }
 
 fn absorbed(scenario: &Scenario, shards: ShardCount, seed: u32) -> f64 {
-    Run::of(scenario, Strategy::Fixed(shards), u64::from(seed)).absorbed_share()
+    let run = Run::of(scenario, Strategy::Fixed(shards), &Settings::default(), u64::from(seed));
+    run.expect("a good scenario").absorbed_share()
 }
 
 #[test]

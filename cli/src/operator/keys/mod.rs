@@ -10,6 +10,7 @@ mod locate;
 mod method;
 pub(super) mod sample;
 pub(super) mod spread;
+pub(super) mod timed;
 
 use std::process::ExitCode;
 

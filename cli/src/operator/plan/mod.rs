@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Failure;
+use super::keys::timed::{TimedSample, TimedSampleArgs};
 use super::output::Output;
 
 /// The exit status for input that no plan can be made from.
@@ -31,7 +32,10 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "FILE")]
     workload: Option<PathBuf>,
     #[command(flatten)]
-    sample: sample::MeasureArgs,
+    sample: TimedSampleArgs,
+    /// The sample's column of sort keys, from which the share of the hottest item is measured.
+    #[arg(long, value_name = "NAME", requires = "sample")]
+    sk_column: Option<String>,
     /// Other prices, in the form of data/prices-us-east-1.json.
     #[arg(long, value_name = "FILE")]
     prices: Option<PathBuf>,
@@ -167,9 +171,9 @@ fn plan(args: &PlanArgs, output: &mut Output) -> Result<Option<Plan>, Failure> {
     let (list, name) = prices;
     let prices = Prices::of(&list).map_err(|error| unreadable(&name, &error))?;
     let mut fields = Map::new();
-    if let Some(sample) = args.sample.of_a_file() {
-        let Some(measured) = sample::measure(&sample, output)? else { return Ok(None) };
-        fields.extend(measured);
+    if let Some(file) = args.sample.of_a_file(args.sk_column.as_deref()) {
+        let Some(sample) = TimedSample::read(file, output)? else { return Ok(None) };
+        fields.extend(sample::measure(&sample));
     }
     if let Some(path) = &args.workload {
         fields.extend(json_file::<Map<String, Value>>(path)?);

@@ -1,5 +1,6 @@
-//! What was offered, and what each strategy absorbed, as a picture.
+//! What was offered, and what came of it under each strategy, as a picture: one panel below the other.
 
+use dynashard_planning::cost::Prices;
 use dynashard_planning::simulation::{Run, Second};
 use plotters::prelude::*;
 
@@ -7,44 +8,106 @@ use crate::operator::drawing::{Area, COLORS, Failed, INK, Words, axes, legend, s
 use crate::operator::keys::spread::float;
 
 /// Size in CSS pixels.
-const SIZE: (u32, u32) = (960, 460);
+const WIDTH: u32 = 960;
+const HEIGHT_OF_PANEL: u32 = 240;
 
 /// Points of a line, at most. Each is a mean.
 const POINTS: usize = 300;
 
-/// The chart as an SVG. The runs are of one load.
-pub(super) fn draw(names: &[String], runs: &[Run]) -> Result<String, String> {
-    svg(SIZE, |area| draw_on(area, names, runs))
+/// What a panel shows of a second.
+struct Panel<'a> {
+    title: &'a str,
+    y: &'a str,
+    of: &'a dyn Fn(&Second) -> f64,
+    /// Whether it adds up over time.
+    is_sum: bool,
 }
 
-fn draw_on(area: &Area<'_>, names: &[String], runs: &[Run]) -> Result<(), Failed> {
-    let offered = runs.first().map_or_else(Vec::new, |run| means(run, |second| second.offered));
-    let until = offered.last().map_or(1.0, |(at, _)| *at).max(1.0);
-    let top = offered.iter().map(|(_, rate)| *rate).fold(1.0, f64::max);
-    let words =
-        Words { title: "Writes that each strategy absorbs", x: "seconds", y: "writes a second" };
-    let mut chart = axes(area, &words, 0.0..until, top)?;
-    chart
-        .draw_series(DashedLineSeries::new(offered, 7, 4, INK.stroke_width(2)))?
-        .label("offered")
-        .legend(sample_of(INK));
-    for ((name, run), color) in names.iter().zip(runs).zip(COLORS.iter().cycle()) {
-        let absorbed = means(run, |second| second.absorbed);
+/// The chart as an SVG. The runs are of one load.
+pub(super) fn draw(names: &[String], runs: &[Run], prices: &Prices) -> Result<String, String> {
+    let usd = |second: &Second| second.usd(prices);
+    let mut panels = vec![
+        Panel {
+            title: "Writes that each strategy absorbs",
+            y: "writes a second",
+            of: &|second| float(second.absorbed),
+            is_sum: false,
+        },
+        Panel {
+            title: "Writes that DynamoDB throttles",
+            y: "writes a second",
+            of: &|second| float(second.throttled),
+            is_sum: false,
+        },
+        Panel {
+            title: "Shards of all keys",
+            y: "shards",
+            of: &|second| f64::from(second.shards),
+            is_sum: false,
+        },
+        Panel { title: "Cost so far", y: "USD", of: &usd, is_sum: true },
+    ];
+    if runs.iter().any(|run| run.p99_wait_seconds > 0) {
+        let wait = Panel {
+            title: "Latency: what 99% of the written items waited at most",
+            y: "seconds",
+            of: &|second| f64::from(second.p99_wait_seconds),
+            is_sum: false,
+        };
+        panels.insert(2, wait);
+    }
+    let height = HEIGHT_OF_PANEL * u32::try_from(panels.len()).unwrap_or(1);
+    svg((WIDTH, height), |area| {
+        for (place, (area, panel)) in
+            area.split_evenly((panels.len(), 1)).iter().zip(&panels).enumerate()
+        {
+            draw_panel(area, panel, names, runs, place == 0)?;
+        }
+        Ok(())
+    })
+}
+
+fn draw_panel(
+    area: &Area<'_>,
+    panel: &Panel<'_>,
+    names: &[String],
+    runs: &[Run],
+    is_first: bool,
+) -> Result<(), Failed> {
+    let offered = runs.first().filter(|_| is_first);
+    let offered =
+        offered.map_or_else(Vec::new, |run| line(run, &|second| float(second.offered), false));
+    let lines = runs.iter().map(|run| line(run, panel.of, panel.is_sum)).collect::<Vec<_>>();
+    let points = || lines.iter().chain([&offered]).flatten();
+    let until = points().map(|(at, _)| *at).fold(1.0, f64::max);
+    let top = points().map(|(_, height)| *height).fold(0.0, f64::max);
+    let words = Words { title: panel.title, x: "seconds", y: panel.y };
+    let mut chart = axes(area, &words, 0.0..until, if top > 0.0 { top } else { 1.0 })?;
+    if is_first {
         chart
-            .draw_series(LineSeries::new(absorbed, color.stroke_width(2)))?
+            .draw_series(DashedLineSeries::new(offered, 7, 4, INK.stroke_width(2)))?
+            .label("offered")
+            .legend(sample_of(INK));
+    }
+    for ((name, line), color) in names.iter().zip(lines).zip(COLORS.iter().cycle()) {
+        chart
+            .draw_series(LineSeries::new(line, color.stroke_width(2)))?
             .label(name.as_str())
             .legend(sample_of(*color));
     }
-    legend(&mut chart, SeriesLabelPosition::LowerRight)
+    if is_first { legend(&mut chart, SeriesLabelPosition::LowerRight) } else { Ok(()) }
 }
 
-/// The rate over time, as means of as many seconds as keep the line short.
-fn means(run: &Run, of: fn(&Second) -> u64) -> Vec<(f64, f64)> {
+/// A figure over time, as means of as many seconds as keep the line short, or added up.
+fn line(run: &Run, of: &dyn Fn(&Second) -> f64, is_sum: bool) -> Vec<(f64, f64)> {
     let each = run.seconds.len().div_ceil(POINTS).max(1);
-    let mean = |(place, seconds): (usize, &[Second])| {
-        let (place, count) = (u64::try_from(place * each), u64::try_from(seconds.len()));
-        let sum = seconds.iter().map(of).sum::<u64>();
-        (float(place.unwrap_or_default()), float(sum) / float(count.unwrap_or(1)))
+    let mut so_far = 0.0;
+    let point = |(place, seconds): (usize, &[Second])| {
+        let sum = seconds.iter().map(of).sum::<f64>();
+        let count = float(u64::try_from(seconds.len()).unwrap_or(1));
+        so_far += sum;
+        let at = float(u64::try_from(place * each).unwrap_or_default());
+        (at, if is_sum { so_far } else { sum / count })
     };
-    run.seconds.chunks(each).enumerate().map(mean).collect()
+    run.seconds.chunks(each).enumerate().map(point).collect()
 }

@@ -8,14 +8,19 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
 
+use dynashard_core::{ScalingMode, Settings};
 use dynashard_keys::{Placement, ShardCount};
 use dynashard_planning::cost::{PriceList, Prices};
+use dynashard_planning::figure::count;
 use dynashard_planning::shards;
-use dynashard_planning::simulation::{Capacity, Change, Run, Scenario, Step, Strategy};
+use dynashard_planning::simulation::{
+    Capacity, Change, Recording, Run, Scenario, SortKeys, Strategy,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::Failure;
+use super::keys::timed::{TimedSample, TimedSampleArgs};
 use super::output::Output;
 use super::plan::PRICES;
 
@@ -25,28 +30,47 @@ const BAD_INPUT: u8 = 2;
 #[derive(Debug, clap::Args)]
 pub(crate) struct SimulateArgs {
     /// A JSON file with the load over time, in place of the flags that describe it.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["writes_per_second", "seconds", "item_bytes", "keys", "zipf", "provisioned_write_units"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["writes_per_second", "seconds", "item_bytes", "keys", "zipf", "items", "sort_keys", "patience_seconds", "provisioned_write_units", "sample"])]
     scenario: Option<PathBuf>,
+    #[command(flatten)]
+    sample: TimedSampleArgs,
     /// Items written a second, all the time.
     #[arg(
         long,
         value_name = "N",
         allow_negative_numbers = true,
-        required_unless_present = "scenario"
+        required_unless_present_any = ["scenario", "sample"],
+        conflicts_with = "sample"
     )]
     writes_per_second: Option<f64>,
     /// For how long.
-    #[arg(long, value_name = "SECONDS", default_value_t = 900)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 900, conflicts_with = "sample")]
     seconds: u32,
     /// The bytes of an item, with its key and the names of its attributes.
     #[arg(long, value_name = "BYTES", default_value_t = 1_024)]
     item_bytes: u32,
     /// How many partition keys share the load.
-    #[arg(long, value_name = "KEYS", default_value_t = NonZeroU32::MIN)]
+    #[arg(long, value_name = "KEYS", default_value_t = NonZeroU32::MIN, conflicts_with = "sample")]
     keys: NonZeroU32,
     /// How unevenly they do: the share of the key of rank r goes with r^-ZIPF.
-    #[arg(long, value_name = "ZIPF", default_value_t = 0.0, allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "ZIPF",
+        default_value_t = 0.0,
+        allow_negative_numbers = true,
+        conflicts_with = "sample"
+    )]
     zipf: f64,
+    /// Items that lie in the table before, shared out like the load. A change of shards has to move them.
+    #[arg(long, value_name = "ITEMS", default_value_t = 0)]
+    items: u64,
+    /// In which order sort keys come: growing, as times do, or random. DynamoDB splits hot partitions to some use only if
+    /// it is random.
+    #[arg(long, value_name = "ORDER", default_value = "growing", value_parser = order)]
+    sort_keys: SortKeys,
+    /// How long a client goes on with a write that is throttled, once a second. With 0 the write is gone.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    patience_seconds: u32,
     /// The table is provisioned with so many write units a second, which auto scaling raises to ten times as many.
     /// Without it the table is on demand.
     #[arg(long, value_name = "UNITS")]
@@ -54,10 +78,13 @@ pub(crate) struct SimulateArgs {
     /// What to compare: none, fixed:N, one-more, dynashard and alarm. All of them by default, with N as planned.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     strategy: Vec<Named>,
+    /// dynashard gives back shards that are not needed any more: ShrinkMode=on.
+    #[arg(long)]
+    shrink: bool,
     /// The same seed draws the same load.
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
-    /// Draw what was offered and what each strategy absorbed into this file, which ends in .svg.
+    /// Draw what each strategy absorbs, throttles, takes and costs into this file, which ends in .svg.
     #[arg(long, value_name = "FILE")]
     chart: Option<PathBuf>,
     /// Print a line of JSON for each strategy.
@@ -102,8 +129,8 @@ impl Named {
 
 /// What follows the arguments in `--help`.
 pub(crate) const EXAMPLES: &str = "\
-This command needs neither tables nor an AWS account. Throttled writes are refused and gone: what a strategy does not
-absorb, clients would have to send again.
+This command needs neither tables nor an AWS account. What a strategy does not absorb was refused, and its client gave up:
+at once, or after --patience-seconds.
 
   none        every key has one shard
   fixed:N     every key has N shards from the beginning
@@ -117,118 +144,190 @@ file cannot be read.
 Examples:
   dynashard simulate --writes-per-second 10000 --seconds 3600
   dynashard simulate --writes-per-second 8000 --keys 20 --zipf 1.1 --strategy none,fixed:4,dynashard
-  dynashard simulate --scenario day.json --chart day.svg --json
+  dynashard simulate --writes-per-second 3000 --items 1000000 --patience-seconds 30
+  dynashard simulate --sample orders.csv --pk-column customer --time-column at --item-bytes 700 --chart orders.svg
+  dynashard simulate --scenario day.json --shrink --json
 
 A scenario is {\"item_bytes\": 700, \"steps\": [{\"seconds\": 60, \"writes_per_second\": 200}, {\"seconds\": 300,
 \"writes_per_second\": 6000}]}: each step goes evenly to its rate, or with \"at_once\": true begins with it. It may also
-have \"keys\", \"zipf\", \"partitions\", and \"capacity\": \"on-demand\" or {\"provisioned\": {\"write_units\": 1000,
-\"most_write_units\": 10000}}.";
+have \"keys\", \"zipf\", \"items\", \"sort_keys\", \"patience_seconds\", \"environments\", \"partitions\", and \"capacity\":
+\"on-demand\" or {\"provisioned\": {\"write_units\": 1000, \"most_write_units\": 10000}}.";
 
 /// What one strategy came to.
 #[derive(Debug, Serialize)]
 struct Report<'a> {
-    strategy: String,
+    strategy: &'a str,
     offered: u64,
     absorbed: u64,
     absorbed_share: f64,
     throttled_seconds: u32,
+    longest_throttled_seconds: u32,
+    p50_wait_seconds: u32,
+    p99_wait_seconds: u32,
     most_shards: u32,
+    mean_shards: f64,
+    moved: u64,
     write_units: u64,
-    /// Of these units, on demand.
+    move_write_units: u64,
     usd: f64,
     changes: &'a [Change],
 }
 
 pub(crate) fn run(args: &SimulateArgs) -> ExitCode {
     let mut output = Output::new(args.json);
-    let (scenario, prices) = match input(args) {
-        Ok(input) => input,
+    let (scenario, prices) = match input(args, &mut output) {
+        Ok(Some(input)) => input,
+        // Its rows were printed.
+        Ok(None) => return ExitCode::from(BAD_INPUT),
         Err(failure) => {
             output.failure(None, &failure);
             return ExitCode::from(BAD_INPUT);
         }
     };
+    let mut settings = Settings::default();
+    if args.shrink {
+        settings.shrink.mode = ScalingMode::On;
+    }
     let strategies = strategies(args, &scenario);
-    let runs =
-        strategies.iter().map(|named| Run::of(&scenario, named.0, args.seed)).collect::<Vec<_>>();
     let names = strategies.iter().map(|named| named.name()).collect::<Vec<_>>();
+    let mut runs = Vec::new();
+    for Named(strategy) in strategies {
+        match Run::of(&scenario, strategy, &settings, args.seed) {
+            Ok(run) => runs.push(run),
+            Err(error) => {
+                output.failure(None, &refused(error.to_string()));
+                return ExitCode::from(BAD_INPUT);
+            }
+        }
+    }
     if let Some(path) = &args.chart
-        && let Err(failure) = draw(path, &names, &runs)
+        && let Err(failure) = draw(path, &names, &runs, &prices)
     {
         output.failure(None, &failure);
         return ExitCode::FAILURE;
     }
-    output.text(format!(
-        "{:12} {:>9} {:>18} {:>15} {:>10}",
-        "strategy", "absorbed", "seconds throttled", "shards at most", "USD"
-    ));
-    for (strategy, run) in names.iter().zip(&runs) {
-        let report = report(strategy, run, &prices);
-        output.text(format!(
-            "{:12} {:>8.2}% {:>18} {:>15} {:>10.2}",
-            report.strategy,
-            100.0 * report.absorbed_share,
-            report.throttled_seconds,
-            report.most_shards,
-            report.usd
-        ));
-        output.json(&report);
-    }
-    output.text(format!(
-        "\nOf the units that were written, on demand in {}, at prices of {}",
-        prices.region, prices.date
-    ));
+    let reports = names.iter().zip(&runs).map(|(name, run)| report(name, run, &prices));
+    print(&reports.collect::<Vec<_>>(), scenario.patience_seconds > 0, &mut output);
+    let pays = match scenario.capacity {
+        Capacity::OnDemand => "the write units, on demand",
+        Capacity::Provisioned { .. } => "the write units that were provisioned",
+    };
+    output.text(format!("\nUSD: {pays} in {}, at prices of {}", prices.region, prices.date));
     if output.is_broken() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-fn report<'a>(strategy: &str, run: &'a Run, prices: &Prices) -> Report<'a> {
+/// A table of all reports. Where clients are patient, it says how long they waited.
+fn print(reports: &[Report<'_>], are_patient: bool, output: &mut Output) {
+    let cells = |cells: [String; 9]| {
+        let [strategy, absorbed, throttled, longest, wait, most, mean, moved, usd] = cells;
+        let wait = if are_patient { format!(" {wait:>9}") } else { String::new() };
+        format!(
+            "{strategy:12} {absorbed:>8} {throttled:>10} {longest:>8}{wait} {most:>7} {mean:>6} {moved:>11} {usd:>9}"
+        )
+    };
+    let heads = [
+        "strategy",
+        "absorbed",
+        "throttled",
+        "longest",
+        "p99 wait",
+        "shards",
+        "mean",
+        "moved",
+        "USD",
+    ];
+    output.text(cells(heads.map(str::to_owned)));
+    for report in reports {
+        output.text(cells([
+            report.strategy.to_owned(),
+            format!("{:.2}%", 100.0 * report.absorbed_share),
+            format!("{} s", report.throttled_seconds),
+            format!("{} s", report.longest_throttled_seconds),
+            format!("{} s", report.p99_wait_seconds),
+            report.most_shards.to_string(),
+            format!("{:.1}", report.mean_shards),
+            count(report.moved),
+            format!("{:.2}", report.usd),
+        ]));
+        output.json(report);
+    }
+}
+
+fn report<'a>(strategy: &'a str, run: &'a Run, prices: &Prices) -> Report<'a> {
     Report {
-        strategy: strategy.to_owned(),
+        strategy,
         offered: run.offered,
         absorbed: run.absorbed,
         absorbed_share: run.absorbed_share(),
         throttled_seconds: run.throttled_seconds,
+        longest_throttled_seconds: run.longest_throttled_seconds,
+        p50_wait_seconds: run.p50_wait_seconds,
+        p99_wait_seconds: run.p99_wait_seconds,
         most_shards: run.most_shards,
+        mean_shards: run.mean_shards(),
+        moved: run.moved,
         write_units: run.write_units,
-        usd: prices.of_units(0.0, run.units()),
+        move_write_units: run.move_write_units,
+        usd: run.usd(prices),
         changes: &run.changes,
     }
 }
 
-fn input(args: &SimulateArgs) -> Result<(Scenario, Prices), Failure> {
+/// What to simulate, and the prices; none if rows of the sample cannot be read.
+fn input(args: &SimulateArgs, output: &mut Output) -> Result<Option<(Scenario, Prices)>, Failure> {
     if args.chart.as_ref().is_some_and(|path| path.extension().is_none_or(|end| end != "svg")) {
         return Err(refused("--chart draws SVG, so its file has to end in .svg".to_owned()));
     }
-    let scenario = match &args.scenario {
-        Some(path) => {
+    let scenario = match (&args.scenario, args.sample.of_a_file(None)) {
+        (Some(path), _) => {
             let name = path.display().to_string();
             let text = fs::read_to_string(path).map_err(|error| unread(&name, &error))?;
             parsed(&text, &name)?
         }
-        None => described(args),
+        (None, Some(file)) => {
+            let Some(sample) = TimedSample::read(file, output)? else { return Ok(None) };
+            let recording =
+                Recording::of(sample.writes().map(|(_, key, second)| (key.to_owned(), second, 1)));
+            if recording.left_out() > 0 {
+                eprintln!(
+                    "dynashard: {} writes of the keys after the busiest thousand are left out",
+                    recording.left_out()
+                );
+            }
+            described(args, Scenario::recorded(recording, args.item_bytes))
+        }
+        (None, None) => {
+            let rate = args.writes_per_second.unwrap_or_default();
+            described(args, Scenario::steady(rate, args.item_bytes, args.seconds))
+        }
     };
-    scenario.check().map_err(refused)?;
+    scenario.check().map_err(|error| refused(error.to_string()))?;
     let prices = parsed::<PriceList>(PRICES, "the prices")?;
     let prices = Prices::of(&prices).map_err(|error| unread("the prices", &error))?;
-    Ok((scenario, prices))
+    Ok(Some((scenario, prices)))
 }
 
-/// The load that the flags describe.
-fn described(args: &SimulateArgs) -> Scenario {
-    let step = Step {
-        seconds: args.seconds,
-        writes_per_second: args.writes_per_second.unwrap_or_default(),
-        at_once: true,
-    };
+/// The load with what the other flags say of it.
+fn described(args: &SimulateArgs, load: Scenario) -> Scenario {
     let capacity = args.provisioned_write_units.map_or(Capacity::OnDemand, |write_units| {
         Capacity::Provisioned { write_units, most_write_units: write_units.saturating_mul(TEN) }
     });
     Scenario {
-        steps: vec![step],
         keys: args.keys,
         zipf: args.zipf,
+        items: args.items,
+        sort_keys: args.sort_keys,
+        patience_seconds: args.patience_seconds,
         capacity,
-        ..Scenario::steady(0.0, args.item_bytes, args.seconds)
+        ..load
+    }
+}
+
+fn order(name: &str) -> Result<SortKeys, String> {
+    match name {
+        "growing" => Ok(SortKeys::Growing),
+        "random" => Ok(SortKeys::Random),
+        _ => Err("it is neither growing nor random".to_owned()),
     }
 }
 
@@ -245,9 +344,9 @@ fn strategies(args: &SimulateArgs, scenario: &Scenario) -> Vec<Named> {
     all.into_iter().chain([Strategy::Dynashard, Strategy::DynashardByAlarm]).map(Named).collect()
 }
 
-fn draw(path: &Path, names: &[String], runs: &[Run]) -> Result<(), Failure> {
+fn draw(path: &Path, names: &[String], runs: &[Run], prices: &Prices) -> Result<(), Failure> {
     let failed = |detail| Failure { code: "output_failed", detail };
-    let svg = chart::draw(names, runs).map_err(failed)?;
+    let svg = chart::draw(names, runs, prices).map_err(failed)?;
     fs::write(path, svg).map_err(|error| failed(format!("{}: {error}", path.display())))
 }
 

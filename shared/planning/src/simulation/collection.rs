@@ -1,45 +1,40 @@
 use std::time::Duration;
 
 use dynashard_core::{
-    Access, Action, Bucket, Cause, CollectionMetadata, Evidence, HistoryEntry, Ledger, Measures,
-    Phase, Settings, Span, Throttle, Waits, decide,
+    Access, Action, Cause, CollectionMetadata, Evidence, HistoryEntry, Phase, ScalingMode,
+    Settings, Throttle, Waits, decide, decide_shrink,
 };
-use dynashard_keys::{PartitionKey, Placement, ShardCount};
+use dynashard_keys::{PartitionKey, Placement, ShardCount, ShardId};
 
-use super::Strategy;
 use super::chance::Chance;
+use super::meter::{Meter, added};
+use super::table::Table;
+use super::{Strategy, epoch, rounded};
+use crate::float;
 
-/// When the simulation begins, in epoch seconds: an hour begins.
-const START_SECS: u64 = 1_800_000_000;
-/// Environments of functions that write.
-const ENVIRONMENTS: u32 = 50;
-/// Reports a second that they mean to have, and what one counts for that was granted nothing.
-const REPORTS: f64 = 15.0;
-const LEAST: f64 = 0.125;
-/// The seconds before a throttle that environments still know.
-const KNOWN_BEFORE: u32 = 6;
-const SHARD_WCU: f64 = 1_000.0;
 /// How late CloudWatch evaluates a minute.
 const ALARM_DELAY_SECS: u32 = 60;
+/// The part of a source's partition that the mover takes at most.
+const MOVER_PART: f64 = 0.8;
 
 /// One partition key, its shards, and what is known of it.
 #[derive(Debug)]
-pub(super) struct Collection {
+pub(super) struct Collection<'a> {
     strategy: Strategy,
-    settings: Settings,
+    settings: &'a Settings,
     waits: Waits,
     metadata: CollectionMetadata,
+    meter: Meter,
     /// When what runs goes on.
     next_secs: Option<u32>,
+    /// The count that is gone back to when a shrink has closed.
+    then: Option<ShardCount>,
     /// The physical keys, of the first shard first.
     keys: Vec<String>,
-    heat: Ledger,
-    load: Ledger,
-    /// What was asked for and granted in each second, in units.
-    asked: Vec<f64>,
-    granted: Vec<f64>,
-    reported_until: u32,
-    /// When a change was made under which writers use what they have read before.
+    items: u64,
+    /// Items that still have to move before the change can close.
+    to_move: u64,
+    /// When a change was made under which writers use what they have read before, and from how many shards.
     changed: Option<(u32, u32)>,
     pub(super) changes: Vec<Change>,
 }
@@ -55,30 +50,33 @@ pub struct Change {
     pub to: u32,
 }
 
-impl Collection {
-    pub(super) fn new(number: usize, strategy: Strategy) -> Self {
-        let settings = Settings::default();
+impl<'a> Collection<'a> {
+    pub(super) fn new(
+        partition: PartitionKey,
+        strategy: Strategy,
+        settings: &'a Settings,
+        environments: u32,
+        items: u64,
+    ) -> Self {
         let placement = match strategy {
             Strategy::OneMore => Placement::Random,
-            _ => Placement::Xxh64,
+            _ => settings.placement,
         };
-        let key = PartitionKey::new(format!("key{number}"));
-        let mut metadata = CollectionMetadata::cold(key.expect("a valid key"), placement);
+        let mut metadata = CollectionMetadata::cold(partition, placement);
         if let Strategy::Fixed(shards) = strategy {
             metadata.number_of_shards = shards;
         }
         Self {
             strategy,
-            waits: Waits::of(&settings),
             settings,
+            waits: Waits::of(settings),
             metadata,
+            meter: Meter::new(environments),
             next_secs: None,
+            then: None,
             keys: Vec::new(),
-            heat: Ledger::default(),
-            load: Ledger::default(),
-            asked: Vec::new(),
-            granted: Vec::new(),
-            reported_until: 0,
+            items,
+            to_move: 0,
             changed: None,
             changes: Vec::new(),
         }
@@ -108,11 +106,19 @@ impl Collection {
 
     /// The physical key of a shard.
     pub(super) fn key(&mut self, shard: usize) -> &str {
-        while self.keys.len() <= shard {
-            let partition = &self.metadata.partition;
-            self.keys.push(format!("{}#~{}", partition.as_str(), self.keys.len()));
-        }
+        self.make_keys(shard);
         &self.keys[shard]
+    }
+
+    fn make_keys(&mut self, until: usize) {
+        let Self { metadata, settings, keys, .. } = self;
+        let first = metadata.placement.first().get();
+        while keys.len() <= until {
+            let shard = ShardId::new(first + u32::try_from(keys.len()).unwrap_or(0));
+            let separator = settings.schema.separator;
+            let key = metadata.partition.at(shard, metadata.placement, separator);
+            keys.push(key.as_str().to_owned());
+        }
     }
 
     /// Carries on the change that runs.
@@ -120,7 +126,11 @@ impl Collection {
         if self.next_secs != Some(second) {
             return;
         }
-        let now_secs = START_SECS + u64::from(second);
+        if self.to_move > 0 {
+            self.next_secs = Some(second + 1);
+            return;
+        }
+        let now_secs = epoch(second).as_secs();
         let metadata = &mut self.metadata;
         metadata.last_updated_secs = now_secs;
         metadata.rev += 1;
@@ -133,29 +143,74 @@ impl Collection {
         match phase {
             Phase::Forward { from, to } if metadata.reshard().is_some() => {
                 metadata.phase = Phase::Move { from, to };
+                let (fewer, more) = (from.min(to).get(), from.max(to).get());
+                let staying = f64::from(fewer) / f64::from(more);
+                self.to_move = rounded(float(self.items) * (1.0 - staying));
                 self.next_secs = Some(second + whole(self.waits.request_lifetime));
             }
+            Phase::Forward { .. } => metadata.phase = Phase::Stable,
             Phase::Move { .. } => {
                 metadata.phase = Phase::Stable;
                 metadata.cleanup_pending = true;
+                // By then no lease is on what was before.
                 self.next_secs = Some(second + whole(self.waits.settle));
             }
-            Phase::Forward { .. } => metadata.phase = Phase::Stable,
-            Phase::Stable => metadata.cleanup_pending = false,
+            Phase::Stable => {
+                metadata.cleanup_pending = false;
+                if let Some(then) = self.then.take() {
+                    self.begin(second, then);
+                }
+            }
         }
     }
 
-    /// The end of a second in which so many units were asked for and granted.
+    /// Moves items as the mover does, with what writers have left of the partitions. `units` is what one item takes to
+    /// write. Returns how many it moved.
+    pub(super) fn move_items(
+        &mut self,
+        now: Duration,
+        second: u32,
+        units: u64,
+        table: &mut Table,
+    ) -> u64 {
+        let Phase::Move { from, to } = self.metadata.phase else { return 0 };
+        if self.to_move == 0 {
+            return 0;
+        }
+        self.make_keys(super::index(from.max(to).get()));
+        let (fewer, more) = (from.min(to).get(), from.max(to).get());
+        let (sources, targets) =
+            if from < to { (0..fewer, fewer..more) } else { (fewer..more, 0..fewer) };
+        // A transaction costs twice what its writes do, at either home.
+        let at_each = 2 * units;
+        let of_source = MOVER_PART * f64::from(self.settings.partition.write_units);
+        let of_all = f64::from(self.settings.mover_wcu) / f64::from(sources.end - sources.start);
+        let most = of_source.min(of_all / 2.0) / float(at_each);
+        let count = u64::from(sources.end - sources.start);
+        // Fractions of an item are carried over: in every second as many as then are due.
+        let due = rounded(most * (f64::from(second) + 1.0)) - rounded(most * f64::from(second));
+        let mut moved = 0;
+        for source in sources {
+            let target = targets.start + (source + second) % (targets.end - targets.start);
+            let items = due.min((self.to_move - moved).div_ceil(count)).min(self.to_move - moved);
+            let keys = (&*self.keys[super::index(source)], &*self.keys[super::index(target)]);
+            moved += table.transfer(now, keys, items, at_each);
+        }
+        self.to_move -= moved;
+        moved
+    }
+
+    /// The end of a second in which so many items were written, and so many units asked for and granted.
     pub(super) fn end_second(
         &mut self,
         second: u32,
-        asked: f64,
-        granted: f64,
+        written: u64,
+        (asked, granted): (f64, f64),
         reason: Option<&'static str>,
         chance: &mut Chance,
     ) {
-        self.asked.push(asked);
-        self.granted.push(granted);
+        self.items += written;
+        self.meter.see(second, asked, granted);
         match self.strategy {
             Strategy::None | Strategy::Fixed(_) => {}
             Strategy::OneMore => self.add_one(second, reason.is_some()),
@@ -168,7 +223,7 @@ impl Collection {
     /// The rule of "Choosing the right number of shards for your large-scale Amazon DynamoDB table".
     fn add_one(&mut self, second: u32, is_throttled: bool) {
         let cooldown = self.settings.scaling.cooldown.as_secs();
-        let now_secs = START_SECS + u64::from(second);
+        let now_secs = epoch(second).as_secs();
         let present = self.metadata.number_of_shards;
         let rests = now_secs.saturating_sub(self.metadata.last_updated_secs) >= cooldown;
         if !is_throttled || !rests || present >= self.settings.max_shards {
@@ -182,16 +237,13 @@ impl Collection {
     }
 
     fn decide(&mut self, second: u32, reason: Option<&'static str>, chance: &mut Chance) {
-        // What is reported now is added a moment later.
-        let now =
-            Duration::from_secs(START_SECS + u64::from(second)) + Duration::from_millis(1_500);
         if let Some(reason) = reason {
-            self.report_heat(second, chance);
+            let capacity = f64::from(self.shards()) * self.settings.partition.of(Access::Write);
+            self.meter.report_heat(second, capacity, chance);
             if self.strategy == Strategy::Dynashard {
                 let throttle = Throttle::from_reason(reason, None);
                 self.ask(
                     second,
-                    now,
                     Cause::Throttled { access: Access::Write, throttle: &throttle, shards: &[] },
                 );
             }
@@ -200,17 +252,18 @@ impl Collection {
             return;
         }
         if self.metadata.is_enlisted() {
-            self.report_load(second);
-            self.ask(second, now, Cause::Time);
+            self.meter.report_load(second);
+            self.ask(second, Cause::Time);
+            if self.settings.shrink.mode == ScalingMode::On && self.metadata.may_shrink() {
+                let decision = decide_shrink(self.evidence(second, Cause::Time), self.settings);
+                self.carry_out(second, decision.action);
+            }
         }
         if self.strategy == Strategy::DynashardByAlarm
             && let Some(end) = (second + 1).checked_sub(ALARM_DELAY_SECS)
         {
-            let seen = |series: &[f64]| {
-                let (from, to) = (index(end.saturating_sub(60)), index(end));
-                series[from..to].iter().sum::<f64>() / 60.0
-            };
-            let per_second = seen(&self.asked) - seen(&self.granted);
+            let (asked, granted) = self.meter.minute_before(end);
+            let per_second = asked - granted;
             if per_second > 0.0 {
                 let cause = Cause::Reported {
                     access: Access::Write,
@@ -218,20 +271,30 @@ impl Collection {
                     hottest_share: None,
                     shards: &[],
                 };
-                self.ask(second, now, cause);
+                self.ask(second, cause);
             }
         }
     }
 
     /// Asks the function that decides in production, and does what it says.
-    fn ask(&mut self, second: u32, now: Duration, cause: Cause<'_>) {
-        let Self { metadata, heat, load, .. } = &*self;
-        let decision =
-            decide(Evidence { metadata, heat, load, cause, now }, &self.settings, self.waits);
-        if let Action::Grow(to) = decision.action
-            && self.next_secs.is_none()
-        {
-            self.begin(second, to);
+    fn ask(&mut self, second: u32, cause: Cause<'_>) {
+        let decision = decide(self.evidence(second, cause), self.settings, self.waits);
+        self.carry_out(second, decision.action);
+    }
+
+    fn evidence<'e>(&'e self, second: u32, cause: Cause<'e>) -> Evidence<'e> {
+        let Meter { heat, load, .. } = &self.meter;
+        Evidence { metadata: &self.metadata, heat, load, cause, now: added(second) }
+    }
+
+    fn carry_out(&mut self, second: u32, action: Action) {
+        match action {
+            // A change that has closed is cleared up first.
+            Action::Grow(to) | Action::Shrink(to) if self.next_secs.is_none() => {
+                self.begin(second, to);
+            }
+            Action::None | Action::Grow(_) | Action::Shrink(_) => {}
+            Action::TurnRound(to) => self.then = Some(to),
         }
     }
 
@@ -239,7 +302,7 @@ impl Collection {
         let metadata = &mut self.metadata;
         let from = metadata.number_of_shards;
         metadata.phase = Phase::Forward { from, to };
-        metadata.last_updated_secs = START_SECS + u64::from(second);
+        metadata.last_updated_secs = epoch(second).as_secs();
         metadata.largest_count = metadata.largest_count.max(to);
         // A cold collection gets its metadata item first.
         metadata.rev = metadata.rev.max(1) + 1;
@@ -250,60 +313,9 @@ impl Collection {
         self.next_secs = Some(second + whole(self.waits.settle));
         self.changes.push(Change { second, from: from.get(), to: to.get() });
     }
-
-    /// Each environment adds what it has seen since the last time, with a chance that goes with what it was granted,
-    /// and scaled by that.
-    fn report_heat(&mut self, second: u32, chance: &mut Chance) {
-        let known = second.saturating_sub(KNOWN_BEFORE - 1).max(self.reported_until);
-        let capacity = f64::from(self.shards()) * SHARD_WCU;
-        let share = 1.0 / f64::from(ENVIRONMENTS);
-        let bucket =
-            |second: u32| Bucket { span: Span::Second, start_secs: START_SECS + u64::from(second) };
-        let granted = self.granted[index(second)];
-        let likely = (REPORTS * (share * granted + LEAST) / capacity).clamp(0.0, 1.0);
-        for _ in 0..ENVIRONMENTS {
-            if chance.uniform() >= likely {
-                continue;
-            }
-            for seen in known..=second {
-                let measures = self.heat.buckets.entry(bucket(seen)).or_default();
-                let asked = share * self.asked[index(seen)] / likely;
-                measures.writes += asked;
-                measures.write_units += asked;
-                measures.written_units += share * self.granted[index(seen)] / likely;
-            }
-            let measures = self.heat.buckets.entry(bucket(second)).or_default();
-            measures.reports += 1.0;
-            measures.environments += 1.0 / likely;
-        }
-        self.reported_until = second + 1;
-        let oldest = bucket(second.saturating_sub(30));
-        self.heat.buckets.retain(|bucket, _| *bucket >= oldest);
-    }
-
-    /// All environments add what they have seen in a minute.
-    fn report_load(&mut self, second: u32) {
-        let last = index(second);
-        let asked = self.asked[last - 59..=last].iter().sum::<f64>();
-        let measures = Measures {
-            reports: f64::from(ENVIRONMENTS),
-            environments: f64::from(ENVIRONMENTS),
-            writes: asked,
-            write_units: asked,
-            ..Measures::default()
-        };
-        let at = Duration::from_secs(START_SECS + u64::from(second));
-        for span in [Span::Minute, Span::Hour] {
-            self.load.buckets.entry(Bucket::of(span, at)).or_default().add(&measures);
-        }
-    }
 }
 
 /// Whole seconds in which this has passed.
 fn whole(time: Duration) -> u32 {
     u32::try_from(time.as_secs()).unwrap_or(u32::MAX) + 1
-}
-
-fn index(second: u32) -> usize {
-    usize::try_from(second).unwrap_or(usize::MAX)
 }

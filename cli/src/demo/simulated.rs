@@ -1,0 +1,89 @@
+//! The load of the run in the simulation of `dynashard simulate`, beside what the stack made of it.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use dynashard_core::Settings;
+use dynashard_keys::ShardCount;
+use dynashard_planning::simulation::{Recording, Run, Scenario, Strategy};
+use serde::Serialize;
+
+use super::history::{History, float};
+
+/// The size of a flight, which is below the KB that a write unit takes.
+const FLIGHT_BYTES: u32 = 512;
+
+/// What was absorbed of the writes that were offered, from the first until the counts had settled.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(super) struct AbsorbedShare {
+    /// By the stack.
+    measured: f64,
+    /// By the partition model and the scaling decision alone, in virtual time.
+    simulated: f64,
+}
+
+impl AbsorbedShare {
+    /// Compares a run up to a sample. `parameters` are the template's; later ones win. None where nothing could be simulated.
+    pub(super) fn of(
+        history: &History,
+        until: usize,
+        parameters: &[(String, String)],
+        environments: usize,
+    ) -> Option<Self> {
+        let counts = |sample: usize, key: usize| history.samples[sample].keys[key].counts;
+        let keys = || history.keys.iter().enumerate();
+        let absorbed = keys().map(|(key, _)| counts(until, key).absorbed).sum::<u64>();
+        let offered = keys().map(|(key, _)| counts(until, key).offered).sum::<u64>();
+        let writes = (1..=until).flat_map(|sample| {
+            keys().map(move |(key, (name, _))| {
+                let second = history.samples[sample - 1].at.as_secs();
+                let count = counts(sample, key).offered - counts(sample - 1, key).offered;
+                let second = i64::try_from(second).unwrap_or(i64::MAX);
+                (name.clone(), second, u32::try_from(count).unwrap_or(u32::MAX))
+            })
+        });
+        let environments = u32::try_from(environments).ok().and_then(NonZeroU32::new)?;
+        let scenario =
+            Scenario { environments, ..Scenario::recorded(Recording::of(writes), FLIGHT_BYTES) };
+        let settings = settings(history.partition_wcu, parameters);
+        let run = Run::of(&scenario, Strategy::Dynashard, &settings, 1).ok()?;
+        Some(Self {
+            measured: float(absorbed) / float(offered.max(1)),
+            simulated: run.absorbed_share(),
+        })
+    }
+}
+
+impl std::fmt::Display for AbsorbedShare {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { measured, simulated } = self;
+        write!(
+            f,
+            "{:.1}% of all that was offered; the simulation of the same load absorbs {:.1}%",
+            100.0 * measured,
+            100.0 * simulated
+        )
+    }
+}
+
+/// The settings that make a difference to a growth.
+fn settings(partition_wcu: u32, parameters: &[(String, String)]) -> Settings {
+    let mut settings = Settings::default();
+    settings.partition.write_units = partition_wcu;
+    let last = |name: &str| parameters.iter().rev().find(|(it, _)| it == name);
+    let number = |name| last(name).and_then(|(_, value)| value.parse::<u32>().ok());
+    let set = |name, place: &mut Duration| {
+        if let Some(seconds) = number(name) {
+            *place = Duration::from_secs(seconds.into());
+        }
+    };
+    set("LeaseSecs", &mut settings.lease_term);
+    set("CooldownSecs", &mut settings.scaling.cooldown);
+    set("RequestLifetimeSecs", &mut settings.request_lifetime);
+    settings.mover_wcu = number("MoverWriteUnits").unwrap_or(settings.mover_wcu);
+    let most = number("MaxShards").and_then(ShardCount::in_range);
+    settings.max_shards = most.unwrap_or(settings.max_shards);
+    let placement = last("Placement").and_then(|(_, value)| value.parse().ok());
+    settings.placement = placement.unwrap_or(settings.placement);
+    settings
+}
