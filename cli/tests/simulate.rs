@@ -44,6 +44,65 @@ fn a_scenario_is_read_from_a_file_and_drawn() {
 }
 
 #[test]
+fn writes_that_happened_are_read_from_a_sample() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("orders.csv");
+    let path = path.to_str().expect("UTF-8");
+    let of_second = |second: u32| {
+        (0..1_500).map(move |order| format!("ACME,2026-11-22T10:00:0{second}Z,{order}\n"))
+    };
+    let rows = (0..3).flat_map(of_second).collect::<String>();
+    fs::write(path, format!("customer,at,order\n{rows}Umbrella,2026-11-22T10:00:09Z,1\n"))
+        .expect("it is written");
+    let sample = ["--sample", path, "--pk-column", "customer", "--time-column", "at"];
+    let ran = simulate(&[&sample[..], &["--strategy", "none,fixed:2", "--json"]].concat());
+    let lines = ran.lines();
+    assert_eq!(lines[0]["offered"], 4_501, "{ran:?}");
+    assert!(lines[0]["absorbed"].as_u64() < Some(4_501), "{ran:?}");
+    assert_eq!(lines[1]["absorbed"], 4_501, "{ran:?}");
+
+    fs::write(path, "customer,at\nACME,2026-11-22T10:00:00Z\nACME,yesterday\n")
+        .expect("it is written");
+    let ran = simulate(&sample);
+    assert_eq!((ran.status, ran.stdout.as_str()), (2, ""), "{ran:?}");
+    assert!(ran.stderr.contains("line 3") && ran.stderr.contains("--skip-bad"), "{ran:?}");
+    let ran = simulate(&[&sample[..], &["--skip-bad", "--strategy", "none"]].concat());
+    assert!(ran.status == 0 && ran.stderr.contains("1 rows"), "{ran:?}");
+}
+
+#[test]
+fn who_is_patient_waits_and_items_move_at_a_price() {
+    let args =
+        ["--writes-per-second", "3000", "--seconds", "120", "--strategy", "dynashard", "--json"];
+    let gone = simulate(&args).last();
+    let with = |more: &[&str]| simulate(&[&args[..], more].concat()).last();
+    let patient = with(&["--patience-seconds", "60"]);
+    assert_eq!(patient["absorbed"], patient["offered"], "{patient}");
+    assert!(patient["p99_wait_seconds"].as_u64() > Some(0), "{patient}");
+    assert_eq!(gone["p99_wait_seconds"], 0, "{gone}");
+    let full = with(&["--items", "1000000"]);
+    assert!(full["moved"].as_u64() > gone["moved"].as_u64(), "{full}");
+    assert!(full["usd"].as_f64() > gone["usd"].as_f64(), "{full}");
+}
+
+#[test]
+fn every_flag_is_on_the_page() {
+    let page = fs::read_to_string(checkout().join("docs/COMMANDS.md")).expect("the page");
+    let (_, section) = page.split_once("\n## `simulate`\n").expect("the section");
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let (plan, _) = page.split_once("\n## `simulate`\n").expect("the section");
+    let help = simulate(&["--help"]).stdout;
+    let flags = help.lines().filter_map(|line| line.trim_start().strip_prefix("--"));
+    let flags = flags.filter_map(|line| line.split([' ', '\n']).next()).collect::<Vec<_>>();
+    assert!(flags.len() > 10, "{flags:?}");
+    for flag in flags {
+        let flag = format!("--{flag}");
+        // Those of a sample are explained with `plan`.
+        assert!(section.contains(&flag) || plan.contains(&format!("`{flag}")), "{flag}");
+    }
+}
+
+#[test]
 fn what_cannot_be_simulated_is_named_and_nothing_else_is_printed() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = |name: &str, text: &str| {
@@ -65,6 +124,8 @@ fn what_cannot_be_simulated_is_named_and_nothing_else_is_printed() {
         (&[&rate[..], &["--item-bytes", "0"]].concat(), "bad_parameter", "item_bytes"),
         (&[&rate[..], &["--zipf", "-1"]].concat(), "bad_parameter", "zipf"),
         (&[&rate[..], &["--keys", "1001"]].concat(), "bad_parameter", "keys"),
+        (&[&rate[..], &["--patience-seconds", "3601"]].concat(), "bad_parameter", "patience"),
+        (&["--sample", "nowhere.csv"], "input_failed", "nowhere.csv"),
         (&[&rate[..], &["--chart", "chart.png"]].concat(), "bad_parameter", ".svg"),
     ] {
         let ran = simulate(&[args, &["--json"]].concat());
@@ -73,7 +134,12 @@ fn what_cannot_be_simulated_is_named_and_nothing_else_is_printed() {
         assert!(failed["detail"].as_str().is_some_and(|it| it.contains(says)), "{ran:?}");
         assert_eq!(ran.lines().len(), 1, "{ran:?}");
     }
-    for args in [&[][..], &[&rate[..], &["--strategy", "fixed:0"]].concat()] {
+    for args in [
+        &[][..],
+        &[&rate[..], &["--strategy", "fixed:0"]].concat(),
+        &[&rate[..], &["--sort-keys", "falling"]].concat(),
+        &[&rate[..], &["--sample", "orders.csv"]].concat(),
+    ] {
         let ran = simulate(args);
         assert!(ran.status == 2 && ran.stdout.is_empty(), "{ran:?}");
     }
@@ -82,8 +148,11 @@ fn what_cannot_be_simulated_is_named_and_nothing_else_is_printed() {
 #[test]
 fn what_the_page_shows_is_what_the_command_prints() {
     let page = fs::read_to_string(checkout().join("docs/PLANNING.md")).expect("the page");
-    let (_, block) = page.split_once("```text\n$ dynashard simulate ").expect("a block");
-    let (command, rest) = block.split_once('\n').expect("a command");
-    let (expected, _) = rest.split_once("```").expect("its end");
-    assert_eq!(simulate(&command.split(' ').collect::<Vec<_>>()).stdout, expected);
+    let blocks = page.split("```text\n$ dynashard simulate ").skip(1).collect::<Vec<_>>();
+    assert_eq!(blocks.len(), 2, "those that the page had");
+    for block in blocks {
+        let (command, rest) = block.split_once('\n').expect("a command");
+        let (expected, _) = rest.split_once("```").expect("its end");
+        assert_eq!(simulate(&command.split(' ').collect::<Vec<_>>()).stdout, expected);
+    }
 }

@@ -55,7 +55,7 @@ export const diagnosis = (code) => DIAGNOSES[code]?.[0] ?? code;
 
 const HINDRANCES = {
   running: "a change is running", cooldown: "it changed a moment ago", at_max_shards: "it has as many shards as allowed",
-  not_allowed: "GrowKeys does not name it", clearing_up: "its last change is being cleared up", too_dear: "it would not pay",
+  not_allowed: "GrowKeys does not name it", clearing_up: "its last change is being cleared up", too_dear: "it would not pay", too_long: "moving its items would take too long",
 };
 
 /** What became of a decision. */

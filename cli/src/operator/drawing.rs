@@ -86,6 +86,21 @@ pub(super) fn legend(chart: &mut Chart<'_>, place: SeriesLabelPosition) -> Resul
         .draw()
 }
 
+/// Names lines in a row, in an area of their own.
+pub(super) fn legend_row(area: &Area<'_>, lines: &[(&str, RGBColor)]) -> Result<(), Failed> {
+    const LEFT: i32 = 84;
+    const TEXT_SIZE: u32 = 16;
+    let font = (FONT, TEXT_SIZE).into_font().color(&INK);
+    let mut at = LEFT;
+    for (name, color) in lines {
+        area.draw(&sample_of(*color)((at, 20)))?;
+        area.draw(&Text::new(*name, (at + 30, 14), font.clone()))?;
+        // Nobody knows the width of the font of whoever looks: nine pixels a letter are more than enough.
+        at += 48 + 9 * i32::try_from(name.chars().count()).unwrap_or(0);
+    }
+    Ok(())
+}
+
 /// The sample of a line, beside its name.
 pub(super) fn sample_of(color: RGBColor) -> impl Fn((i32, i32)) -> PathElement<(i32, i32)> {
     move |(x, y)| PathElement::new([(x, y), (x + 24, y)], color.stroke_width(3))

@@ -54,3 +54,11 @@ fn planned_shards_take_the_load_and_are_at_most_twice_what_it_needs() {
     }
     assert!(sharded > LOADS / 3, "only {sharded} loads need shards");
 }
+
+#[test]
+fn the_day_of_the_documentation_can_be_simulated() {
+    let day = include_str!("../../../data/scaling-day.json");
+    let day = serde_json::from_str::<Scenario>(day).expect("a scenario");
+    assert_eq!(day.check(), Ok(()));
+    assert_eq!(day.steps.iter().map(|step| step.seconds).sum::<u32>(), 86_400);
+}

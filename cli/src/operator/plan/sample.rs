@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
+use crate::operator::keys::sample::Column;
 use crate::operator::keys::spread::float;
 use crate::operator::keys::timed::TimedSample;
 
@@ -18,7 +19,7 @@ pub(super) fn measure(sample: &TimedSample) -> Map<String, Value> {
     let rows = float(of_seconds.values().sum());
     let mean = rows / float(seconds);
     let most = |counts: &mut dyn Iterator<Item = u64>| float(counts.max().unwrap_or(0));
-    let hottest = sample.partition().map(|keys| keys.rows_of_values()).unwrap_or_default();
+    let hottest = sample.partition().map(Column::rows_of_values).unwrap_or_default();
     let (hot_key, of_hot_key) =
         hottest.iter().copied().enumerate().max_by_key(|(_, rows)| *rows).unwrap_or_default();
     let mut fields = Map::new();

@@ -4,11 +4,12 @@ use dynashard_planning::cost::Prices;
 use dynashard_planning::simulation::{Run, Second};
 use plotters::prelude::*;
 
-use crate::operator::drawing::{Area, COLORS, Failed, INK, Words, axes, legend, sample_of, svg};
+use crate::operator::drawing::{Area, COLORS, Failed, INK, Words, axes, legend_row, svg};
 use crate::operator::keys::spread::float;
 
 /// Size in CSS pixels.
 const WIDTH: u32 = 960;
+const HEIGHT_OF_LEGEND: u32 = 32;
 const HEIGHT_OF_PANEL: u32 = 240;
 
 /// Points of a line, at most. Each is a mean.
@@ -56,12 +57,21 @@ pub(super) fn draw(names: &[String], runs: &[Run], prices: &Prices) -> Result<St
         };
         panels.insert(2, wait);
     }
+    let colors = || COLORS.into_iter().cycle();
+    let lines = names.iter().map(String::as_str).zip(colors());
+    let lines = [("offered", INK)].into_iter().chain(lines).collect::<Vec<_>>();
     let height = HEIGHT_OF_PANEL * u32::try_from(panels.len()).unwrap_or(1);
-    svg((WIDTH, height), |area| {
+    svg((WIDTH, HEIGHT_OF_LEGEND + height), |area| {
+        let (top, rest) = area.split_vertically(HEIGHT_OF_LEGEND);
+        legend_row(&top, &lines)?;
         for (place, (area, panel)) in
-            area.split_evenly((panels.len(), 1)).iter().zip(&panels).enumerate()
+            rest.split_evenly((panels.len(), 1)).iter().zip(&panels).enumerate()
         {
-            draw_panel(area, panel, names, runs, place == 0)?;
+            // What was offered is what the first panel's lines fall short of.
+            let offered = runs.first().filter(|_| place == 0);
+            let offered = offered.map(|run| line(run, &|second| float(second.offered), false));
+            let lines = runs.iter().map(|run| line(run, panel.of, panel.is_sum)).zip(colors());
+            draw_panel(area, panel, &offered.unwrap_or_default(), &lines.collect::<Vec<_>>())?;
         }
         Ok(())
     })
@@ -70,32 +80,27 @@ pub(super) fn draw(names: &[String], runs: &[Run], prices: &Prices) -> Result<St
 fn draw_panel(
     area: &Area<'_>,
     panel: &Panel<'_>,
-    names: &[String],
-    runs: &[Run],
-    is_first: bool,
+    offered: &[(f64, f64)],
+    lines: &[(Vec<(f64, f64)>, RGBColor)],
 ) -> Result<(), Failed> {
-    let offered = runs.first().filter(|_| is_first);
-    let offered =
-        offered.map_or_else(Vec::new, |run| line(run, &|second| float(second.offered), false));
-    let lines = runs.iter().map(|run| line(run, panel.of, panel.is_sum)).collect::<Vec<_>>();
-    let points = || lines.iter().chain([&offered]).flatten();
+    let points = || lines.iter().map(|(line, _)| line.as_slice()).chain([offered]).flatten();
     let until = points().map(|(at, _)| *at).fold(1.0, f64::max);
     let top = points().map(|(_, height)| *height).fold(0.0, f64::max);
-    let words = Words { title: panel.title, x: "seconds", y: panel.y };
-    let mut chart = axes(area, &words, 0.0..until, if top > 0.0 { top } else { 1.0 })?;
-    if is_first {
-        chart
-            .draw_series(DashedLineSeries::new(offered, 7, 4, INK.stroke_width(2)))?
-            .label("offered")
-            .legend(sample_of(INK));
+    let (unit, x) = match until {
+        0.0..=1_200.0 => (1.0, "seconds"),
+        1_200.0..=10_800.0 => (60.0, "minutes"),
+        _ => (3_600.0, "hours"),
+    };
+    let scaled = |line: &[(f64, f64)]| {
+        line.iter().map(|(at, height)| (at / unit, *height)).collect::<Vec<_>>()
+    };
+    let words = Words { title: panel.title, x, y: panel.y };
+    let mut chart = axes(area, &words, 0.0..until / unit, if top > 0.0 { top } else { 1.0 })?;
+    chart.draw_series(DashedLineSeries::new(scaled(offered), 7, 4, INK.stroke_width(2)))?;
+    for (line, color) in lines {
+        chart.draw_series(LineSeries::new(scaled(line), color.stroke_width(2)))?;
     }
-    for ((name, line), color) in names.iter().zip(lines).zip(COLORS.iter().cycle()) {
-        chart
-            .draw_series(LineSeries::new(line, color.stroke_width(2)))?
-            .label(name.as_str())
-            .legend(sample_of(*color));
-    }
-    if is_first { legend(&mut chart, SeriesLabelPosition::LowerRight) } else { Ok(()) }
+    Ok(())
 }
 
 /// A figure over time, as means of as many seconds as keep the line short, or added up.

@@ -74,6 +74,11 @@ const REPORTED_WITHIN: Duration = Duration::from_mins(10);
 const FEW_REFUSALS: f64 = 0.05;
 /// The write units that moving an item takes, with its marker.
 const MOVE_WCU: f64 = 5.0;
+/// How long moving the items of a shrink may take: as long as its close waits anyway, by default, for requests that may
+/// still be executed. Until it has closed, no shards are added for a load that comes back.
+const LONGEST_MOVE: Duration = Duration::from_mins(16);
+/// The part of a source's partition that the mover takes.
+const MOVER_PART: f64 = 0.8;
 /// The read units that a query takes of each shard at least.
 const SHARD_RCU: f64 = 0.5;
 
@@ -152,7 +157,10 @@ pub fn decide_shrink(evidence: Evidence<'_>, settings: &Settings) -> Decision {
         let pause = window.max(settings.scaling.cooldown);
         let too_dear = policy.payback.is_some_and(|within| !pays_back(payback, within));
         let too_dear = too_dear.then_some(Hindrance::TooDear);
-        check_change(metadata, now.as_secs(), pause).err().or(too_dear)
+        let too_long = move_secs(payback.items, metadata, target, writes, settings)
+            > LONGEST_MOVE.as_secs_f64();
+        let too_long = too_long.then_some(Hindrance::TooLong);
+        check_change(metadata, now.as_secs(), pause).err().or(too_dear).or(too_long)
     };
     Decision {
         diagnosis: Diagnosis::CooledDown,
@@ -411,7 +419,8 @@ fn payback(evidence: Evidence<'_>, target: ShardCount, since: u64) -> Payback {
     let covered = now.saturating_sub(Duration::from_secs(first)).as_secs_f64() / 3_600.0;
     let queries = hours.iter().fold(0.0, |sum, measures| sum + measures.queries);
     let (present, target) = (f64::from(metadata.number_of_shards.get()), f64::from(target.get()));
-    let written = hours.iter().map(|measures| measures.writes).sum::<f64>();
+    // What was written before the window lies there, too.
+    let written = load.of(Span::Hour, now).map(|(_, measures)| measures.writes).sum::<f64>();
     let items = metadata.estimated_items() + written;
     let items = items * (1.0 - target / present);
     Payback {
@@ -419,6 +428,23 @@ fn payback(evidence: Evidence<'_>, target: ShardCount, since: u64) -> Payback {
         cost_wcu: items * MOVE_WCU,
         saved_rcu_an_hour: queries / covered.max(1.0) * (present - target) * SHARD_RCU,
     }
+}
+
+/// How long it takes to move so many items to `target` shards that are asked for so many `writes`. A transaction takes two
+/// write units of the old home and two of the new one.
+fn move_secs(
+    items: f64,
+    metadata: &CollectionMetadata,
+    target: ShardCount,
+    writes: f64,
+    settings: &Settings,
+) -> f64 {
+    let limit = settings.partition.of(Access::Write);
+    let (present, target) = (f64::from(metadata.number_of_shards.get()), f64::from(target.get()));
+    let of_sources = (present - target) * MOVER_PART * limit;
+    let of_targets = target * limit - writes;
+    let units = of_sources.min(of_targets).min(f64::from(settings.mover_wcu) / 2.0);
+    2.0 * items / units
 }
 
 /// Whether what is saved pays for the move within this time. On demand a write unit costs five times what a read

@@ -125,6 +125,8 @@ pub enum Hindrance {
     ClearingUp,
     /// What fewer shards save does not pay for the move in the time that the operator has set.
     TooDear,
+    /// Moving the items of a shrink would take so long that a load which comes back meanwhile is throttled for too long.
+    TooLong,
 }
 
 impl Hindrance {
@@ -137,6 +139,7 @@ impl Hindrance {
             Self::NotAllowed => "not_allowed",
             Self::ClearingUp => "clearing_up",
             Self::TooDear => "too_dear",
+            Self::TooLong => "too_long",
         }
     }
 }
@@ -154,6 +157,9 @@ impl fmt::Display for Hindrance {
                 "the markers of its last change are being removed from what is throttled",
             ),
             Self::TooDear => f.write_str("cheaper queries would not pay for the move in time"),
+            Self::TooLong => f.write_str(
+                "moving its items would take longer than a load that comes back could wait",
+            ),
         }
     }
 }

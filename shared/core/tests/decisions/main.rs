@@ -96,8 +96,15 @@ fn the_situations_show_every_diagnosis_action_hindrance_and_bound() {
         "in_use",
     ];
     let actions = ["none", "grow", "turn_round", "shrink"];
-    let hindrances =
-        ["running", "cooldown", "at_max_shards", "not_allowed", "clearing_up", "too_dear"];
+    let hindrances = [
+        "running",
+        "cooldown",
+        "at_max_shards",
+        "not_allowed",
+        "clearing_up",
+        "too_dear",
+        "too_long",
+    ];
     let bounds = ["max_shards", "step"];
     let all = diagnoses.iter().chain(&actions).chain(&hindrances).chain(&bounds);
     let missing = all.filter(|word| !words.contains(*word)).collect::<Vec<_>>();

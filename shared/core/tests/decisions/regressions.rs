@@ -51,6 +51,19 @@ fn regression_a_payback_depended_on_the_minute_of_the_hour() {
     }
 }
 
+/// A collection of millions of items went back to two shards in a calm hour. The morning's load came while they moved, and
+/// was throttled for four hours, since no shards are added to a change that runs.
+#[test]
+fn regression_a_shrink_that_moves_for_hours_kept_the_next_growth_away() {
+    let mut load = with_load(Span::Hour, "write_units", &[300.0; 6], 1);
+    add_rates(&mut load, Span::Hour, "writes", [300.0; 6].into_iter(), 1);
+    let decision = shrink(16, &load, now(), &Settings::default());
+    assert_eq!((decision.action, decision.hindrance), (Action::None, Some(Hindrance::TooLong)));
+    let load = with_load(Span::Hour, "write_units", &[5.0; 6], 1);
+    let decision = shrink(16, &load, now(), &Settings::default());
+    assert_eq!(decision.action, Action::Shrink(count(1)));
+}
+
 /// It was asked for little in the ten minutes since environments have begun to report, and nobody knew of the
 /// hours before.
 #[test]

@@ -146,6 +146,7 @@ impl<'a> Collection<'a> {
                 let (fewer, more) = (from.min(to).get(), from.max(to).get());
                 let staying = f64::from(fewer) / f64::from(more);
                 self.to_move = rounded(float(self.items) * (1.0 - staying));
+                metadata.items_moved = self.to_move;
                 self.next_secs = Some(second + whole(self.waits.request_lifetime));
             }
             Phase::Forward { .. } => metadata.phase = Phase::Stable,

@@ -4,7 +4,7 @@ use dynashard_keys::{KeyError, PartitionKey};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::load::Recording;
+use super::recording::Recording;
 use crate::capacity::{Throughput, write_units_of_item};
 
 /// A load over time on one table.
@@ -94,8 +94,8 @@ pub struct BadScenario(String);
 /// A week: longer runs say nothing more.
 const MOST_SECONDS: u64 = 7 * 86_400;
 const MOST_WRITES_PER_SECOND: f64 = 1e6;
-/// Partition keys of a scenario at most. Of a recording the busiest are taken.
-pub(super) const MOST_KEYS: u32 = 1_000;
+/// Partition keys of a scenario at most.
+const MOST_KEYS: u32 = 1_000;
 
 impl Scenario {
     /// The same rate all the time, on one key.
@@ -165,13 +165,11 @@ impl Scenario {
 
     /// What the busiest key is asked for in the busiest second.
     pub fn busiest(&self) -> Throughput {
-        let most = match &self.recording {
-            Some(recording) => recording.busiest(),
-            None => {
-                let most = self.steps.iter().map(|step| step.writes_per_second).fold(0.0, f64::max);
-                most * self.shares().first().copied().unwrap_or(1.0)
-            }
+        let of_steps = || {
+            let most = self.steps.iter().map(|step| step.writes_per_second).fold(0.0, f64::max);
+            most * self.shares().first().copied().unwrap_or(1.0)
         };
+        let most = self.recording.as_ref().map_or_else(of_steps, Recording::busiest);
         let write_units = most * f64::from(write_units_of_item(self.item_bytes));
         Throughput { read_units: 0.0, write_units }
     }
