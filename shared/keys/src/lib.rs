@@ -40,6 +40,7 @@ mod sharded;
 #[cfg(feature = "time")]
 mod time_tables;
 mod write_sharding;
+mod xxh64;
 
 #[cfg(feature = "derive")]
 pub use dynashard_keys_derive::Sharded;

@@ -25,6 +25,8 @@ pub struct Number {
 impl Number {
     /// The significant digits that DynamoDB keeps.
     pub const MAX_DIGITS: usize = 38;
+    /// The longest text: a sign, a zero and a point, 129 zeros and the digits.
+    pub(crate) const MAX_TEXT: usize = 3 + 129 + Self::MAX_DIGITS;
     const MIN_EXPONENT: i64 = -130;
     const MAX_EXPONENT: i64 = 125;
     /// The zeros that [`Number::compact`] writes out, so that every `u64` is plain digits.

@@ -3,9 +3,8 @@ use core::fmt::{self, Write};
 use core::ops::Range;
 use core::str::FromStr;
 
-use xxhash_rust::xxh64::Xxh64;
-
-use crate::{ItemKey, KeyError, ShardCount, ShardId, SortKey};
+use crate::xxh64::xxh64_of_pair;
+use crate::{ItemKey, KeyError, Number, ShardCount, ShardId, SortKey};
 
 /// How an item's shard follows from its key. Pinned for each collection in its metadata.
 ///
@@ -141,25 +140,30 @@ pub(crate) fn drawn(draw: u64, count: ShardCount) -> ShardId {
 
 /// `XXH64(pk ":" sk, seed 0)`. Two keys may share the hashed text (`a:b`,`c` and `a`,`b:c`); that
 /// costs nothing, since the hash only picks a shard within one collection.
-fn key_hash(key: &ItemKey) -> u64 {
-    let mut hasher = Xxh64::new(0);
-    hasher.update(key.partition.as_str().as_bytes());
-    hasher.update(b":");
+pub(crate) fn key_hash(key: &ItemKey) -> u64 {
+    let partition = key.partition.as_str().as_bytes();
     match &key.sort {
-        // Readers hash every item of a page, so the formatter stays out of it.
-        SortKey::String(text) => hasher.update(text.as_bytes()),
-        // Writing into a hasher cannot fail.
-        SortKey::Number(number) => drop(write!(Hashing(&mut hasher), "{number}")),
+        SortKey::String(text) => xxh64_of_pair(partition, text.as_bytes()),
+        SortKey::Number(number) => {
+            let mut text = NumberText { bytes: [0; Number::MAX_TEXT], len: 0 };
+            // Its text fits.
+            let _ = write!(text, "{number}");
+            xxh64_of_pair(partition, &text.bytes[..text.len])
+        }
     }
-    hasher.digest()
 }
 
-/// Text that is hashed as it is written.
-struct Hashing<'a>(&'a mut Xxh64);
+/// The text of a number, without an allocation.
+struct NumberText {
+    bytes: [u8; Number::MAX_TEXT],
+    len: usize,
+}
 
-impl Write for Hashing<'_> {
+impl Write for NumberText {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.0.update(text.as_bytes());
+        let place = self.bytes[self.len..].get_mut(..text.len()).ok_or(fmt::Error)?;
+        place.copy_from_slice(text.as_bytes());
+        self.len += text.len();
         Ok(())
     }
 }
@@ -184,6 +188,30 @@ fn jump(hash: u64, buckets: u32) -> u32 {
         )]
         {
             bucket = next as u32;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+
+    use super::*;
+    use crate::PartitionKey;
+
+    #[test]
+    fn the_longest_text_of_a_number_is_hashed_whole() {
+        let digits = "1234567890".repeat(4);
+        for (text, bytes) in [
+            (format!("-{}e-130", &digits[..38]), 133),
+            (format!("-1.{}e-130", &digits[..37]), 170),
+            ("-1e125".into(), 127),
+        ] {
+            let sort = text.parse::<Number>().map(SortKey::Number).expect("a number");
+            let key = ItemKey::new(PartitionKey::new("a").expect("a key"), sort);
+            let hashed = format!("a:{}", key.sort);
+            assert_eq!(hashed.len(), 2 + bytes, "{hashed}");
+            assert_eq!(key_hash(&key), xxhash_rust::xxh64::xxh64(hashed.as_bytes(), 0));
         }
     }
 }

@@ -10,10 +10,10 @@ const REPORTS: f64 = 15.0;
 const LEAST: f64 = 0.125;
 /// The seconds before a throttle that environments still know.
 const KNOWN_BEFORE: u32 = 6;
-/// What the ledgers keep: heat for half a minute, minutes for half an hour, hours for a day.
+/// What the ledgers keep: heat for half a minute, minutes for half an hour, hours for three days.
 const HEAT_SECS: u64 = 30;
 const MINUTES_SECS: u64 = 1_800;
-const HOURS_SECS: u64 = 86_400;
+const HOURS_SECS: u64 = 3 * 86_400;
 /// The seconds of which single figures are known.
 const REMEMBERED: usize = 180;
 
