@@ -111,7 +111,7 @@ const figure = (page, name) => page.locator(".figures > div", { hasText: name })
 
 test("the demo is seen as it happens", { timeout: 600e3 }, async () => {
   const charts = mkdtempSync(join(tmpdir(), "dynashard-"));
-  const demo = await start(["demo", "--partition-wcu", "25", "--load", "4", "--steady-secs", "3", "--time-limit-secs", "300", "--keep", "--json", "--logs", "--chart-dir", charts],
+  const demo = await start(["demo", "--partition-wcu", "25", "--load", "4", "--steady-secs", "3", "--time-limit-secs", "120", "--keep", "--json", "--logs", "--chart-dir", charts],
     (text) => text.match(/Watch it in a browser: (\S+)/)?.[1]);
   const page = await open(demo.found);
 
