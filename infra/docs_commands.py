@@ -1,0 +1,182 @@
+"""Run the commands of the operators' pages as the pages have them, on a stack that is deployed.
+
+A command is a line of a block of `sh`, or inline code that begins with a program. What only names a command, such as
+`dynashard doctor`, has to name one that exists. What is listed below is not run, and its options are checked all the same.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from start_benchmark import ROOT
+
+# In this order: the last one deletes the stack.
+PAGES = ("OPERATIONS", "RUNBOOK", "COST", "SECURITY", "DEPLOYING")
+# Inline code that begins with one of these is a command, as is whatever has an option behind its first word.
+PROGRAMS = ("aws", "cargo", "dynashard", "sam")
+# What is not run, by its beginning, and why.
+NOT_RUN = {
+    "aws cloudformation continue-update-rollback": "takes a stack that hangs in UPDATE_ROLLBACK_FAILED",
+    "cargo bench": "takes a release build, and asserts nothing: it prints figures in virtual time",
+    "sam build": "takes minutes: .ci/run does it before, for x86-64, and infra/package.py for arm64",
+    "sam deploy --guided": "asks for everything, and writes the answers over samconfig.toml",
+    "sam local invoke": "takes Docker: infra/sam_local does it, with every event",
+}
+
+
+class Command(NamedTuple):
+    """A command as its page has it."""
+
+    page: str
+    line: int
+    text: str
+
+    def is_definition(self) -> bool:
+        """Whether later commands of the page need it."""
+        return re.match(r"(export )?\w+=|\w+\(\) ", self.text) is not None
+
+    def is_name(self) -> bool:
+        """Whether it is a name without arguments."""
+        return re.fullmatch(r"(aws|dynashard|sam)( [a-z][a-z-]*)+", self.text) is not None
+
+
+class Ran(NamedTuple):
+    """What became of a command."""
+
+    command: Command
+    result: str
+    secs: float
+    is_wrong: bool
+
+
+def commands(page: str, text: str) -> Iterator[Command]:
+    """The commands of a page, from top to bottom."""
+    functions = re.findall(r"^ *(\w+)\(\) \{", text, re.MULTILINE)
+    for found in re.finditer(r"^ *```(\w*)\n(.*?)^ *```$|`([^`]+)`", text, re.MULTILINE | re.DOTALL):
+        language, block, inline = found.groups()
+        line = text.count("\n", 0, found.start()) + 1
+        if language == "sh":
+            yield from block_commands(page, line + 1, textwrap.dedent(block))
+        elif inline:
+            code = " ".join(inline.split())
+            program, *words = code.split()
+            has_option = not program.startswith("-") and any(word.startswith("-") for word in words)
+            if words and (has_option or program in (*PROGRAMS, *functions)) or re.fullmatch(r"infra/[\w-]+\.py", code):
+                yield Command(page, line, code)
+
+
+def block_commands(page: str, first: int, block: str) -> Iterator[Command]:
+    """The commands of a block, each with its lines."""
+    lines: list[str] = []
+    for number, line in enumerate(block.splitlines(), first):
+        if not lines and (not line.strip() or line.startswith("#")):
+            continue
+        lines.append(line)
+        text = "\n".join(lines)
+        if not line.endswith("\\") and subprocess.run(["bash", "-n", "-c", text], capture_output=True, check=False).returncode == 0:
+            yield Command(page, number - len(lines) + 1, text)
+            lines = []
+    if lines:
+        raise SystemExit(f"docs/{page}.md: bash does not understand {lines}")
+
+
+def check_of(text: str) -> str:
+    """A command that says whether this one's words and options are right, without doing it."""
+    program, *words = shlex.split(text.replace("$", ""))
+    if program == "aws":
+        # A name lacks the arguments that `output` asks for.
+        return f"{text} --generate-cli-skeleton {'output' if any(word.startswith('-') for word in words) else 'input'}"
+    if program == "cargo":
+        package, bench = words[words.index("-p") + 1], words[words.index("--bench") + 1]
+        return f"cargo metadata --no-deps --format-version 1 | python -c {shlex.quote(HAS_BENCH)} {package} {bench}"
+    return f"{text} --help"
+
+
+HAS_BENCH = """
+import json, sys
+_, package, bench = sys.argv
+targets = [target for of in json.load(sys.stdin)["packages"] if of["name"] == package for target in of["targets"]]
+sys.exit(not any(target["name"] == bench and target["kind"] == ["bench"] for target in targets))
+"""
+
+
+class Pages:
+    """Runs the commands of the pages, each once."""
+
+    def __init__(self, environment: dict[str, str], filled: dict[str, str], promised: dict[str, str]) -> None:
+        """What stands for a placeholder, by its pattern; and a pattern of what a command prints, by the command's beginning."""
+        programs = f"{ROOT / 'target/debug'}{os.pathsep}{ROOT / 'target/venv/bin'}"
+        self.environment = environment | {"PATH": f"{programs}{os.pathsep}{environment['PATH']}"}
+        self.filled, self.promised = filled, promised
+        self.unused = {*NOT_RUN, *filled, *promised}
+        self.seen: set[str] = set()
+
+    def run(self) -> list[Ran]:
+        ran: list[Ran] = []
+        for page in PAGES:
+            before = ""
+            for command in commands(page, (ROOT / f"docs/{page}.md").read_text(encoding="utf-8")):
+                text = self.fill(command.text)
+                if text in self.seen:
+                    continue
+                self.seen.add(text)
+                ran.append(self.run_one(command, text, before))
+                print(line_of(ran[-1]), flush=True)
+                if command.is_definition():
+                    before += f"{text}\n"
+        for name in sorted(self.unused):
+            ran.append(Ran(Command("", 0, name), "stands in a table of the test, and on no page", 0.0, True))
+        return ran
+
+    def fill(self, text: str) -> str:
+        for placeholder, value in self.filled.items():
+            text, times = re.subn(placeholder, lambda _, value=value: value, text)
+            if times:
+                self.unused.discard(placeholder)
+        return text
+
+    def begins(self, table: dict[str, str], text: str) -> str | None:
+        """The entry of a table for a command."""
+        for beginning, entry in table.items():
+            if text.startswith(beginning):
+                self.unused.discard(beginning)
+                return entry
+        return None
+
+    def run_one(self, command: Command, text: str, before: str) -> Ran:
+        began = time.monotonic()
+        why = "names a command" if command.is_name() else self.begins(NOT_RUN, command.text)
+        script = f"{before}{check_of(text) if why else text}"
+        try:
+            # What asks is told yes.
+            done = subprocess.run(
+                ["bash", "-euo", "pipefail", "-c", script], cwd=ROOT, env=self.environment, input="y\n" * 9, timeout=600,
+                capture_output=True, text=True, check=False,
+            )
+            status, printed, said = done.returncode, done.stdout, done.stderr
+        except subprocess.TimeoutExpired as late:
+            status, printed, said = -1, str(late.stdout), f"{late.stderr}\nnot within {late.timeout} s"
+        secs = time.monotonic() - began
+        if status != 0:
+            return Ran(command, f"exits with {status}: {(printed + said)[-1500:]}", secs, True)
+        if why:
+            return Ran(command, f"parsed only: {why}", secs, False)
+        promised = self.begins(self.promised, command.text)
+        if promised is None:
+            return Ran(command, "ran", secs, False)
+        if re.search(promised, printed) is None:
+            return Ran(command, f"prints no {promised}: {printed[-1500:]}{said[-500:]}", secs, True)
+        return Ran(command, "ran, and printed what it should", secs, False)
+
+
+def line_of(ran: Ran) -> str:
+    """A line of the log."""
+    text = " ".join(ran.command.text.split())
+    where = f"{ran.command.page}:{ran.command.line}"
+    return f"  {where:<15} {text if len(text) <= 100 else text[:97] + '...':<100} {ran.secs:>5.1f} s  {ran.result}"
