@@ -19,7 +19,9 @@ from start_benchmark import ROOT
 # In this order: the last one deletes the stack.
 PAGES = ("OPERATIONS", "RUNBOOK", "COST", "SECURITY", "DEPLOYING")
 # Inline code that begins with one of these is a command, as is whatever has an option behind its first word.
-PROGRAMS = ("aws", "cargo", "dynashard", "sam")
+PROGRAMS = ("aws", "cargo", "curl", "dynashard", "git", "jq", "openssl", "pip", "python", "python3", "rustup", "sam")
+# A command that takes longer than these seconds has failed.
+LIMIT = "600"
 # What is not run, by its beginning, and why.
 NOT_RUN = {
     "aws cloudformation continue-update-rollback": "takes a stack that hangs in UPDATE_ROLLBACK_FAILED",
@@ -109,15 +111,19 @@ sys.exit(not any(target["name"] == bench and target["kind"] == ["bench"] for tar
 class Pages:
     """Runs the commands of the pages, each once."""
 
-    def __init__(self, environment: dict[str, str], filled: dict[str, str], promised: dict[str, str]) -> None:
-        """What stands for a placeholder, by its pattern; and a pattern of what a command prints, by the command's beginning."""
+    def __init__(
+        self, environment: dict[str, str], filled: dict[str, str], promised: dict[str, str], statuses: dict[str, int]
+    ) -> None:
+        """What stands for a placeholder, by its pattern. By the beginning of a command, a pattern of what it prints, and with
+        what it exits if that is not 0."""
         programs = f"{ROOT / 'target/debug'}{os.pathsep}{ROOT / 'target/venv/bin'}"
         self.environment = environment | {"PATH": f"{programs}{os.pathsep}{environment['PATH']}"}
-        self.filled, self.promised = filled, promised
-        self.unused = {*NOT_RUN, *filled, *promised}
+        self.filled, self.promised, self.statuses = filled, promised, statuses
+        self.unused = {*NOT_RUN, *filled, *promised, *statuses}
         self.seen: set[str] = set()
 
     def run(self) -> list[Ran]:
+        print(HEAD)
         ran: list[Ran] = []
         for page in PAGES:
             before = ""
@@ -141,38 +147,39 @@ class Pages:
                 self.unused.discard(placeholder)
         return text
 
-    def begins(self, table: dict[str, str], text: str) -> str | None:
-        """The entry of a table for a command."""
+    def entry(self, table: dict, command: Command):
+        """What a table has for a command."""
         for beginning, entry in table.items():
-            if text.startswith(beginning):
+            if command.text.startswith(beginning):
                 self.unused.discard(beginning)
                 return entry
         return None
 
     def run_one(self, command: Command, text: str, before: str) -> Ran:
         began = time.monotonic()
-        why = "names a command" if command.is_name() else self.begins(NOT_RUN, command.text)
+        why = "names a command" if command.is_name() else self.entry(NOT_RUN, command)
         script = f"{before}{check_of(text) if why else text}"
-        try:
-            # What asks is told yes.
-            done = subprocess.run(
-                ["bash", "-euo", "pipefail", "-c", script], cwd=ROOT, env=self.environment, input="y\n" * 9, timeout=600,
-                capture_output=True, text=True, check=False,
-            )
-            status, printed, said = done.returncode, done.stdout, done.stderr
-        except subprocess.TimeoutExpired as late:
-            status, printed, said = -1, str(late.stdout), f"{late.stderr}\nnot within {late.timeout} s"
-        secs = time.monotonic() - began
-        if status != 0:
-            return Ran(command, f"exits with {status}: {(printed + said)[-1500:]}", secs, True)
+        # What asks is told yes.
+        done = subprocess.run(
+            ["timeout", LIMIT, "bash", "-euo", "pipefail", "-c", script], cwd=ROOT, env=self.environment, input="y\n" * 9,
+            capture_output=True, text=True, check=False,
+        )
+
+        def ran(result: str, *, is_wrong: bool = False) -> Ran:
+            return Ran(command, result, time.monotonic() - began, is_wrong)
+
+        status = 0 if why else self.entry(self.statuses, command) or 0
+        if done.returncode != status:
+            return ran(f"exits with {done.returncode}: {(done.stdout + done.stderr)[-1500:]}", is_wrong=True)
         if why:
-            return Ran(command, f"parsed only: {why}", secs, False)
-        promised = self.begins(self.promised, command.text)
-        if promised is None:
-            return Ran(command, "ran", secs, False)
-        if re.search(promised, printed) is None:
-            return Ran(command, f"prints no {promised}: {printed[-1500:]}{said[-500:]}", secs, True)
-        return Ran(command, "ran, and printed what it should", secs, False)
+            return ran(f"parsed only: {why}")
+        promised = self.entry(self.promised, command)
+        if promised and re.search(promised, done.stdout, re.MULTILINE) is None:
+            return ran(f"prints no {promised}: {done.stdout[-1500:]}{done.stderr[-500:]}", is_wrong=True)
+        return ran(f"ran{', and printed what it should' if promised else ''}{f', and exited with {status}' if status else ''}")
+
+
+HEAD = f"  {'Page':<15} {'Command':<100} {'Time':>7}  Result"
 
 
 def line_of(ran: Ran) -> str:

@@ -45,7 +45,7 @@ class CommandsTest(unittest.TestCase):
         self.assertEqual([command.line for command in self.commands if command.is_definition()], [9])
 
     def test_an_entry_of_a_table_that_no_page_needs_is_wrong(self):
-        pages = Pages({"PATH": "/bin:/usr/bin"}, {"KEY": "EWR"}, {"printf": "^[A-Z]+$", "echo": ""})
+        pages = Pages({"PATH": "/bin:/usr/bin"}, {"KEY": "EWR"}, {"printf": "^[A-Z]+$", "echo": ""}, {})
         self.assertEqual(pages.fill("echo KEY"), "echo EWR")
         printf = self.commands[4]
         self.assertIn("prints no ^[A-Z]+$", pages.run_one(printf, printf.text, "").result)
