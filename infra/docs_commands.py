@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 import textwrap
 import time
 from collections.abc import Iterator
@@ -116,8 +117,9 @@ class Pages:
     ) -> None:
         """What stands for a placeholder, by its pattern. By the beginning of a command, a pattern of what it prints, and with
         what it exits if that is not 0."""
-        programs = f"{ROOT / 'target/debug'}{os.pathsep}{ROOT / 'target/venv/bin'}"
-        self.environment = environment | {"PATH": f"{programs}{os.pathsep}{environment['PATH']}"}
+        # The command that `cargo build` made, and the tools beside this Python.
+        programs = [str(ROOT / "target/debug"), str(Path(sys.executable).parent), environment["PATH"]]
+        self.environment = environment | {"PATH": os.pathsep.join(programs)}
         self.filled, self.promised, self.statuses = filled, promised, statuses
         self.unused = {*NOT_RUN, *filled, *promised, *statuses}
         self.seen: set[str] = set()

@@ -5,7 +5,7 @@
 
 MiniStack is another reader of the template than `dynashard local`: it takes what `sam deploy` sends, runs the bootstraps of
 `sam build`, checks signatures, and holds each function to the policies of its role. Its capacity and alarms are crude, and
-nothing here asks about them. Needs sam on PATH, and a Python that has aws-sam-cli. Exits with 1 and says what differs if
+nothing here asks about them. Needs sam on PATH, a Python that has aws-sam-cli, and the `dynashard` of `cargo build`. Exits with 1 and says what differs if
 anything does.
 """
 
@@ -342,7 +342,7 @@ def check_pages(deployed: Deployed) -> str:
     pages = docs_commands.Pages(
         deployed.stack.environment,
         filled={
-            r"\.venv/bin": "target/venv/bin",
+            r"(\$PWD/)?\.venv/bin": str(Path(sys.executable).parent),
             r"venv \.venv": f"venv {folder}/venv",
             # The same command in the tests' own profile.
             r"cargo run --release --": "dynashard",
@@ -382,6 +382,8 @@ def check_pages(deployed: Deployed) -> str:
             "dynashard verify": " no findings$",
             "infra/costs.py": "puts",
             "printf %s 'EWR' | openssl": f"^{digest}$",
+            "sam delete": "Deleted successfully",
+            "sam deploy -": "Successfully created/updated stack",
             "verify --": " no findings$",
         },
         # MiniStack takes signatures of any age and calls the index unfinished, which are two problems.
