@@ -139,7 +139,8 @@ class Pages:
                 if command.is_definition():
                     before += f"{text}\n"
         for name in sorted(self.unused):
-            ran.append(Ran(Command("", 0, name), "stands in a table of the test, and on no page", 0.0, True))
+            ran.append(Ran(Command("the test", 0, name), "WRONG: no page has it", 0.0, True))
+            print(line_of(ran[-1]), flush=True)
         return ran
 
     def fill(self, text: str) -> str:
@@ -160,6 +161,8 @@ class Pages:
     def run_one(self, command: Command, text: str, before: str) -> Ran:
         began = time.monotonic()
         why = "names a command" if command.is_name() else self.entry(NOT_RUN, command)
+        promised = None if why else self.entry(self.promised, command)
+        status = 0 if why else self.entry(self.statuses, command) or 0
         script = f"{before}{check_of(text) if why else text}"
         # What asks is told yes.
         done = subprocess.run(
@@ -170,14 +173,12 @@ class Pages:
         def ran(result: str, *, is_wrong: bool = False) -> Ran:
             return Ran(command, result, time.monotonic() - began, is_wrong)
 
-        status = 0 if why else self.entry(self.statuses, command) or 0
         if done.returncode != status:
-            return ran(f"exits with {done.returncode}: {(done.stdout + done.stderr)[-1500:]}", is_wrong=True)
+            return ran(f"WRONG: exits with {done.returncode}: {(done.stdout + done.stderr)[-1500:].strip()}", is_wrong=True)
         if why:
             return ran(f"parsed only: {why}")
-        promised = self.entry(self.promised, command)
         if promised and re.search(promised, done.stdout, re.MULTILINE) is None:
-            return ran(f"prints no {promised}: {done.stdout[-1500:]}{done.stderr[-500:]}", is_wrong=True)
+            return ran(f"WRONG: prints no {promised}: {done.stdout[-1500:]}{done.stderr[-500:]}", is_wrong=True)
         return ran(f"ran{', and printed what it should' if promised else ''}{f', and exited with {status}' if status else ''}")
 
 
