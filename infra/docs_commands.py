@@ -122,7 +122,7 @@ class Pages:
         self.environment = environment | {"PATH": os.pathsep.join(programs)}
         self.filled, self.promised, self.statuses = filled, promised, statuses
         self.unused = {*NOT_RUN, *filled, *promised, *statuses}
-        self.seen: set[str] = set()
+        self.seen: set[tuple[str, str]] = set()
 
     def run(self) -> list[Ran]:
         print(HEAD)
@@ -131,11 +131,12 @@ class Pages:
             before = ""
             for command in commands(page, (ROOT / f"docs/{page}.md").read_text(encoding="utf-8")):
                 text = self.fill(command.text)
-                if text in self.seen:
-                    continue
-                self.seen.add(text)
-                ran.append(self.run_one(command, text, before))
-                print(line_of(ran[-1]), flush=True)
+                # A command that needs what its page defines is not the same on another page.
+                once = (text, before if "$" in text or f"{text.split()[0]}() " in before else "")
+                if once not in self.seen:
+                    self.seen.add(once)
+                    ran.append(self.run_one(command, text, before))
+                    print(line_of(ran[-1]), flush=True)
                 if command.is_definition():
                     before += f"{text}\n"
         for name in sorted(self.unused):
