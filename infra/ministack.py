@@ -5,11 +5,12 @@
 
 MiniStack is another reader of the template than `dynashard local`: it takes what `sam deploy` sends, runs the bootstraps of
 `sam build`, checks signatures, and holds each function to the policies of its role. Its capacity and alarms are crude, and
-nothing here asks about them. Needs sam on PATH, and a Python that has aws-sam-cli. Exits with 1 and says what differs if
-anything does.
+nothing here asks about them. At the end the commands of the operators' pages run on that stack. Needs sam on PATH, a Python
+that has aws-sam-cli, and the `dynashard` of `cargo build`. Exits with 1 and says what differs if anything does.
 """
 
 import argparse
+import hmac
 import json
 import os
 import signal
@@ -25,15 +26,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import boto3
+import docs_commands
 import tables
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.config import Config
 from botocore.credentials import Credentials
+from samcli.yamlhelper import yaml_parse
 from start_benchmark import ROOT, variables
 
 PAGE = ROOT / "docs/SAM.md"
-STACK = "dynashard"
+# As the operators' pages call it.
+STACK = "dynashard-prod"
 REGION = "us-east-1"
 # What the deployment sets, other than the defaults wherever that shows.
 PARAMETERS = {
@@ -63,6 +67,8 @@ PATTERNS = [
     {"dynamodb": {"NewImage": {"phase": {"S": ["forward", "move"]}}}},
     {"dynamodb": {"NewImage": {"slice": {"S": ["yielded"]}}}},
 ]
+# Types of resources that MiniStack refuses.
+UNKNOWN = {"AWS::CloudWatch::CompositeAlarm", "AWS::IAM::OIDCProvider"}
 # The collection that is spread anew, and its sort keys.
 KEY = "EWR"
 SORT_KEYS = [f"2013-01-01T10:{minute:02}:00Z#UA{minute}" for minute in range(30)]
@@ -302,13 +308,105 @@ def check_stream(deployed: Deployed) -> str:
     return f"{moved} of {len(SORT_KEYS)} items moved to {len(partitions)} partition keys, and all came back in order"
 
 
-# By what the table calls them.
+def check_pages(deployed: Deployed) -> str:
+    """Runs the commands of the operators' pages, which find something of each kind that they look for."""
+    names, clients = deployed.names, deployed.stack.client
+    tables_client, metadata, key = clients("dynamodb"), names["MetadataTable"], {"pk": {"S": KEY}}
+    # Someone damages metadata, a client meets it, and it is put back.
+    kept = tables_client.get_item(TableName=metadata, Key=key, ConsistentRead=True)["Item"]
+    tables_client.put_item(TableName=metadata, Item=kept | {"number_of_shards": {"S": "four"}})
+    put = ("WriteFunction", "PUT", "/item", {"pk": KEY, "sk": SORT_KEYS[0]}, {"dest": "IAH"})
+    until(20, "a write meets the damage", lambda: deployed.invoke(*put)[0] == 500)
+    tables_client.put_item(TableName=metadata, Item=kept)
+    until(20, "a write meets it no more", lambda: deployed.invoke(*put)[0] == 200)
+    # A change of its count moves nothing, so it closes within seconds.
+    random = {"placement": "random", "number_of_shards": 2}
+    until(60, "a random collection", lambda: deployed.invoke("ScaleFunction", "PUT", "/collection", {"pk": "audit"}, random)[0] in (201, 409))
+    clients("cloudwatch").set_alarm_state(AlarmName=f"{STACK}-write-throttles", StateValue="ALARM", StateReason="to be found")
+    clients("sqs").send_message(QueueUrl=names["RebalanceFailures"], MessageBody="positions in the stream")
+    stage = clients("apigatewayv2").get_stages(ApiId=deployed.outputs["HttpApiId"])["Items"][0]
+    logs, line = clients("logs"), stage["AccessLogSettings"]["Format"].replace("$context.status", "503")
+    logs.create_log_stream(logGroupName=names["ApiLogGroup"], logStreamName="a")
+    event = {"timestamp": int(time.time() * 1000), "message": line}
+    logs.put_log_events(logGroupName=names["ApiLogGroup"], logStreamName="a", logEvents=[event])
+    folder = deployed.stack.log.parent
+    for name in ("observability", "deploy-role"):
+        template = yaml_parse((ROOT / f"infra/{name}.yaml").read_text(encoding="utf-8"))
+        for resource in template["Resources"].values():
+            if resource["Type"] in UNKNOWN:
+                # Whatever has an ARN will do.
+                resource |= {"Type": "AWS::SQS::Queue", "Properties": {}}
+        (folder / f"{name}.yaml").write_text(json.dumps(template), encoding="utf-8")
+    variables = clients("lambda").get_function_configuration(FunctionName=names["WriteFunction"])["Environment"]["Variables"]
+    digest = hmac.new(variables["LOG_KEY_SECRET"].encode(), KEY.encode(), "sha256").hexdigest()[:32]
+    pages = docs_commands.Pages(
+        deployed.stack.environment,
+        filled={
+            r"(\$PWD/)?\.venv/bin": str(Path(sys.executable).parent),
+            r"venv \.venv": f"venv {folder}/venv",
+            # The same command in the tests' own profile.
+            r"cargo run --release --": "dynashard",
+            r"^infra/": "python infra/",
+            r"--template-file infra": f"--template-file {folder}",
+            # For queues this version of the command goes by no variable.
+            r"^aws sqs": f"aws --endpoint-url {deployed.stack.url} sqs",
+            r"^verify --repair$": f"dynashard verify --stack-name {STACK} --all --repair",
+            r"^verify --all$": f"dynashard verify --stack-name {STACK} --all",
+            r"adopt --policy$": f"adopt --policy {folder}/policy --stack-name {STACK} --table {names['MainTable']}",
+            r"--stack-name NAME": f"--stack-name {STACK}",
+            r"--table-name NAME": f"--table-name {names['MainTable']}",
+            r"METADATA_TABLE": metadata,
+            r"MAIN_TABLE": names["MainTable"],
+            r"\bKEY\b": "audit",
+            r"--shards N": "--shards 4",
+            r"=SECS": "=960",
+            r"OWNER/NAME": "example/flights",
+        },
+        promised={
+            "aws cloudformation describe-stacks --stack-name dynashard-prod": "MainTableName",
+            'aws cloudformation describe-stacks --stack-name "$STACK-observability"': "DashboardUrl",
+            "aws cloudwatch describe-alarms": rf"^{STACK}-write-throttles\s",
+            "aws dynamodb describe-contributor-insights": "ContributorInsightsStatus",
+            "aws dynamodb get-item": "number_of_shards",
+            "aws dynamodb query": rf"^{KEY}\s+\w+\s+1\s+4$",
+            "aws lambda get-account-settings": "ConcurrentExecutions",
+            "aws lambda list-event-source-mappings": "Enabled",
+            "aws logs filter-log-events": '^{.*"status":"503"',
+            "aws sqs receive-message": "positions in the stream",
+            "cargo run --release -- doctor": r"\s2 problems",
+            "complaints Write": rf'^{{.*{digest}.*"level":"(ERROR|WARN)"',
+            "dynashard adopt --policy": "^The policy is in",
+            "dynashard doctor": r"\s2 problems",
+            "dynashard scale": "^audit: 4 shards",
+            "dynashard settings": "RequestLifetimeSecs +960",
+            "dynashard verify": " no findings$",
+            "infra/costs.py": "puts",
+            "printf %s 'EWR' | openssl": f"^{digest}$",
+            "sam delete": "Deleted successfully",
+            "sam deploy -": "Successfully created/updated stack",
+            "verify --": " no findings$",
+        },
+        # MiniStack takes signatures of any age and calls the index unfinished, which are two problems.
+        statuses={"cargo run --release -- doctor": 1, "dynashard doctor": 1},
+    )
+    ran = pages.run()
+    wrong = sum(each.is_wrong for each in ran)
+    if wrong:
+        raise Wrong(f"{wrong} commands of the pages are wrong, as the lines above say")
+    # The other one was deleted by the last command.
+    tables_client.describe_table(TableName=metadata)
+    parsed = sum(each.result.startswith("parsed") for each in ran)
+    return f"{len(ran) - parsed} commands ran, and {parsed} were parsed only"
+
+
+# By what the table calls them. The last one deletes the stack.
 CHECKS = {
     "configuration": check_configuration,
     "event source mapping": check_mapping,
     "Invoke": check_invoke,
     "HTTP API": check_routes,
     "stream": check_stream,
+    "commands of the pages": check_pages,
 }
 
 
