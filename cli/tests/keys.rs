@@ -88,7 +88,7 @@ fn keys_that_dynamodb_refuses_have_an_error_with_a_code() {
         &["decode", ""],
     ] {
         let ran = keys(&[args, &["--json"]].concat());
-        assert_eq!((ran.status, ran.last()["code"].as_str()), (1, Some("bad_key")), "{ran:?}");
+        assert_eq!((ran.status, ran.last()["code"].as_str()), (2, Some("bad_key")), "{ran:?}");
     }
     for args in [
         &["locate", "--pk", "", "--sk", "a"][..],
@@ -125,7 +125,7 @@ fn a_histogram_tells_a_fair_rule_from_a_skewed_one() {
     assert!(report["busiest"].as_f64().expect("a factor") > 4.0, "{report}");
     assert_eq!(report["first_shard"], 1);
     let random = of("random");
-    assert_eq!((random.status, random.last()["code"].as_str()), (1, Some("bad_parameter")));
+    assert_eq!((random.status, random.last()["code"].as_str()), (2, Some("bad_parameter")));
 }
 
 #[test]
@@ -147,9 +147,9 @@ fn a_histogram_is_drawn_in_the_terminal_and_as_a_chart() {
     let one_day = keys(&[&histogram[..], &["--pk", "2014-07-07", "--json"]].concat());
     assert_eq!(one_day.last()["rows"], 100);
     let no_day = keys(&[&histogram[..], &["--pk", "2014-07-10", "--json"]].concat());
-    assert_eq!((no_day.status, no_day.last()["code"].as_str()), (1, Some("input_failed")));
+    assert_eq!((no_day.status, no_day.last()["code"].as_str()), (2, Some("input_failed")));
     let png = keys(&[&histogram[..], &["--chart", "shards.png", "--json"]].concat());
-    assert_eq!((png.status, png.last()["code"].as_str()), (1, Some("bad_parameter")));
+    assert_eq!((png.status, png.last()["code"].as_str()), (2, Some("bad_parameter")));
     assert!(!Path::new("shards.png").exists());
 }
 
@@ -187,12 +187,12 @@ fn bad_rows_are_named_with_their_lines_or_counted() {
         let ran = keys(&["histogram", &sample, "--json"]);
         assert_eq!(
             (ran.status, ran.last()["code"].as_str()),
-            (1, Some("input_failed")),
+            (2, Some("input_failed")),
             "{name}: {ran:?}"
         );
     }
     let ran = keys(&["histogram", "no-such-file.csv", "--json"]);
-    assert_eq!((ran.status, ran.last()["code"].as_str()), (1, Some("input_failed")), "{ran:?}");
+    assert_eq!((ran.status, ran.last()["code"].as_str()), (2, Some("input_failed")), "{ran:?}");
 }
 
 #[test]

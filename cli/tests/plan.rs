@@ -80,7 +80,17 @@ fn the_advice_follows_the_load() {
 
     let placement =
         |figures: &str| advice(&format!("--writes-per-second 6000 {figures}"))["placement"].clone();
-    assert_eq!(placement(""), "random");
+    assert_eq!(placement(""), "xxh64");
+    assert_eq!(placement("--append-only"), "random");
+    assert_eq!(
+        placement("--append-only --hot-item-share 0.01"),
+        "xxh64",
+        "an item is written again"
+    );
+    assert_eq!(
+        advice("--writes-per-second 500 --append-only --growth-per-month 0.1")["reshard"],
+        Value::Null
+    );
     assert_eq!(placement("--reads-per-second 1"), "xxh64");
     // Nine shards, which xxh64 makes sixteen, of which each query reads all.
     assert_eq!(placement("--reads-per-second 1 --queries-per-second 9"), "jump");
@@ -112,12 +122,46 @@ fn figures_come_from_flags_before_a_file_and_from_that_before_a_sample() {
     };
     is_near("writes_per_second", 600.0 / 51.0);
     is_near("hot_key_share", 0.5);
-    is_near("hot_item_share", 1.0 / 300.0);
+    is_near("hot_item_share", 0.0);
     is_near("peak_ratio", 2.0);
     assert_eq!((&load["item_bytes"], &load["months"]), (&json!(700), &json!(2)));
     let ran = plan(&[&args[..], &["--item-bytes", "700", "--json"]].concat());
     let measured = ran.last()["workload"]["peak_ratio"].as_f64().expect("a ratio");
     assert!((measured - 100.0 / (600.0 / 51.0)).abs() < 1e-9, "{measured}");
+}
+
+/// Each reads every shard, and they were counted for the table alone.
+#[test]
+fn regression_queries_of_the_hottest_key_were_no_load_of_it() {
+    let plan = planned("--queries-per-second 1000 --item-bytes 1500");
+    assert_eq!(plan["advice"]["verdict"], "shard", "{plan}");
+    let of_key = plan["now"]["hottest_key"]["read_units"].as_f64().expect("units");
+    let shards = plan["now"]["shards_with_head_room"].as_f64().expect("shards");
+    assert!(of_key > 18_500.0 && of_key / shards <= 2_100.0, "{plan}");
+}
+
+/// A key that comes all at once has few rows in all, and was not the hottest one.
+#[test]
+fn regression_a_key_that_bursts_was_taken_for_a_cold_one() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let calm = (0..6_000).map(|row| format!("{},calm{}\n", row / 3, row % 3));
+    let burst = (0..1_500).map(|_| "1000,burst\n".to_owned());
+    let rows = calm.chain(burst).collect::<String>();
+    let sample = file(&directory, "burst.csv", &format!("time,pk\n{rows}"));
+    let ran = plan(&["--sample", &sample, "--item-bytes", "1000", "--json"]);
+    let plan = ran.last();
+    assert_eq!(plan["advice"]["verdict"], "shard", "{plan}");
+    let units = plan["now"]["hottest_key"]["write_units"].as_f64().expect("units");
+    assert!((units - 1_500.0).abs() < 1e-6, "{plan}");
+}
+
+#[test]
+fn regression_milliseconds_were_taken_for_seconds() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let sample = file(&directory, "millis.csv", "time,pk\n1700000000000,a\n1700000000999,a\n");
+    let ran = plan(&["--sample", &sample, "--item-bytes", "1000"]);
+    assert!(ran.status == 2 && ran.stdout.is_empty(), "{ran:?}");
+    assert!(ran.stderr.contains("epoch seconds"), "{ran:?}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What the commands print: reports to stdout, as JSON or as text, and their progress as a line on the
 //! terminal.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
@@ -44,7 +45,7 @@ impl Output {
     /// Prints a line for people, unless JSON was asked for.
     pub(super) fn text(&mut self, line: impl Display) {
         if !self.json {
-            self.line(&line.to_string());
+            self.line(&printable(&line.to_string()));
         }
     }
 
@@ -60,8 +61,8 @@ impl Output {
         }
         self.json(&Failed { event: "error", pk, failure });
         match pk {
-            Some(pk) => eprintln!("dynashard: {pk:?}: {failure}"),
-            None => eprintln!("dynashard: {failure}"),
+            Some(pk) => eprintln!("dynashard: {pk:?}: {}", printable(&failure.to_string())),
+            None => eprintln!("dynashard: {}", printable(&failure.to_string())),
         }
     }
 
@@ -72,6 +73,17 @@ impl Output {
         let mut stdout = io::stdout().lock();
         self.broken = writeln!(stdout, "{line}").and_then(|()| stdout.flush()).is_err();
     }
+}
+
+/// Text with what a terminal would obey written out: keys and column names are others' words.
+fn printable(text: &str) -> Cow<'_, str> {
+    let is_obeyed = |c: char| c.is_control() && c != '\n';
+    if !text.contains(is_obeyed) {
+        return text.into();
+    }
+    let written_out =
+        |c: char| if is_obeyed(c) { c.escape_default().to_string() } else { c.into() };
+    text.chars().map(written_out).collect::<String>().into()
 }
 
 /// A line on the terminal that shows the progress of a command. Where stderr is not a terminal it shows

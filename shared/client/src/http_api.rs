@@ -145,7 +145,9 @@ impl Store for HttpApi {
         }
         let call = Call { method: Method::GET, path, headers: Vec::new(), body: String::new() };
         match self.send(call).await {
-            Ok(answer) => Ok(Some(Found { json: answer.json()?, etag: answer.etag()? })),
+            Ok(answer) => {
+                Ok(Some(Found { json: answer.json()?, etag: answer.etag("bad_answer")? }))
+            }
             Err(error) if error.code() == Some(Code::ItemNotFound.as_str()) => Ok(None),
             Err(error) => Err(error),
         }
@@ -159,7 +161,9 @@ impl Store for HttpApi {
     ) -> Result<ETag, ClientError> {
         let headers = [json_header()].into_iter().chain(conditional(condition)).collect();
         let (path, body) = (item_path(key), json.to_owned());
-        self.send(Call { method: Method::PUT, path, headers, body }).await?.etag()
+        let answer = self.send(Call { method: Method::PUT, path, headers, body }).await?;
+        // Something between has lost it, or answered in place of the API.
+        answer.etag(Code::OutcomeUnknown.as_str())
     }
 
     async fn delete(&self, key: &ItemKey, condition: &Condition) -> Result<(), ClientError> {
@@ -218,9 +222,10 @@ impl Answer {
         self.headers.get(name)?.to_str().ok()
     }
 
-    fn etag(&self) -> Result<ETag, ClientError> {
+    /// Of a success: by `without`, if it has none.
+    fn etag(&self, without: &str) -> Result<ETag, ClientError> {
         let etag = self.header(ETAG).map(ETag::new);
-        etag.ok_or_else(|| ClientError::refused("bad_answer", "the API answered without an ETag"))
+        etag.ok_or_else(|| ClientError::refused(without, "the API answered without an ETag"))
     }
 
     /// Of a refusal: by the functions with their code, or by what stands before them.
@@ -234,8 +239,8 @@ impl Answer {
         let none = Problem { code: None, detail: None, message: None };
         let problem = serde_json::from_slice::<Problem>(&self.body).unwrap_or(none);
         let code = problem.code.unwrap_or_else(|| {
-            // API Gateway gives a function up that runs on.
-            let is_lost = is_write && matches!(self.status.as_u16(), 502..=504);
+            // API Gateway gives a function up that runs on, or one has ended without an answer: 500 without a code.
+            let is_lost = is_write && matches!(self.status.as_u16(), 500..=504);
             let unknown = Code::OutcomeUnknown.as_str().to_owned();
             if is_lost { unknown } else { format!("http_{}", self.status.as_u16()) }
         });

@@ -113,6 +113,11 @@ async fn a_write_without_an_answer_has_an_unknown_outcome() {
     for (answer, is_unknown) in [
         ("", true),
         ("HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n", true),
+        (
+            "HTTP/1.1 500 Internal Server Error\r\ncontent-length: 35\r\n\r\n{\"message\":\"Internal Server Error\"}",
+            true,
+        ),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}", true),
         ("HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n", false),
     ] {
         let (url, request) = server(answer).await;

@@ -123,8 +123,7 @@ fn of_load(verdict: Verdict, item: f64, workload: &Workload, now: &Stage, later:
             number(one.read_units)
         ),
         Verdict::ShardLater => {
-            let is_above =
-                |month: &u32| shards::with_head_room(workload.peak_of_hottest_key(*month)) > 1;
+            let is_above = |month: &u32| shards::needed(workload, *month) > 1;
             let first = (1..=months).find(is_above).unwrap_or(months);
             format!(
                 "One shard is enough now. From month {first} on the hottest key needs more: dynashard keeps it at one shard \
@@ -142,17 +141,19 @@ fn of_load(verdict: Verdict, item: f64, workload: &Workload, now: &Stage, later:
 
 fn of_placement(placement: Placement, workload: &Workload) -> String {
     match placement {
-        Placement::Random => "Nothing is read by its key, so random fits: growing moves no items. If items are to be read, \
-                              replaced or deleted by their key, take xxh64."
+        Placement::Random => "Items are only added, and none is read by its key, so random fits: growing moves no items."
             .to_owned(),
         Placement::Jump => format!(
             "Each of {} queries a second reads every shard, so a count that is not rounded up to a power of two saves \
              reads: jump.",
             number(workload.queries_per_second)
         ),
-        Placement::Xxh64 => {
+        Placement::Xxh64 if workload.reads_per_second > 0.0 => {
             "Items are read by their key, from which xxh64 finds their shard without a search.".to_owned()
         }
+        Placement::Xxh64 => "xxh64 finds the shard of an item by its key. If items are only ever added, and none is read by \
+                             its key, --append-only plans without moves."
+            .to_owned(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use dynashard_core::Settings;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -129,7 +130,8 @@ pub struct Reshard {
     pub write_units: f64,
     /// Read units: each source is read twice, strongly consistent.
     pub read_units: f64,
-    /// How long the mover takes, at 800 write units a second from each source.
+    /// How long the mover takes, at 800 write units a second from each source and `MoverWriteUnits` in all, while clients
+    /// leave it those.
     pub seconds: f64,
     /// The units, on demand, in US dollars.
     pub usd: f64,
@@ -142,11 +144,14 @@ impl Reshard {
         let of_transaction = 2.0 * f64::from(write_units_of_item(item_bytes));
         let write_units = moved * (2.0 * of_transaction + 1.0);
         let read_units = 2.0 * items * f64::from(item_bytes) / 4_096.0;
+        // Half of what the mover may take is for the new homes.
+        let most = f64::from(Settings::default().mover_wcu) / 2.0;
+        let at_sources = (MOVER_UNITS_OF_A_SOURCE * f64::from(from)).min(most);
         Self {
             items: moved,
             write_units,
             read_units,
-            seconds: moved * of_transaction / (MOVER_UNITS_OF_A_SOURCE * f64::from(from)),
+            seconds: moved * of_transaction / at_sources,
             usd: prices.of_units(read_units, write_units),
         }
     }

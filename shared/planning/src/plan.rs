@@ -61,7 +61,7 @@ impl Plan {
             BulkLoad::of(workload.bulk_items, workload.item_bytes, seconds, then)
         });
         let at_least = bulk_load.map_or(1, |load| load.partitions);
-        let in_the_end = shards::with_head_room(workload.peak_of_hottest_key(workload.months));
+        let in_the_end = shards::needed(workload, workload.months);
         let placement = shards::placement(workload, in_the_end);
         let now = Stage::of(workload, 0, at_least, placement, prices)?;
         let later = Stage::of(workload, workload.months, now.partitions, placement, prices)?;
@@ -83,7 +83,8 @@ impl Plan {
                 read_units_of_one_shard: of_query(1),
                 read_units: of_query(later.shards),
             },
-            reshard: (later.shards > now.shards).then(|| {
+            // Growth of a random collection moves nothing.
+            reshard: (later.shards > now.shards && placement.is_calculated()).then(|| {
                 Reshard::of(items_of_key, workload.item_bytes, (now.shards, later.shards), prices)
             }),
             advice: Advice::of(workload, placement, &now, &later),

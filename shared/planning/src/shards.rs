@@ -3,6 +3,7 @@
 use dynashard_keys::{Placement, ShardCount};
 
 use crate::capacity::{Throughput, write_units_of_item};
+use crate::cost::query_read_units;
 use crate::workload::Workload;
 use crate::{at_least_one, float};
 
@@ -26,11 +27,41 @@ pub fn with_head_room(of_key: Throughput) -> u64 {
     at_least_one(writes.max(filled(of_key.read_units, one.read_units)))
 }
 
+/// What the hottest key is asked for at its peak, after so many months, with its queries. Each of them reads all of its
+/// shards, which are so many.
+pub fn peak_of_hottest_key(workload: &Workload, months: u32, shards: u32) -> Throughput {
+    let of_query = query_read_units(workload.items_per_query, workload.item_bytes, shards);
+    let queries = workload.queries_per_second * workload.growth_after(months) * workload.peak_ratio;
+    let without = workload.peak_of_hottest_key(months);
+    Throughput { read_units: without.read_units + queries * of_query, ..without }
+}
+
+/// The shards that the hottest key needs after so many months, with its queries: each reads all shards, and less of each
+/// the more there are. Where no number of shards carries the queries, they are left out.
+pub fn needed(workload: &Workload, months: u32) -> u64 {
+    let without = with_head_room(workload.peak_of_hottest_key(months));
+    let carries = |shards: u64| {
+        let count = u32::try_from(shards).ok().filter(|count| *count <= ShardCount::MAX)?;
+        let all = peak_of_hottest_key(workload, months, count);
+        Some(with_head_room(all * (1.0 / f64::from(count))) <= 1)
+    };
+    let mut shards = without;
+    while let Some(is_enough) = carries(shards) {
+        if is_enough {
+            return shards;
+        }
+        // One by one as long as a shard makes a difference.
+        shards += (shards / 64).max(1);
+    }
+    without
+}
+
 /// The rule by which items find their shard, for a load that takes so many shards.
 pub fn placement(workload: &Workload, shards: u64) -> Placement {
     const WASTE: f64 = 1.25;
     let rounded = float(shards.next_power_of_two());
-    if workload.reads_per_second <= 0.0 {
+    let never_again = workload.reads_per_second <= 0.0 && workload.hot_item_share <= 0.0;
+    if workload.append_only && never_again {
         Placement::Random
     } else if workload.queries_per_second > 0.0 && rounded > WASTE * float(shards) {
         Placement::Jump

@@ -17,7 +17,7 @@ pub struct Stage {
     pub average: Throughput,
     /// What it is asked for at its peak.
     pub peak: Throughput,
-    /// What the hottest key is asked for at its peak, queries left out.
+    /// What the hottest key is asked for at its peak, with the queries of its shards.
     pub hottest_key: Throughput,
     /// The items that are stored.
     pub items: f64,
@@ -50,12 +50,12 @@ impl Stage {
         placement: Placement,
         prices: &Prices,
     ) -> Result<Self, WorkloadError> {
-        let hottest_key = workload.peak_of_hottest_key(month);
-        let needed = shards::with_head_room(hottest_key);
+        let needed = shards::needed(workload, month);
         let count = shards::rounded(needed, placement).ok_or(WorkloadError {
             field: "hot_key_share",
             bounds: "so small that the hottest key does with the 65,536 shards that a collection can have",
         })?;
+        let hottest_key = shards::peak_of_hottest_key(workload, month, count.get());
         let average = with_queries(workload, month, count);
         let peak = average * workload.peak_ratio;
         let bytes = workload.bytes_after(month);

@@ -43,6 +43,9 @@ pub struct Workload {
     /// Whether new sort keys are above all others of their key, as times are.
     #[serde(default = "yes")]
     pub sort_keys_grow: bool,
+    /// Whether items are only ever added, each under a sort key of its own.
+    #[serde(default)]
+    pub append_only: bool,
     /// By which part the load grows in a month: 0.1 is a tenth.
     #[serde(default)]
     pub growth_per_month: f64,
@@ -96,6 +99,7 @@ impl Workload {
             hot_item_share: 0.0,
             hot_keys: 1,
             sort_keys_grow: true,
+            append_only: false,
             growth_per_month: 0.0,
             months: year(),
             retention_days: None,
@@ -133,7 +137,7 @@ impl Workload {
                 (1..=1_000_000).contains(&self.items_per_query),
             ),
             ("item_bytes", "from 1 to 409,600", (1..=MOST_ITEM_BYTES).contains(&self.item_bytes)),
-            ("peak_ratio", "from 1 to 1,000", (1.0..=1_000.0).contains(&self.peak_ratio)),
+            ("peak_ratio", "from 1 to 1,000,000", (1.0..=1e6).contains(&self.peak_ratio)),
             ("hot_key_share", SHARE, is_share(self.hot_key_share)),
             ("hot_item_share", "from 0 to 1", (0.0..=1.0).contains(&self.hot_item_share)),
             ("hot_keys", "from 1 to 10,000", (1..=10_000).contains(&self.hot_keys)),

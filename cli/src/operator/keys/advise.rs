@@ -50,7 +50,7 @@ Take a sample of writes as they come, in their order: an access log, or the rows
 
 A sample may lack the column of the sort key. Then neither shards nor the order of sort keys are measured.
 
-Exit status: 0 if the sample was judged; 1 if it cannot be read; 2 if rows cannot, each of which is printed with its
+Exit status: 0 if the sample was judged; 1 if that cannot be printed; 2 if the sample or rows of it cannot be read, each of which is printed with its
 line and the reason. --skip-bad counts them in place of that.
 
 Examples:
@@ -97,8 +97,13 @@ struct SortKeys {
     largest_item_share: f64,
 }
 
+/// So few rows of one item say nothing about its share of the load.
+const FEW_ROWS: f64 = 10.0;
+
 pub(super) fn run(args: &AdviseArgs, output: &mut Output) -> Result<Ended, Failure> {
-    let has_sort = Sample::names(&args.sample)?.contains(&args.sample.sk_column);
+    let sk_column = &args.sample.sk_column;
+    // A column that was named has to be there.
+    let has_sort = sk_column != "sk" || Sample::names(&args.sample)?.contains(sk_column);
     let sample = Sample::read(&args.sample, has_sort)?;
     if !sample.may_be_used(&args.sample, output) {
         return Ok(Ended::BadRows);
@@ -124,7 +129,10 @@ fn report(args: &AdviseArgs, sample: &Sample) -> Result<Report, Failure> {
     let keys = sample.keys(&args.sample)?;
     let sharded = sharded(&keys)?;
     let sort_keys = (!keys.is_empty()).then(|| sort_keys(sk_column, &keys));
+    // A few rows of an item are chance, and no share.
     let item = sort_keys.as_ref().map(|sort| sort.largest_item_share);
+    let rows = float(u64::try_from(keys.len()).unwrap_or(u64::MAX));
+    let item = item.filter(|share| share * rows >= FEW_ROWS);
     let advice = advise(kind, &spread, item, &sharded, load);
     Ok(Report {
         rows: sample.rows,

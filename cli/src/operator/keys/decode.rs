@@ -29,7 +29,7 @@ A key does not say by which separator it was made, so each reading that is possi
   suffix      <pk><separator><shard>, of tables that were sharded by hand
   prefix      <shard><separator><pk>
 
-Exit status: 1 if the key cannot be read in any way.
+Exit status: 2 if the key cannot be read in any way.
 
 Examples:
   dynashard keys decode 'EWR#~11'
@@ -54,7 +54,10 @@ pub(super) fn run(args: &DecodeArgs, output: &mut Output) -> Result<Ended, Failu
         }
         match PhysicalPartitionKey::parse(&args.key, separator) {
             // Without a suffix the key reads the same by every separator: the default stands for all.
-            Ok((_, None)) if args.separator.is_none() && separator != Separator::default() => {}
+            Ok((pk, None))
+                if args.separator.is_none()
+                    && separator != Separator::default()
+                    && pk.as_str() == args.key => {}
             Ok((pk, shard)) => readings.push(Reading {
                 form: "dynashard",
                 separator: separator.as_str(),

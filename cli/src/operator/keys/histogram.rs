@@ -49,7 +49,7 @@ Two questions have an answer each:
   Is the load even?      The rows of each shard. A key that repeats in the sample stays in its shard, so a hot item
                          makes a hot shard under every rule that calculates.
 
-Exit status: 0 if the sample was counted; 1 if it cannot be read; 2 if rows cannot, each of which is printed with its
+Exit status: 0 if the sample was counted; 1 if that cannot be printed or drawn; 2 if the sample or rows of it cannot be read, each of which is printed with its
 line and the reason. --skip-bad counts them in place of that.
 
 Examples:
@@ -99,8 +99,6 @@ pub(super) fn run(args: &HistogramArgs, output: &mut Output) -> Result<Ended, Fa
         return Err(Failure { code: "input_failed", detail });
     }
     let report = report(args.rule, &shards, &keys, &sample);
-    print(&report, output);
-    output.json(&report);
     if let Some(path) = &args.chart {
         let title =
             format!("{} rows over {} shards, rule {}", report.rows, report.shards, report.rule);
@@ -112,6 +110,8 @@ pub(super) fn run(args: &HistogramArgs, output: &mut Output) -> Result<Ended, Fa
             Failure { code: "output_failed", detail }
         })?;
     }
+    print(&report, output);
+    output.json(&report);
     Ok(Ended::Done)
 }
 

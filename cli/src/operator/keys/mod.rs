@@ -17,8 +17,8 @@ use std::process::ExitCode;
 use super::Failure;
 use super::output::Output;
 
-/// The exit status for a sample with rows that cannot be read.
-const BAD_ROWS: u8 = 2;
+/// The exit status for keys, columns, files and rows that cannot be used.
+const BAD_INPUT: u8 = 2;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct KeysArgs {
@@ -68,11 +68,16 @@ pub(crate) fn run(args: KeysArgs) -> ExitCode {
         KeysCommand::Advise(args) => with(args.json, |output| advise::run(&args, output)),
     };
     match ended {
+        Ok(Ended::Done) if output.is_broken() => ExitCode::FAILURE,
         Ok(Ended::Done) => ExitCode::SUCCESS,
-        Ok(Ended::BadRows) => ExitCode::from(BAD_ROWS),
+        Ok(Ended::BadRows) => ExitCode::from(BAD_INPUT),
         Err(failure) => {
             output.failure(None, &failure);
-            ExitCode::FAILURE
+            if failure.code == "output_failed" {
+                ExitCode::FAILURE
+            } else {
+                ExitCode::from(BAD_INPUT)
+            }
         }
     }
 }

@@ -308,6 +308,9 @@ fn checked(row: Vec<(String, String)>, args: &SampleArgs, needs_sort: bool) -> R
 
 /// The second of a time by RFC 3339 or in epoch seconds.
 pub(in crate::operator) fn second_of(text: &str) -> Option<i64> {
+    /// The end of the year 9999. Numbers beyond it are no seconds, but milliseconds.
+    const LAST: i64 = 253_402_300_799;
     let by_text = || OffsetDateTime::parse(text, &Rfc3339).ok().map(OffsetDateTime::unix_timestamp);
-    text.parse().ok().or_else(by_text)
+    let seconds = text.parse::<i64>().ok();
+    seconds.map_or_else(by_text, |seconds| (seconds <= LAST).then_some(seconds))
 }

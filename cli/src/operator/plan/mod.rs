@@ -94,6 +94,10 @@ struct Figures {
     #[arg(long, value_name = "BOOL")]
     #[serde(skip_serializing_if = "Option::is_none")]
     sort_keys_grow: Option<bool>,
+    /// Items are only ever added, each under a sort key of its own: nothing is replaced or deleted by its key.
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    append_only: bool,
     /// By which part the load grows in a month: 0.1 is a tenth. [default: 0]
     #[arg(long, value_name = "PART", value_parser = figure, allow_negative_numbers = true)]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -156,7 +160,7 @@ pub(crate) fn run(args: &PlanArgs) -> ExitCode {
     }
     text::print(&plan, &mut output);
     output.json(&plan);
-    ExitCode::SUCCESS
+    if output.is_broken() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 /// The plan; none if rows of the sample cannot be read.

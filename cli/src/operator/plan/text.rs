@@ -85,9 +85,7 @@ fn notes(plan: &Plan, output: &mut Output) {
             number(plan.query.read_units_of_one_shard)
         ));
     }
-    if let Some(reshard) = plan.reshard.filter(|reshard| reshard.items >= 1.0)
-        && plan.advice.placement != "random"
-    {
+    if let Some(reshard) = plan.reshard.filter(|reshard| reshard.items >= 1.0) {
         output.text(format!(
             "A reshard from {} to {} shards in month {} moves {} items, takes {} write units and {} hours, and costs {}.",
             plan.now.shards,

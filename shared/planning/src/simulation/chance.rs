@@ -16,10 +16,36 @@ impl Chance {
         f64::from(bits) / f64::from(u32::MAX)
     }
 
-    /// How many of events with this mean come about: nearly as Poisson has it.
+    /// How many of events with this mean come about: as Poisson has it, and nearly so where there are many.
     pub(super) fn arrivals(&mut self, mean: f64) -> f64 {
+        const MANY: f64 = 30.0;
+        if mean < MANY {
+            // Events follow each other until their time is over (Knuth).
+            let (mut events, mut left) = (0.0, self.uniform());
+            while left > (-mean).exp() {
+                left *= self.uniform();
+                events += 1.0;
+            }
+            return events;
+        }
         // Twelve even draws have a variance of 1.
         let normal = (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0;
         (mean + mean.sqrt() * normal).max(0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Chance;
+
+    #[test]
+    fn regression_few_arrivals_were_none_or_too_many() {
+        let mut chance = Chance::new(1);
+        for mean in [0.01, 0.05, 0.2, 0.5, 2.0, 29.0, 40.0] {
+            let sum = (0..100_000).map(|_| chance.arrivals(mean)).sum::<f64>();
+            let off = sum / (100_000.0 * mean) - 1.0;
+            assert!(off.abs() < 0.1, "{mean}: {off}");
+        }
+        assert!(chance.arrivals(0.0) < 1.0);
     }
 }

@@ -77,7 +77,8 @@ pub enum Capacity {
     /// capacity](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/on-demand-capacity-mode.html)).
     #[default]
     OnDemand,
-    /// Provisioned, raised by DynamoDB auto scaling up to a maximum when a target of 70% is exceeded for two minutes.
+    /// Provisioned, raised by DynamoDB auto scaling up to a maximum when a target of 70% is exceeded for two minutes, and
+    /// lowered after a quarter of an hour below 50%.
     Provisioned {
         /// Write units a second at the beginning, and at least.
         write_units: NonZeroU32,

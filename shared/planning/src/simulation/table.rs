@@ -14,7 +14,10 @@ const TABLE: &str = "T";
 /// ([auto scaling](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/AutoScaling.html)).
 const ON_DEMAND_AT_FIRST: f64 = 4_000.0;
 const HIGH_MINUTES: u32 = 2;
+const LOW_MINUTES: u32 = 15;
 const TARGET: f64 = 0.7;
+/// Below this part of what is provisioned it is lowered.
+const LOW: f64 = 0.5;
 
 /// How long a partition throttles before it is split for heat. AWS names no time; minutes are what people see.
 const HOT_MINUTES: u32 = 5;
@@ -32,6 +35,7 @@ pub(super) struct Table {
     peak: f64,
     provisioned: u32,
     high_minutes: u32,
+    low_minutes: u32,
     /// The units of this minute.
     consumed: f64,
     /// The physical keys that were throttled in this minute.
@@ -73,6 +77,7 @@ impl Table {
             peak: 0.0,
             provisioned,
             high_minutes: 0,
+            low_minutes: 0,
             consumed: 0.0,
             throttled: BTreeSet::new(),
             hot: BTreeMap::new(),
@@ -132,10 +137,12 @@ impl Table {
         if let Capacity::Provisioned { write_units, most_write_units } = self.capacity {
             let is_high = mean > TARGET * f64::from(self.provisioned);
             self.high_minutes = if is_high { self.high_minutes + 1 } else { 0 };
-            if self.high_minutes >= HIGH_MINUTES {
+            let is_low = mean < LOW * f64::from(self.provisioned);
+            self.low_minutes = if is_low { self.low_minutes + 1 } else { 0 };
+            if self.high_minutes >= HIGH_MINUTES || self.low_minutes >= LOW_MINUTES {
                 let wanted = whole(mean / TARGET);
                 self.provisioned = wanted.clamp(write_units.get(), most_write_units.get());
-                self.high_minutes = 0;
+                (self.high_minutes, self.low_minutes) = (0, 0);
             }
         }
         self.set(now);
