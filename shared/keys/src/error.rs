@@ -96,6 +96,13 @@ pub enum KeyError {
         /// The text as it was given.
         text: String,
     },
+    /// Behind a prefix, or beside another field, nothing would tell that it is missing: all items without it would lie under
+    /// one key.
+    #[error("the field `{field}` of the key is empty")]
+    EmptyField {
+        /// The name of the field.
+        field: &'static str,
+    },
     /// Two fields are joined by `:`, so all but the last must be without one: `a:b` and `c` would name the same
     /// item as `a` and `b:c`.
     #[error("the field `{field}` of the key holds a \":\", which separates it from the next field")]

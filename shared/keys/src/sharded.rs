@@ -189,6 +189,9 @@ pub fn join_parts(
 ) -> Result<String, KeyError> {
     let mut joined = prefix.map_or_else(String::new, |prefix| prefix.to_string() + ":");
     for (at, (field, text)) in parts.iter().enumerate() {
+        if text.is_empty() && (prefix.is_some() || parts.len() > 1) {
+            return Err(KeyError::EmptyField { field });
+        }
         joined.push_str(text);
         if at + 1 < parts.len() {
             if text.contains(':') {

@@ -76,6 +76,9 @@ fn fields_that_make_no_key_have_errors() {
     assert_eq!(error, Err(KeyError::SeparatorInField { field: "region" }));
     let flight = Flight { day: Number::from(1), carrier: "U:A".into(), number: "1".into() };
     assert_eq!(flight.sort_key(), Err(KeyError::SeparatorInField { field: "carrier" }));
+    assert_eq!(user("", "1").partition_key(), Err(KeyError::EmptyField { field: "tenant_id" }));
+    let flight = Flight { day: Number::from(1), carrier: "".into(), number: "1".into() };
+    assert_eq!(flight.sort_key(), Err(KeyError::EmptyField { field: "carrier" }));
     assert!(matches!(
         user(&"x".repeat(2_000), "1").item_key(),
         Err(KeyError::PartitionKeyTooLong { .. })

@@ -91,6 +91,19 @@ fn a_random_suffix_is_one_of_those_that_a_reader_asks_for() {
     assert_eq!(invoices.shards().map(ShardId::get).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
 }
 
+/// Four hyphens are four fives, and hexadecimal digits give the twos.
+#[test]
+fn the_product_of_code_points_puts_every_uuid_into_one_shard_of_200() {
+    let mut hash = 1_u128;
+    for _ in 0..1_000 {
+        hash = hash.wrapping_mul(0x2545_F491_4F6C_DD1D_2545_F491_4F6C_DD1D).rotate_left(41) ^ 7;
+        let hex = format!("{hash:032x}");
+        let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
+        let uuid = parts.join("-");
+        assert_eq!(home(ShardRule::CodePoints, 200, "2014-07-09", &uuid), 1, "{uuid}");
+    }
+}
+
 /// Random ids of ten capital letters and digits: a product of ten factors is most often a multiple of 200.
 #[test]
 fn the_product_of_code_points_puts_73_percent_of_random_ids_into_one_shard_of_200() {
