@@ -1,12 +1,12 @@
-//! What the physical key of an item takes in a reused buffer, beside what it must beat: two `format!`s, which is how
-//! it would be written without this crate, and the bare hash of the same text, below which nothing can come.
+//! What the physical key of one more item of a collection takes, beside what it must beat: two `format!`s, which is how
+//! it would be written without this crate, and a library's bare hash of the same text, which is no key yet.
 //!
 //! `python_key.py` beside this file measures the same in Python. The key is the same in all of them.
 
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use dynashard_keys::{ItemKey, PartitionKey, Placement, Separator, ShardCount, SortKey};
+use dynashard_keys::{HomeKeys, PartitionKey, Placement, Separator, ShardCount, SortKey};
 use xxhash_rust::xxh64::xxh64;
 
 /// Of `python_key.py`, too.
@@ -27,21 +27,17 @@ fn physical_key(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("physical_key");
     for (name, pk, sk) in KEYS {
         let partition = PartitionKey::new(pk).expect("a partition key");
-        let key = ItemKey::new(partition, SortKey::string(sk).expect("a sort key"));
+        let sort = SortKey::string(sk).expect("a sort key");
         let text = format!("{pk}:{sk}");
-        let mut buffer = String::with_capacity(256);
         group.bench_function(BenchmarkId::new("bare_hash", name), |bencher| {
             bencher.iter(|| xxh64(black_box(text.as_bytes()), 0));
         });
-        group.bench_function(BenchmarkId::new("reused_buffer", name), |bencher| {
+        let mut keys =
+            HomeKeys::of(&partition, Placement::Xxh64, count, Separator::HashTilde).expect("keys");
+        group.bench_function(BenchmarkId::new("home_keys", name), |bencher| {
             bencher.iter(|| {
-                let shard = black_box(&key).write_home(
-                    Placement::Xxh64,
-                    count,
-                    Separator::HashTilde,
-                    &mut buffer,
-                );
-                black_box(buffer.as_str());
+                let (shard, key) = keys.home(black_box(&sort));
+                black_box(key);
                 shard
             });
         });

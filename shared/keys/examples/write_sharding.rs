@@ -6,7 +6,7 @@
 //! ```
 
 use dynashard_keys::{
-    Affix, IndexForm, IndexSharding, ItemKey, KeyError, PartitionKey, Placement, Separator,
+    Affix, HomeKeys, IndexForm, IndexSharding, KeyError, PartitionKey, Placement, Separator,
     ShardCount, ShardRule, Sharded, SortKey, TablePeriod, TimeTables, WriteSharding,
 };
 use time::macros::date;
@@ -32,10 +32,11 @@ fn main() -> Result<(), KeyError> {
     println!("  all of the day: {} queries", md5.shards().len());
 
     println!("Under dynashard's placement xxh64, whose first shard is the day itself:");
-    let mut physical = String::new();
+    let day = PartitionKey::new("2014-07-09")?;
+    let mut keys =
+        HomeKeys::of(&day, Placement::Xxh64, count, Separator::Dot).expect("xxh64 is calculated");
     for order in orders {
-        let key = ItemKey::new(PartitionKey::new("2014-07-09")?, SortKey::string(order)?);
-        key.write_home(Placement::Xxh64, count, Separator::Dot, &mut physical);
+        let (_, physical) = keys.home(&SortKey::string(order)?);
         println!("  {order} -> {physical}");
     }
 

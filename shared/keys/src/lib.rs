@@ -29,6 +29,7 @@
 extern crate alloc;
 
 mod error;
+mod home_keys;
 mod index;
 mod key;
 mod number;
@@ -45,11 +46,12 @@ mod xxh64;
 #[cfg(feature = "derive")]
 pub use dynashard_keys_derive::Sharded;
 pub use error::KeyError;
+pub use home_keys::HomeKeys;
 pub use index::{IndexForm, IndexKey, IndexSharding};
 pub use key::{ItemKey, PartitionKey, RESERVED_PREFIX, SortKey, SortKeyType};
 pub use number::Number;
 pub use physical::{PhysicalKey, PhysicalPartitionKey, Separator};
-pub use placement::Placement;
+pub use placement::{Homes, Placement};
 pub use shard::{ShardCount, ShardId};
 #[cfg(feature = "derive")]
 pub use sharded::{KeyPart, Sharded, SortPart, TextPart, assert_text, join_parts, part_text};

@@ -1,12 +1,10 @@
 use alloc::borrow::ToOwned;
 use alloc::format;
-use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 use core::str::FromStr;
 
-use crate::placement::key_hash;
-use crate::{ItemKey, KeyError, PartitionKey, Placement, ShardCount, ShardId, SortKey};
+use crate::{ItemKey, KeyError, PartitionKey, Placement, ShardId, SortKey};
 
 impl PartitionKey {
     /// The partition key that DynamoDB holds shard `shard` of this collection under.
@@ -35,59 +33,6 @@ impl ItemKey {
         let partition = self.partition.at(shard, placement, separator);
         PhysicalKey { partition, sort: self.sort.clone() }
     }
-
-    /// Writes the physical partition key of the item's home into `buffer` in place of what is there, and
-    /// returns the shard: [`Placement::home`] and [`ItemKey::at`] in one, for callers that place many items.
-    /// Once `buffer` is long enough for the keys, nothing is allocated.
-    ///
-    /// Under [`Placement::Random`] an item has no home: `None`, and an empty buffer.
-    ///
-    /// ```
-    /// # use dynashard_keys::{ItemKey, PartitionKey, Placement, Separator, ShardCount, SortKey};
-    /// let key = ItemKey::new(PartitionKey::new("user.v1.User:abc")?, SortKey::string("123")?);
-    /// let mut buffer = String::new();
-    /// let count = ShardCount::new(16)?;
-    /// let shard = key.write_home(Placement::Xxh64, count, Separator::Colon, &mut buffer);
-    /// assert_eq!(shard.map(|shard| shard.get()), Some(11));
-    /// assert_eq!(buffer, "user.v1.User:abc:11");
-    /// # Ok::<(), dynashard_keys::KeyError>(())
-    /// ```
-    pub fn write_home(
-        &self,
-        placement: Placement,
-        count: ShardCount,
-        separator: Separator,
-        buffer: &mut String,
-    ) -> Option<ShardId> {
-        buffer.clear();
-        if !placement.is_calculated() {
-            return None;
-        }
-        let shard = placement.of_hash(key_hash(self), count);
-        let partition = self.partition.as_str();
-        buffer.push_str(partition);
-        if shard != placement.first() {
-            separator.push_to(buffer);
-            push_decimal(buffer, shard.get());
-        } else if split_suffix(partition, separator).is_some() {
-            separator.push_to(buffer);
-            push_decimal(buffer, FIRST);
-        }
-        Some(shard)
-    }
-}
-
-/// Writes a number in decimal digits, in a fraction of the time that the formatter takes.
-pub(crate) fn push_decimal(text: &mut String, number: u32) {
-    let digit = |place: u32| char::from(b'0' + u8::try_from(number / place % 10).unwrap_or(0));
-    // Nearly all shard counts have two digits at most.
-    if number >= 100 {
-        push_decimal(text, number / 100);
-        text.push(digit(10));
-    } else if number >= 10 {
-        text.push(digit(10));
-    }
-    text.push(digit(1));
 }
 
 /// The partition key of one shard: the logical key itself for the first, `<pk><separator><shard>` for the
@@ -189,18 +134,6 @@ impl Separator {
             Self::Dot => ".",
             Self::Dash => "-",
             Self::Colon => ":",
-        }
-    }
-
-    /// Appends its text. A copy whose length the compiler knows is a store and no call.
-    fn push_to(self, text: &mut String) {
-        match self {
-            Self::HashTilde => text.push_str("#~"),
-            Self::Hash => text.push('#'),
-            Self::Underscore => text.push('_'),
-            Self::Dot => text.push('.'),
-            Self::Dash => text.push('-'),
-            Self::Colon => text.push(':'),
         }
     }
 }

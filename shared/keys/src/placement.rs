@@ -3,8 +3,8 @@ use core::fmt::{self, Write};
 use core::ops::Range;
 use core::str::FromStr;
 
-use crate::xxh64::xxh64_of_pair;
-use crate::{ItemKey, KeyError, Number, ShardCount, ShardId, SortKey};
+use crate::xxh64::Xxh64Prefix;
+use crate::{ItemKey, KeyError, Number, PartitionKey, ShardCount, ShardId, SortKey};
 
 /// How an item's shard follows from its key. Pinned for each collection in its metadata.
 ///
@@ -44,10 +44,11 @@ impl Placement {
     /// The shard that holds `key` while its collection has `count` shards, or `None` where only
     /// the write that placed it knew ([`Placement::Random`]).
     pub fn home(self, key: &ItemKey, count: ShardCount) -> Option<ShardId> {
-        self.is_calculated().then(|| self.of_hash(key_hash(key), count))
+        Homes::of(&key.partition, self, count).map(|homes| homes.home(&key.sort))
     }
 
     /// The shard of a hashed key under a calculated placement.
+    #[inline]
     pub(crate) fn of_hash(self, hash: u64, count: ShardCount) -> ShardId {
         match self {
             Self::Jump => ShardId::new(jump(hash, count.get())),
@@ -108,6 +109,40 @@ impl Placement {
     }
 }
 
+/// The homes of one collection's items: [`Placement::home`] for many sort keys, of which the partition key is hashed
+/// once.
+#[derive(Debug, Clone)]
+pub struct Homes {
+    prefix: Xxh64Prefix,
+    pub(crate) placement: Placement,
+    count: ShardCount,
+}
+
+impl Homes {
+    /// `None` under [`Placement::Random`], where an item has no home.
+    pub fn of(partition: &PartitionKey, placement: Placement, count: ShardCount) -> Option<Self> {
+        let prefix = || Xxh64Prefix::new(partition.as_str().as_bytes());
+        placement.is_calculated().then(|| Self { prefix: prefix(), placement, count })
+    }
+
+    /// The shard that holds the item.
+    #[inline]
+    pub fn home(&self, sort: &SortKey) -> ShardId {
+        let hash = match sort {
+            SortKey::String(text) => self.prefix.hash(text.as_bytes()),
+            SortKey::Number(number) => self.hash_number(number),
+        };
+        self.placement.of_hash(hash, self.count)
+    }
+
+    fn hash_number(&self, number: &Number) -> u64 {
+        let mut text = NumberText { bytes: [0; Number::MAX_TEXT], len: 0 };
+        // Its text fits.
+        let _ = write!(text, "{number}");
+        self.prefix.hash(&text.bytes[..text.len])
+    }
+}
+
 impl fmt::Display for Placement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
@@ -136,21 +171,6 @@ pub(crate) fn drawn(draw: u64, count: ShardCount) -> ShardId {
     // The high half of the product is uniform over 0..count without a division's bias.
     let scaled = (u128::from(draw) * u128::from(count.get())) >> 64;
     ShardId::new(1 + u32::try_from(scaled).unwrap_or(0))
-}
-
-/// `XXH64(pk ":" sk, seed 0)`. Two keys may share the hashed text (`a:b`,`c` and `a`,`b:c`); that
-/// costs nothing, since the hash only picks a shard within one collection.
-pub(crate) fn key_hash(key: &ItemKey) -> u64 {
-    let partition = key.partition.as_str().as_bytes();
-    match &key.sort {
-        SortKey::String(text) => xxh64_of_pair(partition, text.as_bytes()),
-        SortKey::Number(number) => {
-            let mut text = NumberText { bytes: [0; Number::MAX_TEXT], len: 0 };
-            // Its text fits.
-            let _ = write!(text, "{number}");
-            xxh64_of_pair(partition, &text.bytes[..text.len])
-        }
-    }
 }
 
 /// The text of a number, without an allocation.
@@ -197,7 +217,6 @@ mod tests {
     use alloc::format;
 
     use super::*;
-    use crate::PartitionKey;
 
     #[test]
     fn the_longest_text_of_a_number_is_hashed_whole() {
@@ -207,11 +226,16 @@ mod tests {
             (format!("-1.{}e-130", &digits[..37]), 170),
             ("-1e125".into(), 127),
         ] {
-            let sort = text.parse::<Number>().map(SortKey::Number).expect("a number");
-            let key = ItemKey::new(PartitionKey::new("a").expect("a key"), sort);
-            let hashed = format!("a:{}", key.sort);
+            let number = text.parse::<Number>().expect("a number");
+            let hashed = format!("a:{number}");
             assert_eq!(hashed.len(), 2 + bytes, "{hashed}");
-            assert_eq!(key_hash(&key), xxhash_rust::xxh64::xxh64(hashed.as_bytes(), 0));
+            let hash = Homes {
+                prefix: Xxh64Prefix::new(b"a"),
+                placement: Placement::Xxh64,
+                count: ShardCount::ONE,
+            }
+            .hash_number(&number);
+            assert_eq!(hash, xxhash_rust::xxh64::xxh64(hashed.as_bytes(), 0));
         }
     }
 }

@@ -5,10 +5,9 @@ use core::ops::Range;
 use core::str::FromStr;
 
 use md5::{Digest, Md5};
-use xxhash_rust::xxh64::Xxh64;
 
-use crate::physical::push_decimal;
 use crate::placement::{drawn, masked};
+use crate::xxh64::Xxh64Prefix;
 use crate::{KeyError, Separator, ShardCount, ShardId};
 
 /// How an application without dynashard finds the shard of an item, as the articles on write sharding give it.
@@ -168,11 +167,8 @@ impl WriteSharding {
                 Some(counted_from_one(u128::from(sort.chars().fold(1 % count, times))))
             }
             ShardRule::Xxh64 => {
-                let mut hasher = Xxh64::new(0);
-                for part in [partition, ":", sort] {
-                    hasher.update(part.as_bytes());
-                }
-                Some(masked(hasher.digest(), self.count))
+                let hash = Xxh64Prefix::new(partition.as_bytes()).hash(sort.as_bytes());
+                Some(masked(hash, self.count))
             }
             ShardRule::Random => None,
         }
@@ -198,10 +194,10 @@ impl WriteSharding {
             Affix::Suffix => {
                 key.push_str(partition);
                 key.push_str(self.separator.as_str());
-                push_decimal(&mut key, shard.get());
+                shard.push_to(&mut key);
             }
             Affix::Prefix => {
-                push_decimal(&mut key, shard.get());
+                shard.push_to(&mut key);
                 key.push_str(self.separator.as_str());
                 key.push_str(partition);
             }

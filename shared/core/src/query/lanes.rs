@@ -1,6 +1,6 @@
 use std::collections::VecDeque;
 
-use dynashard_keys::{ItemKey, Placement, ShardId, SortKey};
+use dynashard_keys::{Homes, Placement, ShardId, SortKey};
 
 use super::cursor::Position;
 use super::page::{PageBudget, PageRead};
@@ -98,16 +98,11 @@ impl Lane {
         if page.items.iter().any(|(_, item)| item.generation > metadata.generation) {
             return Err(Abandon::Redo);
         }
-        let (placement, count) = (metadata.placement, metadata.number_of_shards);
-        // Handed on from key to key: a copy for each item would take longer than to merge it.
-        let mut partition = metadata.partition.clone();
+        let homes = Homes::of(&metadata.partition, metadata.placement, metadata.number_of_shards);
         let mut more = 0;
         for (sort, item) in page.items {
             self.read += 1;
-            let key = ItemKey::new(partition, sort);
-            let at_home = placement.home(&key, count).is_none_or(|home| home == self.shard);
-            let ItemKey { partition: same, sort } = key;
-            partition = same;
+            let at_home = homes.as_ref().is_none_or(|homes| homes.home(&sort) == self.shard);
             if item.is_live() && at_home {
                 self.kept += 1;
                 let bytes = (budget.measure)(&sort, &item);
