@@ -6,7 +6,7 @@ use dynashard_core::{Error, Kind, LedgerKind, Span, StoredItem, TableSchema};
 use dynashard_keys::{ItemKey, PartitionKey, ShardCount, SortKey};
 use dynashard_lambda::json::ItemJson;
 use dynashard_lambda::params::Params;
-use dynashard_lambda::{Format, GrantedKeys, Problem};
+use dynashard_lambda::{GrantedKeys, Problem};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -184,19 +184,10 @@ async fn page<S: Stores>(
 ) -> Result<dynashard_core::query::QueryPage, Failed> {
     let schema = &tables.directory().settings().schema;
     let measure = |sort: &SortKey, item: &StoredItem| {
-        json_of(schema, &query.partition, sort, item).payload_bytes()
+        ItemJson::plain(schema, &query.partition, sort, item).payload_bytes()
     };
     let budget = PageBudget { max_bytes: MAX_PAGE_BYTES, measure: &measure };
     Ok(Box::pin(tables.reader.query(query, budget, tables.deadline())).await?)
-}
-
-fn json_of<'a>(
-    schema: &'a TableSchema,
-    partition: &'a PartitionKey,
-    sort: &'a SortKey,
-    item: &'a StoredItem,
-) -> ItemJson<'a> {
-    ItemJson { schema, partition, sort, item, format: Format::Plain }
 }
 
 fn text(
@@ -206,7 +197,7 @@ fn text(
     item: &StoredItem,
 ) -> String {
     // What DynamoDB holds has a text in JSON.
-    serde_json::to_string(&json_of(schema, partition, sort, item)).unwrap_or_default()
+    serde_json::to_string(&ItemJson::plain(schema, partition, sort, item)).unwrap_or_default()
 }
 
 #[derive(Deserialize)]

@@ -69,7 +69,7 @@ impl Budget {
     fn is_open(&mut self, now: Duration) -> bool {
         let secs = now.saturating_sub(self.at).as_secs_f64();
         self.at = now;
-        // What the first look may take is no more than that of any other, once it is spent.
+        // The first look may take as much as any other, once that is spent.
         let most = (self.per_sec * SAVED_SECS).max(self.level);
         self.level = (self.level + secs * self.per_sec).min(most);
         self.level > 0.0

@@ -8,7 +8,7 @@ use dynashard_core::{StoredItem, TableSchema};
 use dynashard_keys::{PartitionKey, SortKey};
 use dynashard_lambda::json::ItemJson;
 use dynashard_lambda::params::Params;
-use dynashard_lambda::{Format, GrantedKeys, Problem};
+use dynashard_lambda::{GrantedKeys, Problem};
 use serde::Serialize;
 
 use super::connect::{ConnectArgs, Connection, TableReader, deadline};
@@ -205,8 +205,9 @@ fn checked(args: &QueryArgs, connection: &Connection) -> Result<Query, Problem> 
 async fn page(reader: &TableReader, query: &Query) -> Result<QueryPage, Failure> {
     let partition = &query.partition;
     let schema = &reader.directory().settings().schema;
-    let measure =
-        |sort: &SortKey, item: &StoredItem| json(schema, partition, sort, item).payload_bytes();
+    let measure = |sort: &SortKey, item: &StoredItem| {
+        ItemJson::plain(schema, partition, sort, item).payload_bytes()
+    };
     let budget = PageBudget { max_bytes: MAX_PAGE_BYTES, measure: &measure };
     Ok(Box::pin(reader.query(query, budget, deadline(reader.directory()))).await?)
 }
@@ -214,17 +215,8 @@ async fn page(reader: &TableReader, query: &Query) -> Result<QueryPage, Failure>
 fn print(schema: &TableSchema, partition: &PartitionKey, page: &QueryPage) -> io::Result<()> {
     let mut stdout = BufWriter::new(io::stdout().lock());
     for (sort, item) in &page.items {
-        serde_json::to_writer(&mut stdout, &json(schema, partition, sort, item))?;
+        serde_json::to_writer(&mut stdout, &ItemJson::plain(schema, partition, sort, item))?;
         stdout.write_all(b"\n")?;
     }
     stdout.flush()
-}
-
-fn json<'a>(
-    schema: &'a TableSchema,
-    partition: &'a PartitionKey,
-    sort: &'a SortKey,
-    item: &'a StoredItem,
-) -> ItemJson<'a> {
-    ItemJson { schema, partition, sort, item, format: Format::Plain }
 }

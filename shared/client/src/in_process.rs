@@ -152,7 +152,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Store for InProcess<I
     ) -> Result<Page, ClientError> {
         let (schema, query) = (self.schema(), query.page(cursor));
         let measure = |sort: &SortKey, item: &StoredItem| {
-            item_json(schema, &query.partition, sort, item).payload_bytes()
+            ItemJson::plain(schema, &query.partition, sort, item).payload_bytes()
         };
         let budget = PageBudget { max_bytes: MAX_PAGE_BYTES, measure: &measure };
         let page = Box::pin(self.reader.query(&query, budget, self.deadline())).await?;
@@ -179,22 +179,13 @@ impl<I, M, C, E> fmt::Debug for InProcess<I, M, C, E> {
     }
 }
 
-fn item_json<'a>(
-    schema: &'a TableSchema,
-    partition: &'a PartitionKey,
-    sort: &'a SortKey,
-    item: &'a StoredItem,
-) -> ItemJson<'a> {
-    ItemJson { schema, partition, sort, item, format: Format::Plain }
-}
-
 fn json(
     schema: &TableSchema,
     partition: &PartitionKey,
     sort: &SortKey,
     item: &StoredItem,
 ) -> Result<Box<RawValue>, ClientError> {
-    to_raw_value(&item_json(schema, partition, sort, item))
+    to_raw_value(&ItemJson::plain(schema, partition, sort, item))
         .map_err(|source| ClientError::Json { what: "the item does not become JSON", source })
 }
 

@@ -64,11 +64,12 @@ pub use item::{
     checked_patch, item_bytes,
 };
 pub use lease::{Deadline, Lease, Reading, settle_time};
-pub use ledger::{Addition, Bucket, Ledger, LedgerKind, Measures, Rates, Span};
+pub use ledger::{Addition, Bucket, Ledger, LedgerKind, Measures, Rates, Span, report_chance};
 pub use merge_patch::merge_patch;
 pub use metadata::{
     CollectionMetadata, Contradiction, HistoryEntry, Layout, MAX_HISTORY_ENTRIES, Phase, Reshard,
 };
+pub use pace::MOVER_PART;
 pub use pattern::{PatternPart, matches_pattern};
 pub use read::{Got, Reader};
 pub use rebalance::{Advance, Rebalancer, ReshardSlice, Slice, Sweep};

@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use dynashard_keys::ShardId;
 
-/// What moving takes of a partition at most, where nothing is throttled: 0.8 of the 1,000 write units a
-/// second that one takes
+/// The part of a partition's write units that moving takes at most, where nothing is throttled.
+pub const MOVER_PART: f64 = 0.8;
+
+/// That part of the 1,000 write units a second that a partition of DynamoDB takes
 /// (<https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-design.html>).
-pub(crate) const MOST_OF_PARTITION_WCU: f64 = 800.0;
+pub(crate) const MOST_OF_PARTITION_WCU: f64 = MOVER_PART * 1_000.0;
 
 /// How fast one call may go through its shards. Each has a [`Pace`] of its own, since each is a
 /// partition of its own, and what one throttles slows down no other. Together they keep to the units

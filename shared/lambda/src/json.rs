@@ -128,7 +128,17 @@ pub struct ItemJson<'a> {
     pub format: Format,
 }
 
-impl ItemJson<'_> {
+impl<'a> ItemJson<'a> {
+    /// The item in plain JSON.
+    pub const fn plain(
+        schema: &'a TableSchema,
+        partition: &'a PartitionKey,
+        sort: &'a SortKey,
+        item: &'a StoredItem,
+    ) -> Self {
+        Self { schema, partition, sort, item, format: Format::Plain }
+    }
+
     /// What the item takes in an answer of Lambda, in bytes. The body is a string in JSON there, so
     /// each quotation mark and backslash of the item's text takes two.
     pub fn payload_bytes(&self) -> usize {

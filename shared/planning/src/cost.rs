@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use dynashard_core::Settings;
+use dynashard_core::{MOVER_PART, Settings};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -13,8 +13,6 @@ use crate::workload::DAYS_OF_A_MONTH;
 const HOURS_OF_A_MONTH: f64 = 24.0 * DAYS_OF_A_MONTH;
 const SECONDS_OF_A_MONTH: f64 = 3_600.0 * HOURS_OF_A_MONTH;
 const GB: f64 = 1e9;
-/// The write units a second that the mover takes of each source's partition (docs/PROTOCOL.md).
-const MOVER_UNITS_OF_A_SOURCE: f64 = 800.0;
 
 /// Prices as `data/prices-us-east-1.json` has them.
 #[derive(Debug, Clone, Deserialize)]
@@ -146,7 +144,8 @@ impl Reshard {
         let read_units = 2.0 * items * f64::from(item_bytes) / 4_096.0;
         // Half of what the mover may take is for the new homes.
         let most = f64::from(Settings::default().mover_wcu) / 2.0;
-        let at_sources = (MOVER_UNITS_OF_A_SOURCE * f64::from(from)).min(most);
+        let of_a_source = MOVER_PART * Throughput::of_a_partition().write_units;
+        let at_sources = (of_a_source * f64::from(from)).min(most);
         Self {
             items: moved,
             write_units,

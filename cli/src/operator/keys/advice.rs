@@ -15,7 +15,7 @@ const FEW: usize = 32;
 /// A value with so many times the mean is by far more popular than the others.
 const FAR_AHEAD: f64 = 10.0;
 
-/// Shares below this are no hot key's, however many times the mean they are.
+/// A key with a smaller share is not hot, however many times the mean that is.
 const WORTH_NAMING: f64 = 0.01;
 
 /// The share of sort keys in ascending order from which on they ascend.

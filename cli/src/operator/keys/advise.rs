@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::Ended;
 use super::advice::{Advice, Candidate, Kind, Load, Steps, advise, is_far_ahead};
-use super::sample::{Column, Sample, SampleArgs};
+use super::sample::{Column, FEW_ROWS, Sample, SampleArgs};
 use super::spread::{Spread, float};
 use crate::operator::Failure;
 use crate::operator::output::Output;
@@ -97,14 +97,12 @@ struct SortKeys {
     largest_item_share: f64,
 }
 
-/// So few rows of one item say nothing about its share of the load.
-const FEW_ROWS: f64 = 10.0;
-
 pub(super) fn run(args: &AdviseArgs, output: &mut Output) -> Result<Ended, Failure> {
-    let sk_column = &args.sample.sk_column;
+    let sort = args.sample.sort_column();
     // A column that was named has to be there.
-    let has_sort = sk_column != "sk" || Sample::names(&args.sample)?.contains(sk_column);
-    let sample = Sample::read(&args.sample, has_sort)?;
+    let is_needed = args.sample.sk_column.is_some()
+        || Sample::names(&args.sample)?.iter().any(|name| name == sort);
+    let sample = Sample::read(&args.sample, is_needed.then_some(sort))?;
     if !sample.may_be_used(&args.sample, output) {
         return Ok(Ended::BadRows);
     }
@@ -115,7 +113,7 @@ pub(super) fn run(args: &AdviseArgs, output: &mut Output) -> Result<Ended, Failu
 }
 
 fn report(args: &AdviseArgs, sample: &Sample) -> Result<Report, Failure> {
-    let SampleArgs { pk_column, sk_column, .. } = &args.sample;
+    let (pk_column, sk_column) = (&args.sample.pk_column, args.sample.sort_column());
     let partition = sample.column(pk_column).ok_or_else(|| Failure {
         code: "input_failed",
         detail: "every row was left out".to_owned(),
@@ -132,7 +130,7 @@ fn report(args: &AdviseArgs, sample: &Sample) -> Result<Report, Failure> {
     // A few rows of an item are chance, and no share.
     let item = sort_keys.as_ref().map(|sort| sort.largest_item_share);
     let rows = float(u64::try_from(keys.len()).unwrap_or(u64::MAX));
-    let item = item.filter(|share| share * rows >= FEW_ROWS);
+    let item = item.filter(|share| share * rows >= float(FEW_ROWS));
     let advice = advise(kind, &spread, item, &sharded, load);
     Ok(Report {
         rows: sample.rows,
@@ -225,7 +223,7 @@ fn candidates(
     partition: &Column,
     sharded: &[(u32, Spread)],
 ) -> Vec<Candidate> {
-    let SampleArgs { pk_column, sk_column, .. } = &args.sample;
+    let (pk_column, sk_column) = (&args.sample.pk_column, args.sample.sort_column());
     let of_shards = sharded.iter().map(|(shards, spread)| Candidate {
         key: format!("{pk_column}, {shards} shards by xxh64"),
         shards: Some(*shards),
@@ -233,7 +231,7 @@ fn candidates(
         spread: *spread,
     });
     let others = sample.columns.iter().filter(|column| column.name != *pk_column);
-    // A column that rows lack is no key.
+    // A column that rows lack cannot be a key.
     let others = others.filter(|column| column.rows() == sample.rows);
     let alone = others.clone().map(|column| Candidate {
         key: column.name.clone(),
@@ -241,7 +239,7 @@ fn candidates(
         keeps_queries: false,
         spread: Spread::of(column.rows_of_values()),
     });
-    let joined = others.filter(|column| column.name != *sk_column).map(|column| {
+    let joined = others.filter(|column| column.name != sk_column).map(|column| {
         let mut rows = HashMap::<_, u64>::new();
         for row in 0..sample.rows {
             *rows.entry((partition.number(row), column.number(row))).or_default() += 1;

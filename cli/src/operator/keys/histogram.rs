@@ -86,7 +86,7 @@ pub(super) fn run(args: &HistogramArgs, output: &mut Output) -> Result<Ended, Fa
         let detail = format!("the chart {} has to end in .svg", path.display());
         return Err(Failure { code: "bad_parameter", detail });
     }
-    let sample = Sample::read(&args.sample, true)?;
+    let sample = Sample::read(&args.sample, Some(args.sample.sort_column()))?;
     if !sample.may_be_used(&args.sample, output) {
         return Ok(Ended::BadRows);
     }

@@ -21,6 +21,9 @@ use crate::operator::import::json::Lines;
 /// So many bad rows are shown.
 const SHOWN: usize = 20;
 
+/// So few rows of one item say nothing about its share of the load.
+pub(in crate::operator) const FEW_ROWS: u64 = 10;
+
 /// Stands in a column for a row without a value.
 const ABSENT: u32 = u32::MAX;
 
@@ -33,9 +36,9 @@ pub(in crate::operator) struct SampleArgs {
     /// The column of the partition key.
     #[arg(long, value_name = "NAME", default_value = "pk")]
     pub(in crate::operator) pk_column: String,
-    /// The column of the sort key.
-    #[arg(long, value_name = "NAME", default_value = "sk")]
-    pub(in crate::operator) sk_column: String,
+    /// The column of the sort key. [default: sk]
+    #[arg(long, value_name = "NAME")]
+    pub(in crate::operator) sk_column: Option<String>,
     /// Count rows that cannot be read, and leave them out.
     #[arg(long)]
     pub(in crate::operator) skip_bad: bool,
@@ -45,6 +48,13 @@ pub(in crate::operator) struct SampleArgs {
     /// The column of times, which each row then needs.
     #[arg(skip)]
     pub(in crate::operator) time_column: Option<String>,
+}
+
+impl SampleArgs {
+    /// The column of the sort key.
+    pub(super) fn sort_column(&self) -> &str {
+        self.sk_column.as_deref().unwrap_or("sk")
+    }
 }
 
 /// The rows of a file, column by column.
@@ -81,16 +91,19 @@ struct BadRow {
 type Row = Result<Vec<(String, String)>, String>;
 
 impl Sample {
-    /// Reads the file. Each row needs a partition key, and a sort key too if `needs_sort`.
-    pub(in crate::operator) fn read(args: &SampleArgs, needs_sort: bool) -> Result<Self, Failure> {
+    /// Reads the file. Each row needs a partition key, and a sort key too if its column is named.
+    pub(in crate::operator) fn read(
+        args: &SampleArgs,
+        sort: Option<&str>,
+    ) -> Result<Self, Failure> {
         let path = &args.file;
         let format = format_of(path).ok_or_else(|| {
             bad(path, "has a name that does not tell its form: .csv, .jsonl, .ndjson or .json, also with .gz")
         })?;
         let mut sample = Self::default();
         let read = match format {
-            Format::Csv => sample.read_csv(args, needs_sort),
-            Format::JsonLines | Format::DynamodbExport => sample.read_json(args, needs_sort),
+            Format::Csv => sample.read_csv(args, sort),
+            Format::JsonLines | Format::DynamodbExport => sample.read_json(args, sort),
         };
         read.map_err(|error| failed(path, &error))?;
         if sample.rows == 0 && sample.bad_rows == 0 {
@@ -99,13 +112,12 @@ impl Sample {
         Ok(sample)
     }
 
-    fn read_csv(&mut self, args: &SampleArgs, needs_sort: bool) -> io::Result<()> {
+    fn read_csv(&mut self, args: &SampleArgs, sort: Option<&str>) -> io::Result<()> {
         let (input, _) = open(&args.file)?;
         let mut records = Records::new(input)?;
-        let sort = needs_sort.then_some(&args.sk_column);
-        let wanted = [Some(&args.pk_column), sort, args.time_column.as_ref()];
+        let wanted = [Some(args.pk_column.as_str()), sort, args.time_column.as_deref()];
         for name in wanted.into_iter().flatten() {
-            if !records.columns().contains(name) {
+            if !records.columns().iter().any(|column| column == name) {
                 let columns = records.columns().join(", ");
                 return Err(io::Error::other(format!("it has no column {name:?}, but {columns}")));
             }
@@ -113,19 +125,19 @@ impl Sample {
         while let Some((line, fields)) = records.next()? {
             let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
             let row = fields.map(|fields| fields.into_iter().map(owned).collect());
-            if !self.take(line, row.map_err(|failure| failure.to_string()), args, needs_sort) {
+            if !self.take(line, row.map_err(|failure| failure.to_string()), args, sort) {
                 break;
             }
         }
         Ok(())
     }
 
-    fn read_json(&mut self, args: &SampleArgs, needs_sort: bool) -> io::Result<()> {
+    fn read_json(&mut self, args: &SampleArgs, sort: Option<&str>) -> io::Result<()> {
         let (input, _) = open(&args.file)?;
         let mut lines = Lines::new(input);
         while let Some((number, line)) = lines.next()? {
             let row = line.map_err(|failure| failure.to_string()).and_then(fields);
-            if !self.take(number, row, args, needs_sort) {
+            if !self.take(number, row, args, sort) {
                 break;
             }
         }
@@ -133,12 +145,12 @@ impl Sample {
     }
 
     /// Takes a row in, and says whether to go on.
-    fn take(&mut self, line: u64, row: Row, args: &SampleArgs, needs_sort: bool) -> bool {
+    fn take(&mut self, line: u64, row: Row, args: &SampleArgs, sort: Option<&str>) -> bool {
         if self.rows >= usize::try_from(args.max_rows).unwrap_or(usize::MAX) {
             self.is_cut = true;
             return false;
         }
-        match row.and_then(|row| checked(row, args, needs_sort)) {
+        match row.and_then(|row| checked(row, args, sort)) {
             Ok(row) => self.add(row),
             Err(reason) => {
                 self.bad_rows += 1;
@@ -210,7 +222,7 @@ impl Sample {
 
     /// The keys of all rows. They were checked when they were read.
     pub(super) fn keys(&self, args: &SampleArgs) -> Result<Vec<ItemKey>, KeyError> {
-        let (pk, sk) = (self.column(&args.pk_column), self.column(&args.sk_column));
+        let (pk, sk) = (self.column(&args.pk_column), self.column(args.sort_column()));
         let Some((pk, sk)) = pk.zip(sk) else { return Ok(Vec::new()) };
         let partitions = pk.values.iter().map(PartitionKey::new).collect::<Result<Vec<_>, _>>()?;
         let keys = (0..self.rows).filter_map(|row| {
@@ -288,14 +300,14 @@ fn fields(line: &[u8]) -> Row {
 }
 
 /// A row whose key DynamoDB takes.
-fn checked(row: Vec<(String, String)>, args: &SampleArgs, needs_sort: bool) -> Row {
+fn checked(row: Vec<(String, String)>, args: &SampleArgs, sort: Option<&str>) -> Row {
     let find = |name: &str| {
         let found = row.iter().find(|(column, _)| column == name);
         found.map(|(_, value)| value.as_str()).ok_or_else(|| format!("it has no {name:?}"))
     };
     PartitionKey::new(find(&args.pk_column)?).map_err(|e| e.to_string())?;
-    if needs_sort {
-        SortKey::string(find(&args.sk_column)?).map_err(|e| e.to_string())?;
+    if let Some(column) = sort {
+        SortKey::string(find(column)?).map_err(|e| e.to_string())?;
     }
     if let Some(column) = &args.time_column {
         let time = find(column)?;
@@ -308,7 +320,7 @@ fn checked(row: Vec<(String, String)>, args: &SampleArgs, needs_sort: bool) -> R
 
 /// The second of a time by RFC 3339 or in epoch seconds.
 pub(in crate::operator) fn second_of(text: &str) -> Option<i64> {
-    /// The end of the year 9999. Numbers beyond it are no seconds, but milliseconds.
+    /// The end of the year 9999. Larger numbers are milliseconds.
     const LAST: i64 = 253_402_300_799;
     let by_text = || OffsetDateTime::parse(text, &Rfc3339).ok().map(OffsetDateTime::unix_timestamp);
     let seconds = text.parse::<i64>().ok();

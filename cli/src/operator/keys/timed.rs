@@ -38,7 +38,7 @@ impl TimedSampleArgs {
         Some(SampleArgs {
             file: self.sample.clone()?,
             pk_column: self.pk_column.clone(),
-            sk_column: sk_column.unwrap_or_default().to_owned(),
+            sk_column: sk_column.map(str::to_owned),
             skip_bad: self.skip_bad,
             max_rows: self.max_rows,
             time_column: Some(self.time_column.clone()),
@@ -52,7 +52,7 @@ impl TimedSample {
         args: SampleArgs,
         output: &mut Output,
     ) -> Result<Option<Self>, Failure> {
-        let sample = Sample::read(&args, !args.sk_column.is_empty())?;
+        let sample = Sample::read(&args, args.sk_column.as_deref())?;
         if !sample.may_be_used(&args, output) {
             return Ok(None);
         }
@@ -89,6 +89,6 @@ impl TimedSample {
 
     /// The sort keys, if they were asked for.
     pub(in crate::operator) fn sort(&self) -> Option<&Column> {
-        self.sample.column(&self.args.sk_column)
+        self.sample.column(self.args.sk_column.as_deref()?)
     }
 }

@@ -4,11 +4,9 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
+use crate::operator::keys::sample::FEW_ROWS;
 use crate::operator::keys::spread::float;
 use crate::operator::keys::timed::TimedSample;
-
-/// So few rows of one item say nothing about its share of the load.
-const FEW_ROWS: u64 = 10;
 
 /// What the rows show of a workload.
 pub(super) fn measure(sample: &TimedSample) -> Map<String, Value> {

@@ -108,7 +108,8 @@ impl FromStr for Named {
             _ => {
                 let shards = name.strip_prefix("fixed:").and_then(|count| count.parse().ok());
                 let shards = shards.and_then(ShardCount::in_range);
-                let unknown = "it is none of none, fixed:N with 1 to 65,536 shards, one-more, dynashard and alarm";
+                let unknown =
+                    "choose none, fixed:N with 1 to 65,536 shards, one-more, dynashard or alarm";
                 Strategy::Fixed(shards.ok_or(unknown)?)
             }
         }))

@@ -13,7 +13,7 @@ const REPORTS_PER_MINUTE: f64 = 120.0;
 /// proportional to what it was granted, the number of reports is the same however many environments
 /// there are and however much they ask for. An environment that was granted nothing counts as if it had been granted
 /// half a unit in its first second, and less in each further one: of two thousand such as many again report.
-pub(super) fn under_throttle(granted: f64, capacity: f64, throttled_secs: f64) -> f64 {
+pub fn under_throttle(granted: f64, capacity: f64, throttled_secs: f64) -> f64 {
     let least = 0.5 / throttled_secs.clamp(1.0, 4.0);
     (REPORTS_PER_SEC * (granted + least) / capacity.max(1.0)).clamp(0.0, 1.0)
 }

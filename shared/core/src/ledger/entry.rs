@@ -97,7 +97,7 @@ impl Span {
     }
 
     /// How many buckets are kept.
-    const fn kept(self) -> u64 {
+    pub const fn kept(self) -> u64 {
         match self {
             Self::Second => 20,
             Self::Minute => 30,

@@ -11,6 +11,7 @@ mod measures;
 mod meter;
 mod rates;
 
+pub use chance::under_throttle as report_chance;
 pub(crate) use entry::is_figure;
 pub use entry::{Addition, Bucket, Ledger, LedgerKind, Span};
 pub use measures::Measures;

@@ -10,7 +10,7 @@ use crate::reshard::Waits;
 use crate::scaling::decision::{Action, Bound, Decision, Diagnosis, Figures, Payback};
 use crate::scaling::evidence::{CAPACITY_IN_NEED, Heat, slope, units};
 use crate::scaling::policy::{Access, Hindrance, check_change};
-use crate::{Settings, Throttle, ThrottleLimit};
+use crate::{MOVER_PART, Settings, Throttle, ThrottleLimit};
 
 /// What a decision is made from.
 #[derive(Debug, Clone, Copy)]
@@ -77,8 +77,6 @@ const MOVE_WCU: f64 = 5.0;
 /// How long moving the items of a shrink may take: as long as its close waits anyway, by default, for requests that may
 /// still be executed. Until it has closed, no shards are added for a load that comes back.
 const LONGEST_MOVE: Duration = Duration::from_mins(16);
-/// The part of a source's partition that the mover takes.
-const MOVER_PART: f64 = 0.8;
 /// The read units that a query takes of each shard at least.
 const SHARD_RCU: f64 = 0.5;
 

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use dynashard_core::{
-    Access, Action, Cause, CollectionMetadata, Evidence, HistoryEntry, Phase, ScalingMode,
-    Settings, Throttle, Waits, decide, decide_shrink,
+    Access, Action, Cause, CollectionMetadata, Evidence, HistoryEntry, MOVER_PART, Phase,
+    ScalingMode, Settings, Throttle, Waits, decide, decide_shrink,
 };
 use dynashard_keys::{PartitionKey, Placement, ShardCount, ShardId};
 
@@ -14,8 +14,6 @@ use crate::float;
 
 /// How late CloudWatch evaluates a minute.
 const ALARM_DELAY_SECS: u32 = 60;
-/// The part of a source's partition that the mover takes at most.
-const MOVER_PART: f64 = 0.8;
 
 /// One partition key, its shards, and what is known of it.
 #[derive(Debug)]

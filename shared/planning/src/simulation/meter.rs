@@ -1,19 +1,15 @@
 use std::time::Duration;
 
-use dynashard_core::{Bucket, Ledger, Measures, Span};
+use dynashard_core::{Bucket, Ledger, Measures, Span, report_chance};
 
 use super::chance::Chance;
 use super::{epoch, index};
 
-/// Reports a second that the environments of a collection mean to have, and what one counts for that was granted nothing.
-const REPORTS: f64 = 15.0;
-const LEAST: f64 = 0.125;
+/// For how long environments have been throttled when they report, as they reckon: whoever was granted nothing reports
+/// seldom then.
+const THROTTLED_SECS: f64 = 4.0;
 /// The seconds before a throttle that environments still know.
 const KNOWN_BEFORE: u32 = 6;
-/// What the ledgers keep: heat for half a minute, minutes for half an hour, hours for three days.
-const HEAT_SECS: u64 = 30;
-const MINUTES_SECS: u64 = 1_800;
-const HOURS_SECS: u64 = 3 * 86_400;
 /// The seconds of which single figures are known.
 const REMEMBERED: usize = 180;
 
@@ -59,7 +55,7 @@ impl Meter {
         let known = second.saturating_sub(KNOWN_BEFORE - 1).max(self.reported_until);
         let share = 1.0 / f64::from(self.environments);
         let (_, granted) = self.at(second);
-        let likely = (REPORTS * (share * granted + LEAST) / capacity).clamp(0.0, 1.0);
+        let likely = report_chance(share * granted, capacity, THROTTLED_SECS);
         for _ in 0..self.environments {
             if chance.uniform() >= likely {
                 continue;
@@ -76,8 +72,7 @@ impl Meter {
             measures.environments += 1.0 / likely;
         }
         self.reported_until = second + 1;
-        let since = epoch(second).as_secs() - HEAT_SECS;
-        self.heat.buckets.retain(|bucket, _| bucket.start_secs >= since);
+        forget(&mut self.heat, second);
     }
 
     /// All environments add what they have seen in the minute that ends with this second.
@@ -94,15 +89,20 @@ impl Meter {
         for span in [Span::Minute, Span::Hour] {
             self.load.buckets.entry(Bucket::of(span, now)).or_default().add(&measures);
         }
-        self.load.buckets.retain(|bucket, _| {
-            let kept = if bucket.span == Span::Minute { MINUTES_SECS } else { HOURS_SECS };
-            bucket.end_secs() + kept > now.as_secs()
-        });
+        forget(&mut self.load, second);
     }
 
     fn at(&self, second: u32) -> (f64, f64) {
         self.seen[index(second) % REMEMBERED]
     }
+}
+
+/// Keeps as many buckets as the ledgers of the functions do.
+fn forget(ledger: &mut Ledger, second: u32) {
+    let now = epoch(second).as_secs();
+    ledger.buckets.retain(|Bucket { span, start_secs }, _| {
+        start_secs + (span.kept() + 1) * span.secs() > now
+    });
 }
 
 fn bucket(second: u32) -> Bucket {
