@@ -102,6 +102,72 @@ fn keys_that_dynamodb_refuses_have_an_error_with_a_code() {
     }
 }
 
+/// The collection that ends in a separator and digits has a suffix in its first shard, too.
+#[test]
+fn regression_a_first_shard_with_a_suffix_was_not_read_back() {
+    let located = keys(&[
+        "locate",
+        "--pk",
+        "USER#123",
+        "--sk",
+        "a",
+        "--shards",
+        "1",
+        "--separator",
+        "#",
+        "--json",
+    ]);
+    let physical = located.lines()[0]["physical"].clone();
+    assert_eq!(physical, "USER#123#0", "{located:?}");
+    let decoded = keys(&["decode", "USER#123#0", "--separator", "#", "--json"]);
+    let first = decoded.lines()[0].clone();
+    assert_eq!(
+        (decoded.status, &first["form"], &first["pk"]),
+        (0, &json!("dynashard"), &json!("USER#123")),
+        "{decoded:?}"
+    );
+}
+
+#[test]
+fn regression_a_name_in_a_sample_told_the_terminal_what_to_do() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let sample = file(&directory, "red.csv", "pk,\u{1b}[31mred\na,1\nb,2\n\u{1b}]0;title\u{7},2\n");
+    for args in [&["advise", &sample][..], &["histogram", &sample, "--sk-column", "\u{1b}[31mred"]]
+    {
+        let ran = keys(args);
+        assert_eq!(ran.status, 0, "{ran:?}");
+        let printed = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(!printed.contains(['\u{1b}', '\u{7}']), "{printed:?}");
+    }
+}
+
+#[test]
+fn regression_figures_were_printed_before_their_chart_could_not_be_written() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let sample = file(&directory, "orders.csv", &orders());
+    let columns =
+        ["--pk-column", "day", "--sk-column", "order_id", "--chart", "no-such-folder/shards.svg"];
+    let ran = keys(&[&["histogram", &sample], &columns[..]].concat());
+    assert!(ran.status == 1 && ran.stdout.is_empty(), "{ran:?}");
+    assert!(
+        ran.stderr.contains("output_failed") && ran.stderr.contains("no-such-folder"),
+        "{ran:?}"
+    );
+}
+
+#[test]
+fn regression_a_sort_column_that_was_misspelt_was_left_out() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let sample = file(&directory, "orders.csv", &orders());
+    let ran = keys(&["advise", &sample, "--pk-column", "day", "--sk-column", "order", "--json"]);
+    assert_eq!((ran.status, ran.last()["code"].as_str()), (2, Some("input_failed")), "{ran:?}");
+    assert!(
+        ran.stderr.contains("no column \"order\"")
+            || ran.last()["detail"].to_string().contains("no column"),
+        "{ran:?}"
+    );
+}
+
 #[test]
 fn a_histogram_tells_a_fair_rule_from_a_skewed_one() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -4,6 +4,7 @@ mod common;
 
 use std::fmt::Write as _;
 use std::fs;
+use std::process::Stdio;
 
 use common::{Ran, run, without_account};
 use serde_json::{Value, json};
@@ -162,6 +163,15 @@ fn regression_milliseconds_were_taken_for_seconds() {
     let ran = plan(&["--sample", &sample, "--item-bytes", "1000"]);
     assert!(ran.status == 2 && ran.stdout.is_empty(), "{ran:?}");
     assert!(ran.stderr.contains("epoch seconds"), "{ran:?}");
+}
+
+#[test]
+fn regression_a_plan_that_could_not_be_written_was_a_success() {
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("it is of Linux");
+    let mut command =
+        without_account(&["plan", "--writes-per-second", "5", "--item-bytes", "1000"]);
+    let ended = command.stdout(full).stderr(Stdio::null()).status().expect("it runs");
+    assert_eq!(ended.code(), Some(1));
 }
 
 #[test]

@@ -155,3 +155,25 @@ impl Reshard {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn regression_many_sources_were_moved_faster_than_the_mover_may() {
+        let prices = Prices {
+            region: String::new(),
+            date: String::new(),
+            write_unit: 0.0,
+            read_unit: 0.0,
+            write_unit_hour: 0.0,
+            read_unit_hour: 0.0,
+            gb_month: 0.0,
+        };
+        let seconds = |from| Reshard::of(10e6, 1_000, (from, 2 * from), &prices).seconds;
+        // Five million items of two units: one source gives 800 a second, and all together half of `MoverWriteUnits`.
+        assert!((seconds(1) - 10e6 / 800.0).abs() < 1e-6, "{}", seconds(1));
+        assert!((seconds(16) - 10e6 / 4_000.0).abs() < 1e-6, "{}", seconds(16));
+    }
+}

@@ -371,6 +371,21 @@ mod tests {
     }
 
     #[test]
+    fn auto_scaling_gives_back_what_has_been_idle_for_a_quarter_of_an_hour() {
+        let mut scenario = Scenario::steady(4_000.0, 1_000, 300);
+        scenario.steps.push(Step { seconds: 1_500, writes_per_second: 800.0, at_once: true });
+        let write_units = 1_000.try_into().expect("positive");
+        let most_write_units = 10_000.try_into().expect("positive");
+        scenario.capacity = Capacity::Provisioned { write_units, most_write_units };
+        let run = run(&scenario, fixed(16));
+        let provisioned = |second: usize| run.seconds[second].provisioned;
+        let raised = provisioned(299);
+        assert!(raised >= 4_000, "{raised}");
+        assert_eq!(provisioned(300 + 14 * 60), raised, "a pause of minutes is no reason");
+        assert!((1_000..1_300).contains(&provisioned(1_799)), "{}", provisioned(1_799));
+    }
+
+    #[test]
     fn regression_rounding_wrote_more_than_was_offered() {
         for shards in [3, 7, 48] {
             let scenario = Scenario::steady(103.0, 100, 300);
