@@ -1,10 +1,14 @@
 //! What the charts of the commands have in common: their ground, their axes and their colours.
 
+use std::fs;
 use std::ops::Range;
+use std::path::Path;
 
 use plotters::coord::Shift;
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
+
+use super::Failure;
 
 /// Whoever shows the picture has the font.
 const FONT: &str = "sans-serif";
@@ -30,6 +34,24 @@ pub(super) struct Words<'a> {
     pub(super) title: &'a str,
     pub(super) x: &'a str,
     pub(super) y: &'a str,
+}
+
+/// Refuses a chart of a form that is not drawn, before anything else is done.
+pub(super) fn check(path: Option<&Path>) -> Result<(), Failure> {
+    match path.filter(|path| path.extension().is_none_or(|end| end != "svg")) {
+        None => Ok(()),
+        Some(path) => {
+            let detail = format!("the chart {} has to end in .svg", path.display());
+            Err(Failure { code: "bad_parameter", detail })
+        }
+    }
+}
+
+/// Writes a chart that was drawn.
+pub(super) fn write(path: &Path, drawn: Result<String, String>) -> Result<(), Failure> {
+    let failed = |detail| Failure { code: "output_failed", detail };
+    fs::write(path, drawn.map_err(failed)?)
+        .map_err(|error| failed(format!("{} cannot be written: {error}", path.display())))
 }
 
 /// An SVG of a size in CSS pixels, on a ground of its own.

@@ -16,6 +16,7 @@ pub(crate) mod keys;
 mod output;
 mod patience;
 pub(crate) mod plan;
+mod planning;
 pub(crate) mod query;
 pub(crate) mod scale;
 mod scan;

@@ -11,8 +11,8 @@ use super::chart::{self, Bars};
 use super::method::{Method, MethodArgs, Shards};
 use super::sample::{Sample, SampleArgs};
 use super::spread::{Evenness, Spread, float};
-use crate::operator::Failure;
 use crate::operator::output::Output;
+use crate::operator::{Failure, drawing};
 
 /// A terminal shows so many bars.
 const MOST_BARS: usize = 64;
@@ -80,12 +80,7 @@ pub(super) fn run(args: &HistogramArgs, output: &mut Output) -> Result<Ended, Fa
         let why = "random draws a shard for each write, so a sample of keys says nothing about it; choose another rule";
         return Err(Failure { code: "bad_parameter", detail: why.to_owned() });
     }
-    if let Some(path) =
-        args.chart.as_ref().filter(|path| path.extension().is_none_or(|end| end != "svg"))
-    {
-        let detail = format!("the chart {} has to end in .svg", path.display());
-        return Err(Failure { code: "bad_parameter", detail });
-    }
+    drawing::check(args.chart.as_deref())?;
     let sample = Sample::read(&args.sample, Some(args.sample.sort_column()))?;
     if !sample.may_be_used(&args.sample, output) {
         return Ok(Ended::BadRows);
@@ -103,12 +98,7 @@ pub(super) fn run(args: &HistogramArgs, output: &mut Output) -> Result<Ended, Fa
         let title =
             format!("{} rows over {} shards, rule {}", report.rows, report.shards, report.rule);
         let bars = Bars { title, first: report.first_shard, counts: &report.counts };
-        let drawn =
-            chart::draw(&bars).map_err(|why| Failure { code: "output_failed", detail: why })?;
-        std::fs::write(path, drawn).map_err(|error| {
-            let detail = format!("{} cannot be written: {error}", path.display());
-            Failure { code: "output_failed", detail }
-        })?;
+        drawing::write(path, chart::draw(&bars))?;
     }
     print(&report, output);
     output.json(&report);

@@ -4,25 +4,17 @@ mod chart;
 mod sample;
 mod text;
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use dynashard_planning::cost::{PriceList, Prices};
 use dynashard_planning::{Plan, Workload};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::Failure;
 use super::keys::timed::{TimedSample, TimedSampleArgs};
 use super::output::Output;
-
-/// The exit status for input that no plan can be made from.
-const BAD_INPUT: u8 = 2;
-
-/// The project's own prices.
-pub(super) const PRICES: &str = include_str!("../../../../data/prices-us-east-1.json");
+use super::planning::{BAD_INPUT, json_file, prices, refused};
+use super::{Failure, drawing};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct PlanArgs {
@@ -153,7 +145,7 @@ pub(crate) fn run(args: &PlanArgs) -> ExitCode {
         }
     };
     if let Some(path) = &args.chart
-        && let Err(failure) = draw(path, &plan)
+        && let Err(failure) = drawing::write(path, chart::draw(&plan))
     {
         output.failure(None, &failure);
         return ExitCode::FAILURE;
@@ -165,15 +157,8 @@ pub(crate) fn run(args: &PlanArgs) -> ExitCode {
 
 /// The plan; none if rows of the sample cannot be read.
 fn plan(args: &PlanArgs, output: &mut Output) -> Result<Option<Plan>, Failure> {
-    if args.chart.as_ref().is_some_and(|path| path.extension().is_none_or(|end| end != "svg")) {
-        return Err(refused("the file of --chart has to end in .svg".to_owned()));
-    }
-    let prices = match &args.prices {
-        Some(path) => (json_file::<PriceList>(path)?, path.display().to_string()),
-        None => (parsed::<PriceList>(PRICES, "the prices")?, "the prices".to_owned()),
-    };
-    let (list, name) = prices;
-    let prices = Prices::of(&list).map_err(|error| unreadable(&name, &error))?;
+    drawing::check(args.chart.as_deref())?;
+    let prices = prices(args.prices.as_deref())?;
     let mut fields = Map::new();
     if let Some(file) = args.sample.of_a_file(args.sk_column.as_deref()) {
         let Some(sample) = TimedSample::read(file, output)? else { return Ok(None) };
@@ -186,37 +171,12 @@ fn plan(args: &PlanArgs, output: &mut Output) -> Result<Option<Plan>, Failure> {
         fields.extend(figures);
     }
     let workload = Workload::deserialize(Value::Object(fields));
-    let workload = workload.map_err(|error| refused(error.to_string()))?;
-    Plan::of(&workload, &prices).map(Some).map_err(|error| refused(error.to_string()))
-}
-
-fn draw(path: &Path, plan: &Plan) -> Result<(), Failure> {
-    let failed = |detail| Failure { code: "output_failed", detail };
-    let svg = chart::draw(plan).map_err(failed)?;
-    fs::write(path, svg)
-        .map_err(|error| failed(format!("{} cannot be written: {error}", path.display())))
+    let workload = workload.map_err(|error| refused(&error))?;
+    Plan::of(&workload, &prices).map(Some).map_err(|error| refused(&error))
 }
 
 /// A number that JSON can hold.
 fn figure(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
     number.ok_or_else(|| "it is not a number".to_owned())
-}
-
-fn refused(detail: String) -> Failure {
-    Failure { code: "bad_parameter", detail }
-}
-
-fn unreadable(name: &str, error: &dyn std::error::Error) -> Failure {
-    Failure { code: "input_failed", detail: format!("{name} cannot be used: {error}") }
-}
-
-fn json_file<T: DeserializeOwned>(path: &Path) -> Result<T, Failure> {
-    let name = path.display().to_string();
-    let text = fs::read_to_string(path).map_err(|error| unreadable(&name, &error))?;
-    parsed(&text, &name)
-}
-
-fn parsed<T: DeserializeOwned>(text: &str, name: &str) -> Result<T, Failure> {
-    serde_json::from_str(text).map_err(|error| unreadable(name, &error))
 }

@@ -2,30 +2,25 @@
 
 mod chart;
 
-use std::fs;
 use std::num::NonZeroU32;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
 
 use dynashard_core::{ScalingMode, Settings};
 use dynashard_keys::{Placement, ShardCount};
-use dynashard_planning::cost::{PriceList, Prices};
+use dynashard_planning::cost::Prices;
 use dynashard_planning::figure::count;
 use dynashard_planning::shards;
 use dynashard_planning::simulation::{
     Capacity, Change, Recording, Run, Scenario, SortKeys, Strategy,
 };
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
-use super::Failure;
 use super::keys::timed::{TimedSample, TimedSampleArgs};
 use super::output::Output;
-use super::plan::PRICES;
-
-/// The exit status for figures and files that cannot be simulated.
-const BAD_INPUT: u8 = 2;
+use super::planning::{BAD_INPUT, json_file, prices, refused};
+use super::{Failure, drawing};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct SimulateArgs {
@@ -196,13 +191,13 @@ pub(crate) fn run(args: &SimulateArgs) -> ExitCode {
         match Run::of(&scenario, strategy, &settings, args.seed) {
             Ok(run) => runs.push(run),
             Err(error) => {
-                output.failure(None, &refused(error.to_string()));
+                output.failure(None, &refused(&error));
                 return ExitCode::from(BAD_INPUT);
             }
         }
     }
     if let Some(path) = &args.chart
-        && let Err(failure) = draw(path, &names, &runs, &prices)
+        && let Err(failure) = drawing::write(path, chart::draw(&names, &runs, &prices))
     {
         output.failure(None, &failure);
         return ExitCode::FAILURE;
@@ -276,15 +271,9 @@ fn report<'a>(strategy: &'a str, run: &'a Run, prices: &Prices) -> Report<'a> {
 
 /// What to simulate, and the prices; none if rows of the sample cannot be read.
 fn input(args: &SimulateArgs, output: &mut Output) -> Result<Option<(Scenario, Prices)>, Failure> {
-    if args.chart.as_ref().is_some_and(|path| path.extension().is_none_or(|end| end != "svg")) {
-        return Err(refused("--chart draws SVG, so its file has to end in .svg".to_owned()));
-    }
+    drawing::check(args.chart.as_deref())?;
     let scenario = match (&args.scenario, args.sample.of_a_file(None)) {
-        (Some(path), _) => {
-            let name = path.display().to_string();
-            let text = fs::read_to_string(path).map_err(|error| unread(&name, &error))?;
-            parsed(&text, &name)?
-        }
+        (Some(path), _) => json_file(path)?,
         (None, Some(file)) => {
             let Some(sample) = TimedSample::read(file, output)? else { return Ok(None) };
             let recording =
@@ -302,10 +291,8 @@ fn input(args: &SimulateArgs, output: &mut Output) -> Result<Option<(Scenario, P
             described(args, Scenario::steady(rate, args.item_bytes, args.seconds))
         }
     };
-    scenario.check().map_err(|error| refused(error.to_string()))?;
-    let prices = parsed::<PriceList>(PRICES, "the prices")?;
-    let prices = Prices::of(&prices).map_err(|error| unread("the prices", &error))?;
-    Ok(Some((scenario, prices)))
+    scenario.check().map_err(|error| refused(&error))?;
+    Ok(Some((scenario, prices(None)?)))
 }
 
 /// The load with what the other flags say of it.
@@ -343,22 +330,4 @@ fn strategies(args: &SimulateArgs, scenario: &Scenario) -> Vec<Named> {
     let planned = shards::rounded(needed, Placement::Xxh64).unwrap_or(ShardCount::ONE);
     let all = [Strategy::None, Strategy::Fixed(planned), Strategy::OneMore];
     all.into_iter().chain([Strategy::Dynashard, Strategy::DynashardByAlarm]).map(Named).collect()
-}
-
-fn draw(path: &Path, names: &[String], runs: &[Run], prices: &Prices) -> Result<(), Failure> {
-    let failed = |detail| Failure { code: "output_failed", detail };
-    let svg = chart::draw(names, runs, prices).map_err(failed)?;
-    fs::write(path, svg).map_err(|error| failed(format!("{}: {error}", path.display())))
-}
-
-fn parsed<T: DeserializeOwned>(text: &str, name: &str) -> Result<T, Failure> {
-    serde_json::from_str(text).map_err(|error| unread(name, &error))
-}
-
-fn unread(name: &str, error: &dyn std::error::Error) -> Failure {
-    Failure { code: "input_failed", detail: format!("{name}: {error}") }
-}
-
-fn refused(detail: String) -> Failure {
-    Failure { code: "bad_parameter", detail }
 }
