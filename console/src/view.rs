@@ -6,7 +6,7 @@ use dynashard_core::{
     CollectionMetadata, DecisionRecord, Phase, Rates, ServerTime, Settings, Waits,
 };
 use dynashard_keys::{PartitionKey, ShardCount};
-use dynashard_lambda::view::CollectionView;
+use dynashard_lambda::view::{CollectionView, DecisionView};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -114,24 +114,8 @@ struct Load {
 /// A decision with what it costs.
 #[derive(Debug, Serialize)]
 pub(crate) struct DecisionRow<'a> {
-    pk: &'a str,
-    at: u64,
-    last: u64,
-    times: u64,
-    by: &'a str,
-    diagnosis: &'a str,
-    access: &'a str,
-    action: &'a str,
-    outcome: &'a str,
-    hindrance: Option<&'a str>,
-    bound: Option<&'a str>,
-    from: u64,
-    to: Option<u64>,
-    demand: u64,
-    granted: u64,
-    capacity: u64,
-    hottest_percent: Option<u64>,
-    reason: &'a str,
+    #[serde(flatten)]
+    decision: DecisionView<'a>,
     cost: Option<DecisionCost>,
 }
 
@@ -303,27 +287,8 @@ fn decision<'a>(
     metadata: Option<&CollectionMetadata>,
     frame: Frame<'_>,
 ) -> DecisionRow<'a> {
-    DecisionRow {
-        pk: partition.as_str(),
-        at: record.at_secs,
-        last: record.last_secs,
-        times: record.times,
-        by: &record.by,
-        diagnosis: &record.diagnosis,
-        access: &record.access,
-        action: &record.action,
-        outcome: &record.outcome,
-        hindrance: record.hindrance.as_deref(),
-        bound: record.bound.as_deref(),
-        from: record.from,
-        to: record.to,
-        demand: record.demand,
-        granted: record.granted,
-        capacity: record.capacity,
-        hottest_percent: record.hottest_percent,
-        reason: &record.reason,
-        cost: cost(record, metadata, frame),
-    }
+    let decision = DecisionView::new(partition, record);
+    DecisionRow { decision, cost: cost(record, metadata, frame) }
 }
 
 /// What the change of a decision takes, where it changes something.

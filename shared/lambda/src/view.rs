@@ -3,7 +3,7 @@
 use dynashard_core::{
     CollectionMetadata, DecisionRecord, Job, PartitionLimits, Progress, Rates, ServerTime, Waits,
 };
-use dynashard_keys::{ItemKey, ShardCount};
+use dynashard_keys::{ItemKey, PartitionKey, ShardCount};
 use serde::Serialize;
 
 use crate::json::SortKeyJson;
@@ -174,6 +174,55 @@ impl<'a> CollectionDetails<'a> {
             reason: &record.reason,
         });
         Self { collection, demand, capacity, last_decision }
+    }
+}
+
+/// All that is kept of a decision.
+#[derive(Debug, Serialize)]
+pub struct DecisionView<'a> {
+    pk: &'a str,
+    at: u64,
+    last: u64,
+    times: u64,
+    by: &'a str,
+    diagnosis: &'a str,
+    access: &'a str,
+    action: &'a str,
+    outcome: &'a str,
+    hindrance: Option<&'a str>,
+    bound: Option<&'a str>,
+    from: u64,
+    to: Option<u64>,
+    demand: u64,
+    granted: u64,
+    capacity: u64,
+    hottest_percent: Option<u64>,
+    reason: &'a str,
+}
+
+impl<'a> DecisionView<'a> {
+    /// A decision about this collection.
+    pub fn new(partition: &'a PartitionKey, record: &'a DecisionRecord) -> Self {
+        Self {
+            pk: partition.as_str(),
+            at: record.at_secs,
+            last: record.last_secs,
+            times: record.times,
+            by: &record.by,
+            diagnosis: &record.diagnosis,
+            access: &record.access,
+            action: &record.action,
+            outcome: &record.outcome,
+            hindrance: record.hindrance.as_deref(),
+            bound: record.bound.as_deref(),
+            from: record.from,
+            to: record.to,
+            demand: record.demand,
+            granted: record.granted,
+            capacity: record.capacity,
+            hottest_percent: record.hottest_percent,
+            reason: &record.reason,
+        }
     }
 }
 

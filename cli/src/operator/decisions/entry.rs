@@ -2,7 +2,7 @@ use std::cmp::Ordering;
 
 use dynashard_core::{DecisionHistory, DecisionRecord};
 use dynashard_keys::PartitionKey;
-use serde::Serialize;
+use dynashard_lambda::view::DecisionView;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -27,6 +27,11 @@ impl Entry {
     pub(super) fn newest_first(&self, other: &Self) -> Ordering {
         let of = |entry: &Self| (entry.record.last_secs, entry.place);
         of(other).cmp(&of(self)).then_with(|| self.partition.cmp(&other.partition))
+    }
+
+    /// All of it, for machines.
+    pub(super) fn view(&self) -> DecisionView<'_> {
+        DecisionView::new(&self.partition, &self.record)
     }
 
     /// One line that stands alone.
@@ -62,54 +67,6 @@ pub(super) fn table(entries: &[Entry]) -> Vec<String> {
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
     rows.iter().map(line).collect()
-}
-
-/// All that is kept of a decision.
-#[derive(Debug, Serialize)]
-pub(super) struct DecisionJson<'a> {
-    pk: &'a str,
-    at: u64,
-    last: u64,
-    times: u64,
-    by: &'a str,
-    diagnosis: &'a str,
-    access: &'a str,
-    action: &'a str,
-    outcome: &'a str,
-    hindrance: Option<&'a str>,
-    bound: Option<&'a str>,
-    from: u64,
-    to: Option<u64>,
-    demand: u64,
-    granted: u64,
-    capacity: u64,
-    hottest_percent: Option<u64>,
-    reason: &'a str,
-}
-
-impl<'a> From<&'a Entry> for DecisionJson<'a> {
-    fn from(Entry { partition, record, .. }: &'a Entry) -> Self {
-        Self {
-            pk: partition.as_str(),
-            at: record.at_secs,
-            last: record.last_secs,
-            times: record.times,
-            by: &record.by,
-            diagnosis: &record.diagnosis,
-            access: &record.access,
-            action: &record.action,
-            outcome: &record.outcome,
-            hindrance: record.hindrance.as_deref(),
-            bound: record.bound.as_deref(),
-            from: record.from,
-            to: record.to,
-            demand: record.demand,
-            granted: record.granted,
-            capacity: record.capacity,
-            hottest_percent: record.hottest_percent,
-            reason: &record.reason,
-        }
-    }
 }
 
 fn time(epoch_secs: u64) -> String {

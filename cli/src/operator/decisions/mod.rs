@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use dynashard_core::{DecisionHistory, Kind};
 use dynashard_keys::PartitionKey;
+use dynashard_lambda::view::DecisionView;
 use serde::Serialize;
 
 use super::connect::{ConnectArgs, Directory, deadline};
@@ -17,7 +18,7 @@ use super::output::Output;
 use super::patience::ask_patiently;
 use super::{Failure, INTERRUPTED, partition_key};
 use crate::signals::TerminationSignals;
-use entry::{DecisionJson, Entry};
+use entry::Entry;
 use since::Since;
 
 /// How often --follow looks.
@@ -139,7 +140,7 @@ async fn follow(
     loop {
         new.sort_by(Entry::newest_first);
         for entry in new.drain(..).rev() {
-            output.json(&EventLine { event: "decision", decision: (&entry).into() });
+            output.json(&EventLine { event: "decision", decision: entry.view() });
             output.text(entry.line());
         }
         for fault in damaged.drain(..) {
@@ -235,7 +236,7 @@ impl Listing {
         let Self { entries, left_out, damaged, .. } = self;
         output.json(&Document {
             event: "decisions",
-            decisions: entries.iter().map(Into::into).collect(),
+            decisions: entries.iter().map(Entry::view).collect(),
             left_out: *left_out,
             damaged,
         });
@@ -264,7 +265,7 @@ fn report_damage(fault: &str) {
 #[derive(Serialize)]
 struct Document<'a> {
     event: &'static str,
-    decisions: Vec<DecisionJson<'a>>,
+    decisions: Vec<DecisionView<'a>>,
     left_out: usize,
     damaged: &'a [String],
 }
@@ -274,7 +275,7 @@ struct Document<'a> {
 struct EventLine<'a> {
     event: &'static str,
     #[serde(flatten)]
-    decision: DecisionJson<'a>,
+    decision: DecisionView<'a>,
 }
 
 /// `{"event":"damaged", ...}`
