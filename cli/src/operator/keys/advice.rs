@@ -1,5 +1,6 @@
 //! What follows from a sample: pure functions of figures.
 
+use dynashard_planning::shards::TARGET_UTILIZATION;
 use serde::Serialize;
 use time::Date;
 use time::macros::format_description;
@@ -8,6 +9,9 @@ use super::spread::Spread;
 
 /// What one partition writes in a second, in units of 1 KB.
 pub(super) const PARTITION_WCU: f64 = 1_000.0;
+
+/// What it is to be asked for at most, so that head room is left: `plan` and the functions reckon with the same.
+const TARGET_WCU: f64 = TARGET_UTILIZATION * PARTITION_WCU;
 
 /// A column with so few values is like a status code.
 const FEW: usize = 32;
@@ -167,7 +171,7 @@ pub(super) fn advise(
 ) -> Advice {
     let Some(load) = load else { return without_load(kind, spread, sharded) };
     let hottest = load.of(spread.largest_share);
-    if hottest <= PARTITION_WCU {
+    if hottest <= TARGET_WCU {
         let why = format!(
             "the busiest value takes {hottest:.0} of the {PARTITION_WCU:.0} write units a second of its partition"
         );
@@ -180,8 +184,9 @@ pub(super) fn advise(
         );
         return Advice::Cache { why };
     }
-    let fits = |(_, spread): &&(u32, Spread)| load.of(spread.largest_share) <= PARTITION_WCU;
-    let Some((shards, spread)) = sharded.iter().find(fits) else {
+    let below =
+        |most: f64| sharded.iter().find(|(_, spread)| load.of(spread.largest_share) <= most);
+    let Some((shards, spread)) = below(TARGET_WCU).or_else(|| below(PARTITION_WCU)) else {
         let why = "no number of shards keeps the busiest below a partition's write units: some of its items take too \
                    much each";
         return Advice::Cache { why: why.to_owned() };
@@ -266,10 +271,15 @@ mod tests {
             let load = Load { writes_per_sec, units: 1.0 };
             advise(Kind::FewValues, &hot, Some(item), &sharded, Some(load))
         };
-        assert!(matches!(at(2_000.0, 0.001), Advice::Keep { .. }), "half of 2,000");
-        assert!(matches!(at(2_001.0, 0.001), Advice::Shard { shards: 2, .. }));
-        assert!(matches!(at(5_000.0, 0.001), Advice::Shard { shards: 4, .. }));
+        assert!(matches!(at(1_400.0, 0.001), Advice::Keep { .. }), "half of it is 70% of 1,000");
+        assert!(matches!(at(1_401.0, 0.001), Advice::Shard { shards: 2, .. }));
+        assert!(matches!(at(2_801.0, 0.001), Advice::Shard { shards: 4, .. }));
+        assert!(matches!(at(5_601.0, 0.001), Advice::Shard { shards: 8, .. }));
         assert!(matches!(at(5_000.0, 0.3), Advice::Cache { .. }), "one item takes 1,500");
+        assert!(
+            matches!(at(16_000.0, 0.001), Advice::Shard { shards: 8, .. }),
+            "800, without head room"
+        );
         assert!(matches!(at(50_000.0, 0.001), Advice::Cache { .. }), "8 shards leave 2,500");
         let without = advise(Kind::ManyValues, &hot, None, &sharded, None);
         assert!(matches!(without, Advice::Keep { .. }));
