@@ -82,7 +82,7 @@ impl Stage {
             ),
             shards_with_head_room: needed,
             shards: count.get(),
-            cost: Month::of(average, peak, bytes, prices),
+            cost: Month::of(average, peak, workload.billed_bytes_after(month), prices),
         })
     }
 }

@@ -211,6 +211,13 @@ impl Workload {
     pub fn bytes_after(&self, months: u32) -> f64 {
         self.items_after(months) * f64::from(self.item_bytes)
     }
+
+    /// What AWS charges storage for, in bytes: an item's own and 100 for its place in the index of its partition
+    /// (<https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html>).
+    pub fn billed_bytes_after(&self, months: u32) -> f64 {
+        const OF_INDEX: f64 = 100.0;
+        self.items_after(months) * (f64::from(self.item_bytes) + OF_INDEX)
+    }
 }
 
 const fn one() -> f64 {
@@ -273,6 +280,8 @@ mod tests {
         let mut workload = Workload::of_writes(1.0, 100);
         let month = DAYS_OF_A_MONTH * SECONDS_OF_A_DAY;
         assert!((workload.items_after(3) - 3.0 * month).abs() < 1.0);
+        assert!((workload.bytes_after(3) - 300.0 * month).abs() < 1.0);
+        assert!((workload.billed_bytes_after(3) - 600.0 * month).abs() < 1.0, "100 more for each");
         workload.retention_days = Some(45.0);
         assert!((workload.items_after(3) - 1.5 * month).abs() < 1.0);
         workload.stored_items = 1_000;

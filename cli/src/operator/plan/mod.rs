@@ -62,7 +62,7 @@ struct Figures {
     #[arg(long, value_name = "ITEMS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     items_per_query: Option<u32>,
-    /// The size of an item with its key, in bytes.
+    /// The size of an item with its key, in bytes. dynashard adds about 25: a version, a generation and the shard in the key.
     #[arg(long, value_name = "BYTES")]
     #[serde(skip_serializing_if = "Option::is_none")]
     item_bytes: Option<u32>,
