@@ -40,6 +40,34 @@ fn the_worked_numbers_of_the_articles_come_out_of_the_command() {
     assert_eq!(now(1_000, 1_000), (json!(2), json!(500.0), json!(500.0)));
     assert_eq!(now(5_000, 2_000), (json!(4), json!(1_250.0), json!(500.0)));
 
+    // A table that has partitions: its reads are raised, one of its partitions is filled, or its writes are lowered.
+    let existing = |figures: &str| {
+        let now = &planned(&format!("{figures} --consistent-reads"))["now"];
+        let units = |of: &str| (now[of]["read_units"].clone(), now[of]["write_units"].clone());
+        (now["partitions"].clone(), units("of_a_partition"), units("of_the_smallest_partition"))
+    };
+    let even = (json!(1_000.0), json!(250.0));
+    assert_eq!(
+        existing(
+            "--partitions 4 --reads-per-second 8000 --writes-per-second 2000 --item-bytes 1024"
+        ),
+        (json!(8), even.clone(), even)
+    );
+    let (whole, half) = ((json!(1_250.0), json!(500.0)), (json!(625.0), json!(250.0)));
+    assert_eq!(
+        existing(
+            "--partitions 4 --stored-items 40100000 --reads-per-second 5000 --writes-per-second 2000 --item-bytes 1000"
+        ),
+        (json!(5), whole, half)
+    );
+    let nine =
+        existing("--partitions 8 --stored-items 80100000 --writes-per-second 1 --item-bytes 1000");
+    assert_eq!(nine.0, 9);
+    let (partitions, (_, thin), _) =
+        existing("--partitions 11 --writes-per-second 200 --item-bytes 1024");
+    assert_eq!(partitions, 11);
+    assert!((18.0..=20.0).contains(&thin.as_f64().expect("units")), "{thin}");
+
     let bulk = |minutes: u32| {
         let figures = "--writes-per-second 200 --item-bytes 1024 --bulk-items 20000000";
         planned(&format!("{figures} --bulk-minutes {minutes}"))["bulk_load"].clone()

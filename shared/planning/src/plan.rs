@@ -7,6 +7,7 @@ use crate::bulk_load::BulkLoad;
 use crate::burst;
 use crate::capacity::Throughput;
 use crate::cost::{Prices, Reshard, query_read_units};
+use crate::partitions::Partitions;
 use crate::shards::{self, Collisions};
 use crate::stage::Stage;
 use crate::workload::{Workload, WorkloadError};
@@ -55,16 +56,18 @@ impl Plan {
     /// can have.
     pub fn of(workload: &Workload, prices: &Prices) -> Result<Self, WorkloadError> {
         workload.check()?;
+        let present =
+            (workload.partitions > 0).then(|| Partitions::even(workload.partitions.into()));
         let bulk_load = (workload.bulk_items > 0).then(|| {
             let seconds = u64::from(workload.bulk_minutes) * 60;
             let then = workload.average(0).write_units * workload.peak_ratio;
-            BulkLoad::of(workload.bulk_items, workload.item_bytes, seconds, then)
+            BulkLoad::of(workload.bulk_items, workload.item_bytes, seconds, then, present)
         });
-        let at_least = bulk_load.map_or(1, |load| load.partitions);
+        let loaded = bulk_load.map(|load| Partitions::even(load.partitions)).or(present);
         let in_the_end = shards::needed(workload, workload.months);
         let placement = shards::placement(workload, in_the_end);
-        let now = Stage::of(workload, 0, at_least, placement, prices)?;
-        let later = Stage::of(workload, workload.months, now.partitions, placement, prices)?;
+        let now = Stage::of(workload, 0, loaded, placement, prices)?;
+        let later = Stage::of(workload, workload.months, Some(now.partitions), placement, prices)?;
         let one = Throughput::of_a_partition().write_units;
         let hot_shards = u64::from(later.shards) * u64::from(workload.hot_keys);
         let items_of_key = later.items * workload.hot_key_share;
@@ -74,11 +77,11 @@ impl Plan {
             workload: workload.clone(),
             bulk_load,
             burst_seconds: burst::seconds(
-                now.of_a_partition.write_units,
+                now.of_the_smallest_partition.write_units,
                 now.hottest_key.write_units,
                 one,
             ),
-            collisions: shards::collisions(hot_shards, later.partitions),
+            collisions: shards::collisions(hot_shards, later.partitions.count()),
             query: Query {
                 read_units_of_one_shard: of_query(1),
                 read_units: of_query(later.shards),

@@ -5,8 +5,9 @@ use serde::Serialize;
 
 use crate::capacity::{Throughput, write_units_of_item};
 use crate::cost::{Month, Prices, query_read_units};
+use crate::partitions::Partitions;
+use crate::shards;
 use crate::workload::{Workload, WorkloadError};
-use crate::{partitions, shards};
 
 /// The table in one month.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -24,9 +25,11 @@ pub struct Stage {
     /// What they take.
     pub bytes: f64,
     /// The partitions of a table that is provisioned for the peak, and has ever been.
-    pub partitions: u64,
-    /// What each of them gives.
+    pub partitions: Partitions,
+    /// What each of them gives that storage has not split, or the least often.
     pub of_a_partition: Throughput,
+    /// What each of them gives that storage has split the most often.
+    pub of_the_smallest_partition: Throughput,
     /// The shards of the hottest key by the simple formula, from its peak.
     pub shards_by_simple_formula: u64,
     /// The shards that leave it head room.
@@ -38,7 +41,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// The stage after so many months, of a table that had so many partitions before.
+    /// The stage after so many months: of a new table, or of one that had partitions before.
     ///
     /// # Errors
     ///
@@ -46,7 +49,7 @@ impl Stage {
     pub fn of(
         workload: &Workload,
         month: u32,
-        partitions_before: u64,
+        before: Option<Partitions>,
         placement: Placement,
         prices: &Prices,
     ) -> Result<Self, WorkloadError> {
@@ -59,14 +62,9 @@ impl Stage {
         let average = with_queries(workload, month, count);
         let peak = average * workload.peak_ratio;
         let bytes = workload.bytes_after(month);
-        let by_throughput = partitions::after_raising(partitions_before, peak);
-        // The first provisioning is no raise.
-        let by_throughput = if month == 0 {
-            partitions_before.max(partitions::initial(peak))
-        } else {
-            by_throughput
-        };
-        let partitions = by_throughput.max(partitions::for_storage(bytes));
+        let partitions = before
+            .map_or_else(|| Partitions::of_new_table(peak), |had| had.provisioned(peak))
+            .holding(bytes);
         Ok(Self {
             month,
             average,
@@ -75,7 +73,8 @@ impl Stage {
             items: workload.items_after(month),
             bytes,
             partitions,
-            of_a_partition: partitions::even_part(peak, partitions),
+            of_a_partition: partitions.largest_part(peak),
+            of_the_smallest_partition: partitions.smallest_part(peak),
             shards_by_simple_formula: shards::by_simple_formula(
                 hottest_key.write_units / f64::from(write_units_of_item(workload.item_bytes)),
                 workload.item_bytes,

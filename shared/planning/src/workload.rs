@@ -58,6 +58,9 @@ pub struct Workload {
     /// The items that are stored now.
     #[serde(default)]
     pub stored_items: u64,
+    /// The partitions that a provisioned table has already; 0 for a new one.
+    #[serde(default)]
+    pub partitions: u32,
     /// Items that are loaded at first.
     #[serde(default)]
     pub bulk_items: u64,
@@ -104,6 +107,7 @@ impl Workload {
             months: year(),
             retention_days: None,
             stored_items: 0,
+            partitions: 0,
             bulk_items: 0,
             bulk_minutes: half_an_hour(),
         }
@@ -154,6 +158,7 @@ impl Workload {
                 retention > 0.0 && retention <= 36_500.0,
             ),
             ("stored_items", "at most 10^13", self.stored_items <= 10_000_000_000_000),
+            ("partitions", "at most 1,000,000", self.partitions <= 1_000_000),
             ("bulk_items", "at most 10^12", self.bulk_items <= 1_000_000_000_000),
             ("bulk_minutes", "from 1 to 100,000", (1..=100_000).contains(&self.bulk_minutes)),
             (

@@ -106,6 +106,10 @@ struct Figures {
     #[arg(long, value_name = "ITEMS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     stored_items: Option<u64>,
+    /// The partitions that a provisioned table has already. A new one gets as many as it needs.
+    #[arg(long, value_name = "PARTITIONS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partitions: Option<u32>,
     /// Items that are loaded at first. [default: 0]
     #[arg(long, value_name = "ITEMS")]
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -34,8 +34,15 @@ pub(super) fn print(plan: &Plan, output: &mut Output) {
     row("  of the hottest key, at the peak", &|stage| both(stage.hottest_key));
     row("items", &|stage| number(stage.items));
     row("GB", &|stage| number(stage.bytes / 1e9));
-    row("partitions, provisioned for the peak", &|stage| count(stage.partitions));
+    row("partitions, provisioned for the peak", &|stage| count(stage.partitions.count()));
     row("  write / read units of each", &|stage| both(stage.of_a_partition));
+    let is_split = |stage: &Stage| stage.of_the_smallest_partition != stage.of_a_partition;
+    if is_split(now) || is_split(later) {
+        let unsplit = || "-".to_owned();
+        row("  of those split once more", &|stage| {
+            if is_split(stage) { both(stage.of_the_smallest_partition) } else { unsplit() }
+        });
+    }
     row("shards by the simple formula", &|stage| count(stage.shards_by_simple_formula));
     row("  with 30% head room", &|stage| count(stage.shards_with_head_room));
     row(&format!("  as {} rounds them", plan.advice.placement), &|stage| {
@@ -74,7 +81,7 @@ fn notes(plan: &Plan, output: &mut Output) {
             "Collisions: of all hot shards, {} share one of the {} partitions with another on average, until DynamoDB \
              separates them.",
             number(plan.collisions.expected),
-            count(plan.later.partitions)
+            count(plan.later.partitions.count())
         ));
     }
     if plan.workload.queries_per_second > 0.0 {
