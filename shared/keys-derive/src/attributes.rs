@@ -3,7 +3,7 @@
 use proc_macro2::{Ident, Span};
 use syn::meta::ParseNestedMeta;
 use syn::punctuated::Punctuated;
-use syn::{Attribute, Error, LitInt, LitStr, Result, Token, parenthesized};
+use syn::{Attribute, Error, LitInt, LitStr, Path, Result, Token, parenthesized, parse_quote};
 
 /// The largest count: `ShardCount::MAX` of `dynashard-keys`.
 const MAX_SHARDS: u32 = 65_536;
@@ -13,6 +13,8 @@ const MAX_PREFIX: usize = 500;
 
 /// The key of a type.
 pub(crate) struct Attributes {
+    /// The crate `dynashard-keys`, by the path under which the type can name it.
+    pub(crate) keys: Path,
     pub(crate) prefix: Option<LitStr>,
     pub(crate) partition: Vec<Ident>,
     pub(crate) sort: Vec<Ident>,
@@ -31,6 +33,7 @@ pub(crate) enum PlacementName {
 /// What was said so far.
 #[derive(Default)]
 struct Said {
+    keys: Option<LitStr>,
     prefix: Option<LitStr>,
     partition: Option<Vec<Ident>>,
     sort: Option<Vec<Ident>>,
@@ -58,7 +61,11 @@ impl Attributes {
         }
         let placement = said.placement.as_ref().map_or(Ok(PlacementName::Xxh64), placement)?;
         let shards = said.shards.as_ref().map_or(Ok(1), |shards| count(shards, placement))?;
-        Ok(Self { prefix: said.prefix, partition, sort, placement, shards })
+        let keys = match &said.keys {
+            Some(path) => path.parse()?,
+            None => parse_quote!(::dynashard_keys),
+        };
+        Ok(Self { keys, prefix: said.prefix, partition, sort, placement, shards })
     }
 }
 
@@ -67,12 +74,13 @@ impl Said {
         let name = meta.path.require_ident()?;
         let span = name.span();
         match name.to_string().as_str() {
+            "crate" => once(&mut self.keys, meta.value()?.parse()?, span),
             "prefix" => once(&mut self.prefix, meta.value()?.parse()?, span),
             "partition" => once(&mut self.partition, fields(meta, span)?, span),
             "sort" => once(&mut self.sort, fields(meta, span)?, span),
             "placement" => once(&mut self.placement, meta.value()?.parse()?, span),
             "shards" => once(&mut self.shards, meta.value()?.parse()?, span),
-            _ => Err(meta.error("choose partition, sort, prefix, placement or shards")),
+            _ => Err(meta.error("choose partition, sort, prefix, placement, shards or crate")),
         }
     }
 }

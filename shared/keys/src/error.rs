@@ -6,6 +6,7 @@ use thiserror::Error;
 ///
 /// The caller has to correct the value. A retry does not help.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum KeyError {
     /// DynamoDB refuses an empty partition key.
     #[error("the partition key is empty")]

@@ -41,6 +41,7 @@ use crate::{
 /// | `prefix = "user.v1.User"` | stands before the fields, so that types do not share partition keys |
 /// | `placement = "jump"` | `xxh64` (the default), `jump` or `random` |
 /// | `shards = 16` | how many shards a partition key has; 1 if it is left out |
+/// | `crate = "path::to::keys"` | where this crate is found, for types of a crate that knows it by another's re-export |
 ///
 /// A field that is missing, a type that makes no key, and a count that the placement cannot have do not compile.
 ///

@@ -89,3 +89,28 @@ fn fields_that_make_no_key_have_errors() {
 fn what_makes_no_key_does_not_compile() {
     trybuild::TestCases::new().compile_fail("tests/compile_errors/*.rs");
 }
+
+/// The crate as another one might re-export it, with one function that shows its use.
+mod reexported {
+    pub(crate) use dynashard_keys::*;
+
+    pub(crate) fn join_parts(
+        _: Option<&str>,
+        parts: &[(&'static str, String)],
+    ) -> Result<String, KeyError> {
+        dynashard_keys::join_parts(Some("reexported"), parts)
+    }
+}
+
+#[test]
+fn the_crate_is_found_where_the_attribute_says() {
+    #[derive(reexported::Sharded)]
+    #[sharded(crate = "crate::reexported", partition(tenant_id), sort(at))]
+    struct Login {
+        tenant_id: String,
+        at: u64,
+    }
+
+    let login = Login { tenant_id: "abc".to_owned(), at: 7 };
+    assert_eq!(login.partition_key().expect("a key").as_str(), "reexported:abc");
+}
