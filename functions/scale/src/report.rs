@@ -9,7 +9,7 @@ use serde::Serialize;
 pub(crate) struct HeatView {
     dry_run: bool,
     collections: Vec<CollectionView>,
-    unsharded_keys: usize,
+    keys_of_no_collection: usize,
     alarm_set_back: bool,
 }
 
@@ -30,7 +30,7 @@ impl HeatView {
         Self {
             dry_run: report.mode == ScalingMode::DryRun,
             collections: collections.collect(),
-            unsharded_keys: report.unsharded.len(),
+            keys_of_no_collection: report.of_no_collection.len(),
             alarm_set_back: report.rearm == Rearm::Done,
         }
     }
@@ -38,17 +38,17 @@ impl HeatView {
 
 /// What a report counts.
 pub(crate) fn counts(report: &HeatReport) -> Vec<(Counter, usize)> {
-    let HeatReport { collections, unsharded, rearm, unasked, .. } = report;
+    let HeatReport { collections, of_no_collection, rearm, unasked, .. } = report;
     let mut counted = vec![
         (Counter::AlarmsHandled, 1),
-        (Counter::UnshardedKeys, unsharded.len()),
+        (Counter::KeysOfNoCollection, of_no_collection.len()),
         (
             Counter::AlarmsFailed,
             usize::from(matches!(rearm, Rearm::Failed(_))) + usize::from(unasked.is_some()),
         ),
         (
             Counter::ReportsWithoutContributors,
-            usize::from(collections.is_empty() && unsharded.is_empty()),
+            usize::from(collections.is_empty() && of_no_collection.is_empty()),
         ),
     ];
     counted.extend(decisions(collections));
@@ -84,10 +84,10 @@ fn counter_of(outcome: &HeatOutcome) -> Option<Counter> {
 /// Logs what was decided about each throttled key.
 pub(crate) fn log(report: &HeatReport) {
     log_collections(&report.collections);
-    for key in &report.unsharded {
+    for key in &report.of_no_collection {
         tracing::warn!(key, "a throttled key is one that no collection can have");
     }
-    if report.collections.is_empty() && report.unsharded.is_empty() {
+    if report.collections.is_empty() && report.of_no_collection.is_empty() {
         tracing::warn!("the alarm is raised, and the report names no throttled key");
     }
     if let Some(error) = &report.unasked {

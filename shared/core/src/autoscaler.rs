@@ -37,7 +37,7 @@ pub struct HeatReport {
     /// The throttled collections, hottest first.
     pub collections: Vec<CollectionHeat>,
     /// The throttled keys that are not physical keys of this system.
-    pub unsharded: Vec<String>,
+    pub of_no_collection: Vec<String>,
     /// What became of the alarm.
     pub rearm: Rearm,
     /// Why the alarm could not be asked, so that all was looked at without it.
@@ -108,7 +108,7 @@ where
         let mut report = HeatReport {
             mode,
             collections: Vec::new(),
-            unsharded: Vec::new(),
+            of_no_collection: Vec::new(),
             rearm: Rearm::NotNeeded,
             unasked: None,
         };
@@ -116,8 +116,9 @@ where
             return Ok(report);
         }
         let keys = self.ask(self.watch.throttled_keys(window), deadline).await?;
-        let (collections, unsharded) = group(keys, self.directory.settings().schema.separator);
-        report.unsharded = unsharded;
+        let (collections, of_no_collection) =
+            group(keys, self.directory.settings().schema.separator);
+        report.of_no_collection = of_no_collection;
         // One after the other, hottest first: if time runs out, it does so for the coolest.
         for hot in collections {
             let throttles = hot.total();

@@ -104,7 +104,7 @@ pub(crate) fn group(
     separator: Separator,
 ) -> (Vec<HotCollection>, Vec<String>) {
     let mut found = BTreeMap::<PartitionKey, HotCollection>::new();
-    let mut unsharded = Vec::new();
+    let mut of_no_collection = Vec::new();
     for HotKey { partition, throttles, hottest_item } in report {
         match PhysicalPartitionKey::parse(&partition, separator) {
             Ok((logical, shard)) => {
@@ -119,12 +119,12 @@ pub(crate) fn group(
                 collection.hottest_item =
                     if hottest_item > hottest { hottest_item } else { hottest };
             }
-            Err(_) => unsharded.push(partition),
+            Err(_) => of_no_collection.push(partition),
         }
     }
     let mut collections = found.into_values().collect::<Vec<_>>();
     collections.sort_by(|a, b| b.total().total_cmp(&a.total()));
-    (collections, unsharded)
+    (collections, of_no_collection)
 }
 
 #[cfg(test)]
@@ -147,13 +147,13 @@ mod tests {
             hot("_ds_meta#~1", 99.0),
             hot("hot#~02", 99.0),
         ];
-        let (collections, unsharded) = group(report, Separator::HashTilde);
+        let (collections, of_no_collection) = group(report, Separator::HashTilde);
         let sums = collections.iter().map(|c| (c.partition.as_str(), c.total()));
         assert_eq!(
             sums.collect::<Vec<_>>(),
             [("hot", 11.0), ("cold", 9.0), ("calm", 8.0), ("a#~1", 7.0)]
         );
-        assert_eq!(unsharded, ["_ds_meta#~1", "hot#~02"]);
+        assert_eq!(of_no_collection, ["_ds_meta#~1", "hot#~02"]);
     }
 
     #[test]

@@ -51,7 +51,7 @@ names! {
     /// Raised alarms for which the report named no throttled key.
     ReportsWithoutContributors;
     /// Throttled keys that are not physical keys of this system.
-    UnshardedKeys;
+    KeysOfNoCollection;
     /// Throttled collections whose reported shards do not exist.
     UnknownShards;
     /// Metadata, jobs and items that break a rule, each time that a function reads one.
@@ -295,7 +295,7 @@ pub fn log_decision(decision: &Decision, outcome: Outcome) {
         action,
         outcome,
         reason,
-        "it was decided on a collection"
+        "decided on the shards of a collection"
     );
 }
 
@@ -313,8 +313,11 @@ mod tests {
         let output = Output::default();
         let metrics = Metrics::to("stack-ScaleFunction-1".to_owned(), output.clone());
         let now = Reading { wall: Duration::from_millis(1_795_167_000_490), ..Reading::default() };
-        let counted =
-            [(Counter::AlarmsHandled, 1), (Counter::UnshardedKeys, 0), (Counter::GrowthsBegun, 3)];
+        let counted = [
+            (Counter::AlarmsHandled, 1),
+            (Counter::KeysOfNoCollection, 0),
+            (Counter::GrowthsBegun, 3),
+        ];
         metrics.count(now, counted);
         metrics.count(now, [(Counter::DamagedData, 0)]);
         metrics.measure(now, []);

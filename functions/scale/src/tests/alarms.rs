@@ -75,7 +75,7 @@ fn an_alarm_that_was_acted_on_is_set_back_and_counted() {
 fn what_must_not_grow_by_guess_is_counted() {
     for (what, keys, counted) in [
         ("no contributors", &[][..], json!({ "ReportsWithoutContributors": 1 })),
-        ("unsharded keys", &["_ds_log", "log#~01"], json!({ "UnshardedKeys": 2 })),
+        ("keys of no collection", &["_ds_log", "log#~01"], json!({ "KeysOfNoCollection": 2 })),
         ("a shard of a cold key", &["orders#~1"], json!({ "UnknownShards": 1 })),
         ("a shard beyond the count", &["log#~5"], json!({ "UnknownShards": 1 })),
     ] {
@@ -138,7 +138,7 @@ fn dry_run_says_what_it_would_do_and_writes_nothing() {
                                  from 4 to 8",
                 },
             ],
-            "unsharded_keys": 0,
+            "keys_of_no_collection": 0,
             "alarm_set_back": false,
         });
         assert_eq!(outcome, Ok(expected), "{name}");

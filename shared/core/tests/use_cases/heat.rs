@@ -139,7 +139,7 @@ fn throttled_shards_make_their_collection_grow_and_the_alarm_is_set_back() {
     assert!((report.collections[0].throttles - 12_000.0).abs() < 1e-9);
     assert_eq!(hot.metadata().phase, Phase::Forward { from: count(2), to: count(4) });
     assert_eq!((report.rearm, hot.heat.is_raised()), (Rearm::Done, false));
-    assert!(report.unsharded.is_empty());
+    assert!(report.of_no_collection.is_empty());
 }
 
 #[test]
@@ -327,7 +327,7 @@ fn a_report_without_contributors_changes_nothing() {
     hot.heat.raise();
     hot.heat.throttle("EWR", hot.now_secs() - 3_600, 100.0);
     let report = hot.scale();
-    assert!(report.collections.is_empty() && report.unsharded.is_empty(), "{report:?}");
+    assert!(report.collections.is_empty() && report.of_no_collection.is_empty(), "{report:?}");
     assert_eq!(report.rearm, Rearm::NotNeeded);
     assert!(hot.heat.is_raised());
     assert_eq!(hot.world.memory.requests().total(), 0);
@@ -362,11 +362,11 @@ fn what_cannot_be_attributed_to_a_shard_makes_nothing_grow() {
         let hot = Hot::new(2);
         hot.throttle(key);
         let report = hot.scale();
-        let unsharded = if expected.is_none() { vec![key.to_owned()] } else { vec![] };
+        let of_no_collection = if expected.is_none() { vec![key.to_owned()] } else { vec![] };
         let outcomes = report.collections.iter().map(|c| c.outcome.clone()).collect::<Vec<_>>();
         assert_eq!(
-            (outcomes, report.unsharded),
-            (expected.into_iter().collect(), unsharded),
+            (outcomes, report.of_no_collection),
+            (expected.into_iter().collect(), of_no_collection),
             "{what}"
         );
         assert_eq!(report.rearm, Rearm::NotNeeded, "{what}");
