@@ -43,12 +43,12 @@ class Sam:
     overrides: dict[str, str] = field(default_factory=lambda: {"Architecture": "x86_64"})
     template: Path = BUILT / "template.yaml"
 
-    def declare(self, name: str, value: str) -> None:
-        """Gives all functions a variable. SAM sets only those that the template declares, so this takes a template of its own."""
+    def declare(self, name: str, value: str, file: str) -> None:
+        """Gives all functions a variable. SAM sets only those that the template declares, so this takes one in a file of its own."""
         template = yaml_parse(self.template.read_text())
         template["Globals"]["Function"]["Environment"]["Variables"][name] = value
         # Beside the other, since paths in it are relative.
-        self.template = BUILT / "sam-local.yaml"
+        self.template = BUILT / file
         self.template.write_text(yaml_dump(template))
 
     def validate(self) -> None:

@@ -69,8 +69,9 @@ class Stack:
             for item in wanted:
                 self.client.put_item(TableName=table, Item=item)
 
-    def port(self, url: str) -> int:
-        return int(url.rsplit(":", 1)[1])
+    def ports(self) -> list[int]:
+        """Those of DynamoDB and of CloudWatch."""
+        return [int(url.rsplit(":", 1)[1]) for url in (self.dynamodb, self.cloudwatch)]
 
     def stop(self) -> None:
         self.process.terminate()
