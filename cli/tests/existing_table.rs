@@ -192,7 +192,10 @@ async fn a_table_is_adopted_grows_and_becomes_plain_again() {
     let mut expected = (0..added).filter(|number| *number != 1).map(departure).collect::<Vec<_>>();
     expected.sort();
     assert_eq!(departures(&read), expected, "each once, and in order");
-    assert!(plain_query(&client, HOT).await.len() < expected.len(), "others lie in other shards");
+    // Markers of items that have moved may lie there still.
+    let at_the_key = plain_query(&client, HOT).await;
+    let live = at_the_key.iter().filter(|item| !item.contains_key("_ds_fwd")).count();
+    assert!(live < expected.len(), "others lie in other shards");
 
     // And back.
     let back = on(&stack, &["scale", "--pk", HOT, "--shards", "1"]);
