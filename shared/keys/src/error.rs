@@ -83,7 +83,9 @@ pub enum KeyError {
         text: String,
     },
     /// Not one of the rules of [`ShardRule`](crate::ShardRule).
-    #[error("{text:?} is not a sharding rule: choose md5, code-points, xxh64 or random")]
+    #[error(
+        "{text:?} is not a sharding rule: choose md5, code-points, xxh64-suffix or random-suffix"
+    )]
     UnknownShardRule {
         /// The text as it was given.
         text: String,

@@ -28,6 +28,10 @@ pub struct HomeKeys {
 
 impl HomeKeys {
     /// `None` under [`Placement::Random`], where an item has no home.
+    ///
+    /// # Panics
+    ///
+    /// If the placement cannot have the count, which [`Placement::check`] tells.
     pub fn of(
         partition: &PartitionKey,
         placement: Placement,

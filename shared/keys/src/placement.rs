@@ -43,6 +43,10 @@ impl Placement {
 
     /// The shard that holds `key` while its collection has `count` shards, or `None` where only
     /// the write that placed it knew ([`Placement::Random`]).
+    ///
+    /// # Panics
+    ///
+    /// If the placement cannot have the count, which [`check`](Self::check) tells.
     pub fn home(self, key: &ItemKey, count: ShardCount) -> Option<ShardId> {
         Homes::of(&key.partition, self, count).map(|homes| homes.home(&key.sort))
     }
@@ -58,6 +62,10 @@ impl Placement {
 
     /// The shard of a new item: its home, or for [`Placement::Random`] the one that `draw`, a
     /// uniformly random number, selects.
+    ///
+    /// # Panics
+    ///
+    /// If the placement cannot have the count, as [`home`](Self::home).
     pub fn place(self, key: &ItemKey, count: ShardCount, draw: u64) -> ShardId {
         self.home(key, count).unwrap_or_else(|| drawn(draw, count))
     }
@@ -120,7 +128,13 @@ pub struct Homes {
 
 impl Homes {
     /// `None` under [`Placement::Random`], where an item has no home.
+    ///
+    /// # Panics
+    ///
+    /// If the placement cannot have the count ([`Placement::check`]): by a mask that skips shards, keys would be stored
+    /// where nobody looks for them.
     pub fn of(partition: &PartitionKey, placement: Placement, count: ShardCount) -> Option<Self> {
+        assert!(placement.check(count).is_ok(), "{placement} cannot have {} shards", count.get());
         let prefix = || Xxh64Prefix::new(partition.as_str().as_bytes());
         placement.is_calculated().then(|| Self { prefix: prefix(), placement, count })
     }

@@ -36,7 +36,7 @@ use crate::{
 /// | | |
 /// |---|---|
 /// | `partition(a, b)` | the fields of the partition key: strings, integers or [`Number`]s, joined by `:` |
-/// | `sort(c)` | the field of the sort key: a string makes a key of type `S`, an integer or [`Number`] one of type `N` |
+/// | `sort(c)` | the field of the sort key: a string makes a key of type `S`, an integer of up to 64 bits or [`Number`] one of type `N` |
 /// | `sort(c, d)` | several strings, joined by `:`. A number among them would be sorted as text, 10 before 9 |
 /// | `prefix = "user.v1.User"` | stands before the fields, so that types do not share partition keys |
 /// | `placement = "jump"` | `xxh64` (the default), `jump` or `random` |
@@ -44,6 +44,10 @@ use crate::{
 /// | `crate = "path::to::keys"` | where this crate is found, for types of a crate that knows it by another's re-export |
 ///
 /// A field that is missing, a type that makes no key, and a count that the placement cannot have do not compile.
+///
+/// A value has no key if its sort key is empty ([`KeyError::EmptySortKey`]); if one of several fields, or one behind a
+/// prefix, is ([`KeyError::EmptyField`]); or if a field that another follows holds a `:`, by which two items could get one
+/// key ([`KeyError::SeparatorInField`]).
 ///
 /// The functions that the derive adds are `partition_key_of`, with the fields of the partition key, and
 /// `item_key_of`, with those of the sort key behind them.
@@ -100,12 +104,12 @@ pub trait KeyPart {
 )]
 pub trait TextPart: KeyPart<Key = str> {}
 
-/// A type that can be the only field of a sort key: strings make one of type `S`, integers and [`Number`] one of
-/// type `N`.
+/// A type that can be the only field of a sort key: strings make one of type `S`, integers of up to 64 bits and
+/// [`Number`] one of type `N`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a sort key",
     label = "this makes no key",
-    note = "strings, integers and `dynashard_keys::Number` do"
+    note = "strings, integers of up to 64 bits and `dynashard_keys::Number` do"
 )]
 pub trait SortPart: KeyPart {
     /// The type of the sort key.
@@ -157,7 +161,11 @@ macro_rules! numbers {
                 let _ = write!(text, "{key}");
             }
         }
+    )+};
+}
 
+macro_rules! sort_numbers {
+    ($($type:ty),+) => {$(
         impl SortPart for $type {
             const TYPE: SortKeyType = SortKeyType::Number;
 
@@ -169,6 +177,8 @@ macro_rules! numbers {
 }
 
 numbers!(u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize, Number);
+// Most numbers of 128 bits have 39 digits, and DynamoDB keeps 38.
+sort_numbers!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize, Number);
 
 /// For the code that the derive writes: the text of a field.
 #[doc(hidden)]

@@ -45,13 +45,13 @@ impl ShardRule {
     /// Each of them.
     pub const ALL: [Self; 4] = [Self::Md5, Self::CodePoints, Self::Xxh64, Self::Random];
 
-    /// Its name.
+    /// Its name: no [`Placement`](crate::Placement) has the same, whose first shard has no number.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Md5 => "md5",
             Self::CodePoints => "code-points",
-            Self::Xxh64 => "xxh64",
-            Self::Random => "random",
+            Self::Xxh64 => "xxh64-suffix",
+            Self::Random => "random-suffix",
         }
     }
 

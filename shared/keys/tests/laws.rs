@@ -319,3 +319,12 @@ fn an_error_shows_the_beginning_of_a_long_text_that_is_not_a_number() {
         assert_eq!(error, Err(KeyError::NotANumber { text: shown }));
     }
 }
+
+/// By a mask of 11, shards 4 to 7 of 12 would never be used.
+#[test]
+#[should_panic(expected = "xxh64 cannot have 12 shards")]
+fn regression_a_count_that_xxh64_cannot_have_skipped_shards() {
+    let partition = PartitionKey::new("a").expect("a key");
+    let count = ShardCount::new(12).expect("a count");
+    let _ = HomeKeys::of(&partition, Placement::Xxh64, count, Separator::HashTilde);
+}

@@ -21,4 +21,11 @@ enum Either {
     One { name: String, id: String },
 }
 
+#[derive(Sharded)]
+#[sharded(partition(name), sort(id))]
+struct Wide {
+    name: String,
+    id: u128,
+}
+
 fn main() {}
