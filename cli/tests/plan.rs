@@ -116,15 +116,49 @@ fn the_advice_follows_the_load() {
         "xxh64",
         "an item is written again"
     );
-    assert_eq!(
-        advice("--writes-per-second 500 --append-only --growth-per-month 0.1")["reshard"],
-        Value::Null
-    );
+    let reshard =
+        |figures: &str| planned(&format!("--item-bytes 1024 {figures}"))["reshard"].clone();
+    assert!(reshard("--writes-per-second 500 --growth-per-month 0.1").is_object());
+    let random = reshard("--writes-per-second 500 --append-only --growth-per-month 0.1");
+    assert_eq!(random, Value::Null, "growing moves nothing under random");
     assert_eq!(placement("--reads-per-second 1"), "xxh64");
     // Nine shards, which xxh64 makes sixteen, of which each query reads all.
     assert_eq!(placement("--reads-per-second 1 --queries-per-second 9"), "jump");
     let large = advice("--writes-per-second 200000 --reads-per-second 1");
     assert_eq!(large["settings"], json!([{"parameter": "MaxShards", "value": "1024"}]));
+}
+
+#[test]
+fn regression_queries_that_no_number_of_shards_carries_were_given_one() {
+    let flood = "--queries-per-second 10000 --items-per-query 1 --item-bytes 100";
+    let advice = planned(flood)["advice"].clone();
+    assert_eq!(advice["verdict"], "cache_queries", "{advice}");
+    let advice = planned(&format!("{flood} --writes-per-second 900"))["advice"].clone();
+    assert_eq!(advice["verdict"], "shard", "{advice}");
+    let reasons = advice["reasons"].as_array().expect("reasons").iter();
+    let mut reasons = reasons.filter_map(Value::as_str);
+    assert!(reasons.any(|reason| reason.contains("No number of shards carries")), "{advice}");
+}
+
+#[test]
+fn regression_a_burst_carried_reads_that_no_partition_gives() {
+    let figures = "--item-bytes 1000 --months 1 --retention-days 1 --consistent-reads --writes-per-second 500";
+    let burst = |reads: u32| {
+        planned(&format!("{figures} --reads-per-second {reads}"))["burst_seconds"].clone()
+    };
+    assert_eq!(burst(6_000), Value::Null);
+    assert!(burst(2_000).is_number(), "of two partitions, which have half of the reads each");
+}
+
+#[test]
+fn regression_the_item_of_a_later_month_was_said_to_be_too_hot_now() {
+    let reason = |figures: &str| {
+        let plan = planned(&format!("--item-bytes 1000 --hot-item-share 0.5 {figures}"));
+        plan["advice"]["reasons"][0].as_str().expect("a reason").to_owned()
+    };
+    assert!(reason("--writes-per-second 3000").contains("1,500 write units a second now"));
+    let later = reason("--writes-per-second 200 --growth-per-month 0.3");
+    assert!(later.contains("in month 12"), "{later}");
 }
 
 #[test]

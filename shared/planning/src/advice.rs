@@ -46,6 +46,8 @@ pub enum Verdict {
     Shard,
     /// One item is too hot, which shards do not change.
     SplitItem,
+    /// Its queries are too many, and shards make them more.
+    CacheQueries,
 }
 
 impl Verdict {
@@ -56,6 +58,7 @@ impl Verdict {
             Self::ShardLater => "shard later",
             Self::Shard => "shard",
             Self::SplitItem => "split the hottest item",
+            Self::CacheQueries => "cache the queries",
         }
     }
 }
@@ -64,17 +67,26 @@ impl Advice {
     /// The advice for a workload from what it takes now and later.
     pub fn of(workload: &Workload, placement: Placement, now: &Stage, later: &Stage) -> Self {
         let one = Throughput::of_a_partition();
-        let hottest_item = later.hottest_key.write_units * workload.hot_item_share;
-        let verdict = if hottest_item > one.write_units {
+        let is_too_hot = |stage: &&Stage| {
+            stage.hottest_key.write_units * workload.hot_item_share > one.write_units
+        };
+        let of_item = [now, later].into_iter().find(is_too_hot);
+        let carried = shards::carrying(workload, later.month).is_some();
+        let verdict = if of_item.is_some() {
             Verdict::SplitItem
         } else if now.shards_with_head_room > 1 {
             Verdict::Shard
         } else if later.shards_with_head_room > 1 {
             Verdict::ShardLater
+        } else if !carried {
+            Verdict::CacheQueries
         } else {
             Verdict::DoNotShard
         };
-        let mut reasons = vec![of_load(verdict, hottest_item, workload, now, later)];
+        let mut reasons = vec![of_load(verdict, workload, now, of_item.unwrap_or(later))];
+        if !carried && verdict != Verdict::CacheQueries {
+            reasons.push(of_queries(later));
+        }
         let is_sharded = matches!(verdict, Verdict::Shard | Verdict::ShardLater);
         if is_sharded {
             reasons.push(of_placement(placement, workload));
@@ -86,10 +98,11 @@ impl Advice {
                     .to_owned(),
             );
         }
-        if later.hottest_key.read_units > one.read_units {
+        if carried && later.hottest_key.read_units > one.read_units {
             reasons.push(format!(
-                "The hottest key is read with {} read units a second, and a partition gives {}: a cache takes reads off it \
-                 without any shards.",
+                "In month {} the hottest key is read with {} read units a second, and a partition gives {}: a cache takes reads \
+                 off it without any shards.",
+                later.month,
                 number(later.hottest_key.read_units),
                 number(one.read_units)
             ));
@@ -105,15 +118,25 @@ impl Advice {
     }
 }
 
-fn of_load(verdict: Verdict, item: f64, workload: &Workload, now: &Stage, later: &Stage) -> String {
+fn of_queries(later: &Stage) -> String {
+    format!(
+        "No number of shards carries the queries of month {}, since each reads at least half a unit of every shard: a cache \
+         does, or fewer and larger queries.",
+        later.month
+    )
+}
+
+fn of_load(verdict: Verdict, workload: &Workload, now: &Stage, later: &Stage) -> String {
     let one = Throughput::of_a_partition();
     let months = later.month;
     match verdict {
         Verdict::SplitItem => format!(
-            "One item is asked for {} write units a second, and an item lies in one shard however many there are: write it as \
-             several items, as counters are.",
-            number(item)
+            "One item is asked for {} write units a second {}, and an item lies in one shard however many there are: write it \
+             as several items, as counters are.",
+            number(later.hottest_key.write_units * workload.hot_item_share),
+            if months == 0 { "now".to_owned() } else { format!("in month {months}") }
         ),
+        Verdict::CacheQueries => of_queries(later),
         Verdict::Shard => format!(
             "The hottest key is asked for {} write units and {} read units a second at its peak. A partition gives {} and {}, of \
              which the plan uses 70%.",

@@ -35,16 +35,15 @@ impl Partitions {
         Self { by_throughput: all, all }
     }
 
-    /// After the throughput was set to this: their number doubles until it is enough. If that takes no doubling, each keeps
-    /// its part of the whole.
+    /// After the throughput was set to this: their number doubles until none has to give more than a partition can, and
+    /// then their parts are even. If that takes no doubling, each keeps its part of the whole.
     #[must_use]
     pub fn provisioned(self, throughput: Throughput) -> Self {
-        let needed = Self::of_new_table(throughput).all;
-        let mut all = self.all;
-        while all < needed {
-            all *= 2;
+        let mut after = self;
+        while after.largest_part(throughput).in_partitions() > 1.0 + 1e-9 {
+            after = Self::even(after.all * 2);
         }
-        if all == self.all { self } else { Self::even(all) }
+        after
     }
 
     /// When they hold so many bytes: one that fills up is split.
@@ -56,11 +55,6 @@ impl Partitions {
     /// How many they are.
     pub const fn count(self) -> u64 {
         self.all
-    }
-
-    /// What they hold, in bytes.
-    pub fn bytes(self) -> f64 {
-        float(self.all) * PARTITION_BYTES
     }
 
     /// What each of those gets that storage has split the least, or never.

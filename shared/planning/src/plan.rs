@@ -68,7 +68,6 @@ impl Plan {
         let placement = shards::placement(workload, in_the_end);
         let now = Stage::of(workload, 0, loaded, placement, prices)?;
         let later = Stage::of(workload, workload.months, Some(now.partitions), placement, prices)?;
-        let one = Throughput::of_a_partition().write_units;
         let hot_shards = u64::from(later.shards) * u64::from(workload.hot_keys);
         let items_of_key = later.items * workload.hot_key_share;
         let of_query =
@@ -76,11 +75,7 @@ impl Plan {
         Ok(Self {
             workload: workload.clone(),
             bulk_load,
-            burst_seconds: burst::seconds(
-                now.of_the_smallest_partition.write_units,
-                now.hottest_key.write_units,
-                one,
-            ),
+            burst_seconds: burst_seconds(&now),
             collisions: shards::collisions(hot_shards, later.partitions.count()),
             query: Query {
                 read_units_of_one_shard: of_query(1),
@@ -96,4 +91,19 @@ impl Plan {
             prices: prices.clone(),
         })
     }
+}
+
+/// For how long a burst carries the hottest key without shards, in writes and in reads.
+fn burst_seconds(stage: &Stage) -> Option<f64> {
+    let (part, key) = (stage.of_the_smallest_partition, stage.hottest_key);
+    let one = Throughput::of_a_partition();
+    let kinds = [
+        (part.write_units, key.write_units, one.write_units),
+        (part.read_units, key.read_units, one.read_units),
+    ];
+    if kinds.iter().any(|(_, demand, most)| demand > most) {
+        return None;
+    }
+    let seconds = kinds.map(|(part, demand, most)| burst::seconds(part, demand, most));
+    seconds.into_iter().flatten().reduce(f64::min)
 }

@@ -36,24 +36,30 @@ pub fn peak_of_hottest_key(workload: &Workload, months: u32, shards: u32) -> Thr
     Throughput { read_units: without.read_units + queries * of_query, ..without }
 }
 
-/// The shards that the hottest key needs after so many months, with its queries: each reads all shards, and less of each
-/// the more there are. Where no number of shards carries the queries, they are left out.
+/// The shards that the hottest key needs after so many months, with its queries if any number of shards
+/// [carries](carrying) them, and without them otherwise.
 pub fn needed(workload: &Workload, months: u32) -> u64 {
-    let without = with_head_room(workload.peak_of_hottest_key(months));
+    carrying(workload, months)
+        .unwrap_or_else(|| with_head_room(workload.peak_of_hottest_key(months)))
+}
+
+/// The shards that carry the hottest key and its queries after so many months. Each query reads all shards, and less of
+/// each the more there are, but never less than half a unit: so there may be no such number.
+pub fn carrying(workload: &Workload, months: u32) -> Option<u64> {
     let carries = |shards: u64| {
         let count = u32::try_from(shards).ok().filter(|count| *count <= ShardCount::MAX)?;
         let all = peak_of_hottest_key(workload, months, count);
         Some(with_head_room(all * (1.0 / f64::from(count))) <= 1)
     };
-    let mut shards = without;
+    let mut shards = with_head_room(workload.peak_of_hottest_key(months));
     while let Some(is_enough) = carries(shards) {
         if is_enough {
-            return shards;
+            return Some(shards);
         }
         // One by one as long as a shard makes a difference.
         shards += (shards / 64).max(1);
     }
-    without
+    None
 }
 
 /// The rule by which items find their shard, for a load that takes so many shards.
@@ -87,6 +93,9 @@ pub struct Collisions {
 
 /// The collisions of so many hot shards on so many partitions.
 pub fn collisions(hot: u64, partitions: u64) -> Collisions {
+    if hot <= 1 {
+        return Collisions { chance: 0.0, expected: 0.0 };
+    }
     let partitions = float(partitions.max(1));
     let mut all_alone = 1.0;
     for placed in 0..hot {
@@ -96,7 +105,7 @@ pub fn collisions(hot: u64, partitions: u64) -> Collisions {
             break;
         }
     }
-    let others = float(hot.saturating_sub(1));
+    let others = float(hot - 1);
     Collisions {
         chance: 1.0 - all_alone,
         expected: float(hot) * (1.0 - (others * (-1.0 / partitions).ln_1p()).exp()),
@@ -115,8 +124,14 @@ mod tests {
         assert!((birthdays.chance - 0.507).abs() < 0.001, "{birthdays:?}");
         let crowd = collisions(u64::MAX, 1_000_000_000);
         assert!((crowd.chance - 1.0).abs() < 1e-9, "{crowd:?}, and at once");
-        let one = collisions(1, 4);
-        assert!(one.chance.abs() < 1e-9 && one.expected.abs() < 1e-9, "{one:?}");
+    }
+
+    #[test]
+    fn regression_one_shard_on_one_partition_collided_with_what_is_no_number() {
+        for (hot, partitions) in [(0, 1), (1, 1), (1, 4)] {
+            let alone = collisions(hot, partitions);
+            assert_eq!((alone.chance, alone.expected), (0.0, 0.0), "{hot} on {partitions}");
+        }
     }
 
     #[test]

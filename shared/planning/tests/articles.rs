@@ -41,8 +41,7 @@ fn a_full_partition_is_split_into_halves() {
 
     let eight = Partitions::even(8);
     let counts = [80e9, 80.1e9, 90e9].map(|bytes| eight.holding(bytes).count());
-    assert_eq!((eight.bytes(), counts), (80e9, [8, 9, 9]));
-    assert!((eight.holding(90e9).bytes() - 90e9).abs() < 1.0);
+    assert_eq!(counts, [8, 9, 9]);
 }
 
 #[test]
@@ -54,6 +53,9 @@ fn partitions_that_are_split_again_and_again_halve_each_time() {
     };
     assert_eq!(parts(80e9), (200.0, 200.0), "each was split");
     assert_eq!(parts(90e9), (200.0, 100.0), "one was split twice");
+    // Regression: what five partitions could give was left to four, of which one is split, at 1,200 each.
+    let raised = Partitions::even(4).holding(50e9).provisioned(units(0.0, 4_800.0));
+    assert_eq!((raised.count(), raised.largest_part(units(0.0, 4_800.0)).write_units), (10, 480.0));
     // A raise that doubles gives even parts again.
     let raised = Partitions::even(4).holding(50e9).provisioned(units(0.0, 6_000.0));
     assert_eq!(

@@ -1,8 +1,9 @@
 //! The plan as a picture: what the hottest key is asked for, month by month, and what its shards take.
 
+use dynashard_keys::ShardCount;
 use dynashard_planning::Plan;
 use dynashard_planning::capacity::Throughput;
-use dynashard_planning::shards::{rounded, with_head_room};
+use dynashard_planning::shards::{needed, peak_of_hottest_key, rounded};
 use plotters::prelude::*;
 
 use crate::operator::drawing::{Area, COLORS, Failed, Words, axes, legend, sample_of, svg};
@@ -21,15 +22,16 @@ pub(super) fn draw(plan: &Plan) -> Result<String, String> {
 fn draw_on(area: &Area<'_>, plan: &Plan) -> Result<(), Failed> {
     let (workload, last) = (&plan.workload, f64::from(plan.later.month));
     let placement = plan.advice.placement.parse().unwrap_or_default();
-    let months = 0..=plan.later.month;
-    let of_key = |month: u32| workload.peak_of_hottest_key(month);
-    let load = months.clone().map(|month| (f64::from(month), partitions_of(of_key(month))));
-    let shards = months.map(|month| {
-        let count = rounded(with_head_room(of_key(month)), placement);
-        (f64::from(month), count.map_or(0.0, |count| f64::from(count.get())))
-    });
-    let shards = steps(&shards.collect::<Vec<_>>());
-    let top = shards.iter().map(|(_, count)| *count).fold(1.0, f64::max);
+    let of_month = |month: u32| {
+        let count = rounded(needed(workload, month), placement).unwrap_or(ShardCount::ONE).get();
+        let load = partitions_of(peak_of_hottest_key(workload, month, count));
+        (f64::from(month), load, f64::from(count))
+    };
+    let months = (0..=plan.later.month).map(of_month).collect::<Vec<_>>();
+    let load = months.iter().map(|(month, load, _)| (*month, *load));
+    let shards = months.iter().map(|(month, _, count)| (*month, *count)).collect::<Vec<_>>();
+    let shards = steps(&shards);
+    let top = months.iter().map(|(_, load, count)| load.max(*count)).fold(1.0, f64::max);
     let words = Words {
         title: "The hottest key at its peak, and its shards",
         x: "months from now",

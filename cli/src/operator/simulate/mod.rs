@@ -321,13 +321,14 @@ fn order(name: &str) -> Result<SortKeys, String> {
 
 const TEN: NonZeroU32 = NonZeroU32::new(10).expect("positive");
 
-/// Those that were asked for, or all of them, with the count that the plan gives the busiest key.
+/// Those that were asked for, or all of them, with the count that the plan gives the busiest key, if a collection can have
+/// it.
 fn strategies(args: &SimulateArgs, scenario: &Scenario) -> Vec<Named> {
     if !args.strategy.is_empty() {
         return args.strategy.clone();
     }
     let needed = shards::with_head_room(scenario.busiest());
-    let planned = shards::rounded(needed, Placement::Xxh64).unwrap_or(ShardCount::ONE);
-    let all = [Strategy::None, Strategy::Fixed(planned), Strategy::OneMore];
-    all.into_iter().chain([Strategy::Dynashard, Strategy::DynashardByAlarm]).map(Named).collect()
+    let planned = shards::rounded(needed, Placement::Xxh64).map(Strategy::Fixed);
+    let measured = [Strategy::OneMore, Strategy::Dynashard, Strategy::DynashardByAlarm];
+    [Strategy::None].into_iter().chain(planned).chain(measured).map(Named).collect()
 }
