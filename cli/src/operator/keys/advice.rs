@@ -1,6 +1,8 @@
 //! What follows from a sample: pure functions of figures.
 
-use dynashard_planning::shards::TARGET_UTILIZATION;
+use dynashard_keys::Placement;
+use dynashard_planning::capacity::Throughput;
+use dynashard_planning::shards::{TARGET_UTILIZATION, rounded, with_head_room};
 use serde::Serialize;
 use time::Date;
 use time::macros::format_description;
@@ -137,7 +139,7 @@ pub(super) enum Advice {
     /// Spread each value over so many shards.
     Shard {
         shards: u32,
-        /// The busiest physical key's share, as measured.
+        /// The busiest physical key's share: as measured, or if they are even where the sample is too small for that.
         largest_share: f64,
         why: String,
     },
@@ -160,7 +162,7 @@ impl Load {
     }
 }
 
-/// Advises on a key. `sharded` are the measured spreads by shards of xxh64, ascending, and `item` the share of the
+/// Advises on a key. `sharded` are the spreads by shards of xxh64, ascending, as far as the sample measures them, and `item` the share of the
 /// busiest single item.
 pub(super) fn advise(
     kind: Kind,
@@ -186,28 +188,47 @@ pub(super) fn advise(
     }
     let below =
         |most: f64| sharded.iter().find(|(_, spread)| load.of(spread.largest_share) <= most);
-    let Some((shards, spread)) = below(TARGET_WCU).or_else(|| below(PARTITION_WCU)) else {
-        let why = "no number of shards keeps the busiest below a partition's write units: some of its items take too \
-                   much each";
-        return Advice::Cache { why: why.to_owned() };
-    };
+    let of_item = item.is_some_and(|share| load.of(share) > TARGET_WCU);
+    let measured = below(TARGET_WCU).or_else(|| below(PARTITION_WCU).filter(|_| of_item));
+    let Some((shards, spread)) = measured else { return by_formula(hottest, spread) };
     let (least, share) = ((hottest / PARTITION_WCU).ceil(), spread.largest_share);
     let why = format!(
-        "the busiest value takes {hottest:.0} write units a second: {least:.0} shards by the articles' formula; with \
-         {shards} the busiest takes {:.0}",
+        "the busiest value takes {hottest:.0} write units a second: {least:.0} by the articles' formula, without head room; \
+         with {shards} shards the busiest takes {:.0}",
         load.of(share)
     );
     Advice::Shard { shards: *shards, largest_share: share, why }
+}
+
+/// For a sample that is too small to measure as many shards as the busiest value takes.
+fn by_formula(hottest: f64, spread: &Spread) -> Advice {
+    let of_value = Throughput { write_units: hottest, read_units: 0.0 };
+    let Some(shards) = rounded(with_head_room(of_value), Placement::Xxh64) else {
+        let why = format!(
+            "{hottest:.0} write units a second take more shards than a collection can have"
+        );
+        return Advice::Cache { why };
+    };
+    let shards = shards.get();
+    let why = format!(
+        "the busiest value takes {hottest:.0} write units a second: {shards} shards with head room, if they are even. The \
+         sample has too few rows to measure that"
+    );
+    Advice::Shard { shards, largest_share: spread.largest_share / f64::from(shards), why }
 }
 
 fn without_load(kind: Kind, spread: &Spread, sharded: &[(u32, Spread)]) -> Advice {
     if kind.is_good() {
         return Advice::Keep { why: kind.says().to_owned() };
     }
-    // Without a rate no number is right. This one brings the busiest near a hundredth of the load.
-    let near = sharded.iter().find(|(_, spread)| spread.largest_share <= 0.01).or(sharded.last());
+    // Without a rate no number is right. This one brings the busiest to a hundredth of the load, or as near to it as its
+    // items allow.
+    let least = sharded.last().map_or(0.0, |(_, spread)| spread.largest_share);
+    let enough = (1.1 * least).max(0.01);
+    let near = sharded.iter().find(|(_, spread)| spread.largest_share <= enough);
     let Some((shards, measured)) = near else {
-        return Advice::Keep { why: "without sort keys no shards can be measured".to_owned() };
+        let why = "without sort keys, or with so few rows, no shards can be measured".to_owned();
+        return Advice::Keep { why };
     };
     let why = format!(
         "{}: its busiest value has {:.1}% of the rows. With {shards} shards the busiest has {:.1}%; give \

@@ -194,7 +194,7 @@ fn sort_keys(column: &str, keys: &[ItemKey]) -> SortKeys {
     }
 }
 
-/// The spread of the rows over the physical keys of 2, 4, 8, … shards.
+/// The spread of the rows over the physical keys of 2, 4, 8, … shards, as long as the busiest has more rows than chance gives.
 fn sharded(keys: &[ItemKey]) -> Result<Vec<(u32, Spread)>, KeyError> {
     if keys.is_empty() {
         return Ok(Vec::new());
@@ -204,6 +204,8 @@ fn sharded(keys: &[ItemKey]) -> Result<Vec<(u32, Spread)>, KeyError> {
         .iter()
         .filter_map(|key| Some((&key.partition, Placement::Xxh64.home(key, most)?.get())));
     let homes = homes.collect::<Vec<_>>();
+    let rows = float(u64::try_from(keys.len()).unwrap_or(u64::MAX));
+    let is_measured = |(_, spread): &(u32, Spread)| spread.largest_share * rows >= float(FEW_ROWS);
     let spreads = (1..=MOST_DOUBLINGS).map(|doublings| {
         let shards = 1_u32 << doublings;
         let mut rows = HashMap::<_, u64>::new();
@@ -213,7 +215,7 @@ fn sharded(keys: &[ItemKey]) -> Result<Vec<(u32, Spread)>, KeyError> {
         }
         (shards, Spread::of(rows.into_values()))
     });
-    Ok(spreads.collect())
+    Ok(spreads.take_while(is_measured).collect())
 }
 
 /// Other keys, the most even first.

@@ -76,7 +76,7 @@ struct Report {
 
 pub(super) fn run(args: &HistogramArgs, output: &mut Output) -> Result<Ended, Failure> {
     let shards = args.rule.shards(args.method)?;
-    if args.rule == Method::Random {
+    if matches!(args.rule, Method::Random | Method::RandomSuffix) {
         let why = "random draws a shard for each write, so a sample of keys says nothing about it; choose another rule";
         return Err(Failure { code: "bad_parameter", detail: why.to_owned() });
     }

@@ -33,10 +33,11 @@ pub(super) struct LocateArgs {
 pub(super) const EXAMPLES: &str = "\
 Rules:
   xxh64, jump, random          dynashard's placements. The first shard is the key itself
-  md5, code-points, xxh64-suffix  of tables that were sharded by hand. Each shard has its number in the key
+  md5, code-points, xxh64-suffix, random-suffix
+                               of tables that were sharded by hand. Each shard has its number in the key
 
 Nothing says by which rule an item was written. Whoever looks for it has to know the rule, the number of shards at
-that time and the separator. `random` has no answer but all of its shards.
+that time and the separator. `random` and `random-suffix` have no answer but all of their shards.
 
 Examples:
   dynashard keys locate --pk EWR --sk 2013-01-01T10:00:00Z#UA1545 --shards 16

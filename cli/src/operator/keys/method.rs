@@ -13,7 +13,7 @@ pub(super) enum Method {
     Xxh64,
     /// dynashard's placement jump, which takes any number of shards
     Jump,
-    /// a number drawn for each write
+    /// dynashard's placement random: a number drawn for each write
     Random,
     /// md5(pk + sk) % N + 1, by "Choosing the right number of shards"
     Md5,
@@ -21,6 +21,8 @@ pub(super) enum Method {
     CodePoints,
     /// XXH64(pk:sk) & (N - 1), by "Dynamo DB Sharding": the first shard has a number, too
     Xxh64Suffix,
+    /// a number drawn from 1 to N for each write: the first shard has it in its key, too
+    RandomSuffix,
 }
 
 /// What is chosen about the keys of shards.
@@ -45,17 +47,25 @@ pub(super) enum Shards {
 }
 
 impl Method {
-    pub(super) const ALL: [Self; 6] =
-        [Self::Xxh64, Self::Jump, Self::Random, Self::Md5, Self::CodePoints, Self::Xxh64Suffix];
+    pub(super) const ALL: [Self; 7] = [
+        Self::Xxh64,
+        Self::Jump,
+        Self::Random,
+        Self::Md5,
+        Self::CodePoints,
+        Self::Xxh64Suffix,
+        Self::RandomSuffix,
+    ];
 
     pub(super) const fn as_str(self) -> &'static str {
         match self {
-            Self::Xxh64 => "xxh64",
-            Self::Jump => "jump",
-            Self::Random => "random",
-            Self::Md5 => "md5",
-            Self::CodePoints => "code-points",
-            Self::Xxh64Suffix => "xxh64-suffix",
+            Self::Xxh64 => Placement::Xxh64.as_str(),
+            Self::Jump => Placement::Jump.as_str(),
+            Self::Random => Placement::Random.as_str(),
+            Self::Md5 => ShardRule::Md5.as_str(),
+            Self::CodePoints => ShardRule::CodePoints.as_str(),
+            Self::Xxh64Suffix => ShardRule::Xxh64.as_str(),
+            Self::RandomSuffix => ShardRule::Random.as_str(),
         }
     }
 
@@ -64,11 +74,11 @@ impl Method {
         let rule = match self {
             Self::Xxh64 => return Ok(placed(Placement::Xxh64, args)),
             Self::Jump => return Ok(placed(Placement::Jump, args)),
-            Self::Random if !args.prefix => return Ok(placed(Placement::Random, args)),
-            Self::Random => ShardRule::Random,
+            Self::Random => return Ok(placed(Placement::Random, args)),
             Self::Md5 => ShardRule::Md5,
             Self::CodePoints => ShardRule::CodePoints,
             Self::Xxh64Suffix => ShardRule::Xxh64,
+            Self::RandomSuffix => ShardRule::Random,
         };
         let count = match rule {
             ShardRule::Xxh64 => Placement::Xxh64.round(args.shards),
