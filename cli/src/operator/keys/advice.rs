@@ -298,10 +298,12 @@ mod tests {
         assert!(matches!(at(5_601.0, 0.001), Advice::Shard { shards: 8, .. }));
         assert!(matches!(at(5_000.0, 0.3), Advice::Cache { .. }), "one item takes 1,500");
         assert!(
-            matches!(at(16_000.0, 0.001), Advice::Shard { shards: 8, .. }),
-            "800, without head room"
+            matches!(at(16_000.0, 0.05), Advice::Shard { shards: 8, .. }),
+            "one item takes 800, so head room is out of reach"
         );
-        assert!(matches!(at(50_000.0, 0.001), Advice::Cache { .. }), "8 shards leave 2,500");
+        assert!(matches!(at(16_000.0, 0.001), Advice::Shard { shards: 16, .. }), "11.4 of 700");
+        assert!(matches!(at(50_000.0, 0.001), Advice::Shard { shards: 64, .. }), "35.7 of 700");
+        assert!(matches!(at(1e9, 0.0), Advice::Cache { .. }), "beyond 65,536 shards");
         let without = advise(Kind::ManyValues, &hot, None, &sharded, None);
         assert!(matches!(without, Advice::Keep { .. }));
         assert!(matches!(
