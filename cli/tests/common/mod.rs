@@ -249,6 +249,21 @@ impl LocalStack {
         operations.map(|(operation, _)| operation.clone()).collect()
     }
 
+    /// Waits for the first sweep, which pins the settings. From then on schedules only query the metadata table.
+    pub fn until_swept(&self) {
+        while self.requests("MetadataTable", "Query") == 0 {
+            std::thread::yield_now();
+        }
+    }
+
+    /// How often each operation of the metadata table was asked for, but those of schedules.
+    pub fn unscheduled_of_metadata(&self) -> Vec<(String, u64)> {
+        let counted = |operation: String| (self.requests("MetadataTable", &operation), operation);
+        let all = self.operations("MetadataTable").into_iter().map(counted);
+        let unscheduled = all.filter(|(_, operation)| operation != "Query");
+        unscheduled.map(|(times, operation)| (operation, times)).collect()
+    }
+
     /// How often a table or its indexes throttled for this reason.
     pub fn throttles(&self, table: &str, reason: &str) -> u64 {
         self.counters()["throttles"][table][reason].as_u64().unwrap_or(0)

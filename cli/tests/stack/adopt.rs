@@ -1,7 +1,5 @@
 //! `dynashard adopt`, on tables that other programs have made and filled.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Stdio;
@@ -13,14 +11,15 @@ use aws_sdk_dynamodb::types::{
     ProvisionedThroughput, ScalarAttributeType, StreamSpecification, StreamViewType,
     TimeToLiveSpecification,
 };
-use common::cloudformation::{CloudFormation, WRITING_ROLE_ARNS};
-use common::gate::Gate;
-use common::{LocalStack, Ran, on, run, without_account};
 use dynashard_aws::{Caller, Operator, ScanSegment, ServerClock, Stripped, connect_local};
 use dynashard_core::TableSchema;
 use dynashard_keys::SortKeyType;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+
+use crate::common::cloudformation::{CloudFormation, WRITING_ROLE_ARNS};
+use crate::common::gate::Gate;
+use crate::common::{LocalStack, Ran, on, run, without_account};
 
 /// A DynamoDB without tables that takes what tests load it with.
 const ENGINE: [&str; 2] = ["--engine-only", "--no-throttle"];

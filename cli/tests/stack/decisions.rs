@@ -1,18 +1,17 @@
 //! `dynashard decisions` on histories in the tables of a local stack.
 
-mod common;
-
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use common::{LocalStack, Ran, on, operator_command};
 use dynashard_aws::{Client, DynamoMetadataStore, ServerClock, connect_local};
 use dynashard_core::ports::MetadataStore;
 use dynashard_core::{DecisionHistory, DecisionRecord};
 use dynashard_keys::PartitionKey;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+
+use crate::common::{LocalStack, Ran, on, operator_command};
 
 /// The stack and its metadata table. Nothing in it decides by itself.
 struct Tables {

@@ -1,8 +1,6 @@
 //! A table that other programs have written is adopted in place: its plain clients go on reading, a hot
 //! key of it grows under load, and it becomes plain again.
 
-mod common;
-
 use std::collections::{BTreeMap, HashMap};
 
 use aws_sdk_dynamodb::Client;
@@ -11,9 +9,10 @@ use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, PutRequest,
     ScalarAttributeType, WriteRequest,
 };
-use common::{LocalStack, Ran, run, until_cleared_up, without_account};
 use dynashard_aws::{ServerClock, connect_local};
 use serde_json::{Value, json};
+
+use crate::common::{LocalStack, Ran, run, until_cleared_up, without_account};
 
 const TABLE: &str = "flights-of-2013";
 

@@ -1,7 +1,5 @@
 //! The commands of operators, on tables that the real functions have written.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, TcpListener};
@@ -9,12 +7,15 @@ use std::process::Stdio;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
-use common::cloudformation::CloudFormation;
-use common::{LocalStack, Ran, on, operator_command, run, until_cleared_up, without_account};
 use dynashard_aws::{ServerClock, connect_local};
 use dynashard_keys::{ItemKey, PartitionKey, Placement, Separator, ShardCount, ShardId, SortKey};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+
+use crate::common::cloudformation::CloudFormation;
+use crate::common::{
+    LocalStack, Ran, on, operator_command, run, until_cleared_up, without_account,
+};
 
 /// T and H in seconds, so that a reshard closes while a test looks on.
 const SHORT: [&str; 4] = ["--set", "LeaseSecs=1", "--set", "RequestLifetimeSecs=2"];

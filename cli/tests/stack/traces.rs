@@ -1,13 +1,12 @@
 //! Traces, as an X-Ray daemon beside the functions receives them.
 
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
 
-use common::{LocalStack, checkout};
 use serde_json::{Value, json};
+
+use crate::common::{LocalStack, checkout};
 
 const ROOT: &str = "1-5759e988-bd862e3fe1be46a994272793";
 const PARENT: &str = "53995c3f42cd8ad8";
@@ -22,7 +21,12 @@ const PATIENCE: Duration = Duration::from_secs(30);
 struct Traced {
     daemon: UdpSocket,
     stack: LocalStack,
+    /// The requests of the first sweep.
+    swept: Requests,
 }
+
+/// How often each operation was asked of each table.
+type Requests = BTreeMap<(String, String), u64>;
 
 impl Traced {
     fn start(set: &[&str]) -> Self {
@@ -31,7 +35,9 @@ impl Traced {
         let address = daemon.local_addr().expect("an address").to_string();
         let set = set.iter().flat_map(|setting| ["--set", setting]).collect::<Vec<_>>();
         let stack = LocalStack::start_with(&set, &[("AWS_XRAY_DAEMON_ADDRESS", &address)]);
-        Self { daemon, stack }
+        stack.until_swept();
+        let swept = requests(&stack);
+        Self { daemon, stack, swept }
     }
 
     /// Invokes a function with an event, in a trace, and returns the subsegments of that.
@@ -61,23 +67,33 @@ impl Traced {
         }
     }
 
-    /// The requests that the endpoint has counted, by operation and table.
-    fn requests(&self) -> BTreeMap<(String, String), u64> {
-        let mut requests = BTreeMap::new();
-        for table in ["MainTable", "MetadataTable"] {
-            for operation in self.stack.operations(table) {
-                let times = self.stack.requests(table, &operation);
-                requests.insert((operation, table.to_owned()), times);
-            }
+    /// The requests since the first sweep.
+    fn requests(&self) -> Requests {
+        let mut requests = requests(&self.stack);
+        for (asked, times) in &self.swept {
+            *requests.entry(asked.clone()).or_default() -= times;
         }
+        requests.retain(|_, times| *times > 0);
         requests
     }
+}
+
+/// The requests that the endpoint has counted.
+fn requests(stack: &LocalStack) -> Requests {
+    let mut requests = Requests::new();
+    for table in ["MainTable", "MetadataTable"] {
+        for operation in stack.operations(table) {
+            let times = stack.requests(table, &operation);
+            requests.insert((operation, table.to_owned()), times);
+        }
+    }
+    requests
 }
 
 #[test]
 fn one_trace_goes_from_the_request_through_each_call_to_dynamodb() {
     let traced = Traced::start(&["Tracing=xray"]);
-    let mut seen = BTreeMap::<(String, String), u64>::new();
+    let mut seen = Requests::new();
     let mut ids = BTreeSet::new();
     for event in ["write-put.json", "write-patch-absent.json", "write-batch.json"] {
         let subsegments = traced.invoke("WriteFunction", event, 1);

@@ -1,11 +1,10 @@
 //! A hot key outgrows one partition, and the system follows by itself.
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::LocalStack;
 use serde_json::json;
+
+use crate::common::LocalStack;
 
 /// Puts of one batch: some seconds of what one partition of this stack takes.
 const BATCH: usize = 150;

@@ -1,15 +1,15 @@
 //! The typed client on a stack: by way of the HTTP API and on the tables themselves, with the same outcome.
 
-mod common;
-#[path = "../../shared/client/examples/users.rs"]
+#[path = "../../../shared/client/examples/users.rs"]
 mod users;
 
-use common::LocalStack;
 use dynashard_aws::{Caller, RequestSigner};
 use dynashard_client::{Client, CollectionQuery, Condition, HttpApi, Store, Tables};
 use futures_util::TryStreamExt;
 use serde_json::json;
 use users::User;
+
+use crate::common::LocalStack;
 
 /// All users of a tenant by way of `client`, which did not store them.
 async fn read<S: Store>(client: &Client<S>, tenant_id: &str) -> Vec<User> {

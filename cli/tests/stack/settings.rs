@@ -1,11 +1,10 @@
 //! Settings that are pinned: functions and commands that differ do nothing, and T changes by a command.
 
-mod common;
-
-use common::cloudformation::CloudFormation;
-use common::{LocalStack, Ran, on};
 use rustix::process::Signal;
 use serde_json::{Value, json};
+
+use crate::common::cloudformation::CloudFormation;
+use crate::common::{Answer, LocalStack, Ran, on};
 
 fn start(data: &str, lease_secs: u32) -> LocalStack {
     let lease = format!("LeaseSecs={lease_secs}");
@@ -13,7 +12,7 @@ fn start(data: &str, lease_secs: u32) -> LocalStack {
     LocalStack::start(&[&["--data-dir", data], &settings[..]].concat())
 }
 
-fn put(stack: &LocalStack) -> common::Answer {
+fn put(stack: &LocalStack) -> Answer {
     stack.json("PUT", "/item?pk=EWR&sk=1", &json!({ "dest": "ORD" }))
 }
 

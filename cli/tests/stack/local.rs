@@ -1,10 +1,9 @@
 //! The real command, the real functions and the real engine, from outside.
 
-mod common;
-
-use common::{End, LocalStack, dynashard, is_running};
 use rustix::process::Signal;
 use serde_json::{Value, json};
+
+use crate::common::{End, LocalStack, dynashard, is_running};
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 

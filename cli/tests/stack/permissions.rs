@@ -3,15 +3,14 @@
 //! The local stack holds the functions to the roles of the template. So a permission that is missing
 //! fails here, and so does one that nothing uses.
 
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use common::{LocalStack, checkout};
 use serde_json::{Value, json};
+
+use crate::common::{LocalStack, checkout};
 
 /// What the template grants and no test can use, each with the reason.
 const NOT_USED_HERE: [(&str, &str, &str); 1] = [(

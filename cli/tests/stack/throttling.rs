@@ -1,8 +1,6 @@
 //! Hot keys against the real command: the throttling DynamoDB alone, driven by the AWS SDK, and the
 //! whole stack behind its HTTP API.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::thread;
 
@@ -13,10 +11,11 @@ use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
     ScalarAttributeType, ThrottlingReason,
 };
-use common::{LocalStack, dynashard};
 use dynashard_aws::{ServerClock, connect_local};
 use rustix::process::Signal;
 use serde_json::json;
+
+use crate::common::{LocalStack, dynashard};
 
 const KEY_RANGE: &str = "TableWriteKeyRangeThroughputExceeded";
 

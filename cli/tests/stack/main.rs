@@ -1,0 +1,20 @@
+//! The real command, functions and engine in tests that mostly wait: for leases, schedules and the mover. They run side by
+//! side. What loads both cores, or measures how long something takes, is a test of its own.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod adopt;
+mod auth;
+mod client;
+mod console;
+mod decisions;
+mod doctor;
+mod existing_table;
+mod growth;
+mod local;
+mod operator;
+mod permissions;
+mod settings;
+mod throttling;
+mod traces;
