@@ -70,7 +70,7 @@ pub(crate) struct CallerArgs {
 }
 
 /// The settings that the tables do not hold. With `--stack-name` they come from the stack.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Stack parameters, with --main-table")]
 struct ParameterArgs {
     /// The parameter `Separator`, if it is not to be the pinned one.
@@ -119,8 +119,8 @@ pub(super) struct Connection {
     stack_name: Option<String>,
     /// The physical name of `RebalanceFunction`, if the stack tells.
     rebalance_function: Option<String>,
-    /// Whether a stack or flags have named all settings that are pinned.
-    knows_settings: bool,
+    /// The flags, unless a stack or they have named all settings that are pinned.
+    incomplete: Option<ParameterArgs>,
     /// Whether a stack or a flag has said which collections may grow.
     knows_grow_keys: bool,
     settings: Settings,
@@ -143,6 +143,7 @@ impl ConnectArgs {
         let settings = Settings { schema, ..settings };
         let stack_name = self.stack_name.clone();
         let knows_settings = stack_name.is_some() || self.parameters.name_all();
+        let incomplete = (!knows_settings).then(|| self.parameters.clone());
         let knows_grow_keys = stack_name.is_some() || self.parameters.grow_keys.is_some();
         let mut connection = Connection {
             operator,
@@ -150,7 +151,7 @@ impl ConnectArgs {
             metadata_table,
             stack_name,
             rebalance_function,
-            knows_settings,
+            incomplete,
             knows_grow_keys,
             settings,
         };
@@ -298,7 +299,8 @@ impl Connection {
     }
 
     /// A writer like those of the functions. What its throttles say about shard counts is acted on as the
-    /// stack has it, unless `grows` forbids it.
+    /// stack has it, unless `grows` forbids it. It takes a connection of [pinned
+    /// settings](Self::until_pinned).
     pub(super) async fn writer(&self, grows: bool) -> Result<TableWriter, Failure> {
         let mut settings = self.settings.clone();
         // Plain programs may write what the stack does not let grow.
@@ -317,7 +319,7 @@ impl Connection {
                 }
             };
         }
-        let directory = self.writing(self.directory_with(settings)).await?;
+        let directory = self.writing(self.directory_with(settings));
         Ok(Writer::new(self.items(), directory))
     }
 
@@ -339,29 +341,40 @@ impl Connection {
         &self.settings.schema
     }
 
-    /// For a command that writes: it needs pinned settings. Those of a stack it pins itself, and flags that
-    /// name all of them. Defaults may not be those of the stack, so it waits until that has pinned its own.
-    pub(super) async fn writing_directory(&self) -> Result<Directory, Failure> {
-        self.writing(self.directory()).await
+    /// The same for a command that writes: it needs pinned settings. Those of a stack it pins itself, and
+    /// flags that name all of them. Defaults may not be those of the stack, so it waits until that has
+    /// pinned its own, and takes them.
+    pub(super) async fn until_pinned(&self) -> Result<Self, Failure> {
+        let Some(flags) = &self.incomplete else { return Ok(self.clone()) };
+        let directory = self.directory();
+        let mut until = None;
+        let pinned = loop {
+            if let Some(pinned) = directory.pinned(deadline(&directory)).await? {
+                break pinned;
+            }
+            let until = until.get_or_insert_with(|| {
+                eprintln!(
+                    "dynashard: waiting for the stack's functions to pin its settings, which takes about a minute"
+                );
+                Deadline::after(directory.now(), PINNED_WITHIN)
+            });
+            if until.remaining(directory.now()).is_zero() {
+                return Err(nothing_is_pinned().into());
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        };
+        let mut connection = self.clone();
+        flags.complete(&mut connection.settings, &pinned);
+        Ok(connection)
     }
 
-    async fn writing(&self, directory: Directory) -> Result<Directory, Failure> {
-        if self.knows_settings {
-            return Ok(directory.pinning());
-        }
-        if directory.pinned(deadline(&directory)).await?.is_none() {
-            eprintln!(
-                "dynashard: waiting for the stack's functions to pin its settings, which takes about a minute"
-            );
-            let until = Deadline::after(directory.now(), PINNED_WITHIN);
-            while directory.pinned(deadline(&directory)).await?.is_none() {
-                if until.remaining(directory.now()).is_zero() {
-                    return Err(nothing_is_pinned().into());
-                }
-                tokio::time::sleep(LOOK_EVERY).await;
-            }
-        }
-        Ok(directory)
+    /// A directory that a command writes by, [once settings are pinned](Self::until_pinned).
+    pub(super) fn writing_directory(&self) -> Directory {
+        self.writing(self.directory())
+    }
+
+    fn writing(&self, directory: Directory) -> Directory {
+        if self.incomplete.is_none() { directory.pinning() } else { directory }
     }
 
     /// The stack that the tables were found by.

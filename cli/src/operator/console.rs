@@ -27,15 +27,14 @@ impl ConsoleConnectArgs {
         prices: Option<Prices>,
     ) -> Result<DynamoTables, Failure> {
         let (watched, asked) = (ReadMeter::default(), ReadMeter::default());
-        let connection = self.connect.connect().await?;
+        let mut connection = self.connect.connect().await?;
+        if allows_changes {
+            connection = Box::pin(connection.until_pinned()).await?;
+        }
         let watching = connection.metered(&watched);
         let connection = connection.metered(&asked);
         let settings = connection.settings();
-        let scaler = if allows_changes {
-            Some(Scaler::new(Box::pin(connection.writing_directory()).await?))
-        } else {
-            None
-        };
+        let scaler = allows_changes.then(|| Scaler::new(connection.writing_directory()));
         let measured = connection.measured();
         // Whatever is elsewhere may be CloudWatch by another name, which is paid for.
         let is_local = self.cloudwatch_url.as_deref().is_some_and(is_of_this_machine);

@@ -71,8 +71,8 @@ type TableScaler = Scaler<DynamoMetadataStore, SystemClock, OsEntropy>;
 async fn scale(args: &ScaleArgs, output: &mut Output) -> Result<ExitCode, Failure> {
     let no_signals = |e| Failure::connection(format!("signals cannot be waited for: {e}"));
     let shards = ShardCount::new(args.shards).map_err(dynashard_core::Error::from)?;
-    let connection = args.connect.connect().await?;
-    let scaler = Scaler::new(connection.writing_directory().await?);
+    let connection = args.connect.connect().await?.until_pinned().await?;
+    let scaler = Scaler::new(connection.writing_directory());
     let directory = scaler.directory();
     let mut signals = TerminationSignals::watch().map_err(no_signals)?;
     // It may wait for leases on the last change to end.

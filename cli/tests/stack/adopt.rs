@@ -6,9 +6,8 @@ use std::process::Stdio;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{
-    AttributeDefinition, AttributeValue as Sdk, BillingMode, GlobalSecondaryIndex,
-    KeySchemaElement, KeyType, LocalSecondaryIndex, Projection, ProjectionType,
-    ProvisionedThroughput, ScalarAttributeType, StreamSpecification, StreamViewType,
+    AttributeValue as Sdk, BillingMode, GlobalSecondaryIndex, KeyType, LocalSecondaryIndex,
+    Projection, ProjectionType, ProvisionedThroughput, StreamSpecification, StreamViewType,
     TimeToLiveSpecification,
 };
 use dynashard_aws::{Caller, Operator, ScanSegment, ServerClock, Stripped, connect_local};
@@ -20,6 +19,7 @@ use serde_json::{Value, json};
 use crate::common::cloudformation::{CloudFormation, WRITING_ROLE_ARNS};
 use crate::common::gate::Gate;
 use crate::common::{LocalStack, Ran, on, run, without_account};
+use crate::tables::{self, definition, element};
 
 /// A DynamoDB without tables that takes what tests load it with.
 const ENGINE: [&str; 2] = ["--engine-only", "--no-throttle"];
@@ -38,27 +38,6 @@ fn check<'a>(report: &'a Value, name: &str) -> &'a Value {
 
 fn status<'a>(report: &'a Value, name: &str) -> &'a str {
     check(report, name)["status"].as_str().expect("a status")
-}
-
-/// A table of these keys, each with its type.
-async fn table(client: &Client, name: &str, keys: [(&str, &str); 2]) {
-    let create = client.create_table().table_name(name).billing_mode(BillingMode::PayPerRequest);
-    let create = keys.into_iter().zip([KeyType::Hash, KeyType::Range]).fold(
-        create,
-        |create, ((name, letter), kind)| {
-            create.attribute_definitions(definition(name, letter)).key_schema(element(name, kind))
-        },
-    );
-    create.send().await.expect("a table");
-}
-
-fn definition(name: &str, letter: &str) -> AttributeDefinition {
-    let definition = AttributeDefinition::builder().attribute_name(name);
-    definition.attribute_type(ScalarAttributeType::from(letter)).build().expect("a definition")
-}
-
-fn element(name: &str, kind: KeyType) -> KeySchemaElement {
-    KeySchemaElement::builder().attribute_name(name).key_type(kind).build().expect("an element")
 }
 
 fn text(text: impl Into<String>) -> Sdk {
@@ -86,7 +65,7 @@ async fn put_order(client: &Client, customer: &str, at: u32, more: &[(&str, Sdk)
 async fn a_table_of_others_is_taken_as_it_is() {
     let stack = LocalStack::start(&ENGINE);
     let client = connect_local(&stack.dynamodb, ServerClock::default()).await;
-    table(&client, "Orders", [("customer", "S"), ("at", "N")]).await;
+    tables::create(&client, "Orders", &[("customer", "S"), ("at", "N")]).await;
     let ttl = TimeToLiveSpecification::builder().attribute_name("expires").enabled(true).build();
     let ttl = ttl.expect("a specification");
     let update = client.update_time_to_live().table_name("Orders").time_to_live_specification(ttl);
@@ -303,7 +282,7 @@ fn units() -> ProvisionedThroughput {
 async fn a_scan_that_was_killed_continues_where_it_was() {
     let stack = LocalStack::start(&ENGINE);
     let client = connect_local(&stack.dynamodb, ServerClock::default()).await;
-    table(&client, "Orders", [("customer", "S"), ("at", "N")]).await;
+    tables::create(&client, "Orders", &[("customer", "S"), ("at", "N")]).await;
     for at in 0..20 {
         let more = [("note", text("x".repeat(300 * 1_024)))];
         put_order(&client, &format!("CUSTOMER_{at}"), at, &more).await;
@@ -356,13 +335,13 @@ async fn what_cannot_be_looked_at_is_no_verdict() {
     assert_eq!((absent.status, absent.stderr.lines().count()), (2, 1), "{absent:?}");
     assert!(absent.stderr.contains("check --table"), "{absent:?}");
 
-    table(&client, "Binary", [("pk", "S"), ("sk", "B")]).await;
+    tables::create(&client, "Binary", &[("pk", "S"), ("sk", "B")]).await;
     let binary = adopt(&stack, &["--table", "Binary", "--json"]);
     assert_eq!(binary.status, 1, "{binary:?}");
     assert_eq!(status(&binary.last(), "sort_key"), "problem", "{binary:?}");
     assert_eq!(stack.requests("Binary", "Scan"), 0, "there is nothing to find out");
 
-    table(&client, "Orders", [("customer", "S"), ("at", "N")]).await;
+    tables::create(&client, "Orders", &[("customer", "S"), ("at", "N")]).await;
     let skipped = adopt(&stack, &["--table", "Orders", "--skip-scan", "--json"]);
     assert_eq!(skipped.status, 2, "{skipped:?}");
     let report = skipped.last();
@@ -482,7 +461,7 @@ fn query(stack: &LocalStack, pk: &str) -> Vec<Value> {
 async fn a_removal_changes_nothing_of_what_was_written_since() {
     let stack = LocalStack::start(&ENGINE);
     let client = connect_local(&stack.dynamodb, ServerClock::default()).await;
-    table(&client, "Orders", [("customer", "S"), ("at", "N")]).await;
+    tables::create(&client, "Orders", &[("customer", "S"), ("at", "N")]).await;
     let schema = TableSchema {
         partition_key_name: "customer".to_owned(),
         sort_key_name: "at".to_owned(),

@@ -23,6 +23,8 @@ struct Tables {
 impl Tables {
     async fn start() -> Self {
         let stack = LocalStack::start(&["--set", "LeaseSecs=1", "--set", "RequestLifetimeSecs=2"]);
+        // Flags name no settings, so commands take the pinned ones.
+        stack.until_swept();
         let client = connect_local(&stack.dynamodb, ServerClock::default()).await;
         let table = "MetadataTable".to_owned();
         let metadata = DynamoMetadataStore::new(client.clone(), table, "pk".to_owned());

@@ -5,14 +5,12 @@ use std::collections::{BTreeMap, HashMap};
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
-use aws_sdk_dynamodb::types::{
-    AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, PutRequest,
-    ScalarAttributeType, WriteRequest,
-};
+use aws_sdk_dynamodb::types::{AttributeValue, PutRequest, WriteRequest};
 use dynashard_aws::{ServerClock, connect_local};
 use serde_json::{Value, json};
 
 use crate::common::{LocalStack, Ran, run, until_cleared_up, without_account};
+use crate::tables;
 
 const TABLE: &str = "flights-of-2013";
 
@@ -41,27 +39,6 @@ async fn plain_client(stack: &LocalStack) -> Client {
     let client = connect_local(&stack.dynamodb, ServerClock::default()).await;
     let retries = RetryConfig::standard().with_max_attempts(20);
     Client::from_conf(client.config().to_builder().retry_config(retries).build())
-}
-
-async fn make_table(client: &Client) {
-    let key = |name: &str, role| {
-        KeySchemaElement::builder().attribute_name(name).key_type(role).build().expect("a key")
-    };
-    let attribute = |name: &str| {
-        let builder = AttributeDefinition::builder().attribute_name(name);
-        builder.attribute_type(ScalarAttributeType::S).build().expect("an attribute")
-    };
-    client
-        .create_table()
-        .table_name(TABLE)
-        .billing_mode(BillingMode::PayPerRequest)
-        .key_schema(key("airport", KeyType::Hash))
-        .key_schema(key("departure", KeyType::Range))
-        .attribute_definitions(attribute("airport"))
-        .attribute_definitions(attribute("departure"))
-        .send()
-        .await
-        .expect("a table");
 }
 
 fn departure(number: usize) -> String {
@@ -131,7 +108,7 @@ fn path(airport: &str, number: usize) -> String {
 async fn a_table_is_adopted_grows_and_becomes_plain_again() {
     let stack = stack();
     let client = plain_client(&stack).await;
-    make_table(&client).await;
+    tables::create(&client, TABLE, &[("airport", "S"), ("departure", "S")]).await;
     let flights = (0..400).map(|number| flight(HOT, number)).collect::<Vec<_>>();
     let others = (0..20).map(|number| flight(OTHER, number)).collect::<Vec<_>>();
     load(&client, [flights.clone(), others.clone()].concat()).await;

@@ -97,6 +97,8 @@ fn a_pre_sharded_collection_comes_back_in_order() {
 #[test]
 fn a_steady_put_is_one_request() {
     let stack = LocalStack::start(&["--set", "LeaseSecs=60"]);
+    // The sweep, too, reads the directory.
+    stack.until_swept();
     let put =
         |sk: &str| stack.json("PUT", &format!("/item?pk=hot&sk={sk}"), &json!({ "n": 1 })).status;
     assert_eq!(put("first"), 200);

@@ -16,5 +16,6 @@ mod local;
 mod operator;
 mod permissions;
 mod settings;
+mod tables;
 mod throttling;
 mod traces;

@@ -1,10 +1,20 @@
 //! Settings that are pinned: functions and commands that differ do nothing, and T changes by a command.
 
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use dynashard_aws::{DynamoMetadataStore, ServerClock, connect_local};
+use dynashard_core::ports::MetadataStore;
+use dynashard_core::{Pinned, Settings};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::common::cloudformation::CloudFormation;
-use crate::common::{Answer, LocalStack, Ran, on};
+use crate::common::{Answer, LocalStack, Ran, on, operator_command};
+use crate::tables;
 
 fn start(data: &str, lease_secs: u32) -> LocalStack {
     let lease = format!("LeaseSecs={lease_secs}");
@@ -84,4 +94,45 @@ fn a_change_waits_for_the_stack_and_can_be_refused() {
         assert_ne!(refused.status, 0, "{change}");
         assert!(refused.stderr.contains(why), "{refused:?}");
     }
+}
+
+/// Commands that began on tables without pinned settings went on with the defaults when the stack had pinned
+/// its own.
+#[tokio::test]
+async fn regression_whoever_waited_for_settings_did_not_take_them() {
+    let stack = LocalStack::start(&["--engine-only"]);
+    let client = connect_local(&stack.dynamodb, ServerClock::default()).await;
+    tables::create(&client, "MainTable", &[("pk", "S"), ("sk", "S")]).await;
+    tables::create(&client, "MetadataTable", &[("pk", "S")]).await;
+    let text = |text: &str| AttributeValue::S(text.to_owned());
+    let put = client.put_item().table_name("MainTable");
+    put.item("pk", text("EWR")).item("sk", text("0")).send().await.expect("a put by hand");
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("flights.jsonl");
+    fs::write(&file, "{\"pk\":\"EWR\",\"sk\":\"1\"}\n").expect("it is written");
+    let file = file.to_str().expect("UTF-8");
+
+    let begun = [&["scale", "--pk", "EWR", "--shards", "1"][..], &["import", file]].map(|args| {
+        let mut command = operator_command(&stack, args);
+        let mut child =
+            command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it runs");
+        let mut said = BufReader::new(child.stderr.take().expect("piped"));
+        let waits = |line: String| line.contains("waiting for the stack's functions");
+        assert!(said.by_ref().lines().map_while(Result::ok).any(waits), "{args:?}");
+        (child, said)
+    });
+    let settings = Settings { lease_term: Duration::from_secs(1), ..Settings::default() };
+    let metadata = DynamoMetadataStore::new(client, "MetadataTable".to_owned(), "pk".to_owned());
+    let seen = metadata.directory().await.expect("a read").value.unwrap_or_default();
+    let pinned = seen.with_pinned(Pinned::of(&settings));
+    metadata.save_directory(&seen, &pinned).await.expect("they are pinned");
+    for (child, mut said) in begun {
+        let mut rest = String::new();
+        said.read_to_string(&mut rest).expect("UTF-8");
+        assert_eq!(status(child), Some(0), "{rest}");
+    }
+}
+
+fn status(mut child: Child) -> Option<i32> {
+    child.wait().expect("it ends").code()
 }

@@ -7,15 +7,13 @@ use std::thread;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
-use aws_sdk_dynamodb::types::{
-    AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
-    ScalarAttributeType, ThrottlingReason,
-};
+use aws_sdk_dynamodb::types::{AttributeValue, ThrottlingReason};
 use dynashard_aws::{ServerClock, connect_local};
 use rustix::process::Signal;
 use serde_json::json;
 
 use crate::common::{LocalStack, dynashard};
+use crate::tables;
 
 const KEY_RANGE: &str = "TableWriteKeyRangeThroughputExceeded";
 
@@ -25,7 +23,7 @@ async fn an_engine_alone_throttles_a_hot_key_until_it_is_spread() {
     assert_eq!(stack.ready, json!({ "ready": true, "dynamodb": stack.dynamodb }));
     // Like all clients of the project's this one sends every request once.
     let client = connect_local(&stack.dynamodb, ServerClock::default()).await;
-    create_table(&client).await;
+    tables::create(&client, "Flights", &[("pk", "S")]).await;
 
     // A partition takes what is larger than itself and then nothing until time has paid: here for two
     // minutes, so no machine is too slow to meet the limit.
@@ -54,7 +52,7 @@ async fn an_engine_alone_throttles_a_hot_key_until_it_is_spread() {
 async fn an_engine_that_does_not_throttle_takes_everything() {
     let stack = LocalStack::start(&["--engine-only", "--no-throttle"]);
     let client = connect_local(&stack.dynamodb, ServerClock::default()).await;
-    create_table(&client).await;
+    tables::create(&client, "Flights", &[("pk", "S")]).await;
     // 350 units each, of a partition that takes 1,000 a second.
     let note = "x".repeat(350 << 10);
     for n in 0..12 {
@@ -190,22 +188,6 @@ fn write_batch(stack: &LocalStack) -> Fates {
     let stored = fates.values().filter(|fate| **fate == Fate::Stored).count();
     assert_eq!((answer["written"].as_u64(), fates.len()), (u64::try_from(stored).ok(), 50));
     fates
-}
-
-async fn create_table(client: &Client) {
-    let attribute = AttributeDefinition::builder()
-        .attribute_name("pk")
-        .attribute_type(ScalarAttributeType::S)
-        .build();
-    let key = KeySchemaElement::builder().attribute_name("pk").key_type(KeyType::Hash).build();
-    let created = client
-        .create_table()
-        .table_name("Flights")
-        .attribute_definitions(attribute.expect("complete"))
-        .key_schema(key.expect("complete"))
-        .billing_mode(BillingMode::PayPerRequest)
-        .send();
-    created.await.expect("a table");
 }
 
 /// Puts an item with these attributes, or says why the partition did not take it.

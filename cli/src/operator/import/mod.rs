@@ -187,18 +187,23 @@ async fn write(
 ) -> Result<Ended, Failure> {
     let Run { reporter, summary, signals, refusals } = run;
     let rules = Rules { keep_existing: args.keep_existing, other_item: args.in_doubt };
-    let writer = tokio::select! {
-        writer = connection.writer(!args.no_growth) => writer.map(Some),
+    let pinned = async {
+        let connection = connection.until_pinned().await?;
+        let writer = connection.writer(!args.no_growth).await?;
+        Ok((writer, connection.reader()))
+    };
+    let pinned = tokio::select! {
+        pinned = pinned => pinned.map(Some),
         () = signals.received() => Ok(None),
     };
-    let writer = match writer {
-        Ok(Some(writer)) => writer,
+    let (writer, reader) = match pinned {
+        Ok(Some(pinned)) => pinned,
         other => {
             file.leave();
             return other.map(|_| Ended::Interrupted);
         }
     };
-    let target = Target { writer, reader: connection.reader(), rules };
+    let target = Target { writer, reader, rules };
     let refused = lock(refusals).count();
     let mut show = |figures: load::Figures| {
         let what = "; waits until nothing from before can take effect";
