@@ -9,7 +9,7 @@
 //! 3. how long clients wait under five times the load that a key takes, what that does to cold keys, and
 //!    when the reshard comes into force (`overload`).
 //!
-//! Partitions take 100 write units a second and save nothing up. `-- kinds`, `-- readers` and
+//! Partitions take 100 write units a second where nothing else is said, and save nothing up. `-- kinds`, `-- readers` and
 //! `-- overload` choose among the three.
 
 // The SDK's futures nest deeply, and so do the types of the futures that await them.
@@ -25,7 +25,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use common::{
-    Api, Failure, Sample, float, is_chosen, offered, percentile, stack_of, stack_options, statuses,
+    Api, Failure, Sample, float, is_chosen, median, offered, percentile, stack_of, stack_options,
+    statuses,
 };
 use dynashard_local::{Stack, StackOptions};
 use http::Method;
@@ -153,7 +154,7 @@ async fn main() -> Result<ExitCode, Failure> {
         }
     }
     if is_chosen("overload") {
-        Box::pin(overload(&options)).await?;
+        holds &= Box::pin(overload(&options)).await?;
     }
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -183,7 +184,7 @@ async fn relief(options: &StackOptions, kind: Kind) -> Result<bool, Failure> {
     load.api.json(Method::POST, "/collection/scale?pk=hot", &four).await?;
     let decided = Instant::now();
     sleep(RELIEF + MEASURED).await;
-    let collection = collection(&load.api).await?;
+    let collection = collection(&load.api, "hot").await?;
     load.over.store(true, Ordering::Relaxed);
     clients.join_all().await;
     stack.shutdown().await;
@@ -211,8 +212,9 @@ async fn relief(options: &StackOptions, kind: Kind) -> Result<bool, Failure> {
 
 /// What the API says of the collection. A server closes connections that were idle for long, and may do so
 /// while the request is on its way.
-async fn collection(api: &Api) -> Result<Value, Failure> {
-    let ask = || api.json(Method::GET, "/collection?pk=hot", &Value::Null);
+async fn collection(api: &Api, pk: &str) -> Result<Value, Failure> {
+    let path = format!("/collection?pk={pk}");
+    let ask = || api.json(Method::GET, &path, &Value::Null);
     match ask().await {
         Ok(collection) => Ok(collection),
         Err(_) => ask().await,
@@ -220,10 +222,11 @@ async fn collection(api: &Api) -> Result<Value, Failure> {
 }
 
 /// Waits until the collection is in this state.
-async fn state(api: &Api, state: &str) -> Result<Duration, Failure> {
+async fn state(api: &Api, pk: &str, state: &str) -> Result<Duration, Failure> {
     let began = Instant::now();
     while began.elapsed() < PATIENCE {
-        let is_there = collection(api).await.is_ok_and(|collection| collection["state"] == state);
+        let is_there =
+            collection(api, pk).await.is_ok_and(|collection| collection["state"] == state);
         if is_there {
             return Ok(began.elapsed());
         }
@@ -256,7 +259,7 @@ async fn readers(options: &StackOptions, is_strong: bool) -> Result<(), Failure>
     );
     let four = serde_json::json!({ "number_of_shards": 4 });
     api.json(Method::POST, "/collection/scale?pk=hot", &four).await?;
-    state(&api, "move").await?;
+    state(&api, "hot", "move").await?;
     let consistency = if is_strong { "&consistent=true" } else { "" };
     let get = |n: u32| {
         let (api, path) = (api.clone(), format!("/item?pk=hot&sk=old{n:05}{consistency}"));
@@ -280,9 +283,32 @@ async fn readers(options: &StackOptions, is_strong: bool) -> Result<(), Failure>
     Ok(())
 }
 
+/// What a partition writes in a second beside cold keys: so little that two processors have time left under five
+/// times of it, with clients, functions and DynamoDB on them.
+const OVERLOADED: u32 = 50;
+
+/// What is offered in one window: to which keys, of which one begins to grow, and how often the load that a key
+/// takes.
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    name: &'static str,
+    times: u32,
+    is_hot: bool,
+}
+
+/// The second says what the machine makes of as many requests, none of which is throttled.
+const WINDOWS: [Window; 3] = [
+    Window { name: "at rest", times: 0, is_hot: false },
+    Window { name: "5 times the load, to 200 keys", times: 5, is_hot: false },
+    Window { name: "5 times the load, to one key", times: 5, is_hot: true },
+];
+
 /// Five times what a key takes, beside cold keys, where Lambda has few environments for each function.
-async fn overload(options: &StackOptions) -> Result<(), Failure> {
-    const SECS: u32 = 30;
+///
+/// What else the machine does is not the same in two windows, and a hundredth of the answers is few. So windows of each
+/// kind follow each other in several rounds, and the figure that counts is the median over the rounds.
+async fn overload(options: &StackOptions) -> Result<bool, Failure> {
+    const ROUNDS: u32 = 5;
     let settings = [
         ("RequestLifetimeSecs", "120"),
         ("MoverWriteUnits", "400"),
@@ -290,51 +316,82 @@ async fn overload(options: &StackOptions) -> Result<(), Failure> {
         ("ScaleReservedConcurrency", "2"),
         ("RebalanceReservedConcurrency", "2"),
     ];
-    // The second says what the machine makes of as many requests, none of which is throttled.
-    for (times, is_hot) in [(0, true), (5, false), (5, true)] {
-        let mut options = stack_of(options, LIMIT, &settings);
-        options.max_environments = ENVIRONMENTS;
-        let stack = Stack::start(options).await?;
-        let api = Api::of(&stack);
+    let mut options = stack_of(options, OVERLOADED, &settings);
+    options.max_environments = ENVIRONMENTS;
+    let stack = Stack::start(options).await?;
+    let api = Api::of(&stack);
+    start_environments(&api).await?;
+    println!(
+        "\n{ENVIRONMENTS} environments for each function, {OVERLOADED} write units for each key"
+    );
+    let (mut of_rest, mut of_spread) = (Vec::new(), Vec::new());
+    for round in 0..ROUNDS {
+        let mut colds = Vec::new();
+        for window in WINDOWS {
+            // Each grows once.
+            let key = format!("key{round}-{}", colds.len());
+            colds.push(window.measure(&api, &key).await?);
+        }
+        of_rest.push(colds[2] / colds[0]);
+        of_spread.push(colds[2] / colds[1]);
+    }
+    stack.shutdown().await;
+    let (of_rest, of_spread) = (median(of_rest), median(of_spread));
+    let holds = of_rest <= MOST_RATIO;
+    let verdict = if holds { "holds" } else { "DOES NOT HOLD" };
+    println!(
+        "\nThe slowest hundredth of cold puts under the load to one key, median of {ROUNDS} rounds"
+    );
+    println!("  to that at rest: {of_rest:.2}, at most {MOST_RATIO}: {verdict}");
+    println!("  to that under the load to 200 keys: {of_spread:.2}");
+    Ok(holds)
+}
+
+/// The most by which a hot key may lengthen the latency of the slowest hundredth of cold puts.
+const MOST_RATIO: f64 = 1.5;
+
+impl Window {
+    const SECS: u32 = 30;
+
+    /// Offers the load of this window, and has `key` grow meanwhile. Returns the latency of the slowest hundredth
+    /// of cold puts, in milliseconds.
+    async fn measure(self, api: &Api, key: &str) -> Result<f64, Failure> {
+        let Self { name, times, is_hot } = self;
         let put = |pk: String, n: u32| {
             let api = api.clone();
             async move { api.ask(Method::PUT, &format!("/item?pk={pk}&sk={n:06}"), &[], ITEM).await }
         };
-        start_environments(&api).await?;
-        offered(50, 4, |n| {
-            put(if n.is_multiple_of(10) { "hot".into() } else { format!("warm{n}") }, n)
-        })
-        .await?;
-        let key = |n: u32| if is_hot { "hot".to_owned() } else { format!("warm{}", n % 200 * 10) };
-        let hot = offered((times * LIMIT).max(1), SECS, |n| put(key(n), 1_000 + n));
-        let cold = offered(60, SECS, |n| put(format!("cold{}", n % 300), n));
-        let scaled = async {
+        let spread = |n: u32| format!("warm{}", n % 200);
+        offered(50, 4, |n| put(if n.is_multiple_of(10) { key.to_owned() } else { spread(n) }, n))
+            .await?;
+        let load = offered((times * OVERLOADED).max(1), Self::SECS, |n| {
+            put(if is_hot { key.to_owned() } else { spread(n) }, 1_000 + n)
+        });
+        let cold = offered(60, Self::SECS, |n| put(format!("cold{}", n % 300), n));
+        let in_force = async {
             sleep(Duration::from_secs(10)).await;
             let asked = Instant::now();
-            let body = serde_json::json!({ "number_of_shards": 4 });
-            let path = "/collection/scale?pk=hot";
-            while api.json(Method::POST, path, &body).await.is_err() {
+            let four = serde_json::json!({ "number_of_shards": 4 });
+            let path = format!("/collection/scale?pk={key}");
+            while api.json(Method::POST, &path, &four).await.is_err() {
                 sleep(Duration::from_millis(200)).await;
             }
-            state(&api, "move").await?;
+            state(api, key, "move").await?;
             Ok::<_, Failure>(asked.elapsed())
         };
-        let (hot, cold, scaled) = tokio::join!(hot, cold, scaled);
-        let (hot, cold) = (hot?, cold?);
-        let what = if is_hot { "to one key" } else { "to 200 keys" };
-        println!("\n{times} times the load, {what}, {ENVIRONMENTS} environments for each function");
-        println!("  in force {:.1} s after it was asked for", scaled?.as_secs_f64());
-        for (name, samples) in [("load", hot), ("cold", cold)] {
+        let (load, cold, in_force) = tokio::join!(load, cold, in_force);
+        let cold = cold?;
+        println!("\n{name}\n  in force {:.1} s after it was asked for", in_force?.as_secs_f64());
+        for (name, samples) in [("load", &load?), ("cold", &cold)] {
             println!(
                 "  {name}: {:?}, p50 {:.1} ms, p99 {:.1} ms",
-                statuses(&samples),
-                percentile(&samples, 50),
-                percentile(&samples, 99)
+                statuses(samples),
+                percentile(samples, 50),
+                percentile(samples, 99)
             );
         }
-        stack.shutdown().await;
+        Ok(percentile(&cold, 99))
     }
-    Ok(())
 }
 
 const ENVIRONMENTS: usize = 40;

@@ -264,3 +264,10 @@ pub fn statuses(samples: &[Sample]) -> BTreeMap<u16, usize> {
         counts
     })
 }
+
+/// The middle of these figures.
+pub fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    let middle = figures.len() / 2;
+    f64::midpoint(figures[middle], figures[(figures.len() - 1) / 2])
+}

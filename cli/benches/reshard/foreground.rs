@@ -40,7 +40,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, sleep_until};
 
 use crate::collection::Collection;
-use crate::common::{Failure, MAIN_TABLE, float, operation};
+use crate::common::{Failure, MAIN_TABLE, float, median, operation};
 use crate::{Required, report};
 
 /// Short waits, and a budget that leaves a machine of two processors room for clients.
@@ -208,12 +208,6 @@ async fn reshards(
 
 /// How items move, whoever moves them.
 const MOVES: &str = "TransactWriteItems";
-
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    let middle = figures.len() / 2;
-    f64::midpoint(figures[middle], figures[(figures.len() - 1) / 2])
-}
 
 /// Has the stack start all environments that it may: what a start takes belongs to no window.
 async fn warm_up(stack: &Stack) -> Result<(), Failure> {
