@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use dynashard_keys::ShardId;
 
+use crate::scaling::PartitionLimits;
+
 /// The part of a partition's write units that moving takes at most, where nothing is throttled.
 pub const MOVER_PART: f64 = 0.8;
-
-/// That part of the 1,000 write units a second that a partition of DynamoDB takes
-/// (<https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-design.html>).
-pub(crate) const MOST_OF_PARTITION_WCU: f64 = MOVER_PART * 1_000.0;
 
 /// How fast one call may go through its shards. Each has a [`Pace`] of its own, since each is a
 /// partition of its own, and what one throttles slows down no other. Together they keep to the units
@@ -51,11 +49,12 @@ impl Paces {
     pub(crate) fn take_up(
         &mut self,
         shards: impl Iterator<Item = (ShardId, Option<u32>)>,
+        partition: PartitionLimits,
         wcu_each: f64,
         at_source: f64,
         now: Duration,
     ) {
-        let most = most_at_source(wcu_each, at_source);
+        let most = most_at_source(partition, wcu_each, at_source);
         let mut before = std::mem::take(&mut self.shards);
         let is_kept = std::mem::take(&mut self.is_kept);
         self.shards = shards
@@ -135,8 +134,13 @@ impl Paces {
 }
 
 /// The most that one partition is to take a second, of `wcu` that may be spent on its items.
-pub(crate) fn most_at_source(wcu: f64, at_source: f64) -> f64 {
-    (wcu * at_source).min(MOST_OF_PARTITION_WCU)
+pub(crate) fn most_at_source(partition: PartitionLimits, wcu: f64, at_source: f64) -> f64 {
+    (wcu * at_source).min(most_of(partition))
+}
+
+/// The most that moving takes of one partition, in write units a second.
+pub(crate) fn most_of(partition: PartitionLimits) -> f64 {
+    MOVER_PART * f64::from(partition.write_units)
 }
 
 /// A token bucket whose rate rises evenly while nothing is throttled and is halved when something is

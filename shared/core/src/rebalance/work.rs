@@ -1,5 +1,5 @@
 use crate::metadata::Reshard;
-use crate::pace::{MOST_OF_PARTITION_WCU, Units, most_at_source};
+use crate::pace::{Units, most_at_source, most_of};
 use crate::reshard::Share;
 use crate::{Generation, Settings};
 
@@ -33,11 +33,12 @@ impl Work {
             Self::Move(reshard) => {
                 let destinations = u32::try_from(reshard.destinations().len()).unwrap_or(u32::MAX);
                 let at_destination = 1.0 - self.at_source();
-                all.min(f64::from(destinations) * MOST_OF_PARTITION_WCU / at_destination)
+                all.min(f64::from(destinations) * most_of(settings.partition) / at_destination)
             }
             Self::RemoveMarkers(_) => all,
         };
-        let most = |wcu| most_at_source(wcu, self.at_source()) / self.at_source();
+        let most =
+            |wcu| most_at_source(settings.partition, wcu, self.at_source()) / self.at_source();
         Share::of(all, settings.moves_per_call, left, self.least().in_all, most)
     }
 }
@@ -54,12 +55,13 @@ mod tests {
     use dynashard_keys::{PartitionKey, Placement, ShardCount};
 
     use super::*;
-    use crate::CollectionMetadata;
+    use crate::{CollectionMetadata, PartitionLimits};
 
     /// Fifteen sources were to write 4,000 units a second to the one shard that all clients use.
     #[test]
     fn regression_many_sources_filled_the_partitions_of_few_destinations() {
         let settings = Settings::default();
+        let most = most_of(settings.partition);
         for (from, to) in [(16, 1), (4, 1), (16, 4), (64, 4), (4, 16), (1, 4)] {
             let count = |n| ShardCount::new(n).expect("count");
             let partition = PartitionKey::new("EWR").expect("pk");
@@ -69,8 +71,23 @@ mod tests {
             let [sources, destinations] = [share.side_by_side, reshard.destinations().len()]
                 .map(|n| f64::from(u32::try_from(n).expect("few")));
             let at_each = share.wcu_each * sources / 2.0 / destinations;
-            assert!(at_each <= MOST_OF_PARTITION_WCU, "{from} -> {to}: {at_each} units a second");
-            assert!(share.wcu_each / 2.0 <= MOST_OF_PARTITION_WCU, "{from} -> {to}: {share:?}");
+            assert!(at_each <= most, "{from} -> {to}: {at_each} units a second");
+            assert!(share.wcu_each / 2.0 <= most, "{from} -> {to}: {share:?}");
         }
+    }
+
+    /// The mover reckoned with 1,000 write units whatever `PartitionWriteUnits` said, which decisions reckon with.
+    #[test]
+    fn regression_the_mover_took_partitions_to_be_larger_than_they_were_set_to() {
+        let partition = PartitionLimits { write_units: 100, ..PartitionLimits::default() };
+        let settings = Settings { partition, ..Settings::default() };
+        let pk = PartitionKey::new("EWR").expect("pk");
+        let before = CollectionMetadata::stable(pk, Placement::Xxh64, ShardCount::ONE, 1);
+        let four = ShardCount::new(4).expect("count");
+        let reshard = before.with_forward(four, 2).reshard().expect("items move");
+        let work = Work::Move(reshard);
+        let share = work.share(&settings, 1);
+        let at_source = most_at_source(partition, share.wcu_each, work.at_source());
+        assert!((at_source - 80.0).abs() < 0.001, "{at_source} units a second: {share:?}");
     }
 }
