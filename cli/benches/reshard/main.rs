@@ -27,7 +27,7 @@ mod mover;
 
 use std::process::ExitCode;
 
-use common::{Failure, stack_options};
+use common::{Failure, stack_of, stack_options};
 use dynashard_local::{Stack, StackOptions};
 use foreground::Traffic;
 
@@ -86,7 +86,8 @@ async fn main() -> Result<ExitCode, Failure> {
         traffic.retain(|traffic| is_named(traffic.name()));
     }
     for traffic in traffic {
-        let stack = Stack::start(with(&options, foreground::SETTINGS)).await?;
+        let options = stack_of(&options, foreground::PARTITION_WCU, foreground::SETTINGS);
+        let stack = Stack::start(options).await?;
         Box::pin(foreground::measure(&stack, traffic)).await?;
         stack.shutdown().await;
     }
