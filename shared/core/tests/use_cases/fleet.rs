@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dynashard_core::ports::{Clock, StoreError};
-use dynashard_core::{Deadline, PartitionLimits, Phase, Precondition, Settings, Throttle};
+use dynashard_core::{Deadline, Phase, Precondition, Settings, Throttle};
 use dynashard_keys::Placement;
 use dynashard_testkit::{Fault, Operation, block_on};
 use futures_util::future::join_all;
@@ -19,7 +19,7 @@ const OVERLOAD: u32 = 8;
 const MOST_UPDATES: u64 = 60;
 
 fn world() -> World {
-    let world = World::on_partitions(Settings::default(), PartitionLimits::default());
+    let world = World::with_mover(Settings::default());
     world.lay_out(1, 1, Placement::Xxh64);
     world.clock.advance(Duration::from_mins(2));
     world

@@ -45,7 +45,7 @@ fn world_with(items: u32, from: u32, to: u32, mover_wcu: u32) -> World {
 }
 
 fn world_of(items: u32, from: u32, to: u32, settings: Settings) -> World {
-    let world = World::with(settings);
+    let world = World::with_mover(settings);
     world.lay_out(1, from, Placement::Xxh64);
     world.clock.advance(Duration::from_mins(10));
     for n in 0..items {

@@ -39,7 +39,7 @@ pub(crate) fn world(placement: Placement, shards: u32) -> World {
 }
 
 fn world_with(placement: Placement, shards: u32, settings: Settings) -> World {
-    let world = World::with(settings);
+    let world = World::with_mover(settings);
     world.lay_out(1, shards, placement);
     world.clock.advance(Duration::from_mins(10));
     world
@@ -973,7 +973,7 @@ fn regression_a_reshard_that_went_on_between_two_reads_was_called_damaged() {
 /// new shards that much later.
 #[test]
 fn regression_a_long_scan_kept_other_collections_waiting() {
-    let world = World::with(Settings { mover_wcu: 16, ..settings() });
+    let world = World::with_mover(Settings { mover_wcu: 16, ..settings() });
     world.lay_out(1, 1, Placement::Xxh64);
     world.clock.advance(Duration::from_mins(10));
     for name in names() {

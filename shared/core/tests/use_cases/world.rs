@@ -52,8 +52,13 @@ impl World {
         Self::on_partitions(settings, PartitionLimits { write_units: 3, read_units: 9 })
     }
 
+    /// On partitions like DynamoDB's, of which the mover takes its part.
+    pub(crate) fn with_mover(settings: Settings) -> Self {
+        Self::on_partitions(settings, PartitionLimits::default())
+    }
+
     /// On partitions that take so much.
-    pub(crate) fn on_partitions(settings: Settings, partition: PartitionLimits) -> Self {
+    fn on_partitions(settings: Settings, partition: PartitionLimits) -> Self {
         let settings = Settings { partition, ..settings };
         let clock = ManualClock::new();
         let memory = MemoryStore::new(clock.clone(), settings.schema.clone());
