@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use dynashard_aws::{DynamoItemStore, DynamoMetadataStore, ServerClock, SystemClock};
-use dynashard_core::Settings;
+use dynashard_core::ports::MetadataStore;
+use dynashard_core::{CollectionMetadata, Job, Phase, Settings};
+use dynashard_keys::PartitionKey;
 use dynashard_local::{
     Counters, Functions, Limits, OperationCount, Stack, StackOptions, TemplateSource,
     build_functions, load_template,
@@ -77,6 +79,12 @@ pub struct Tables {
     pub clock: SystemClock,
 }
 
+/// How often metadata is looked at while something is waited for.
+pub const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// The longest that a change of the count may take here; nothing takes half of it.
+pub const PATIENCE: Duration = Duration::from_mins(10);
+
 impl Tables {
     pub async fn of(stack: &Stack) -> Self {
         let schema = Settings::default().schema;
@@ -89,6 +97,31 @@ impl Tables {
             items: DynamoItemStore::new(client, clock.clone(), MAIN_TABLE.into(), schema),
             clock,
         }
+    }
+
+    /// The metadata of a collection that exists.
+    pub async fn collection(&self, pk: &PartitionKey) -> Result<CollectionMetadata, Failure> {
+        let found = self.metadata.get(pk).await;
+        let found = found.map_err(|error| format!("the metadata cannot be read: {error:?}"))?;
+        Ok(found.value.ok_or("the collection does not exist")?)
+    }
+
+    /// The job of the reshard that runs, or whose markers are not removed yet.
+    pub async fn job(&self, pk: &PartitionKey) -> Result<Option<Job>, Failure> {
+        let found = self.metadata.job(pk).await;
+        Ok(found.map_err(|error| format!("the job cannot be read: {error:?}"))?.value)
+    }
+
+    /// Waits until the reshard has closed and its markers are removed.
+    pub async fn rests(&self, pk: &PartitionKey) -> Result<(), Failure> {
+        let began = Instant::now();
+        while began.elapsed() < PATIENCE {
+            if self.collection(pk).await?.phase == Phase::Stable && self.job(pk).await?.is_none() {
+                return Ok(());
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        Err("the reshard never came to its end".into())
     }
 }
 

@@ -1,22 +1,15 @@
 //! A collection on a stack, and how far its reshard is.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use dynashard_core::ports::MetadataStore;
-use dynashard_core::{CollectionMetadata, Job, Phase, Reshard};
+use dynashard_core::{Phase, Reshard};
 use dynashard_keys::{ItemKey, PartitionKey, Placement, ShardCount, SortKey};
 use dynashard_local::Stack;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use http::{Method, StatusCode};
 use serde_json::json;
 
-use crate::common::{Api, Failure, Refused, Tables};
-
-/// How often the metadata is looked at while something is waited for.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-
-/// The longest that a change of the count may take here; nothing takes half of it.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(10);
+use crate::common::{Api, Failure, LOOK_EVERY, PATIENCE, Refused, Tables};
 
 /// Puts under way at once while a collection is loaded.
 const LOADING: usize = 8;
@@ -81,23 +74,11 @@ impl Collection {
         self.api.json(Method::POST, &path, &json!({ "number_of_shards": shards })).await.map(drop)
     }
 
-    pub(crate) async fn metadata(&self) -> Result<CollectionMetadata, Failure> {
-        let found = self.tables.metadata.get(&self.partition).await;
-        let found = found.map_err(|error| format!("the metadata cannot be read: {error:?}"))?;
-        Ok(found.value.ok_or("the collection does not exist")?)
-    }
-
-    /// The job of the reshard that runs, or whose markers are not removed yet.
-    pub(crate) async fn job(&self) -> Result<Option<Job>, Failure> {
-        let found = self.tables.metadata.job(&self.partition).await;
-        Ok(found.map_err(|error| format!("the job cannot be read: {error:?}"))?.value)
-    }
-
     /// Waits until `move` is in force, and returns what moves.
     pub(crate) async fn moving(&self) -> Result<Reshard, Failure> {
         let began = Instant::now();
         while began.elapsed() < PATIENCE {
-            let metadata = self.metadata().await?;
+            let metadata = self.tables.collection(&self.partition).await?;
             if let Phase::Move { .. } = metadata.phase {
                 return Ok(metadata.reshard().ok_or("a move of nothing")?);
             }
@@ -111,25 +92,13 @@ impl Collection {
         let sources = reshard.sources().len();
         let began = Instant::now();
         while began.elapsed() < PATIENCE {
-            let job = self.job().await?.ok_or("a move without a job")?;
+            let job = self.tables.job(&self.partition).await?.ok_or("a move without a job")?;
             if job.scan > 1 || job.done.len() >= sources {
                 return Ok(());
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
         Err("the items were never all moved".into())
-    }
-
-    /// Waits until the reshard has closed and its markers are removed.
-    pub(crate) async fn rests(&self) -> Result<(), Failure> {
-        let began = Instant::now();
-        while began.elapsed() < PATIENCE {
-            if self.metadata().await?.phase == Phase::Stable && self.job().await?.is_none() {
-                return Ok(());
-            }
-            tokio::time::sleep(LOOK_EVERY).await;
-        }
-        Err("the reshard never came to its end".into())
     }
 }
 

@@ -196,7 +196,7 @@ async fn reshards(
             "To {to} shards: {:.0} transactions a second for {secs:.0} s, and {throttles} throttles",
             float(moved) / secs
         ));
-        collection.rests().await?;
+        collection.tables.rests(&collection.partition).await?;
     }
     sleep(SETTLE).await;
     load.measure(2 * counts.len() + 1, sleep(QUIET)).await;

@@ -70,7 +70,7 @@ pub(crate) async fn measure(stack: &Stack) -> Result<(), Failure> {
         report("until all of them do", since(last_missed), required);
         report("until `move` is in force", since(moving), None);
         // The rebalancer may be busy with this one for a while yet, and the next would wait for it.
-        collection.rests().await?;
+        collection.tables.rests(&collection.partition).await?;
     }
     Ok(())
 }

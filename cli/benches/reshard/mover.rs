@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use dynashard_local::{Counters, Stack};
 use tokio::time::{sleep, timeout};
 
-use crate::collection::{Collection, PATIENCE};
-use crate::common::{Failure, MAIN_TABLE, METADATA_TABLE, consumed, float, operation};
+use crate::collection::Collection;
+use crate::common::{Failure, MAIN_TABLE, METADATA_TABLE, PATIENCE, consumed, float, operation};
 use crate::{Required, report};
 
 /// The lease and the lifetime of requests are what a reshard waits for; both are short, so that what
@@ -72,7 +72,7 @@ async fn reshard(
     let what_moves = collection.moving().await?;
     let window = window.closed(stack, collection.moved(&what_moves)).await?;
     let scanned = stack.counters();
-    collection.rests().await?;
+    collection.tables.rests(&collection.partition).await?;
     let after = stack.counters();
 
     let scan = consumed(&before, &scanned, MAIN_TABLE);
