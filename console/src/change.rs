@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dynashard_core::{Code, CollectionMetadata, Error, Phase, Settings, Waits};
+use dynashard_core::{Code, CollectionMetadata, Error, Phase, Settings, Waits, most_moves_per_sec};
 use dynashard_keys::{Placement, ShardCount};
 use serde::Serialize;
 
@@ -86,8 +86,9 @@ pub(crate) fn plan_change(
     let share_moved = if moves { share_moved(placement, from, to) } else { 0.0 };
     let items_moved = items.map(|items| (items * share_moved).round());
     let write_units = items_moved.map(|items| items * MOVE_WCU);
-    let per_sec = f64::from(settings.mover_wcu.max(1));
-    let moving_secs = write_units.map(|units| whole_secs(units / per_sec));
+    let per_sec = most_moves_per_sec(settings, from.get(), to.get(), 0.0);
+    let moving_secs =
+        items_moved.map(|items| if items > 0.0 { whole_secs(items / per_sec) } else { 0 });
     let is_change = action != "none" && action != "keep";
     let settle = if is_change { waits.settle } else { Duration::ZERO };
     let (in_force, mut closes) = (settle, settle);
@@ -174,12 +175,19 @@ mod tests {
         assert_eq!((grown.share_moved, grown.items_moved), (0.75, Some(750_000.0)));
         assert_eq!(grown.write_units, Some(3_750_000.0));
         assert!(grown.usd.is_some_and(|usd| (usd - 2.343_75).abs() < 1e-9), "{grown:?}");
-        assert_eq!(grown.moving_secs, Some(469), "at 8,000 write units a second");
+        assert_eq!(grown.moving_secs, Some(469), "at 400 items a second from each of 4 shards");
         assert_eq!(grown.in_force_secs, Some(7), "T' of a lease of 5 seconds");
         // H, and T' three times: of `forward`, of the transactions and of the leases.
         let closes = grown.closes_secs.expect("it is known");
         assert!((960 + 18..=960 + 22).contains(&closes), "{grown:?}");
         assert_eq!(grown.query_rcu_more.to_bits(), 6.0_f64.to_bits());
+    }
+
+    #[test]
+    fn regression_items_of_one_shard_were_to_move_at_the_pace_of_ten() {
+        let grown = plan(&collection(Placement::Xxh64, 1), 16, Some(1e6)).expect("a plan");
+        assert_eq!(grown.moving_secs, Some(2_344), "937,500 items, at 400 a second");
+        assert!(grown.closes_secs.is_some_and(|closes| closes >= 2_344), "{grown:?}");
     }
 
     #[test]

@@ -69,7 +69,7 @@ pub use merge_patch::merge_patch;
 pub use metadata::{
     CollectionMetadata, Contradiction, HistoryEntry, Layout, MAX_HISTORY_ENTRIES, Phase, Reshard,
 };
-pub use pace::MOVER_PART;
+pub use pace::{MOVER_PART, most_moves_per_sec};
 pub use pattern::{PatternPart, matches_pattern};
 pub use read::{Got, Reader};
 pub use rebalance::{Advance, Rebalancer, ReshardSlice, Slice, Sweep};

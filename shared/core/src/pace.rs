@@ -6,10 +6,30 @@ use std::time::Duration;
 
 use dynashard_keys::ShardId;
 
+use crate::Settings;
 use crate::scaling::PartitionLimits;
 
 /// The part of a partition's write units that moving takes at most, where nothing is throttled.
 pub const MOVER_PART: f64 = 0.8;
+
+/// What moving an item of up to 1 KB takes: two writes in a transaction, each at twice the price.
+pub(crate) const LEAST_MOVE: Units = Units { at_source: 2.0, in_all: 4.0 };
+
+/// How many items of up to 1 KB the mover takes from `from` to `to` shards in a second, at most, where clients ask the
+/// shards that items come to for `writes` units a second.
+///
+/// The partitions of those that items leave, of those that they come to, and
+/// [`Settings::mover_wcu`] bound it.
+pub fn most_moves_per_sec(settings: &Settings, from: u32, to: u32, writes: f64) -> f64 {
+    let (from, to) = (f64::from(from), f64::from(to));
+    let (sources, destinations) = if to > from { (from, to - from) } else { (from - to, to) };
+    let of_each = most_of(settings.partition);
+    let left = destinations * f64::from(settings.partition.write_units) - writes;
+    let of_sources = sources * of_each / LEAST_MOVE.at_source;
+    let of_destinations =
+        (destinations * of_each).min(left.max(0.0)) / (LEAST_MOVE.in_all - LEAST_MOVE.at_source);
+    of_sources.min(of_destinations).min(f64::from(settings.mover_wcu) / LEAST_MOVE.in_all)
+}
 
 /// How fast one call may go through its shards. Each has a [`Pace`] of its own, since each is a
 /// partition of its own, and what one throttles slows down no other. Together they keep to the units
@@ -45,16 +65,15 @@ impl Paces {
     }
 
     /// Goes on with these shards, each at the pace that it is noted to have had last, within
-    /// `wcu_each`, of which `at_source` is the share that its own partition is to take.
+    /// `wcu_each`, of which `at_source` is the share of its own partition.
     pub(crate) fn take_up(
         &mut self,
         shards: impl Iterator<Item = (ShardId, Option<u32>)>,
-        partition: PartitionLimits,
         wcu_each: f64,
         at_source: f64,
         now: Duration,
     ) {
-        let most = most_at_source(partition, wcu_each, at_source);
+        let most = wcu_each * at_source;
         let mut before = std::mem::take(&mut self.shards);
         let is_kept = std::mem::take(&mut self.is_kept);
         self.shards = shards
@@ -131,11 +150,6 @@ impl Paces {
     pub(crate) fn rate(&self, shard: ShardId) -> f64 {
         self.shards.get(&shard).map_or(0.0, |pace| pace.rate)
     }
-}
-
-/// The most that one partition is to take a second, of `wcu` that may be spent on its items.
-pub(crate) fn most_at_source(partition: PartitionLimits, wcu: f64, at_source: f64) -> f64 {
-    (wcu * at_source).min(most_of(partition))
 }
 
 /// The most that moving takes of one partition, in write units a second.

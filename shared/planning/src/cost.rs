@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use dynashard_core::{MOVER_PART, Settings};
+use dynashard_core::{Settings, most_moves_per_sec};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -128,8 +128,7 @@ pub struct Reshard {
     pub write_units: f64,
     /// Read units: each source is read twice, strongly consistent.
     pub read_units: f64,
-    /// How long the mover takes, at 800 write units a second from each source and `MoverWriteUnits` in all, while clients
-    /// leave it those.
+    /// How long the mover takes at its fastest ([`most_moves_per_sec`]), with the template's settings.
     pub seconds: f64,
     /// The units, on demand, in US dollars.
     pub usd: f64,
@@ -139,18 +138,15 @@ impl Reshard {
     /// A growth from `from` to `to` shards of a collection with so many items.
     pub fn of(items: f64, item_bytes: u32, (from, to): (u32, u32), prices: &Prices) -> Self {
         let moved = items * (1.0 - f64::from(from) / f64::from(to.max(from)));
-        let of_transaction = 2.0 * f64::from(write_units_of_item(item_bytes));
-        let write_units = moved * (2.0 * of_transaction + 1.0);
+        let units = f64::from(write_units_of_item(item_bytes));
+        let write_units = moved * (4.0 * units + 1.0);
         let read_units = 2.0 * items * f64::from(item_bytes) / 4_096.0;
-        // Half of what the mover may take is for the new homes.
-        let most = f64::from(Settings::default().mover_wcu) / 2.0;
-        let of_a_source = MOVER_PART * Throughput::of_a_partition().write_units;
-        let at_sources = (of_a_source * f64::from(from)).min(most);
+        let per_sec = most_moves_per_sec(&Settings::default(), from, to, 0.0);
         Self {
             items: moved,
             write_units,
             read_units,
-            seconds: moved * of_transaction / at_sources,
+            seconds: if moved > 0.0 { moved * units / per_sec } else { 0.0 },
             usd: prices.of_units(read_units, write_units),
         }
     }

@@ -52,8 +52,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         let began = self.directory.now();
         let noted = sources.iter().map(|source| (source.shard, source.wcu));
         let paces = &shift.paces;
-        let partition = self.directory.settings().partition;
-        shift.paces().take_up(noted, partition, shift.wcu_each, work.at_source(), began.boot);
+        shift.paces().take_up(noted, shift.wcu_each, work.at_source(), began.boot);
         let until = deadline.earlier_by(RESERVE);
         let ends = began.boot + ROUND;
         let parts = sources.into_iter().map(|Source { shard, after, .. }| {

@@ -1,5 +1,5 @@
 use crate::metadata::Reshard;
-use crate::pace::{Units, most_at_source, most_of};
+use crate::pace::{LEAST_MOVE, Units, most_of};
 use crate::reshard::Share;
 use crate::{Generation, Settings};
 
@@ -37,15 +37,11 @@ impl Work {
             }
             Self::RemoveMarkers(_) => all,
         };
-        let most =
-            |wcu| most_at_source(settings.partition, wcu, self.at_source()) / self.at_source();
+        let of_source = most_of(settings.partition) / self.at_source();
+        let most = |wcu: f64| wcu.min(of_source);
         Share::of(all, settings.moves_per_call, left, self.least().in_all, most)
     }
 }
-
-/// What it takes to move an item of up to 1 KB: two writes in a transaction, each at twice the
-/// price.
-const LEAST_MOVE: Units = Units { at_source: 2.0, in_all: 4.0 };
 
 /// What it takes to remove a marker, unless its keys are long.
 const LEAST_REMOVAL: Units = Units { at_source: 1.0, in_all: 1.0 };
@@ -87,7 +83,7 @@ mod tests {
         let reshard = before.with_forward(four, 2).reshard().expect("items move");
         let work = Work::Move(reshard);
         let share = work.share(&settings, 1);
-        let at_source = most_at_source(partition, share.wcu_each, work.at_source());
+        let at_source = share.wcu_each * work.at_source();
         assert!((at_source - 80.0).abs() < 0.001, "{at_source} units a second: {share:?}");
     }
 }

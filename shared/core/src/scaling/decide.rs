@@ -10,7 +10,7 @@ use crate::reshard::Waits;
 use crate::scaling::decision::{Action, Bound, Decision, Diagnosis, Figures, Payback};
 use crate::scaling::evidence::{CAPACITY_IN_NEED, Heat, slope, units};
 use crate::scaling::policy::{Access, Hindrance, check_change};
-use crate::{MOVER_PART, Settings, Throttle, ThrottleLimit};
+use crate::{Settings, Throttle, ThrottleLimit, most_moves_per_sec};
 
 /// What a decision is made from.
 #[derive(Debug, Clone, Copy)]
@@ -155,8 +155,9 @@ pub fn decide_shrink(evidence: Evidence<'_>, settings: &Settings) -> Decision {
         let pause = window.max(settings.scaling.cooldown);
         let too_dear = policy.payback.is_some_and(|within| !pays_back(payback, within));
         let too_dear = too_dear.then_some(Hindrance::TooDear);
-        let too_long = move_secs(payback.items, metadata, target, writes, settings)
-            > LONGEST_MOVE.as_secs_f64();
+        let present = metadata.number_of_shards.get();
+        let per_sec = most_moves_per_sec(settings, present, target.get(), writes);
+        let too_long = payback.items / per_sec > LONGEST_MOVE.as_secs_f64();
         let too_long = too_long.then_some(Hindrance::TooLong);
         check_change(metadata, now.as_secs(), pause).err().or(too_dear).or(too_long)
     };
@@ -426,23 +427,6 @@ fn payback(evidence: Evidence<'_>, target: ShardCount, since: u64) -> Payback {
         cost_wcu: items * MOVE_WCU,
         saved_rcu_an_hour: queries / covered.max(1.0) * (present - target) * SHARD_RCU,
     }
-}
-
-/// How long it takes to move so many items to `target` shards that are asked for so many `writes`. A transaction takes two
-/// write units of the old home and two of the new one.
-fn move_secs(
-    items: f64,
-    metadata: &CollectionMetadata,
-    target: ShardCount,
-    writes: f64,
-    settings: &Settings,
-) -> f64 {
-    let limit = settings.partition.of(Access::Write);
-    let (present, target) = (f64::from(metadata.number_of_shards.get()), f64::from(target.get()));
-    let of_sources = (present - target) * MOVER_PART * limit;
-    let of_targets = target * limit - writes;
-    let units = of_sources.min(of_targets).min(f64::from(settings.mover_wcu) / 2.0);
-    2.0 * items / units
 }
 
 /// Whether what is saved pays for the move within this time. On demand a write unit costs five times what a read

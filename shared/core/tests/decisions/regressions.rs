@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dynashard_core::{
     Access, Action, Cause, Decision, Diagnosis, Evidence, Hindrance, Ledger, Phase, Settings, Span,
-    Throttle, Waits, decide, decide_shrink,
+    Throttle, Waits, decide, decide_shrink, most_moves_per_sec,
 };
 use dynashard_keys::Placement;
 use dynashard_testkit::Random;
@@ -62,6 +62,26 @@ fn regression_a_shrink_that_moves_for_hours_kept_the_next_growth_away() {
     let load = with_load(Span::Hour, "write_units", &[5.0; 6], 1);
     let decision = shrink(16, &load, now(), &Settings::default());
     assert_eq!(decision.action, Action::Shrink(count(1)));
+}
+
+/// The last shard was taken to take all of its units from the mover, which leaves a fifth to clients: 450,000 items were
+/// to move in 15 minutes, and took 19.
+#[test]
+fn regression_a_shrink_reckoned_with_more_than_the_mover_gives_to_a_shard() {
+    let per_sec = |from, to, writes| most_moves_per_sec(&Settings::default(), from, to, writes);
+    let is = |per_sec: f64, expected: f64| assert!((per_sec - expected).abs() < 1e-6, "{per_sec}");
+    is(per_sec(16, 1, 0.0), 400.0);
+    is(per_sec(16, 1, 600.0), 200.0);
+    is(per_sec(16, 1, 1_000.0), 0.0);
+    is(per_sec(1, 16, 0.0), 400.0);
+    is(per_sec(16, 4, 0.0), 1_600.0);
+    is(per_sec(16, 64, 0.0), 2_000.0);
+    let mut load = with_load(Span::Hour, "write_units", &[5.0; 6], 1);
+    add_rates(&mut load, Span::Hour, "writes", [22.0; 6].into_iter(), 1);
+    let decision = shrink(16, &load, now(), &Settings::default());
+    let items = decision.figures.payback.expect("a payback").items;
+    assert!((400_000.0..460_000.0).contains(&items), "{items}");
+    assert_eq!((decision.action, decision.hindrance), (Action::None, Some(Hindrance::TooLong)));
 }
 
 /// It was asked for little in the ten minutes since environments have begun to report, and nobody knew of the
