@@ -1,7 +1,7 @@
 //! The typed client on a stack: by way of the HTTP API and on the tables themselves, with the same outcome.
 
 #[path = "../../../shared/client/examples/users.rs"]
-mod users;
+pub(crate) mod users;
 
 use dynashard_aws::{Caller, RequestSigner};
 use dynashard_client::{Client, CollectionQuery, Condition, HttpApi, Store, Tables};

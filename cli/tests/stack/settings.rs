@@ -6,12 +6,14 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use dynashard_aws::{DynamoMetadataStore, ServerClock, connect_local};
+use dynashard_aws::{Caller, DynamoMetadataStore, ServerClock, connect_local};
+use dynashard_client::{Client, Tables};
 use dynashard_core::ports::MetadataStore;
-use dynashard_core::{Pinned, Settings};
+use dynashard_core::{Pinned, PinnedTime, Settings};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use crate::client::users;
 use crate::common::cloudformation::CloudFormation;
 use crate::common::{Answer, LocalStack, Ran, on, operator_command};
 use crate::tables;
@@ -20,6 +22,24 @@ fn start(data: &str, lease_secs: u32) -> LocalStack {
     let lease = format!("LeaseSecs={lease_secs}");
     let settings = ["--set", lease.as_str(), "--set", "RequestLifetimeSecs=2"];
     LocalStack::start(&[&["--data-dir", data], &settings[..]].concat())
+}
+
+/// Tables by their names, without functions.
+async fn tables_alone() -> (LocalStack, aws_sdk_dynamodb::Client) {
+    let stack = LocalStack::start(&["--engine-only"]);
+    let client = connect_local(&stack.dynamodb, ServerClock::default()).await;
+    tables::create(&client, "MainTable", &[("pk", "S"), ("sk", "S")]).await;
+    tables::create(&client, "MetadataTable", &[("pk", "S")]).await;
+    (stack, client)
+}
+
+/// Pins the default settings with another T.
+async fn pin(client: &aws_sdk_dynamodb::Client, lease_term: PinnedTime) {
+    let (table, key) = ("MetadataTable".to_owned(), "pk".to_owned());
+    let metadata = DynamoMetadataStore::new(client.clone(), table, key);
+    let seen = metadata.directory().await.expect("a read").value.unwrap_or_default();
+    let pinned = Pinned { lease_term, ..Pinned::of(&Settings::default()) };
+    metadata.save_directory(&seen, &seen.with_pinned(pinned)).await.expect("they are pinned");
 }
 
 fn put(stack: &LocalStack) -> Answer {
@@ -96,14 +116,26 @@ fn a_change_waits_for_the_stack_and_can_be_refused() {
     }
 }
 
+/// It took the old value of both that were accepted, and each of its operations was a `settings_mismatch` once only the new
+/// one was.
+#[tokio::test]
+async fn regression_a_client_that_connected_during_a_change_stopped_after_it() {
+    let (stack, client) = tables_alone().await;
+    let (old, new) = (PinnedTime::only(Duration::from_secs(1)), Duration::from_secs(2));
+    pin(&client, old.accepting(new)).await;
+    let endpoint_url = Some(stack.dynamodb.clone());
+    let caller = Caller { endpoint_url, ..Caller::default() };
+    let connected = Tables::connect(&caller, "MainTable", "MetadataTable").await;
+    let connected = Client::new(connected.expect("both are accepted"));
+    pin(&client, old.accepting(new).accepting_only(new)).await;
+    assert!(users::tour(&connected, "abc").await.is_ok());
+}
+
 /// Commands that began on tables without pinned settings went on with the defaults when the stack had pinned
 /// its own.
 #[tokio::test]
 async fn regression_whoever_waited_for_settings_did_not_take_them() {
-    let stack = LocalStack::start(&["--engine-only"]);
-    let client = connect_local(&stack.dynamodb, ServerClock::default()).await;
-    tables::create(&client, "MainTable", &[("pk", "S"), ("sk", "S")]).await;
-    tables::create(&client, "MetadataTable", &[("pk", "S")]).await;
+    let (stack, client) = tables_alone().await;
     let text = |text: &str| AttributeValue::S(text.to_owned());
     let put = client.put_item().table_name("MainTable");
     put.item("pk", text("EWR")).item("sk", text("0")).send().await.expect("a put by hand");
@@ -121,11 +153,7 @@ async fn regression_whoever_waited_for_settings_did_not_take_them() {
         assert!(said.by_ref().lines().map_while(Result::ok).any(waits), "{args:?}");
         (child, said)
     });
-    let settings = Settings { lease_term: Duration::from_secs(1), ..Settings::default() };
-    let metadata = DynamoMetadataStore::new(client, "MetadataTable".to_owned(), "pk".to_owned());
-    let seen = metadata.directory().await.expect("a read").value.unwrap_or_default();
-    let pinned = seen.with_pinned(Pinned::of(&settings));
-    metadata.save_directory(&seen, &pinned).await.expect("they are pinned");
+    pin(&client, PinnedTime::only(Duration::from_secs(1))).await;
     for (child, mut said) in begun {
         let mut rest = String::new();
         said.read_to_string(&mut rest).expect("UTF-8");

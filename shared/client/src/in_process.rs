@@ -39,6 +39,9 @@ impl Tables {
     /// Finds the tables, with the caller's credentials and region, and takes the settings that the stack has
     /// pinned. It needs the permissions of `WriteFunction` and `ReadFunction`, and to describe the tables.
     ///
+    /// While `dynashard settings` changes one, it takes the new value; one that is connected with the old value answers
+    /// `settings_mismatch` when the change is done.
+    ///
     /// What its writes see of throttles begins no growth: the stack's alarms do. To scale like the functions,
     /// use [`InProcess::new`] with the settings of the stack.
     pub async fn connect(
@@ -70,8 +73,8 @@ impl Tables {
             ClientError::refused(Code::SettingsMismatch.as_str(), why)
         })?;
         settings.schema.separator = pinned.schema.separator;
-        settings.lease_term = pinned.lease_term.accepted;
-        settings.request_lifetime = pinned.request_lifetime.accepted;
+        settings.lease_term = pinned.lease_term.newest();
+        settings.request_lifetime = pinned.request_lifetime.newest();
         // An item that expires is put in another way while items move.
         settings.ttl_attribute = match operator.ttl_attribute(main_table).await {
             Ok(attribute) => attribute,

@@ -148,6 +148,11 @@ impl PinnedTime {
         Self { accepted: time, next: None, longest: time }
     }
 
+    /// What a function that starts now is to be set to, so that it may act after a change, too.
+    pub fn newest(self) -> Duration {
+        self.next.unwrap_or(self.accepted)
+    }
+
     /// Whether a function may be set to it.
     pub fn accepts(self, time: Duration) -> bool {
         self.accepted == time || self.next == Some(time)
