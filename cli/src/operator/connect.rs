@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
+use std::ops::Deref;
 use std::time::Duration;
 
 use dynashard_aws::{
@@ -125,6 +126,10 @@ pub(super) struct Connection {
     knows_grow_keys: bool,
     settings: Settings,
 }
+
+/// A connection whose settings are those that the stack has pinned, or that whoever writes by it pins.
+#[derive(Clone)]
+pub(super) struct PinnedConnection(Connection);
 
 impl ConnectArgs {
     pub(super) fn caller(&self) -> &CallerArgs {
@@ -298,31 +303,6 @@ impl Connection {
         }
     }
 
-    /// A writer like those of the functions. What its throttles say about shard counts is acted on as the
-    /// stack has it, unless `grows` forbids it. It takes a connection of [pinned
-    /// settings](Self::until_pinned).
-    pub(super) async fn writer(&self, grows: bool) -> Result<TableWriter, Failure> {
-        let mut settings = self.settings.clone();
-        // Plain programs may write what the stack does not let grow.
-        if !grows || !self.knows_grow_keys {
-            settings.scaling = ScalingPolicy { mode: ScalingMode::Off, ..settings.scaling };
-        }
-        if self.stack_name.is_none() {
-            // No flag says it, and an item that expires is put in another way while items move.
-            settings.ttl_attribute = match self.operator.ttl_attribute(&self.main_table).await {
-                Ok(attribute) => attribute,
-                Err(Unseen::NotSupported) => None,
-                Err(why) => {
-                    let table = &self.main_table;
-                    let why = format!("DescribeTimeToLive of table {table}: {why}");
-                    return Err(Failure::connection(why));
-                }
-            };
-        }
-        let directory = self.writing(self.directory_with(settings));
-        Ok(Writer::new(self.items(), directory))
-    }
-
     /// The caller, for requests beside those of the core.
     pub(super) fn operator(&self) -> &Operator {
         &self.operator
@@ -341,11 +321,11 @@ impl Connection {
         &self.settings.schema
     }
 
-    /// The same for a command that writes: it needs pinned settings. Those of a stack it pins itself, and
+    /// This connection for a command that writes, which needs pinned settings. Those of a stack it pins itself, and
     /// flags that name all of them. Defaults may not be those of the stack, so it waits until that has
     /// pinned its own, and takes them.
-    pub(super) async fn until_pinned(&self) -> Result<Self, Failure> {
-        let Some(flags) = &self.incomplete else { return Ok(self.clone()) };
+    pub(super) async fn until_pinned(&self) -> Result<PinnedConnection, Failure> {
+        let Some(flags) = &self.incomplete else { return Ok(PinnedConnection(self.clone())) };
         let directory = self.directory();
         let mut until = None;
         let pinned = loop {
@@ -365,16 +345,7 @@ impl Connection {
         };
         let mut connection = self.clone();
         flags.complete(&mut connection.settings, &pinned);
-        Ok(connection)
-    }
-
-    /// A directory that a command writes by, [once settings are pinned](Self::until_pinned).
-    pub(super) fn writing_directory(&self) -> Directory {
-        self.writing(self.directory())
-    }
-
-    fn writing(&self, directory: Directory) -> Directory {
-        if self.incomplete.is_none() { directory.pinning() } else { directory }
+        Ok(PinnedConnection(connection))
     }
 
     /// The stack that the tables were found by.
@@ -389,6 +360,58 @@ impl Connection {
     fn directory_with(&self, settings: Settings) -> Directory {
         let metadata = self.operator.metadata(&self.metadata_table, &settings.schema);
         Directory::new(metadata, self.operator.clock(), OsEntropy, settings)
+    }
+}
+
+impl Deref for PinnedConnection {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        &self.0
+    }
+}
+
+impl PinnedConnection {
+    /// The connection, to read by.
+    pub(super) fn into_inner(self) -> Connection {
+        self.0
+    }
+
+    /// The same, with what it reads from now on counted by `meter`.
+    pub(super) fn metered(&self, meter: &ReadMeter) -> Self {
+        Self(self.0.metered(meter))
+    }
+
+    /// A writer like those of the functions. What its throttles say about shard counts is acted on as the
+    /// stack has it, unless `grows` forbids it.
+    pub(super) async fn writer(&self, grows: bool) -> Result<TableWriter, Failure> {
+        let mut settings = self.settings.clone();
+        // Plain programs may write what the stack does not let grow.
+        if !grows || !self.knows_grow_keys {
+            settings.scaling = ScalingPolicy { mode: ScalingMode::Off, ..settings.scaling };
+        }
+        if self.stack_name.is_none() {
+            // No flag says it, and an item that expires is put in another way while items move.
+            settings.ttl_attribute = match self.operator.ttl_attribute(&self.main_table).await {
+                Ok(attribute) => attribute,
+                Err(Unseen::NotSupported) => None,
+                Err(why) => {
+                    let table = &self.main_table;
+                    let why = format!("DescribeTimeToLive of table {table}: {why}");
+                    return Err(Failure::connection(why));
+                }
+            };
+        }
+        Ok(Writer::new(self.items(), self.writing(self.directory_with(settings))))
+    }
+
+    /// A directory that a command writes by.
+    pub(super) fn writing_directory(&self) -> Directory {
+        self.writing(self.directory())
+    }
+
+    fn writing(&self, directory: Directory) -> Directory {
+        if self.incomplete.is_none() { directory.pinning() } else { directory }
     }
 }
 

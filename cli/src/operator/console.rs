@@ -28,13 +28,15 @@ impl ConsoleConnectArgs {
     ) -> Result<DynamoTables, Failure> {
         let (watched, asked) = (ReadMeter::default(), ReadMeter::default());
         let mut connection = self.connect.connect().await?;
+        let mut scaler = None;
         if allows_changes {
-            connection = Box::pin(connection.until_pinned()).await?;
+            let pinned = Box::pin(connection.until_pinned()).await?.metered(&asked);
+            scaler = Some(Scaler::new(pinned.writing_directory()));
+            connection = pinned.into_inner();
         }
         let watching = connection.metered(&watched);
         let connection = connection.metered(&asked);
         let settings = connection.settings();
-        let scaler = allows_changes.then(|| Scaler::new(connection.writing_directory()));
         let measured = connection.measured();
         // Whatever is elsewhere may be CloudWatch by another name, which is paid for.
         let is_local = self.cloudwatch_url.as_deref().is_some_and(is_of_this_machine);

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use dynashard_aws::{DynamoItemStore, DynamoMetadataStore, OsEntropy, SystemClock};
 use dynashard_core::{
-    Finding, FindingKind, Tally, Verification, Verifier, VerifyObserver, VerifyOptions,
+    Code, Error, Finding, FindingKind, Tally, Verification, Verifier, VerifyObserver, VerifyOptions,
 };
 use dynashard_keys::PartitionKey;
 use dynashard_lambda::json::SortKeyJson;
@@ -90,7 +90,10 @@ async fn check(
     output: &mut Output,
     summary: &mut Summary,
 ) -> Result<(), Failure> {
-    let connection = args.connect.connect().await?;
+    let mut connection = args.connect.connect().await?;
+    if args.repair {
+        connection = connection.until_pinned().await?.into_inner();
+    }
     let verifier = Verifier::new(connection.items(), connection.directory());
     if let Some(partition) = &args.pk {
         collection(args, &verifier, partition, output, summary).await;
@@ -102,6 +105,10 @@ async fn check(
         let page = verifier.collections(after.as_deref(), deadline).await?;
         for partition in &page.partitions {
             collection(args, &verifier, partition, output, summary).await;
+        }
+        for damage in page.damaged {
+            summary.add_failure();
+            output.failure(None, &Error::new(Code::CorruptData, damage).into());
         }
         after = page.next;
         if after.is_none() {

@@ -5,9 +5,7 @@ use aws_sdk_dynamodb::error::BuildError;
 use aws_sdk_dynamodb::types::{
     AttributeValue, Delete, Put, ReturnValue, TransactWriteItem, Update,
 };
-use dynashard_core::ports::{
-    CatalogPage, CollectionCatalog, Dated, MetadataStore, ReshardingPage, StoreError,
-};
+use dynashard_core::ports::{CollectionCatalog, CollectionsPage, Dated, MetadataStore, StoreError};
 use dynashard_core::{
     Addition, CollectionMetadata, DecisionHistory, DecisionsPage, DirectoryItem, Generation,
     HistoryEntry, Job, Ledger, LedgerKind, Phase,
@@ -251,11 +249,11 @@ impl MetadataStore for DynamoMetadataStore {
         Ok(())
     }
 
-    async fn resharding(&self, after: Option<&str>) -> Result<ReshardingPage, StoreError> {
+    async fn resharding(&self, after: Option<&str>) -> Result<CollectionsPage, StoreError> {
         self.listed(ACTIVE_INDEX_PARTITION, after).await
     }
 
-    async fn grown(&self, after: Option<&str>) -> Result<ReshardingPage, StoreError> {
+    async fn grown(&self, after: Option<&str>) -> Result<CollectionsPage, StoreError> {
         self.listed(GROWN, after).await
     }
 
@@ -347,7 +345,7 @@ impl MetadataStore for DynamoMetadataStore {
 }
 
 impl CollectionCatalog for DynamoMetadataStore {
-    async fn collections(&self, after: Option<&str>) -> Result<CatalogPage, StoreError> {
+    async fn collections(&self, after: Option<&str>) -> Result<CollectionsPage, StoreError> {
         let start = after.map(|key| {
             let key = AttributeValue::S(key.to_owned());
             HashMap::from([(self.partition_key_name.clone(), key)])
@@ -364,24 +362,27 @@ impl CollectionCatalog for DynamoMetadataStore {
             .await
             .map_err(|e| of_read(&e))?;
         let next = answer.last_evaluated_key().map(|key| self.key_of(key)).transpose()?;
-        let mut partitions = Vec::new();
+        let mut page = CollectionsPage { next, ..CollectionsPage::default() };
         for item in answer.items() {
             let key = self.key_of(item)?;
             // Jobs and other items of the system.
             if !key.starts_with(RESERVED_PREFIX) {
-                let corrupt = |e| StoreError::Corrupt(format!("the key of a metadata item: {e}"));
-                partitions.push(PartitionKey::new(&key).map_err(corrupt)?);
+                match PartitionKey::new(&key) {
+                    Ok(partition) => page.partitions.push(partition),
+                    // The others are of other collections.
+                    Err(error) => page.damaged.push(format!("the metadata item {key:?}: {error}")),
+                }
             }
         }
-        Ok(CatalogPage { partitions, next })
+        Ok(page)
     }
 }
 
 impl DynamoMetadataStore {
     /// One page of the collections that the sparse index lists under a name.
-    async fn listed(&self, list: &str, after: Option<&str>) -> Result<ReshardingPage, StoreError> {
+    async fn listed(&self, list: &str, after: Option<&str>) -> Result<CollectionsPage, StoreError> {
         let (items, next) = self.index_page(list, after).await?;
-        let mut page = ReshardingPage { next, ..ReshardingPage::default() };
+        let mut page = CollectionsPage { next, ..CollectionsPage::default() };
         for (key, _) in items {
             match PartitionKey::new(&key) {
                 Ok(partition) => page.partitions.push(partition),

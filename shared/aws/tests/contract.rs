@@ -14,7 +14,8 @@ use dynashard_aws::{
     connect_local,
 };
 use dynashard_core::ports::{
-    Action, Clock, Condition, Consistency, Expected, ItemStore, MetadataStore, StoreError, Write,
+    Action, Clock, CollectionCatalog, Condition, Consistency, Expected, ItemStore, MetadataStore,
+    StoreError, Write,
 };
 use dynashard_core::{
     AttributeValue, Attributes, CollectionMetadata, Generation, Lease, StoredItem, TableSchema,
@@ -248,6 +249,27 @@ async fn regression_one_damaged_entry_hid_the_rest_of_the_index() {
     assert_eq!(names, ["A", "a"]);
     let [damaged] = &page.damaged[..] else { panic!("{:?}", page.damaged) };
     assert!(damaged.contains("_ds_by_hand"), "{damaged}");
+}
+
+/// `verify --all` ended at it, and no other collection was verified.
+#[tokio::test]
+async fn regression_a_damaged_metadata_item_hid_the_other_collections() {
+    let engine = Engine::with_string_keys().await;
+    for name in ["A", "a"] {
+        let partition = PartitionKey::new(name).expect("a valid partition key");
+        let grown = CollectionMetadata::stable(partition, Placement::Xxh64, ShardCount::ONE, 1);
+        enlist(&engine.metadata, &grown).await.expect("created");
+    }
+    let by_hand = "k".repeat(PartitionKey::MAX_BYTES + 1);
+    let put = engine.client.put_item().table_name(METADATA_TABLE);
+    put.item("pk", Sdk::S(by_hand.clone())).send().await.expect("a put by hand");
+
+    let page = engine.metadata.collections(None).await.expect("a page");
+    let mut names = page.partitions.iter().map(PartitionKey::as_str).collect::<Vec<_>>();
+    names.sort_unstable();
+    assert_eq!(names, ["A", "a"]);
+    let [damaged] = &page.damaged[..] else { panic!("{:?}", page.damaged) };
+    assert!(damaged.contains(&by_hand), "{damaged}");
 }
 
 /// PATCH went on reading and writing until its deadline: what was read as version 0 was never

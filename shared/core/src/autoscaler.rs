@@ -9,11 +9,11 @@ use crate::heat::{HotCollection, group};
 use crate::ports::{
     AlarmControl, Clock, Entropy, HeatAlarms, HeatSource, MetadataStore, StoreError,
 };
-use crate::retry::{refusal, within};
+use crate::retry::once;
 use crate::{
-    Access, Addition, Bucket, Cause, Code, CollectionMetadata, Deadline, DecidedBy, Decision,
-    Diagnosis, Error, Evidence, HeatWindow, Hindrance, Kind, Ledger, LedgerKind, Measures, Outcome,
-    Phase, ScalingMode, Span, Throttles, decide, decide_shrink,
+    Access, Addition, Bucket, Cause, CollectionMetadata, Deadline, DecidedBy, Decision, Diagnosis,
+    Error, Evidence, HeatWindow, Hindrance, Kind, Ledger, LedgerKind, Measures, Outcome, Phase,
+    ScalingMode, Span, Throttles, decide, decide_shrink,
 };
 
 /// Acts on throttles that an alarm reports: what is hot grows, and nothing grows by guess.
@@ -178,7 +178,7 @@ where
             Err(error) => return HeatOutcome::of_error(error),
         };
         let now_secs = self.directory.now().epoch_secs();
-        let heat = Heat::of(hot, &known.metadata, u64::from(window.period_secs), now_secs);
+        let heat = ReportedHeat::of(hot, &known.metadata, u64::from(window.period_secs), now_secs);
         if heat.is_of_no_shard {
             let shards = hot.shards.iter().filter_map(|(shard, _)| *shard);
             return HeatOutcome::UnknownShards(shards.collect());
@@ -303,16 +303,13 @@ where
         question: impl Future<Output = Result<T, StoreError>>,
         deadline: Deadline,
     ) -> Result<T, Error> {
-        match within(self.directory.clock(), deadline, question).await {
-            Some(Ok(answer)) => Ok(answer),
-            Some(Err(error)) => Err(refusal(error).unwrap_or_else(|error| error)),
-            None => Err(Error::new(Code::Unavailable, "CloudWatch did not answer in time")),
-        }
+        let why = "CloudWatch did not answer in time";
+        once(self.directory.clock(), deadline, question, why).await
     }
 }
 
 /// The throttles of a collection, as they relate to its present state.
-struct Heat {
+struct ReportedHeat {
     is_of_no_shard: bool,
     /// A whole period of throttles lies after the last change, or there was no change.
     since_change: bool,
@@ -325,7 +322,7 @@ struct Heat {
     around_change: bool,
 }
 
-impl Heat {
+impl ReportedHeat {
     fn of(
         hot: &HotCollection,
         metadata: &CollectionMetadata,

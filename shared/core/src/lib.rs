@@ -21,6 +21,7 @@ mod directory;
 mod error;
 mod fan_out;
 mod fields;
+mod guard;
 mod heat;
 mod item;
 mod lease;

@@ -139,6 +139,20 @@ pub(crate) async fn within<F: Future>(
     }
 }
 
+/// The answer to one request that is not tried again, or the error `why` if the deadline passes first.
+pub(crate) async fn once<T>(
+    clock: &impl Clock,
+    deadline: Deadline,
+    request: impl Future<Output = Result<T, StoreError>>,
+    why: &'static str,
+) -> Result<T, Error> {
+    match within(clock, deadline, request).await {
+        Some(Ok(answer)) => Ok(answer),
+        Some(Err(error)) => Err(refusal(error).unwrap_or_else(|error| error)),
+        None => Err(Error::new(Code::Unavailable, why)),
+    }
+}
+
 /// The error to give up with, if time runs out, after a request that did nothing; or the error to
 /// give up with at once, because another attempt would not help.
 pub(crate) fn refusal(error: StoreError) -> Result<Error, Error> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dynashard_core::ports::{
-    BatchPage, Consistency, Dated, ItemStore, MetadataStore, Metered, ReshardingPage, ShardPage,
+    BatchPage, CollectionsPage, Consistency, Dated, ItemStore, MetadataStore, Metered, ShardPage,
     ShardQuery, StoreError, Transfer, Transferred, Write,
 };
 use dynashard_core::{
@@ -268,7 +268,7 @@ impl MetadataStore for Endpoint {
         self.call(name, Kind::Write(None), finish).await
     }
 
-    async fn resharding(&self, after: Option<&str>) -> Result<ReshardingPage, StoreError> {
+    async fn resharding(&self, after: Option<&str>) -> Result<CollectionsPage, StoreError> {
         let name = || format!("query the index after {after:?}");
         let after = after.map(str::to_owned);
         let query = at_once(move |tables, kernel, now| {
@@ -278,8 +278,8 @@ impl MetadataStore for Endpoint {
         Ok(self.call(name, Kind::Read, query).await?.value)
     }
 
-    async fn grown(&self, _after: Option<&str>) -> Result<ReshardingPage, StoreError> {
-        Ok(ReshardingPage::default())
+    async fn grown(&self, _after: Option<&str>) -> Result<CollectionsPage, StoreError> {
+        Ok(CollectionsPage::default())
     }
 
     async fn ledger(

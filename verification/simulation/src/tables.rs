@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::time::Duration;
 
 use dynashard_core::ports::{
-    Action, Arrival, BatchPage, Condition, MAX_KEYS_PER_BATCH_GET, ReshardingPage, ShardPage,
+    Action, Arrival, BatchPage, CollectionsPage, Condition, MAX_KEYS_PER_BATCH_GET, ShardPage,
     ShardQuery, StoreError, Transfer, Transferred, Write,
 };
 use dynashard_core::{
@@ -429,7 +429,7 @@ impl Tables {
         after: Option<&str>,
         most: usize,
         now: Duration,
-    ) -> ReshardingPage {
+    ) -> CollectionsPage {
         while let Some((_, partition, needs)) = self.index_lag.pop_front_if(|(at, ..)| *at <= now) {
             self.index.insert(partition, needs);
         }
@@ -440,7 +440,7 @@ impl Tables {
         let partitions = rest.by_ref().take(most).cloned().collect::<Vec<_>>();
         let next = partitions.last().filter(|_| rest.next().is_some());
         let next = next.map(ToString::to_string);
-        ReshardingPage { partitions, damaged: Vec::new(), next }
+        CollectionsPage { partitions, damaged: Vec::new(), next }
     }
 
     /// Whether nothing is left for the rebalancer to do.

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dynashard_core::ports::{
-    BatchPage, CatalogPage, Clock, CollectionCatalog, Consistency, Dated, ItemStore, MetadataStore,
-    Metered, ReshardingPage, ShardPage, ShardQuery, StoreError, Transfer, Transferred, Write,
+    BatchPage, Clock, CollectionCatalog, CollectionsPage, Consistency, Dated, ItemStore,
+    MetadataStore, Metered, ShardPage, ShardQuery, StoreError, Transfer, Transferred, Write,
 };
 use dynashard_core::{
     Addition, CollectionMetadata, DecisionHistory, DecisionsPage, DirectoryItem, Fields, Job,
@@ -383,11 +383,11 @@ impl<S: MetadataStore> MetadataStore for Faulty<S> {
         self.perform(Operation::LaneRemoval, self.store.remove_lane(partition, lane)).await
     }
 
-    async fn resharding(&self, after: Option<&str>) -> Result<ReshardingPage, StoreError> {
+    async fn resharding(&self, after: Option<&str>) -> Result<CollectionsPage, StoreError> {
         self.perform(Operation::MetadataQuery, self.store.resharding(after)).await
     }
 
-    async fn grown(&self, after: Option<&str>) -> Result<ReshardingPage, StoreError> {
+    async fn grown(&self, after: Option<&str>) -> Result<CollectionsPage, StoreError> {
         self.perform(Operation::MetadataQuery, self.store.grown(after)).await
     }
 
@@ -429,7 +429,7 @@ impl<S: MetadataStore> MetadataStore for Faulty<S> {
 }
 
 impl<S: CollectionCatalog> CollectionCatalog for Faulty<S> {
-    async fn collections(&self, after: Option<&str>) -> Result<CatalogPage, StoreError> {
+    async fn collections(&self, after: Option<&str>) -> Result<CollectionsPage, StoreError> {
         self.perform(Operation::MetadataScan, self.store.collections(after)).await
     }
 }

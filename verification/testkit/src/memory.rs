@@ -3,9 +3,9 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dynashard_core::ports::{
-    Action, Arrival, BatchPage, CatalogPage, Clock, CollectionCatalog, Consistency, Dated,
-    ItemStore, MAX_KEYS_PER_BATCH_GET, MetadataStore, Metered, ReshardingPage, ShardPage,
-    ShardQuery, SortRange, StoreError, Transfer, Transferred, Write,
+    Action, Arrival, BatchPage, Clock, CollectionCatalog, CollectionsPage, Consistency, Dated,
+    ItemStore, MAX_KEYS_PER_BATCH_GET, MetadataStore, Metered, ShardPage, ShardQuery, SortRange,
+    StoreError, Transfer, Transferred, Write,
 };
 use dynashard_core::{
     Addition, CollectionMetadata, DecisionHistory, DecisionsPage, DirectoryItem, Fields,
@@ -675,13 +675,13 @@ impl MetadataStore for MemoryStore {
         Ok(Dated { value: (), server_secs: self.clock.now().server_secs })
     }
 
-    async fn resharding(&self, after: Option<&str>) -> Result<ReshardingPage, StoreError> {
+    async fn resharding(&self, after: Option<&str>) -> Result<CollectionsPage, StoreError> {
         let mut state = self.lock();
         state.requests.metadata_queries += 1;
         Ok(state.listed(CollectionMetadata::needs_rebalancing, after))
     }
 
-    async fn grown(&self, after: Option<&str>) -> Result<ReshardingPage, StoreError> {
+    async fn grown(&self, after: Option<&str>) -> Result<CollectionsPage, StoreError> {
         let mut state = self.lock();
         state.requests.metadata_queries += 1;
         let is_listed =
@@ -757,19 +757,19 @@ impl State {
         &self,
         is_listed: impl Fn(&CollectionMetadata) -> bool,
         after: Option<&str>,
-    ) -> ReshardingPage {
+    ) -> CollectionsPage {
         let listed = self.metadata.values().filter(|metadata| is_listed(metadata));
         let partitions = listed.map(|metadata| &metadata.partition);
         let mut rest = partitions.filter(|key| after.is_none_or(|after| key.as_str() > after));
         let partitions = rest.by_ref().take(self.page_items).cloned().collect::<Vec<_>>();
         let next = partitions.last().filter(|_| rest.next().is_some());
         let next = next.map(ToString::to_string);
-        ReshardingPage { partitions, damaged: Vec::new(), next }
+        CollectionsPage { partitions, damaged: Vec::new(), next }
     }
 }
 
 impl CollectionCatalog for MemoryStore {
-    async fn collections(&self, after: Option<&str>) -> Result<CatalogPage, StoreError> {
+    async fn collections(&self, after: Option<&str>) -> Result<CollectionsPage, StoreError> {
         let mut state = self.lock();
         state.requests.metadata_scans += 1;
         // Jobs and lanes lie in the same table, and a page may hold or end with one.
@@ -785,8 +785,9 @@ impl CollectionCatalog for MemoryStore {
         let mut rest = keys.by_ref().filter(|(key, _)| after.is_none_or(|after| **key > *after));
         let page = rest.by_ref().take(state.page_items).collect::<Vec<_>>();
         let next = page.last().filter(|_| rest.next().is_some()).map(|(key, _)| key.clone());
-        Ok(CatalogPage {
+        Ok(CollectionsPage {
             partitions: page.into_iter().filter_map(|(_, partition)| partition).collect(),
+            damaged: Vec::new(),
             next,
         })
     }

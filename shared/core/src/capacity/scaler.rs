@@ -7,8 +7,8 @@ use super::decision::{
 };
 use crate::autoscaler::Rearm;
 use crate::ports::{AlarmControl, CapacityUpdate, Clock, StoreError, TableCapacity};
-use crate::retry::{refusal, within};
-use crate::{Code, Deadline, Error, HeatWindow, ScalingMode};
+use crate::retry::once;
+use crate::{Deadline, Error, HeatWindow, ScalingMode};
 
 /// Raises the capacity of a provisioned table that throttles, within a ceiling. It never lowers one.
 ///
@@ -178,13 +178,7 @@ where
         question: impl Future<Output = Result<A, StoreError>>,
         deadline: Deadline,
     ) -> Result<A, Error> {
-        match within(self.clock, deadline, question).await {
-            Some(Ok(answer)) => Ok(answer),
-            Some(Err(error)) => Err(refusal(error).unwrap_or_else(|error| error)),
-            None => {
-                Err(Error::new(Code::Unavailable, "DynamoDB or CloudWatch did not answer in time"))
-            }
-        }
+        once(self.clock, deadline, question, "DynamoDB or CloudWatch did not answer in time").await
     }
 }
 

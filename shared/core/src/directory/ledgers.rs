@@ -2,10 +2,10 @@ use dynashard_keys::PartitionKey;
 
 use crate::directory::Directory;
 use crate::ledger::{Addition, Ledger, LedgerKind};
-use crate::ports::{Clock, Dated, Entropy, MetadataStore, ReshardingPage, StoreError};
-use crate::retry::{refusal, within};
+use crate::ports::{Clock, CollectionsPage, Dated, Entropy, MetadataStore, StoreError};
+use crate::retry::once;
 use crate::scaling::{DecisionHistory, DecisionsPage};
-use crate::{Code, Deadline, Error};
+use crate::{Deadline, Error};
 
 impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
     /// Adds to a ledger, once: what is lost is lost.
@@ -52,7 +52,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         &self,
         after: Option<&str>,
         deadline: Deadline,
-    ) -> Result<ReshardingPage, Error> {
+    ) -> Result<CollectionsPage, Error> {
         self.once(self.store.grown(after), deadline).await
     }
 
@@ -80,10 +80,6 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         request: impl Future<Output = Result<T, StoreError>>,
         deadline: Deadline,
     ) -> Result<T, Error> {
-        match within(self.clock(), deadline, request).await {
-            Some(Ok(answer)) => Ok(answer),
-            Some(Err(error)) => Err(refusal(error).unwrap_or_else(|error| error)),
-            None => Err(Error::new(Code::Unavailable, "the metadata table did not answer in time")),
-        }
+        once(self.clock(), deadline, request, "the metadata table did not answer in time").await
     }
 }

@@ -1,5 +1,5 @@
 use crate::directory::Directory;
-use crate::ports::{CatalogPage, Clock, CollectionCatalog, Entropy, MetadataStore, ReshardingPage};
+use crate::ports::{Clock, CollectionCatalog, CollectionsPage, Entropy, MetadataStore};
 use crate::{Deadline, Error};
 
 impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
@@ -8,7 +8,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         &self,
         after: Option<&str>,
         deadline: Deadline,
-    ) -> Result<ReshardingPage, Error> {
+    ) -> Result<CollectionsPage, Error> {
         let mut attempts = self.attempts(deadline);
         attempts
             .make(
@@ -23,7 +23,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         &self,
         after: Option<&str>,
         deadline: Deadline,
-    ) -> Result<CatalogPage, Error>
+    ) -> Result<CollectionsPage, Error>
     where
         M: CollectionCatalog,
     {

@@ -20,7 +20,7 @@ use std::time::Duration;
 use dynashard_keys::{PartitionKey, ShardId, SortKey};
 
 use crate::directory::Directory;
-use crate::ports::{CatalogPage, Clock, CollectionCatalog, Entropy, ItemStore, MetadataStore};
+use crate::ports::{Clock, CollectionCatalog, CollectionsPage, Entropy, ItemStore, MetadataStore};
 use crate::{CollectionMetadata, Deadline, Error, Generation, Reader};
 
 pub use digest::Digest;
@@ -155,7 +155,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
         &self,
         after: Option<&str>,
         deadline: Deadline,
-    ) -> Result<CatalogPage, Error>
+    ) -> Result<CollectionsPage, Error>
     where
         M: CollectionCatalog,
     {
