@@ -57,8 +57,8 @@ const METADATA_TABLE: &str = "MetadataTable";
 const SETTINGS: &[(&str, &str)] =
     &[("LeaseSecs", "1"), ("CooldownSecs", "1"), ("RequestLifetimeSecs", "5")];
 
-/// How many times what a partition takes moving may take, unless the command line says. Clients and functions share
-/// this machine's processors with the mover, which would take more of them by the default.
+/// `MoverWriteUnits` of the demo, unless the command line says it, as a multiple of a partition's write units. Clients and
+/// functions share this machine's processors with the mover, which would take more of them by the default.
 const MOVER_TO_PARTITION: u32 = 4;
 
 /// The most that the parameter takes.

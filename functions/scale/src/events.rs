@@ -15,8 +15,8 @@ use serde_json::Value;
 use crate::handler::ScaleHandler;
 use crate::report::{HeatView, counts, decisions, log, log_collections};
 
-/// The events of the scale function: requests, the alarm on write throttles, and the schedule that
-/// finds an alarm whose event was lost.
+/// The events of the scale function: requests, the alarms on throttles, and the schedule, which finds an alarm whose
+/// event was lost and lets collections shrink.
 pub(crate) struct ScaleEvents<W, M, C, E> {
     requests: ScaleHandler<M, C, E>,
     patience: Patience,

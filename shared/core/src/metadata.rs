@@ -115,7 +115,7 @@ impl CollectionMetadata {
     /// The reshard that runs, if it is one that moves items.
     pub fn reshard(&self) -> Option<Reshard> {
         let placement = self.placement;
-        let (from, to, puts_skip_old_home) = match self.phase {
+        let (from, to, is_in_move) = match self.phase {
             Phase::Stable => return None,
             Phase::Forward { from, to } => (from, to, false),
             Phase::Move { from, to } => (from, to, true),
@@ -124,7 +124,7 @@ impl CollectionMetadata {
             placement,
             from,
             to,
-            puts_skip_old_home,
+            is_in_move,
         })
     }
 
@@ -321,9 +321,9 @@ pub struct Reshard {
     pub from: ShardCount,
     /// The new count.
     pub to: ShardCount,
-    /// Whether a put without precondition goes to the new home whatever lies at the old one: in
-    /// `move` alone, when `forward` has outlasted every lease on what was before.
-    pub puts_skip_old_home: bool,
+    /// Whether `move` is in force, and not `forward`: every lease on what was before is over, and a put goes to the new
+    /// home whatever lies at the old one (protocol: "Without precondition, in `move`").
+    pub is_in_move: bool,
 }
 
 impl Reshard {

@@ -1,6 +1,5 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use dynashard_keys::{ItemKey, PartitionKey, PhysicalKey, Placement, ShardCount, ShardId};
 
@@ -11,7 +10,7 @@ use crate::ledger::Arrival;
 use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore, Metered};
 use crate::reshard::{Homes, Settling, Unsettled};
 use crate::retry::{Attempts, within};
-use crate::scaling::{Access, IsActing, Telemetry, Watch};
+use crate::scaling::{Access, IsActing, REPORTING_TIME, Telemetry, Watch};
 use crate::{Code, Deadline, Error, Fields, Reshard, StoredItem};
 
 /// Reads items and collections.
@@ -392,8 +391,5 @@ fn settles_it(item: &StoredItem, known: &Known) -> bool {
 pub(crate) fn is_marker_of(item: &StoredItem, known: &Known) -> bool {
     !item.is_live() && item.generation == known.metadata.generation
 }
-
-/// How long an answer is held for a report: what that would have told is lost otherwise, and others report, too.
-const REPORTING_TIME: Duration = Duration::from_millis(20);
 
 const NOT_IN_TIME: &str = "the item could not be read in time";

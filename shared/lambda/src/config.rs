@@ -3,21 +3,16 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::str::FromStr;
-use std::sync::Arc;
 use std::time::Duration;
 
-use dynashard_aws::{
-    CloudWatchHeat, DynamoItemStore, DynamoMetadataStore, OsEntropy, ServerClock, SystemClock,
-    ThrottleAlarms, Tracer,
-};
+use dynashard_aws::ThrottleAlarms;
 use dynashard_core::{
-    CapacityPolicy, CapacityScaling, CapacityUnits, Directory, PartitionLimits, Reader,
-    ScalingMode, ScalingPolicy, Settings, ShrinkPolicy, TableSchema, Writer,
+    CapacityPolicy, CapacityScaling, CapacityUnits, PartitionLimits, ScalingMode, ScalingPolicy,
+    Settings, ShrinkPolicy, TableSchema,
 };
 use dynashard_keys::{Placement, RESERVED_PREFIX, Separator, ShardCount, SortKeyType};
 use thiserror::Error;
 
-use crate::metrics::{HeatTelemetry, Metrics};
 use crate::{Admission, Grants, LogKeys};
 
 /// What the template passes to every function in its environment.
@@ -51,15 +46,6 @@ pub struct Config {
     pub settings: Settings,
 }
 
-/// The stores and the clock in AWS.
-type AwsDirectory = Directory<DynamoMetadataStore, SystemClock, OsEntropy>;
-
-/// A reader over them.
-type AwsReader = Reader<DynamoItemStore, DynamoMetadataStore, SystemClock, OsEntropy>;
-
-/// A writer over them.
-type AwsWriter = Writer<DynamoItemStore, DynamoMetadataStore, SystemClock, OsEntropy>;
-
 /// A variable that is missing or wrong. The stack has to be deployed again.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("the environment variable {name} {problem}")]
@@ -77,6 +63,11 @@ impl ConfigError {
     /// What is wrong with it, as in "is missing".
     pub fn problem(&self) -> &str {
         &self.problem
+    }
+
+    /// A function that acts on alarms was told of none.
+    pub(crate) fn no_alarm() -> Self {
+        Self { name: ALARM_NAME, problem: "is missing".to_owned() }
     }
 }
 
@@ -159,81 +150,6 @@ impl Config {
             trace_daemon: trace_daemon?,
             settings: settings?,
         })
-    }
-
-    /// What tells the daemon of each request to AWS. An environment makes one.
-    pub fn tracer(&self) -> Tracer {
-        let tracer = self.trace_daemon.map(Tracer::to).transpose();
-        tracer.map_or_else(
-            |error| {
-                tracing::error!(%error, "traces are off: the system gives no socket");
-                Tracer::default()
-            },
-            Option::unwrap_or_default,
-        )
-    }
-
-    /// The metrics of this function.
-    pub fn metrics(&self) -> Metrics {
-        Metrics::to_stdout(self.function_name.clone())
-    }
-
-    /// The stores of this configuration in DynamoDB, and the clock that they share, for a function that
-    /// writes. Made once, when an execution environment starts.
-    pub async fn connect(self, tracer: &Tracer) -> (DynamoItemStore, AwsDirectory) {
-        let (items, directory) = self.connect_unpinned(tracer).await;
-        (items, directory.pinning())
-    }
-
-    /// As [`Config::connect`], for the function that reads. It changes nothing in the metadata table but the
-    /// ledgers.
-    pub async fn connect_reader(self, tracer: &Tracer) -> AwsReader {
-        let metrics = self.metrics();
-        let (items, directory) = self.connect_unpinned(tracer).await;
-        let telemetry = HeatTelemetry::new(metrics, directory.clock().clone());
-        Reader::new(items, directory).with_telemetry(Arc::new(telemetry))
-    }
-
-    async fn connect_unpinned(self, tracer: &Tracer) -> (DynamoItemStore, AwsDirectory) {
-        let server_clock = ServerClock::default();
-        let endpoint = self.dynamodb_endpoint.as_deref();
-        let client = dynashard_aws::connect(endpoint, tracer, server_clock.clone()).await;
-        let clock = SystemClock::new(server_clock);
-        let (main_table, schema) = (self.main_table.clone(), self.settings.schema.clone());
-        let items = DynamoItemStore::new(client.clone(), clock.clone(), main_table, schema);
-        (items, self.directory(client, clock))
-    }
-
-    /// As [`Config::connect`], for the function that writes, whose telemetry goes into its metrics.
-    pub async fn connect_writer(self, tracer: &Tracer) -> AwsWriter {
-        let metrics = self.metrics();
-        let (items, directory) = self.connect(tracer).await;
-        let telemetry = HeatTelemetry::new(metrics, directory.clock().clone());
-        Writer::new(items, directory).with_telemetry(Arc::new(telemetry))
-    }
-
-    /// As [`Config::connect`], for the function that acts on throttles: CloudWatch comes in place of
-    /// the items.
-    pub async fn connect_to_heat(
-        self,
-        tracer: &Tracer,
-    ) -> Result<(CloudWatchHeat, AwsDirectory), ConfigError> {
-        let missing = || ConfigError { name: ALARM_NAME, problem: "is missing".to_owned() };
-        let alarms = self.alarms.clone().ok_or_else(missing)?;
-        let server_clock = ServerClock::default();
-        let endpoint = self.dynamodb_endpoint.as_deref();
-        let (dynamodb, cloudwatch) =
-            dynashard_aws::connect_with_cloudwatch(endpoint, tracer, server_clock.clone()).await;
-        let clock = SystemClock::new(server_clock);
-        let heat =
-            CloudWatchHeat::new(dynamodb.clone(), cloudwatch, self.main_table.clone(), alarms);
-        Ok((heat, self.directory(dynamodb, clock).pinning()))
-    }
-
-    fn directory(self, client: dynashard_aws::Client, clock: SystemClock) -> AwsDirectory {
-        let key_name = self.settings.schema.partition_key_name.clone();
-        let metadata = DynamoMetadataStore::new(client, self.metadata_table, key_name);
-        Directory::new(metadata, clock, OsEntropy, self.settings)
     }
 }
 

@@ -8,6 +8,7 @@ mod admission;
 pub mod alarm;
 pub mod body;
 mod config;
+mod connect;
 mod event;
 mod grants;
 pub mod headers;

@@ -7,6 +7,7 @@ use dynashard_core::Reading;
 /// retry budget, as in [Handling Overload](https://sre.google/sre-book/handling-overload/).
 ///
 /// An environment that tries waits for most of the time, and serves nobody else. If each request to a hot
+/// key were tried for seconds, those that are too many would take all environments that the account has, and
 /// cold keys would wait for them. So trying in vain takes about a tenth of an environment's time, and what it
 /// has no patience for is answered 429 after one attempt.
 #[derive(Debug)]

@@ -142,8 +142,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         left
     }
 
-    /// The metadata of all collections of a batch, each read once: that a collection does not exist
-    /// is not cached, and must not be asked for every key of it.
+    /// The metadata of all collections of a batch, each looked up once.
     async fn collections_of(&self, keys: &[ItemKey], deadline: Deadline) -> Collections {
         let mut distinct = HashSet::new();
         let partitions = keys.iter().map(|key| &key.partition);

@@ -191,14 +191,17 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
     /// The times to wait for, as they were pinned when the directory was read last (protocol: "Pinned
     /// settings").
     pub fn waits(&self) -> Waits {
-        let pinned = self.last_item().and_then(|item| item.pinned.as_ref().map(Pinned::waits));
-        pinned.unwrap_or_else(|| Waits::of(&self.settings))
+        self.last_item().map_or_else(|| Waits::of(&self.settings), |item| self.waits_of(&item))
+    }
+
+    fn waits_of(&self, item: &DirectoryItem) -> Waits {
+        item.pinned.as_ref().map_or_else(|| Waits::of(&self.settings), Pinned::waits)
     }
 
     /// The same for a decision that changes metadata: it stands on a lease of the directory that lives now.
     pub(crate) async fn waits_now(&self, deadline: Deadline) -> Result<Waits, Error> {
-        self.hold(deadline).await?;
-        Ok(self.waits())
+        let (item, _) = self.item(deadline).await?;
+        Ok(self.waits_of(&item))
     }
 
     /// Whether the lease of the directory lives.

@@ -18,4 +18,4 @@ pub(crate) use policy::check_change;
 pub use policy::{Access, Hindrance, PartitionLimits, ScalingMode, ScalingPolicy, ShrinkPolicy};
 pub use record::{DecidedBy, DecisionHistory, DecisionRecord, DecisionsPage};
 pub use watch::Telemetry;
-pub(crate) use watch::{IsActing, Watch};
+pub(crate) use watch::{IsActing, REPORTING_TIME, Watch};

@@ -47,6 +47,10 @@ pub(crate) struct Watch {
 /// Whether a watch has come to act on what it saw, which is worth waiting for.
 pub(crate) type IsActing = Arc<AtomicBool>;
 
+/// How long an answer is held for a report that is being made. What that would have told is lost otherwise, and others
+/// report, too.
+pub(crate) const REPORTING_TIME: Duration = Duration::from_millis(20);
+
 /// What one environment remembers to have told.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(10_000).expect("not zero");
 

@@ -190,6 +190,6 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
 /// The new home of an item that moves, where `move` is in hand: from then on an item may be written
 /// there without a marker at the old home (protocol: "Writes in `move`").
 pub(super) fn new_home_in_move(key: &ItemKey, known: &Known) -> Option<ShardId> {
-    let reshard = known.metadata.reshard().filter(|reshard| reshard.puts_skip_old_home)?;
+    let reshard = known.metadata.reshard().filter(|reshard| reshard.is_in_move)?;
     reshard.homes(key).map(|(_, new)| new)
 }

@@ -9,7 +9,7 @@ use dynashard_keys::{ItemKey, PhysicalKey, ShardId};
 use crate::directory::Known;
 use crate::ports::{Action, Clock, Condition, Entropy, Expected, ItemStore, MetadataStore, Write};
 use crate::retry::{Attempts, within};
-use crate::scaling::{Access, IsActing};
+use crate::scaling::{Access, IsActing, REPORTING_TIME};
 use crate::write::writer::Writer;
 use crate::{Code, Deadline, Error, Throttle};
 
@@ -20,10 +20,6 @@ pub(super) const LEAST_WRITE_TIME: Duration = Duration::from_secs(1);
 /// How long a write that is done waits for a change of its collection that it is beginning, and for the note of it. Few
 /// requests to the metadata table take milliseconds, and under a throttle one write of many decides.
 const ACTING_TIME: Duration = Duration::from_millis(800);
-
-/// The same for a report that it is making. What the report would have told is lost otherwise, and others
-/// report, too.
-const REPORTING_TIME: Duration = Duration::from_millis(20);
 
 /// What is reported of an operation's collection, and done about that. It goes on
 /// [beside](Aside::beside) all that the operation does, so that nothing that it holds is held for longer

@@ -1,0 +1,97 @@
+//! The stores of a function: its configuration, connected.
+
+use std::sync::Arc;
+
+use dynashard_aws::{
+    CloudWatchHeat, DynamoItemStore, DynamoMetadataStore, OsEntropy, ServerClock, SystemClock,
+    Tracer,
+};
+use dynashard_core::{Directory, Reader, Writer};
+
+use crate::config::{Config, ConfigError};
+use crate::metrics::{HeatTelemetry, Metrics};
+
+/// The stores and the clock in AWS.
+type AwsDirectory = Directory<DynamoMetadataStore, SystemClock, OsEntropy>;
+
+/// A reader over them.
+type AwsReader = Reader<DynamoItemStore, DynamoMetadataStore, SystemClock, OsEntropy>;
+
+/// A writer over them.
+type AwsWriter = Writer<DynamoItemStore, DynamoMetadataStore, SystemClock, OsEntropy>;
+
+impl Config {
+    /// What tells the daemon of each request to AWS. An environment makes one.
+    pub fn tracer(&self) -> Tracer {
+        let tracer = self.trace_daemon.map(Tracer::to).transpose();
+        tracer.map_or_else(
+            |error| {
+                tracing::error!(%error, "traces are off: the system gives no socket");
+                Tracer::default()
+            },
+            Option::unwrap_or_default,
+        )
+    }
+
+    /// The metrics of this function.
+    pub fn metrics(&self) -> Metrics {
+        Metrics::to_stdout(self.function_name.clone())
+    }
+
+    /// The stores of this configuration in DynamoDB, and the clock that they share, for a function that
+    /// writes. Made once, when an execution environment starts.
+    pub async fn connect(self, tracer: &Tracer) -> (DynamoItemStore, AwsDirectory) {
+        let (items, directory) = self.connect_unpinned(tracer).await;
+        (items, directory.pinning())
+    }
+
+    /// As [`Config::connect`], for the function that reads. It changes nothing in the metadata table but the
+    /// ledgers.
+    pub async fn connect_reader(self, tracer: &Tracer) -> AwsReader {
+        let metrics = self.metrics();
+        let (items, directory) = self.connect_unpinned(tracer).await;
+        let telemetry = HeatTelemetry::new(metrics, directory.clock().clone());
+        Reader::new(items, directory).with_telemetry(Arc::new(telemetry))
+    }
+
+    async fn connect_unpinned(self, tracer: &Tracer) -> (DynamoItemStore, AwsDirectory) {
+        let server_clock = ServerClock::default();
+        let endpoint = self.dynamodb_endpoint.as_deref();
+        let client = dynashard_aws::connect(endpoint, tracer, server_clock.clone()).await;
+        let clock = SystemClock::new(server_clock);
+        let (main_table, schema) = (self.main_table.clone(), self.settings.schema.clone());
+        let items = DynamoItemStore::new(client.clone(), clock.clone(), main_table, schema);
+        (items, self.directory(client, clock))
+    }
+
+    /// As [`Config::connect`], for the function that writes, whose telemetry goes into its metrics.
+    pub async fn connect_writer(self, tracer: &Tracer) -> AwsWriter {
+        let metrics = self.metrics();
+        let (items, directory) = self.connect(tracer).await;
+        let telemetry = HeatTelemetry::new(metrics, directory.clock().clone());
+        Writer::new(items, directory).with_telemetry(Arc::new(telemetry))
+    }
+
+    /// As [`Config::connect`], for the function that acts on throttles: CloudWatch comes in place of
+    /// the items.
+    pub async fn connect_to_heat(
+        self,
+        tracer: &Tracer,
+    ) -> Result<(CloudWatchHeat, AwsDirectory), ConfigError> {
+        let alarms = self.alarms.clone().ok_or_else(ConfigError::no_alarm)?;
+        let server_clock = ServerClock::default();
+        let endpoint = self.dynamodb_endpoint.as_deref();
+        let (dynamodb, cloudwatch) =
+            dynashard_aws::connect_with_cloudwatch(endpoint, tracer, server_clock.clone()).await;
+        let clock = SystemClock::new(server_clock);
+        let heat =
+            CloudWatchHeat::new(dynamodb.clone(), cloudwatch, self.main_table.clone(), alarms);
+        Ok((heat, self.directory(dynamodb, clock).pinning()))
+    }
+
+    fn directory(self, client: dynashard_aws::Client, clock: SystemClock) -> AwsDirectory {
+        let key_name = self.settings.schema.partition_key_name.clone();
+        let metadata = DynamoMetadataStore::new(client, self.metadata_table, key_name);
+        Directory::new(metadata, clock, OsEntropy, self.settings)
+    }
+}
