@@ -439,7 +439,8 @@ mod tests {
 
     #[test]
     fn a_load_that_has_gone_gives_shards_back() {
-        let mut scenario = Scenario::steady(6_000.0, 1_024, 60);
+        // One shard takes 384,000 items within the 16 minutes that a shrink may move.
+        let mut scenario = Scenario::steady(6_000.0, 1_024, 40);
         scenario.steps.push(Step { seconds: 3 * 3_600, writes_per_second: 10.0, at_once: true });
         let mut settings = Settings::default();
         let run = |settings: &Settings| {
