@@ -259,14 +259,17 @@ async fn readers(options: &StackOptions, is_strong: bool) -> Result<(), Failure>
         loaded.len(),
         if is_strong { "strong" } else { "not strong" }
     );
-    let four = serde_json::json!({ "number_of_shards": 4 });
-    api.json(Method::POST, "/collection/scale?pk=hot", &four).await?;
-    state(&api, "hot", "move").await?;
     let consistency = if is_strong { "&consistent=true" } else { "" };
     let get = |n: u32| {
         let (api, path) = (api.clone(), format!("/item?pk=hot&sk=old{n:05}{consistency}"));
         async move { api.ask(Method::GET, &path, &[], "").await }
     };
+    // What starts environments is not what is measured.
+    let cold = |n: u32| put(n, "cold", &[]);
+    tokio::try_join!(offered(SCALE, 2, get), offered(SCALE / 2, 2, cold))?;
+    let four = serde_json::json!({ "number_of_shards": 4 });
+    api.json(Method::POST, "/collection/scale?pk=hot", &four).await?;
+    state(&api, "hot", "move").await?;
     let began = Instant::now();
     let creates = offered(SCALE, 10, |n| put(n, "new", &[("if-none-match", "*")]));
     let (gets, creates) = tokio::join!(offered(SCALE, 10, get), creates);
