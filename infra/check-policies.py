@@ -10,6 +10,7 @@ a reason that no finding needs any more. Works offline; needs a Python that
 has aws-sam-cli.
 """
 
+import argparse
 import importlib
 import json
 import subprocess
@@ -78,12 +79,12 @@ def findings(checkov: str, files: list[str]) -> list[dict]:
 
 
 def main() -> int:
-    if len(sys.argv) != 2:
-        print(f"usage: {sys.argv[0]} CHECKOV", file=sys.stderr)
-        return 2
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkov", help="the command checkov")
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         files = [str(ROOT / template) for template in TEMPLATES]
-        failed = findings(sys.argv[1], [*files, str(translated(Path(directory)))])
+        failed = findings(options.checkov, [*files, str(translated(Path(directory)))])
 
     needed = set()
     is_open = False

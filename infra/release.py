@@ -7,6 +7,7 @@
 Exits with 1 and says what differs if anything does. Needs nothing but Python 3.11.
 """
 
+import argparse
 import re
 import sys
 import tomllib
@@ -51,10 +52,9 @@ def faults_of(cargo: str, template: str, changelog: str, tag: str | None) -> lis
 
 
 def main() -> int:
-    if len(sys.argv) > 2:
-        print(f"usage: {sys.argv[0]} [TAG]", file=sys.stderr)
-        return 2
-    tag = sys.argv[1] if len(sys.argv) == 2 else None
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tag", nargs="?", help="the tag of the release, such as v1.2.3; its notes are printed")
+    tag = parser.parse_args().tag
     cargo, template, changelog = ((ROOT / name).read_text(encoding="utf-8") for name in ("Cargo.toml", "template.yaml", "CHANGELOG.md"))
     faults = faults_of(cargo, template, changelog, tag)
     for fault in faults:

@@ -7,6 +7,7 @@ Lists the crates that are linked into the bootstraps: nothing that only builds o
 same Cargo.lock gives the same text. Needs cargo, and a Python that has cyclonedx-python-lib with json-validation.
 """
 
+import argparse
 import json
 import subprocess
 import sys
@@ -97,15 +98,15 @@ def fault_of(text: str) -> str | None:
 
 
 def main() -> int:
-    if len(sys.argv) > 2:
-        print(f"usage: {sys.argv[0]} [FILE]", file=sys.stderr)
-        return 2
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path, nargs="?", help="where to write it; without it, it is printed")
+    options = parser.parse_args()
     text = bill()
     if fault := fault_of(text):
         print(fault, file=sys.stderr)
         return 1
-    if len(sys.argv) == 2:
-        Path(sys.argv[1]).write_text(text, encoding="utf-8")
+    if options.file:
+        options.file.write_text(text, encoding="utf-8")
         print(f"{len(json.loads(text)['components'])} crates")
     else:
         print(text, end="")

@@ -4,6 +4,8 @@
 """
 
 import json
+import subprocess
+import sys
 import tempfile
 import tomllib
 import unittest
@@ -114,6 +116,13 @@ class TheBillOfMaterials(unittest.TestCase):
                     self.assertEqual([digest["alg"] for digest in component["hashes"]], ["SHA-256"])
         manifest = tomllib.loads((release.ROOT / "Cargo.toml").read_text())
         self.assertEqual(self.bill["metadata"]["component"]["version"], manifest["workspace"]["package"]["version"])
+
+    def test_regression_a_question_for_help_was_taken_for_the_name_of_a_file(self):
+        with tempfile.TemporaryDirectory() as directory:
+            script = Path(sbom.__file__).resolve()
+            asked = subprocess.run([sys.executable, script, "--help"], cwd=directory, capture_output=True, text=True, check=True)
+            self.assertIn("usage: ", asked.stdout)
+            self.assertEqual(list(Path(directory).iterdir()), [])
 
 
 if __name__ == "__main__":
