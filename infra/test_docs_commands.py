@@ -1,9 +1,11 @@
 """What counts as a command of a page."""
 
 import os
+import re
 import unittest
 
 from docs_commands import Command, Pages, commands
+from start_benchmark import ROOT
 
 PAGE = """
 Run `dynashard doctor`, then `aws sqs purge-queue
@@ -70,6 +72,15 @@ class CommandsTest(unittest.TestCase):
             with self.subTest(text):
                 ran = pages.run_one(Command("PAGE", 1, text), text, "")
                 self.assertEqual(ran.is_wrong, is_wrong, ran.result)
+
+    def test_regression_the_readme_asked_for_another_version_than_the_requirements(self):
+        pin = re.compile(r"\b([a-z][\w-]*)==(\d[\w.]*)")
+        pinned = {found for file in ROOT.glob("infra/**/requirements*.txt") for found in pin.findall(file.read_text())}
+        names = {name for name, _ in pinned}
+        for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md")]:
+            for name, version in pin.findall(page.read_text()):
+                with self.subTest(f"{page.name}: {name}"):
+                    self.assertTrue(name not in names or (name, version) in pinned, version)
 
 
 if __name__ == "__main__":

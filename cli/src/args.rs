@@ -61,8 +61,8 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Check that every item lies in its own shard, exactly once, and repair what does not.
     ///
-    /// The command reads all shards of a collection side by side, with strong reads, and also those of
-    /// its last 20 shard counts. Whatever seems wrong is read a second time before it is reported. At
+    /// The command reads every shard that a collection has or ever had, side by side and with strong reads.
+    /// Whatever seems wrong is read a second time before it is reported. At
     /// most a page of each shard is in memory.
     #[command(after_help = operator::verify::EXAMPLES)]
     Verify(VerifyArgs),
@@ -105,12 +105,12 @@ pub(crate) enum Command {
     /// while clients read and write.
     #[command(after_help = operator::settings::EXAMPLES)]
     Settings(SettingsArgs),
-    /// Measure how old a request DynamoDB executes, on which the close of a reshard waits, and look at
-    /// what else the application needs: clock, tables, permissions, backups, time to live.
+    /// Measure how old a signed request may be before DynamoDB refuses it (the close of a reshard waits that
+    /// long), and check clock, tables, permissions, backups and time to live.
     #[command(after_help = operator::doctor::EXAMPLES)]
     Doctor(DoctorArgs),
-    /// Check whether an existing table can become the main table, and plan how it does; or take it back
-    /// out of the application.
+    /// Check whether an existing table can become the main table, and plan the steps; or check how it can leave
+    /// the application again.
     ///
     /// The check reads the table and changes nothing: what DynamoDB says of it, and every item. Its memory
     /// does not grow with the table: a page of 1 MB of each segment, and a count and an example of each

@@ -49,7 +49,7 @@ impl Range {
 }
 
 impl FromStr for Range {
-    type Err = &'static str;
+    type Err = ();
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text {
@@ -57,7 +57,7 @@ impl FromStr for Range {
             "minutes" => Ok(Self::Minutes),
             "hours" => Ok(Self::Hours),
             "days" => Ok(Self::Days),
-            _ => Err("it is live, minutes, hours or days"),
+            _ => Err(()),
         }
     }
 }

@@ -311,7 +311,8 @@ struct Telling<S: Stores> {
 fn stream_of<S: Stores>(shared: &Arc<Shared<S>>, query: &str) -> Result<Response<Body>, Failed> {
     let mut params = Params::from_query_string(query)?;
     let pk = params.take("pk").filter(|pk| !pk.is_empty());
-    let range = params.parse::<Range>("range")?.unwrap_or(Range::Live);
+    let range =
+        params.parse::<Range>("range", "live, minutes, hours or days")?.unwrap_or(Range::Live);
     params.finish()?;
     let partition = pk.map(PartitionKey::new).transpose();
     let partition = partition.map_err(dynashard_core::Error::from)?;

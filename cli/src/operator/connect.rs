@@ -74,17 +74,16 @@ pub(crate) struct CallerArgs {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Stack parameters, with --main-table")]
 struct ParameterArgs {
-    /// The parameter `Separator`, if it is not to be the pinned one.
+    /// Use this `Separator` instead of the pinned one.
     #[arg(long, value_name = "TEXT", conflicts_with = "stack_name")]
     separator: Option<Separator>,
     /// The parameter `Placement`: `scale` gives it to a collection that was never changed.
     #[arg(long, value_name = "NAME", default_value_t = Placement::default(), conflicts_with = "stack_name")]
     placement: Placement,
-    /// The parameter `LeaseSecs`, if it is not to be the pinned one.
+    /// Use this `LeaseSecs` instead of the pinned one.
     #[arg(long, value_name = "SECS", conflicts_with = "stack_name", value_parser = clap::value_parser!(u64).range(1..=60))]
     lease_secs: Option<u64>,
-    /// The parameter `RequestLifetimeSecs`, if it is not to be the pinned one. Without it `doctor` judges
-    /// none.
+    /// Use this `RequestLifetimeSecs` instead of the pinned one. Without either, `doctor` judges none.
     #[arg(long, value_name = "SECS", conflicts_with = "stack_name", value_parser = clap::value_parser!(u64).range(1..=1_800))]
     request_lifetime_secs: Option<u64>,
     /// The parameter `GrowKeys`. Without it `import` lets no collection grow, and `scale` changes any.

@@ -3,7 +3,7 @@
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
 
-use dynashard_core::query::{MAX_LIMIT, PageBudget, Query, QueryPage};
+use dynashard_core::query::{MAX_LIMIT, MAX_PAGE_BYTES, PageBudget, Query, QueryPage};
 use dynashard_core::{StoredItem, TableSchema};
 use dynashard_keys::{PartitionKey, SortKey};
 use dynashard_lambda::json::ItemJson;
@@ -15,9 +15,6 @@ use super::connect::{ConnectArgs, Connection, TableReader, deadline};
 use super::output::{Activity, Output};
 use super::{Failure, INTERRUPTED, partition_key};
 use crate::signals::TerminationSignals;
-
-/// A page ends before its items take so many bytes, so that large items do not fill the memory.
-const MAX_PAGE_BYTES: usize = 5_000_000;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct QueryArgs {

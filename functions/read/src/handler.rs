@@ -1,9 +1,9 @@
 use dynashard_core::ports::{Clock, Entropy, ItemStore, MetadataStore};
-use dynashard_core::query::PageBudget;
+use dynashard_core::query::{MAX_PAGE_BYTES, PageBudget};
 use dynashard_core::{Activity, Deadline, Error, Got, Reader, Reading, StoredItem, TableSchema};
 use dynashard_keys::{ItemKey, PartitionKey, SortKey};
 use dynashard_lambda::body::BatchGet;
-use dynashard_lambda::json::ItemJson;
+use dynashard_lambda::json::{ItemJson, payload_bytes};
 use dynashard_lambda::params::Params;
 use dynashard_lambda::view::{CollectionDetails, CollectionView, Unprocessed};
 use dynashard_lambda::{
@@ -12,9 +12,11 @@ use dynashard_lambda::{
 };
 use serde::Serialize;
 
-/// A page ends before its items take 5 MB of Lambda's answer, and so before its body does. That
-/// leaves a sixth of what Lambda can answer for the cursor and the envelope.
-pub(crate) const MAX_PAGE_BYTES: usize = 5_000_000;
+/// What all entries of a batch's body may take, in bytes. The rest of Lambda's 6 MB is for the envelope.
+const MAX_BATCH_BYTES: usize = 6_000_000;
+
+/// The code of a key that a batch did not read, because its answer was full.
+const ANSWER_FULL: &str = "answer_full";
 
 pub(crate) struct ReadHandler<I, M, C, E> {
     reader: Reader<I, M, C, E>,
@@ -61,7 +63,11 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> ReadHandler<I, M, C, 
             let ItemKey { partition, sort } = key;
             ItemJson { schema, partition, sort, item, format }.payload_bytes() + comma
         };
-        let budget = PageBudget { max_bytes: MAX_PAGE_BYTES, measure: &measure };
+        // Each key may come to be listed in place of its item.
+        let listed =
+            keys.iter().map(|key| payload_bytes(&Unprocessed::new(key, ANSWER_FULL))).sum();
+        let max_bytes = MAX_PAGE_BYTES.min(MAX_BATCH_BYTES.saturating_sub(listed));
+        let budget = PageBudget { max_bytes, measure: &measure };
         let got = self.reader.batch_get(keys, fields.as_ref(), consistency, budget, deadline);
         let got = got.await?;
         log_failures(&got.failures);
@@ -69,7 +75,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> ReadHandler<I, M, C, 
             .unprocessed
             .iter()
             .map(|(key, code)| Unprocessed::new(key, code.as_str()))
-            .chain(got.left_out.iter().map(|key| Unprocessed::new(key, "answer_full")));
+            .chain(got.left_out.iter().map(|key| Unprocessed::new(key, ANSWER_FULL)));
         let items = got.items.iter().map(|(key, item)| ItemJson {
             schema,
             partition: &key.partition,

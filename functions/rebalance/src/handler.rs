@@ -49,7 +49,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<I, M
         let sequence_number = sequence_number(record);
         let name = &self.rebalancer.directory().settings().schema.partition_key_name;
         let Some(AttributeValue::S(key)) = record.change.keys.get(name) else {
-            tracing::error!(sequence_number, "a stream record has no string key {name}");
+            tracing::error!(sequence_number, "a stream record lacks the string key {name}");
             return false;
         };
         // A change of a job is about its collection, and so is the call of a lane. Other reserved items are
@@ -75,7 +75,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<I, M
         // In a new stack it is the sweep that pins the settings, if no request does before. And a function
         // whose own differ says so here, whatever there is to do.
         if let Err(error) = self.rebalancer.directory().hold(deadline).await {
-            tracing::error!(%error, "the sweep may not act, or could not find out whether it may");
+            tracing::error!(%error, "the sweep was skipped: this function's settings differ from the pinned ones, or could not be compared with them");
             let counter = Counter::of_code(error.code());
             self.metrics.count(self.now(), counter.map(|counter| (counter, 1)));
             return Ok(DynamoDbEventResponse::default());
@@ -85,13 +85,13 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<I, M
             self.report(partition.as_str(), None, &slice);
         }
         for detail in &damaged {
-            tracing::error!(detail, "an entry of the index of running changes was passed over");
+            tracing::error!(detail, "skipped a damaged entry of the index of running changes");
         }
         self.metrics.count(self.now(), [(Counter::DamagedData, damaged.len())]);
         if left > 0 {
             tracing::warn!(
                 left,
-                "the time ran out before some collections; the next sweep finds them"
+                "the sweep ran out of time; the next one takes up the collections that are left"
             );
         }
         unlisted.map_or(Ok(DynamoDbEventResponse::default()), |error| Err(error.into()))
@@ -127,7 +127,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<I, M
                 tracing::info!(partition_key = key, until_secs, "the reshard waits");
             }
             Ok(Advance::Yielded) => {
-                tracing::info!(partition_key = key, "the slice is over, and asks for the next");
+                tracing::info!(
+                    partition_key = key,
+                    "the time slice ended, and the next one was requested"
+                );
             }
             Ok(Advance::Nothing | Advance::Elsewhere) => {}
         }
@@ -147,7 +150,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<I, M
             percent_done,
             age_secs,
             eta_secs,
-            "how far the reshard is"
+            "reshard progress"
         );
         let moved = usize::try_from(items_moved).unwrap_or(usize::MAX);
         self.metrics.count(self.now(), [(Counter::ItemsMoved, moved)]);

@@ -121,7 +121,7 @@ where
                 Ok(CapacityView::new(&report))
             }
             Err(error) => {
-                tracing::error!(%error, "the table's capacity could not be looked at");
+                tracing::error!(%error, "checking the table's capacity failed");
                 self.metrics.count(self.now(), [(Counter::AlarmsFailed, 1)]);
                 Err(error.into())
             }
@@ -206,7 +206,7 @@ fn counts(report: &CapacityReport) -> [(Counter, usize); 5] {
 
 /// Logs what was decided about each capacity.
 fn log(report: &CapacityReport) {
-    const MESSAGE: &str = "the table's capacity was looked at";
+    const MESSAGE: &str = "decided on the table's capacity";
     let outcome = report.outcome.to_string();
     for access in CapacitySide::ALL {
         let decided = report.of(access);
@@ -218,6 +218,6 @@ fn log(report: &CapacityReport) {
         }
     }
     if let Rearm::Failed(error) = &report.rearm {
-        tracing::error!(%error, "the alarms could not be set back; the schedule checks them again");
+        tracing::error!(%error, "the alarms could not be reset to OK; the schedule checks them again");
     }
 }

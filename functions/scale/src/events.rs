@@ -78,7 +78,7 @@ where
     async fn schedule(&self, deadline: Deadline) -> Result<Outcome, Error> {
         let alarms = self.alarms(deadline).await;
         if let Err(error) = self.shrink(deadline).await {
-            tracing::error!(%error, "the collections that may shrink could not be looked at");
+            tracing::error!(%error, "checking which collections may shrink failed");
             self.count([(Counter::AlarmsFailed, 1)]);
         }
         alarms
@@ -138,7 +138,7 @@ where
             Ok(report) if report.mode == ScalingMode::Off => return Ok(idle("ScalingMode is off")),
             Ok(report) => report,
             Err(error) => {
-                tracing::error!(%error, "the throttled keys could not be looked at");
+                tracing::error!(%error, "reading the throttled keys failed");
                 self.count([(Counter::AlarmsFailed, 1)]);
                 return Err(error.into());
             }

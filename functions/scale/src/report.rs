@@ -85,16 +85,19 @@ fn counter_of(outcome: &HeatOutcome) -> Option<Counter> {
 pub(crate) fn log(report: &HeatReport) {
     log_collections(&report.collections);
     for key in &report.of_no_collection {
-        tracing::warn!(key, "a throttled key is one that no collection can have");
+        tracing::warn!(
+            key,
+            "a throttled partition key belongs to no possible collection: some client writes around the application"
+        );
     }
     if report.collections.is_empty() && report.of_no_collection.is_empty() {
         tracing::warn!("the alarm is raised, and the report names no throttled key");
     }
     if let Some(error) = &report.unasked {
-        tracing::error!(%error, "the alarm could not be asked; the throttled keys were looked at without it");
+        tracing::error!(%error, "CloudWatch did not return the alarm's state; the throttled keys were examined without it");
     }
     if let Rearm::Failed(error) = &report.rearm {
-        tracing::error!(%error, "the alarm could not be set back; the schedule checks it again");
+        tracing::error!(%error, "the alarm could not be reset to OK; the schedule checks it again");
     }
 }
 

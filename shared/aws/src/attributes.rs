@@ -57,7 +57,7 @@ pub(crate) fn take_partition_key(
 ) -> Result<String, StoreError> {
     let name = &schema.partition_key_name;
     let Some(Sdk::S(text)) = item.remove(name) else {
-        return Err(StoreError::Corrupt(format!("the key {name:?} is missing or no string")));
+        return Err(StoreError::Corrupt(format!("the key {name:?} is missing or is not a string")));
     };
     Ok(text)
 }

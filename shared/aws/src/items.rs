@@ -147,8 +147,9 @@ impl ItemStore for DynamoItemStore {
             item.map(|item| decode_item(item, &self.schema)).transpose()
         });
         let found = found.collect::<Result<Vec<_>, _>>()?;
-        let value = <[_; 2]>::try_from(found)
-            .map_err(|_| StoreError::Corrupt("an answer that is not of two items".to_owned()))?;
+        let value = <[_; 2]>::try_from(found).map_err(|_| {
+            StoreError::Corrupt("DynamoDB did not answer a read of two items with two".to_owned())
+        })?;
         let consumed_rcu = units(answer.consumed_capacity.as_deref().unwrap_or_default());
         Ok(Metered { value, consumed_rcu })
     }
@@ -251,10 +252,13 @@ impl ItemStore for DynamoItemStore {
         let take_key = |item: &mut HashMap<String, AttributeValue>| {
             let partition = take_partition_key(item, &self.schema)?;
             let sort = take_sort_key(item, &self.schema)?;
-            asked
-                .get(&(partition.as_str(), &sort))
-                .map(|key| PhysicalKey::clone(key))
-                .ok_or_else(|| StoreError::Corrupt("an item that was not asked for".to_owned()))
+            asked.get(&(partition.as_str(), &sort)).map(|key| PhysicalKey::clone(key)).ok_or_else(
+                || {
+                    StoreError::Corrupt(
+                        "DynamoDB returned an item that was not requested".to_owned(),
+                    )
+                },
+            )
         };
         let consumed_rcu = units(answer.consumed_capacity.as_deref().unwrap_or_default());
         let mut page = BatchPage { consumed_rcu, ..BatchPage::default() };

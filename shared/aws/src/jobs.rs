@@ -109,7 +109,7 @@ pub(crate) fn decode(
 ) -> Result<Job, StoreError> {
     let whole = Fields { partition, fields: item };
     let Some(AttributeValue::M(fields)) = item.get(JOB) else {
-        return Err(whole.wrong(JOB, "is missing or no map"));
+        return Err(whole.wrong(JOB, "is missing or is not a map"));
     };
     let fields = Fields { partition, fields };
     let shard_text = |field: &str, text: &str| {
@@ -125,7 +125,7 @@ pub(crate) fn decode(
         Some(_) => Err(fields.wrong("done", "is not a set of numbers")),
     }?;
     let Some(AttributeValue::M(positions)) = fields.fields.get("under_way") else {
-        return Err(fields.wrong("under_way", "is missing or no map"));
+        return Err(fields.wrong("under_way", "is missing or is not a map"));
     };
     let under_way = positions.iter().map(|(shard, sort)| {
         Ok((shard_text("under_way", shard)?, fields.sort_key("under_way", sort)?))
@@ -180,7 +180,7 @@ pub(crate) fn decode(
         move_seen: time("move_seen")?,
         closing: match fields.fields.get("closing") {
             Some(AttributeValue::Bool(closing)) => *closing,
-            _ => return Err(fields.wrong("closing", "is missing or no boolean")),
+            _ => return Err(fields.wrong("closing", "is missing or is not a boolean")),
         },
         scan: fields.small("scan")?,
         done: done.into_iter().collect(),
@@ -202,7 +202,7 @@ pub(crate) fn decode(
         items_moved: fields.required("items_moved")?,
         yielded: match item.get(SLICE) {
             Some(AttributeValue::S(slice)) => slice == YIELDED,
-            _ => return Err(whole.wrong(SLICE, "is missing or no string")),
+            _ => return Err(whole.wrong(SLICE, "is missing or is not a string")),
         },
     })
 }

@@ -5,7 +5,7 @@ use dynashard_aws::{
     Caller, DynamoItemStore, DynamoMetadataStore, Operator, OsEntropy, SystemClock, Unseen,
 };
 use dynashard_core::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore};
-use dynashard_core::query::PageBudget;
+use dynashard_core::query::{MAX_PAGE_BYTES, PageBudget};
 use dynashard_core::{
     Code, Deadline, Directory, Precondition, Reader, Scaler, ScalingMode, ScalingPolicy, Settings,
     StoredItem, TableSchema, Version, Writer,
@@ -19,9 +19,6 @@ use crate::{ClientError, CollectionQuery, Condition, ETag, Found, Page, Store};
 
 /// For how long an operation tries, unless [`InProcess::with_timeout`] says something else.
 const TIMEOUT: Duration = Duration::from_secs(10);
-
-/// A page ends before its items take so many bytes, so that large items do not fill the memory.
-const MAX_PAGE_BYTES: usize = 5_000_000;
 
 /// The tables of an application, by the use cases of its functions: every write carries the guard, acts on leased
 /// metadata, and may run while a collection is resharded.

@@ -128,7 +128,7 @@ where
         }
         if mode == ScalingMode::On && report.collections.iter().any(|c| c.outcome.may_grow_later())
         {
-            let reason = "dynashard acted on the throttled keys; set back to notice further ones";
+            let reason = "dynashard acted on the throttled keys; reset to notice further ones";
             report.rearm = match self.ask(self.watch.alarm(access).rearm(reason), deadline).await {
                 Ok(()) => Rearm::Done,
                 Err(error) => Rearm::Failed(error),

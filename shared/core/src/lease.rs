@@ -126,11 +126,6 @@ impl Deadline {
         Self { throttled: self.settling, ..self }
     }
 
-    /// The same for what must not be given up because it is throttled: a part of it may be done.
-    pub(crate) fn though_throttled(self) -> Self {
-        Self { throttled: self.at, settling: self.at, ..self }
-    }
-
     /// The moment by which what is still throttled is given up: the deadline itself, if it was not told
     /// [another](Self::if_throttled).
     pub(crate) fn of_throttled(self) -> Self {

@@ -322,7 +322,7 @@ pub struct Reshard {
     /// The new count.
     pub to: ShardCount,
     /// Whether `move` is in force, and not `forward`: every lease on what was before is over, and a put goes to the new
-    /// home whatever lies at the old one (protocol: "Without precondition, in `move`").
+    /// home whatever lies at the old one (protocol: "Writes in `move`").
     pub is_in_move: bool,
 }
 

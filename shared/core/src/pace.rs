@@ -80,7 +80,10 @@ impl Paces {
             .map(|(shard, noted)| {
                 let new = Pace::new(most, noted, now);
                 let pace = match before.remove(&shard) {
-                    Some(pace) if is_kept => Pace { tokens: pace.tokens.min(0.0), ..new },
+                    Some(mut pace) if is_kept => {
+                        pace.bring_up_to(now);
+                        Pace { tokens: pace.tokens.min(0.0), ..new }
+                    }
                     Some(pace) => pace,
                     None => new,
                 };
@@ -136,9 +139,11 @@ impl Paces {
         self.has_begun
     }
 
-    /// As the next call takes it up; nothing where this one has spent nothing.
+    /// As the next call takes it up; nothing where this one has spent nothing and nothing is owed.
     pub(crate) fn kept(self) -> Option<Self> {
-        self.has_begun.then_some(Self { has_begun: false, is_kept: true, ..self })
+        let is_in_debt = |pace: &Pace| pace.tokens < 0.0;
+        let is_owing = is_in_debt(&self.whole) || self.shards.values().any(is_in_debt);
+        (self.has_begun || is_owing).then_some(Self { has_begun: false, is_kept: true, ..self })
     }
 
     /// For how long nothing was spent.
@@ -155,6 +160,11 @@ impl Paces {
 /// The most that moving takes of one partition, in write units a second.
 pub(crate) fn most_of(partition: PartitionLimits) -> f64 {
     MOVER_PART * f64::from(partition.write_units)
+}
+
+/// The same in read units.
+pub(crate) fn most_of_reads(partition: PartitionLimits) -> f64 {
+    MOVER_PART * f64::from(partition.read_units)
 }
 
 /// A token bucket whose rate rises evenly while nothing is throttled and is halved when something is
@@ -304,6 +314,29 @@ mod tests {
         let later = now + Duration::from_secs(1);
         pace.throttled(0.0, later);
         assert!((pace.rate - 30.0).abs() < 0.001, "rose to 60, and was halved");
+    }
+
+    /// Nothing of a large item's debt was paid while no call was at work, and a call that could begin nothing forgot it.
+    #[test]
+    fn regression_a_debt_was_not_paid_between_calls_and_then_forgotten() {
+        const SHARD: ShardId = ShardId::new(0);
+        let units = Units { at_source: 780.0, in_all: 1_560.0 };
+        let shards = || [(SHARD, None)].into_iter();
+        let (mut now, time) = (START, Duration::from_secs(10));
+        let mut paces = Paces::new(now);
+        let mut moved = 0.0;
+        // A sweep a minute, for two hours.
+        for _ in 0..120 {
+            paces.take_up(shards(), 10.0, 0.5, now);
+            let turn = paces.spend_at(SHARD, units, now, time);
+            if turn.and_then(|_| paces.spend_in_all(SHARD, units, now, time)).is_some() {
+                moved += units.in_all;
+            }
+            paces = paces.kept().unwrap_or_else(|| Paces::new(now));
+            now += Duration::from_mins(1);
+        }
+        let budget = 10.0 * 7_200.0;
+        assert!(moved >= 0.5 * budget && moved <= 1.05 * budget, "{moved} of {budget}");
     }
 
     /// It had waited for leases to end, and then spent a second's worth in one go.

@@ -90,11 +90,12 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         self.watch.meter.arrived(arrival, self.clock().now());
     }
 
-    /// Takes note of what came of it, and adds to the ledgers what is due. Only a moment is spent on that.
+    /// Takes note of what came of it, and adds to the ledgers what is due. Only a moment is spent on that. `items` are
+    /// those that were asked for by their keys.
     pub(crate) async fn answered(
         &self,
         partition: &PartitionKey,
-        item: Option<&ItemKey>,
+        items: impl IntoIterator<Item = &ItemKey>,
         access: Access,
         consumed_rcu: Result<f64, &Error>,
     ) {
@@ -105,7 +106,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
             Ok(units) => watch.meter.granted(partition, access, units, now),
             Err(error) => {
                 let Some(throttle) = error.throttle() else { return };
-                if let Some(item) = item {
+                for item in items {
                     watch.meter.refused(item, now);
                 }
                 let place = (access, error.shards().first().copied().unwrap_or(ShardId::new(0)));

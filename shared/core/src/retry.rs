@@ -172,9 +172,10 @@ pub(crate) fn refusal(error: StoreError) -> Result<Error, Error> {
             Err(Error::new(Code::RequestRejected, format!("DynamoDB rejected a request: {why}")))
         }
         StoreError::Misconfigured(what) => Err(Error::new(Code::Internal, what)),
-        StoreError::ConditionFailed { .. } => {
-            Err(Error::new(Code::Internal, "a condition failed that was not set"))
-        }
+        StoreError::ConditionFailed { .. } => Err(Error::new(
+            Code::Internal,
+            "DynamoDB reports a failed condition on a request that had none",
+        )),
     }
 }
 

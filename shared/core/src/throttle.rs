@@ -18,6 +18,11 @@ impl Throttle {
         Self { limit: ThrottleLimit::Unknown, on_index: false, resource: None }
     }
 
+    /// A partition of the table itself is hot.
+    pub(crate) fn of_a_partition() -> Self {
+        Self { limit: ThrottleLimit::KeyRange, on_index: false, resource: None }
+    }
+
     /// Reads one of DynamoDB's sixteen reasons, such as `TableWriteKeyRangeThroughputExceeded`.
     pub fn from_reason(reason: &str, resource: Option<String>) -> Self {
         let on_index = reason.starts_with("Index");

@@ -47,7 +47,7 @@ pub enum AlarmRefusal {
     #[error("the event is not a change of a CloudWatch alarm's state: {0}")]
     Malformed(String),
     /// Another state than ALARM.
-    #[error("the alarm {alarm} went to {state}, and only ALARM is a reason to act")]
+    #[error("the alarm {alarm} changed to {state}; the function acts only on ALARM")]
     NotRaised {
         /// The alarm's name.
         alarm: String,
@@ -354,7 +354,7 @@ mod tests {
         let mut ok = event(&[metric(WRITE_THROTTLES, "flights", 60)]);
         ok["alarmData"]["state"]["value"] = json!("OK");
         let refusal = window(&ok).expect_err("not raised").to_string();
-        assert_eq!(refusal, "the alarm hot went to OK, and only ALARM is a reason to act");
+        assert_eq!(refusal, "the alarm hot changed to OK; the function acts only on ALARM");
 
         let mut other_namespace = metric(WRITE_THROTTLES, "flights", 60);
         other_namespace["metricStat"]["metric"]["namespace"] = json!("AWS/Logs");

@@ -52,7 +52,15 @@ pub fn expect_merge_patch(request: &Request) -> Result<(), Problem> {
 /// The format that the client asks for in `Accept`: plain JSON unless it names DynamoDB's.
 pub fn answer_format(request: &Request) -> Format {
     let accepted = request.header("accept").unwrap_or_default();
-    if accepted.split(',').any(|accepted| media_type(accepted) == DYNAMODB_JSON) {
+    // A weight of 0 is a refusal (RFC 9110, 12.4.2).
+    let is_refused = |range: &str| {
+        let mut weights =
+            range.split(';').filter_map(|parameter| parameter.trim().strip_prefix("q="));
+        weights
+            .any(|weight| weight.starts_with('0') && !weight.contains(|c| matches!(c, '1'..='9')))
+    };
+    let mut accepted = accepted.split(',').filter(|range| !is_refused(range));
+    if accepted.any(|range| media_type(range) == DYNAMODB_JSON) {
         Format::DynamoDb
     } else {
         Format::Plain
@@ -124,7 +132,7 @@ fn entity_tags(list: &str) -> Option<Vec<&str>> {
 /// The version that an entity tag of this API stands for.
 fn version(tag: &str) -> Option<Version> {
     let digits = tag.strip_prefix('"')?.strip_suffix('"')?;
-    if digits.len() != 16 || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+    if digits.len() != 16 || !digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
         return None;
     }
     u64::from_str_radix(digits, 16).ok().map(Version::new)
@@ -172,6 +180,7 @@ mod tests {
             r#"W/"0000000000000001""#,
             r#""000000000000000g""#,
             r#""+000000000000001""#,
+            r#""00000000000000AB""#,
             r#" "abc" ,, W/"def","#,
         ] {
             assert_eq!(
@@ -226,5 +235,14 @@ mod tests {
         let accept = |value| answer_format(&request(&[("accept", value)]));
         assert_eq!(accept("*/*"), Format::Plain);
         assert_eq!(accept("text/html, application/x-amz-json-1.0;q=0.9"), Format::DynamoDb);
+        assert_eq!(accept("application/x-amz-json-1.0;q=0.05"), Format::DynamoDb);
+    }
+
+    #[test]
+    fn regression_a_format_that_a_client_refused_was_answered() {
+        for weight in ["q=0", " q=0.000"] {
+            let accept = format!("application/x-amz-json-1.0;{weight}, application/json");
+            assert_eq!(answer_format(&request(&[("accept", &accept)])), Format::Plain, "{weight}");
+        }
     }
 }

@@ -142,23 +142,29 @@ impl<'a> ItemJson<'a> {
     /// What the item takes in an answer of Lambda, in bytes. The body is a string in JSON there, so
     /// each quotation mark and backslash of the item's text takes two.
     pub fn payload_bytes(&self) -> usize {
-        struct Counter(usize);
-        impl std::io::Write for Counter {
-            fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-                let escaped = bytes.iter().filter(|byte| matches!(byte, b'"' | b'\\'));
-                self.0 += bytes.len() + escaped.count();
-                Ok(bytes.len())
-            }
-
-            fn flush(&mut self) -> std::io::Result<()> {
-                Ok(())
-            }
-        }
-        let mut counter = Counter(0);
-        // Counting cannot fail. An item that cannot be written fails when the answer is written.
-        let _ = serde_json::to_writer(&mut counter, self);
-        counter.0
+        payload_bytes(self)
     }
+}
+
+/// What a part of a body takes in an answer of Lambda, in bytes. The body is a string in JSON there, so each
+/// quotation mark and backslash of the part's text takes two.
+pub fn payload_bytes(part: &impl Serialize) -> usize {
+    struct Counter(usize);
+    impl std::io::Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            let escaped = bytes.iter().filter(|byte| matches!(byte, b'"' | b'\\'));
+            self.0 += bytes.len() + escaped.count();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counter = Counter(0);
+    // Counting cannot fail. What cannot be written fails when the answer is written.
+    let _ = serde_json::to_writer(&mut counter, part);
+    counter.0
 }
 
 impl Serialize for ItemJson<'_> {
@@ -301,8 +307,9 @@ fn dynamodb_value(value: &RawValue, depth: usize) -> Result<AttributeValue, Stri
         }
         Ok(set)
     }
-    let binary =
-        |text: &String| STANDARD.decode(text).map_err(|_| "is binary, but no base64".to_owned());
+    let binary = |text: &String| {
+        STANDARD.decode(text).map_err(|_| "is binary but is not valid base64".to_owned())
+    };
 
     if depth >= MAX_DEPTH {
         return Err(too_deep());

@@ -267,7 +267,7 @@ impl<C: Clock> Telemetry for HeatTelemetry<C> {
 
     fn failed(&self, partition: &PartitionKey, error: &Error) {
         let partition_key = partition.as_str();
-        tracing::error!(partition_key, %error, "the heat of a collection could not be acted on");
+        tracing::error!(partition_key, %error, "reporting or deciding on a collection's load failed");
         let counter = Counter::of_code(error.code()).unwrap_or(Counter::GrowthsFailed);
         self.metrics.count(self.clock.now(), [(counter, 1)]);
     }
@@ -277,8 +277,8 @@ impl<C: Clock> Telemetry for HeatTelemetry<C> {
         tracing::warn!(
             partition_key,
             figures,
-            "a ledger holds figures that no function has written, or that are from the future; they count for \
-             nothing"
+            "a ledger holds figures that no function has written, or that are from the future: growth ignores \
+             them, and the collection does not shrink until the item is deleted"
         );
         self.metrics.count(self.clock.now(), [(Counter::LedgersDamaged, 1)]);
     }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use dynashard_core::Fields;
 use dynashard_core::ports::{Consistency, SortRange};
-use dynashard_core::query::{DEFAULT_LIMIT, Query};
+use dynashard_core::query::{DEFAULT_LIMIT, MAX_LIMIT, Query};
 use dynashard_keys::{ItemKey, PartitionKey, SortKey, SortKeyType};
 use percent_encoding::percent_decode;
 
@@ -88,16 +88,12 @@ impl Params {
         self.texts.remove(name).flatten()
     }
 
-    /// Takes a parameter out and parses it, if it was given.
-    pub fn parse<T: FromStr<Err: std::fmt::Display>>(
-        &mut self,
-        name: &str,
-    ) -> Result<Option<T>, Problem> {
+    /// Takes a parameter out and parses it, if it was given. `takes` says what it may be.
+    pub fn parse<T: FromStr>(&mut self, name: &str, takes: &str) -> Result<Option<T>, Problem> {
         self.take(name)
             .map(|text| {
-                text.parse().map_err(|e| {
-                    Problem::bad_parameter(format!("the parameter {name}={text:?}: {e}"))
-                })
+                let why = || format!("the parameter {name}={text:?} is not {takes}");
+                text.parse().map_err(|_| Problem::bad_parameter(why()))
             })
             .transpose()
     }
@@ -123,7 +119,7 @@ impl Params {
 
     /// Takes `consistent` out: eventually consistent unless it is `true`.
     pub fn consistency(&mut self) -> Result<Consistency, Problem> {
-        Ok(match self.parse::<bool>("consistent")? {
+        Ok(match self.parse::<bool>("consistent", "true or false")? {
             Some(true) => Consistency::Strong,
             Some(false) | None => Consistency::Eventual,
         })
@@ -167,11 +163,12 @@ impl Params {
             }
         };
         let strategy = self.take("strategy").map(|name| name.parse()).transpose()?;
+        let limits = format!("a whole number from 1 to {MAX_LIMIT}");
         Ok(Query {
             partition,
             range,
             ascending,
-            limit: self.parse("limit")?.unwrap_or(DEFAULT_LIMIT),
+            limit: self.parse("limit", &limits)?.unwrap_or(DEFAULT_LIMIT),
             strategy: strategy.unwrap_or_default(),
             fields: self.fields()?,
             consistency: self.consistency()?,

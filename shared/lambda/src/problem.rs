@@ -97,7 +97,7 @@ impl Problem {
     }
 
     pub(crate) fn missing_parameter(name: &str) -> Self {
-        Self::bad_parameter(format!("the query parameter {name} is missing"))
+        Self::bad_parameter(format!("the parameter {name} is missing"))
     }
 
     pub(crate) fn unsupported_media_type(got: &str, takes: &str) -> Self {
@@ -110,7 +110,7 @@ impl Problem {
     }
 
     pub(crate) fn body_too_large(bytes: usize, max_bytes: usize) -> Self {
-        let detail = format!("the body has {bytes} bytes; MaxBodyBytes is {max_bytes}");
+        let detail = format!("the body has {bytes} bytes; send at most {max_bytes} (MaxBodyBytes)");
         Self::of(BODY_TOO_LARGE, detail)
     }
 
@@ -140,13 +140,16 @@ impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let (status, code) = (status_of(error.code()), error.code().as_str());
         let (detail, internal) = match error.kind() {
-            Kind::Data | Kind::Internal => ("the function failed; its log says why", true),
+            Kind::Data | Kind::Internal => (
+                "an internal error occurred; give the request_id to the operator, whose log says why",
+                true,
+            ),
             Kind::Unavailable if error.code() == Code::SettingsMismatch => (error.message(), false),
             // What DynamoDB and the network said is for the log.
             Kind::Unavailable => (unavailable(error.code()), true),
             Kind::OutcomeUnknown => (
-                "the write may have been executed, or may still be; read the item before you send the write \
-                 again, or send it with If-Match or If-None-Match",
+                "the request may have been executed, or may still be; read the item or the collection before you \
+                 send it again, or send the write of an item with If-Match or If-None-Match",
                 true,
             ),
             _ => (error.message(), false),

@@ -70,7 +70,7 @@ pub enum Mutation {
     /// reads or writes there is not told that the item is elsewhere.
     /// Invariant I13.
     LeaveNoMarkers,
-    /// Breaks "who observes, settles": a strong get returns what it finds at the old home alone, and leaves it there. A
+    /// Breaks "reads settle what they show": a strong get returns what it finds at the old home alone, and leaves it there. A
     /// late put is read there, and a create that has looked before succeeds over it at the new one.
     /// Invariant I31.
     GetsDoNotSettle,

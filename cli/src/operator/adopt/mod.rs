@@ -63,7 +63,7 @@ pub(crate) struct AdoptArgs {
     #[arg(long, value_name = "NAME", group = "metadata")]
     stack_name: Option<String>,
     /// Look at what DynamoDB says of the table, and make the policy, without reading the items. The exit
-    /// status is 2 then, or 1.
+    /// status is then 2, or 1 if something stands in the way.
     #[arg(long)]
     skip_scan: bool,
     /// Parts of the table that are read side by side.

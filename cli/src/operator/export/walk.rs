@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use dynashard_aws::{OsEntropy, ScanSegment};
 use dynashard_core::ports::{Consistency, Entropy};
-use dynashard_core::query::{MAX_LIMIT, PageBudget, Query};
+use dynashard_core::query::{MAX_LIMIT, MAX_PAGE_BYTES, PageBudget, Query};
 use dynashard_core::{AttributeValue, Attributes, StoredItem};
 use dynashard_keys::{PartitionKey, PhysicalPartitionKey, SortKey};
 use xxhash_rust::xxh64::xxh64;
@@ -13,9 +13,6 @@ use crate::operator::Failure;
 use crate::operator::connect::{Connection, TableReader, deadline};
 use crate::operator::scan::TableScan;
 use crate::signals::TerminationSignals;
-
-/// A page ends before its items take so many bytes, so that large items do not fill the memory.
-const MAX_PAGE_BYTES: usize = 5_000_000;
 
 /// How a walk that did not fail has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -44,9 +44,9 @@ pub(crate) struct ImportArgs {
     /// Leave items that exist as they are. Collections of random placement cannot tell.
     #[arg(long)]
     pub(super) keep_existing: bool,
-    /// What becomes of a row that may have been written before an interruption, if another item lies under
-    /// its key now. Without it such rows are listed, and nothing is done to them. Of a table whole pages are in
-    /// doubt, so --from-table cannot replace.
+    /// What to do with a row that an interrupted run may have written, if its key now holds another item.
+    /// Without this flag such rows are listed and left alone. With --from-table whole pages are in doubt, so
+    /// only `keep` is allowed.
     #[arg(long, value_enum, value_name = "keep|replace")]
     pub(super) in_doubt: Option<OtherItem>,
     /// Let no throttle of this import raise a shard count. Without it collections grow as the stack's

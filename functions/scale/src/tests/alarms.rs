@@ -106,7 +106,7 @@ fn damaged_metadata_is_counted_and_no_reason_to_come_again() {
 #[test]
 fn foreign_events_read_nothing() {
     for (name, why) in [
-        ("scale-alarm-ok.json", "went to OK"),
+        ("scale-alarm-ok.json", "changed to OK"),
         ("scale-alarm-other-table.json", "TableName=orders"),
         ("scale-alarm-other-namespace.json", "AWS/Lambda Errors"),
         ("scale-alarm-malformed.json", "missing field `state`"),

@@ -109,7 +109,7 @@ fn off_asks_nobody_about_the_capacity() {
 #[test]
 fn foreign_alarms_on_a_capacity_ask_nobody() {
     for (name, why) in [
-        ("scale-capacity-ok.json", "went to OK"),
+        ("scale-capacity-ok.json", "changed to OK"),
         ("scale-capacity-other-table.json", "not the throttles by the capacity of"),
     ] {
         let world = throttled_table();

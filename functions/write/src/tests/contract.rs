@@ -59,9 +59,8 @@ fn an_entity_tag_lets_one_write_through_and_no_second() {
     let second = Answer::of(&handler, &patch().json(r#"{"n":3}"#).header("if-match", &first));
     assert_eq!(second.status, 200);
     assert_eq!(item(&world, Format::Plain)["n"], 3);
-    // Upper-case digits name the same version.
-    let digits = etag(&second).to_ascii_uppercase();
-    assert_eq!(Answer::of(&handler, &delete().header("if-match", &digits)).status, 204);
+    let second = etag(&second);
+    assert_eq!(Answer::of(&handler, &delete().header("if-match", &second)).status, 204);
     assert!(world.stored(PK, SK).is_none());
 }
 

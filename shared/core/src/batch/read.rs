@@ -15,7 +15,7 @@ use crate::query::PageBudget;
 use crate::read::{Lookup, possible_shards};
 use crate::retry::{Attempts, refusal, within};
 use crate::{
-    Access, Code, Deadline, Error, Fields, Generation, MAX_ITEM_BYTES, Reader, StoredItem,
+    Access, Code, Deadline, Error, Fields, Generation, MAX_ITEM_BYTES, Reader, StoredItem, Throttle,
 };
 
 /// The most keys of one batch read.
@@ -75,30 +75,45 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         let batch = BatchRead { fields, consistency, deadline };
         let mut attempts = Attempts::new(self.clock(), self.directory().entropy(), deadline);
         let partitions = keys.iter().map(|key| key.partition.clone()).collect::<BTreeSet<_>>();
-        let got = self.get_in_rounds(keys, Progress::new(budget), batch, &mut attempts).await;
+        let mut progress = Progress::new(budget);
+        let left = self.get_in_rounds(keys, &mut progress, batch, &mut attempts).await;
+        // What DynamoDB leaves unprocessed has no reason. A report says what was asked for and not of whom, so that of
+        // a partition does: nothing is decided here.
+        let throttle = progress.throttle.take().unwrap_or_else(Throttle::of_a_partition);
+        let refused = Error::throttled(throttle);
+        let got = progress.finish(left);
         // DynamoDB says of a batch only what it took as a whole.
         let parts = f64::from(u32::try_from(partitions.len()).unwrap_or(u32::MAX).max(1));
-        let part = || Ok(got.consumed_rcu / parts);
-        let answered = |partition| self.answered(partition, None, Access::Get, part());
+        let answered = async |partition| {
+            let part = Ok(got.consumed_rcu / parts);
+            self.answered(partition, None, Access::Get, part).await;
+            let throttled = got.unprocessed.iter().filter(|(_, code)| *code == Code::Throttled);
+            let throttled = throttled.map(|(key, _)| key).filter(|key| key.partition == *partition);
+            let throttled = throttled.collect::<Vec<_>>();
+            if !throttled.is_empty() {
+                self.answered(partition, throttled, Access::Get, Err(&refused)).await;
+            }
+        };
         // Side by side, as an answer is held for one report's time at most.
         join_all(partitions.iter().map(answered)).await;
         Ok(got)
     }
 
+    /// Reads these keys until the deadline, and returns those that could not be read, and why.
     async fn get_in_rounds(
         &self,
         mut keys: Vec<ItemKey>,
-        mut progress: Progress<'_>,
+        progress: &mut Progress<'_>,
         batch: BatchRead<'_>,
         attempts: &mut Attempts<'_, C, E>,
-    ) -> BatchGot {
+    ) -> BTreeMap<ItemKey, Code> {
         loop {
-            let Left { keys: left, ahead } = self.read_round(keys, &mut progress, batch).await;
+            let Left { keys: left, ahead } = self.read_round(keys, progress, batch).await;
             // Keys that wait for something else than a partition are not given up with the throttled ones.
             let code = left.values().copied().find(|code| *code != Code::Throttled);
             let Some(code) = code.or(left.values().next().copied()).filter(|_| !progress.is_full())
             else {
-                return progress.finish(left);
+                return left;
             };
             let another = if ahead {
                 attempts.refresh().await
@@ -106,7 +121,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
                 attempts.pause(Error::new(code, "keys were left unprocessed")).await
             };
             if another.is_err() {
-                return progress.finish(left);
+                return left;
             }
             keys = left.into_keys().collect();
         }
@@ -229,7 +244,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
             let (page, code) = match answer {
                 Some(Ok(page)) => (page, Code::Throttled),
                 Some(Err(error)) => match refusal(error) {
-                    Ok(refused) => (nothing(), refused.code()),
+                    Ok(refused) => {
+                        progress.was_refused(&refused);
+                        (nothing(), refused.code())
+                    }
                     Err(error) => {
                         for place in chunk.iter().filter_map(|at| places.get(at)) {
                             progress.note(place, Some(Err(error.clone())));
@@ -335,6 +353,8 @@ struct Progress<'a> {
     /// The keys that another attempt would not help, and why.
     failed: BTreeMap<ItemKey, Error>,
     left_out: Vec<ItemKey>,
+    /// The limit that refused a request last.
+    throttle: Option<Throttle>,
     cost: Cost,
 }
 
@@ -348,6 +368,7 @@ impl<'a> Progress<'a> {
             concluded: 0,
             failed: BTreeMap::new(),
             left_out: Vec::new(),
+            throttle: None,
             cost: Cost::default(),
         }
     }
@@ -397,6 +418,11 @@ impl<'a> Progress<'a> {
         }
     }
 
+    /// Takes note of the limit that refused a request, if one did.
+    fn was_refused(&mut self, error: &Error) {
+        self.throttle = error.throttle().cloned().or(self.throttle.take());
+    }
+
     /// Takes in what was found of a key.
     fn conclude(&mut self, key: &ItemKey, found: Option<Copy>) {
         match found {
@@ -412,6 +438,7 @@ impl<'a> Progress<'a> {
                 }
             }
             Some(Err(error)) => {
+                self.was_refused(&error);
                 self.failed.insert(key.clone(), error);
             }
         }

@@ -173,16 +173,16 @@ impl fmt::Display for CapacityDecision {
                 write!(f, "the table throttles at {units} units a second, the most that is allowed")
             }
             Self::NotThrottled => f.write_str("nothing was throttled"),
-            Self::TooLittleEvidence => f.write_str(
-                "too little was throttled in whole periods since the capacity was last raised",
-            ),
+            Self::TooLittleEvidence => {
+                f.write_str("too few requests were throttled since the capacity was last raised")
+            }
             Self::NotTheTable => {
                 f.write_str("the table consumed less than its capacity, so a partition throttled")
             }
             Self::OnDemand => f.write_str("the table is on demand"),
             Self::Updating => f.write_str("the table is being changed"),
             Self::AutoScaling => f.write_str("DynamoDB auto scaling raises the capacity"),
-            Self::Off => f.write_str("nobody is to raise the capacity"),
+            Self::Off => f.write_str("CapacityScaling is off, so the capacity stays"),
         }
     }
 }

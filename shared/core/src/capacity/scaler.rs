@@ -68,7 +68,7 @@ impl fmt::Display for CapacityOutcome {
             Self::Unchanged => f.write_str("nothing is changed"),
             Self::WouldRise => f.write_str("dry-run mode changes nothing"),
             Self::Raised => f.write_str("DynamoDB raises the capacity"),
-            Self::Overtaken => f.write_str("another changes the table"),
+            Self::Overtaken => f.write_str("somebody else is changing the table"),
             Self::Limited(why) => write!(f, "DynamoDB allows no change now: {why}"),
         }
     }
@@ -113,7 +113,7 @@ where
         };
         let mut report = self.report(decisions, outcome);
         if report.outcome == CapacityOutcome::Raised {
-            let reason = "dynashard raised the capacity; set back to notice further throttles";
+            let reason = "dynashard raised the capacity; reset to notice further throttles";
             report.rearm = match self.ask(self.table.rearm(reason), deadline).await {
                 Ok(()) => Rearm::Done,
                 Err(error) => Rearm::Failed(error),

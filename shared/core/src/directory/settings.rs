@@ -42,7 +42,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
                 let (name, from, to) =
                     (setting.parameter(), time.accepted.as_secs(), next.as_secs());
                 let why = format!(
-                    "{name} is being changed from {from} to {to}: end that first, or take it back with {name}={from}"
+                    "{name} is being changed from {from} to {to}: complete that first, or cancel it with {name}={from}"
                 );
                 return Err(Error::new(Code::SettingsMismatch, why));
             }
@@ -70,7 +70,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
             let time = pinned.time(setting);
             if !time.accepts(value) {
                 let why = format!(
-                    "{} is pinned to {}, and a change to {} was not announced",
+                    "{} is pinned to {}; no change to {} was started: start it first",
                     setting.parameter(),
                     time.accepted.as_secs(),
                     value.as_secs(),
@@ -86,7 +86,10 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
             }
             let wait = left.waits().settle * TERMS;
             if wait > deadline.remaining(self.clock().now()) {
-                let why = format!("it takes {} seconds more", wait.as_secs());
+                let why = format!(
+                    "the change needs {} more seconds: run the same command again",
+                    wait.as_secs()
+                );
                 return Err(Error::new(Code::DeadlineExceeded, why));
             }
             self.clock().sleep(wait).await;

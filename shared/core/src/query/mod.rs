@@ -20,7 +20,7 @@ use crate::retry::Attempts;
 use crate::{Access, Code, Deadline, Error, Fields, Reader, Reshard};
 use cursor::Cursor;
 use page::PageRead;
-pub use page::{PageBudget, QueryPage};
+pub use page::{MAX_PAGE_BYTES, PageBudget, QueryPage};
 pub use strategy::Strategy;
 
 /// The most items of one page.

@@ -63,6 +63,9 @@ impl Limits {
     }
 }
 
+/// How many items of a window are looked up in transactions, at most: few enough for a lease.
+const MAX_LOOKUPS: usize = 1_000;
+
 /// What the pages of a window have covered together.
 struct Covered<'a> {
     /// As for [`Window`].
@@ -195,7 +198,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
 
         let known = &reading.known;
         let placement = known.metadata.placement;
-        let (mut items, unresolved) = merge(destinations, sources, query, known, reshard, &covered);
+        let (mut items, mut unresolved) =
+            merge(destinations, sources, query, known, reshard, &covered);
+        covered.end_behind_lookups(&mut unresolved);
+        items.retain(|sort, _| covered.holds(sort));
         let mut held = covered.bytes_of(&items);
         let lookups = unresolved.into_iter().map(|(shard, key)| async move {
             let consistency = query.consistency;
@@ -422,6 +428,20 @@ impl<'a> Covered<'a> {
         if keys.len() > count {
             self.include(keys.get(count.saturating_sub(1)).copied());
         }
+    }
+
+    /// Ends the window behind the last item that there is time to look up. Where a queue is emptied while it moves, each
+    /// that was taken out leaves a marker.
+    fn end_behind_lookups(&mut self, unresolved: &mut Vec<(ShardId, ItemKey)>) {
+        if unresolved.len() <= MAX_LOOKUPS {
+            return;
+        }
+        unresolved.sort_unstable_by(|(_, one), (_, other)| one.sort.cmp(&other.sort));
+        if !self.ascending {
+            unresolved.reverse();
+        }
+        unresolved.truncate(MAX_LOOKUPS);
+        self.include(unresolved.last().map(|(_, key)| &key.sort));
     }
 
     /// Ends the window early: with the first of these items that the page has no room for.

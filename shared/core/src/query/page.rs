@@ -8,6 +8,10 @@ use crate::cost::Cost;
 use crate::directory::Known;
 use crate::{Deadline, StoredItem};
 
+/// What the items of a page take at most, in bytes. So its body stays below 5 MB with a cursor that holds a sort key of
+/// 1,024 bytes for each of 256 shards, and its answer below the 6 MB of Lambda's.
+pub const MAX_PAGE_BYTES: usize = 4_600_000;
+
 /// A page of a collection.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueryPage {

@@ -5,7 +5,7 @@ use futures_util::future::{join, join_all};
 use futures_util::stream::{self, StreamExt};
 
 use crate::directory::Known;
-use crate::pace::Units;
+use crate::pace::{Units, most_of_reads};
 use crate::ports::{
     Clock, Consistency, Entropy, ItemStore, MetadataStore, ShardPage, ShardQuery, SortRange,
 };
@@ -69,7 +69,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         let shard = at.shard;
         let mut part = Part { shard, after, is_done: false, span: None, moved: 0, stopped: None };
         let mut size = PAGE;
+        let reads = most_of_reads(self.directory.settings().partition);
         loop {
+            let began = clock.now().boot;
             let left = at.ends.saturating_sub(clock.now().boot).as_secs_f64();
             let affordable = items_for(at.paces().rate(shard) * left / work.least().at_source);
             // Where there was nothing to do there will be little.
@@ -78,6 +80,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                 Ok(page) => page,
                 Err(stopped) => return Part { stopped: Some(stopped), ..part },
             };
+            let consumed_rcu = page.consumed_rcu;
             let span = self.span(at, &part, &page);
             let tasks = self.tasks(at, work, part.after.clone(), page.items);
             size = if tasks.is_empty() { (size * 2).min(MAX_PAGE) } else { PAGE };
@@ -96,6 +99,12 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             part.is_done = part.after.is_none();
             if part.is_done || clock.now().boot >= at.ends {
                 return part;
+            }
+            // Where there is nothing to do, reading is what takes from the partition.
+            let reading = Duration::try_from_secs_f64(consumed_rcu / reads).unwrap_or_default();
+            let wait = (began + reading).min(at.ends).saturating_sub(clock.now().boot);
+            if !wait.is_zero() {
+                clock.sleep(wait).await;
             }
         }
     }

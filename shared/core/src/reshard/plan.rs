@@ -138,7 +138,7 @@ fn job_fits(metadata: &CollectionMetadata, job: &Job) -> Result<(), Contradictio
     match ahead {
         None => Ok(()),
         Some(field) => {
-            let why = format!("the metadata is not that far, but in {}", phase.as_str());
+            let why = format!("the job is ahead of the metadata, which is in {}", phase.as_str());
             Err(Contradiction::new(field, why))
         }
     }

@@ -73,16 +73,22 @@ pub(crate) struct Settling<'a, I> {
     homes: &'a Homes,
     known: &'a Known,
     consumed_wcu: f64,
+    found_live: bool,
 }
 
 impl<'a, I: ItemStore> Settling<'a, I> {
     pub(crate) fn new(items: &'a I, homes: &'a Homes, known: &'a Known) -> Self {
-        Self { items, homes, known, consumed_wcu: 0.0 }
+        Self { items, homes, known, consumed_wcu: 0.0, found_live: false }
     }
 
     /// The write units that DynamoDB has reported for the steps so far.
     pub(crate) fn consumed_wcu(&self) -> f64 {
         self.consumed_wcu
+    }
+
+    /// Whether the item was live at its old home, and so has to move.
+    pub(crate) fn found_live(&self) -> bool {
+        self.found_live
     }
 
     /// Sees to it that the old home of the item holds a marker of this reshard, and that what was live
@@ -133,6 +139,7 @@ impl<'a, I: ItemStore> Settling<'a, I> {
     /// One transaction: an item that was seen live at its old home goes to the new one, if nothing is
     /// live there.
     pub(crate) async fn bring(&mut self, seen: StoredItem) -> Result<Brought, Unsettled> {
+        self.found_live = true;
         let generation = self.known.metadata.generation;
         if seen.generation > generation {
             return Err(Unsettled::Behind);

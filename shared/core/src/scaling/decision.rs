@@ -275,7 +275,7 @@ impl fmt::Display for Decision {
             }
             Diagnosis::TooLittleEvidence => {
                 let unit = if seconds == 1 { "second" } else { "seconds" };
-                write!(f, "what clients ask for is known for {seconds} {unit} only")?;
+                write!(f, "the ledger covers only {seconds} {unit} of demand")?;
             }
             Diagnosis::CooledDown => write!(
                 f,
@@ -290,13 +290,17 @@ impl fmt::Display for Decision {
             Action::None => {}
             Action::Grow(to) => write!(f, "; it grows from {count} to {to}")?,
             Action::TurnRound(to) => {
-                write!(f, "; it turns round to {to} shards when the change has closed")?;
+                write!(f, "; it goes back to {to} shards once the running change has closed")?;
             }
             Action::Shrink(to) => write!(f, "; it shrinks from {count} to {to}")?,
         }
         match self.bound {
-            Some(Bound::MaxShards) => write!(f, ", and MaxShards keeps it from {wanted}")?,
-            Some(Bound::Step) => write!(f, ", sixteen times as many, and later towards {wanted}")?,
+            Some(Bound::MaxShards) => {
+                write!(f, ", the most that MaxShards allows; the demand needs {wanted}")?
+            }
+            Some(Bound::Step) => {
+                write!(f, ", the most that one change may reach; the demand needs {wanted}")?
+            }
             None => {}
         }
         if let Some(Payback { items, cost_wcu, saved_rcu_an_hour }) = self.figures.payback {

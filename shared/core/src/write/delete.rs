@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dynashard_keys::{ItemKey, ShardId};
-use futures_util::stream::{self, StreamExt};
+use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use crate::directory::Known;
 use crate::fan_out::FAN_OUT;
@@ -198,20 +198,27 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
     /// changed.
     async fn delete_from(
         &mut self,
-        shards: impl Iterator<Item = ShardId>,
+        mut shards: impl Iterator<Item = ShardId>,
         certain: Option<ShardId>,
         known: &Known,
         removed: &AtomicBool,
     ) -> Result<Option<bool>, Error> {
-        let deletes = shards.map(|shard| {
-            let deadline = self.deadline.though_throttled();
-            let mut operation = Operation::new(self.writer, self.key, deadline);
-            operation.aside = Arc::clone(&self.aside);
-            operation.delete_in(shard, certain == Some(shard), known, removed)
-        });
-        let deletes = deletes.collect::<Vec<_>>();
-        // A failure ends none of the others: whether it did something is to be known of each.
-        let found = stream::iter(deletes).buffer_unordered(FAN_OUT).collect::<Vec<_>>().await;
+        // As long as a write waits whose item moves: another part of the delete may be done.
+        let deadline = self.deadline.of_settling();
+        let (mut under_way, mut found) = (FuturesUnordered::new(), Vec::new());
+        // Each is made when its turn comes: all parts of all deletes of a batch would take more memory than there is.
+        loop {
+            while under_way.len() < FAN_OUT
+                && let Some(shard) = shards.next()
+            {
+                let mut operation = Operation::new(self.writer, self.key, deadline);
+                operation.aside = Arc::clone(&self.aside);
+                under_way.push(operation.delete_in(shard, certain == Some(shard), known, removed));
+            }
+            // A failure ends none of the others: whether it did something is to be known of each.
+            let Some(part) = under_way.next().await else { break };
+            found.push(part);
+        }
         let found = found.into_iter().collect::<Result<Vec<_>, _>>()?;
         self.consumed_wcu += found.iter().map(|(_, consumed_wcu)| consumed_wcu).sum::<f64>();
         let holds = |wanted| found.iter().any(|(in_shard, _)| *in_shard == wanted);

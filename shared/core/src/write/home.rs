@@ -145,8 +145,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
             },
             None => return Err(out_of_time().into()),
         };
-        // While items move, and not before: each of them is waited for once.
-        if new_home_in_move(self.key, known).is_some() {
+        // While items move, and not before: each of them is waited for once. A look at a home that holds nothing, or
+        // a marker, is made for each write.
+        if settling.found_live() && new_home_in_move(self.key, known).is_some() {
             self.attempts.settle();
         }
         Err(self.begin_again_after(refusal).await)

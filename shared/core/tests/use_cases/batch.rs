@@ -7,6 +7,7 @@ use dynashard_core::query::{PageBudget, Query};
 use dynashard_core::{
     BatchGot, BatchOperation, BatchWritten, Code, CollectionMetadata, Error, MAX_BATCH_GETS,
     MAX_BATCH_OPERATIONS, NewItem, Phase, Precondition, Settings, StoredItem, TableSchema,
+    Throttle,
 };
 use dynashard_keys::{ItemKey, PartitionKey, Placement, ShardCount};
 use dynashard_testkit::{Fault, Operation, block_on};
@@ -550,4 +551,32 @@ fn regression_a_batch_read_was_held_for_a_report_of_each_of_its_collections() {
     assert_eq!(world.store.attempts(Operation::LedgerUpdate), 20);
     let took = world.clock.now().certainly_since(began);
     assert!(took <= Duration::from_millis(100), "{took:?}");
+}
+
+/// A collection that was read in batches alone was never known to be hot, and did not grow.
+#[test]
+fn regression_throttled_batch_reads_were_not_reported() {
+    let reasons = [
+        (Some("TableReadKeyRangeThroughputExceeded"), true),
+        (Some("TableReadProvisionedThroughputExceeded"), false),
+    ];
+    for (reason, is_reported) in reasons {
+        let world = World::new();
+        world.lay_out(1, 1, Placement::Xxh64);
+        let throttle = reason.map_or_else(Throttle::unknown, |r| Throttle::from_reason(r, None));
+        let refuse = || Fault::Refuse(StoreError::Throttled(throttle.clone()));
+        world.store.script(Operation::BatchGet, std::iter::repeat_with(refuse).take(1_000));
+        let reader = world.reader();
+        for _ in 0..5 {
+            let keys = names(10).iter().map(|sk| key(sk)).collect();
+            let deadline = world.deadline_in(Duration::from_secs(2));
+            let (unlimited, eventual) = (PageBudget::UNLIMITED, Consistency::Eventual);
+            let got = block_on(reader.batch_get(keys, None, eventual, unlimited, deadline));
+            let unprocessed = got.expect("a batch").unprocessed;
+            assert!(unprocessed.iter().all(|(_, code)| *code == Code::Throttled));
+            assert_eq!(unprocessed.len(), 10);
+        }
+        let reports = world.store.attempts(Operation::LedgerUpdate);
+        assert_eq!(reports > 0, is_reported, "{reports} reports of {reason:?}");
+    }
 }

@@ -4,19 +4,23 @@ use std::time::Duration;
 
 use dynashard_core::ports::{Clock, Consistency, StoreError};
 use dynashard_core::{
-    BatchOperation, Code, Deadline, Error, NewItem, Phase, Precondition, Reading, Settings,
-    Throttle,
+    AttributeValue, BatchOperation, Code, Deadline, Error, NewItem, Phase, Precondition, Reading,
+    Settings, Throttle,
 };
 use dynashard_keys::{ItemKey, PartitionKey, Placement};
 use dynashard_testkit::{Fault, Operation, block_on};
 
 use crate::reshard::MOVES;
 use crate::world::{
-    World, attributes, code, count, home, key, partition, resharding, shard, sort, stored,
+    World, attributes, code, count, home, in_shard_of, key, partition, resharding, shard, sort,
+    stored,
 };
 
 /// What the functions give what stays throttled.
-const PATIENCE: Duration = Duration::from_millis(2_500);
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What they give a request for a single item, unless an item has to move for it.
+const HURRY: Duration = Duration::from_millis(250);
 
 fn world() -> World {
     let world = World::new();
@@ -28,6 +32,12 @@ fn world() -> World {
 /// As the functions' runtime makes it.
 fn deadline(world: &World) -> Deadline {
     world.deadline().if_throttled(world.deadline_in(PATIENCE))
+}
+
+/// The same for a request for a single item.
+fn hurried(world: &World) -> Deadline {
+    let deadline = world.deadline().if_throttled(world.deadline_in(HURRY));
+    deadline.if_settling(world.deadline_in(PATIENCE))
 }
 
 fn put(world: &World) -> Result<(), Error> {
@@ -54,6 +64,48 @@ fn regression_a_write_that_stayed_throttled_was_held_until_its_deadline() {
     assert!(since(&world, begun) <= PATIENCE);
     world.store.relieve(&shard(0));
     put(&world).expect("a put");
+}
+
+/// Each of its parts was tried until the deadline.
+#[test]
+fn regression_a_delete_in_a_random_collection_that_stayed_throttled_was_held_until_its_deadline() {
+    let world = World::random();
+    world.lay_out(1, 4, Placement::Random);
+    let place = |shard| in_shard_of(Placement::Random, "a", shard);
+    let delete = || {
+        let (writer, key, begun) = (world.writer(), key("a"), world.clock.now());
+        let deleted = block_on(writer.delete(&key, Precondition::None, deadline(&world)));
+        assert!(since(&world, begun) <= PATIENCE, "{:?}", since(&world, begun));
+        deleted.map(drop)
+    };
+    world.memory.place(&place(2), stored("in 2", 1));
+    world.store.throttle(place(2).partition);
+    assert_eq!(code(delete()), Code::Throttled);
+
+    // A part of it is done.
+    world.memory.place(&place(3), stored("in 3", 1));
+    assert_eq!(code(delete()), Code::OutcomeUnknown);
+    world.store.relieve(&place(2).partition);
+    delete().expect("a delete");
+    assert!(world.memory.stored(&place(2)).is_none() && world.memory.stored(&place(3)).is_none());
+}
+
+/// Each put of an item that may expire puts a marker at the old home, which throttles, and was tried as long as one
+/// whose item has to move.
+#[test]
+fn regression_a_put_that_moves_nothing_was_held_as_one_whose_item_moves() {
+    let ttl_attribute = Some("expires".to_owned());
+    let world = World::with(Settings { ttl_attribute, ..Settings::default() });
+    let [_, in_move] = resharding();
+    world.memory.place_metadata(in_move);
+    world.store.throttle(home(MOVES, 1).partition);
+    let mut attributes = attributes("new");
+    attributes.insert("expires".to_owned(), AttributeValue::Number(1_800_000_000_u64.into()));
+    let item = NewItem::new(key(MOVES), attributes, &Settings::default().schema).expect("an item");
+    let (writer, begun) = (world.writer(), world.clock.now());
+    let put = writer.put(&item, Precondition::None, hurried(&world));
+    assert_eq!(code(block_on(put)), Code::Throttled);
+    assert!(since(&world, begun) <= HURRY, "{:?}", since(&world, begun));
 }
 
 /// A failure of another kind may pass within the deadline, so the client need not come back later.
@@ -133,16 +185,13 @@ fn regression_a_metadata_table_that_did_not_answer_held_the_write_that_asked_for
 /// that a grown key takes got through.
 #[test]
 fn regression_a_write_gave_up_the_move_of_its_item_as_soon_as_a_write_that_is_not_held() {
-    let hurried = |world: &World| {
-        let patience = world.deadline_in(Duration::from_millis(250));
-        world.deadline().if_throttled(patience).if_settling(world.deadline_in(PATIENCE))
-    };
     let [forward, in_move] = resharding();
     for (metadata, least) in [(forward, Duration::ZERO), (in_move, Duration::from_secs(1))] {
         let world = world();
         world.memory.place_metadata(metadata);
         world.memory.place(&home(MOVES, 1), stored("before", 1));
-        world.store.throttle(home(MOVES, 1).partition);
+        let throttles = std::iter::repeat_with(Fault::throttle).take(1_000);
+        world.store.script(Operation::Transfer, throttles);
         let (writer, begun) = (world.writer(), world.clock.now());
         let item = world.new_item(MOVES, "new");
         let put = writer.put(&item, Precondition::Exists, hurried(&world));
@@ -150,7 +199,7 @@ fn regression_a_write_gave_up_the_move_of_its_item_as_soon_as_a_write_that_is_no
         let waited = since(&world, begun);
         assert!((least..=PATIENCE).contains(&waited), "{waited:?}");
         if least.is_zero() {
-            assert!(waited <= Duration::from_millis(250), "{waited:?}");
+            assert!(waited <= HURRY, "{waited:?}");
         }
     }
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use dynashard_core::ports::Clock;
 use dynashard_core::{
-    Advance, Error, Job, LaneKey, ServerTime, Settings, StoredItem, Waits, settle_time,
+    Advance, Error, Job, LaneKey, PartitionLimits, ServerTime, Settings, StoredItem, Waits,
+    settle_time,
 };
 use dynashard_keys::Placement;
 use dynashard_testkit::{Fault, Operation, block_on};
@@ -486,4 +487,22 @@ fn regression_a_source_that_refused_everything_held_up_the_others_of_its_call() 
 
 fn refused_item() -> String {
     (0..100).map(|n| format!("{n:05}")).find(|sk| home(sk, 2) != home(sk, 4)).expect("one leaves")
+}
+
+/// Pages in which nothing was to be done followed each other at once, and took whatever a partition reads in a second
+/// from its clients.
+#[test]
+fn regression_a_scan_that_moved_nothing_took_all_of_a_partitions_reads() {
+    // A page of the closing scan takes a second of it or more.
+    let elapsed = |read_units| {
+        let partition = PartitionLimits { read_units, ..PartitionLimits::default() };
+        let request_lifetime = Duration::from_secs(5);
+        let world =
+            world_of(2_000, 1, 2, Settings { partition, request_lifetime, ..Settings::default() });
+        let began = world.clock.now();
+        finish(&world, 1);
+        world.clock.now().certainly_since(began)
+    };
+    let [slow, fast] = [4, 3_000].map(elapsed);
+    assert!(slow >= fast + Duration::from_secs(5), "{slow:?}, and {fast:?}");
 }

@@ -1,4 +1,4 @@
-//! Who observes, settles: what creates, replacements, patches and reads do while a reshard moves items.
+//! Reads settle what they show: what creates, replacements, patches and reads do while a reshard moves items.
 
 use dynashard_core::ports::Consistency;
 use dynashard_core::{

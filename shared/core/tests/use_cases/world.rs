@@ -54,7 +54,8 @@ impl World {
 
     /// On partitions like DynamoDB's, of which the mover takes its part.
     pub(crate) fn with_mover(settings: Settings) -> Self {
-        Self::on_partitions(settings, PartitionLimits::default())
+        let partition = settings.partition;
+        Self::on_partitions(settings, partition)
     }
 
     /// On partitions that take so much.

@@ -86,7 +86,7 @@ impl Grants {
             return Ok(GrantedKeys::all());
         }
         let caller = Caller::of_event(event).ok_or_else(|| {
-            let why = "KeyGrants has rules, and no authorizer of the API says who sent the request";
+            let why = "the caller is unknown, and KeyGrants needs one: send the request through the API, whose authorizer names the caller";
             Problem::key_not_granted(why.to_owned())
         })?;
         let rules = self.0.iter().filter(|rule| rule.who.is(&caller));

@@ -235,7 +235,7 @@ impl ItemModel {
         }
     }
 
-    /// Who observes, settles: what a strong read finds at the old home alone is at the new one before it is returned, so
+    /// Reads settle what they show: what a strong read finds at the old home alone is at the new one before it is returned, so
     /// a write that looks at the new home alone cannot miss what a client has seen.
     fn get_both(&self, layout: Layout, operation: Operation, new: Cell, old: Cell) -> Next {
         if new.is_ahead_of(layout.generation) || old.is_ahead_of(layout.generation) {

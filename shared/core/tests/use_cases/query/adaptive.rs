@@ -1,5 +1,7 @@
 //! How much an ordered query reads for what it returns.
 
+use std::time::Duration;
+
 use dynashard_core::ports::SortRange;
 use dynashard_core::query::{Query, QueryPage};
 use dynashard_core::{CollectionMetadata, Phase};
@@ -176,4 +178,24 @@ fn regression_a_walk_while_items_moved_read_many_times_what_it_returned() {
             }
         }
     }
+}
+
+/// A window grew with each that came to nothing, and then its look-ups took longer than a lease: all of them were
+/// thrown away, and paid for.
+#[test]
+fn regression_a_window_of_deleted_items_was_looked_up_for_longer_than_a_lease() {
+    const DELETED: usize = 16_000;
+    let world = moving(DELETED, [16, 32], |_| true);
+    for n in 0..DELETED {
+        let sk = format!("{n:06}");
+        world.memory.remove(&home(&sk, 32));
+    }
+    let markers = (0..DELETED).map(|n| format!("{n:06}"));
+    let markers = markers.filter(|sk| home(sk, 16) != home(sk, 32)).count();
+    world.store.delay(&world.clock, Duration::from_millis(30));
+    let before = world.memory.requests().gets_of_both;
+    let walk = Walk::of(&world, &Query { limit: 1_000, ..Query::all(partition()) });
+    assert_eq!(walk.returned(), 0);
+    let lookups = world.memory.requests().gets_of_both - before;
+    assert_eq!(lookups, u64::try_from(markers).expect("small"), "each is looked up once");
 }
