@@ -66,6 +66,8 @@ names! {
     GrowthsWouldBegin;
     /// Throttled collections that `GrowKeys` does not let grow.
     GrowthsNotAllowed;
+    /// Throttled collections that have as many shards as `MaxShards` allows.
+    GrowthsAtMaxShards;
     /// Throttled collections that may not grow for another reason, or not yet.
     GrowthsRefused;
     /// Throttled collections that could not be read or changed.
@@ -125,6 +127,7 @@ impl Counter {
             (Outcome::Begun, _) => Self::GrowthsBegun,
             (Outcome::DryRun, _) => Self::GrowthsWouldBegin,
             (_, Some(Hindrance::NotAllowed)) => Self::GrowthsNotAllowed,
+            (_, Some(Hindrance::NotLarger)) => Self::GrowthsAtMaxShards,
             (Outcome::NothingToDo | Outcome::Overtaken, _) => match decision.diagnosis {
                 Diagnosis::HotItem => Self::HotItems,
                 Diagnosis::HotQueries => Self::HotQueries,

@@ -296,10 +296,10 @@ impl fmt::Display for Decision {
         }
         match self.bound {
             Some(Bound::MaxShards) => {
-                write!(f, ", the most that MaxShards allows; the demand needs {wanted}")?
+                write!(f, ", the most that MaxShards allows; the demand needs {wanted}")?;
             }
             Some(Bound::Step) => {
-                write!(f, ", the most that one change may reach; the demand needs {wanted}")?
+                write!(f, ", the most that one change may reach; the demand needs {wanted}")?;
             }
             None => {}
         }
