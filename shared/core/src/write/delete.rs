@@ -206,18 +206,27 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
         // As long as a write waits whose item moves: another part of the delete may be done.
         let deadline = self.deadline.of_settling();
         let (mut under_way, mut found) = (FuturesUnordered::new(), Vec::new());
-        // Each is made when its turn comes: all parts of all deletes of a batch would take more memory than there is.
-        loop {
-            while under_way.len() < FAN_OUT
-                && let Some(shard) = shards.next()
-            {
+        let mut next = shards.next();
+        while next.is_some() || !under_way.is_empty() {
+            // Who has a part under way waits for no turn of another, so that somebody always goes on.
+            let turn = match next.filter(|_| under_way.len() < FAN_OUT) {
+                None => None,
+                Some(_) if under_way.is_empty() => Some(self.writer.parts.acquire().await),
+                Some(_) => self.writer.parts.try_acquire(),
+            };
+            if let (Some(turn), Some(shard)) = (turn, next) {
                 let mut operation = Operation::new(self.writer, self.key, deadline);
                 operation.aside = Arc::clone(&self.aside);
-                under_way.push(operation.delete_in(shard, certain == Some(shard), known, removed));
+                let part = operation.delete_in(shard, certain == Some(shard), known, removed);
+                under_way.push(async move {
+                    let _turn = turn;
+                    part.await
+                });
+                next = shards.next();
+                continue;
             }
             // A failure ends none of the others: whether it did something is to be known of each.
-            let Some(part) = under_way.next().await else { break };
-            found.push(part);
+            found.extend(under_way.next().await);
         }
         let found = found.into_iter().collect::<Result<Vec<_>, _>>()?;
         self.consumed_wcu += found.iter().map(|(_, consumed_wcu)| consumed_wcu).sum::<f64>();

@@ -21,12 +21,18 @@ pub struct Writer<I, M, C, E> {
     /// Held by each request of a write while it is under way, and not while it waits to be tried
     /// again.
     pub(super) slots: Semaphore,
+    /// Held by each part of a delete in a random collection until it is done.
+    pub(super) parts: Semaphore,
 }
 
 /// How many requests of one environment's writes are under way at once, reads of what is to be
 /// written included. `BatchWriteItem` cannot carry the guard, so a batch is single writes side by
 /// side.
 const REQUESTS_IN_FLIGHT: usize = 64;
+
+/// How many parts of deletes in random collections are under way at once. Each takes some 50 KB, so all parts of all
+/// deletes of a batch would take more memory than there is.
+const PARTS_IN_FLIGHT: usize = 256;
 
 /// What the client asked about the item that is there (RFC 9110, 13.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +70,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
             directory,
             watch: Watch::new(true),
             slots: Semaphore::new(REQUESTS_IN_FLIGHT),
+            parts: Semaphore::new(PARTS_IN_FLIGHT),
         }
     }
 
