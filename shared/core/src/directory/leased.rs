@@ -141,23 +141,26 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         deadline: Deadline,
     ) -> Result<Option<Known>, Error> {
         let mut attempts = self.attempts(deadline);
-        let began = self.clock.now();
+        let mut first_seen = None;
         loop {
+            let began = self.clock.now();
             let known = self.read_now(partition, deadline).await?;
             if known.metadata.is_enlisted() {
                 return Ok(Some(known));
             }
-            let read = attempts.make(|| self.store.get(partition), METADATA_NOT_IN_TIME).await?;
-            if read.value.is_none() {
-                return Ok(None);
-            }
-            // No transaction shows in part for longer (protocol: "Assumptions").
-            if self.clock.now().certainly_since(began) > self.waits().settle {
+            // No transaction shows in part for longer (protocol: "Assumptions"). The metadata may have shown at any time
+            // before that was answered, and only a read of the directory that began after it counts.
+            if first_seen.is_some_and(|seen| began.certainly_since(seen) > self.waits().settle) {
                 let why = format!(
                     "the metadata item of {partition:?} exists, although the directory does not list it"
                 );
                 return Err(Error::new(Code::CorruptData, why));
             }
+            let read = attempts.make(|| self.store.get(partition), METADATA_NOT_IN_TIME).await?;
+            if read.value.is_none() {
+                return Ok(None);
+            }
+            first_seen.get_or_insert_with(|| self.clock.now());
             let why = "the directory does not show yet that the collection has metadata";
             attempts.pause(Error::new(Code::Unavailable, why)).await?;
         }

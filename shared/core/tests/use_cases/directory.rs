@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use dynashard_core::ports::Clock;
-use dynashard_core::{Code, CollectionMetadata, Deadline, Directory, Known, Settings, settle_time};
+use dynashard_core::{
+    Advance, Code, CollectionMetadata, Deadline, Directory, Known, Settings, settle_time,
+};
 use dynashard_keys::{PartitionKey, Placement, ShardCount};
 use dynashard_testkit::{
     Fault, Faulty, ManualClock, MemoryStore, Operation, SeededEntropy, block_on,
@@ -250,6 +252,23 @@ fn metadata_that_the_directory_never_lists_is_reported() {
     assert!(error.message().contains("the directory does not list it"), "{error}");
     let waited = world.clock.now().certainly_since(began);
     assert!(waited >= settle_time(LEASE), "transactions may show in part: {waited:?}");
+}
+
+/// The time that the read of the metadata took counted as time for which the directory had not listed it. The simulation
+/// found it: a transaction showed in part, and the read that followed was slow.
+#[test]
+fn regression_a_slow_read_of_metadata_was_taken_for_a_directory_that_never_lists_it() {
+    let world = World::new();
+    let listed = metadata(1, 4, Placement::Xxh64);
+    world.memory.place_unlisted_metadata(listed.clone());
+    let (memory, pass) = (world.memory.clone(), world.passing(settle_time(LEASE) * 2));
+    let slow = Fault::after(move || {
+        pass();
+        memory.place_metadata(listed);
+    });
+    world.store.script(Operation::MetadataGet, [slow]);
+    let slice = block_on(world.rebalancer().advance(&partition(), 0, world.deadline()));
+    assert_eq!(slice.advance, Ok(Advance::Nothing));
 }
 
 #[test]
