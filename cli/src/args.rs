@@ -239,9 +239,10 @@ impl LimitArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct DemoArgs {
     /// Write capacity of one partition, in units a second. On AWS it is 1000, which is more than most
-    /// machines can overload.
-    #[arg(long, value_name = "UNITS", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub(crate) partition_wcu: u32,
+    /// machines can overload. Without it, the demo looks for a second what this machine carries, and takes partitions so
+    /// small that the load is at most half of that; 100 units at most.
+    #[arg(long, value_name = "UNITS", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) partition_wcu: Option<u32>,
     /// Load on the busiest airport, as a multiple of one partition's write capacity. The second airport
     /// gets half of it, the third a quarter.
     #[arg(long, value_name = "TIMES", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1_000))]
@@ -253,7 +254,7 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) placement: Option<Placement>,
     /// Seconds for which the demo measures once the shard counts have settled.
-    #[arg(long, value_name = "SECS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    #[arg(long, value_name = "SECS", default_value_t = 25, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     pub(crate) steady_secs: u64,
     /// Seconds after which the demo no longer waits for the counts to settle and for reshards to close.
     #[arg(long, value_name = "SECS", default_value_t = 150, value_parser = clap::value_parser!(u64).range(1..=86_400))]

@@ -186,8 +186,10 @@ impl Api {
         let answer = self.client.request(request.body(Full::from(body.to_owned()))?).await?;
         let etag = answer.headers().get("etag").and_then(|tag| tag.to_str().ok());
         let (status, etag) = (answer.status().as_u16(), etag.map(str::to_owned));
+        let retry_after = answer.headers().get("retry-after").and_then(|secs| secs.to_str().ok());
+        let retry_after = retry_after.and_then(|secs| secs.parse().ok());
         let body = answer.into_body().collect().await?.to_bytes();
-        Ok(Answer { status, etag, body: String::from_utf8_lossy(&body).into_owned() })
+        Ok(Answer { status, etag, retry_after, body: String::from_utf8_lossy(&body).into_owned() })
     }
 
     async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, Failure> {
@@ -208,6 +210,8 @@ impl Api {
 pub struct Answer {
     pub status: u16,
     pub etag: Option<String>,
+    /// In seconds.
+    pub retry_after: Option<u64>,
     pub body: String,
 }
 

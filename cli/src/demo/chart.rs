@@ -9,8 +9,9 @@ use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::history::{History, Rates};
+use super::history::{History, Rates, float};
 use super::plan::Window;
+use super::simulated::COOLDOWN_OF_ONE_MORE;
 
 /// Size in CSS pixels. On a page that is narrower the text is still to be read.
 const SIZE: (u32, u32) = (960, 600);
@@ -34,6 +35,7 @@ const THROTTLED: RGBColor = color(palette::THROTTLED);
 const CAPACITY: RGBColor = color(palette::CAPACITY);
 const MOVED: RGBColor = color(palette::MOVED);
 const FORWARD: RGBColor = color(palette::ANNOUNCED);
+const ONE_MORE: RGBColor = RGBColor(150, 110, 60);
 const MEASURED: RGBColor = RGBColor(120, 120, 120);
 
 const fn color(hue: palette::Hue) -> RGBColor {
@@ -57,6 +59,8 @@ pub(super) struct Figure<'a> {
     pub(super) history: &'a History,
     /// The part that was measured.
     pub(super) steady: Option<Window>,
+    /// What another rule would have absorbed in each second, by the simulation; nothing where that is not known.
+    pub(super) one_more: &'a [u64],
     pub(super) title: String,
 }
 
@@ -87,7 +91,8 @@ fn draw_on(root: &Area<'_>, figure: &Figure<'_>) -> Drawn {
     let title = (FONT, TITLE_SIZE).into_font().color(&INK);
     head.draw_text(&figure.title, &title, (18, 14))?;
     let capacity = capacity(history);
-    let series = series(history);
+    let mut series = series(history);
+    series.splice(0..0, one_more(figure.one_more));
     legend(&head, series.iter().rev().chain([&capacity]))?;
 
     let lanes = u32::try_from(history.keys.len()).unwrap_or(0);
@@ -244,6 +249,22 @@ fn series(history: &History) -> Vec<Series> {
     ]
 }
 
+/// The line of the rule of one shard more after each cooldown, if it was simulated.
+fn one_more(absorbed: &[u64]) -> Option<Series> {
+    let points = absorbed.iter().scan(0.5, |middle, absorbed| {
+        let at = *middle;
+        *middle += 1.0;
+        Some((at, float(*absorbed)))
+    });
+    (!absorbed.is_empty()).then(|| Series {
+        name: format!("one more each {} s (simulated)", COOLDOWN_OF_ONE_MORE.as_secs()),
+        color: ONE_MORE,
+        width: 2,
+        dashed: true,
+        points: points.collect(),
+    })
+}
+
 /// Something that is in force until it changes, as the corners of its steps.
 fn steps(history: &History, of: impl Fn(usize) -> f64) -> Vec<(f64, f64)> {
     let mut corners = Vec::<(f64, f64)>::new();
@@ -342,11 +363,13 @@ mod tests {
     fn the_picture_says_what_it_shows() {
         let history = history(30);
         let steady = Some(Window { from: 22, to: 29 });
-        let figure = Figure { history: &history, steady, title: "a title".to_owned() };
+        let title = "a title".to_owned();
+        let figure = Figure { history: &history, steady, one_more: &[200, 400, 400], title };
         let svg = draw(&figure).expect("drawn");
         let words = [
             "a title",
             "offered",
+            "one more each 10 s (simulated)",
             "absorbed",
             "throttled",
             "moved",
@@ -366,7 +389,8 @@ mod tests {
     #[test]
     fn a_run_without_samples_is_an_empty_chart() {
         let history = history(0);
-        let figure = Figure { history: &history, steady: None, title: String::new() };
+        let title = String::new();
+        let figure = Figure { history: &history, steady: None, one_more: &[], title };
         assert!(draw(&figure).is_ok());
     }
 

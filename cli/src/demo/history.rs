@@ -212,6 +212,11 @@ impl History {
         steps
     }
 
+    /// When the first write had been throttled.
+    pub(super) fn first_throttle(&self) -> Option<Duration> {
+        self.samples.iter().find(|sample| sample.throttled() > 0).map(|sample| sample.at)
+    }
+
     /// When the last shard count came into force.
     pub(super) fn last_step(&self) -> Option<Duration> {
         (0..self.keys.len()).filter_map(|key| Some(self.steps(key).last()?.at)).max()

@@ -24,7 +24,7 @@ use crate::http::{Client, HttpError};
 const OFFER_EVERY: Duration = Duration::from_millis(50);
 
 /// How often the run is looked at.
-const SAMPLE_EVERY: Duration = Duration::from_millis(500);
+const SAMPLE_EVERY: Duration = Duration::from_millis(250);
 
 /// How long the demo waits for the last flights to be written before it gives up: several times
 /// what the API takes to answer at most.
@@ -151,16 +151,16 @@ fn look(
 }
 
 /// What became of one batch.
-struct Answer {
-    key: usize,
-    flights: usize,
-    refused: Vec<usize>,
-    unknown: usize,
+pub(super) struct Answer {
+    pub(super) key: usize,
+    pub(super) flights: usize,
+    pub(super) refused: Vec<usize>,
+    pub(super) unknown: usize,
 }
 
 /// Sends one batch of an airport's flights. The same put twice stores the same item, so whatever
 /// the API did not carry out may be sent again.
-async fn send(
+pub(super) async fn send(
     client: &Client,
     api: &str,
     airport: &Airport,

@@ -2,6 +2,7 @@
 
 mod chart;
 mod costs;
+mod fit;
 mod flights;
 mod history;
 mod load;
@@ -34,7 +35,7 @@ use load::Loaded;
 use offer::Offers;
 use plan::Plan;
 use read_back::{ReadBack, count_shards};
-use simulated::AbsorbedShare;
+use simulated::Simulated;
 use summary::{Steady, Summary, growth, reshards};
 use thiserror::Error;
 use view::View;
@@ -45,7 +46,7 @@ use crate::clock::Stopwatch;
 use crate::console;
 use crate::http::{Client, HttpError};
 use crate::logs;
-use crate::project::{ProjectError, stack_options};
+use crate::project::stack_options;
 use crate::signals::TerminationSignals;
 
 const MAIN_TABLE: &str = "MainTable";
@@ -90,6 +91,11 @@ pub(crate) enum DemoError {
     Store(StoreError),
     #[error("what came back is not what was written")]
     Different,
+    #[error(
+        "this machine carries {carried:.0} writes a second, of which half are too few to overload partitions {load} times: \
+         end what else runs, lower --load, or say with --partition-wcu what a partition takes"
+    )]
+    TooSlow { carried: f64, load: u32 },
     #[error("interrupted")]
     Interrupted,
 }
@@ -98,30 +104,39 @@ pub(crate) enum DemoError {
 pub(crate) async fn run(args: DemoArgs) -> Result<(), crate::Failure> {
     let airports = flights::load().map_err(DemoError::from)?;
     let files = Files::prepare(&args)?;
-    let plan = plan(&args, airports.len());
     let listener = console::bind(None).await?;
     let mut signals = TerminationSignals::watch()?;
     let started = async {
-        let options = options(&args, &plan).await?;
-        Ok::<_, crate::Failure>(Stack::start(options).await?)
+        let built = stack_options(&args.project, None).await?;
+        let (partition_wcu, carried) = fitting(&args, &built, &airports).await?;
+        let plan = plan(&args, airports.len(), partition_wcu);
+        let stack = Stack::start(options(&built, &args, &plan)).await?;
+        Ok::<_, crate::Failure>((plan, carried, stack))
     };
     // In a terminal a signal also ends the build of the functions, which then is not an error.
-    let stack = tokio::select! {
+    let (plan, carried, stack) = tokio::select! {
         biased;
         () = signals.received() => return Err(DemoError::Interrupted.into()),
-        stack = Box::pin(started) => stack?,
+        started = Box::pin(started) => started?,
     };
     let console = console::console_of_stack(listener, &stack, Options::default())?;
     let Endpoints { api, dynamodb, .. } = stack.endpoints();
     eprintln!("The stack is up: API {api}, DynamoDB {dynamodb}");
     eprintln!("Watch it in a browser: {}", console.url());
-    for (airport, rate) in airports.iter().zip(&plan.rates) {
-        let (code, wcu) = (&airport.code, plan.partition_wcu);
-        eprintln!("Offering {rate} writes a second to {code}, whose one partition takes {wcu}");
-    }
+    let offered = airports.iter().zip(&plan.rates);
+    let offered = offered.map(|(airport, rate)| format!("{rate} to {}", airport.code));
+    eprintln!(
+        "Offering writes a second: {}. A partition takes {}{}",
+        offered.collect::<Vec<_>>().join(", "),
+        plan.partition_wcu,
+        carried.map_or_else(String::new, |carried| format!(
+            "; this machine carries {:.0} in all",
+            carried
+        ))
+    );
     let mut view = View::start(files.logs.is_some() && io::stderr().is_terminal());
     let result = tokio::select! {
-        result = show(&stack, &args, &plan, &airports, &files, &mut view) => result,
+        result = show(&stack, &args, (&plan, carried), &airports, &files, &mut view) => result,
         () = signals.received() => Err(DemoError::Interrupted),
     };
     view.end();
@@ -181,8 +196,28 @@ impl Files {
 /// before a screen.
 const ALARM_PERIOD_SECS: Option<NonZeroU32> = NonZeroU32::new(5);
 
-fn plan(args: &DemoArgs, airports: usize) -> Plan {
-    let busiest = args.partition_wcu.saturating_mul(args.load);
+/// What a partition is to take, and how many writes a second the machine carries, if that was looked at.
+async fn fitting(
+    args: &DemoArgs,
+    built: &StackOptions,
+    airports: &[Airport],
+) -> Result<(u32, Option<f64>), crate::Failure> {
+    if let Some(partition_wcu) = args.partition_wcu {
+        return Ok((partition_wcu, None));
+    }
+    let unlimited = StackOptions {
+        partitions: Limits { are_enforced: false, ..Limits::default() },
+        ..built.clone()
+    };
+    let stack = Stack::start(unlimited).await?;
+    let carried = fit::carried(&stack, &Client::new(), airports).await;
+    stack.shutdown().await;
+    let carried = carried?;
+    Ok((fit::partition_wcu(carried, args.load, airports.len())?, Some(carried)))
+}
+
+fn plan(args: &DemoArgs, airports: usize, partition_wcu: u32) -> Plan {
+    let busiest = partition_wcu.saturating_mul(args.load);
     let halved = |times: usize| busiest.checked_shr(u32::try_from(times).unwrap_or(u32::MAX));
     // Longer than what passes between two growths that move nothing: a writer's cooldown and
     // back-off, or an alarm's period and evaluation. Where items move, the share that is absorbed
@@ -192,7 +227,7 @@ fn plan(args: &DemoArgs, airports: usize) -> Plan {
         Scaling::Alarm => Duration::from_secs(20),
     };
     Plan {
-        partition_wcu: args.partition_wcu,
+        partition_wcu,
         rates: (0..airports).map(|place| halved(place).unwrap_or(0).max(1)).collect(),
         settled: SettledRule { quiet, least_share: SETTLED_SHARE },
         steady: Duration::from_secs(args.steady_secs),
@@ -219,23 +254,24 @@ fn environments(plan: &Plan) -> usize {
     plan.rates.iter().map(|rate| Offers::new(*rate).most_batches()).sum()
 }
 
-async fn options(args: &DemoArgs, plan: &Plan) -> Result<StackOptions, ProjectError> {
-    let mut project = args.project.clone();
-    project.settings = parameters(args, plan);
-    let mut options = stack_options(&project, None).await?;
-    options.max_environments = environments(plan);
-    options.alarm_period_secs = ALARM_PERIOD_SECS;
-    options.partitions = Limits {
-        partition_wcu: NonZeroU32::new(plan.partition_wcu).unwrap_or(NonZeroU32::MIN),
-        ..Limits::default()
-    };
-    Ok(options)
+/// The stack of a run, by those options that it shares with every one.
+fn options(built: &StackOptions, args: &DemoArgs, plan: &Plan) -> StackOptions {
+    StackOptions {
+        overrides: parameters(args, plan),
+        max_environments: environments(plan),
+        alarm_period_secs: ALARM_PERIOD_SECS,
+        partitions: Limits {
+            partition_wcu: NonZeroU32::new(plan.partition_wcu).unwrap_or(NonZeroU32::MIN),
+            ..Limits::default()
+        },
+        ..built.clone()
+    }
 }
 
 async fn show(
     stack: &Stack,
     args: &DemoArgs,
-    plan: &Plan,
+    (plan, carried): (&Plan, Option<f64>),
     airports: &[Airport],
     files: &Files,
     view: &mut View,
@@ -282,7 +318,12 @@ async fn show(
             Scaling::Alarm => "begun by the alarm alone",
         }
     );
-    let figure = Figure { history: &history, steady, title };
+    // Alarms are evaluated each five seconds here, and each minute in the simulation.
+    let simulated = steady.filter(|_| args.scaling == Scaling::Writers).and_then(|window| {
+        Simulated::of(&history, window.to, &parameters(args, plan), environments(plan))
+    });
+    let one_more = simulated.as_ref().map_or(&[][..], |simulated| &simulated.one_more);
+    let figure = Figure { history: &history, steady, one_more, title };
     let svg = draw(&figure).map_err(DemoError::Chart)?;
     fs::write(&files.chart, svg)
         .map_err(|error| DemoError::Write { path: files.chart.clone(), error })?;
@@ -296,15 +337,14 @@ async fn show(
             Scaling::Alarm => "alarm",
         },
         partition_wcu: plan.partition_wcu,
+        carried_per_sec: carried,
+        first_throttle_secs: history.first_throttle().map(|at| at.as_secs_f64()),
         items,
         load_secs: load.as_secs_f64(),
         growth: growth(&history),
         reshards: reshards(&history),
         settled_secs: steady.and(history.last_step()).map(|at| at.as_secs_f64()),
-        // Alarms are evaluated each five seconds here, and each minute in the simulation.
-        absorbed_share: steady.filter(|_| args.scaling == Scaling::Writers).and_then(|window| {
-            AbsorbedShare::of(&history, window.to, &parameters(args, plan), environments(plan))
-        }),
+        absorbed_share: simulated.map(|simulated| simulated.share),
         steady: steady.map(|window| Steady::of(&history, window)),
         throttled: after.throttles.get(MAIN_TABLE).cloned().unwrap_or_default(),
         put_requests: loading.of("PutItem").requests,

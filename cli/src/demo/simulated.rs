@@ -13,17 +13,31 @@ use super::history::{History, float};
 /// The size of a flight, which is below the KB that a write unit takes.
 const FLIGHT_BYTES: u32 = 512;
 
+/// The cooldown of the rule that is drawn beside the run. It is in its favour: the article's example takes minutes.
+pub(super) const COOLDOWN_OF_ONE_MORE: Duration = Duration::from_secs(10);
+
+/// The load of a run up to a sample, in virtual time.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Simulated {
+    pub(super) share: AbsorbedShare,
+    /// What the rule of one shard more after each cooldown absorbs in each second.
+    pub(super) one_more: Vec<u64>,
+}
+
 /// What was absorbed of the writes that were offered, from the first until the counts had settled.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct AbsorbedShare {
     /// By the stack.
-    measured: f64,
-    /// By the partition model and the scaling decision alone, in virtual time.
-    simulated: f64,
+    pub(super) measured: f64,
+    /// By the partition model and the scaling decision alone.
+    pub(super) simulated: f64,
+    /// By the rule of one shard more after each cooldown, in the same simulation.
+    pub(super) one_more: f64,
 }
 
-impl AbsorbedShare {
-    /// Compares a run up to a sample. `parameters` are the template's; later ones win. None where nothing could be simulated.
+impl Simulated {
+    /// Simulates a run up to a sample. `parameters` are the template's; later ones win. None where nothing could be
+    /// simulated.
     pub(super) fn of(
         history: &History,
         until: usize,
@@ -47,22 +61,16 @@ impl AbsorbedShare {
             Scenario { environments, ..Scenario::recorded(Recording::of(writes), FLIGHT_BYTES) };
         let settings = settings(history.partition_wcu, parameters);
         let run = Run::of(&scenario, Strategy::Dynashard, &settings, 1).ok()?;
-        Some(Self {
+        let mut patient = settings;
+        patient.scaling.cooldown = COOLDOWN_OF_ONE_MORE;
+        let one_more = Run::of(&scenario, Strategy::OneMore, &patient, 1).ok()?;
+        let share = AbsorbedShare {
             measured: float(absorbed) / float(offered.max(1)),
             simulated: run.absorbed_share(),
-        })
-    }
-}
-
-impl std::fmt::Display for AbsorbedShare {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { measured, simulated } = self;
-        write!(
-            f,
-            "{:.1}% of all that was offered; the simulation of the same load absorbs {:.1}%",
-            100.0 * measured,
-            100.0 * simulated
-        )
+            one_more: one_more.absorbed_share(),
+        };
+        let one_more = one_more.seconds.iter().map(|second| second.absorbed).collect();
+        Some(Self { share, one_more })
     }
 }
 

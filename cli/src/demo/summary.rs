@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use super::costs::Moving;
 use super::history::{History, float};
 use super::plan::Window;
 use super::read_back::ReadBack;
-use super::simulated::AbsorbedShare;
+use super::simulated::{AbsorbedShare, COOLDOWN_OF_ONE_MORE};
 
 /// What the demo measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -21,6 +21,10 @@ pub(super) struct Summary {
     pub(super) scaling: &'static str,
     /// Write units a second of one partition.
     pub(super) partition_wcu: u32,
+    /// The writes a second that the machine carries, if that was looked at.
+    pub(super) carried_per_sec: Option<f64>,
+    /// When the first write had been throttled.
+    pub(super) first_throttle_secs: Option<f64>,
     /// The flights that were written.
     pub(super) items: u64,
     /// From the first offer until the last flight was written.
@@ -33,8 +37,8 @@ pub(super) struct Summary {
     pub(super) settled_secs: Option<f64>,
     /// What was measured after that.
     pub(super) steady: Option<Steady>,
-    /// What was absorbed of everything up to the end of that, and what the simulation says of it. Not where the alarm alone
-    /// begins the growth.
+    /// What was absorbed of everything up to the end of that, and what the simulation says of it and of another rule. Not
+    /// where the alarm alone begins the growth.
     pub(super) absorbed_share: Option<AbsorbedShare>,
     /// Writes that DynamoDB throttled while loading, by reason. The functions tried them again.
     pub(super) throttled: BTreeMap<String, u64>,
@@ -168,20 +172,25 @@ pub(super) fn reshards(history: &History) -> BTreeMap<String, Vec<Resharded>> {
     collections.collect()
 }
 
-impl fmt::Display for Resharded {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Resharded {
+    /// A line of what people read. Times are since `first`, and else since the first write.
+    fn line(&self, first: Option<f64>) -> String {
         let Self { from, to, decided_secs, items_moved, .. } = self;
-        write!(f, "{from} to {to} decided at {decided_secs:.1} s")?;
-        if let Some(relief_secs) = self.relief_secs {
-            write!(f, ", in force {relief_secs:.1} s later")?;
-        }
-        if *items_moved > 0 {
-            write!(f, ", {items_moved} items moved")?;
-        }
-        match self.closed_secs {
-            Some(closed_secs) => write!(f, ", closed at {closed_secs:.1} s"),
-            None => f.write_str(", not closed within the time limit"),
-        }
+        let (since, after) = match first.filter(|first| first <= decided_secs) {
+            Some(first) => (first, "after the first throttle"),
+            None => (0.0, "after the first write"),
+        };
+        let relief = self.relief_secs.map_or_else(
+            || "not in force within the time limit".to_owned(),
+            |relief_secs| format!("in force {relief_secs:.1} s later"),
+        );
+        let closed = match self.closed_secs {
+            _ if *items_moved == 0 && self.relief_secs.is_some() => String::new(),
+            Some(secs) => format!(", {items_moved} items moved by {secs:.0} s"),
+            None => format!(", {items_moved} items moved so far"),
+        };
+        let decided = decided_secs - since;
+        format!("{from} to {to} shards: decided {decided:.1} s {after}, {relief}{closed}")
     }
 }
 
@@ -192,49 +201,39 @@ impl Summary {
 }
 
 impl fmt::Display for Summary {
+    /// What fits on a screen; all figures are in the JSON.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rate = |secs: f64| float(self.items) / secs.max(f64::MIN_POSITIVE);
-        writeln!(f, "Balance (items per shard)")?;
-        balance(f, &self.items_per_shard)?;
-        writeln!(f)?;
-        for (name, steps) in &self.growth {
-            let steps =
-                steps.iter().map(|step| format!("{} at {:.0} s", step.shards, step.at_secs));
-            writeln!(f, "Shards    {name}: {}", steps.collect::<Vec<_>>().join(", "))?;
-        }
         for (name, reshards) in &self.reshards {
             for reshard in reshards {
-                writeln!(f, "Reshard   {name}: {reshard}")?;
+                writeln!(f, "{name:<10}{}", reshard.line(self.first_throttle_secs))?;
             }
         }
         self.fmt_steady(f)?;
+        let throttled = self.throttled.values().sum::<u64>();
         writeln!(
             f,
-            "Written   {} flights in {:.1} s: {:.0} a second",
+            "Written   {} flights in {:.0} s, {:.0} a second: {:.2} write units for each; {throttled} requests refused, \
+             {:.2} for each",
             self.items,
             self.load_secs,
-            rate(self.load_secs)
-        )?;
-        let throttled = self.throttled.iter().map(|(reason, count)| format!("{count} {reason}"));
-        let throttled = throttled.collect::<Vec<_>>().join(", ");
-        writeln!(
-            f,
-            "Throttled {}",
-            if throttled.is_empty() { "nothing" } else { throttled.as_str() }
-        )?;
-        writeln!(
-            f,
-            "Cost      an item: {:.4} PutItem requests, {:.4} throttled, {:.4} of metadata; {:.3} WCU\n          \
-             {} items sent again, {} of them of unknown outcome",
-            self.per_item(self.put_requests),
-            self.per_item(self.throttled.values().sum()),
-            self.per_item(self.metadata_requests),
+            float(self.items) / self.load_secs.max(f64::MIN_POSITIVE),
             self.put_wcu / float(self.items.max(1)),
-            self.resent,
-            self.outcome_unknown
+            self.per_item(throttled),
         )?;
-        self.fmt_moving(f)?;
-        self.fmt_reads(f)?;
+        if self.moving.items > 0 {
+            let wcu = self.moving.wcu_per_item();
+            writeln!(f, "Moved     {} items, {wcu:.2} write units for each", self.moving.items)?;
+        }
+        for read in &self.reads {
+            writeln!(
+                f,
+                "Read      {} items in order {}, {:.0} a second; {:.2} read for each",
+                self.items,
+                if read.while_moving { "while others moved" } else { "while nothing moved" },
+                float(self.items) / read.secs.max(f64::MIN_POSITIVE),
+                self.per_item(read.items_read)
+            )?;
+        }
         writeln!(f, "Chart     {}", self.chart.display())?;
         if let Some(logs) = &self.logs {
             writeln!(f, "Logs      {}", logs.display())?;
@@ -242,126 +241,47 @@ impl fmt::Display for Summary {
         for difference in self.reads.iter().flat_map(|read| &read.differences) {
             writeln!(f, "WRONG     {difference}")?;
         }
-        if self.ok {
-            write!(f, "Result    every flight came back once, in order and unchanged")
-        } else {
-            write!(f, "Result    FAILED: what came back is not what was written")
+        if !self.ok {
+            return write!(f, "Result    FAILED: what came back is not what was written");
         }
+        writeln!(f, "Result    every flight came back once, in order and unchanged")?;
+        write!(f, "\n{NEXT}")
     }
 }
 
+/// What to try after the demo.
+const NEXT: &str = "\
+Next      cargo run --release -- demo --keep    the same, and its console stays up
+          cargo run --release -- local          the application, for requests of your own
+          cargo run --release -- simulate -h    a load of your own, in virtual time";
+
 impl Summary {
-    fn fmt_moving(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let moving = &self.moving;
-        if moving.transactions == 0 {
-            return Ok(());
-        }
-        writeln!(
-            f,
-            "Moving    {} items by {} transactions, {:.2} WCU each item; {} pages, {:.0} RCU; {} markers \
-             removed, {:.0} WCU\n          \
-             writers meanwhile: {} looks at old homes, {:.0} RCU; {} markers, 1 WCU each",
-            moving.items,
-            moving.transactions,
-            moving.wcu_per_item(),
-            moving.pages,
-            moving.pages_rcu,
-            moving.markers_removed,
-            moving.markers_removed_wcu,
-            moving.looks,
-            moving.looks_rcu,
-            moving.markers_put
-        )
-    }
-
-    fn fmt_reads(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for read in &self.reads {
-            writeln!(
-                f,
-                "Read      {} items in order, {}, {} pages, in {:.1} s: {:.0} a second; {:.2} read per item \
-                 returned",
-                self.items,
-                if read.while_moving { "while items moved" } else { "while nothing moved" },
-                read.pages,
-                read.secs,
-                float(self.items) / read.secs.max(f64::MIN_POSITIVE),
-                self.per_item(read.items_read)
-            )?;
-        }
-        Ok(())
-    }
-
     fn fmt_steady(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some((steady, settled_secs)) = self.steady.as_ref().zip(self.settled_secs) else {
             return writeln!(f, "Settled   not within the time limit");
         };
+        let collections = steady.collections.iter().map(|(name, collection)| {
+            let SteadyCollection { absorbed_per_sec, offered_per_sec, .. } = collection;
+            format!("{absorbed_per_sec:.0} of {offered_per_sec:.0} ({name})")
+        });
         writeln!(
             f,
-            "Settled   at {settled_secs:.0} s; writes a second over the {:.0} s measured, {:.0} throttled:",
-            steady.secs, steady.throttled_per_sec
+            "Settled   at {settled_secs:.0} s; over the next {:.0} s absorbed a second: {}",
+            steady.secs,
+            collections.collect::<Vec<_>>().join(", ")
         )?;
-        for (name, collection) in &steady.collections {
-            let SteadyCollection { shards, capacity_per_sec, .. } = collection;
-            writeln!(
-                f,
-                "          {name}: {:.1}% of min(offered, capacity) absorbed: {:.0} of min({:.0}, \
-                 {shards} shards for {capacity_per_sec:.0})",
-                collection.absorbed_share * 100.0,
-                collection.absorbed_per_sec,
-                collection.offered_per_sec
-            )?;
-        }
+        let Some(AbsorbedShare { measured, simulated, one_more }) = self.absorbed_share else {
+            return Ok(());
+        };
         writeln!(
             f,
-            "          an item: {:.3} PutItem requests, {:.3} WCU, {:.3} looks at an old home; {:.0} items \
-             moved a second",
-            steady.puts_per_item,
-            steady.put_wcu_per_item,
-            steady.looks_per_item,
-            steady.moves_per_sec
-        )?;
-        match &self.absorbed_share {
-            Some(share) => writeln!(f, "Absorbed  {share}"),
-            None => Ok(()),
-        }
+            "Absorbed  {:.1}% of all that was offered; simulated: {:.1}%, and {:.1}% by one shard more each {} s",
+            100.0 * measured,
+            100.0 * simulated,
+            100.0 * one_more,
+            COOLDOWN_OF_ONE_MORE.as_secs()
+        )
     }
-}
-
-/// A row for each shard with a bar for each collection, all to one scale.
-fn balance(
-    f: &mut fmt::Formatter<'_>,
-    items_per_shard: &BTreeMap<String, BTreeMap<u32, u64>>,
-) -> fmt::Result {
-    const BAR_CHARS: u64 = 18;
-    let most =
-        items_per_shard.values().flat_map(BTreeMap::values).copied().max().unwrap_or(1).max(1);
-    write!(f, "  shard")?;
-    for (collection, shards) in items_per_shard {
-        let total: u64 = shards.values().sum();
-        write!(f, "  {:<26}", format!("{collection}: {total} in {}", shards.len()))?;
-    }
-    writeln!(f)?;
-    let rows = items_per_shard.values().flat_map(BTreeMap::keys).copied();
-    for shard in rows.collect::<BTreeSet<_>>() {
-        let mut row = format!("  {shard:>5}");
-        for shards in items_per_shard.values() {
-            let cell = shards
-                .get(&shard)
-                .map(|items| format!("  {:<18} {items:<7}", bar(*items, most, BAR_CHARS)));
-            row += &cell.unwrap_or_else(|| " ".repeat(28));
-        }
-        writeln!(f, "{}", row.trim_end())?;
-    }
-    Ok(())
-}
-
-/// A bar in eighths of a character.
-fn bar(value: u64, most: u64, chars: u64) -> String {
-    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    let eighths = value * chars * 8 / most;
-    let whole = usize::try_from(eighths / 8).unwrap_or(0);
-    let part = usize::try_from(eighths % 8).unwrap_or(0);
-    format!("{}{}", "█".repeat(whole), EIGHTHS[part])
 }
 
 #[cfg(test)]
@@ -458,12 +378,14 @@ mod tests {
             placement: "xxh64",
             scaling: "writers",
             partition_wcu: 200,
+            carried_per_sec: Some(3_200.0),
+            first_throttle_secs: Some(0.5),
             items: 1_000,
             load_secs: 20.0,
             growth: growth(&history),
             reshards: BTreeMap::from([("EWR".to_owned(), reshards)]),
             settled_secs: Some(5.0),
-            absorbed_share: None,
+            absorbed_share: Some(AbsorbedShare { measured: 0.9, simulated: 0.91, one_more: 0.4 }),
             steady: Some(Steady::of(&history, Window { from: 0, to: 1 })),
             throttled: BTreeMap::from([("hot".to_owned(), 7_500)]),
             put_requests: 1_000,
@@ -490,18 +412,14 @@ mod tests {
         };
         let text = summary.to_string();
         let shown = [
-            "EWR: 2 at 5 s",
-            "at 5 s; writes a second over the 10 s measured, 500 throttled",
-            "EWR: 95.0% of min(offered, capacity) absorbed: 380 of min(800, 2 shards for 400)",
-            "EWR: 1 to 4 decided at 3.0 s, in force 4.5 s later, 75 items moved, closed at 20.0 s",
-            "EWR: 4 to 16 decided at 3.0 s, in force 4.5 s later, not closed within the time limit",
-            "an item: 1.000 PutItem requests, 1.000 WCU, 0.250 looks at an old home; 7 items moved",
-            "75 items by 76 transactions, 4.03 WCU each item; 9 pages, 40 RCU; 74 markers removed",
-            "600 looks at old homes, 600 RCU; 12 markers",
-            "1000 items in order, while items moved, 1 pages, in 1.0 s: 1000 a second; 1.10 read",
-            "1000 items in order, while nothing moved,",
-            "7500 hot",
-            "1.0000 PutItem requests, 7.5000 throttled, 0.0100 of metadata; 1.000 WCU\n",
+            "EWR       1 to 4 shards: decided 2.5 s after the first throttle, in force 4.5 s later, 75 items moved by 20 s",
+            "EWR       4 to 16 shards: decided 2.5 s after the first throttle, in force 4.5 s later\n",
+            "Settled   at 5 s; over the next 10 s absorbed a second: 380 of 800 (EWR)\n",
+            "Absorbed  90.0% of all that was offered; simulated: 91.0%, and 40.0% by one shard more each 10 s\n",
+            "Written   1000 flights in 20 s, 50 a second: 1.00 write units for each; 7500 requests refused, 7.50 for",
+            "Moved     75 items, 4.03 write units for each\n",
+            "Read      1000 items in order while others moved, 1000 a second; 1.10 read for each\n",
+            "Read      1000 items in order while nothing moved,",
             "Chart     charts/demo.svg\n",
             "Logs      charts/demo.log\n",
             "WRONG     EWR: 2013 did not come back",
@@ -512,13 +430,7 @@ mod tests {
         }
         let unsettled = Summary { steady: None, settled_secs: None, ..summary };
         assert!(unsettled.to_string().contains("not within the time limit"));
-    }
-
-    #[test]
-    fn bars_fill_their_width_in_eighths() {
-        assert_eq!(bar(0, 8, 2), "");
-        assert_eq!(bar(8, 8, 2), "██");
-        assert_eq!(bar(5, 8, 1), "▋");
-        assert_eq!(bar(9, 16, 2), "█▏");
+        let fine = Summary { ok: true, reads: Vec::new(), ..unsettled }.to_string();
+        assert!(fine.ends_with("in virtual time") && fine.lines().count() < 20, "{fine}");
     }
 }

@@ -15,7 +15,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::history::Collection;
 
 /// How often the collections are looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Looks at collections again and again, beside the load. Dropping it ends that.
 ///

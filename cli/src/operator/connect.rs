@@ -401,7 +401,8 @@ impl PinnedConnection {
                 }
             };
         }
-        Ok(Writer::new(self.items(), self.writing(self.directory_with(settings))))
+        // An import has a pace of its own for each shard.
+        Ok(Writer::new(self.items(), self.writing(self.directory_with(settings))).unpaced())
     }
 
     /// A directory that a command writes by.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use dynashard_core::ports::StoreError;
-use dynashard_core::{Addition, DecisionHistory, DecisionRecord, Ledger, LedgerKind};
+use dynashard_core::{Addition, DecisionHistory, DecisionRecord, Figure, Ledger, LedgerKind};
 use dynashard_keys::PartitionKey;
 
 use crate::attributes::number;
@@ -29,7 +29,11 @@ pub(crate) fn decisions_key(partition: &PartitionKey) -> String {
 pub(crate) fn decode_ledger(item: Item) -> Ledger {
     Ledger::of_figures(item.into_iter().map(|(name, value)| {
         let figure = match value {
-            AttributeValue::N(text) => text.parse::<f64>().ok(),
+            AttributeValue::N(text) => text.parse().ok().map(Figure::Sum),
+            AttributeValue::Ns(texts) => {
+                let numbers = texts.iter().map(|text| text.parse().ok());
+                numbers.collect::<Option<_>>().map(Figure::Set)
+            }
             _ => None,
         };
         (name, figure)
@@ -42,10 +46,15 @@ pub(crate) fn addition(
 ) -> (String, HashMap<String, String>, HashMap<String, AttributeValue>) {
     let (mut names, mut values) = (HashMap::new(), HashMap::new());
     let mut adds = Vec::new();
-    for (at, (name, value)) in addition.figures().into_iter().enumerate() {
+    let sums = addition.figures().into_iter().map(|(name, value)| (name, number(value)));
+    let sets = addition.sets().map(|(name, numbers)| {
+        let numbers = numbers.iter().map(u32::to_string);
+        (name, AttributeValue::Ns(numbers.collect()))
+    });
+    for (at, (name, value)) in sums.chain(sets).enumerate() {
         adds.push(format!("#a{at} :a{at}"));
         names.insert(format!("#a{at}"), name);
-        values.insert(format!(":a{at}"), number(value));
+        values.insert(format!(":a{at}"), value);
     }
     let mut removes = Vec::new();
     for (at, name) in addition.expired.iter().enumerate() {

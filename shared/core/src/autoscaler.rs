@@ -293,7 +293,7 @@ where
         let expired = self.directory.ledger(partition, kind, deadline).await?.expired(now);
         let seen = Measures { reports: 1.0, ..Measures::default() };
         let added = [Span::Minute, Span::Hour].map(|span| (Bucket::of(span, now), seen));
-        let addition = Addition { added: added.into(), hottest: None, expired };
+        let addition = Addition { added: added.into(), expired, ..Addition::default() };
         Ok(self.directory.add_to_ledger(partition, kind, &addition, deadline).await?.value)
     }
 

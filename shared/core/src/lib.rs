@@ -65,7 +65,9 @@ pub use item::{
     checked_patch, item_bytes,
 };
 pub use lease::{Deadline, Lease, Reading, settle_time};
-pub use ledger::{Addition, Bucket, Ledger, LedgerKind, Measures, Rates, Span, report_chance};
+pub use ledger::{
+    Addition, Bucket, Figure, Ledger, LedgerKind, Measures, Rates, Span, report_chance,
+};
 pub use merge_patch::merge_patch;
 pub use metadata::{
     CollectionMetadata, Contradiction, HistoryEntry, Layout, MAX_HISTORY_ENTRIES, Phase, Reshard,

@@ -45,7 +45,8 @@ enum Looked {
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
     /// A reader over these stores.
     pub fn new(items: I, directory: Directory<M, C, E>) -> Self {
-        Self { items, directory, watch: Watch::new(false) }
+        let watch = Watch::new(false, directory.settings().partition);
+        Self { items, directory, watch }
     }
 
     /// Reports to `telemetry` what cannot be written into the ledgers.

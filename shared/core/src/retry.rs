@@ -6,7 +6,7 @@ use futures_util::future::{Either, select};
 
 use crate::lease::Deadline;
 use crate::ports::{Clock, Entropy, StoreError};
-use crate::{Code, Error};
+use crate::{Code, Error, Reading};
 
 /// Exponential back-off with full jitter: a delay drawn evenly between zero and a bound that
 /// doubles with every attempt (AWS Architecture Blog, "Exponential Backoff And Jitter").
@@ -66,6 +66,11 @@ impl<'a, C: Clock, E: Entropy> Attempts<'a, C, E> {
     /// From now on, what is throttled is given up as late as the move of an item is.
     pub(crate) fn settle(&mut self) {
         self.deadline = self.deadline.of_settling();
+    }
+
+    /// For how long what is throttled may be tried yet.
+    pub(crate) fn patience(&self, now: Reading) -> Duration {
+        self.deadline.of_throttled().remaining(now)
     }
 
     /// Makes a request until it is answered, with a pause after each refusal. `why_late` says what

@@ -10,10 +10,6 @@ use crate::Response;
 /// escapes make it larger.
 const MAX_DETAIL_BYTES: usize = 1_000;
 
-/// The latest that a client is told to come back, in seconds. A growth comes into force a little later
-/// than a lease of 5 seconds lasts.
-const LATEST_RETRY_SECS: u64 = 4;
-
 /// For what somebody has to put right first: from so many seconds on, within so many.
 const OPERATORS_RETRY_SECS: (u64, u64) = (30, 30);
 
@@ -255,12 +251,12 @@ impl Problem {
             .with_header("content-type", "application/problem+json")
             .because_of(self.reason);
         if matches!(self.status, 429 | 503) {
-            let (from, within) = match self.code {
-                code if code == Code::SettingsMismatch.as_str() => OPERATORS_RETRY_SECS,
-                _ => (1, LATEST_RETRY_SECS),
+            response = if self.code == Code::SettingsMismatch.as_str() {
+                let (from, within) = OPERATORS_RETRY_SECS;
+                response.with_header("retry-after", (from + draw % within).to_string())
+            } else {
+                response.with_retry_after(draw)
             };
-            let secs = from + draw % within;
-            response = response.with_header("retry-after", secs.to_string());
         }
         if let Some(version) = self.version {
             response = response.with_etag(version);

@@ -15,6 +15,8 @@ pub struct Response {
     is_base64_encoded: bool,
     #[serde(skip)]
     counted: BTreeMap<Counter, usize>,
+    #[serde(skip)]
+    is_throttled: bool,
 }
 
 /// The JSON that attributes are written in.
@@ -27,6 +29,10 @@ pub enum Format {
     DynamoDb,
 }
 
+/// The latest that a client is told to come back, in seconds. A growth comes into force a little later
+/// than a lease of 5 seconds lasts.
+const LATEST_RETRY_SECS: u64 = 4;
+
 impl Response {
     /// An answer without a body.
     pub fn empty(status: u16) -> Self {
@@ -36,6 +42,7 @@ impl Response {
             body: String::new(),
             is_base64_encoded: false,
             counted: BTreeMap::new(),
+            is_throttled: false,
         }
     }
 
@@ -49,14 +56,22 @@ impl Response {
         Self { headers, body, ..Self::empty(status) }
     }
 
-    /// The answer with the reasons that count as metrics, if an operator has to look at them.
-    /// [`log_failures`](crate::log_failures) logs the details.
+    /// The answer with the reasons why it, or a part of it, is a refusal. Those count as metrics that an operator has to look
+    /// at, and [`log_failures`](crate::log_failures) logs their details.
     #[must_use]
     pub fn because_of(mut self, codes: impl IntoIterator<Item = Code>) -> Self {
-        for counter in codes.into_iter().filter_map(Counter::of_code) {
-            *self.counted.entry(counter).or_default() += 1;
+        for code in codes {
+            self.is_throttled |= code == Code::Throttled;
+            if let Some(counter) = Counter::of_code(code) {
+                *self.counted.entry(counter).or_default() += 1;
+            }
         }
         self
+    }
+
+    /// Whether DynamoDB throttled what it answers, or a part of that.
+    pub(crate) fn is_throttled(&self) -> bool {
+        self.is_throttled
     }
 
     /// The metrics that the answer counts.
@@ -75,6 +90,12 @@ impl Response {
     #[must_use]
     pub fn with_etag(self, version: Version) -> Self {
         self.with_header("etag", format!("\"{:016x}\"", version.get()))
+    }
+
+    /// The answer to a client that is to come back, at another time than others are.
+    #[must_use]
+    pub(crate) fn with_retry_after(self, draw: u64) -> Self {
+        self.with_header("retry-after", (1 + draw % LATEST_RETRY_SECS).to_string())
     }
 
     /// The status.

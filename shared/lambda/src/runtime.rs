@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use dynashard_aws::{OsEntropy, Tracer};
 use dynashard_core::ports::Entropy;
-use dynashard_core::{Deadline, Reading};
+use dynashard_core::{Code, Deadline, Reading};
 use futures_util::future::{Either, select};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use serde::{Deserialize, Serialize};
@@ -24,9 +24,10 @@ use crate::{
 /// cold start included.
 const LONGEST_REQUEST: Duration = Duration::from_secs(23);
 
-/// How long a request for many items, or a write whose item has to move first, goes on trying what DynamoDB throttles. It
+/// How long a read of many items, or a write whose item has to move first, goes on trying what DynamoDB throttles. It
 /// is answered within 3 seconds of its arrival, though it then wait for a growth that it has begun: whoever is held
-/// longer holds a connection and an environment. Other requests for single items have less ([`Patience`]).
+/// longer holds a connection and an environment. Requests for single items, and batches of writes, have less
+/// ([`Patience`]).
 const LONGEST_THROTTLED: Duration = Duration::from_secs(2);
 
 /// The part of a function's time limit that is reserved for writing the answer.
@@ -184,8 +185,9 @@ pub async fn answer(
     let after = |time| Deadline::after(began, time);
     let result = match Request::from_event(event, handler.admission()) {
         Ok(request) => {
-            let is_single = request.path == "/item";
-            let longest = if is_single { patience.left(began) } else { LONGEST_THROTTLED };
+            // What arrives behind a batch that is held waits for an environment, where nobody counts it.
+            let is_hurried = matches!(request.path.as_str(), "/item" | "/batch-write");
+            let longest = if is_hurried { patience.left(began) } else { LONGEST_THROTTLED };
             let deadline = deadline
                 .min(after(LONGEST_REQUEST))
                 .if_throttled(after(longest))
@@ -196,10 +198,18 @@ pub async fn answer(
                 Either::Left((result, _)) => result,
                 Either::Right(((), answering)) => answering.await,
             };
-            if is_single && result.as_ref().is_err_and(|problem| problem.code() == "throttled") {
+            let is_throttled = match &result {
+                Ok(response) => response.is_throttled(),
+                Err(problem) => problem.code() == Code::Throttled.as_str(),
+            };
+            if is_hurried && is_throttled {
                 patience.spend(handler.now().boot.saturating_sub(began.boot).min(longest));
             }
-            result
+            // What a batch leaves unprocessed is sent again, as what is refused is.
+            result.map(|response| match is_throttled {
+                true => response.with_retry_after(OsEntropy.next_u64()),
+                false => response,
+            })
         }
         Err(problem) => Err(problem),
     };

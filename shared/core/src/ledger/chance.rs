@@ -6,16 +6,21 @@ const REPORTS_PER_SEC: f64 = 15.0;
 /// The reports that one bucket of a minute is meant to take.
 const REPORTS_PER_MINUTE: f64 = 120.0;
 
-/// The chance with which an environment reports that DynamoDB granted so many units a second to, when all
-/// environments together are granted `capacity`, which are throttled.
+/// How many times what is granted a collection has to be asked for before more environments report than are meant to.
+const OVERLOAD: f64 = 32.0;
+
+/// The chance with which an environment reports that it was asked for so many units a second and DynamoDB granted it so
+/// many, when all environments together are granted `capacity`, which are throttled.
 ///
 /// What is granted to all of them is known, since the shards give no more. So if each reports with a chance
 /// proportional to what it was granted, the number of reports is the same however many environments
-/// there are and however much they ask for. An environment that was granted nothing counts as if it had been granted
-/// half a unit in its first second, and less in each further one: of two thousand such as many again report.
-pub fn under_throttle(granted: f64, capacity: f64, throttled_secs: f64) -> f64 {
-    let least = 0.5 / throttled_secs.clamp(1.0, 4.0);
-    (REPORTS_PER_SEC * (granted + least) / capacity.max(1.0)).clamp(0.0, 1.0)
+/// there are and however much they ask for. Where a few are granted everything, the others report by what they are asked for.
+/// An environment that was granted nothing counts as if it had been granted
+/// a part of a unit in its first second, and less in each further one: of two thousand such as many again report.
+pub fn under_throttle((asked, granted): (f64, f64), capacity: f64, throttled_secs: f64) -> f64 {
+    let least = 0.3 / throttled_secs.clamp(1.0, 4.0);
+    let counts = granted.max(asked / OVERLOAD) + least;
+    (REPORTS_PER_SEC * counts / capacity.max(1.0)).clamp(0.0, 1.0)
 }
 
 /// By how much more or less often an environment reports than [`under_throttle`] says, after it has seen how many reports

@@ -1,8 +1,9 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
 use crate::ledger::measures::Measures;
+use crate::ledger::sample::{self, HIGHEST_LEVEL};
 
 /// What was seen of one collection, by time. It lies in the metadata table, where any number of
 /// environments add to it at once.
@@ -12,9 +13,21 @@ pub struct Ledger {
     pub buckets: BTreeMap<Bucket, Measures>,
     /// The units of the sort keys that environments found hottest, by 12 bits of their hash.
     pub hottest: BTreeMap<(Bucket, u16), f64>,
+    /// Operations that were answered, by the second and by how small a sample of them it is: of two to this power one. An
+    /// operation is the upper 31 bits of its key's hash, followed by whether it was refused.
+    pub sampled: BTreeMap<(Bucket, u8), BTreeSet<u32>>,
     /// Attributes that no environment has written so: somebody has edited the item by hand. They count for
     /// nothing.
     pub damaged: usize,
+}
+
+/// The value of an attribute of a ledger.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Figure {
+    /// A sum, to which environments add.
+    Sum(f64),
+    /// A set of whole numbers, which environments unite.
+    Set(BTreeSet<u32>),
 }
 
 /// The two ledgers of a collection.
@@ -53,6 +66,8 @@ pub struct Addition {
     pub added: Vec<(Bucket, Measures)>,
     /// The units of the environment's hottest sort key.
     pub hottest: Option<(Bucket, u16, f64)>,
+    /// What it has answered: see [`Ledger::sampled`].
+    pub sampled: Vec<(Bucket, u8, BTreeSet<u32>)>,
     /// Attributes of buckets that are kept no longer.
     pub expired: Vec<String>,
 }
@@ -99,7 +114,7 @@ impl Span {
     /// How many buckets are kept.
     pub const fn kept(self) -> u64 {
         match self {
-            Self::Second => 20,
+            Self::Second => 14,
             Self::Minute => 30,
             Self::Hour => 72,
         }
@@ -152,9 +167,17 @@ impl fmt::Display for Bucket {
 impl Ledger {
     /// What the figures of an item's attributes say, by their names. Whatever is not a figure of a ledger is
     /// [counted](Ledger::damaged).
-    pub fn of_figures(figures: impl IntoIterator<Item = (String, Option<f64>)>) -> Self {
+    pub fn of_figures(figures: impl IntoIterator<Item = (String, Option<Figure>)>) -> Self {
         let mut ledger = Self::default();
         for (name, value) in figures {
+            let value = match value {
+                Some(Figure::Sum(value)) => Some(value),
+                Some(Figure::Set(codes)) => {
+                    ledger.damaged += usize::from(!ledger.read_sample(&name, codes));
+                    continue;
+                }
+                None => None,
+            };
             let figure = value.zip(parse(&name)).filter(|(value, (bucket, _, _))| {
                 (0.0..=MOST_A_SECOND * bucket.span.secs_f64()).contains(value)
             });
@@ -179,6 +202,16 @@ impl Ledger {
         ledger
     }
 
+    /// Returns whether the name is that of a sample.
+    fn read_sample(&mut self, name: &str, codes: BTreeSet<u32>) -> bool {
+        let Some((bucket, 'd', rest)) = parse(name) else { return false };
+        let Some(level) = rest.parse::<u8>().ok().filter(|level| *level <= HIGHEST_LEVEL) else {
+            return false;
+        };
+        let is_so_named = bucket.span == Span::Second && name == sample_name(bucket, level);
+        is_so_named && self.sampled.insert((bucket, level), codes).is_none()
+    }
+
     /// What a store does with an addition, attribute by attribute.
     pub fn apply(&mut self, addition: &Addition) {
         for (bucket, measures) in &addition.added {
@@ -187,10 +220,16 @@ impl Ledger {
         if let Some((bucket, class, units)) = addition.hottest {
             *self.hottest.entry((bucket, class)).or_default() += units.round();
         }
+        for (bucket, level, codes) in &addition.sampled {
+            self.sampled.entry((*bucket, *level)).or_default().extend(codes);
+        }
         let expired = addition.expired.iter().filter_map(|name| parse(name));
-        for (bucket, _, _) in expired {
-            self.buckets.remove(&bucket);
-            self.hottest.retain(|(of, _), _| *of != bucket);
+        for (bucket, letter, _) in expired {
+            self.sampled.retain(|(of, _), _| *of != bucket);
+            if letter != 'd' {
+                self.buckets.remove(&bucket);
+                self.hottest.retain(|(of, _), _| *of != bucket);
+            }
         }
     }
 
@@ -203,7 +242,10 @@ impl Ledger {
         });
         let of_hottest = self.hottest.keys().filter(|(bucket, _)| bucket.is_expired(now));
         let of_hottest = of_hottest.map(|(bucket, class)| hottest_name(*bucket, *class));
-        of_buckets.chain(of_hottest).take(MAX_EXPIRED).collect()
+        let kept = Duration::from_secs(sample::KEPT_SECS);
+        let of_samples = self.sampled.keys().filter(|(bucket, _)| bucket.end() + kept < now);
+        let of_samples = of_samples.map(|(bucket, level)| sample_name(*bucket, *level));
+        of_buckets.chain(of_hottest).chain(of_samples).take(MAX_EXPIRED).collect()
     }
 
     /// The buckets of this length that this moment is not ahead of, oldest first.
@@ -239,6 +281,12 @@ impl Addition {
             .map(|(name, value)| (name, whole(value)))
             .collect()
     }
+
+    /// Every set that is united, by the name of its attribute.
+    pub fn sets(&self) -> impl Iterator<Item = (String, &BTreeSet<u32>)> {
+        let sets = self.sampled.iter().filter(|(_, _, codes)| !codes.is_empty());
+        sets.map(|(bucket, level, codes)| (sample_name(*bucket, *level), codes))
+    }
 }
 
 /// How many classes the hashes of sort keys fall into.
@@ -252,11 +300,16 @@ fn hottest_name(bucket: Bucket, class: u16) -> String {
     format!("{bucket}t{class:03x}")
 }
 
+fn sample_name(bucket: Bucket, level: u8) -> String {
+    format!("{bucket}d{level:02}")
+}
+
 /// Whether a ledger may have an attribute of this name. Must be kept stable: no key may be called so.
 pub(crate) fn is_figure(name: &str) -> bool {
     let has_letter = |letter| Measures::default().field_mut(letter).is_some();
     parse(name).is_some_and(|(_, letter, rest)| match (letter, rest) {
         ('t', rest) => u16::from_str_radix(rest, 16).is_ok_and(|class| class < CLASSES),
+        ('d', rest) => rest.parse::<u8>().is_ok_and(|level| level <= HIGHEST_LEVEL),
         (letter, rest) => rest.is_empty() && has_letter(letter),
     })
 }
@@ -299,7 +352,9 @@ mod tests {
     use super::*;
 
     fn ledger(figures: &[(&str, f64)]) -> Ledger {
-        Ledger::of_figures(figures.iter().map(|(name, value)| ((*name).to_owned(), Some(*value))))
+        Ledger::of_figures(
+            figures.iter().map(|(name, value)| ((*name).to_owned(), Some(Figure::Sum(*value)))),
+        )
     }
 
     #[test]

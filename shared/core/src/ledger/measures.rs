@@ -24,11 +24,13 @@ pub struct Measures {
     pub read_units: f64,
     /// The units of environments that can tell their hottest sort key from others.
     pub ranked_units: f64,
+    /// The write units of operations that were answered as throttled, each time that they were.
+    pub refused_units: f64,
 }
 
 impl Measures {
     /// All of them, each with the letter under which it is stored. Must be kept stable.
-    pub fn fields(&self) -> [(char, f64); 11] {
+    pub fn fields(&self) -> [(char, f64); 12] {
         [
             ('r', self.reports),
             ('e', self.environments),
@@ -41,6 +43,7 @@ impl Measures {
             ('q', self.query_units),
             ('s', self.read_units),
             ('k', self.ranked_units),
+            ('x', self.refused_units),
         ]
     }
 
@@ -58,6 +61,7 @@ impl Measures {
             'q' => &mut self.query_units,
             's' => &mut self.read_units,
             'k' => &mut self.ranked_units,
+            'x' => &mut self.refused_units,
             _ => return None,
         })
     }

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,11 +11,16 @@ use crate::Reading;
 use crate::ledger::chance;
 use crate::ledger::entry::{Addition, Bucket, CLASSES, Ledger, LedgerKind, Span};
 use crate::ledger::measures::Measures;
+use crate::ledger::sample::{self, RESENT_WITHIN, Samples};
 use crate::ports::Dated;
 use crate::scaling::Access;
 
 /// What one environment sees of the traffic of its collections.
-pub(crate) struct Meter(Mutex<State>);
+pub(crate) struct Meter {
+    state: Mutex<State>,
+    /// How small a sample of operations is kept: that of a collection of one shard.
+    level: u8,
+}
 
 /// An operation, when its request comes in.
 #[derive(Debug, Clone, Copy)]
@@ -34,6 +40,8 @@ pub(crate) enum Due {
     Report(Addition),
     /// A look at what others report.
     Look,
+    /// The decision that this environment was elected to make: by now all have reported the second before.
+    Decide,
 }
 
 struct State {
@@ -52,13 +60,19 @@ struct Seen {
     seconds: Vec<(Bucket, Measures)>,
     minutes: Vec<(Bucket, Measures)>,
     ranking: Ranking,
+    /// The writes that were answered, as far as they are of the sample and in no ledger yet.
+    samples: Samples,
+    /// How small a sample of them is reported, beyond that of so large a collection.
+    level_above: u8,
     /// What a write, a get and a page of a query were granted of late.
     usual_units: [f64; 3],
     /// Since when it is throttled, and when that was last seen. Like all that is only compared with later moments
     /// of this environment, on the boot clock: the corrected one jumps when it is corrected.
     throttled: Option<(Duration, Duration)>,
-    /// When this environment last reported, or might have.
-    reported_at: Option<Duration>,
+    /// When this environment last reported, or might have, and when it may again.
+    reported_at: Option<(Duration, Duration)>,
+    /// When it is to decide.
+    decides_at: Option<Duration>,
     /// When it last saw the ledger.
     looked_at: Option<Duration>,
     /// See [`chance::gain`].
@@ -98,9 +112,6 @@ const RANKED_KEYS: usize = 8;
 /// The part of its units from which on a sort key is reported as the hottest.
 const REPORTED_SHARE: f64 = 0.3;
 
-/// How long after a refusal the same operation counts as sent again: the longest `Retry-After`, and a
-/// second on the way.
-const RESENT_WITHIN: Duration = Duration::from_secs(5);
 /// How often an environment looks how many report, that does not report itself.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// From so long after the first throttle on. All who are to report have done so by then.
@@ -109,8 +120,12 @@ const LOOK_AFTER: Duration = Duration::from_secs(3);
 const COUNTED_SECS: u64 = 2;
 /// How long after a throttle an environment goes on reporting.
 const THROTTLED_FOR: Duration = Duration::from_secs(5);
-/// An environment reports a collection no more often than this.
-const REPORT_EVERY: Duration = Duration::from_secs(1);
+/// How long after its end an environment reports a second, at most. They do not all come at once.
+const REPORTS_WITHIN: Duration = Duration::from_millis(250);
+/// For how long after the first throttle halves of seconds are reported: until it is decided on.
+const HALVES_REPORTED: Duration = Duration::from_secs(4);
+/// How long after its end a second is complete: all have reported it, functions that are slow to run included.
+pub(crate) const COMPLETE_AFTER: Duration = Duration::from_millis(600);
 /// Clocks that differ by less are taken for equal: a `Date` is cut to seconds.
 const CLOCKS_DIFFER_SECS: i64 = 2;
 /// What is older was never reported, since nothing was throttled.
@@ -122,12 +137,14 @@ const RANKED_FOR: Duration = Duration::from_secs(6);
 const MINUTES_KEPT: usize = 3;
 
 impl Meter {
-    pub(crate) fn new() -> Self {
-        Self(Mutex::new(State {
+    /// One where a partition `takes` so many write units a second.
+    pub(crate) fn new(takes: f64) -> Self {
+        let state = Mutex::new(State {
             collections: LruCache::new(METERED_COLLECTIONS),
             refused: LruCache::new(REMEMBERED_REFUSALS),
             ahead_secs: 0,
-        }))
+        });
+        Self { state, level: sample::level_of(takes) }
     }
 
     /// The time by DynamoDB's clock, as far as it is known.
@@ -199,6 +216,33 @@ impl Meter {
         self.lock().refused.put(hash(key), now.boot + RESENT_WITHIN);
     }
 
+    /// Takes note of a write that was done, or answered as throttled.
+    pub(crate) fn answered(&self, key: &ItemKey, is_throttled: bool, now: Reading) {
+        let mut state = self.lock();
+        let at = state.corrected(now);
+        let hash = hash(key);
+        if is_throttled {
+            state.refused.put(hash, now.boot + RESENT_WITHIN);
+        }
+        let seen = state.seen(&key.partition);
+        if is_throttled {
+            let units = seen.usual_units[0].max(1.0);
+            seen.note(at, |measures| measures.refused_units += units);
+        }
+        if let Some(operation) = sample::sampled(hash, self.level, is_throttled) {
+            seen.samples.entry(at.as_secs()).or_default().insert(operation);
+            seen.samples.retain(|second, _| at.as_secs() < second + SECONDS_REPORTED.as_secs());
+        }
+    }
+
+    /// Has this environment decide on a collection when the last second is complete.
+    pub(crate) fn decide_later(&self, partition: &PartitionKey, now: Reading) {
+        let mut state = self.lock();
+        let into = into_second(state.corrected(now));
+        let wait = COMPLETE_AFTER.saturating_sub(into);
+        state.seen(partition).decides_at = Some(now.boot + wait);
+    }
+
     /// What this environment adds to the ledger of a throttled collection, if it is its turn. All shards
     /// together grant `capacity` units a second.
     pub(crate) fn heat_due(
@@ -213,32 +257,60 @@ impl Meter {
         let at = state.corrected(now);
         let seen = state.collections.get_mut(partition)?;
         let (since, last) = seen.throttled?;
-        let is_early = seen.reported_at.is_some_and(|before| now.boot < before + REPORT_EVERY);
-        if last + THROTTLED_FOR < now.boot || is_early {
+        if last + THROTTLED_FOR < now.boot {
             return None;
         }
-        let before = seen.reported_at.replace(now.boot);
+        if seen.decides_at.take_if(|decides_at| now.boot >= *decides_at).is_some() {
+            return Some(Due::Decide);
+        }
+        let before = seen.reported_at;
+        if before.is_some_and(|(_, next)| now.boot < next) {
+            return None;
+        }
+        let before = before.map(|(at, _)| at);
+        // A second is reported soon after its end, whenever the last report was. At first its halves are, so that less is
+        // missing of environments that get no further request for a while.
+        let into = into_second(at);
+        let half = Duration::from_millis(500);
+        let is_fresh = now.boot < since + HALVES_REPORTED;
+        let end = if is_fresh && into < half { half } else { Duration::from_secs(1) };
+        let next = end.saturating_sub(into);
+        let spread = REPORTS_WITHIN.mul_f64(f64::from(draw.to_le_bytes()[0]) / 256.0);
+        seen.reported_at = Some((now.boot, now.boot + next + spread));
         let mut seconds = std::mem::take(&mut seen.seconds);
         // Seldom used, it may have kept seconds of long ago; and some of a clock that was wrong.
         seconds.retain(|(bucket, _)| {
             bucket.start_secs <= at.as_secs() && at < bucket.end() + SECONDS_REPORTED
         });
-        let granted = seconds.iter().map(|(_, measures)| match access {
-            Access::Write => measures.written_units,
-            Access::Get | Access::Query => measures.read_units,
+        let units = seconds.iter().map(|(_, measures)| match access {
+            Access::Write => (measures.write_units, measures.written_units),
+            Access::Get | Access::Query => {
+                (measures.get_units + measures.query_units, measures.read_units)
+            }
         });
+        let units = units.fold((0.0, 0.0), |(asked, granted), of| (asked + of.0, granted + of.1));
         // The first report holds what came before the throttle, too: many times as much as the next ones.
         let first = seconds.first().map_or(at, |(bucket, _)| bucket.start());
         let since_first = at.saturating_sub(first);
         let covered = before.map_or(since_first, |at| since_first.min(now.boot.saturating_sub(at)));
-        let granted_a_second = granted.sum::<f64>() / covered.as_secs_f64().max(1.0);
+        let secs = covered.as_secs_f64().max(1.0);
+        let a_second = (units.0 / secs, units.1 / secs);
         let throttled_secs = now.boot.saturating_sub(since).as_secs_f64();
-        let chance = chance::under_throttle(granted_a_second, capacity, throttled_secs);
+        // Who reports twice as often has half the chance each time, whether it was granted anything or not.
+        let throttled_secs = throttled_secs.max(1.0) / covered.as_secs_f64().clamp(0.25, 1.0);
+        let chance = chance::under_throttle(a_second, capacity, throttled_secs);
         let chance = (chance * seen.gain.unwrap_or(1.0)).min(1.0);
         let next = Ranking { since: now.boot, ..Ranking::default() };
         let is_ranked = seen.ranking.operations > 1;
         let ranking = is_ranked.then(|| std::mem::replace(&mut seen.ranking, next));
+        let level = (sample::level_of(capacity) + seen.level_above).max(self.level);
+        let sampled = seen.take_samples(level);
         if !chance::is_drawn(chance, draw) {
+            // What comes again may come to any environment, so all of them write down the same operations.
+            if !sampled.is_empty() {
+                let expired = std::mem::take(&mut seen.expired_heat);
+                return Some(Due::Report(Addition { sampled, expired, ..Addition::default() }));
+            }
             let is_due = seen.looked_at.is_none_or(|last| now.boot >= last + LOOK_EVERY);
             let looks = is_due && now.boot >= since + LOOK_AFTER;
             return looks.then_some(Due::Look);
@@ -257,7 +329,7 @@ impl Meter {
         }
         add_at(&mut added, present, &report);
         let expired = std::mem::take(&mut seen.expired_heat);
-        Some(Due::Report(Addition { added, hottest, expired }))
+        Some(Due::Report(Addition { added, hottest, sampled, expired }))
     }
 
     /// What this environment adds to the other ledger of a collection, once a minute.
@@ -292,7 +364,8 @@ impl Meter {
             add_at(&mut added, minute, &report);
             add_at(&mut added, hour, &load);
         }
-        Some(Addition { added, hottest: None, expired: std::mem::take(&mut seen.expired_load) })
+        let expired = std::mem::take(&mut seen.expired_load);
+        Some(Addition { added, expired, ..Addition::default() })
     }
 
     /// Learns from a ledger that DynamoDB answered with: its time, how many report, and what is to be removed.
@@ -324,6 +397,13 @@ impl Meter {
                     #[expect(clippy::cast_precision_loss, reason = "a few")]
                     let per_sec = counted.sum::<f64>() / COUNTED_SECS as f64;
                     seen.gain = Some(chance::gain(seen.gain.unwrap_or(1.0), per_sec));
+                    let sampled = answer.value.sampled.iter().filter(|((bucket, _), _)| {
+                        (2..2 + COUNTED_SECS).any(|secs| bucket.start_secs == ago(secs).as_secs())
+                    });
+                    let sampled = sampled.map(|(_, operations)| operations.len()).sum::<usize>();
+                    #[expect(clippy::cast_precision_loss, reason = "a few hundred")]
+                    let per_sec = sampled as f64 / COUNTED_SECS as f64;
+                    seen.level_above = sample::next_level(seen.level_above, per_sec);
                 }
             }
             LedgerKind::Load => {
@@ -337,7 +417,7 @@ impl Meter {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing panics while the lock is held.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -360,6 +440,16 @@ impl Seen {
             Access::Get => get,
             Access::Query => query,
         }
+    }
+
+    /// The samples that no ledger has yet, as small as `level` says.
+    fn take_samples(&mut self, level: u8) -> Vec<(Bucket, u8, BTreeSet<u32>)> {
+        let samples = std::mem::take(&mut self.samples).into_iter();
+        let samples = samples.map(|(start_secs, mut operations)| {
+            operations.retain(|operation| sample::is_of(*operation, level));
+            (Bucket { span: Span::Second, start_secs }, level, operations)
+        });
+        samples.filter(|(_, _, operations)| !operations.is_empty()).collect()
     }
 
     fn note(&mut self, at: Duration, note: impl Fn(&mut Measures)) {
@@ -418,6 +508,11 @@ fn add_at(buckets: &mut Vec<(Bucket, Measures)>, bucket: Bucket, measures: &Meas
         Some((_, seen)) => seen.add(measures),
         None => buckets.push((bucket, *measures)),
     }
+}
+
+/// How long a second has lasted.
+fn into_second(at: Duration) -> Duration {
+    at.saturating_sub(Duration::from_secs(at.as_secs()))
 }
 
 fn hash(key: &ItemKey) -> u64 {

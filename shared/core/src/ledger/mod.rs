@@ -3,17 +3,18 @@
 //! No environment sees more than its own share of the requests, and Contributor Insights counts refusals,
 //! minutes late. So an environment [meters](meter) what arrives, and while DynamoDB throttles it adds that
 //! to the [ledger](entry) that all share, at most once a second; [`chance`] bounds how many of them do.
-//! [`rates`] says for people what is asked for.
+//! A [`sample`] of the operations tells what is new from what comes again. [`rates`] says for people what is asked for.
 
 mod chance;
 mod entry;
 mod measures;
 mod meter;
 mod rates;
+mod sample;
 
 pub use chance::under_throttle as report_chance;
 pub(crate) use entry::is_figure;
-pub use entry::{Addition, Bucket, Ledger, LedgerKind, Span};
+pub use entry::{Addition, Bucket, Figure, Ledger, LedgerKind, Span};
 pub use measures::Measures;
-pub(crate) use meter::{Arrival, Due, Meter};
+pub(crate) use meter::{Arrival, COMPLETE_AFTER, Due, Meter};
 pub use rates::Rates;

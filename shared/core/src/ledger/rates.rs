@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use crate::ledger::entry::{Ledger, Span};
 use crate::ledger::measures::Measures;
+use crate::ledger::meter::COMPLETE_AFTER;
 
 /// What clients ask a collection for a second, as its ledgers say. Operations count once, however often
 /// they are tried.
@@ -22,23 +23,21 @@ pub struct Rates {
 /// How far back seconds are recent.
 const RECENT_SECS: u64 = 10;
 
-/// How long after its end a second is complete: an environment's next report, and the way there.
-const COMPLETE_AFTER: Duration = Duration::from_millis(1_200);
-
 impl Rates {
     /// The rates of the last whole seconds, from the ledger of those. `None` if nothing was reported of them: a
     /// collection is reported by the second only while it is throttled.
     pub fn of_seconds(heat: &Ledger, now: Duration) -> Option<Self> {
         let before = now.saturating_sub(COMPLETE_AFTER).as_secs();
         let recent = before.saturating_sub(RECENT_SECS)..before;
-        let seconds = heat.of(Span::Second, now).filter(|(bucket, measures)| {
+        let (_, seconds) = heat.seconds(now);
+        let seconds = seconds.into_iter().filter(|(bucket, measures)| {
             recent.contains(&bucket.start_secs) && asks_for_something(measures)
         });
         let seconds = seconds.collect::<Vec<_>>();
         // What came first may have come in the middle of its second.
         let ((first, _), whole) = seconds.split_first()?;
         let (last, _) = whole.last()?;
-        let measures = whole.iter().map(|(_, measures)| **measures);
+        let measures = whole.iter().map(|(_, measures)| *measures);
         Some(Self::mean(measures, first.end_secs(), last.end_secs()))
     }
 

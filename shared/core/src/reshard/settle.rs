@@ -38,6 +38,14 @@ pub(crate) enum Unsettled {
 }
 
 impl Unsettled {
+    /// The answer to a request that failed.
+    pub(crate) fn failure(&self) -> Option<&StoreError> {
+        match self {
+            Self::Failed(error) => Some(error),
+            Self::Behind | Self::Changed => None,
+        }
+    }
+
     /// Why the operation begins again: `None` if its metadata is out of date. An error if it does not.
     pub(crate) fn refusal(self) -> Result<Option<Error>, Error> {
         Ok(Some(match self {

@@ -60,6 +60,9 @@ const TARGET: f64 = 0.7;
 const COOL: f64 = 0.35;
 /// How many times as many shards a collection gets at once, at most.
 const STEP: u32 = 16;
+/// How many times as many shards a collection gets at least whose clients wait for what is refused. What they would ask for
+/// shows only when they need not wait.
+const CENSORED: u64 = 4;
 /// From which part of the demand on the hottest item decides.
 const HOT_ITEM: f64 = 0.5;
 /// How much more than now is expected at most.
@@ -211,9 +214,14 @@ fn throttled(
     ];
     let expected =
         expected.into_iter().flatten().fold(demand, f64::max).min(MOST_EXPECTED * demand);
+    let censored = (access == Access::Write).then(|| heat.censored(nothing.figures.capacity));
+    let censored = censored.flatten();
+    let at_most = (heat.at_most() / demand.max(f64::MIN_POSITIVE) * expected).max(expected);
     let figures = Figures {
         demand,
         expected,
+        sized_for: at_most.max(censored.unwrap_or_default()),
+        is_censored: censored.is_some(),
         granted: heat.granted,
         seconds: u64::try_from(heat.seconds()).unwrap_or(u64::MAX),
         hottest_share: heat.hottest_share,
@@ -318,7 +326,9 @@ fn grow(
 ) -> Decision {
     let limit = settings.partition.of(decision.access);
     let present = metadata.number_of_shards;
-    let wanted = wanted(decision.figures.expected, limit).max(2 * u64::from(present.get()));
+    let Figures { expected, sized_for, is_censored, .. } = decision.figures;
+    let least = if is_censored { CENSORED } else { 2 };
+    let wanted = wanted(sized_for.max(expected), limit).max(least * u64::from(present.get()));
     let step = count(u64::from(present.get()) * u64::from(STEP));
     let placement = metadata.placement;
     let rounded = placement.round(count(wanted));

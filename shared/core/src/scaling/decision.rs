@@ -85,6 +85,10 @@ pub struct Figures {
     pub demand: f64,
     /// The units that are expected when a growth is in force, where that is more.
     pub expected: f64,
+    /// The units that the shards are to take: what is expected, and what it may be more by the samples that it is known from.
+    pub sized_for: f64,
+    /// Whether clients wait for what is refused, so that they ask for less than they would.
+    pub is_censored: bool,
     /// The units that DynamoDB granted.
     pub granted: f64,
     /// The units that its shards take.
@@ -223,10 +227,16 @@ impl fmt::Display for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Figures { demand, capacity, expected, hottest_share, seconds, wanted, .. } =
             self.figures;
+        let is_censored = self.figures.is_censored;
         let (count, unit) = (self.count, self.access.unit());
         let shards = self.shards_take();
         match self.diagnosis {
             Diagnosis::HotKey | Diagnosis::HotItem if seconds == 0 => self.fmt_reported(f)?,
+            Diagnosis::HotKey if is_censored => write!(
+                f,
+                "clients ask for at least {demand:.0} {unit} a second and for more if they need not wait for what is \
+                 refused, and {shards} {capacity:.0}"
+            )?,
             Diagnosis::HotKey => {
                 write!(
                     f,

@@ -1,12 +1,11 @@
 use std::time::Duration;
 
-use crate::ledger::{Ledger, Measures, Span};
+use crate::ledger::{COMPLETE_AFTER, Ledger, Measures, Span};
 use crate::scaling::policy::Access;
 
 /// The demand for one kind of access, as the heat ledger shows it.
 ///
-/// A second is complete when every environment has had the time to report it: each reports at most once a
-/// second what came before.
+/// A second is complete when every environment has had the time to report it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Heat {
     /// What was asked for in each complete second, in units, newest first.
@@ -20,18 +19,32 @@ pub(super) struct Heat {
     pub(super) has_settled: bool,
     /// What is known so far of the second behind the newest complete one.
     partial: f64,
+    /// Whether it was throttled before the newest complete second, so that this one is a whole second of what throttles.
+    was_throttled: bool,
     /// What was granted in each complete second, on average.
     pub(super) granted: f64,
+    /// What was asked for, granted and refused in the seconds from which the demand is taken, and the square of how far
+    /// the samples of it may be off.
+    sized: Sized,
+    /// The units that clients wait for whose requests were refused.
+    waiting: f64,
     /// The share of the hottest sort key, where environments can tell.
     pub(super) hottest_share: Option<f64>,
     /// The read units that queries ask for, a second.
     pub(super) query_units: f64,
 }
 
+/// Means over some seconds, a second.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Sized {
+    asked: f64,
+    granted: f64,
+    refused: f64,
+    variance: f64,
+}
+
 /// The seconds that are looked at, at most.
 const LONGEST_SECS: u64 = 10;
-/// How long after its end a second is complete: an environment's next report, and the way there.
-const COMPLETE_AFTER: Duration = Duration::from_millis(1_200);
 /// The units of which the hottest sort key must be known to be believed.
 const LEAST_RANKED_UNITS: f64 = 10.0;
 /// The seconds from which a mean is taken for sizing, at most.
@@ -41,10 +54,10 @@ const SAME_LEVEL: f64 = 0.5;
 
 impl Heat {
     pub(super) fn of(ledger: &Ledger, access: Access, now: Duration) -> Self {
-        let seconds = ledger.of(Span::Second, now).collect::<Vec<_>>();
+        let (newcomers, seconds) = ledger.seconds(now);
         let at = |start: u64| {
             let found = seconds.iter().find(|(bucket, _)| bucket.start_secs == start);
-            found.map(|(_, measures)| **measures).unwrap_or_default()
+            found.map(|(_, measures)| *measures).unwrap_or_default()
         };
         let newest = now.saturating_sub(COMPLETE_AFTER).as_secs().saturating_sub(1);
         let oldest = newest.saturating_sub(LONGEST_SECS - 1);
@@ -60,17 +73,24 @@ impl Heat {
         let high = rates.iter().take_while(|rate| **rate >= least).count();
         let last_high = rates.iter().rposition(|rate| *rate >= least).unwrap_or(0);
         let settled = high.saturating_sub(1);
+        let was_throttled = complete.iter().skip(1).any(|before| before.refused_units > 0.0);
         // What came first may have come in the middle of its second.
         rates.pop();
         let (sized_from, has_settled) = if last_high > high {
-            (last_high + 1, rates.len() >= LONG)
+            (last_high + 1, rates.len() >= LONG || was_throttled)
         } else {
-            (settled.clamp(1, SIZED_FROM), settled > 0)
+            (settled.clamp(1, SIZED_FROM), settled > 0 || was_throttled)
         };
         let recent = |start: u64| (oldest..=newest + 2).contains(&start);
         let ranked = seconds.iter().filter(|(bucket, _)| recent(bucket.start_secs));
         let ranked_units = ranked.map(|(_, measures)| measures.ranked_units).sum::<f64>();
+        let sized = &complete[..rates.len().min(sized_from)];
+        let writes = sized.iter().map(|measures| measures.writes).sum::<f64>().max(1.0);
+        let written = sized.iter().map(|measures| measures.write_units).sum::<f64>();
         Self {
+            was_throttled,
+            sized: Sized::of(sized, access),
+            waiting: newcomers.waiting * (written / writes).max(1.0),
             partial: units(&at(newest + 1), access),
             granted: mean(complete.iter().take(rates.len()).map(|m| granted(m, access))),
             hottest_share: (ranked_units >= LEAST_RANKED_UNITS)
@@ -89,7 +109,32 @@ impl Heat {
 
     /// The units a second that are asked for now.
     pub(super) fn demand(&self) -> f64 {
-        mean(self.rates.iter().copied().take(self.sized_from))
+        self.sized.asked
+    }
+
+    /// What nine of ten demands stay below of which reports and seconds like these are samples. Too few shards throttle until
+    /// the change has closed, and too many cost reads.
+    pub(super) fn at_most(&self) -> f64 {
+        let Sized { asked, variance, .. } = self.sized;
+        if self.slope().is_some() {
+            // What it differs by from second to second is how it rises.
+            return asked;
+        }
+        (asked + NINE_OF_TEN * variance.sqrt()).min(MOST_OFF * asked)
+    }
+
+    /// What clients are to be able to ask for, if they wait for what is refused: then they ask for less than they would.
+    /// `capacity` is what the shards take.
+    pub(super) fn censored(&self, capacity: f64) -> Option<f64> {
+        let Sized { asked, granted, refused, .. } = self.sized;
+        let is_full = granted >= FULL * capacity && self.was_throttled;
+        let (waits, most) = if is_full && asked <= ALL_WAIT * granted {
+            (true, MOST_CENSORED)
+        } else {
+            ((is_full && asked <= SOME_WAIT * granted) || refused > granted, MOST_OFF)
+        };
+        let unhindered = granted + self.waiting * ASKED_BY_ONE;
+        waits.then(|| unhindered.min(most * asked).max(asked))
     }
 
     /// Whether what is asked for is certainly more than a part of `capacity`, in units a second: the less
@@ -99,8 +144,13 @@ impl Heat {
         let long_enough = |seconds: usize| self.rates.len() >= seconds;
         let twice = 2.0 * capacity;
         let is_doubly = self.rates.first().is_some_and(|newest| *newest >= twice)
-            && (self.partial >= twice || self.rates.get(1).is_some_and(|before| *before >= twice));
+            && (self.was_throttled
+                || self.partial >= twice
+                || self.rates.get(1).is_some_and(|before| *before >= twice));
+        let is_full = self.was_throttled && self.sized.granted >= FULL * capacity;
+        let is_clear = self.rates.first().is_some_and(|newest| *newest >= CLEARLY_ABOVE * capacity);
         is_doubly
+            || (is_full && (is_clear || long_enough(2)))
             || (long_enough(3) && mean_of(3) >= capacity)
             || (long_enough(LONG) && mean_of(LONG) >= CAPACITY_IN_NEED * capacity)
     }
@@ -115,6 +165,48 @@ impl Heat {
         slope(&self.rates)
     }
 }
+
+impl Sized {
+    fn of(seconds: &[Measures], access: Access) -> Self {
+        let asked = mean(seconds.iter().map(|m| units(m, access)));
+        #[expect(clippy::cast_precision_loss, reason = "a few")]
+        let count = seconds.len().max(1) as f64;
+        // Fewer report than there are, each for many.
+        let of_sample = seconds.iter().map(|m| {
+            let is_sample = m.reports > 0.0 && m.environments > m.reports;
+            let left_out = if is_sample { 1.0 - m.reports / m.environments } else { 0.0 };
+            units(m, access).powi(2) * left_out / m.reports.max(1.0)
+        });
+        let of_sample = of_sample.sum::<f64>() / count.powi(2);
+        // Clients that send batches ask for more in some seconds than in others.
+        let rates = seconds.iter().map(|m| units(m, access)).collect::<Vec<_>>();
+        let of_seconds = squares(&rates) / (count - 1.0).max(1.0) / count;
+        Self {
+            asked,
+            granted: mean(seconds.iter().map(|m| granted(m, access))),
+            refused: mean(seconds.iter().map(|m| m.refused_units)),
+            variance: of_sample.max(of_seconds),
+        }
+    }
+}
+
+/// How many deviations above the mean nine of ten lie below.
+const NINE_OF_TEN: f64 = 1.28;
+/// How many times the demand that is seen is believed at most.
+const MOST_OFF: f64 = 2.0;
+/// From which part of its capacity on a collection that is refused more has all that its shards take: while all of its
+/// clients wait, a part of that is lost.
+const FULL: f64 = 0.7;
+/// How many times the capacity of such a collection has to be asked for to be believed after one second.
+const CLEARLY_ABOVE: f64 = 1.5;
+/// Up to how much more than is granted is asked for anew where all clients wait for what is refused.
+const ALL_WAIT: f64 = 1.25;
+/// The same where some of them may. As many shards are needed if none does.
+const SOME_WAIT: f64 = 2.0;
+/// What a client that waits would ask for at least, in operations a second: little is written by clients that are slower.
+const ASKED_BY_ONE: f64 = 2.0;
+/// How many times the demand that is seen is believed at most where all clients wait.
+const MOST_CENSORED: f64 = 8.0;
 
 /// The seconds after which a demand near the capacity is believed.
 const LONG: usize = 5;

@@ -8,11 +8,11 @@ use dynashard_keys::{PartitionKey, ShardId};
 use lru::LruCache;
 
 use crate::directory::Directory;
-use crate::ledger::{Addition, Due, Ledger, LedgerKind, Meter, Span};
+use crate::ledger::{Addition, COMPLETE_AFTER, Due, Ledger, LedgerKind, Meter, Span};
 use crate::ports::{Clock, Dated, Entropy, MetadataStore};
 use crate::scaling::decide::{Cause, Evidence, decide};
 use crate::scaling::decision::{Action, Decision, Diagnosis, Outcome};
-use crate::scaling::policy::{Access, Hindrance, ScalingMode};
+use crate::scaling::policy::{Access, Hindrance, PartitionLimits, ScalingMode};
 use crate::scaling::record::DecidedBy;
 use crate::{Code, CollectionMetadata, Deadline, Error, Reading, Throttle};
 
@@ -49,7 +49,7 @@ pub(crate) type IsActing = Arc<AtomicBool>;
 
 /// How long an answer is held for a report that is being made. What that would have told is lost otherwise, and others
 /// report, too.
-pub(crate) const REPORTING_TIME: Duration = Duration::from_millis(20);
+pub(crate) const REPORTING_TIME: Duration = Duration::from_millis(80);
 
 /// What one environment remembers to have told.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(10_000).expect("not zero");
@@ -59,9 +59,9 @@ const TOLD_EVERY: Duration = Duration::from_mins(1);
 
 impl Watch {
     /// One that reports, and decides if it is a writer's.
-    pub(crate) fn new(decides: bool) -> Self {
+    pub(crate) fn new(decides: bool, partition: PartitionLimits) -> Self {
         Self {
-            meter: Meter::new(),
+            meter: Meter::new(partition.of(Access::Write)),
             telemetry: None,
             decides,
             under_way: Mutex::default(),
@@ -110,24 +110,37 @@ impl Watch {
         let (now, draw) = (directory.now(), directory.entropy().next_u64());
         let Some(_turn) = self.turn(partition) else { return };
         let due = self.meter.heat_due(partition, access, capacity, now, draw);
-        let addition = match due {
+        let heat = match due {
             None => return,
-            Some(Due::Report(addition)) => addition,
-            Some(Due::Look) => {
-                let ledger = directory.ledger(partition, LedgerKind::Heat, deadline).await;
-                if let Ok(value) = ledger {
-                    let answer = Dated { value, server_secs: None };
-                    self.meter.learn(partition, LedgerKind::Heat, &answer, directory.now());
+            Some(Due::Report(addition)) => {
+                let added = self.add(directory, seen, LedgerKind::Heat, &addition, deadline);
+                let Some(heat) = added.await.filter(|_| decides) else { return };
+                let now = self.meter.now(directory.now());
+                if !is_elected(heat.at(Span::Second, now).reports) {
+                    return;
                 }
-                return;
+                if Duration::from_nanos(now.subsec_nanos().into()) < COMPLETE_AFTER {
+                    self.meter.decide_later(partition, directory.now());
+                    return;
+                }
+                heat
+            }
+            Some(look @ (Due::Look | Due::Decide)) => {
+                // Whoever is to decide is worth waiting for.
+                let is_to_decide = decides && matches!(look, Due::Decide);
+                is_acting.store(is_to_decide, Ordering::Relaxed);
+                let ledger = directory.ledger(partition, LedgerKind::Heat, deadline).await;
+                is_acting.store(false, Ordering::Relaxed);
+                let Ok(value) = ledger else { return };
+                let answer = Dated { value, server_secs: None };
+                self.meter.learn(partition, LedgerKind::Heat, &answer, directory.now());
+                if !is_to_decide {
+                    return;
+                }
+                answer.value
             }
         };
-        let heat = self.add(directory, seen, LedgerKind::Heat, &addition, deadline).await;
-        let Some(heat) = heat.filter(|_| decides) else { return };
         let now = self.meter.now(directory.now());
-        if !is_elected(heat.at(Span::Second, now).reports) {
-            return;
-        }
         let load = Ledger::default();
         let evidence = Evidence { metadata: seen, heat: &heat, load: &load, cause, now };
         let mut decision = decide(evidence, settings, directory.waits());

@@ -38,10 +38,20 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
         let mut settling = Settling::new(&self.writer.items, &homes, known);
         // A stable collection's writes need not carry this with them.
         let is_enough = until == Settled::Emptied && new_home_in_move(self.key, known).is_some();
+        let old = &homes.old.partition;
+        if !is_enough {
+            // Each of these writes to the old home.
+            self.turn(old, None).await?;
+        }
+        let sent = self.writer.clock().now().boot;
         let settled = self.in_time(Box::pin(async {
             if is_enough { settling.settle_live().await.map(drop) } else { settling.settle().await }
         }));
         let settled = settled.await;
+        if let (false, Ok(Some(settled))) = (is_enough, &settled) {
+            let refusal = settled.as_ref().err().and_then(Unsettled::failure);
+            self.was_answered(old, refusal, sent);
+        }
         self.settled(settled, &settling, known).await?;
         Ok(new)
     }

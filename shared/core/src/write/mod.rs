@@ -1,13 +1,14 @@
 //! Puts, patches and deletes.
 //!
 //! An [`operation`] finds where its item is to be written ([`home`]), which settles one that a reshard
-//! moves, and sends one guarded write there ([`send`]). If that leaves a put in doubt, it looks once
-//! whether the item arrived ([`look`]).
+//! moves, and sends one guarded write there ([`send`]), at the pace of a shard that is full ([`pacing`]).
+//! If that leaves a put in doubt, it looks once whether the item arrived ([`look`]).
 
 mod delete;
 mod home;
 mod look;
 mod operation;
+mod pacing;
 mod patch;
 mod put;
 mod send;

@@ -133,8 +133,9 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'a, I, 
         if self.consumed_wcu > 0.0 {
             watch.meter.granted(partition, Access::Write, self.consumed_wcu, now);
         }
-        if error.is_some_and(|error| error.code() == Code::Throttled) {
-            watch.meter.refused(self.key, now);
+        let is_throttled = error.is_some_and(|error| error.code() == Code::Throttled);
+        if is_throttled || error.is_none() {
+            watch.meter.answered(self.key, is_throttled, now);
         }
         self.report_load();
         let Some(mut going_on) = self.aside.take() else { return };

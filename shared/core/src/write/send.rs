@@ -1,10 +1,13 @@
+use std::time::Duration;
+
 use async_lock::SemaphoreGuard;
-use dynashard_keys::ShardId;
+use dynashard_keys::{PhysicalPartitionKey, ShardId};
 
 use crate::ports::{Clock, Entropy, Expected, ItemStore, MetadataStore, StoreError, Write};
 use crate::retry::{refusal, within};
 use crate::write::operation::{Interrupted, LEAST_WRITE_TIME, Operation};
-use crate::{Code, Deadline, Error};
+use crate::write::pacing::Turn;
+use crate::{Code, Deadline, Error, Throttle};
 
 /// What became of one request that was answered in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,10 +29,23 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'a, I, 
         shard: ShardId,
         answer_by: Deadline,
     ) -> Result<Sent, Interrupted> {
-        let slot = self.slot().await?;
         let writer = self.writer;
+        let at = &write.key.partition;
+        let slot = loop {
+            let asked = writer.clock().now().boot;
+            self.turn(at, Some(shard)).await?;
+            let slot = self.slot().await?;
+            // A batch waits for its slots, and what it has sent before may show meanwhile that the shard is full.
+            if writer.pacing.as_ref().is_none_or(|pacing| pacing.holds(at, asked)) {
+                break slot;
+            }
+        };
+        let sent = writer.clock().now().boot;
         let answer = within(writer.clock(), answer_by, writer.items.write(write)).await;
         drop(slot);
+        if let Some(answer) = &answer {
+            self.was_answered(at, answer.as_ref().err(), sent);
+        }
         let in_lease = write.lease.is_live(writer.clock().now());
         match answer {
             Some(Ok(consumed_wcu)) => {
@@ -61,6 +77,55 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'a, I, 
                 }
                 Err(self.begin_again_after(refusal(error)?).await)
             }
+        }
+    }
+
+    /// Waits for this environment's turn at a shard that is full. If that does not come while the operation may be tried,
+    /// the shard would refuse it, and is not asked. `reported` is the shard where that counts as a throttle.
+    pub(super) async fn turn(
+        &self,
+        at: &PhysicalPartitionKey,
+        reported: Option<ShardId>,
+    ) -> Result<(), Interrupted> {
+        let Some(pacing) = &self.writer.pacing else { return Ok(()) };
+        let (clock, now) = (self.writer.clock(), self.writer.clock().now());
+        match pacing.turn(at, || self.rev(), self.attempts.patience(now), now.boot) {
+            Turn::In(wait) if wait.is_zero() => Ok(()),
+            Turn::In(wait) => {
+                clock.sleep(wait).await;
+                Ok(())
+            }
+            Turn::TooLate => {
+                let throttle = Throttle::of_a_partition();
+                if let Some(shard) = reported {
+                    self.was_throttled(shard, throttle.clone());
+                }
+                Err(Error::throttled(throttle).into())
+            }
+        }
+    }
+
+    /// The revision of the metadata in hand.
+    fn rev(&self) -> u64 {
+        let known = self.writer.directory.cached(&self.key.partition);
+        known.map_or(0, |known| known.metadata.rev)
+    }
+
+    /// Takes note of how a shard has answered a write that was sent at this time.
+    pub(super) fn was_answered(
+        &self,
+        at: &PhysicalPartitionKey,
+        error: Option<&StoreError>,
+        sent: Duration,
+    ) {
+        let Some(pacing) = &self.writer.pacing else { return };
+        let now = self.writer.clock().now().boot;
+        match error {
+            Some(StoreError::Throttled(throttle)) if throttle.is_of_a_partition() => {
+                pacing.refused(at, self.rev(), sent, now);
+            }
+            None | Some(StoreError::ConditionFailed { .. }) => pacing.granted(at, now),
+            Some(_) => {}
         }
     }
 

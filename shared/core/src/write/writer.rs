@@ -7,6 +7,7 @@ use crate::directory::Directory;
 use crate::ledger::Arrival;
 use crate::ports::{Clock, Entropy, Expected, ItemStore, MetadataStore};
 use crate::scaling::{Access, Telemetry, Watch};
+use crate::write::pacing::Pacing;
 use crate::{Code, Error, Version};
 
 /// Puts, patches and deletes single items.
@@ -23,6 +24,8 @@ pub struct Writer<I, M, C, E> {
     pub(super) slots: Semaphore,
     /// Held by each part of a delete in a random collection until it is done.
     pub(super) parts: Semaphore,
+    /// None if whoever calls paces itself.
+    pub(super) pacing: Option<Pacing>,
 }
 
 /// How many requests of one environment's writes are under way at once, reads of what is to be
@@ -65,13 +68,21 @@ pub struct Written {
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
     /// A writer over these stores.
     pub fn new(items: I, directory: Directory<M, C, E>) -> Self {
+        let partition = directory.settings().partition;
         Self {
             items,
             directory,
-            watch: Watch::new(true),
+            watch: Watch::new(true, partition),
             slots: Semaphore::new(REQUESTS_IN_FLIGHT),
             parts: Semaphore::new(PARTS_IN_FLIGHT),
+            pacing: Some(Pacing::new(partition.of(Access::Write))),
         }
+    }
+
+    /// The same for a caller that paces itself: every write is sent, whatever its shard has refused.
+    #[must_use]
+    pub fn unpaced(self) -> Self {
+        Self { pacing: None, ..self }
     }
 
     /// Reports to `telemetry` what this writer does about throttles.

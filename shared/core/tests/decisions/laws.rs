@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use dynashard_core::{
-    Access, Action, Addition, Bucket, Cause, CollectionMetadata, Decision, Evidence, Ledger,
-    Measures, PartitionLimits, Phase, Settings, ShrinkPolicy, Span, Throttle, Waits, decide,
-    decide_shrink,
+    Access, Action, Addition, Bucket, Cause, CollectionMetadata, Decision, Evidence, Figure,
+    Ledger, Measures, PartitionLimits, Phase, Settings, ShrinkPolicy, Span, Throttle, Waits,
+    decide, decide_shrink,
 };
 use dynashard_keys::{Placement, ShardId};
-use proptest::collection::{btree_map, vec};
+use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
 
@@ -78,7 +78,7 @@ fn bucket() -> impl Strategy<Value = Bucket> {
 }
 
 fn measures(value: impl Strategy<Value = f64>) -> impl Strategy<Value = Measures> {
-    vec(value, 11).prop_map(|values| {
+    vec(value, 12).prop_map(|values| {
         let mut measures = Measures::default();
         for ((letter, _), value) in Measures::default().fields().into_iter().zip(values) {
             *measures.field_mut(letter).expect("a measure") = value;
@@ -92,11 +92,16 @@ fn any_ledger() -> impl Strategy<Value = Ledger> {
     let value = || prop_oneof![8 => 0.0..1e7, 1 => Just(0.0), 1 => any::<f64>()];
     let buckets = btree_map(bucket(), measures(value()), 0..40);
     let hottest = btree_map((bucket(), 0_u16..4_096), value(), 0..10);
-    (buckets, hottest, 0_usize..2).prop_map(|(buckets, hottest, damaged)| Ledger {
-        buckets,
-        hottest,
-        damaged,
+    let operations = btree_set(any::<u32>(), 0..60);
+    let sampled = btree_map((bucket(), 0_u8..=24), operations, 0..12);
+    (buckets, hottest, sampled, 0_usize..2).prop_map(|(buckets, hottest, sampled, damaged)| {
+        Ledger { buckets, hottest, sampled, damaged }
     })
+}
+
+fn figure() -> impl Strategy<Value = Figure> {
+    let sets = btree_set(any::<u32>(), 0..4).prop_map(Figure::Set);
+    prop_oneof![3 => any::<f64>().prop_map(Figure::Sum), 1 => sets]
 }
 
 #[derive(Debug, Clone)]
@@ -294,31 +299,41 @@ proptest! {
     fn what_is_added_is_what_is_read(
         added in btree_map(bucket(), measures(0.0..1e9), 0..8),
         hottest in option::of((bucket(), 0_u16..4_096, 0.0..1e9)),
+        sampled in btree_map(-9_i64..0, (0_u8..=24, btree_set(any::<u32>(), 0..9)), 0..4),
     ) {
-        let addition = Addition { added: added.into_iter().collect(), hottest, expired: Vec::new() };
-        let figures = addition.figures();
-        let read = Ledger::of_figures(figures.iter().map(|(name, value)| {
+        let added = added.into_iter().collect();
+        let sampled = sampled.into_iter().map(|(ago, (level, operations))| {
+            let second = Bucket { span: Span::Second, start_secs: NOW_SECS.saturating_add_signed(ago) };
+            (second, level, operations)
+        });
+        let sampled = sampled.collect();
+        let addition = Addition { added, hottest, sampled, ..Addition::default() };
+        let sums = addition.figures().into_iter().map(|(name, value)| {
             #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
-            let value = *value as f64;
-            (name.clone(), Some(value))
-        }));
+            let value = value as f64;
+            (name, Some(Figure::Sum(value)))
+        });
+        let sets = addition.sets().map(|(name, set)| (name, Some(Figure::Set(set.clone()))));
+        let read = Ledger::of_figures(sums.chain(sets));
         // Zeros are not written.
         let mut applied = Ledger::default();
         applied.apply(&addition);
         applied.buckets.retain(|_, measures| *measures != Measures::default());
         applied.hottest.retain(|_, units| *units > 0.0);
+        applied.sampled.retain(|_, operations| !operations.is_empty());
         prop_assert_eq!(read, applied);
     }
 
     #[test]
     fn any_attribute_is_read_or_counted_as_damaged(
-        figures in btree_map("[smhx][0-9]{1,20}[a-zA-Z]{1,2}[0-9a-fA-F+]{0,4}", option::of(any::<f64>()), 0..20),
+        figures in btree_map("[smhx][0-9]{1,20}[a-zA-Z]{1,2}[0-9a-fA-F+]{0,4}", option::of(figure()), 0..20),
     ) {
         let ledger = Ledger::of_figures(figures.clone());
         let written = ledger.buckets.values().map(|measures| {
             measures.fields().into_iter().filter(|(_, value)| *value > 0.0).count()
         });
-        prop_assert!(written.sum::<usize>() + ledger.hottest.len() + ledger.damaged <= figures.len());
+        let read = written.sum::<usize>() + ledger.hottest.len() + ledger.sampled.len();
+        prop_assert!(read + ledger.damaged <= figures.len());
         let metadata = resting(1, Placement::Xxh64);
         let settings = Settings::default();
         decided(&metadata, (&ledger, &ledger), &HOT, &settings);

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use dynashard_core::{
-    Access, Action, Cause, Decision, Diagnosis, Evidence, Hindrance, Ledger, Phase, Settings, Span,
-    Throttle, Waits, decide, decide_shrink, most_moves_per_sec,
+    Access, Action, Cause, Decision, Diagnosis, Evidence, Figure, Hindrance, Ledger, Phase,
+    Settings, Span, Throttle, Waits, decide, decide_shrink, most_moves_per_sec,
 };
 use dynashard_keys::Placement;
 use dynashard_testkit::Random;
@@ -169,7 +169,7 @@ fn regression_a_hottest_item_of_another_span_counted() {
     let mut heat = with_load(Span::Second, "write_units", &[3_000.0; 6], 2);
     add_rates(&mut heat, Span::Second, "ranked_units", [3_000.0; 6].into_iter(), 2);
     let forged = format!("m{NOW_SECS}t007");
-    heat.hottest.extend(Ledger::of_figures([(forged, Some(18_000.0))]).hottest);
+    heat.hottest.extend(Ledger::of_figures([(forged, Some(Figure::Sum(18_000.0)))]).hottest);
     let decision = throttled_write(1, Phase::Stable, &heat, &Ledger::default());
     assert_eq!(decision.figures.hottest_share, Some(0.0));
 }

@@ -14,8 +14,8 @@
 use std::time::Duration;
 
 use dynashard_core::{
-    Access, Bucket, Cause, CollectionMetadata, Decision, Evidence, HistoryEntry, Ledger, Measures,
-    Payback, Phase, Settings, Span, Throttle, Waits, decide, decide_shrink,
+    Access, Bucket, Cause, CollectionMetadata, Decision, Evidence, Figure, HistoryEntry, Ledger,
+    Measures, Payback, Phase, Settings, Span, Throttle, Waits, decide, decide_shrink,
 };
 use dynashard_keys::{PartitionKey, Placement, ShardCount, ShardId};
 
@@ -70,6 +70,7 @@ fn field_of<'a>(measures: &'a mut Measures, name: &str) -> &'a mut f64 {
         "query_units" => 'q',
         "read_units" => 's',
         "ranked_units" => 'k',
+        "refused_units" => 'x',
         _ => panic!("no measure {name}"),
     };
     measures.field_mut(letter).expect("a measure")
@@ -202,7 +203,7 @@ impl Situation {
         let letter = sign + 1 + digits.find(|c: char| !c.is_ascii_digit()).expect("a letter");
         let at = NOW_SECS.saturating_add_signed(number(&name[sign..letter]));
         let attribute = format!("{}{at}{}", &name[..sign], &name[letter..]);
-        let edited = Ledger::of_figures([(attribute, value)]);
+        let edited = Ledger::of_figures([(attribute, value.map(Figure::Sum))]);
         let ledger = if name.starts_with('s') { &mut self.heat } else { &mut self.load };
         ledger.buckets.extend(edited.buckets);
         ledger.hottest.extend(edited.hottest);

@@ -155,8 +155,10 @@ impl World {
     }
 
     /// Has the ledger of the collection say that it is asked for twice what its shards take, and then for so
-    /// much that it wants twice its shards.
+    /// much that it wants twice its shards. It is late in a second, so that all have reported the one before.
     pub(crate) fn heat_up(&self) {
+        let into = Duration::from_nanos(self.clock.now().wall.subsec_nanos().into());
+        self.clock.advance(Duration::from_millis(700).saturating_sub(into));
         let shards = self.memory.stored_metadata(&partition()).map(|m| m.number_of_shards);
         let shards = f64::from(shards.unwrap_or(ShardCount::ONE).get());
         self.ask_for(1.3 * shards * 3.0, self.clock.now().wall);

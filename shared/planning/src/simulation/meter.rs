@@ -54,8 +54,9 @@ impl Meter {
     pub(super) fn report_heat(&mut self, second: u32, capacity: f64, chance: &mut Chance) {
         let known = second.saturating_sub(KNOWN_BEFORE - 1).max(self.reported_until);
         let share = 1.0 / f64::from(self.environments);
-        let (_, granted) = self.at(second);
-        let likely = report_chance(share * granted, capacity, THROTTLED_SECS);
+        let (asked, granted) = self.at(second);
+        let seen = (share * asked, share * granted);
+        let likely = report_chance(seen, capacity, THROTTLED_SECS);
         for _ in 0..self.environments {
             if chance.uniform() >= likely {
                 continue;
@@ -66,6 +67,7 @@ impl Meter {
                 measures.writes += share * asked / likely;
                 measures.write_units += share * asked / likely;
                 measures.written_units += share * granted / likely;
+                measures.refused_units += share * (asked - granted).max(0.0) / likely;
             }
             let measures = self.heat.buckets.entry(bucket(second)).or_default();
             measures.reports += 1.0;
@@ -111,5 +113,5 @@ fn bucket(second: u32) -> Bucket {
 
 /// What is reported at the end of a second is added a moment later.
 pub(super) fn added(second: u32) -> Duration {
-    epoch(second) + Duration::from_millis(1_500)
+    epoch(second) + Duration::from_millis(1_700)
 }

@@ -5,6 +5,9 @@ use dynashard_testkit::{Random, fuzz};
 
 use super::*;
 
+/// What a partition takes.
+const TAKES: f64 = 1_000.0;
+
 /// A second, and a minute.
 const START_SECS: u64 = 1_800_000_000;
 
@@ -50,7 +53,7 @@ fn report(meter: &Meter, now: Reading) -> Option<Addition> {
 fn reported(due: Option<Due>) -> Option<Addition> {
     match due {
         Some(Due::Report(addition)) => Some(addition),
-        Some(Due::Look) | None => None,
+        Some(Due::Look | Due::Decide) | None => None,
     }
 }
 
@@ -69,7 +72,7 @@ fn all(addition: &Addition) -> Measures {
 
 #[test]
 fn an_operation_counts_once_in_the_second_in_which_it_arrived() {
-    let meter = Meter::new();
+    let meter = Meter::new(TAKES);
     write(&meter, &item("a"), 2.0, at(100));
     write(&meter, &item("b"), 3.0, at(1_900));
     meter.granted(&partition(), Access::Write, 2.0, at(1_950));
@@ -89,7 +92,7 @@ fn an_operation_counts_once_in_the_second_in_which_it_arrived() {
 
 #[test]
 fn what_a_client_sends_again_within_its_retry_after_does_not_count() {
-    let meter = Meter::new();
+    let meter = Meter::new(TAKES);
     write(&meter, &item("a"), 1.0, at(0));
     meter.refused(&item("a"), at(500));
     write(&meter, &item("b"), 1.0, at(1_000));
@@ -106,21 +109,48 @@ fn what_a_client_sends_again_within_its_retry_after_does_not_count() {
 
 #[test]
 fn a_collection_that_nothing_throttles_reports_no_heat() {
-    let meter = Meter::new();
+    let meter = Meter::new(TAKES);
     let due = |now| reported(meter.heat_due(&partition(), Access::Write, 1.0, now, 0));
     assert_eq!(due(at(0)), None);
     write(&meter, &item("a"), 1.0, at(0));
     assert_eq!(due(at(100)), None);
     meter.throttled(&partition(), at(200));
     assert!(due(at(200)).is_some());
-    assert_eq!(due(at(1_100)), None, "less than a second later");
-    assert!(due(at(1_200)).is_some());
+    assert_eq!(due(at(499)), None, "half of the second is not over");
+    assert!(due(at(500)).is_some());
+    assert!(due(at(1_100)).is_some());
+    assert_eq!(due(at(1_499)), None);
     assert_eq!(due(at(5_300)), None, "long after the last throttle");
+}
+
+/// They reported once a second, each at another time, and a second was complete more than a second after its end.
+#[test]
+fn regression_a_second_was_complete_when_the_next_one_was_over() {
+    fuzz(50, |random| {
+        let meter = Meter::new(TAKES);
+        let first = 1_000 + u64::try_from(random.below(1_000)).expect("small");
+        let mut reports = Vec::new();
+        for millis in (first..8_000).step_by(20) {
+            write(&meter, &item(&millis.to_string()), 1.0, at(millis));
+            meter.throttled(&partition(), at(millis));
+            let draw = u64::from(u8::try_from(random.below(256)).expect("a byte"));
+            if reported(meter.heat_due(&partition(), Access::Write, 1.0, at(millis), draw))
+                .is_some()
+            {
+                reports.push(millis);
+            }
+        }
+        // At first by halves.
+        let late = reports[1..].iter().map(|millis| millis % 500).max().expect("a report");
+        assert!(late < 300, "{reports:?}");
+        let later = reports.iter().filter(|millis| **millis > first + 5_000).collect::<Vec<_>>();
+        assert!(later.windows(2).all(|pair| pair[1] / 1_000 == pair[0] / 1_000 + 1));
+    });
 }
 
 #[test]
 fn the_load_of_a_minute_is_reported_once_when_it_is_over() {
-    let meter = Meter::new();
+    let meter = Meter::new(TAKES);
     write(&meter, &item("a"), 2.0, at(59_000));
     write(&meter, &item("b"), 3.0, at(60_000));
     let addition = meter.load_due(&partition(), at(61_000), 0).expect("a report");
@@ -139,7 +169,7 @@ fn the_load_of_a_minute_is_reported_once_when_it_is_over() {
 fn the_hottest_sort_key_is_found() {
     let class = |key: &ItemKey| u16::try_from(hash(key) % u64::from(CLASSES)).expect("a class");
     fuzz(20, |random| {
-        let meter = Meter::new();
+        let meter = Meter::new(TAKES);
         let hot = item("hot");
         let mut of_hot = 0.0;
         for operation in 0..2_000 {
@@ -158,7 +188,7 @@ fn the_hottest_sort_key_is_found() {
 
 #[test]
 fn of_many_sort_keys_none_is_the_hottest() {
-    let meter = Meter::new();
+    let meter = Meter::new(TAKES);
     for operation in 0..2_000 {
         write(&meter, &item(&(operation % 100).to_string()), 1.0, at(operation / 4));
     }
@@ -179,7 +209,7 @@ const TICKS_A_SECOND: u32 = 20;
 
 impl World {
     fn new(environments: usize) -> Self {
-        let meters = (0..environments).map(|_| Meter::new()).collect();
+        let meters = (0..environments).map(|_| Meter::new(TAKES)).collect();
         Self { meters, ledger: Ledger::default(), arrived: 0.0 }
     }
 
@@ -266,7 +296,7 @@ fn regression_after_a_calm_six_times_as_many_environments_reported_at_once() {
 fn what_sampled_reports_say_is_what_arrived() {
     for (environments, overload) in [(3, 8), (100, 8), (100, 40), (1_000, 8)] {
         let (mut arrived, mut reported) = (0.0, 0.0);
-        fuzz(20, |random| {
+        fuzz(60, |random| {
             let mut world = World::new(environments);
             world.run(0, overload, 5, random);
             // The last second has been reported in part.
@@ -283,7 +313,7 @@ fn what_sampled_reports_say_is_what_arrived() {
 fn sampling_is_unbiased_however_unevenly_environments_are_used() {
     // One that gets much, and one that gets nothing.
     for (asked, granted) in [(40.0, 20.0), (3.0, 0.0)] {
-        let meter = Meter::new();
+        let meter = Meter::new(TAKES);
         let (mut arrived, mut reported_units) = (0.0, 0.0);
         for round in 1..=20_000_u64 {
             let now = at(round * 1_000);
@@ -307,7 +337,7 @@ fn sampling_is_unbiased_however_unevenly_environments_are_used() {
 #[test]
 fn regression_an_environment_whose_clock_was_corrected_reported_nothing_for_minutes() {
     for clock_ahead in [Duration::from_mins(3), Duration::from_hours(1)] {
-        let meter = Meter::new();
+        let meter = Meter::new(TAKES);
         write(&meter, &item("a"), 1.0, ahead(0, clock_ahead));
         let first = report(&meter, ahead(100, clock_ahead)).expect("a report");
         let wrong = Bucket { start_secs: START_SECS + clock_ahead.as_secs(), ..second(0) };
@@ -324,7 +354,7 @@ fn regression_an_environment_whose_clock_was_corrected_reported_nothing_for_minu
 
 #[test]
 fn a_clock_that_is_behind_is_corrected_and_one_that_differs_by_a_second_is_not() {
-    let meter = Meter::new();
+    let meter = Meter::new(TAKES);
     write(&meter, &item("a"), 1.0, at(0));
     let learn = |server_secs| {
         let answer = Dated { value: Ledger::default(), server_secs: Some(server_secs) };
@@ -344,7 +374,7 @@ fn a_clock_that_is_behind_is_corrected_and_one_that_differs_by_a_second_is_not()
 /// made it a collection that is hot for gets.
 #[test]
 fn regression_gets_were_reckoned_as_dear_as_queries() {
-    let meter = Meter::new();
+    let meter = Meter::new(TAKES);
     let partition = partition();
     for operation in 0..1_000 {
         let now = at(operation);
@@ -364,7 +394,7 @@ fn regression_gets_were_reckoned_as_dear_as_queries() {
 /// Hours of calm were in the ranking. What had become hot since was a small part of them.
 #[test]
 fn regression_the_hottest_sort_key_of_hours_ago_hid_the_present_one() {
-    let meter = Meter::new();
+    let meter = Meter::new(TAKES);
     for operation in 0..20_000_u64 {
         write(&meter, &item(&operation.to_string()), 1.0, at(operation * 100));
     }
@@ -381,7 +411,7 @@ fn regression_the_hottest_sort_key_of_hours_ago_hid_the_present_one() {
 /// them all, with what was granted in them.
 #[test]
 fn regression_seconds_of_hours_ago_came_with_the_first_report() {
-    let meter = Meter::new();
+    let meter = Meter::new(TAKES);
     for hour in 0..5 {
         write(&meter, &item("a"), 1.0, at(hour * 3_600_000));
     }

@@ -7,12 +7,18 @@
 //!    number of shards for your large-scale Amazon DynamoDB table", one shard more after each cooldown (`growth`);
 //! 2. what becomes of keys that share a partition with a hot one, of a key of which one item is hot, and of two
 //!    hot keys at once (`others`);
-//! 3. a load that ends: the way back, and what it costs and saves (`shrink`).
+//! 3. a load that ends: the way back, and what it costs and saves (`shrink`);
+//! 4. under the loads of real clients, the demand that is seen beside what is offered, and the shards beside those that it
+//!    takes ([`clients`]).
+//!
+//! `-- growth`, `-- others`, `-- shrink` and `-- clients` choose among them.
 
 // The SDK's futures nest deeply, and so do the types of the futures that await them.
 #![recursion_limit = "256"]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
+mod clients;
+#[path = "../common/mod.rs"]
 mod common;
 
 use std::num::NonZeroU32;
@@ -51,6 +57,9 @@ async fn main() -> Result<ExitCode, Failure> {
     }
     if is_chosen("shrink") {
         holds &= Box::pin(shrink(&options)).await?;
+    }
+    if is_chosen("clients") {
+        holds &= Box::pin(clients::loads(&options)).await?;
     }
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

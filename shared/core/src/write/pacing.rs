@@ -1,0 +1,185 @@
+//! How often one environment asks a shard that is full.
+
+use std::num::NonZeroUsize;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use dynashard_keys::PhysicalPartitionKey;
+use lru::LruCache;
+
+/// The rates at which one environment writes to the shards that have refused a write of it.
+///
+/// A shard that is full refuses whatever is too much, and each refusal costs the client, the function and DynamoDB as much
+/// as a write. So a writer that was refused asks that shard no more often than it is granted, and a little more:
+/// of [`GRANTED`] writes it expects one to be refused. By that it notices at once when the shard has more to give, and the
+/// shard stays full. Whoever finds no turn in time is answered as DynamoDB would have answered.
+///
+/// A shard that refuses nothing has no rate, and no shard waits for another.
+#[derive(Debug)]
+pub(super) struct Pacing {
+    /// The rate of a shard that has just refused, in writes a second.
+    first: f64,
+    shards: Mutex<LruCache<PhysicalPartitionKey, Rate>>,
+}
+
+/// Writes a second, as a token bucket that is fed with them.
+#[derive(Debug, Clone, Copy)]
+struct Rate {
+    per_sec: f64,
+    /// The writes that may be sent at once; less than none, if turns are given away that have not come yet.
+    tokens: f64,
+    /// When `tokens` was brought up to date, like all times here on the boot clock.
+    as_of: Duration,
+    /// Since when there is a rate. What was sent before tells nothing of it.
+    since: Duration,
+    refused_at: Duration,
+    /// The revision of the collection's metadata. Under another one the shard is asked for something else.
+    rev: u64,
+    /// When a write had to wait for its turn, or was turned away.
+    held_back_at: Option<Duration>,
+}
+
+/// What a writer may do about a shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// It may write after so long.
+    In(Duration),
+    /// Its turn does not come in time.
+    TooLate,
+}
+
+/// Of so many writes and one more, one is refused.
+const GRANTED: f64 = 4.0;
+
+/// By how much (as a logarithm) the rate grows in [`HORIZON`] while all is granted. It falls [`GRANTED`] times as steeply while all is
+/// refused. So it grows sevenfold in a second.
+const RISE: f64 = 0.2;
+
+/// Over which time the rate looks back.
+const HORIZON: Duration = Duration::from_millis(100);
+
+/// The rate of a shard that has just refused, as a part of what a partition takes, and the least that it is.
+const FIRST: f64 = 0.2;
+const LEAST_FIRST: f64 = 10.0;
+
+/// How seldom a shard is asked at least, in writes a second.
+const LEAST: f64 = 0.2;
+
+/// For how long the rate may grow after it has held a write back. One that holds nothing back need not grow.
+const HELD_BACK: Duration = Duration::from_secs(2);
+
+/// For how long turns that nobody takes are saved up: as long as a partition saves up units.
+const SAVED: Duration = Duration::from_secs(1);
+
+/// How long after its last refusal a shard has no rate any more, if the rate has held nothing back since.
+const FORGOTTEN: Duration = Duration::from_secs(5);
+
+/// The shards whose rates are known. They come and go with the collections that throttle.
+const SHARDS: NonZeroUsize = NonZeroUsize::new(10_000).expect("not zero");
+
+impl Pacing {
+    /// `takes` is what a partition takes, in write units a second.
+    pub(super) fn new(takes: f64) -> Self {
+        Self { first: (FIRST * takes).max(LEAST_FIRST), shards: Mutex::new(LruCache::new(SHARDS)) }
+    }
+
+    /// When the next write to this shard may be sent, if that is within `patience`. The turn is taken with that. `rev` is the
+    /// revision of the collection's metadata.
+    pub(super) fn turn(
+        &self,
+        shard: &PhysicalPartitionKey,
+        rev: impl FnOnce() -> u64,
+        patience: Duration,
+        now: Duration,
+    ) -> Turn {
+        let mut shards = self.lock();
+        let Some(rate) = shards.get_mut(shard) else { return Turn::In(Duration::ZERO) };
+        if rate.last_needed_at() + FORGOTTEN < now || rate.rev != rev() {
+            shards.pop(shard);
+            return Turn::In(Duration::ZERO);
+        }
+        rate.bring_up_to(now);
+        let wait = ((1.0 - rate.tokens) / rate.per_sec).max(0.0);
+        if wait > 0.0 {
+            rate.held_back_at = Some(now);
+        }
+        if wait > patience.as_secs_f64() {
+            return Turn::TooLate;
+        }
+        rate.tokens -= 1.0;
+        Turn::In(Duration::from_secs_f64(wait))
+    }
+
+    /// Whether a turn that was asked for then may still be taken: the shard has not refused its first write since.
+    pub(super) fn holds(&self, shard: &PhysicalPartitionKey, asked: Duration) -> bool {
+        self.lock().peek(shard).is_none_or(|rate| rate.since <= asked)
+    }
+
+    /// Takes note that a write was granted.
+    pub(super) fn granted(&self, shard: &PhysicalPartitionKey, now: Duration) {
+        if let Some(rate) = self.lock().get_mut(shard)
+            && rate.held_back_at.is_some_and(|at| now < at + HELD_BACK)
+        {
+            rate.change(1.0, now);
+        }
+    }
+
+    /// Takes note that a write was refused which was sent at this time.
+    pub(super) fn refused(
+        &self,
+        shard: &PhysicalPartitionKey,
+        rev: u64,
+        sent: Duration,
+        now: Duration,
+    ) {
+        let new = || Rate {
+            rev,
+            per_sec: self.first,
+            tokens: 0.0,
+            as_of: now,
+            since: now,
+            refused_at: now,
+            held_back_at: None,
+        };
+        let mut shards = self.lock();
+        let rate = shards.get_or_insert_mut_ref(shard, new);
+        rate.refused_at = now;
+        // The partition has saved up nothing either.
+        rate.tokens = rate.tokens.min(0.0);
+        if sent > rate.since {
+            rate.change(-GRANTED, now);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, LruCache<PhysicalPartitionKey, Rate>> {
+        // Nothing panics while the lock is held.
+        self.shards.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Rate {
+    /// One write's part of what changes the rate in [`HORIZON`].
+    fn change(&mut self, weight: f64, now: Duration) {
+        self.bring_up_to(now);
+        let writes = (self.per_sec * HORIZON.as_secs_f64()).max(1.0);
+        self.per_sec = (self.per_sec * (weight * RISE / writes).exp()).clamp(LEAST, MOST);
+    }
+
+    /// When it last learned something, or held something back.
+    fn last_needed_at(&self) -> Duration {
+        self.held_back_at.map_or(self.refused_at, |at| at.max(self.refused_at))
+    }
+
+    fn bring_up_to(&mut self, now: Duration) {
+        let secs = now.saturating_sub(self.as_of).as_secs_f64();
+        self.as_of = self.as_of.max(now);
+        let saved = (self.per_sec * SAVED.as_secs_f64()).max(1.0);
+        self.tokens = (self.tokens + secs * self.per_sec).min(saved);
+    }
+}
+
+/// No environment writes so much.
+const MOST: f64 = 1e9;
+
+#[cfg(test)]
+mod tests;
