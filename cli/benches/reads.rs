@@ -6,7 +6,8 @@
 //! 1. the time of a page of 100 by each strategy, with the same latency added to each request of
 //!    the main table, beside one plain `Query` of an unsharded collection;
 //! 2. the items that DynamoDB reads for each item returned over a whole walk, beside the high-watermark
-//!    reads of that article, which ask every shard for the whole page;
+//!    reads of that article, which ask every shard for the whole page; and the same, with read units, of a collection
+//!    whose count was set before its items were written, while that change runs (`PUT /collection`);
 //! 3. the processor time of merging and of cursors for each item of a million, and the memory that it
 //!    takes, beside collecting everything and sorting it.
 //!
@@ -22,7 +23,6 @@ mod common;
 use std::collections::HashMap;
 use std::fmt;
 use std::io::Read;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -36,7 +36,7 @@ use dynashard_core::ports::{
 use dynashard_core::query::{PageBudget, Query, QueryPage, Strategy};
 use dynashard_core::{
     AttributeValue, Attributes, CollectionMetadata, Deadline, Directory, Fields, Generation,
-    NewItem, Precondition, Reader, Settings, StoredItem, Version, Writer,
+    NewItem, Phase, Precondition, Reader, Settings, StoredItem, Version, Writer,
 };
 use dynashard_keys::{
     ItemKey, PartitionKey, PhysicalKey, PhysicalPartitionKey, Placement, ShardCount, SortKey,
@@ -63,8 +63,7 @@ const MANY_SHARDS: u32 = 64;
 async fn main() -> Result<(), Failure> {
     let mut options = stack_options().await?;
     // What is measured is the reader, so nothing may throttle.
-    options.partitions.partition_wcu = NonZeroU32::MAX;
-    options.partitions.partition_rcu = NonZeroU32::MAX;
+    options.partitions.are_enforced = false;
     let stack = Stack::start(options).await?;
     let tables = Tables::of(&stack).await;
     let collections = Collections { tables, settings: Settings::default() };
@@ -79,6 +78,7 @@ async fn main() -> Result<(), Failure> {
     let mut bounds = Bounds::default();
     Box::pin(pages(&collections, &whole, &unsharded, &small, &flights, &mut bounds)).await?;
     Box::pin(walks(&collections, &whole, flights.len(), &mut bounds)).await?;
+    Box::pin(just_made(&collections, &flights[..MADE], &mut bounds)).await?;
     stack.shutdown().await;
     // In a thread of its own: it blocks, and nothing else is to run beside it.
     let merged = std::thread::spawn(merging).join().map_err(|_| "the merge panicked")??;
@@ -164,9 +164,20 @@ impl Collections {
         shards: u32,
         flights: &[(SortKey, Attributes)],
     ) -> Result<PartitionKey, Failure> {
+        self.fill_in(pk, (shards, Phase::Stable), flights).await
+    }
+
+    /// The same in a phase.
+    async fn fill_in(
+        &self,
+        pk: &str,
+        (shards, phase): (u32, Phase),
+        flights: &[(SortKey, Attributes)],
+    ) -> Result<PartitionKey, Failure> {
         let partition = PartitionKey::new(pk)?;
         let count = ShardCount::new(shards)?;
         let created = CollectionMetadata::stable(partition.clone(), Placement::Xxh64, count, 1_000);
+        let created = CollectionMetadata { phase, ..created };
         let created = dynashard_testkit::enlist(&self.tables.metadata, &created).await;
         created.map_err(|error| format!("the collection was not created: {error:?}"))?;
         let writer = Writer::new(self.tables.items.clone(), self.directory());
@@ -322,6 +333,44 @@ async fn walks(
     let (read, returned) = high_watermark_page(collections, whole).await?;
     let first = ratio(read, returned);
     println!("{:<40} {:>8} {read:>12} {first:>12.2}", "high-watermark reads, first page", 1);
+    Ok(())
+}
+
+/// The flights of a collection that was just made.
+const MADE: usize = 8_000;
+
+/// The rest of the second part: nothing has to move, and what a page reads is little more than at rest.
+async fn just_made(
+    collections: &Collections,
+    flights: &[(SortKey, Attributes)],
+    bounds: &mut Bounds,
+) -> Result<(), Failure> {
+    let reader = SlowReader::new(collections.slow_items(), collections.directory());
+    println!("\nA walk over {MADE} flights of a collection that was made with {SHARDS} shards");
+    println!("{:<40} {:>12} {:>12}", "", "a returned", "RCU an item");
+    let moves = Phase::Move { from: ShardCount::ONE, to: ShardCount::new(SHARDS)? };
+    let mut units = Vec::new();
+    for (name, phase) in [("stable", Phase::Stable), ("move", moves)] {
+        let made = collections.fill_in(&format!("made-{name}"), (SHARDS, phase), flights).await?;
+        let (mut read, mut rcu, mut returned) = (0, 0.0, 0);
+        let mut next = Some(Query { limit: PAGE, ..Query::all(made) });
+        while let Some(query) = next.take() {
+            let page = page(&reader, &query).await?;
+            read += page.items_read;
+            rcu += page.consumed_rcu;
+            returned += page.items.len();
+            next = page.cursor.map(|cursor| Query { cursor: Some(cursor), ..query });
+        }
+        let each = rcu / f64::from(u32::try_from(returned)?);
+        println!("{name:<40} {:>12.2} {each:>12.3}", ratio(read, returned));
+        bounds.at_most(
+            &format!("items read per item returned, {name}"),
+            ratio(read, returned),
+            2.0,
+        );
+        units.push(each);
+    }
+    bounds.at_most("read units in move, as in stable", units[1] / units[0], 2.0);
     Ok(())
 }
 

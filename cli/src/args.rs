@@ -254,7 +254,7 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) placement: Option<Placement>,
     /// Seconds for which the demo measures once the shard counts have settled.
-    #[arg(long, value_name = "SECS", default_value_t = 25, value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    #[arg(long, value_name = "SECS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     pub(crate) steady_secs: u64,
     /// Seconds after which the demo no longer waits for the counts to settle and for reshards to close.
     #[arg(long, value_name = "SECS", default_value_t = 150, value_parser = clap::value_parser!(u64).range(1..=86_400))]

@@ -207,8 +207,10 @@ async fn put(load: &Load, options: &StackOptions) -> Result<Seen, Failure> {
     let stack = Stack::start(options).await?;
     let tables = Tables::of(&stack).await;
     let hot = PartitionKey::new("hot")?;
+    let api = Api::of(&stack);
+    warm_up(&api, load.environments).await?;
     let shared = Arc::new(Shared {
-        api: Api::of(&stack),
+        api,
         is_over: AtomicBool::new(false),
         next: AtomicU64::new(0),
         began: Instant::now(),
@@ -240,6 +242,22 @@ async fn put(load: &Load, options: &StackOptions) -> Result<Seen, Failure> {
         after: begun.map(|begun| begun.saturating_sub(refused)),
         refused_per_item: float(throttles.sum()) / float(written.max(1)),
     })
+}
+
+/// Has all environments started: a key gets hot on a stack that is in use.
+async fn warm_up(api: &Api, environments: usize) -> Result<(), Failure> {
+    const ROUNDS: usize = 5;
+    for round in 0..ROUNDS {
+        let mut puts = JoinSet::new();
+        for n in 0..environments {
+            let api = api.clone();
+            puts.spawn(async move { api.put(&format!("cold{n}"), &round.to_string()).await });
+        }
+        while let Some(put) = puts.join_next().await {
+            put??;
+        }
+    }
+    Ok(())
 }
 
 /// What the clients do until it is over.

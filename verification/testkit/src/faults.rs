@@ -222,7 +222,7 @@ impl<S> Faulty<S> {
     ) -> Result<T, StoreError> {
         let request = async {
             if self.is_throttled(&one.partition) || self.is_throttled(&other.partition) {
-                return Err(StoreError::Throttled(Throttle::unknown()));
+                return Err(StoreError::Throttled(hot_partition()));
             }
             request.await
         };
@@ -237,7 +237,7 @@ impl<S> Faulty<S> {
     ) -> Result<T, StoreError> {
         let request = async {
             if self.is_throttled(partition) {
-                return Err(StoreError::Throttled(Throttle::unknown()));
+                return Err(StoreError::Throttled(hot_partition()));
             }
             request.await
         };
@@ -284,7 +284,7 @@ impl<S: ItemStore> ItemStore for Faulty<S> {
             let (throttled, served): (Vec<_>, Vec<_>) =
                 keys.iter().cloned().partition(|key| self.is_throttled(&key.partition));
             if served.is_empty() {
-                return Err(StoreError::Throttled(Throttle::unknown()));
+                return Err(StoreError::Throttled(hot_partition()));
             }
             let mut page = self.store.batch_get(&served, fields, consistency).await?;
             page.unprocessed.extend(throttled);
@@ -432,4 +432,9 @@ impl<S: CollectionCatalog> CollectionCatalog for Faulty<S> {
     async fn collections(&self, after: Option<&str>) -> Result<CollectionsPage, StoreError> {
         self.perform(Operation::MetadataScan, self.store.collections(after)).await
     }
+}
+
+/// Why DynamoDB refuses what goes to a partition that is at its limit.
+fn hot_partition() -> Throttle {
+    Throttle::from_reason("TableWriteKeyRangeThroughputExceeded", None)
 }

@@ -307,6 +307,8 @@ fn a_batch_counts_what_was_written_and_lists_what_was_not() {
     unprocessed.sort_by_key(Value::to_string);
     let throttled = |sk| json!({ "pk": "JFK", "sk": sk, "code": "throttled" });
     assert_eq!(unprocessed, [throttled("1"), throttled("2")]);
+    let retry_after = answer.header("retry-after").and_then(|secs| secs.parse::<u64>().ok());
+    assert!(retry_after.is_some_and(|secs| (1..=4).contains(&secs)), "when to send them again");
     assert!(world.stored(PK, SK).is_none());
     assert!(world.stored(PK, "1").is_some());
 }

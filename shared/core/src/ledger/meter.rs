@@ -121,11 +121,11 @@ const COUNTED_SECS: u64 = 2;
 /// How long after a throttle an environment goes on reporting.
 const THROTTLED_FOR: Duration = Duration::from_secs(5);
 /// How long after its end an environment reports a second, at most. They do not all come at once.
-const REPORTS_WITHIN: Duration = Duration::from_millis(250);
+const REPORTS_WITHIN: Duration = Duration::from_millis(150);
 /// For how long after the first throttle halves of seconds are reported: until it is decided on.
 const HALVES_REPORTED: Duration = Duration::from_secs(4);
 /// How long after its end a second is complete: all have reported it, functions that are slow to run included.
-pub(crate) const COMPLETE_AFTER: Duration = Duration::from_millis(600);
+pub(crate) const COMPLETE_AFTER: Duration = Duration::from_millis(400);
 /// Clocks that differ by less are taken for equal: a `Date` is cut to seconds.
 const CLOCKS_DIFFER_SECS: i64 = 2;
 /// What is older was never reported, since nothing was throttled.

@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use dynashard_keys::{ItemKey, ShardId, SortKey};
 
 use super::cursor::{Cursor, Position};
-use super::ordered::lane_limit;
+use super::ordered::{SELDOM_DRY, lane_limit, lane_limit_within};
 use super::page::{PageBudget, PageRead, QueryPage};
 use super::{Abandon, MAX_LIMIT, Query};
 use crate::cost::Cost;
@@ -32,6 +32,10 @@ struct Limits {
     /// How many items of theirs make a window.
     piloted: usize,
     pilot: usize,
+    /// Where a single pilot may hold few items that move, as when a count has just been set for what was not yet written: how
+    /// much of it is read at first, and how many items that stay in it tell that this is enough. Each stands for one in
+    /// every shard of the new count.
+    probe: Option<(usize, usize)>,
     sources: usize,
     destinations: usize,
 }
@@ -49,12 +53,18 @@ impl Limits {
         let pilots = (TOLD * from).div_ceil(wanted).clamp(1, from.div_ceil(4));
         let clamped = |limit: usize| limit.max(least).clamp(1, most);
         let piloted = clamped((wanted * pilots).div_ceil(from));
+        let probe = clamped(lane_limit(wanted, to));
+        // Only where it spares much: where the pilot is full of what moves, it is a request more.
+        let probes = to > from && pilots == 1 && 2 * piloted >= LEAST_SPARED * probe;
+        // Each further window asks all shards again, and where a probe ends it, little is read in vain.
+        let deviations = if probes { PROBED_DRY } else { SELDOM_DRY };
         Self {
             pilots,
+            probe: probes.then(|| (probe, wanted.div_ceil(to))),
             piloted,
             pilot: if pilots == 1 { piloted } else { clamped(lane_limit(piloted, pilots)) },
             sources: clamped(lane_limit(wanted, from)),
-            destinations: clamped(lane_limit(wanted, to)),
+            destinations: clamped(lane_limit_within(deviations, wanted, to)),
         }
     }
 
@@ -62,6 +72,12 @@ impl Limits {
         self.pilot.max(self.sources).max(self.destinations)
     }
 }
+
+/// A pilot that holds half so many times as much as a probe of it is probed.
+const LEAST_SPARED: usize = 5;
+
+/// How many deviations above its mean a destination is asked for behind a probe.
+const PROBED_DRY: f64 = 3.9;
 
 /// How many items of a window are looked up in transactions, at most: few enough for a lease.
 const MAX_LOOKUPS: usize = 1_000;
@@ -181,9 +197,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         let (query, deadline) = (reading.query, reading.deadline);
         let generation = reading.known.metadata.generation;
         let mut covered = Covered::nothing_yet(reading);
-        let pilots = self.pilots(reshard, limits.pilots);
-        let piloted = self.wave(reading, pilots.into_iter(), limits.pilot, start, &mut covered);
-        let mut piloted = piloted.await?;
+        let mut piloted = self.piloted(reading, reshard, limits, start, &mut covered).await?;
         covered.end_behind(limits.piloted, piloted.items());
         let destinations = reshard.destinations();
         let destinations =
@@ -231,6 +245,36 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         }
         items.retain(|sort, _| covered.holds(sort));
         Ok(Window { items, watermark: covered.watermark })
+    }
+
+    /// What the pilots hold. Of a single one only a probe is read, where that tells enough.
+    async fn piloted<'a>(
+        &self,
+        reading: &mut PageRead<'a>,
+        reshard: Reshard,
+        limits: Limits,
+        start: Option<&SortKey>,
+        covered: &mut Covered<'a>,
+    ) -> Result<Wave, Abandon> {
+        let pilots = self.pilots(reshard, limits.pilots);
+        let Some((probe, enough)) = limits.probe else {
+            return self.wave(reading, pilots.into_iter(), limits.pilot, start, covered).await;
+        };
+        let mut probed = Covered::nothing_yet(reading);
+        let shards = pilots.iter().copied();
+        let mut wave = self.wave(reading, shards, probe, start, &mut probed).await?;
+        let end = probed.watermark.clone().filter(|_| {
+            wave.items().count() >= probe && wave.staying(reading.query, reshard) < enough
+        });
+        let Some(end) = end else {
+            *covered = probed;
+            return Ok(wave);
+        };
+        // It is full of what moves, and tells about few items of the window so far.
+        let rest = limits.pilot.saturating_sub(probe).max(1);
+        let more = self.wave(reading, pilots.into_iter(), rest, Some(&end), covered).await?;
+        wave.go_on(more, covered);
+        Ok(wave)
     }
 
     /// The sources that are read first. They are drawn, so that none is read more often than the others.
@@ -296,6 +340,27 @@ impl Wave {
         covered.include(page.next.as_ref());
         self.held += covered.bytes_of(page.items.iter().map(|(sort, item)| (sort, item)));
         self.pages.push((shard, page));
+        self.trim(covered);
+    }
+
+    /// Takes in what the same shards hold behind it, which is covered as it says.
+    fn go_on(&mut self, more: Self, covered: &mut Covered<'_>) {
+        for (shard, page) in more.pages {
+            match self.pages.iter_mut().find(|(of, _)| *of == shard) {
+                // One page, since whatever is doubtful in it has all of it read again.
+                Some((_, before)) => {
+                    before.items.extend(page.items);
+                    before.next = page.next;
+                }
+                None => self.pages.push((shard, page)),
+            }
+        }
+        self.held = covered.bytes_of(self.items());
+        self.trim(covered);
+    }
+
+    /// Drops what lies beyond the window when there is too much for a page of the query.
+    fn trim(&mut self, covered: &mut Covered<'_>) {
         if covered.is_too_much(self.held) {
             covered.end_where_full(self.items());
             for (_, page) in &mut self.pages {
@@ -324,6 +389,18 @@ impl Wave {
                 item.is_live() && !arrived.contains(sort) && moves()
             })
         });
+    }
+
+    /// How many of its items are where they belong under either count.
+    fn staying(&self, query: &Query, reshard: Reshard) -> usize {
+        let stays = |shard: ShardId, sort: &SortKey, item: &StoredItem| {
+            let key = ItemKey::new(query.partition.clone(), sort.clone());
+            item.is_live() && reshard.homes(&key).is_none() && reshard.may_hold(&key, shard)
+        };
+        let of = |(shard, page): &(ShardId, ShardPage)| {
+            page.items.iter().filter(|(sort, item)| stays(*shard, sort, item)).count()
+        };
+        self.pages.iter().map(of).sum()
     }
 
     fn has(&self, shard: ShardId) -> bool {

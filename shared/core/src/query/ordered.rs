@@ -16,12 +16,24 @@ use crate::{Error, Reader};
 /// A shard holds its share of the page, give or take its statistical spread: two standard
 /// deviations above the mean seldom run dry, and little is read in vain.
 pub(super) fn lane_limit(wanted: usize, lanes: usize) -> usize {
-    with_spread(integral(wanted) / integral(lanes.max(1)), wanted)
+    lane_limit_within(SELDOM_DRY, wanted, lanes)
 }
+
+/// The same with so many deviations above the mean.
+pub(super) fn lane_limit_within(deviations: f64, wanted: usize, lanes: usize) -> usize {
+    within(deviations, integral(wanted) / integral(lanes.max(1)), wanted)
+}
+
+/// How many deviations above its mean a shard is asked for.
+pub(super) const SELDOM_DRY: f64 = 2.0;
 
 /// The mean and two deviations, from 1 to `most`.
 fn with_spread(mean: f64, most: usize) -> usize {
-    let limit = (mean + 2.0 * mean.sqrt()).ceil().clamp(1.0, integral(most.max(1)));
+    within(SELDOM_DRY, mean, most)
+}
+
+fn within(deviations: f64, mean: f64, most: usize) -> usize {
+    let limit = (mean + deviations * mean.sqrt()).ceil().clamp(1.0, integral(most.max(1)));
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
     let limit = limit as usize;
     limit

@@ -144,13 +144,11 @@ impl Heat {
         let long_enough = |seconds: usize| self.rates.len() >= seconds;
         let twice = 2.0 * capacity;
         let is_doubly = self.rates.first().is_some_and(|newest| *newest >= twice)
-            && (self.was_throttled
-                || self.partial >= twice
-                || self.rates.get(1).is_some_and(|before| *before >= twice));
-        let is_full = self.was_throttled && self.sized.granted >= FULL * capacity;
+            && (self.partial >= twice || self.rates.get(1).is_some_and(|before| *before >= twice));
+        let is_full = self.sized.granted >= FULL * capacity;
         let is_clear = self.rates.first().is_some_and(|newest| *newest >= CLEARLY_ABOVE * capacity);
         is_doubly
-            || (is_full && (is_clear || long_enough(2)))
+            || (self.was_throttled && (is_clear || (is_full && long_enough(2))))
             || (long_enough(3) && mean_of(3) >= capacity)
             || (long_enough(LONG) && mean_of(LONG) >= CAPACITY_IN_NEED * capacity)
     }
@@ -197,8 +195,8 @@ const MOST_OFF: f64 = 2.0;
 /// From which part of its capacity on a collection that is refused more has all that its shards take: while all of its
 /// clients wait, a part of that is lost.
 const FULL: f64 = 0.7;
-/// How many times the capacity of such a collection has to be asked for to be believed after one second.
-const CLEARLY_ABOVE: f64 = 1.5;
+/// How many times its capacity a collection that was throttled has to be asked for to be believed after one second.
+const CLEARLY_ABOVE: f64 = 1.2;
 /// Up to how much more than is granted is asked for anew where all clients wait for what is refused.
 const ALL_WAIT: f64 = 1.25;
 /// The same where some of them may. As many shards are needed if none does.

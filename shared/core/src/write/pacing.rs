@@ -52,8 +52,8 @@ pub(super) enum Turn {
 const GRANTED: f64 = 4.0;
 
 /// By how much (as a logarithm) the rate grows in [`HORIZON`] while all is granted. It falls [`GRANTED`] times as steeply while all is
-/// refused. So it grows sevenfold in a second.
-const RISE: f64 = 0.2;
+/// refused. So it grows twentyfold in a second.
+const RISE: f64 = 0.3;
 
 /// Over which time the rate looks back.
 const HORIZON: Duration = Duration::from_millis(100);
@@ -62,8 +62,8 @@ const HORIZON: Duration = Duration::from_millis(100);
 const FIRST: f64 = 0.2;
 const LEAST_FIRST: f64 = 10.0;
 
-/// How seldom a shard is asked at least, in writes a second.
-const LEAST: f64 = 0.2;
+/// How seldom a shard is asked at least, in writes a second. With less it would take too long to notice that others have left.
+const LEAST: f64 = 1.0;
 
 /// For how long the rate may grow after it has held a write back. One that holds nothing back need not grow.
 const HELD_BACK: Duration = Duration::from_secs(2);
@@ -112,7 +112,7 @@ impl Pacing {
 
     /// Whether a turn that was asked for then may still be taken: the shard has not refused its first write since.
     pub(super) fn holds(&self, shard: &PhysicalPartitionKey, asked: Duration) -> bool {
-        self.lock().peek(shard).is_none_or(|rate| rate.since <= asked)
+        self.lock().peek(shard).is_none_or(|rate| rate.since < asked)
     }
 
     /// Takes note that a write was granted.

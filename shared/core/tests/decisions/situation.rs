@@ -23,7 +23,7 @@ use dynashard_keys::{PartitionKey, Placement, ShardCount, ShardId};
 pub(crate) const NOW_SECS: u64 = 1_800_001_800;
 
 pub(crate) fn now() -> Duration {
-    Duration::from_secs(NOW_SECS) + Duration::from_millis(500)
+    Duration::from_secs(NOW_SECS) + Duration::from_millis(300)
 }
 
 pub(crate) fn count(n: u32) -> ShardCount {

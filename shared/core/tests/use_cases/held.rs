@@ -153,7 +153,8 @@ fn regression_writes_that_met_a_throttle_while_a_growth_was_under_way_never_ende
     world.store.script(Operation::Write, [hot(), hot(), hot()]);
     world.store.script(Operation::Begin, [Fault::Lose]);
     let items = ["a", "b", "c"].map(|sk| BatchOperation::Put(world.new_item(sk, "new")));
-    let writer = world.writer();
+    // Each of them meets the throttle.
+    let writer = world.writer().unpaced();
     let written = block_on(writer.batch(items.to_vec(), deadline(&world))).expect("a batch");
     assert_eq!(written.written, 3);
     assert_eq!(world.store.attempts(Operation::Begin), 1, "one growth");
@@ -202,4 +203,63 @@ fn regression_a_write_gave_up_the_move_of_its_item_as_soon_as_a_write_that_is_no
             assert!(waited <= HURRY, "{waited:?}");
         }
     }
+}
+
+/// A shard that had refused a write was asked again for each item of a batch, and for each write that came: two to fourteen were
+/// refused for each that was written.
+#[test]
+fn regression_a_full_shard_was_asked_for_each_item_of_a_batch() {
+    let world = World::with_mover(Settings::default());
+    world.lay_out(1, 1, Placement::Xxh64);
+    world.clock.advance(Duration::from_mins(10));
+    world.store.throttle(shard(0));
+    let items = (0..1_000).map(|n| BatchOperation::Put(world.new_item(&n.to_string(), "new")));
+    let writer = world.writer();
+    let before = world.store.attempts(Operation::Write);
+    let written = block_on(writer.batch(items.collect(), hurried(&world))).expect("a batch");
+    assert_eq!(written.unprocessed.len(), 1_000);
+    let tried = world.store.attempts(Operation::Write) - before;
+    // Those that are under way when the first one is refused, and the shard's pace in the quarter of a second.
+    assert!(tried <= 64 + 64, "{tried}");
+
+    // What is not patient is told at once, and nothing is asked.
+    let before = world.store.attempts(Operation::Write);
+    let at_once = world.deadline().if_throttled(world.deadline_in(Duration::ZERO));
+    let item = world.new_item("a", "new");
+    assert_eq!(code(block_on(writer.put(&item, Precondition::None, at_once))), Code::Throttled);
+    assert_eq!(world.store.attempts(Operation::Write), before);
+
+    // Who paces itself asks each time.
+    let writer = world.writer().unpaced();
+    for asked in 1..=5 {
+        let put = block_on(writer.put(&item, Precondition::None, at_once));
+        assert_eq!(code(put), Code::Throttled);
+        assert_eq!(world.store.attempts(Operation::Write), before + asked);
+    }
+
+    world.store.relieve(&shard(0));
+    world.clock.advance(Duration::from_secs(1));
+    let writer = world.writer();
+    block_on(writer.put(&item, Precondition::None, hurried(&world))).expect("a put");
+}
+
+/// A cold key shares the environment, and may share the partition.
+#[test]
+fn a_full_shard_holds_no_other_collection_back() {
+    let world = World::with_mover(Settings::default());
+    world.lay_out(1, 1, Placement::Xxh64);
+    world.clock.advance(Duration::from_mins(10));
+    world.store.throttle(shard(0));
+    let cold = PartitionKey::new("cold").expect("a partition key");
+    let hot = (0..200).map(|n| world.new_item(&n.to_string(), "new"));
+    let mut operations = hot.map(BatchOperation::Put).collect::<Vec<_>>();
+    for n in 0..200 {
+        let key = ItemKey::new(cold.clone(), sort(&n.to_string()));
+        let item = NewItem::new(key, attributes("new"), &Settings::default().schema);
+        operations.push(BatchOperation::Put(item.expect("an item")));
+    }
+    let written = block_on(world.writer().batch(operations, hurried(&world))).expect("a batch");
+    assert_eq!(written.written, 200);
+    let all_hot = written.unprocessed.iter().all(|(key, _)| key.partition == partition());
+    assert!(all_hot && written.unprocessed.len() == 200);
 }

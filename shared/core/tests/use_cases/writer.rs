@@ -400,7 +400,7 @@ fn a_write_that_stays_throttled_gives_up_at_the_deadline() {
         world.lay_out(1, 1, Placement::Xxh64);
         world.place("a", 1, 1);
         world.store.throttle(shard(0));
-        let writer = world.writer();
+        let writer = world.writer().unpaced();
         let start = world.clock.now().boot;
         let code = match operation {
             0 => put_code(&world, &writer, NONE),

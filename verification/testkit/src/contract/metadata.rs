@@ -4,8 +4,8 @@ use dynashard_core::ports::{Clock, CollectionCatalog, MetadataStore, StoreError}
 use std::time::Duration;
 
 use dynashard_core::{
-    CollectionMetadata, Generation, HistoryEntry, MAX_HISTORY_ENTRIES, Phase, Pinned, PinnedTime,
-    Settings,
+    Addition, Bucket, CollectionMetadata, Generation, HistoryEntry, Ledger, LedgerKind,
+    MAX_HISTORY_ENTRIES, Measures, Phase, Pinned, PinnedTime, Settings, Span,
 };
 use dynashard_keys::{PartitionKey, Placement, ShardCount};
 
@@ -221,6 +221,42 @@ pub async fn the_catalog_lists_each_collection_once_and_nothing_else(fixture: &i
     found.retain(|partition| partition.as_str().contains("catalog "));
     found.sort();
     assert_eq!(found, names);
+}
+
+/// Any number of environments add to a ledger at once.
+pub async fn a_ledger_adds_up_sums_unites_sets_and_forgets(fixture: &impl Fixture) {
+    let partition = partition("ledger");
+    let second = |start_secs| Bucket { span: Span::Second, start_secs };
+    let measures =
+        Measures { writes: 3.0, write_units: 4.0, refused_units: 1.0, ..Measures::default() };
+    let addition = |operations: [u32; 2]| Addition {
+        added: vec![(second(1_800_000_007), measures)],
+        hottest: Some((second(1_800_000_007), 0xabc, 2.0)),
+        sampled: vec![(second(1_800_000_007), 3, operations.into())],
+        ..Addition::default()
+    };
+    let add = async |addition: &Addition| {
+        let added = fixture.metadata().add_to_ledger(&partition, LedgerKind::Heat, addition).await;
+        added.expect("added").value
+    };
+    let mut expected = Ledger::default();
+    for operations in [[0, 7], [7, u32::MAX]] {
+        expected.apply(&addition(operations));
+        assert_eq!(add(&addition(operations)).await, expected);
+    }
+    let found = fixture.metadata().ledger(&partition, LedgerKind::Heat).await;
+    assert_eq!(found.expect("a strong read").value, expected);
+    let other = fixture.metadata().ledger(&partition, LedgerKind::Load).await;
+    assert_eq!(other.expect("a strong read").value, Ledger::default());
+    let names =
+        ["s1800000007o", "s1800000007w", "s1800000007x", "s1800000007tabc", "s1800000007d03"];
+    let forgets = Addition {
+        added: vec![(second(1_800_000_009), measures)],
+        expired: names.map(str::to_owned).into(),
+        ..Addition::default()
+    };
+    let left = Ledger { buckets: [(second(1_800_000_009), measures)].into(), ..Ledger::default() };
+    assert_eq!(add(&forgets).await, left);
 }
 
 /// A store whose server tells the time passes it on: leases are counted by it.

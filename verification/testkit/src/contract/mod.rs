@@ -98,6 +98,7 @@ macro_rules! contract_suite {
             metadata::the_index_lists_what_is_being_resharded,
             metadata::the_catalog_lists_each_collection_once_and_nothing_else,
             metadata::answers_carry_the_servers_time,
+            metadata::a_ledger_adds_up_sums_unites_sets_and_forgets,
             reshard::an_item_changes_its_home_in_one_step,
             reshard::what_is_not_as_seen_is_not_moved,
             reshard::a_late_copy_gives_way,

@@ -180,6 +180,33 @@ fn regression_a_walk_while_items_moved_read_many_times_what_it_returned() {
     }
 }
 
+/// A count was set, and then everything was written: nothing had to move, and of the only source, whose items lie sixteen
+/// times as far apart as those of the collection, as many were read as of all destinations together.
+#[test]
+fn regression_a_walk_of_a_collection_that_was_just_made_read_its_first_shard_far_ahead() {
+    const ITEMS: usize = 8_000;
+    for (from, to) in [(1, 16), (1, 8), (1, 4)] {
+        let world = World::new();
+        let next = GENERATION + 1;
+        let phase = Phase::Move { from: count(from), to: count(to) };
+        let stable = metadata(next, to, Placement::Xxh64);
+        world.memory.place_metadata(CollectionMetadata { phase, ..stable });
+        for n in 0..ITEMS {
+            world.place(&format!("{n:06}"), next, to);
+        }
+        for ascending in [true, false] {
+            let query = Query { ascending, limit: 100, ..Query::all(partition()) };
+            let walk = Walk::of(&world, &query);
+            assert_eq!(walk.returned(), ITEMS);
+            let overhead = walk.overhead();
+            assert!(overhead <= 2.0, "{from} to {to}: {overhead} read for one returned");
+            let pages = u64::try_from(walk.pages.len()).expect("small");
+            let most = pages * u64::from(to + 2);
+            assert!(walk.requests <= most, "{from} to {to}: {} of {most}", walk.requests);
+        }
+    }
+}
+
 /// A window grew with each that came to nothing, and then its look-ups took longer than a lease: all of them were
 /// thrown away, and paid for.
 #[test]
