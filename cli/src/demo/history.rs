@@ -212,9 +212,14 @@ impl History {
         steps
     }
 
-    /// When the first write had been throttled.
-    pub(super) fn first_throttle(&self) -> Option<Duration> {
-        self.samples.iter().find(|sample| sample.throttled() > 0).map(|sample| sample.at)
+    /// When a key was throttled first: more had been offered than its one partition can have taken by then, with what it had
+    /// saved up in a second.
+    pub(super) fn first_throttle(&self, key: usize) -> Option<Duration> {
+        let throttled = self.samples.iter().find(|sample| {
+            let taken = f64::from(self.partition_wcu) * (1.0 + sample.at.as_secs_f64());
+            sample.throttled() > 0 && float(sample.keys[key].counts.offered) > taken
+        });
+        throttled.map(|sample| sample.at)
     }
 
     /// When the last shard count came into force.
@@ -399,6 +404,15 @@ mod tests {
         let begun = Duration::from_secs(1);
         let grown = Reshard { from: 1, to: 2, begun, in_force: closed, closed, moved: 0 };
         assert_eq!(history.reshards(0), [grown]);
+    }
+
+    #[test]
+    fn a_key_is_throttled_when_more_was_offered_than_its_partition_can_have_taken() {
+        // 200 that were saved up and 200 a second, of 800 a second.
+        let history =
+            seen(&[(0, Collection::COLD), (400, Collection::COLD), (200, Collection::COLD)]);
+        assert_eq!(history.first_throttle(0), Some(Duration::from_secs(1)));
+        assert_eq!(seen(&[(0, Collection::COLD)]).first_throttle(0), None);
     }
 
     #[test]

@@ -129,10 +129,9 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), crate::Failure> {
         "Offering writes a second: {}. A partition takes {}{}",
         offered.collect::<Vec<_>>().join(", "),
         plan.partition_wcu,
-        carried.map_or_else(String::new, |carried| format!(
-            "; this machine carries {:.0} in all",
-            carried
-        ))
+        carried.map_or_else(String::new, |carried| {
+            format!("; this machine carries {carried:.0} in all")
+        })
     );
     let mut view = View::start(files.logs.is_some() && io::stderr().is_terminal());
     let result = tokio::select! {
@@ -338,7 +337,6 @@ async fn show(
         },
         partition_wcu: plan.partition_wcu,
         carried_per_sec: carried,
-        first_throttle_secs: history.first_throttle().map(|at| at.as_secs_f64()),
         items,
         load_secs: load.as_secs_f64(),
         growth: growth(&history),

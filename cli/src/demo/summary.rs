@@ -23,8 +23,6 @@ pub(super) struct Summary {
     pub(super) partition_wcu: u32,
     /// The writes a second that the machine carries, if that was looked at.
     pub(super) carried_per_sec: Option<f64>,
-    /// When the first write had been throttled.
-    pub(super) first_throttle_secs: Option<f64>,
     /// The flights that were written.
     pub(super) items: u64,
     /// From the first offer until the last flight was written.
@@ -79,6 +77,8 @@ pub(super) struct Resharded {
     from: u32,
     to: u32,
     decided_secs: f64,
+    /// From the first throttle of its key until the decision.
+    decided_after_throttle_secs: Option<f64>,
     /// From the decision until writes went to the new shards.
     relief_secs: Option<f64>,
     /// When it closed, if the run waited for that.
@@ -162,6 +162,9 @@ pub(super) fn reshards(history: &History) -> BTreeMap<String, Vec<Resharded>> {
                 from: reshard.from,
                 to: reshard.to,
                 decided_secs: reshard.begun.as_secs_f64(),
+                decided_after_throttle_secs: history
+                    .first_throttle(key)
+                    .and_then(|first| Some(reshard.begun.checked_sub(first)?.as_secs_f64())),
                 relief_secs: relief.map(|relief| relief.as_secs_f64()),
                 closed_secs: reshard.closed.map(|at| at.as_secs_f64()),
                 items_moved: reshard.moved,
@@ -173,12 +176,12 @@ pub(super) fn reshards(history: &History) -> BTreeMap<String, Vec<Resharded>> {
 }
 
 impl Resharded {
-    /// A line of what people read. Times are since `first`, and else since the first write.
-    fn line(&self, first: Option<f64>) -> String {
+    /// A line of what people read.
+    fn line(&self) -> String {
         let Self { from, to, decided_secs, items_moved, .. } = self;
-        let (since, after) = match first.filter(|first| first <= decided_secs) {
-            Some(first) => (first, "after the first throttle"),
-            None => (0.0, "after the first write"),
+        let (decided, after) = match self.decided_after_throttle_secs {
+            Some(secs) => (secs, "after its first throttle"),
+            None => (*decided_secs, "after the first write"),
         };
         let relief = self.relief_secs.map_or_else(
             || "not in force within the time limit".to_owned(),
@@ -189,7 +192,6 @@ impl Resharded {
             Some(secs) => format!(", {items_moved} items moved by {secs:.0} s"),
             None => format!(", {items_moved} items moved so far"),
         };
-        let decided = decided_secs - since;
         format!("{from} to {to} shards: decided {decided:.1} s {after}, {relief}{closed}")
     }
 }
@@ -205,7 +207,7 @@ impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, reshards) in &self.reshards {
             for reshard in reshards {
-                writeln!(f, "{name:<10}{}", reshard.line(self.first_throttle_secs))?;
+                writeln!(f, "{name:<10}{}", reshard.line())?;
             }
         }
         self.fmt_steady(f)?;
@@ -358,6 +360,7 @@ mod tests {
             from: 1,
             to: 4,
             decided_secs: 3.0,
+            decided_after_throttle_secs: Some(2.5),
             relief_secs: Some(4.5),
             closed_secs: Some(20.0),
             items_moved: 75,
@@ -379,7 +382,6 @@ mod tests {
             scaling: "writers",
             partition_wcu: 200,
             carried_per_sec: Some(3_200.0),
-            first_throttle_secs: Some(0.5),
             items: 1_000,
             load_secs: 20.0,
             growth: growth(&history),
@@ -412,8 +414,8 @@ mod tests {
         };
         let text = summary.to_string();
         let shown = [
-            "EWR       1 to 4 shards: decided 2.5 s after the first throttle, in force 4.5 s later, 75 items moved by 20 s",
-            "EWR       4 to 16 shards: decided 2.5 s after the first throttle, in force 4.5 s later\n",
+            "EWR       1 to 4 shards: decided 2.5 s after its first throttle, in force 4.5 s later, 75 items moved by 20 s",
+            "EWR       4 to 16 shards: decided 2.5 s after its first throttle, in force 4.5 s later\n",
             "Settled   at 5 s; over the next 10 s absorbed a second: 380 of 800 (EWR)\n",
             "Absorbed  90.0% of all that was offered; simulated: 91.0%, and 40.0% by one shard more each 10 s\n",
             "Written   1000 flights in 20 s, 50 a second: 1.00 write units for each; 7500 requests refused, 7.50 for",

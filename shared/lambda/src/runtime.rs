@@ -206,9 +206,12 @@ pub async fn answer(
                 patience.spend(handler.now().boot.saturating_sub(began.boot).min(longest));
             }
             // What a batch leaves unprocessed is sent again, as what is refused is.
-            result.map(|response| match is_throttled {
-                true => response.with_retry_after(OsEntropy.next_u64()),
-                false => response,
+            result.map(|response| {
+                if is_throttled {
+                    response.with_retry_after(OsEntropy.next_u64())
+                } else {
+                    response
+                }
             })
         }
         Err(problem) => Err(problem),

@@ -128,8 +128,8 @@ impl Newcomers {
                 granted += f64::from(u8::from(!is_refused));
             }
             let off = if level > 0 { f64::sqrt(newcomers) * scale } else { 0.0 };
-            let sampled = operations.len();
-            new.insert(*second, Estimate { sampled, new: newcomers * scale, off });
+            let new_ones = newcomers * scale;
+            new.insert(*second, Estimate { sampled: operations.len(), new: new_ones, off });
         }
         if granted_again > OFTEN * granted {
             return Self::default();
