@@ -16,7 +16,7 @@ const OVERLOAD: f64 = 32.0;
 /// proportional to what it was granted, the number of reports is the same however many environments
 /// there are and however much they ask for. Where a few are granted everything, the others report by what they are asked for.
 /// An environment that was granted nothing counts as if it had been granted
-/// a part of a unit in its first second, and less in each further one: of two thousand such as many again report.
+/// a part of a unit in its first second, and less in each further one: of some three thousand such as many again report.
 pub fn under_throttle((asked, granted): (f64, f64), capacity: f64, throttled_secs: f64) -> f64 {
     let least = 0.3 / throttled_secs.clamp(1.0, 4.0);
     let counts = granted.max(asked / OVERLOAD) + least;

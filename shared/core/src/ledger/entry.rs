@@ -3,7 +3,6 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::ledger::measures::Measures;
-use crate::ledger::sample::{self, HIGHEST_LEVEL};
 
 /// What was seen of one collection, by time. It lies in the metadata table, where any number of
 /// environments add to it at once.
@@ -71,6 +70,13 @@ pub struct Addition {
     /// Attributes of buckets that are kept no longer.
     pub expired: Vec<String>,
 }
+
+/// The samples of so many seconds are kept: of those that are reckoned with, and of the seconds before each in which what
+/// comes again may have been refused.
+pub(super) const SAMPLES_KEPT_SECS: u64 = 16;
+
+/// The level of the smallest sample: one of sixteen million operations.
+pub(super) const HIGHEST_LEVEL: u8 = 24;
 
 /// The attributes that one request removes at most: an expression takes 4 KB.
 const MAX_EXPIRED: usize = 60;
@@ -242,8 +248,9 @@ impl Ledger {
         });
         let of_hottest = self.hottest.keys().filter(|(bucket, _)| bucket.is_expired(now));
         let of_hottest = of_hottest.map(|(bucket, class)| hottest_name(*bucket, *class));
-        let kept = Duration::from_secs(sample::KEPT_SECS);
-        let of_samples = self.sampled.keys().filter(|(bucket, _)| bucket.end() + kept < now);
+        let is_expired =
+            |bucket: &Bucket| bucket.end_secs().saturating_add(SAMPLES_KEPT_SECS) < now.as_secs();
+        let of_samples = self.sampled.keys().filter(|(bucket, _)| is_expired(bucket));
         let of_samples = of_samples.map(|(bucket, level)| sample_name(*bucket, *level));
         of_buckets.chain(of_hottest).chain(of_samples).take(MAX_EXPIRED).collect()
     }
@@ -258,7 +265,8 @@ impl Ledger {
 
     /// How many buckets claim to be of a time that has not come.
     pub fn of_the_future(&self, now: Duration) -> usize {
-        self.buckets.keys().filter(|bucket| bucket.is_of_the_future(now)).count()
+        let sampled = self.sampled.keys().map(|(bucket, _)| bucket);
+        self.buckets.keys().chain(sampled).filter(|bucket| bucket.is_of_the_future(now)).count()
     }
 
     /// What was seen in the bucket of this moment.
@@ -392,5 +400,15 @@ mod tests {
             assert_eq!((read.buckets.len(), read.damaged), (0, 1), "{name}");
         }
         assert_eq!(ledger(&[("m1800000000w", 5e13)]).damaged, 0, "an environment stands for many");
+    }
+
+    /// Somebody had written it by hand, and every write that reported panicked.
+    #[test]
+    fn regression_a_sample_of_the_end_of_time_could_not_be_looked_at() {
+        let name = format!("s{}d00", u64::MAX);
+        let read = Ledger::of_figures([(name, Some(Figure::Set([1].into())))]);
+        assert_eq!(read.sampled.len(), 1);
+        let now = Duration::from_secs(1_800_000_000);
+        assert_eq!((read.expired(now).len(), read.of_the_future(now)), (0, 1));
     }
 }

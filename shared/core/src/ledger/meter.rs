@@ -64,6 +64,8 @@ struct Seen {
     samples: Samples,
     /// How small a sample of them is reported, beyond that of so large a collection.
     level_above: u8,
+    /// When that was changed.
+    level_since: Option<Duration>,
     /// What a write, a get and a page of a query were granted of late.
     usual_units: [f64; 3],
     /// Since when it is throttled, and when that was last seen. Like all that is only compared with later moments
@@ -206,6 +208,7 @@ impl Meter {
         let since = seen.throttled.filter(|(_, last)| *last + THROTTLED_FOR >= at);
         if since.is_none() {
             seen.gain = None;
+            (seen.level_above, seen.level_since) = (0, None);
         }
         seen.throttled = Some((since.map_or(at, |(since, _)| since), at));
     }
@@ -304,7 +307,7 @@ impl Meter {
         let is_ranked = seen.ranking.operations > 1;
         let ranking = is_ranked.then(|| std::mem::replace(&mut seen.ranking, next));
         let level = (sample::level_of(capacity) + seen.level_above).max(self.level);
-        let sampled = seen.take_samples(level);
+        let sampled = seen.take_samples(level, at);
         if !chance::is_drawn(chance, draw) {
             // What comes again may come to any environment, so all of them write down the same operations.
             if !sampled.is_empty() {
@@ -403,7 +406,15 @@ impl Meter {
                     let sampled = sampled.map(|(_, operations)| operations.len()).sum::<usize>();
                     #[expect(clippy::cast_precision_loss, reason = "a few hundred")]
                     let per_sec = sampled as f64 / COUNTED_SECS as f64;
-                    seen.level_above = sample::next_level(seen.level_above, per_sec);
+                    // What is counted may be of before the last change.
+                    let counted = Duration::from_secs(2 + COUNTED_SECS);
+                    if seen.level_since.is_none_or(|since| now.boot >= since + counted) {
+                        let next = sample::next_level(seen.level_above, per_sec);
+                        if next != seen.level_above {
+                            seen.level_since = Some(now.boot);
+                        }
+                        seen.level_above = next;
+                    }
                 }
             }
             LedgerKind::Load => {
@@ -443,8 +454,11 @@ impl Seen {
     }
 
     /// The samples that no ledger has yet, as small as `level` says.
-    fn take_samples(&mut self, level: u8) -> Vec<(Bucket, u8, BTreeSet<u32>)> {
-        let samples = std::mem::take(&mut self.samples).into_iter();
+    fn take_samples(&mut self, level: u8, at: Duration) -> Vec<(Bucket, u8, BTreeSet<u32>)> {
+        let mut samples = std::mem::take(&mut self.samples);
+        let oldest = at.saturating_sub(SECONDS_REPORTED).as_secs();
+        samples.retain(|second, _| (oldest..=at.as_secs()).contains(second));
+        let samples = samples.into_iter();
         let samples = samples.map(|(start_secs, mut operations)| {
             operations.retain(|operation| sample::is_of(*operation, level));
             (Bucket { span: Span::Second, start_secs }, level, operations)

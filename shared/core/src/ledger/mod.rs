@@ -2,7 +2,7 @@
 //!
 //! No environment sees more than its own share of the requests, and Contributor Insights counts refusals,
 //! minutes late. So an environment [meters](meter) what arrives, and while DynamoDB throttles it adds that
-//! to the [ledger](entry) that all share, at most once a second; [`chance`] bounds how many of them do.
+//! to the [ledger](entry) that all share, at most once a second, at first twice; [`chance`] bounds how many of them do.
 //! A [`sample`] of the operations tells what is new from what comes again. [`rates`] says for people what is asked for.
 
 mod chance;

@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use crate::ledger::entry::{Bucket, Ledger, Span};
+use crate::ledger::entry::{Bucket, HIGHEST_LEVEL, Ledger, SAMPLES_KEPT_SECS, Span};
 use crate::ledger::measures::Measures;
 
 /// An operation of a sample: the upper 31 bits of its key's hash, and then whether it was refused. Must be kept stable.
@@ -21,15 +21,11 @@ pub(super) type Sampled = u32;
 const SAMPLED_PER_SEC: f64 = 24.0;
 /// How many times its capacity a collection is expected to be asked for.
 const OVERLOAD: f64 = 8.0;
-/// The level of the smallest sample: one of sixteen million operations.
-pub(super) const HIGHEST_LEVEL: u8 = 24;
-/// That of the largest collections that are not asked for more than [`OVERLOAD`].
+/// The level of the largest collections that are not asked for more than [`OVERLOAD`].
 const HIGHEST_LEVEL_OF_SIZE: u8 = 14;
 
 /// How long after a refusal the same operation counts as sent again: the longest `Retry-After`, and a second on the way.
 pub(super) const RESENT_WITHIN: Duration = Duration::from_secs(5);
-/// The samples of so many seconds are kept: those that may be sent again, and the seconds that are reckoned with.
-pub(super) const KEPT_SECS: u64 = 10;
 /// A second with fewer sampled operations tells nothing.
 const LEAST_SAMPLED: usize = 8;
 /// From this part on of the operations that were granted and come again, those that come again are no repetitions.
@@ -91,7 +87,7 @@ struct Estimate {
 
 impl Newcomers {
     pub(crate) fn of(ledger: &Ledger, now: Duration) -> Self {
-        let oldest = now.as_secs().saturating_sub(KEPT_SECS);
+        let oldest = now.as_secs().saturating_sub(SAMPLES_KEPT_SECS);
         let recent = oldest..=now.as_secs();
         let samples = ledger.sampled.iter().filter(|((bucket, _), _)| {
             bucket.span == Span::Second && recent.contains(&bucket.start_secs)

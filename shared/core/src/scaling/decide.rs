@@ -98,7 +98,8 @@ pub fn decide(evidence: Evidence<'_>, settings: &Settings, waits: Waits) -> Deci
             // Where anybody reports, what clients ask for is known in a moment, and need not be guessed.
             // A report of refusals comes minutes late, and does not tell writes from reads.
             let is_recent = |bucket: &Bucket| {
-                Duration::from_secs(bucket.end_secs()) + REPORTED_WITHIN > evidence.now
+                let end = Duration::from_secs(bucket.end_secs());
+                end.saturating_add(REPORTED_WITHIN) > evidence.now
             };
             let mut buckets = evidence.heat.buckets.keys().chain(evidence.load.buckets.keys());
             let is_reported = buckets.any(|bucket| bucket.span != Span::Hour && is_recent(bucket));

@@ -73,7 +73,8 @@ impl Heat {
         let high = rates.iter().take_while(|rate| **rate >= least).count();
         let last_high = rates.iter().rposition(|rate| *rate >= least).unwrap_or(0);
         let settled = high.saturating_sub(1);
-        let was_throttled = complete.iter().skip(1).any(|before| before.refused_units > 0.0);
+        let was_throttled = access == Access::Write
+            && complete.iter().skip(1).any(|before| before.refused_units > 0.0);
         // What came first may have come in the middle of its second.
         rates.pop();
         let (sized_from, has_settled) = if last_high > high {
@@ -127,7 +128,7 @@ impl Heat {
     /// `capacity` is what the shards take.
     pub(super) fn censored(&self, capacity: f64) -> Option<f64> {
         let Sized { asked, granted, refused, .. } = self.sized;
-        let is_full = granted >= FULL * capacity && self.was_throttled;
+        let is_full = self.is_full(capacity);
         let (waits, most) = if is_full && asked <= ALL_WAIT * granted {
             (true, MOST_CENSORED)
         } else {
@@ -135,6 +136,12 @@ impl Heat {
         };
         let unhindered = granted + self.waiting * ASKED_BY_ONE;
         waits.then(|| unhindered.min(most * asked).max(asked))
+    }
+
+    /// Whether it is granted about all that its shards take, and refused more than now and then.
+    fn is_full(&self, capacity: f64) -> bool {
+        let Sized { granted, refused, .. } = self.sized;
+        self.was_throttled && granted >= FULL * capacity && refused >= NOW_AND_THEN * granted
     }
 
     /// Whether what is asked for is certainly more than a part of `capacity`, in units a second: the less
@@ -145,10 +152,11 @@ impl Heat {
         let twice = 2.0 * capacity;
         let is_doubly = self.rates.first().is_some_and(|newest| *newest >= twice)
             && (self.partial >= twice || self.rates.get(1).is_some_and(|before| *before >= twice));
-        let is_full = self.sized.granted >= FULL * capacity;
+        let is_full = self.is_full(capacity);
         let is_clear = self.rates.first().is_some_and(|newest| *newest >= CLEARLY_ABOVE * capacity);
         is_doubly
-            || (self.was_throttled && (is_clear || (is_full && long_enough(2))))
+            || (self.was_throttled && is_clear)
+            || (is_full && long_enough(2))
             || (long_enough(3) && mean_of(3) >= capacity)
             || (long_enough(LONG) && mean_of(LONG) >= CAPACITY_IN_NEED * capacity)
     }
@@ -195,6 +203,8 @@ const MOST_OFF: f64 = 2.0;
 /// From which part of its capacity on a collection that is refused more has all that its shards take: while all of its
 /// clients wait, a part of that is lost.
 const FULL: f64 = 0.7;
+/// A part of what is granted that may be refused where a shard is full by chance.
+const NOW_AND_THEN: f64 = 0.02;
 /// How many times its capacity a collection that was throttled has to be asked for to be believed after one second.
 const CLEARLY_ABOVE: f64 = 1.2;
 /// Up to how much more than is granted is asked for anew where all clients wait for what is refused.

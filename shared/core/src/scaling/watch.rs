@@ -114,7 +114,9 @@ impl Watch {
             None => return,
             Some(Due::Report(addition)) => {
                 let added = self.add(directory, seen, LedgerKind::Heat, &addition, deadline);
-                let Some(heat) = added.await.filter(|_| decides) else { return };
+                // A sample alone counts for no report.
+                let may_decide = decides && !addition.added.is_empty();
+                let Some(heat) = added.await.filter(|_| may_decide) else { return };
                 let now = self.meter.now(directory.now());
                 if !is_elected(heat.at(Span::Second, now).reports) {
                     return;

@@ -40,7 +40,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
         let is_enough = until == Settled::Emptied && new_home_in_move(self.key, known).is_some();
         let old = &homes.old.partition;
         if !is_enough {
-            // Each of these writes to the old home.
+            // It writes to the old home, unless it has done so already.
             self.turn(old, None).await?;
         }
         let sent = self.writer.clock().now().boot;
@@ -50,7 +50,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
         let settled = settled.await;
         if let (false, Ok(Some(settled))) = (is_enough, &settled) {
             let refusal = settled.as_ref().err().and_then(Unsettled::failure);
-            self.was_answered(old, refusal, sent);
+            if refusal.is_some() || settling.consumed_wcu() > 0.0 {
+                self.was_answered(old, refusal, sent);
+            }
         }
         self.settled(settled, &settling, known).await?;
         Ok(new)

@@ -134,7 +134,11 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'a, I, 
             watch.meter.granted(partition, Access::Write, self.consumed_wcu, now);
         }
         let is_throttled = error.is_some_and(|error| error.code() == Code::Throttled);
-        if is_throttled || error.is_none() {
+        // What was refused for what lies there was carried out all the same.
+        let is_over = error.is_none_or(|error| {
+            matches!(error.code(), Code::PreconditionFailed | Code::ItemNotFound)
+        });
+        if is_throttled || is_over {
             watch.meter.answered(self.key, is_throttled, now);
         }
         self.report_load();

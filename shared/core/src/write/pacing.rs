@@ -162,7 +162,12 @@ impl Rate {
     fn change(&mut self, weight: f64, now: Duration) {
         self.bring_up_to(now);
         let writes = (self.per_sec * HORIZON.as_secs_f64()).max(1.0);
-        self.per_sec = (self.per_sec * (weight * RISE / writes).exp()).clamp(LEAST, MOST);
+        let per_sec = (self.per_sec * (weight * RISE / writes).exp()).clamp(LEAST, MOST);
+        if self.tokens < 0.0 {
+            // Turns that were given away come when they were to.
+            self.tokens *= per_sec / self.per_sec;
+        }
+        self.per_sec = per_sec;
     }
 
     /// When it last learned something, or held something back.

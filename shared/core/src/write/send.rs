@@ -20,6 +20,10 @@ pub(super) enum Sent {
     },
 }
 
+/// How long a write waits for its turn at a shard that is full. Who is more patient asks again, so that the lease which the
+/// write stands on is a fresh one.
+const LONGEST_WAIT: Duration = Duration::from_millis(250);
+
 impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'a, I, M, C, E> {
     /// Sends one guarded write to its shard, waits for its answer until `answer_by`, and sorts out what
     /// that means.
@@ -83,13 +87,14 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'a, I, 
     /// Waits for this environment's turn at a shard that is full. If that does not come while the operation may be tried,
     /// the shard would refuse it, and is not asked. `reported` is the shard where that counts as a throttle.
     pub(super) async fn turn(
-        &self,
+        &mut self,
         at: &PhysicalPartitionKey,
         reported: Option<ShardId>,
     ) -> Result<(), Interrupted> {
         let Some(pacing) = &self.writer.pacing else { return Ok(()) };
         let (clock, now) = (self.writer.clock(), self.writer.clock().now());
-        match pacing.turn(at, || self.rev(), self.attempts.patience(now), now.boot) {
+        let patience = self.attempts.patience(now);
+        match pacing.turn(at, || self.rev(), patience.min(LONGEST_WAIT), now.boot) {
             Turn::In(wait) if wait.is_zero() => Ok(()),
             Turn::In(wait) => {
                 clock.sleep(wait).await;
@@ -100,7 +105,11 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'a, I, 
                 if let Some(shard) = reported {
                     self.was_throttled(shard, throttle.clone());
                 }
-                Err(Error::throttled(throttle).into())
+                let refusal = Error::throttled(throttle);
+                if patience > LONGEST_WAIT {
+                    return Err(self.begin_again_after(refusal).await);
+                }
+                Err(refusal.into())
             }
         }
     }

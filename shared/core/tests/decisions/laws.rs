@@ -62,7 +62,7 @@ fn settings() -> impl Strategy<Value = Settings> {
 fn bucket() -> impl Strategy<Value = Bucket> {
     let span = prop_oneof![Just(Span::Second), Just(Span::Minute), Just(Span::Hour)];
     let near = -15_i64..5;
-    (span, prop_oneof![8 => near.prop_map(Ok), 1 => any::<u64>().prop_map(Err)]).prop_map(
+    (span, prop_oneof![8 => near.prop_map(Ok), 1 => prop_oneof![any::<u64>(), Just(u64::MAX)].prop_map(Err)]).prop_map(
         |(span, start)| {
             let present = Bucket::of(span, now()).start_secs;
             let start_secs = match start {

@@ -177,3 +177,24 @@ fn who_is_patient_gets_turns_one_after_the_other() {
         Turn::TooLate => Duration::MAX,
     }));
 }
+
+/// A batch took fifty turns of a fast pace, refusals slowed the pace down, and those turns were paid at the slow one: nothing
+/// was sent for forty seconds.
+#[test]
+fn regression_turns_that_were_given_away_starved_a_shard_whose_pace_fell() {
+    let (pacing, hot, mut now) = (Pacing::new(1_000.0), shard("hot"), Duration::from_secs(100));
+    pacing.refused(&hot, REV, now, now);
+    let patience = Duration::from_millis(250);
+    let turns = std::iter::repeat_with(|| pacing.turn(&hot, || REV, patience, now));
+    let turns = turns.take_while(|turn| *turn != Turn::TooLate).count();
+    assert!(turns >= 50, "{turns}");
+    for _ in 0..turns {
+        now += Duration::from_millis(5);
+        pacing.refused(&hot, REV, now, now);
+    }
+    let relieved = now + Duration::from_millis(1_500);
+    while pacing.turn(&hot, || REV, Duration::ZERO, now) == Turn::TooLate {
+        now += Duration::from_millis(10);
+        assert!(now < relieved, "nothing is sent");
+    }
+}
