@@ -214,14 +214,17 @@ impl LocalStack {
         assert_eq!(waited.status, 0, "{waited:?}");
     }
 
-    /// Writes these puts, in batches, and again what a batch reports as unprocessed: where the machine
-    /// is busy, time may run out in the middle of one, or a lease before the answer.
+    /// Writes these puts, in batches, and again what a batch reports as unprocessed, when it says to: a partition is full, or
+    /// where the machine is busy time may run out in the middle of one, or a lease before the answer.
     pub fn put_all(&self, puts: impl IntoIterator<Item = Value>) {
         let mut puts = puts.into_iter().collect::<Vec<_>>();
         for _ in 0..MOST_ATTEMPTS {
+            let mut wait = Duration::ZERO;
             for batch in std::mem::take(&mut puts).chunks(200) {
                 let answer = self.json("POST", "/batch-write", &json!({ "puts": batch }));
                 assert_eq!(answer.status, 200, "{answer:?}");
+                let secs = answer.retry_after.as_deref().and_then(|secs| secs.parse().ok());
+                wait = wait.max(Duration::from_secs(secs.unwrap_or(0)));
                 let left = answer.json()["unprocessed"].as_array().expect("a list").clone();
                 puts.extend(left.iter().map(|left| {
                     let code = left["code"].as_str().expect("a code");
@@ -233,6 +236,7 @@ impl LocalStack {
             if puts.is_empty() {
                 return;
             }
+            thread::sleep(wait);
         }
         panic!("{} puts were not written", puts.len());
     }

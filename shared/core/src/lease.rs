@@ -97,13 +97,15 @@ pub struct Deadline {
     throttled: Duration,
     /// The same where it is the move of an item that a write has to wait for.
     settling: Duration,
+    /// Until when a write waits for its turn at a shard that is full, and that others write to.
+    full: Duration,
 }
 
 impl Deadline {
     /// `time` from now.
     pub fn after(now: Reading, time: Duration) -> Self {
         let at = now.boot + time;
-        Self { at, throttled: at, settling: at }
+        Self { at, throttled: at, settling: at, full: at }
     }
 
     /// The same, but what is still throttled at `limit` is given up then. A client that is told so comes
@@ -111,7 +113,7 @@ impl Deadline {
     #[must_use]
     pub fn if_throttled(self, limit: Self) -> Self {
         let throttled = self.throttled.min(limit.at);
-        Self { throttled, settling: throttled, ..self }
+        Self { throttled, settling: throttled, full: self.full.min(throttled), ..self }
     }
 
     /// The same, but what is throttled while an item moves is given up at `limit`. That is once for each
@@ -119,6 +121,17 @@ impl Deadline {
     #[must_use]
     pub fn if_settling(self, limit: Self) -> Self {
         Self { settling: limit.at.max(self.throttled), ..self }
+    }
+
+    /// The same, but no write waits longer than until `limit` for its turn at a shard that is full, and that others write to.
+    #[must_use]
+    pub fn if_full(self, limit: Self) -> Self {
+        Self { full: self.full.min(limit.at), ..self }
+    }
+
+    /// The moment by which a write gives up that has to wait for its turn at such a shard.
+    pub(crate) fn of_full(self) -> Self {
+        Self { at: self.full.min(self.at), ..self }
     }
 
     /// The same while an item moves.
@@ -149,6 +162,7 @@ impl Deadline {
         Self {
             at: self.at.min(other.at),
             throttled: self.throttled.min(other.throttled),
+            full: self.full.min(other.full),
             settling: self.settling.min(other.settling),
         }
     }

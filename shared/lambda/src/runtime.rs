@@ -24,10 +24,10 @@ use crate::{
 /// cold start included.
 const LONGEST_REQUEST: Duration = Duration::from_secs(23);
 
-/// How long a read of many items, or a write whose item has to move first, goes on trying what DynamoDB throttles. It
+/// How long a request for many items, or a write whose item has to move first, goes on trying what DynamoDB throttles. It
 /// is answered within 3 seconds of its arrival, though it then wait for a growth that it has begun: whoever is held
-/// longer holds a connection and an environment. Requests for single items, and batches of writes, have less
-/// ([`Patience`]).
+/// longer holds a connection and an environment. Requests for single items have less, and so has a batch of writes for what
+/// goes to a shard that is full ([`Patience`]).
 const LONGEST_THROTTLED: Duration = Duration::from_secs(2);
 
 /// The part of a function's time limit that is reserved for writing the answer.
@@ -185,12 +185,15 @@ pub async fn answer(
     let after = |time| Deadline::after(began, time);
     let result = match Request::from_event(event, handler.admission()) {
         Ok(request) => {
+            let (is_single, is_batch) = (request.path == "/item", request.path == "/batch-write");
+            let left = patience.left(began);
+            let longest = if is_single { left } else { LONGEST_THROTTLED };
             // What arrives behind a batch that is held waits for an environment, where nobody counts it.
-            let is_hurried = matches!(request.path.as_str(), "/item" | "/batch-write");
-            let longest = if is_hurried { patience.left(began) } else { LONGEST_THROTTLED };
+            let full = if is_batch { left } else { longest };
             let deadline = deadline
                 .min(after(LONGEST_REQUEST))
                 .if_throttled(after(longest))
+                .if_full(after(full))
                 .if_settling(after(LONGEST_THROTTLED));
             // What is renewed keeps no answer waiting.
             let answering = Box::pin(handler.handle(&request, deadline));
@@ -202,8 +205,8 @@ pub async fn answer(
                 Ok(response) => response.is_throttled(),
                 Err(problem) => problem.code() == Code::Throttled.as_str(),
             };
-            if is_hurried && is_throttled {
-                patience.spend(handler.now().boot.saturating_sub(began.boot).min(longest));
+            if (is_single || is_batch) && is_throttled {
+                patience.spend(handler.now().boot.saturating_sub(began.boot).min(full));
             }
             // What a batch leaves unprocessed is sent again, as what is refused is.
             result.map(|response| {

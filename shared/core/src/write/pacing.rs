@@ -19,6 +19,8 @@ use lru::LruCache;
 pub(super) struct Pacing {
     /// The rate of a shard that has just refused, in writes a second.
     first: f64,
+    /// From which rate on an environment has a shard to itself.
+    alone: f64,
     shards: Mutex<LruCache<PhysicalPartitionKey, Rate>>,
 }
 
@@ -59,8 +61,11 @@ const RISE: f64 = 0.3;
 const HORIZON: Duration = Duration::from_millis(100);
 
 /// The rate of a shard that has just refused, as a part of what a partition takes, and the least that it is.
-const FIRST: f64 = 0.2;
+const FIRST: f64 = 0.4;
 const LEAST_FIRST: f64 = 10.0;
+
+/// The part of what a partition takes from which on whoever is granted it has the partition to itself.
+const ALONE: f64 = 0.4;
 
 /// How seldom a shard is asked at least, in writes a second. With less it would take too long to notice that others have left.
 const LEAST: f64 = 1.0;
@@ -80,16 +85,20 @@ const SHARDS: NonZeroUsize = NonZeroUsize::new(10_000).expect("not zero");
 impl Pacing {
     /// `takes` is what a partition takes, in write units a second.
     pub(super) fn new(takes: f64) -> Self {
-        Self { first: (FIRST * takes).max(LEAST_FIRST), shards: Mutex::new(LruCache::new(SHARDS)) }
+        Self {
+            first: (FIRST * takes).max(LEAST_FIRST),
+            alone: ALONE * takes,
+            shards: Mutex::new(LruCache::new(SHARDS)),
+        }
     }
 
-    /// When the next write to this shard may be sent, if that is within `patience`. The turn is taken with that. `rev` is the
-    /// revision of the collection's metadata.
+    /// When the next write to this shard may be sent, if that is within the first of these times, or within the second where
+    /// hardly anybody else writes to it. The turn is taken with that. `rev` is the revision of the collection's metadata.
     pub(super) fn turn(
         &self,
         shard: &PhysicalPartitionKey,
         rev: impl FnOnce() -> u64,
-        patience: Duration,
+        (patience, alone): (Duration, Duration),
         now: Duration,
     ) -> Turn {
         let mut shards = self.lock();
@@ -103,7 +112,9 @@ impl Pacing {
         if wait > 0.0 {
             rate.held_back_at = Some(now);
         }
-        if wait > patience.as_secs_f64() {
+        let is_alone = rate.per_sec >= self.alone;
+        let patience = if is_alone { alone.max(patience) } else { patience };
+        if wait > 0.0 && wait >= patience.as_secs_f64() {
             return Turn::TooLate;
         }
         rate.tokens -= 1.0;

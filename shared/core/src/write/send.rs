@@ -20,9 +20,11 @@ pub(super) enum Sent {
     },
 }
 
-/// How long a write waits for its turn at a shard that is full. Who is more patient asks again, so that the lease which the
-/// write stands on is a fresh one.
+/// How long a write waits for its turn at a shard that is full. Who is more patient asks again.
 const LONGEST_WAIT: Duration = Duration::from_millis(250);
+
+/// The same where its environment has the shard to itself, as where one client writes a lot: nobody else waits.
+const LONGEST_ALONE: Duration = Duration::from_secs(1);
 
 impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'a, I, M, C, E> {
     /// Sends one guarded write to its shard, waits for its answer until `answer_by`, and sorts out what
@@ -94,7 +96,11 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'a, I, 
         let Some(pacing) = &self.writer.pacing else { return Ok(()) };
         let (clock, now) = (self.writer.clock(), self.writer.clock().now());
         let patience = self.attempts.patience(now);
-        match pacing.turn(at, || self.rev(), patience.min(LONGEST_WAIT), now.boot) {
+        let hurry = patience.min(self.deadline.of_full().remaining(now));
+        // Both are short, so that the lease which the write stands on is a fresh one.
+        let alone = LONGEST_ALONE.min(self.writer.directory.settings().lease_term / 4);
+        let waits = (hurry.min(LONGEST_WAIT), patience.min(alone));
+        match pacing.turn(at, || self.rev(), waits, now.boot) {
             Turn::In(wait) if wait.is_zero() => Ok(()),
             Turn::In(wait) => {
                 clock.sleep(wait).await;
@@ -106,7 +112,7 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'a, I, 
                     self.was_throttled(shard, throttle.clone());
                 }
                 let refusal = Error::throttled(throttle);
-                if patience > LONGEST_WAIT {
+                if hurry > LONGEST_WAIT {
                     return Err(self.begin_again_after(refusal).await);
                 }
                 Err(refusal.into())
