@@ -129,7 +129,9 @@ impl Heat {
     pub(super) fn censored(&self, capacity: f64) -> Option<f64> {
         let Sized { asked, granted, refused, .. } = self.sized;
         let is_full = self.is_full(capacity);
-        let (waits, most) = if is_full && asked <= ALL_WAIT * granted {
+        // In its first second a load that waits for nothing may look so, too.
+        let all_wait = is_full && self.rates.len() > 1 && asked <= ALL_WAIT * granted;
+        let (waits, most) = if all_wait {
             (true, MOST_CENSORED)
         } else {
             ((is_full && asked <= SOME_WAIT * granted) || refused > granted, MOST_OFF)

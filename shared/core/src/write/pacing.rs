@@ -65,7 +65,7 @@ const FIRST: f64 = 0.4;
 const LEAST_FIRST: f64 = 10.0;
 
 /// The part of what a partition takes from which on whoever is granted it has the partition to itself.
-const ALONE: f64 = 0.4;
+const ALONE: f64 = 0.25;
 
 /// How seldom a shard is asked at least, in writes a second. With less it would take too long to notice that others have left.
 const LEAST: f64 = 1.0;
