@@ -2,7 +2,6 @@ use std::time::Duration;
 
 use crate::ledger::entry::{Ledger, Span};
 use crate::ledger::measures::Measures;
-use crate::ledger::meter::COMPLETE_AFTER;
 
 /// What clients ask a collection for a second, as its ledgers say. Operations count once, however often
 /// they are tried.
@@ -22,6 +21,9 @@ pub struct Rates {
 
 /// How far back seconds are recent.
 const RECENT_SECS: u64 = 10;
+
+/// How long after its end a second is shown: what environments report late is in it then. Decisions do not wait so long.
+const COMPLETE_AFTER: Duration = Duration::from_millis(1_200);
 
 impl Rates {
     /// The rates of the last whole seconds, from the ledger of those. `None` if nothing was reported of them: a
