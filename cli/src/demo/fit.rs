@@ -14,7 +14,7 @@ use crate::http::Client;
 /// The part of what the machine carries that is offered at most: functions, clients, console and mover share it.
 const PART: f64 = 0.5;
 
-/// Partitions are no larger, however much the machine carries: what is written is read back twice.
+/// The most that a partition takes, however much the machine carries: what is written is read back twice.
 const MOST_WCU: u32 = 100;
 
 /// Smaller partitions throttle by chance.

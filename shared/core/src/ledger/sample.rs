@@ -28,7 +28,7 @@ const HIGHEST_LEVEL_OF_SIZE: u8 = 14;
 pub(super) const RESENT_WITHIN: Duration = Duration::from_secs(5);
 /// A second with fewer sampled operations tells nothing.
 const LEAST_SAMPLED: usize = 8;
-/// From this part on of the operations that were granted and come again, those that come again are no repetitions.
+/// From this part on of the operations that were granted and come again, what comes again is new demand.
 const OFTEN: f64 = 0.3;
 
 /// Of two to this power operations one is sampled, where so many units a second are granted.

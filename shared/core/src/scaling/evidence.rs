@@ -10,10 +10,6 @@ use crate::scaling::policy::Access;
 pub(super) struct Heat {
     /// What was asked for in each complete second, in units, newest first.
     rates: Vec<f64>,
-    /// From how many of the newest of these the demand is taken: what came before its last step does not count.
-    /// Clients that send batches, or wait for what is refused, ask for much in one second and for nothing in the
-    /// next, so theirs is taken from all since the first batch.
-    sized_from: usize,
     /// Whether a whole second lies behind the last step of the demand, or several batches. A change that is sized
     /// from less cannot be corrected before it has closed.
     pub(super) has_settled: bool,
@@ -23,8 +19,9 @@ pub(super) struct Heat {
     was_throttled: bool,
     /// What was granted in each complete second, on average.
     pub(super) granted: f64,
-    /// What was asked for, granted and refused in the seconds from which the demand is taken, and the square of how far
-    /// the samples of it may be off.
+    /// What was asked for, granted and refused in the seconds from which the demand is taken: what came before its last step
+    /// does not count. Clients that send batches, or wait for what is refused, ask for much in one second and for nothing in
+    /// the next, so theirs is taken from all since the first batch.
     sized: Sized,
     /// The units that clients wait for whose requests were refused.
     waiting: f64,
@@ -40,6 +37,7 @@ struct Sized {
     asked: f64,
     granted: f64,
     refused: f64,
+    /// The square of how far the samples of what is asked for may be off.
     variance: f64,
 }
 
@@ -97,7 +95,6 @@ impl Heat {
             hottest_share: (ranked_units >= LEAST_RANKED_UNITS)
                 .then(|| (hottest_units(ledger, recent) / ranked_units).min(1.0)),
             query_units: mean(complete.iter().take(SIZED_FROM).map(|m| m.query_units)),
-            sized_from,
             has_settled,
             rates,
         }
