@@ -13,12 +13,20 @@ pub struct Error {
     shards: Vec<ShardId>,
     version: Option<Version>,
     throttle: Option<Box<Throttle>>,
+    cause: Option<Code>,
 }
 
 impl Error {
     /// An error with a message for the caller. It must hold no item contents.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), shards: Vec::new(), version: None, throttle: None }
+        Self {
+            code,
+            message: message.into(),
+            shards: Vec::new(),
+            version: None,
+            throttle: None,
+            cause: None,
+        }
     }
 
     /// That of a request which DynamoDB refuses because of this limit.
@@ -39,6 +47,21 @@ impl Error {
         Self { version: Some(version), ..self }
     }
 
+    /// The error as that of a request of which a part took effect, or may have: no failure of the rest means that nothing
+    /// happened. What failed stays known to operators.
+    #[must_use]
+    pub(crate) fn of_the_rest(self) -> Self {
+        if self.code == Code::OutcomeUnknown {
+            return self;
+        }
+        let message = format!(
+            "a part was done, and the rest failed ({}): {}",
+            self.code.as_str(),
+            self.message
+        );
+        Self { code: Code::OutcomeUnknown, message, cause: Some(self.code), ..self }
+    }
+
     /// One error of all the shards that a fan-out could not read, in their order: what happened to
     /// the first of them, and who they are. `None` where there were no errors.
     pub(crate) fn of_fan_out(errors: impl IntoIterator<Item = Self>) -> Option<Self> {
@@ -53,6 +76,11 @@ impl Error {
     /// The stable code.
     pub fn code(&self) -> Code {
         self.code
+    }
+
+    /// What made the outcome unknown, where that is an error of its own.
+    pub fn cause(&self) -> Option<Code> {
+        self.cause
     }
 
     /// What the caller can do.

@@ -50,8 +50,8 @@ pub struct Problem {
     shards: Vec<u32>,
     /// The version that the item has if a write of unknown outcome takes effect.
     version: Option<Version>,
-    /// Why, if it was the core that refused.
-    reason: Option<Code>,
+    /// Why, if it was the core that refused, and what that hides.
+    reasons: [Option<Code>; 2],
 }
 
 impl Problem {
@@ -127,7 +127,7 @@ impl Problem {
             internal: None,
             shards: Vec::new(),
             version: None,
-            reason: None,
+            reasons: [None; 2],
         }
     }
 }
@@ -158,7 +158,7 @@ impl From<Error> for Problem {
             internal: internal.then(|| of_shards(error.message())),
             shards: error.shards().iter().map(|shard| shard.get()).collect(),
             version: error.version(),
-            reason: Some(error.code()),
+            reasons: [Some(error.code()), error.cause()],
             ..Self::of((status, code), of_shards(detail))
         }
     }
@@ -249,7 +249,7 @@ impl Problem {
         };
         let mut response = Response::json(self.status, &body)
             .with_header("content-type", "application/problem+json")
-            .because_of(self.reason);
+            .because_of(self.reasons.into_iter().flatten());
         if matches!(self.status, 429 | 503) {
             response = if self.code == Code::SettingsMismatch.as_str() {
                 let (from, within) = OPERATORS_RETRY_SECS;

@@ -150,11 +150,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
     /// Once a part of it is done, or may be, no refusal of the rest means that nothing happened.
     async fn delete_wherever_it_is(&mut self, mut known: Known) -> Result<(), Error> {
         let removed = AtomicBool::new(false);
-        let unless_removed = |error: Error| match error.kind() {
-            Kind::Throttled | Kind::Unavailable if removed.load(Ordering::Relaxed) => {
-                Error::new(Code::OutcomeUnknown, error.message())
-            }
-            _ => error,
+        let unless_removed = |error: Error| {
+            if removed.load(Ordering::Relaxed) { error.of_the_rest() } else { error }
         };
         loop {
             let deleted = self.delete_everywhere(&known, &removed).await;

@@ -571,6 +571,36 @@ fn regression_a_delete_of_which_a_part_was_done_was_reported_as_not_done() {
     }
 }
 
+/// Only two kinds of errors of the rest were taken for what they are; with any other, and with one that came
+/// first, the client was told that nothing had happened.
+/// Invariant I6.
+#[test]
+fn regression_a_delete_of_which_a_part_was_done_was_reported_as_refused_for_damage_or_permissions()
+{
+    let refusals = [
+        (StoreError::Corrupt("no key".into()), Code::CorruptData),
+        (StoreError::Misconfigured("expired".into()), Code::Internal),
+        (StoreError::Rejected("a validation".into()), Code::RequestRejected),
+    ];
+    for (refusal, cause) in refusals {
+        for refused_first in [false, true] {
+            let world = World::random();
+            world.lay_out(1, 2, Placement::Random);
+            let holder = if refused_first { 2 } else { 1 };
+            world.memory.place(&in_shard_of(Placement::Random, "a", holder), stored("old", 1));
+            let mut answers = [Fault::after(|| {}), Fault::Refuse(refusal.clone())];
+            if refused_first {
+                answers.reverse();
+            }
+            world.store.script(Operation::Get, answers);
+            let deleted = block_on(world.writer().delete(&key("a"), NONE, world.deadline()));
+            let error = deleted.expect_err("a part failed");
+            assert_eq!((error.code(), error.cause()), (Code::OutcomeUnknown, Some(cause)));
+            assert_eq!(world.memory.contents(), []);
+        }
+    }
+}
+
 /// It was answered with the words of a metadata table that was restored alone, which raise an alarm.
 #[test]
 fn regression_a_reshard_noticed_at_the_deadline_was_reported_as_damage() {
