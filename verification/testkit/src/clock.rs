@@ -31,6 +31,8 @@ struct State {
     sleeps_begun: u64,
     /// Raised by whatever happens to the clock. While it rises, somebody is still at work.
     activity: u64,
+    /// After how many more readings time passes before the next, and how much.
+    suspension: Option<(usize, Duration)>,
 }
 
 impl ManualClock {
@@ -44,12 +46,18 @@ impl ManualClock {
             sleeps: BTreeMap::new(),
             sleeps_begun: 0,
             activity: 0,
+            suspension: None,
         })))
     }
 
     /// Time passes, and all sources tell so.
     pub fn advance(&self, time: Duration) {
         self.lock().advance(time);
+    }
+
+    /// The process that reads the clock is suspended for `time` between so many readings from now on and the next.
+    pub fn suspend_after(&self, readings: usize, time: Duration) {
+        self.lock().suspension = Some((readings, time));
     }
 
     /// The boot clock alone goes on.
@@ -95,7 +103,16 @@ impl State {
 
 impl Clock for ManualClock {
     fn now(&self) -> Reading {
-        let state = self.lock();
+        let mut state = self.lock();
+        match &mut state.suspension {
+            Some((0, time)) => {
+                let time = *time;
+                state.suspension = None;
+                state.advance(time);
+            }
+            Some((readings, _)) => *readings -= 1,
+            None => {}
+        }
         Reading { boot: state.boot, wall: state.wall, server_secs: Some(state.server.as_secs()) }
     }
 

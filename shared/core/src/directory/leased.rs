@@ -389,10 +389,14 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
     ) -> Result<Known, Error> {
         let mut attempts = self.attempts(deadline);
         loop {
-            // A lease of metadata is taken only while that of the directory lives (protocol: "Pinned
-            // settings").
             self.hold(deadline).await?;
-            match within(&self.clock, deadline, self.read(partition)).await {
+            // A lease of metadata is taken only while that of the directory lives (protocol: "Pinned
+            // settings"). One reading of the clock decides both: a process may be suspended between two.
+            let before = self.clock.now();
+            if !self.is_held(before) {
+                continue;
+            }
+            match within(&self.clock, deadline, self.read(partition, before)).await {
                 Some(Ok(known)) => return Ok(known),
                 Some(Err(error)) => attempts.pause(refusal(error)?).await?,
                 None => return Err(Error::new(Code::Unavailable, METADATA_NOT_IN_TIME)),
@@ -400,10 +404,9 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         }
     }
 
-    /// What a listed collection has for metadata. One that has none is cold under the lease of this
-    /// read: another key has the same hash, or the transaction that enlists it shows in part.
-    async fn read(&self, partition: &PartitionKey) -> Result<Known, StoreError> {
-        let before = self.clock.now();
+    /// What a listed collection has for metadata, under a lease from `before` on. One that has none is cold under
+    /// the lease of this read: another key has the same hash, or the transaction that enlists it shows in part.
+    async fn read(&self, partition: &PartitionKey, before: Reading) -> Result<Known, StoreError> {
         let Dated { value, server_secs } = self.store.get(partition).await?;
         if let Some(Err(contradiction)) = value.as_ref().map(CollectionMetadata::check) {
             let what = format!("the metadata item of {partition:?} is damaged: {contradiction}");

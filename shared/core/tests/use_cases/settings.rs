@@ -213,6 +213,28 @@ fn regression_metadata_was_leased_after_the_lease_of_the_directory() {
     assert!(reads > 0, "the directory is read again before");
 }
 
+/// The lease of the directory was judged by one reading of the clock, and that of the metadata counted from another:
+/// between them the process may be suspended for longer than the directory may be believed.
+#[test]
+fn regression_a_process_that_was_suspended_leased_metadata_under_a_directory_that_had_run_out() {
+    for readings in 0..20 {
+        let world = World::new();
+        world.lay_out(1, 4, dynashard_keys::Placement::Xxh64);
+        let old = function(&world, LEASE);
+        let cold = PartitionKey::new("cold").expect("a partition key");
+        block_on(old.find(&cold, far(&world))).expect("the directory is leased");
+        let before = world.memory.requests().directory_gets;
+        let began = world.clock.now();
+        world.clock.suspend_after(readings, LEASE * 2);
+        let known = block_on(old.find(&partition(), far(&world))).expect("the metadata");
+        let now = world.clock.now();
+        let was_suspended = now.certainly_since(began) >= LEASE;
+        let leased_after = was_suspended && known.lease.is_live(now);
+        let looked_again = world.memory.requests().directory_gets > before;
+        assert!(looked_again || !leased_after, "suspended after {readings} readings");
+    }
+}
+
 #[test]
 fn nothing_is_changed_before_settings_are_pinned() {
     let world = World::new();
