@@ -46,7 +46,7 @@ impl Tables {
             .put_item()
             .table_name("MetadataTable")
             .item("pk", text(&format!("_ds_decisions#{pk}")))
-            .item("_ds_active", text("_ds_decisions"))
+            .item("_ds_decisions", text("_ds_decisions"))
             .item("rev", text("one"))
             .send()
             .await

@@ -22,6 +22,26 @@ fn a_throttled_random_collection_grows_by_itself_and_loses_nothing() {
     grows("random");
 }
 
+/// The sparse index had the partition key as its sort key, which takes 1,024 bytes: DynamoDB refused every change of the
+/// count of a collection with a longer key, for ever.
+#[test]
+fn regression_a_collection_with_a_long_key_could_not_change_its_count() {
+    let set = ["LeaseSecs=1", "RequestLifetimeSecs=2"].iter().flat_map(|it| ["--set", it]);
+    let stack = LocalStack::start(&set.collect::<Vec<_>>());
+    let pk = "k".repeat(2_000);
+    let keys = (0..40).map(|n| format!("{n:02}")).collect::<Vec<_>>();
+    stack.put_all(keys.iter().map(|sk| json!({ "pk": pk, "sk": sk, "item": { "sk": sk } })));
+    for shards in [4, 1] {
+        let path = format!("/collection/scale?pk={pk}");
+        let asked = stack.json("POST", &path, &json!({ "number_of_shards": shards }));
+        assert_eq!(asked.status, 202, "{}", asked.json());
+        stack.until_at_rest(&pk, shards);
+        let read = stack.query(json!({ "pk": pk }));
+        let read = read.iter().map(|item| item["sk"].as_str().expect("a sort key"));
+        assert!(read.eq(keys.iter().map(String::as_str)), "each once, and in order");
+    }
+}
+
 /// Writes to a collection until it has four shards, and reads it back.
 fn grows(placement: &str) {
     let placement = format!("Placement={placement}");

@@ -36,7 +36,10 @@ pub use clock::{OsEntropy, ServerClock, SystemClock};
 pub use heat::{CloudWatchHeat, ThrottleAlarms};
 pub use inspection::{IndexState, KeyAttribute, TableState, TrialRead, Unseen, schema_of};
 pub use items::DynamoItemStore;
-pub use metadata::{ACTIVE_INDEX_PARTITION, DynamoMetadataStore};
+pub use metadata::{
+    ACTIVE_INDEX, ACTIVE_INDEX_PARTITION, DECISIONS_INDEX, DECISIONS_INDEX_PARTITION,
+    DynamoMetadataStore,
+};
 pub use operator::{Caller, ConnectError, Operator, is_on_this_machine};
 pub use plain::Stripped;
 pub use read_meter::ReadMeter;

@@ -19,15 +19,15 @@ use crate::interceptors::DateProbe;
 use crate::jobs::{self, job_key, lane_key};
 use crate::ledgers::{self, decisions_key, ledger_key};
 
-/// The partition key attribute of the sparse index. Its value is the same text for collections in which a
+/// The key attribute of the sparse index [`ACTIVE_INDEX`]. Its value is the same text for collections in which a
 /// change of the shard count runs or is to be cleared up. Must be kept stable.
 pub const ACTIVE_INDEX_PARTITION: &str = "_ds_active";
 
+/// The key attribute of the sparse index [`DECISIONS_INDEX`], and its only value. Must be kept stable.
+pub const DECISIONS_INDEX_PARTITION: &str = "_ds_decisions";
+
 /// The value for collections that rest with more shards than their floor. Must be kept stable.
 const GROWN: &str = "_ds_grown";
-
-/// The value for items with decisions. Must be kept stable.
-const DECISIONS: &str = "_ds_decisions";
 
 /// How many items the last change has moved. Items of which none has moved do not have it. Must be kept
 /// stable.
@@ -311,7 +311,10 @@ impl MetadataStore for DynamoMetadataStore {
             .table_name(&self.table)
             .set_item(Some(ledgers::encode_decisions(next)))
             .item(&self.partition_key_name, AttributeValue::S(decisions_key(partition)))
-            .item(ACTIVE_INDEX_PARTITION, AttributeValue::S(DECISIONS.to_owned()));
+            .item(
+                DECISIONS_INDEX_PARTITION,
+                AttributeValue::S(DECISIONS_INDEX_PARTITION.to_owned()),
+            );
         let put = if seen.rev == 0 {
             put.condition_expression("attribute_not_exists(#pk)")
                 .expression_attribute_names("#pk", &self.partition_key_name)
@@ -325,7 +328,7 @@ impl MetadataStore for DynamoMetadataStore {
     }
 
     async fn all_decisions(&self, after: Option<&str>) -> Result<DecisionsPage, StoreError> {
-        let (items, next) = self.index_page(DECISIONS, after).await?;
+        let (items, next) = self.index_page(DECISIONS_LIST, after).await?;
         let mut page = DecisionsPage { next, ..DecisionsPage::default() };
         for (key, item) in items {
             let partition = key.strip_prefix(DecisionHistory::KEY_PREFIX).unwrap_or(&key);
@@ -379,8 +382,13 @@ impl CollectionCatalog for DynamoMetadataStore {
 }
 
 impl DynamoMetadataStore {
-    /// One page of the collections that the sparse index lists under a name.
-    async fn listed(&self, list: &str, after: Option<&str>) -> Result<CollectionsPage, StoreError> {
+    /// One page of the collections that the index [`ACTIVE_INDEX`] lists under a value.
+    async fn listed(
+        &self,
+        value: &'static str,
+        after: Option<&str>,
+    ) -> Result<CollectionsPage, StoreError> {
+        let list = List { index: ACTIVE_INDEX, attribute: ACTIVE_INDEX_PARTITION, value };
         let (items, next) = self.index_page(list, after).await?;
         let mut page = CollectionsPage { next, ..CollectionsPage::default() };
         for (key, _) in items {
@@ -393,16 +401,15 @@ impl DynamoMetadataStore {
         Ok(page)
     }
 
-    /// One page of what the sparse index lists under a name, each with its key, and the key behind which the next
-    /// one begins.
+    /// One page of a list, each item with its key, and the key behind which the next one begins.
     async fn index_page(
         &self,
-        list: &str,
+        List { index, attribute, value }: List,
         after: Option<&str>,
     ) -> Result<(Vec<(String, HashMap<String, AttributeValue>)>, Option<String>), StoreError> {
         let start = after.map(|key| {
             HashMap::from([
-                (ACTIVE_INDEX_PARTITION.to_owned(), AttributeValue::S(list.to_owned())),
+                (attribute.to_owned(), AttributeValue::S(value.to_owned())),
                 (self.partition_key_name.clone(), AttributeValue::S(key.to_owned())),
             ])
         });
@@ -410,10 +417,10 @@ impl DynamoMetadataStore {
             .client
             .query()
             .table_name(&self.table)
-            .index_name(ACTIVE_INDEX)
-            .key_condition_expression("#active = :active")
-            .expression_attribute_names("#active", ACTIVE_INDEX_PARTITION)
-            .expression_attribute_values(":active", AttributeValue::S(list.to_owned()))
+            .index_name(index)
+            .key_condition_expression("#list = :list")
+            .expression_attribute_names("#list", attribute)
+            .expression_attribute_values(":list", AttributeValue::S(value.to_owned()))
             .set_exclusive_start_key(start)
             .send()
             .await
@@ -486,6 +493,20 @@ impl DynamoMetadataStore {
         Ok(Dated { value: (), server_secs: date.secs() })
     }
 }
+
+/// The items of one sparse index that have one value.
+#[derive(Clone, Copy)]
+struct List {
+    index: &'static str,
+    attribute: &'static str,
+    value: &'static str,
+}
+
+const DECISIONS_LIST: List = List {
+    index: DECISIONS_INDEX,
+    attribute: DECISIONS_INDEX_PARTITION,
+    value: DECISIONS_INDEX_PARTITION,
+};
 
 /// The update expression that brings a metadata item to its new state, with the names and values of
 /// the expression and of its condition, [`AS_SEEN`].
@@ -572,8 +593,13 @@ const LARGEST_COUNT: &str = "_ds_max_shards";
 /// The attributes that a metadata item has only at times.
 const OPTIONAL: [&str; 5] = ["from", "to", CLEANUP_PENDING, ACTIVE_INDEX_PARTITION, ITEMS_MOVED];
 
-/// The sparse index. Must be kept as the template has it.
-pub(crate) const ACTIVE_INDEX: &str = "active";
+/// The sparse index of collections. Its only key attribute is [`ACTIVE_INDEX_PARTITION`]: a sort key takes 1,024 bytes,
+/// and a partition key of the table may have more. Must be kept as the template has it.
+pub const ACTIVE_INDEX: &str = "active";
+
+/// The sparse index of decisions. It is one of its own, so that no number of decisions gets in the way of a change. Must
+/// be kept as the template has it.
+pub const DECISIONS_INDEX: &str = "decisions";
 
 /// The attributes of a metadata item, without its key. Their names must be kept stable.
 fn encode(metadata: &CollectionMetadata) -> HashMap<String, AttributeValue> {

@@ -10,8 +10,8 @@ use aws_sdk_dynamodb::types::{
     ScalarAttributeType,
 };
 use dynashard_aws::{
-    ACTIVE_INDEX_PARTITION, DynamoItemStore, DynamoMetadataStore, ServerClock, SystemClock,
-    connect_local,
+    ACTIVE_INDEX, ACTIVE_INDEX_PARTITION, DECISIONS_INDEX, DECISIONS_INDEX_PARTITION,
+    DynamoItemStore, DynamoMetadataStore, ServerClock, SystemClock, connect_local,
 };
 use dynashard_core::ports::{
     Action, Clock, CollectionCatalog, Condition, Consistency, Expected, ItemStore, MetadataStore,
@@ -63,7 +63,11 @@ impl Engine {
         )
         .await;
         create_table(&client, METADATA_TABLE, [(partition, KeyType::Hash)]).await;
-        create_active_index(&client, &schema.partition_key_name).await;
+        for index in
+            [(ACTIVE_INDEX, ACTIVE_INDEX_PARTITION), (DECISIONS_INDEX, DECISIONS_INDEX_PARTITION)]
+        {
+            create_index(&client, &schema.partition_key_name, index).await;
+        }
 
         let items = DynamoItemStore::new(
             client.clone(),
@@ -131,27 +135,27 @@ async fn create_table(
     request.send().await.expect("a new table");
 }
 
-/// The sparse index, as the template has it.
-async fn create_active_index(client: &Client, partition_key_name: &str) {
+/// A sparse index, as the template has it.
+async fn create_index(
+    client: &Client,
+    partition_key_name: &str,
+    (index_name, index_partition): (&str, &str),
+) {
     let attribute = |name: &str| {
         let attribute = AttributeDefinition::builder().attribute_name(name);
         attribute.attribute_type(ScalarAttributeType::S).build().expect("name and type")
     };
-    let key = |name: &str, key_type| {
-        let element = KeySchemaElement::builder().attribute_name(name).key_type(key_type);
-        element.build().expect("name and type")
-    };
+    let key = KeySchemaElement::builder().attribute_name(index_partition).key_type(KeyType::Hash);
     let index = CreateGlobalSecondaryIndexAction::builder()
-        .index_name("active")
-        .key_schema(key(ACTIVE_INDEX_PARTITION, KeyType::Hash))
-        .key_schema(key(partition_key_name, KeyType::Range))
+        .index_name(index_name)
+        .key_schema(key.build().expect("name and type"))
         .projection(Projection::builder().projection_type(ProjectionType::All).build());
     let update = GlobalSecondaryIndexUpdate::builder().create(index.build().expect("an index"));
     client
         .update_table()
         .table_name(METADATA_TABLE)
         .attribute_definitions(attribute(partition_key_name))
-        .attribute_definitions(attribute(ACTIVE_INDEX_PARTITION))
+        .attribute_definitions(attribute(index_partition))
         .global_secondary_index_updates(update.build())
         .send()
         .await

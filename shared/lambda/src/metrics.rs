@@ -132,15 +132,9 @@ impl Counter {
                 Diagnosis::HotItem => Self::HotItems,
                 Diagnosis::HotQueries => Self::HotQueries,
                 Diagnosis::Neighbour => Self::Neighbours,
-                Diagnosis::Table
-                | Diagnosis::Account
-                | Diagnosis::MaxOnDemand
-                | Diagnosis::Index
-                | Diagnosis::UnknownLimit => Self::SharedLimits,
+                shared if shared.is_of_all_keys() => Self::SharedLimits,
                 Diagnosis::CooledDown | Diagnosis::InUse => return None,
-                Diagnosis::HotKey | Diagnosis::Ramp | Diagnosis::TooLittleEvidence => {
-                    Self::GrowthsRefused
-                }
+                _ => Self::GrowthsRefused,
             },
         })
     }

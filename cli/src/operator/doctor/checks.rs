@@ -2,12 +2,17 @@
 
 use super::super::check::{Check, Status};
 use super::window::{Bound, MARGIN_SECS, TOLERANCE_SECS, Window, lifetime_secs};
-use dynashard_aws::{TableState, TrialRead, Unseen};
+use dynashard_aws::{
+    ACTIVE_INDEX, ACTIVE_INDEX_PARTITION, DECISIONS_INDEX, DECISIONS_INDEX_PARTITION, TableState,
+    TrialRead, Unseen,
+};
 use dynashard_lambda::{SHORTEST_REQUEST_LIFETIME, UNVERIFIED_REQUEST_LIFETIME};
 
-/// The index that the sweep looks at, and the attribute that puts a collection into it.
-const ACTIVE_INDEX: &str = "active";
-const ACTIVE_ATTRIBUTE: &str = "_ds_active";
+/// The sparse indexes of the metadata table, each with its only key attribute, and what fails without it.
+const SPARSE_INDEXES: [(&str, &str, &str); 2] = [
+    (ACTIVE_INDEX, ACTIVE_INDEX_PARTITION, "no sweep finds a reshard"),
+    (DECISIONS_INDEX, DECISIONS_INDEX_PARTITION, "nobody can list what was decided"),
+];
 
 /// How far the local clock may be off, in seconds, before that is worth a warning, and before
 /// requests are in danger of being refused.
@@ -218,11 +223,7 @@ pub(super) const IF_CONFIRMED: &str = "if runs on several days say the same (doc
 const NO_VALUE: &str = "no RequestLifetimeSecs is long enough: let no shard count change (ScalingMode=off) until this is explained";
 
 /// Whether a table is there and as the template makes it.
-pub(super) fn table(
-    table: Table<'_>,
-    state: &Result<TableState, Unseen>,
-    partition_key_name: &str,
-) -> Check {
+pub(super) fn table(table: Table<'_>, state: &Result<TableState, Unseen>) -> Check {
     let check = table.role.pick("main_table", "metadata_table");
     let name = table.name;
     let state = match state {
@@ -239,15 +240,19 @@ pub(super) fn table(
     let problem = |what: &str, advice: &str| {
         Check::new(check, Status::Problem, format!("{name} {what}")).advise(advice)
     };
-    let index = state.indexes.iter().find(|index| index.name == ACTIVE_INDEX);
-    let Some(index) = index else {
-        return problem("has no index active, so no sweep finds a reshard", RESTORE_INDEX);
-    };
-    if index.key != [ACTIVE_ATTRIBUTE, partition_key_name] || !index.holds_all {
-        return problem("has an index active with another key or projection", RESTORE_INDEX);
-    }
-    if !index.is_active {
-        return problem("has an index active that is being built", "run the command again later");
+    for (name, attribute, what_fails) in SPARSE_INDEXES {
+        let index = state.indexes.iter().find(|index| index.name == name);
+        let Some(index) = index else {
+            return problem(&format!("has no index {name}, so {what_fails}"), RESTORE_INDEX);
+        };
+        if index.key != [attribute] || !index.holds_all {
+            let what = format!("has an index {name} with another key or projection");
+            return problem(&what, REPLACE_INDEX);
+        }
+        if !index.is_active {
+            let what = format!("has an index {name} that is being built");
+            return problem(&what, "run the command again later");
+        }
     }
     if !state.streams_both_images {
         return problem(
@@ -255,11 +260,14 @@ pub(super) fn table(
             "turn its stream on with NEW_AND_OLD_IMAGES; after a restore it is off",
         );
     }
-    Check::ok(check, format!("{name} is {}, with its index and stream", state.status))
+    Check::ok(check, format!("{name} is {}, with its indexes and stream", state.status))
 }
 
 const RESTORE_INDEX: &str =
     "give it the index that template.yaml declares: deploy the template again";
+
+const REPLACE_INDEX: &str = "delete that index, and deploy the template again: it declares the index with \
+                             the attribute of the list as its only key";
 
 /// Whether the keys of the tables fit each other, and the parameters of the stack.
 pub(super) fn keys(found: Result<bool, String>) -> Check {

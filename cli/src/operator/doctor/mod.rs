@@ -115,8 +115,8 @@ async fn examine(args: &DoctorArgs) -> Result<Report, Failure> {
         checks::clock(measured.clock_ahead_secs),
         checks::signature_window(&measured.window),
         checks::request_lifetime(&measured.window, lifetime),
-        checks::table(main_table, &main, &schema.partition_key_name),
-        checks::table(metadata_table, &metadata, &schema.partition_key_name),
+        checks::table(main_table, &main),
+        checks::table(metadata_table, &metadata),
     ];
     // Of tables that were not seen, their own lines say why.
     if let Some(found) = &found {

@@ -82,6 +82,16 @@ impl ItemWork {
         self.target.as_ref().map(|target| (target.table.name.as_str(), &target.key))
     }
 
+    /// The table; `None` where the engine will refuse the action.
+    pub(super) fn table(&self) -> Option<&Table> {
+        self.target.as_ref().map(|target| &*target.table)
+    }
+
+    /// The item that is put, if the action is a put.
+    pub(super) fn put(&self) -> Option<&Value> {
+        (self.action.verb == Verb::Put).then_some(&self.action.image)
+    }
+
     /// The item as it is before the action, if it exists.
     pub(super) fn before(&self) -> Option<&Value> {
         self.target.as_ref()?.before.as_ref()

@@ -7,6 +7,7 @@ use crate::dynamodb::engine::Store;
 use dynoxide::actions::create_table::CreateTableRequest;
 use dynoxide::actions::delete_item::DeleteItemRequest;
 use dynoxide::actions::delete_table::DeleteTableRequest;
+use dynoxide::actions::get_item::GetItemRequest;
 use dynoxide::actions::put_item::PutItemRequest;
 use dynoxide::actions::query::QueryRequest;
 use dynoxide::actions::scan::ScanRequest;
@@ -58,7 +59,7 @@ impl DryRun {
         let outcome = match (operation, job) {
             ("Query", _) => request(body).and_then(|request| self.query(request)),
             ("Scan", _) => request(body).and_then(|request| self.scan(request)),
-            (_, Job::Items(items)) => self.run_in_copy(operation, body, items.works()),
+            (_, Job::Items(items)) => self.run_in_copy(operation, body, items.works(), |_| {}),
             _ => return false,
         };
         outcome.is_err_and(|error| is_invalid(&error))
@@ -74,7 +75,34 @@ impl DryRun {
         self.engine.scan(ScanRequest { limit: Some(limit), ..request }).map(drop)
     }
 
-    fn run_in_copy(&self, operation: &str, body: &[u8], works: &[ItemWork]) -> Result<()> {
+    /// Tries the request out, and shows what each of its updates makes of its item: the update by its place among the
+    /// actions, its table, and the item.
+    pub(super) fn look_at_updates(
+        &self,
+        operation: &str,
+        body: &[u8],
+        works: &[ItemWork],
+        mut each: impl FnMut(usize, &Table, &Value),
+    ) {
+        let _ = self.run_in_copy(operation, body, works, |database| {
+            for (at, work) in works.iter().enumerate().filter(|(_, work)| work.is_update()) {
+                if let (Some(table), Some((name, key))) = (work.table(), work.key())
+                    && let Some(item) = get(database, name, key)
+                {
+                    each(at, table, &item);
+                }
+            }
+        });
+    }
+
+    /// Runs a request in the copy, and looks at what it left.
+    fn run_in_copy(
+        &self,
+        operation: &str,
+        body: &[u8],
+        works: &[ItemWork],
+        look: impl FnOnce(&Database),
+    ) -> Result<()> {
         self.with(|database| {
             for work in works.iter().filter(|work| work.is_update()) {
                 if let (Some((table, _)), Some(item)) = (work.key(), work.before()) {
@@ -82,6 +110,7 @@ impl DryRun {
                 }
             }
             let outcome = run(database, operation, body);
+            look(database);
             for (table, key) in works.iter().filter_map(|work| work.key()) {
                 let _ = delete(database, table, key);
             }
@@ -125,6 +154,12 @@ fn put(database: &Database, table: &str, item: &Value) -> Option<()> {
     let request =
         PutItemRequest { table_name: table.to_owned(), item, ..PutItemRequest::default() };
     database.put_item(request).ok().map(drop)
+}
+
+fn get(database: &Database, table: &str, key: &Value) -> Option<Value> {
+    let key = Item::deserialize(key).ok()?;
+    let request = GetItemRequest { table_name: table.to_owned(), key, ..GetItemRequest::default() };
+    serde_json::to_value(database.get_item(request).ok()?.item?).ok()
 }
 
 fn delete(database: &Database, table: &str, key: &Value) -> Option<()> {

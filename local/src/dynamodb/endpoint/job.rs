@@ -147,7 +147,7 @@ impl ItemsJob {
         self.works.iter().flat_map(|work| work.due(outcome, is_transactional)).collect()
     }
 
-    fn is_transactional(&self) -> bool {
+    pub(super) fn is_transactional(&self) -> bool {
         matches!(self.unit, Unit::Transaction)
     }
 }

@@ -10,6 +10,7 @@
 //! 1. [`Call`] reads what it asks for, once. What a function asks for, its role must allow.
 //! 2. The items that it is about are looked up in the engine, since a write costs by the item before
 //!    it as well. Another write may come between; the request then pays the cost of a moment ago.
+//!    An item that an index could not hold is refused here: the engine looks at no size of index keys.
 //! 3. Where there is not room for all of it, a [`DryRun`] finds out whether the request is valid: as
 //!    in DynamoDB, an invalid request is told what is wrong with it, and never that it is throttled.
 //! 4. [`Endpoint::admit`] decides, directly before the request is handed over. A batch goes on without
@@ -34,6 +35,7 @@ mod call;
 mod cost;
 mod counters;
 mod dry_run;
+mod index_keys;
 mod insights;
 mod job;
 mod meter;
@@ -197,6 +199,7 @@ impl Endpoint {
             },
         };
         let job = self.look_up(Job::of(request, &self.tables)).await?;
+        let job = self.check_index_keys(&operation, job, &body).await?;
         parts.uri = self.engine_uri(&parts.uri);
         remove_hop_headers(&mut parts.headers);
         let now = self.clock.now();
@@ -240,6 +243,20 @@ impl Endpoint {
             Job::Items(items)
         })
         .await
+    }
+
+    async fn check_index_keys(
+        &self,
+        operation: &str,
+        job: Job,
+        body: &Bytes,
+    ) -> Result<Job, Refusal> {
+        if !index_keys::is_to_be_checked(body, &job) {
+            return Ok(job);
+        }
+        let (dry_run, operation) = (Arc::clone(&self.dry_run), operation.to_owned());
+        let body = body.clone();
+        blocking(move || index_keys::check(&dry_run, &operation, &body, &job).map(|()| job)).await?
     }
 
     /// Requests without a signing date are let through: the engine answers them with the error that

@@ -46,6 +46,10 @@ pub(super) struct CancellationReason {
     message: Option<&'static str>,
 }
 
+impl CancellationReason {
+    const NONE: Self = Self { code: "None", message: None };
+}
+
 impl Refusal {
     pub(super) const TOO_LARGE: Self = Self {
         status: StatusCode::PAYLOAD_TOO_LARGE,
@@ -109,11 +113,32 @@ impl Refusal {
 
     /// A transaction that was not admitted; `hits` has the first limit that each action met.
     pub(super) fn cancelled(hits: &[Option<&Hit>]) -> Self {
-        let reason = |hit: Option<&Hit>| match hit {
-            Some(hit) => CancellationReason { code: hit.code, message: Some(hit.message) },
-            None => CancellationReason { code: "None", message: None },
-        };
-        let reasons: Vec<_> = hits.iter().copied().map(reason).collect();
+        let reason = |hit: &Hit| CancellationReason { code: hit.code, message: Some(hit.message) };
+        Self::cancelled_for(
+            hits.iter().map(|hit| hit.map_or(CancellationReason::NONE, reason)).collect(),
+        )
+    }
+
+    /// A request whose item breaks a rule.
+    pub(super) fn invalid(message: &str) -> Self {
+        Self {
+            status: StatusCode::BAD_REQUEST,
+            kind: "com.amazon.coral.validate#ValidationException",
+            message: message.to_owned(),
+            details: Details::None,
+        }
+    }
+
+    /// A transaction of which some actions break a rule: by action, the one that it breaks.
+    pub(super) fn invalid_actions(messages: &[Option<&'static str>]) -> Self {
+        let reason =
+            |message| CancellationReason { code: "ValidationError", message: Some(message) };
+        Self::cancelled_for(
+            messages.iter().map(|text| text.map_or(CancellationReason::NONE, reason)).collect(),
+        )
+    }
+
+    fn cancelled_for(reasons: Vec<CancellationReason>) -> Self {
         let codes: Vec<_> = reasons.iter().map(|reason| reason.code).collect();
         Self {
             status: StatusCode::BAD_REQUEST,

@@ -180,6 +180,16 @@ impl Decision {
     }
 }
 
+impl Diagnosis {
+    /// Whether the limit is one that many partition keys share, so that it says nothing about one of them.
+    pub fn is_of_all_keys(self) -> bool {
+        matches!(
+            self,
+            Self::Table | Self::Account | Self::MaxOnDemand | Self::Index | Self::UnknownLimit
+        )
+    }
+}
+
 impl Action {
     /// The stable name.
     pub const fn as_str(self) -> &'static str {

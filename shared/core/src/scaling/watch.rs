@@ -40,8 +40,8 @@ pub(crate) struct Watch {
     decides: bool,
     /// The collections that are being reported.
     under_way: Mutex<HashSet<PartitionKey>>,
-    /// What was last told of collections: the revision of each that it was about, and when.
-    told: Mutex<LruCache<(PartitionKey, String), (u64, Duration)>>,
+    /// What was last told of collections, or of all together: the revision that it was about, and when.
+    told: Mutex<LruCache<(Option<PartitionKey>, String), (u64, Duration)>>,
 }
 
 /// Whether a watch has come to act on what it saw, which is worth waiting for.
@@ -237,7 +237,7 @@ impl Watch {
         let wrong = ledger.damaged + ledger.of_the_future(self.meter.now(directory.now()));
         if wrong > 0
             && let Some(telemetry) = &self.telemetry
-            && self.is_news(seen, "damaged ledger".to_owned(), directory.now())
+            && self.is_news(Some(seen), "damaged ledger".to_owned(), directory.now())
         {
             telemetry.ledger_damaged(partition, wrong);
         }
@@ -275,14 +275,17 @@ impl Watch {
             return;
         }
         let what = (decision.code(), decision.action, decision.hindrance.map(Hindrance::as_str));
-        if outcome != Outcome::Begun && !self.is_news(seen, format!("{what:?}"), directory.now()) {
+        // What all keys share is noted of one of them: a table at its quota may have millions.
+        let of = (!decision.diagnosis.is_of_all_keys()).then_some(seen);
+        if outcome != Outcome::Begun && !self.is_news(of, format!("{what:?}"), directory.now()) {
             return;
         }
         if let Some(telemetry) = &self.telemetry {
             telemetry.decided(&decision, outcome);
         }
         let noted = directory.note(&decision, outcome, DecidedBy::Writer, deadline).await;
-        if let Err(error) = noted {
+        // What could not be noted now is noted when it is decided again, and nothing else waits for it.
+        if let Err(error) = noted.or_else(|error| error.is_passing().then_some(()).ok_or(error)) {
             self.tell_failure(seen, &error);
         }
     }
@@ -290,18 +293,20 @@ impl Watch {
     fn tell_failure(&self, seen: &CollectionMetadata, error: &Error) {
         let Some(telemetry) = &self.telemetry else { return };
         // By code, so that a passing failure does not hide a lasting one.
-        if self.is_news(seen, format!("{:?}", error.code()), Reading::default()) {
+        if self.is_news(Some(seen), format!("{:?}", error.code()), Reading::default()) {
             telemetry.failed(&seen.partition, error);
         }
     }
 
-    fn is_news(&self, seen: &CollectionMetadata, what: String, now: Reading) -> bool {
+    /// Whether this was not told of the collection in its state, or of all collections, a moment ago.
+    fn is_news(&self, of: Option<&CollectionMetadata>, what: String, now: Reading) -> bool {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (seen.partition.clone(), what);
+        let key = (of.map(|seen| seen.partition.clone()), what);
+        let now_rev = of.map_or(0, |seen| seen.rev);
         let last = told.get(&key);
-        let is_old = last.is_some_and(|(rev, at)| *rev == seen.rev && now.wall < *at + TOLD_EVERY);
+        let is_old = last.is_some_and(|(rev, at)| *rev == now_rev && now.wall < *at + TOLD_EVERY);
         if !is_old {
-            told.put(key, (seen.rev, now.wall));
+            told.put(key, (now_rev, now.wall));
         }
         !is_old
     }

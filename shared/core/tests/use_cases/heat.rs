@@ -8,12 +8,12 @@ use dynashard_core::ports::{
     AlarmControl, Clock, HeatAlarms, HeatSource, MetadataStore, StoreError,
 };
 use dynashard_core::{
-    Access, Advance, AlarmStatus, AutoScaler, Code, CollectionMetadata, Decision, Error,
-    HeatOutcome, HeatReport, HeatWindow, Hindrance, HistoryEntry, HotKey, LedgerKind, Outcome,
-    Phase, Precondition, Rearm, ScalingMode, ScalingPolicy, Settings, ShrinkPolicy, Telemetry,
-    Throttle, Writer,
+    Access, Advance, AlarmStatus, Attributes, AutoScaler, Code, CollectionMetadata, Decision,
+    Error, HeatOutcome, HeatReport, HeatWindow, Hindrance, HistoryEntry, HotKey, LedgerKind,
+    NewItem, Outcome, Phase, Precondition, Rearm, ScalingMode, ScalingPolicy, Settings,
+    ShrinkPolicy, Telemetry, Throttle, Writer,
 };
-use dynashard_keys::{PartitionKey, Placement, ShardCount, ShardId};
+use dynashard_keys::{ItemKey, PartitionKey, Placement, ShardCount, ShardId, SortKey};
 use dynashard_testkit::{Fault, MemoryHeat, Operation, block_on};
 use futures_util::future::{join, join_all};
 
@@ -601,6 +601,27 @@ fn one_throttle_is_no_evidence() {
     block_on(writer.put(&item, Precondition::None, hot.world.deadline())).expect("a put");
     assert_eq!(hot.metadata().phase, Phase::Stable);
     assert_eq!(hot.world.memory.requests().ledger_updates, 1);
+}
+
+/// Each key that was written met the limit of the table, and for each a history was read and written: a table at its
+/// quota with a million keys wrote a million, into one partition of an index.
+#[test]
+fn regression_a_limit_that_all_keys_share_was_noted_of_each_key() {
+    let world = World::new();
+    let writer = world.writer();
+    for n in 0..500 {
+        let reason = "TableWriteAccountLimitExceeded";
+        let throttle = Throttle::from_reason(reason, None);
+        world.store.script(Operation::Write, [Fault::Refuse(StoreError::Throttled(throttle))]);
+        let of = PartitionKey::new(format!("cold {n}")).expect("a partition key");
+        let key = ItemKey::new(of, SortKey::string("a").expect("a sort key"));
+        let schema = &world.settings().schema;
+        let item = NewItem::new(key, Attributes::new(), schema).expect("an item");
+        block_on(writer.put(&item, Precondition::None, world.deadline())).expect("a put");
+    }
+    let minutes = 1 + world.clock.now().boot.saturating_sub(Duration::from_hours(1)).as_secs() / 60;
+    let decisions = world.memory.requests().decisions;
+    assert!((1..=2 * minutes).contains(&decisions), "{decisions} requests in {minutes} minutes");
 }
 
 #[test]

@@ -78,6 +78,10 @@ impl World {
         Self::with(settings)
     }
 
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     pub(crate) fn writer(&self) -> Writes {
         Writer::new(self.store.clone(), self.directory())
     }

@@ -4,8 +4,8 @@ use dynashard_core::ports::{Clock, CollectionCatalog, MetadataStore, StoreError}
 use std::time::Duration;
 
 use dynashard_core::{
-    Addition, Bucket, CollectionMetadata, Generation, HistoryEntry, Ledger, LedgerKind,
-    MAX_HISTORY_ENTRIES, Measures, Phase, Pinned, PinnedTime, Settings, Span,
+    Addition, Bucket, CollectionMetadata, DecisionHistory, Generation, HistoryEntry, Job, Ledger,
+    LedgerKind, MAX_HISTORY_ENTRIES, Measures, Phase, Pinned, PinnedTime, Settings, Span,
 };
 use dynashard_keys::{PartitionKey, Placement, ShardCount};
 
@@ -190,6 +190,36 @@ pub async fn the_index_lists_what_is_being_resharded(fixture: &impl Fixture) {
         found,
         [partition("index forward"), partition("index markers"), partition("index move")]
     );
+}
+
+/// No item of the system's is too long a key for the table.
+pub async fn the_longest_keys_are_taken_everywhere(fixture: &impl Fixture) {
+    let store = fixture.metadata();
+    let partition = PartitionKey::new("k".repeat(PartitionKey::MAX_BYTES)).expect("the longest");
+    let seen = CollectionMetadata::stable(partition.clone(), Placement::Jump, ShardCount::ONE, 1);
+    create(&seen, fixture).await.expect("created");
+    let phase = Phase::Move { from: count(1), to: count(2) };
+    let next = CollectionMetadata { phase, number_of_shards: count(2), rev: 2, ..seen.clone() };
+    let job = super::reshard::job(&partition, fixture);
+    store.begin(&seen, &next, None, &job).await.expect("begun");
+    let saved = Job { rev: job.rev + 1, ..job.clone() };
+    store.save_job(&job, &saved).await.expect("saved");
+    store.call_lane(&partition, u32::MAX, u64::MAX).await.expect("called");
+    store.remove_lane(&partition, u32::MAX).await.expect("removed");
+    for kind in [LedgerKind::Heat, LedgerKind::Load] {
+        let bucket = Bucket { span: Span::Second, start_secs: 1_800_000_007 };
+        let measures = Measures { writes: 1.0, ..Measures::default() };
+        let addition = Addition { added: vec![(bucket, measures)], ..Addition::default() };
+        store.add_to_ledger(&partition, kind, &addition).await.expect("added");
+    }
+    let history = DecisionHistory { rev: 1, records: Vec::new() };
+    store.save_decisions(&partition, &DecisionHistory::default(), &history).await.expect("saved");
+    let page = store.resharding(None).await.expect("a page");
+    assert!(page.partitions.contains(&partition), "{page:?}");
+    let page = store.all_decisions(None).await.expect("a page");
+    assert!(page.histories.iter().any(|(of, _)| *of == partition), "{page:?}");
+    let done = CollectionMetadata { phase: Phase::Stable, rev: 3, ..next.clone() };
+    store.finish(&next, &done, &saved).await.expect("finished");
 }
 
 /// Those of one shard, too, and no job or lane, whatever the pages.

@@ -96,6 +96,7 @@ macro_rules! contract_suite {
             metadata::a_collection_is_enlisted_with_its_job_or_not_at_all,
             metadata::a_change_is_made_where_the_metadata_is_as_seen,
             metadata::the_index_lists_what_is_being_resharded,
+            metadata::the_longest_keys_are_taken_everywhere,
             metadata::the_catalog_lists_each_collection_once_and_nothing_else,
             metadata::answers_carry_the_servers_time,
             metadata::a_ledger_adds_up_sums_unites_sets_and_forgets,

@@ -240,16 +240,18 @@ fn tables_are_as_the_template_makes_them() {
         status: "ACTIVE".to_owned(),
         is_protected: true,
         streams_both_images: true,
-        indexes: vec![IndexState {
-            name: "active".to_owned(),
-            key: vec!["_ds_active".to_owned(), "pk".to_owned()],
-            holds_all: true,
-            is_active: true,
-            ..IndexState::default()
-        }],
+        indexes: [("active", "_ds_active"), ("decisions", "_ds_decisions")]
+            .map(|(name, key)| IndexState {
+                name: name.to_owned(),
+                key: vec![key.to_owned()],
+                holds_all: true,
+                is_active: true,
+                ..IndexState::default()
+            })
+            .to_vec(),
         ..TableState::default()
     };
-    let status = |of: Table<'_>, state: TableState| table(of, &Ok(state), "pk").status;
+    let status = |of: Table<'_>, state: TableState| table(of, &Ok(state)).status;
     assert_eq!(status(MAIN, TableState { indexes: Vec::new(), ..active.clone() }), Status::Ok);
     assert_eq!(status(METADATA, active.clone()), Status::Ok);
     assert_eq!(protection(MAIN, &Ok(active.clone())).map(|check| check.status), Some(Status::Ok));
@@ -265,8 +267,8 @@ fn tables_are_as_the_template_makes_them() {
         TableState { is_active: false, ..active.clone() },
         TableState { streams_both_images: false, ..active.clone() },
         TableState { indexes: Vec::new(), ..active.clone() },
-        index(|index| index.key.truncate(1)),
-        index(|index| index.key[1] = "sk".to_owned()),
+        index(|index| index.key.push("pk".to_owned())),
+        index(|index| index.key[0] = "sk".to_owned()),
         index(|index| index.holds_all = false),
         index(|index| index.is_active = false),
     ] {
@@ -277,7 +279,7 @@ fn tables_are_as_the_template_makes_them() {
 #[test]
 fn what_could_not_be_seen_names_the_permission() {
     for check in [
-        table(MAIN, &Err(Unseen::NotPermitted), "pk"),
+        table(MAIN, &Err(Unseen::NotPermitted)),
         recovery(METADATA, &Err(Unseen::NotPermitted)),
         time_to_live("items", &Err(Unseen::NotPermitted), None),
         contributor_insights("items", &Err(Unseen::NotPermitted)),
@@ -288,7 +290,7 @@ fn what_could_not_be_seen_names_the_permission() {
         assert!(advice.starts_with("allow dynamodb:"), "{advice}");
     }
     assert_eq!(recovery(MAIN, &Err(Unseen::NotSupported)).status, Status::Unknown);
-    assert_eq!(table(MAIN, &Err(Unseen::NotFound), "pk").status, Status::Problem);
+    assert_eq!(table(MAIN, &Err(Unseen::NotFound)).status, Status::Problem);
     assert_eq!(protection(MAIN, &Err(Unseen::NotFound)), None, "the table has a line of its own");
 }
 

@@ -50,6 +50,57 @@ async fn exhausted() -> Rig {
     rig
 }
 
+/// DynamoDB refuses the write of an item that an index cannot hold, and keeps it out of the table; the engine stored it.
+#[tokio::test]
+async fn regression_an_item_was_stored_whose_index_key_is_too_long() {
+    let rig = Rig::start().await;
+    let mut table = table();
+    table["GlobalSecondaryIndexes"][0]["KeySchema"] = json!([
+        { "AttributeName": "day", "KeyType": "HASH" },
+        { "AttributeName": "pk", "KeyType": "RANGE" },
+    ]);
+    rig.ok("CreateTable", table).await;
+    let key = json!({ "pk": { "S": "k".repeat(1_025) }, "sk": { "S": "1" } });
+    let with_day = |day: usize| {
+        let mut item = key.clone();
+        item["day"] = json!({ "S": "d".repeat(day) });
+        item
+    };
+    let put = |item: Value| json!({ "TableName": "Flights", "Item": item });
+    let update = json!({
+        "TableName": "Flights", "Key": key, "UpdateExpression": "SET #d = :d",
+        "ExpressionAttributeNames": { "#d": "day" }, "ExpressionAttributeValues": { ":d": { "S": "x" } },
+    });
+    let in_transaction =
+        |kind: &str, action: &Value| json!({ "TransactItems": [{ kind: action }] });
+    let batch =
+        json!({ "RequestItems": { "Flights": [{ "PutRequest": { "Item": with_day(1) } }] } });
+    for (operation, body, expected) in [
+        ("PutItem", put(with_day(1)), "ValidationException"),
+        ("UpdateItem", update.clone(), "ValidationException"),
+        ("BatchWriteItem", batch, "ValidationException"),
+        (
+            "TransactWriteItems",
+            in_transaction("Put", &put(with_day(1))),
+            "TransactionCanceledException",
+        ),
+        ("TransactWriteItems", in_transaction("Update", &update), "TransactionCanceledException"),
+    ] {
+        let (kind, answer) = rig.refused(operation, body).await;
+        assert!(kind.ends_with(expected), "{operation}: {kind} {answer}");
+        assert!(answer.to_string().contains("1024 bytes"), "{operation}: {answer}");
+    }
+    // The index leaves out an item that lacks one of its keys.
+    rig.ok("PutItem", put(key.clone())).await;
+    let (kind, _) = rig.refused("UpdateItem", update).await;
+    assert!(kind.ends_with("ValidationException"), "{kind}");
+    let short =
+        json!({ "pk": { "S": "short" }, "sk": { "S": "1" }, "day": { "S": "d".repeat(2_049) } });
+    let (_, answer) = rig.refused("PutItem", put(short)).await;
+    assert!(answer.to_string().contains("2048 bytes"), "{answer}");
+    rig.stop().await;
+}
+
 impl Rig {
     /// What the engine says to a request, past the endpoint.
     async fn ask_engine(&self, operation: &str, body: &str) -> (StatusCode, Value) {
