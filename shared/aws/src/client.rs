@@ -126,6 +126,9 @@ fn config_within(config: &SdkConfig, connect_timeout: Duration) -> Builder {
     builder.set_account_id_endpoint_mode("disabled".parse().ok());
     builder
         .retry_config(RetryConfig::disabled())
+        // It would date requests by a difference of clocks that an answer which was read late gets wrong by minutes, and
+        // DynamoDB executes a request for as long after its date, whenever it was signed (protocol: "Assumptions").
+        .disable_clock_skew_correction(true)
         .timeout_config(timeouts(connect_timeout))
         // Bodies are small and the attempt timeout bounds them.
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled())

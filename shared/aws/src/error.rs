@@ -18,7 +18,7 @@ use dynashard_core::Throttle;
 use dynashard_core::ports::StoreError;
 use hyper_util::client::legacy::Error as HttpError;
 
-use crate::interceptors::LeaseRanOut;
+use crate::interceptors::{DatedAhead, LeaseRanOut};
 
 /// What a service error carries beside its code.
 pub(crate) trait Details: ProvideErrorMetadata + StdError + 'static {
@@ -62,6 +62,9 @@ pub(crate) fn of_write<E: Details, R: std::fmt::Debug + 'static>(
     Refused::Other(match error {
         SdkError::ServiceError(context) => return of_service(context.err()),
         _ if in_chain(error, <dyn StdError>::is::<LeaseRanOut>) => StoreError::LeaseExpired,
+        _ if in_chain(error, <dyn StdError>::is::<DatedAhead>) => {
+            StoreError::Misconfigured(DatedAhead.to_string())
+        }
         _ if in_chain(error, is_without_connection) => StoreError::Unavailable(describe(error)),
         SdkError::ConstructionFailure(_) => StoreError::Misconfigured(describe(error)),
         _ => StoreError::OutcomeUnknown(describe(error)),

@@ -7,6 +7,7 @@ use aws_sdk_dynamodb::config::interceptors::{
     BeforeDeserializationInterceptorContextRef, BeforeTransmitInterceptorContextRef,
 };
 use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
+use aws_sdk_dynamodb::primitives::{DateTime, DateTimeFormat as Format};
 use aws_smithy_runtime_api::box_error::BoxError;
 use dynashard_core::Lease;
 use dynashard_core::ports::Clock;
@@ -121,8 +122,9 @@ impl Intercept for AnswerWatch {
     }
 }
 
-/// Holds back a signed request whose lease has run out. The check runs after signing and before
-/// sending, so every request that is sent was signed before its lease ended (protocol: "Lease").
+/// Holds back a signed request whose lease has run out, or that is dated ahead of DynamoDB's clock. The check runs after
+/// signing and before sending, so every request that is sent was signed before its lease ended, and is executed within
+/// H of that if at all (protocol: "Lease").
 #[derive(Debug)]
 pub(crate) struct LeaseCheck {
     pub(crate) lease: Lease,
@@ -136,13 +138,33 @@ impl Intercept for LeaseCheck {
 
     fn read_before_transmit(
         &self,
-        _: &BeforeTransmitInterceptorContextRef<'_>,
+        context: &BeforeTransmitInterceptorContextRef<'_>,
         _: &RuntimeComponents,
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        if self.lease.is_live(self.clock.now()) { Ok(()) } else { Err(LeaseRanOut.into()) }
+        let now = self.clock.now();
+        if !self.lease.is_live(now) {
+            return Err(LeaseRanOut.into());
+        }
+        let date_secs = context.request().headers().get("x-amz-date").and_then(signing_secs);
+        match date_secs.filter(|date_secs| !self.lease.allows_date(now, *date_secs)) {
+            Some(_) => Err(DatedAhead.into()),
+            None => Ok(()),
+        }
     }
 }
+
+/// The error of [`LeaseCheck`] for a clock that is wrong, which `error.rs` looks for inside the SDK's error.
+#[derive(Debug)]
+pub(crate) struct DatedAhead;
+
+impl fmt::Display for DatedAhead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the clock of this machine is ahead of DynamoDB's by seconds: nothing is written before it is right")
+    }
+}
+
+impl std::error::Error for DatedAhead {}
 
 /// The error of [`LeaseCheck`], which `error.rs` looks for inside the SDK's error.
 #[derive(Debug)]
@@ -165,6 +187,20 @@ fn host_and_port(uri: &http::Uri) -> Option<String> {
     })
 }
 
+/// The date of a signature, such as `20261125T074414Z`, in epoch seconds.
+fn signing_secs(date: &str) -> Option<u64> {
+    let parsed = DateTime::from_str(&with_separators(date)?, Format::DateTime).ok()?;
+    u64::try_from(parsed.secs()).ok()
+}
+
+/// The date in the form of RFC 3339.
+fn with_separators(date: &str) -> Option<String> {
+    let part = |range: std::ops::Range<usize>| date.get(range);
+    let (year, month, day) = (part(0..4)?, part(4..6)?, part(6..8)?);
+    let (hour, minute, second) = (part(9..11)?, part(11..13)?, part(13..15)?);
+    Some(format!("{year}-{month}-{day}T{hour}:{minute}:{second}Z"))
+}
+
 fn date_secs(context: &BeforeDeserializationInterceptorContextRef<'_>) -> Option<u64> {
     let date = httpdate::parse_http_date(context.response().headers().get("date")?).ok()?;
     date.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())
@@ -173,6 +209,14 @@ fn date_secs(context: &BeforeDeserializationInterceptorContextRef<'_>) -> Option
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_date_of_a_signature_is_read() {
+        assert_eq!(signing_secs("20261125T074414Z"), Some(1_795_592_654));
+        for wrong in ["", "20261325T074414Z", "2026-11-25T07:44:14Z"] {
+            assert_eq!(signing_secs(wrong), None, "{wrong}");
+        }
+    }
 
     #[test]
     fn regression_the_server_was_named_with_the_password_to_it() {

@@ -77,8 +77,6 @@ impl Operator {
                 .http_client(http_client())
                 .credentials_provider(credentials.clone())
                 .time_source(shift.clone())
-                // It would sign with the server's time what is to be signed with another.
-                .disable_clock_skew_correction(true)
                 .interceptor(watch.clone());
             SignatureProbe {
                 client: Client::from_conf(config.build()),

@@ -225,6 +225,32 @@ async fn an_item_without_the_systems_attributes_is_read_and_replaced() {
     assert_eq!(read.value, None);
 }
 
+/// DynamoDB executes a request until so long after its date. One from a machine whose clock is ahead, or whose SDK has misjudged the
+/// difference, could be executed after the close of a reshard.
+/// Invariants I4, I9.
+#[tokio::test]
+async fn regression_a_write_that_was_dated_ahead_was_sent() {
+    let engine = Engine::with_string_keys().await;
+    let partition = PartitionKey::new("EWR").expect("a valid partition key");
+    let sort = SortKey::string("UA1545").expect("a valid sort key");
+    let key =
+        ItemKey::new(partition, sort).at(ShardId::new(0), Placement::Xxh64, Separator::HashTilde);
+    for (ahead, is_sent) in [(20, false), (2, true)] {
+        let now = engine.clock.now();
+        let server_secs = Some(now.epoch_secs() - ahead);
+        let lease = Lease::new(now, server_secs, std::time::Duration::from_mins(1));
+        let condition = Condition { generation: Generation::new(1), expected: Expected::Any };
+        let write = Write { key: key.clone(), action: Action::Delete, condition, lease };
+        match engine.items.write(&write).await {
+            Ok(_) => assert!(is_sent, "{ahead} seconds"),
+            Err(StoreError::Misconfigured(why)) => {
+                assert!(!is_sent && why.contains("clock of this machine"), "{why}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
 /// Somebody wrote it by hand, and no sweep found anything any more.
 #[tokio::test]
 async fn regression_one_damaged_entry_hid_the_rest_of_the_index() {

@@ -66,6 +66,14 @@ impl Lease {
             .max(server)
     }
 
+    /// Whether a request that is dated so, in epoch seconds, is executed within H of now, if at all: DynamoDB takes a
+    /// request for so long after its date, not after its signing (protocol: "Assumptions", A2). Where the read told no
+    /// time of DynamoDB's, that is not known to be wrong.
+    pub fn allows_date(&self, now: Reading, date_secs: u64) -> bool {
+        let passed = now.boot.saturating_sub(self.since.boot).as_secs() + 1;
+        self.since.server_secs.is_none_or(|since| date_secs <= since + passed + MOST_AHEAD_SECS)
+    }
+
     /// Whether the lease may still be acted on.
     pub fn is_live(&self, now: Reading) -> bool {
         self.age(now) < self.term
@@ -82,6 +90,10 @@ impl Lease {
         self.age(now) < self.term / 4 * 3
     }
 }
+
+/// How far ahead of DynamoDB's clock a write may be dated. With the seconds that the read of its lease may have taken it is
+/// no more than what the shortest H has to spare beyond the age that DynamoDB accepts.
+const MOST_AHEAD_SECS: u64 = 5;
 
 /// T': how long after a change of metadata the last lease on what was before may live. A hundredth is
 /// for clocks that run apart, and a second for what [`Lease::age`] forgives.

@@ -229,7 +229,7 @@ impl Job {
         let done = self.done.len().min(total);
         let closes_not_before = self.move_seen.map(|seen| {
             let scan_begins = seen.plus(waits.request_lifetime + waits.settle);
-            scan_begins.plus(waits.settle)
+            scan_begins.plus(waits.before_close())
         });
         let wait_secs = closes_not_before.map(|at| at.0.saturating_sub(now.0));
         let share = self.share_done(total);
@@ -238,8 +238,8 @@ impl Job {
             let elapsed = Duration::from_secs(now.0.saturating_sub(began.0));
             elapsed.mul_f64(((1.0 - share) / share).min(LONGEST_TO_ELAPSED)).as_secs()
         });
-        // The close comes V after the end of the closing scan.
-        let after_scan = if self.closing { waits.settle.as_secs() } else { 0 };
+        // The close waits for replicas after the end of the closing scan.
+        let after_scan = if self.closing { waits.before_close().as_secs() } else { 0 };
         let eta_secs = match (wait_secs, scan_secs) {
             (Some(wait), Some(scan)) => Some(wait.max(scan.saturating_add(after_scan))),
             _ => None,

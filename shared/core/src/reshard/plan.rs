@@ -172,14 +172,16 @@ fn in_move(metadata: &CollectionMetadata, job: &Job, now: ServerTime, waits: Wai
     }
     match job.scanned {
         None => NextStep::NoteScanned(now),
-        Some(scanned) if now.certainly_since(scanned) >= waits.settle => NextStep::Close,
-        Some(scanned) => NextStep::Wait { until: scanned.plus(waits.settle), at_most: None },
+        Some(scanned) if now.certainly_since(scanned) >= waits.before_close() => NextStep::Close,
+        Some(scanned) => {
+            NextStep::Wait { until: scanned.plus(waits.before_close()), at_most: None }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use dynashard_keys::{PartitionKey, Placement, ShardCount};
+    use dynashard_keys::{PartitionKey, Placement, ShardCount, ShardId};
 
     use super::*;
 
@@ -211,6 +213,30 @@ mod tests {
             assert_eq!(at(2_006, 6), next, "it saw so itself");
             assert_eq!(at(2_006, 0), wait(6), "a second less is certain");
             assert_eq!(at(2_007, 0), next);
+        }
+    }
+
+    /// The close came V after the last item had arrived at its new home, and an eventually consistent read of a replica that
+    /// lagged by more did not find an item that had been there for days.
+    #[test]
+    fn regression_the_close_did_not_wait_for_replicas() {
+        let partition = PartitionKey::new("EWR").expect("pk");
+        let two = ShardCount::new(2).expect("count");
+        let begun = CollectionMetadata::stable(partition, Placement::Xxh64, ShardCount::ONE, 1_000)
+            .with_forward(two, 2_000);
+        let moving = begun.with_move(2_010).expect("it is in forward");
+        let first = Job::new(&begun, None, 2_000).expect("a change begins");
+        let scanned = Some(ServerTime(4_000));
+        let done = [ShardId::new(0)].into();
+        let job = Job { move_seen: Some(ServerTime(2_010)), closing: true, done, scanned, ..first };
+        for (lifetime, wait) in [(20, 6), (960, 30), (320, 10)] {
+            let waits = Waits { request_lifetime: Duration::from_secs(lifetime), ..WAITS };
+            let at = |secs: u64| {
+                let now = Sight { now: ServerTime(4_000 + secs), unchanged_for: Duration::ZERO };
+                plan(&moving, &job, now, waits)
+            };
+            assert_eq!(at(wait + 1), NextStep::Close, "with H of {lifetime} s");
+            assert!(matches!(at(wait), NextStep::Wait { .. }), "with H of {lifetime} s");
         }
     }
 

@@ -32,7 +32,18 @@ pub struct Waits {
     pub request_lifetime: Duration,
 }
 
+/// The longest that a replica which answers eventually consistent reads is assumed to lag behind (protocol: "Assumptions",
+/// A5).
+const REPLICA_LAG: Duration = Duration::from_secs(30);
+
 impl Waits {
+    /// What passes between the end of the closing scan and the close. From the close on eventually consistent reads look
+    /// at the new homes alone, so every replica has to have what arrived there (A5). Where H is shorter, for tests on one
+    /// machine, lags are taken to be as much shorter.
+    pub(crate) fn before_close(&self) -> Duration {
+        self.settle.max(REPLICA_LAG.min(self.request_lifetime / 32))
+    }
+
     /// The waits under these settings.
     pub fn of(settings: &Settings) -> Self {
         Self {
