@@ -10,6 +10,7 @@ use dynashard_keys::{ItemKey, SortKey};
 use crate::environment::Role;
 use crate::history::{Meaning, attributes, patch};
 use crate::linearizability::{Call, Content, Expect, Step};
+use crate::network::TO_BE_PUT_RIGHT;
 use crate::queries::query;
 use crate::scenario::Collection;
 use crate::world::{Process, Reader, Reply, World, Writer};
@@ -228,8 +229,10 @@ impl Client {
     async fn get(&self, key: &ItemKey) {
         let begun = self.world.kernel.moment();
         let key_of_it = key.clone();
+        let (consistency, lag) = draw_consistency(&self.world);
+        let begun = begun.saturating_sub(lag);
         let get = move |reader: std::sync::Arc<Reader>, deadline| async move {
-            reader.get(&key_of_it, None, Consistency::Strong, deadline).await
+            reader.get(&key_of_it, None, consistency, deadline).await
         };
         let reply = self.world.call(&self.reader, self.world.draw_timeout(), get).await;
         let ended = self.world.kernel.moment();
@@ -258,10 +261,10 @@ impl Client {
         }
         let begun = self.world.kernel.moment();
         let asked = keys.iter().cloned().collect::<Vec<_>>();
+        let (consistency, lag) = draw_consistency(&self.world);
+        let begun = begun.saturating_sub(lag);
         let get = move |reader: std::sync::Arc<Reader>, deadline| async move {
-            reader
-                .batch_get(asked, None, Consistency::Strong, PageBudget::UNLIMITED, deadline)
-                .await
+            reader.batch_get(asked, None, consistency, PageBudget::UNLIMITED, deadline).await
         };
         let reply = self.world.call(&self.reader, self.world.draw_timeout(), get).await;
         let ended = self.world.kernel.moment();
@@ -278,7 +281,7 @@ impl Client {
                     }
                 }
                 for (_, code) in &got.unprocessed {
-                    history.meaning("batch get", &Error::new(*code, "left over"));
+                    history.meaning("batch get", &Error::new(*code, TO_BE_PUT_RIGHT));
                 }
             }
             Reply::Answer(Err(error)) => {
@@ -323,7 +326,8 @@ impl Client {
                 Reply::Answer(Err(error)) => Reply::Answer(Err(error.clone())),
                 Reply::Answer(Ok(written)) => {
                     let left = written.unprocessed.iter().find(|(left, _)| *left == key);
-                    let error = left.map(|(_, code)| Error::new(*code, "left over"));
+                    // A batch tells no more than the code.
+                    let error = left.map(|(_, code)| Error::new(*code, TO_BE_PUT_RIGHT));
                     Reply::Answer(error.map_or(Ok(()), Err))
                 }
             };
@@ -388,6 +392,15 @@ impl MayHaveVersion for Deleted {
     fn version(&self) -> Option<dynashard_core::Version> {
         None
     }
+}
+
+/// How a client reads, and how much earlier than it asked it may see things: an eventually consistent read is a read at some
+/// moment of the last seconds.
+pub(crate) fn draw_consistency(world: &World) -> (Consistency, Duration) {
+    if world.kernel.draw(|random| random.chance(700_000)) {
+        return (Consistency::Strong, Duration::ZERO);
+    }
+    (Consistency::Eventual, world.scenario.replicas_lag_by)
 }
 
 fn key(collection: &Collection, sort: &str) -> ItemKey {

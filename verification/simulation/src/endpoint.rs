@@ -28,11 +28,12 @@ impl ItemStore for Endpoint {
         &self,
         key: &PhysicalKey,
         _: Option<&Fields>,
-        _: Consistency,
+        consistency: Consistency,
     ) -> Result<Metered<Option<StoredItem>>, StoreError> {
-        let name = || format!("get {key:?}");
+        let name = || format!("get {key:?} {consistency:?}");
         let key = key.clone();
-        let get = at_once(move |tables, _, now| Ok(tables.get(&key, now)));
+        let lag = self.lag(consistency);
+        let get = at_once(move |tables, _, now| Ok(tables.get(&key, now.saturating_sub(lag))));
         let value = self.call(name, Kind::Read, get).await?.value;
         Ok(Metered { value, consumed_rcu: 1.0 })
     }
@@ -78,15 +79,16 @@ impl ItemStore for Endpoint {
         &self,
         keys: &[PhysicalKey],
         _: Option<&Fields>,
-        _: Consistency,
+        consistency: Consistency,
     ) -> Result<BatchPage, StoreError> {
-        let name = || format!("batch get {keys:?}");
+        let name = || format!("batch get {keys:?} {consistency:?}");
         let keys = keys.to_vec();
+        let lag = self.lag(consistency);
         let execute = at_once(move |tables, kernel, now| {
             let processed = kernel.draw(|random| {
                 if random.chance(200_000) { random.index(keys.len()) + 1 } else { keys.len() }
             });
-            tables.batch_get(&keys, processed, now)
+            tables.batch_get(&keys, processed, now.saturating_sub(lag))
         });
         Ok(self.call(name, Kind::Read, execute).await?.value)
     }
@@ -95,6 +97,7 @@ impl ItemStore for Endpoint {
     async fn query(&self, query: &ShardQuery) -> Result<ShardPage, StoreError> {
         let name = || format!("query {query:?}");
         let query = query.clone();
+        let lag = self.lag(query.consistency);
         let mut read: Option<ShardPage> = None;
         let execute =
             move |tables: &mut Tables, kernel: &Kernel, now: Duration| {
@@ -116,7 +119,7 @@ impl ItemStore for Endpoint {
                         )
                     }
                 };
-                let page = match tables.query(&query, most, now) {
+                let page = match tables.query(&query, most, now.saturating_sub(lag)) {
                     Ok(page) => page,
                     Err(error) => return Some(Err(error)),
                 };

@@ -7,6 +7,7 @@ use dynashard_core::{AttributeValue, Attributes, Code, Error, Kind, StoredItem, 
 use dynashard_keys::{ItemKey, Number};
 
 use crate::linearizability::{Call, Content, Step, Verdict, check};
+use crate::network::TO_BE_PUT_RIGHT;
 
 /// Everything that clients did and saw, and what of it was wrong at first sight.
 #[derive(Debug, Default)]
@@ -101,6 +102,9 @@ impl History {
                 Meaning::NothingHappened
             }
             (_, Kind::Throttled | Kind::Unavailable) => Meaning::NothingHappened,
+            (Code::Internal | Code::RequestRejected, _) if is_injected(error) => {
+                Meaning::NothingHappened
+            }
             (_, Kind::OutcomeUnknown) => Meaning::Unknown,
             _ => {
                 self.violations.push(format!("{what}: {error}"));
@@ -133,6 +137,11 @@ impl History {
             }
         }
     }
+}
+
+/// Whether the simulated server has refused a request for what an operator has to put right.
+pub(crate) fn is_injected(error: &Error) -> bool {
+    error.message().contains(TO_BE_PUT_RIGHT)
 }
 
 pub(crate) fn attributes(content: Content) -> Attributes {

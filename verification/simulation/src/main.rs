@@ -42,6 +42,8 @@ enum MutationName {
     SlowVisibility,
     UncheckedLeases,
     StoreRetries,
+    StaleReplicas,
+    UncheckedDates,
 }
 
 impl From<MutationName> for Mutation {
@@ -51,6 +53,8 @@ impl From<MutationName> for Mutation {
             MutationName::SlowVisibility => Self::SlowVisibility,
             MutationName::UncheckedLeases => Self::UncheckedLeases,
             MutationName::StoreRetries => Self::StoreRetries,
+            MutationName::StaleReplicas => Self::StaleReplicas,
+            MutationName::UncheckedDates => Self::UncheckedDates,
         }
     }
 }

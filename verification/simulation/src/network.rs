@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use dynashard_core::ports::{Clock, Dated, StoreError};
+use dynashard_core::ports::{Clock, Consistency, Dated, StoreError};
 use dynashard_core::{Lease, Throttle};
 use dynashard_keys::PartitionKey;
 
@@ -13,6 +13,10 @@ use crate::environment::{EnvironmentId, START_SECS};
 use crate::kernel::{Kernel, Slot};
 use crate::scenario::{Rates, Scenario};
 use crate::tables::Tables;
+
+/// What the server says when it refuses a request for something that an operator has to put right: credentials that have
+/// expired, a policy that was changed, a clock that is wrong.
+pub(crate) const TO_BE_PUT_RIGHT: &str = "to be put right by an operator";
 
 /// The server, and the way to it. Clones are the same server.
 #[derive(Clone)]
@@ -28,7 +32,11 @@ pub(crate) struct Network {
 pub(crate) struct Terms {
     executed_within: Duration,
     pub(crate) visible_within: Duration,
+    replicas_lag_by: Duration,
+    dated_ahead_by: Duration,
+    answers_show: bool,
     leases_are_checked: bool,
+    dates_are_checked: bool,
     pub(crate) store_retries: bool,
 }
 
@@ -44,7 +52,11 @@ impl Network {
         let terms = Terms {
             executed_within: scenario.executed_within,
             visible_within: scenario.visible_within,
+            replicas_lag_by: scenario.replicas_lag_by,
+            dated_ahead_by: scenario.dated_ahead_by,
+            answers_show: scenario.answers_show,
             leases_are_checked: scenario.leases_are_checked,
+            dates_are_checked: scenario.dates_are_checked,
             store_retries: scenario.store_retries,
         };
         Self { kernel, tables: Arc::default(), hints: Arc::default(), terms }
@@ -160,7 +172,8 @@ impl<T, F> Execute<T> for F where
 struct Message<T> {
     network: Network,
     name: String,
-    signed: Duration,
+    /// DynamoDB refuses it as too old from then on.
+    expires: Duration,
     is_conditional: bool,
     answered_after: Option<Duration>,
     answer: Slot<Answer<T>>,
@@ -174,6 +187,8 @@ impl<T: Send + 'static> Message<T> {
             let (kernel, network) = (self.network.kernel.clone(), self.network.clone());
             let mut tables = network.tables();
             let now = kernel.now();
+            let answered_at = self.answered_after.map(|after| now + after);
+            tables.answered_at = answered_at.filter(|_| network.terms.answers_show);
             let refusal = self.refusal(now).map(Err);
             let result = refusal.or_else(|| (self.execute)(&mut tables, &kernel, now));
             let Some(result) = result else {
@@ -197,10 +212,17 @@ impl<T: Send + 'static> Message<T> {
 
     /// Why the server refuses to look at it, if it does.
     fn refusal(&self, now: Duration) -> Option<StoreError> {
-        if now > self.signed + self.network.terms.executed_within {
+        if now > self.expires {
             return Some(StoreError::Unavailable("Signature expired".to_owned()));
         }
         self.network.kernel.draw_fault(|random, rates| {
+            if random.chance(rates.set_up_wrongly) {
+                return Some(if random.chance(500_000) {
+                    StoreError::Misconfigured(TO_BE_PUT_RIGHT.to_owned())
+                } else {
+                    StoreError::Rejected(TO_BE_PUT_RIGHT.to_owned())
+                });
+            }
             if random.chance(rates.throttled) {
                 let reason = "TableWriteKeyRangeThroughputExceeded";
                 return Some(StoreError::Throttled(Throttle::from_reason(reason, None)));
@@ -246,8 +268,18 @@ impl Endpoint {
         {
             return Err(StoreError::LeaseExpired);
         }
-        let signed = kernel.now();
-        let fate = Fate::draw(kernel, signed, terms.executed_within);
+        // H is what DynamoDB accepts after the date, and what a date that passes the check may be ahead.
+        let most_ahead = terms.executed_within / 16;
+        let ahead = kernel.draw_fault(|random, rates| {
+            let is_ahead = random.chance(rates.dated_ahead);
+            if is_ahead { random.any_scale(terms.dated_ahead_by) } else { Duration::ZERO }
+        });
+        if matches!(kind, Kind::Write(Some(_))) && terms.dates_are_checked && ahead > most_ahead {
+            return Err(StoreError::Misconfigured(TO_BE_PUT_RIGHT.to_owned()));
+        }
+        let dated = kernel.now() + ahead;
+        let expires = dated + (terms.executed_within - most_ahead);
+        let fate = Fate::draw(kernel, kernel.now(), expires.saturating_sub(kernel.now()));
         let answer = Slot::new();
         let is_write = matches!(kind, Kind::Write(_));
         if let Some(given_up) = fate.given_up {
@@ -268,7 +300,7 @@ impl Endpoint {
         let message = Message {
             network,
             name,
-            signed,
+            expires,
             is_conditional,
             answered_after,
             answer: answering,
@@ -287,6 +319,18 @@ impl Endpoint {
             kernel.environment(self.environment, |environment, _| environment.saw_date(date));
         }
         result.map(|value| Dated { value, server_secs: date })
+    }
+
+    /// How far the replica that answers a read lags behind.
+    pub(crate) fn lag(&self, consistency: Consistency) -> Duration {
+        if consistency == Consistency::Strong {
+            return Duration::ZERO;
+        }
+        let most = self.network.terms.replicas_lag_by;
+        self.kernel().draw_fault(|random, rates| {
+            let is_stale = random.chance(rates.stale);
+            if is_stale { random.duration(Duration::ZERO, most) } else { Duration::ZERO }
+        })
     }
 
     /// When the halves of a transaction become visible, of which one does at once.

@@ -8,6 +8,7 @@ use dynashard_core::{ChangeableSetting, Code, Error, Kind, SettingsChange, Sweep
 use dynashard_keys::PartitionKey;
 
 use crate::environment::Role;
+use crate::history::is_injected;
 use crate::scenario::any_count;
 use crate::world::{Knowledge, Process, Rebalancer, Reply, Scaler, World};
 
@@ -171,9 +172,9 @@ async fn slice(world: World, process: Process<Rebalancer>, hint: Option<(Partiti
         return;
     };
     for error in results.into_iter().filter_map(Result::err) {
-        // A change of unknown outcome is looked at again by the next slice.
-        let passes =
-            matches!(error.kind(), Kind::Throttled | Kind::Unavailable | Kind::OutcomeUnknown);
+        // A change of unknown outcome is looked at again by the next slice, as is what an operator puts right.
+        let passes = is_injected(&error)
+            || matches!(error.kind(), Kind::Throttled | Kind::Unavailable | Kind::OutcomeUnknown);
         if !passes || error.code() == Code::MetadataBehind {
             world.history().violations.push(format!("rebalancer: {error}"));
         }

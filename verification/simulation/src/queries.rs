@@ -9,6 +9,7 @@ use dynashard_core::query::{PageBudget, Query, Strategy};
 use dynashard_core::{Code, StoredItem};
 use dynashard_keys::{ItemKey, SortKey};
 
+use crate::clients::draw_consistency;
 use crate::scenario::Collection;
 use crate::world::{Process, Reader, Reply, World};
 
@@ -25,6 +26,8 @@ struct Page {
 /// Reads a collection page by page, as far as the pages come.
 pub(crate) async fn query(world: &World, process: &Process<Reader>, collection: &Collection) {
     let mut query = draw_query(world, collection);
+    let (consistency, lag) = draw_consistency(world);
+    query.consistency = consistency;
     let mut pages = Vec::new();
     let is_complete = loop {
         let begun = world.kernel.moment();
@@ -37,6 +40,7 @@ pub(crate) async fn query(world: &World, process: &Process<Reader>, collection: 
         world.kernel.trace(|| format!("{query:?}: {reply:?}"));
         match reply {
             Reply::Answer(Ok(page)) => {
+                let begun = begun.saturating_sub(lag);
                 pages.push(Page { begun, ended, rows: page.items });
                 query.cursor = page.cursor;
                 if query.cursor.is_none() {

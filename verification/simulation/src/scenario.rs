@@ -17,6 +17,10 @@ pub enum Mutation {
     SlowVisibility,
     /// Writes are sent however old their lease is (against A1).
     UncheckedLeases,
+    /// Eventually consistent reads are answered by replicas that lag behind for long (against A5).
+    StaleReplicas,
+    /// Writes are sent whatever their date (against A2).
+    UncheckedDates,
     /// An answer that refuses a condition is lost, and the request is sent again by the store, as
     /// the SDK would.
     StoreRetries,
@@ -41,6 +45,12 @@ pub(crate) struct Rates {
     pub(crate) answer_lost: u64,
     /// It arrives up to H after its signing.
     pub(crate) late: u64,
+    /// A request is dated ahead.
+    pub(crate) dated_ahead: u64,
+    /// A replica that lags behind answers an eventually consistent read.
+    pub(crate) stale: u64,
+    /// A request is refused for what an operator has to put right.
+    pub(crate) set_up_wrongly: u64,
     pub(crate) throttled: u64,
     pub(crate) conflict: u64,
     /// A transaction takes up to V to become visible, and not milliseconds.
@@ -61,6 +71,9 @@ impl Rates {
             lost: 0,
             answer_lost: 0,
             late: 0,
+            dated_ahead: 0,
+            stale: 0,
+            set_up_wrongly: 0,
             throttled: 0,
             conflict: 0,
             long_half_visible: 0,
@@ -81,6 +94,9 @@ impl Rates {
             lost: rate(60_000),
             answer_lost: rate(60_000),
             late: rate(100_000),
+            dated_ahead: rate(20_000),
+            stale: rate(500_000),
+            set_up_wrongly: rate(5_000),
             throttled: rate(150_000),
             conflict: rate(100_000),
             long_half_visible: rate(300_000),
@@ -118,7 +134,14 @@ pub(crate) struct Scenario {
     pub(crate) executed_within: Duration,
     /// How late after a transaction both its halves are visible.
     pub(crate) visible_within: Duration,
+    /// How far replicas lag behind.
+    pub(crate) replicas_lag_by: Duration,
+    /// How far ahead a request may be dated.
+    pub(crate) dated_ahead_by: Duration,
+    /// Whether strong reads see a transaction whole from its answer on.
+    pub(crate) answers_show: bool,
     pub(crate) leases_are_checked: bool,
+    pub(crate) dates_are_checked: bool,
     pub(crate) store_retries: bool,
 }
 
@@ -133,6 +156,11 @@ impl Scenario {
         match mutation {
             None | Some(Mutation::StoreRetries) => {}
             Some(Mutation::LateRequests) => rates.late = 100_000,
+            Some(Mutation::StaleReplicas) => rates.stale = 900_000,
+            Some(Mutation::UncheckedDates) => {
+                rates.late = 100_000;
+                rates.dated_ahead = 300_000;
+            }
             Some(Mutation::SlowVisibility) => rates.long_half_visible = 700_000,
             Some(Mutation::UncheckedLeases) => {
                 rates.functions.freeze = 20_000;
@@ -197,7 +225,12 @@ impl Scenario {
             wall_skew: Duration::from_millis(random.pick(&[0, 100, 2_000])),
             executed_within: beyond(lifetime, Mutation::LateRequests),
             visible_within: beyond(settle, Mutation::SlowVisibility),
+            // A read may tell of so long ago: were that longer, nothing that it tells could be wrong.
+            replicas_lag_by: settle * if mutation == Some(Mutation::StaleReplicas) { 3 } else { 1 },
+            dated_ahead_by: beyond(lifetime, Mutation::UncheckedDates),
+            answers_show: mutation != Some(Mutation::SlowVisibility),
             leases_are_checked: mutation != Some(Mutation::UncheckedLeases),
+            dates_are_checked: mutation != Some(Mutation::UncheckedDates),
             store_retries: mutation == Some(Mutation::StoreRetries),
             settings,
             rates,

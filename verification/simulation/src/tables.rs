@@ -34,6 +34,8 @@ pub(crate) struct Tables {
     lanes: BTreeSet<(PartitionKey, u32)>,
     pub(crate) ledgers: BTreeMap<(PartitionKey, LedgerKind), Ledger>,
     pub(crate) decisions: BTreeMap<PartitionKey, DecisionHistory>,
+    /// When the request that is being executed is answered, if ever: strong reads see what it did from then on (A3).
+    pub(crate) answered_at: Option<Duration>,
     /// Requests that DynamoDB would have refused as wrong.
     pub(crate) wrong_requests: Vec<String>,
 }
@@ -60,18 +62,24 @@ impl Enlisting {
 struct Cell {
     committed: Option<StoredItem>,
     written_at: Duration,
-    /// What plain reads still see of a transaction that is half visible, and until when.
-    before: Option<(Option<StoredItem>, Duration)>,
+    /// What reads saw before, oldest first, each until when. Reads still see the last for a while where a transaction is
+    /// half visible.
+    past: Vec<(Option<StoredItem>, Duration)>,
     /// A transaction is not over for this item before this moment.
     in_flight_until: Duration,
 }
 
 impl Cell {
-    fn visible(&self, now: Duration) -> Option<&StoredItem> {
-        match &self.before {
-            Some((before, until)) if now < *until => before.as_ref(),
-            _ => self.committed.as_ref(),
-        }
+    /// What a strong read saw at this moment, and what a replica shows that lags behind to it.
+    fn visible(&self, at: Duration) -> Option<&StoredItem> {
+        let seen_then = self.past.iter().find(|(_, until)| at < *until);
+        seen_then.map_or(self.committed.as_ref(), |(past, _)| past.as_ref())
+    }
+
+    /// Reads see what is there until this moment, and then `next`.
+    fn change(&mut self, next: Option<StoredItem>, visible: Duration) {
+        let before = std::mem::replace(&mut self.committed, next);
+        self.past.push((before, visible));
     }
 
     fn is_in_flight(&self, now: Duration) -> bool {
@@ -124,11 +132,11 @@ impl Tables {
         }
         let cell = self.cell_mut(key);
         cell.written_at = now;
-        cell.before = None;
-        cell.committed = match &write.action {
+        let next = match &write.action {
             Action::Put(item) => Some(StoredItem::clone(item)),
             Action::Delete => None,
         };
+        cell.change(next, now);
         Ok(1.0)
     }
 
@@ -165,22 +173,26 @@ impl Tables {
         if !holds(transfer.old_condition(), self.committed(old)) {
             return Ok(Transferred::Refused { at_new: None });
         }
-        let [old_visible, new_visible] = visible;
-        let over = old_visible.max(new_visible);
+        let [old_visible, new_visible] = self.by_the_answer(visible);
+        // Each item refuses other writes until it shows its own half, and not until both do (A3).
         let mut change = |key: &PhysicalKey, to: Option<StoredItem>, visible: Duration| {
             let cell = self.cell_mut(key);
-            cell.before = Some((cell.committed.take(), visible));
-            cell.committed = to;
+            cell.change(to, visible);
             cell.written_at = now;
-            cell.in_flight_until = over;
+            cell.in_flight_until = visible;
         };
         change(old, Some(transfer.marker()), old_visible);
         match arrival {
             Arrival::Copy(item) => change(new, Some(item.clone()), new_visible),
             // A condition check changes nothing, but the transaction holds the item.
-            Arrival::Present(_) => self.cell_mut(new).in_flight_until = over,
+            Arrival::Present(_) => self.cell_mut(new).in_flight_until = new_visible,
         }
         Ok(Transferred::Done { consumed_wcu: 4.0 })
+    }
+
+    /// When strong reads see the halves of a transaction, at the latest when it is answered.
+    fn by_the_answer(&self, visible: [Duration; 2]) -> [Duration; 2] {
+        visible.map(|half| self.answered_at.map_or(half, |answered| half.min(answered)))
     }
 
     pub(crate) fn batch_get(
@@ -202,12 +214,12 @@ impl Tables {
         Ok(BatchPage { items, unprocessed, consumed_rcu: 1.0, ..BatchPage::default() })
     }
 
-    /// A page that ends after `most` items, if not before.
+    /// A page that ends after `most` items, if not before, as it was at this moment.
     pub(crate) fn query(
         &mut self,
         query: &ShardQuery,
         most: usize,
-        now: Duration,
+        at: Duration,
     ) -> Result<ShardPage, StoreError> {
         if query.limit == 0 {
             return self.refuse("a limit of 0");
@@ -224,7 +236,7 @@ impl Tables {
             let matching = shard
                 .iter()
                 .filter(|(sort, _)| query.range.contains(sort) && !passed(sort))
-                .filter_map(|(sort, cell)| Some((sort.clone(), cell.visible(now)?.clone())));
+                .filter_map(|(sort, cell)| Some((sort.clone(), cell.visible(at)?.clone())));
             matching.collect::<Vec<_>>()
         });
         if !query.ascending {
@@ -302,7 +314,7 @@ impl Tables {
         (seen, next): (u64, DirectoryItem),
         metadata: &CollectionMetadata,
         job: Option<&Job>,
-        [metadata_visible, list_visible]: [Duration; 2],
+        visible: [Duration; 2],
         indexed_at: Duration,
         now: Duration,
     ) -> Result<(), StoreError> {
@@ -314,6 +326,7 @@ impl Tables {
         if self.directory.rev != seen || self.metadata.contains_key(&partition) {
             return Err(StoreError::ConditionFailed { existing: None });
         }
+        let [metadata_visible, list_visible] = self.by_the_answer(visible);
         let before = std::mem::replace(&mut self.directory, next);
         let enlisting =
             Enlisting { partition: partition.clone(), metadata_visible, list_visible, before };

@@ -19,6 +19,20 @@ fn requests_that_are_executed_after_h_are_found_out() {
     is_found_out(Mutation::LateRequests, "is not at home");
 }
 
+/// Against A2: a write that is dated ahead is executed when nobody waits for it any more.
+/// Invariants I1, I9.
+#[test]
+fn requests_that_are_dated_ahead_are_found_out() {
+    is_found_out(Mutation::UncheckedDates, "is not linearizable");
+}
+
+/// Against A5: an item that has existed for long is not found at its new home by a read that need not be strong.
+/// Invariants I1, I5.
+#[test]
+fn replicas_that_lag_behind_the_close_are_found_out() {
+    is_found_out(Mutation::StaleReplicas, "is not linearizable");
+}
+
 /// Against A3: a reshard closes while an item is to be seen at neither of its homes.
 /// Invariants I1, I10.
 #[test]
