@@ -1,5 +1,6 @@
 //! `dynashard settings`: shows the settings that are pinned, and changes those that may change.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -144,6 +145,7 @@ struct SettingsView<'a> {
     separator: &'static str,
     lease_secs: TimeView,
     request_lifetime_secs: TimeView,
+    ttl_attributes: &'a BTreeSet<String>,
 }
 
 #[derive(Serialize)]
@@ -169,7 +171,7 @@ fn show(pinned: Option<&Pinned>, output: &mut Output) -> ExitCode {
         );
         return ExitCode::SUCCESS;
     };
-    let Pinned { format, schema, lease_term, request_lifetime, .. } = pinned;
+    let Pinned { format, schema, lease_term, request_lifetime, ttl_attributes, .. } = pinned;
     output.json(&SettingsView {
         event: "settings",
         format: *format,
@@ -179,6 +181,7 @@ fn show(pinned: Option<&Pinned>, output: &mut Output) -> ExitCode {
         separator: schema.separator.as_str(),
         lease_secs: (*lease_term).into(),
         request_lifetime_secs: (*request_lifetime).into(),
+        ttl_attributes,
     });
     for (name, value) in [
         ("PartitionKeyName", schema.partition_key_name.as_str()),
@@ -187,6 +190,9 @@ fn show(pinned: Option<&Pinned>, output: &mut Output) -> ExitCode {
         ("Separator", schema.separator.as_str()),
     ] {
         output.text(format_args!("{name:<20} {value}"));
+    }
+    for name in ttl_attributes {
+        output.text(format_args!("{:<20} {name}", "TtlAttribute"));
     }
     for setting in ChangeableSetting::ALL {
         let PinnedTime { accepted, next, longest } = pinned.time(setting);

@@ -1,6 +1,6 @@
 //! The directory item as DynamoDB holds it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::primitives::Blob;
@@ -28,6 +28,9 @@ const PARTITION_KEY_NAME: &str = "partition_key_name";
 const SORT_KEY_NAME: &str = "sort_key_name";
 const SORT_KEY_TYPE: &str = "sort_key_type";
 const SEPARATOR: &str = "separator";
+
+/// Left out while no function was set to one.
+const TTL_ATTRIBUTES: &str = "ttl_attributes";
 
 /// The names of a time: what is accepted; what is accepted as well, left out if that is nothing; and the
 /// longest that may be in use, left out if it is what is accepted. Must be kept stable.
@@ -99,7 +102,7 @@ pub(crate) fn decode(item: &HashMap<String, AttributeValue>) -> Result<Directory
 }
 
 fn encode_pinned(pinned: &Pinned) -> HashMap<String, AttributeValue> {
-    let Pinned { format, revision, schema, lease_term, request_lifetime } = pinned;
+    let Pinned { format, revision, schema, lease_term, request_lifetime, ttl_attributes } = pinned;
     let text = |text: &str| AttributeValue::S(text.to_owned());
     let secs = |time: Duration| number(time.as_secs());
     let mut settings = HashMap::from([
@@ -118,6 +121,10 @@ fn encode_pinned(pinned: &Pinned) -> HashMap<String, AttributeValue> {
         let longer = (time.longest != time.accepted).then(|| secs(time.longest));
         settings.extend(longer.map(|time| (longest.to_owned(), time)));
     }
+    if !ttl_attributes.is_empty() {
+        let names = ttl_attributes.iter().cloned().collect();
+        settings.insert(TTL_ATTRIBUTES.to_owned(), AttributeValue::Ss(names));
+    }
     settings
 }
 
@@ -131,7 +138,15 @@ fn decode_pinned(settings: &HashMap<String, AttributeValue>) -> Result<Pinned, S
         let unknown = PinnedTime::only(Duration::ZERO);
         let schema = TableSchema::default();
         let (lease_term, request_lifetime) = (unknown, unknown);
-        return Ok(Pinned { format, revision: 0, schema, lease_term, request_lifetime });
+        let ttl_attributes = BTreeSet::new();
+        return Ok(Pinned {
+            format,
+            revision: 0,
+            schema,
+            lease_term,
+            request_lifetime,
+            ttl_attributes,
+        });
     }
     let text = |name: &str| match settings.get(name) {
         Some(AttributeValue::S(text)) => Ok(text.as_str()),
@@ -155,7 +170,13 @@ fn decode_pinned(settings: &HashMap<String, AttributeValue>) -> Result<Pinned, S
         separator: text(SEPARATOR)?.parse().map_err(|_| wrong(SEPARATOR, "is not a separator"))?,
     };
     let (lease_term, request_lifetime) = (time(LEASE)?, time(REQUEST_LIFETIME)?);
-    Ok(Pinned { format, revision: number(REVISION)?, schema, lease_term, request_lifetime })
+    let ttl_attributes = match settings.get(TTL_ATTRIBUTES) {
+        None => BTreeSet::new(),
+        Some(AttributeValue::Ss(names)) => names.iter().cloned().collect(),
+        Some(_) => return Err(wrong(TTL_ATTRIBUTES, "is not a set of strings")),
+    };
+    let revision = number(REVISION)?;
+    Ok(Pinned { format, revision, schema, lease_term, request_lifetime, ttl_attributes })
 }
 
 /// A whole number, if it is there.
@@ -198,6 +219,13 @@ mod tests {
             (vec![(REV, one()), (SETTINGS, settings(|s| _ = s.remove(FORMAT)))], "format"),
             (vec![(REV, one()), (SETTINGS, settings(|s| _ = s.remove(SEPARATOR)))], "separator"),
             (vec![(REV, one()), (SETTINGS, settings(|s| _ = s.remove(LEASE[0])))], "lease_secs"),
+            (
+                vec![
+                    (REV, one()),
+                    (SETTINGS, settings(|s| _ = s.insert(TTL_ATTRIBUTES.to_owned(), number(1)))),
+                ],
+                "ttl_attributes",
+            ),
             (
                 vec![
                     (REV, one()),

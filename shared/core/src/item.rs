@@ -128,9 +128,9 @@ impl StoredItem {
         }
     }
 
-    /// Whether DynamoDB may delete it by itself, in a table whose items expire by this attribute.
-    pub(crate) fn may_expire(&self, ttl_attribute: Option<&str>) -> bool {
-        ttl_attribute.is_some_and(|name| self.attributes.contains_key(name))
+    /// Whether DynamoDB may delete it by itself, in a table whose items expire by one of these attributes.
+    pub(crate) fn may_expire(&self, ttl_attributes: &BTreeSet<String>) -> bool {
+        ttl_attributes.iter().any(|name| self.attributes.contains_key(name))
     }
 
     /// Whether this is an item for clients: it exists and is not a marker (protocol: "Live").

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -207,6 +208,14 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         Ok(self.waits_of(&item))
     }
 
+    /// The attributes by which items may expire: those that are pinned, and this stack's own.
+    pub(crate) fn ttl_attributes(&self) -> BTreeSet<String> {
+        let item = self.last_item();
+        let pinned = item.iter().filter_map(|item| item.pinned.as_ref());
+        let pinned = pinned.flat_map(|pinned| &pinned.ttl_attributes);
+        pinned.chain(&self.settings.ttl_attribute).cloned().collect()
+    }
+
     /// Whether the lease of the directory lives.
     pub(super) fn is_held(&self, now: Reading) -> bool {
         self.lock_item().as_ref().is_some_and(|(_, lease)| lease.is_fresh(now))
@@ -316,25 +325,32 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
             };
             let (item, lease) =
                 attempts.make(read, "the directory could not be read in time").await?;
-            match &item.pinned {
-                Some(pinned) => pinned.check(&self.settings).inspect_err(|error| {
-                    self.drop_item();
-                    let again = self.clock.now().boot + REFUSAL_TERM;
-                    *self.lock_refusal() = Some((error.clone(), again));
-                })?,
-                None if self.pins => {
-                    self.pin(&item, deadline).await?;
-                    continue;
+            let to_pin = match &item.pinned {
+                Some(pinned) => {
+                    pinned.check(&self.settings).inspect_err(|error| {
+                        self.drop_item();
+                        let again = self.clock.now().boot + REFUSAL_TERM;
+                        *self.lock_refusal() = Some((error.clone(), again));
+                    })?;
+                    pinned.with_ttl_attribute(&self.settings)
                 }
-                None => {}
+                None => Some(Pinned::of(&self.settings)),
+            };
+            match to_pin.filter(|_| self.pins) {
+                Some(to_pin) => self.pin(&item, to_pin, deadline).await?,
+                None => return Ok(self.keep_item(item, lease)),
             }
-            return Ok(self.keep_item(item, lease));
         }
     }
 
-    /// Pins the settings of this stack, unless another is quicker. What is pinned then is read again.
-    async fn pin(&self, seen: &DirectoryItem, deadline: Deadline) -> Result<(), Error> {
-        let next = seen.with_pinned(Pinned::of(&self.settings));
+    /// Pins settings, unless another is quicker. What is pinned then is read again.
+    async fn pin(
+        &self,
+        seen: &DirectoryItem,
+        pinned: Pinned,
+        deadline: Deadline,
+    ) -> Result<(), Error> {
+        let next = seen.with_pinned(pinned);
         let mut attempts = self.attempts(deadline);
         let save = async || match self.store.save_directory(seen, &next).await {
             // Of unknown outcome is what took effect, or did not: the next read shows it.

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::lease::settle_time;
@@ -18,6 +19,9 @@ pub struct Pinned {
     pub lease_term: PinnedTime,
     /// H.
     pub request_lifetime: PinnedTime,
+    /// Every attribute by which items of the table expire, or have: whoever is set to another one adds it, and an item that
+    /// has any of them is put so that nothing lies hidden below it. None is ever taken out.
+    pub ttl_attributes: BTreeSet<String>,
 }
 
 /// A time that all functions must agree on, and that an operator may change. In whole seconds.
@@ -65,7 +69,18 @@ impl Pinned {
             schema: settings.schema.clone(),
             lease_term: PinnedTime::only(settings.lease_term),
             request_lifetime: PinnedTime::only(settings.request_lifetime),
+            ttl_attributes: settings.ttl_attribute.iter().cloned().collect(),
         }
+    }
+
+    /// The same with the attribute by which items expire under these settings, if it is not pinned yet.
+    pub(crate) fn with_ttl_attribute(&self, settings: &Settings) -> Option<Self> {
+        let name = settings.ttl_attribute.as_ref();
+        let name = name.filter(|name| !self.ttl_attributes.contains(*name))?;
+        let mut next = self.clone();
+        next.revision += 1;
+        next.ttl_attributes.insert(name.clone());
+        Some(next)
     }
 
     /// The times to wait for, so that nobody acts on what was before, whoever it is.

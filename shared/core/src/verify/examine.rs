@@ -61,10 +61,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
                 view = self.view(partition, deadline).await?;
             }
             let found = self.look(key, shards, &view, deadline).await?;
-            let ttl_attribute = directory.settings().ttl_attribute.as_deref();
+            let ttl_attributes = directory.ttl_attributes();
             let entries = found
                 .iter()
-                .map(|(shard, item)| Entry::of(key, *shard, item, ttl_attribute))
+                .map(|(shard, item)| Entry::of(key, *shard, item, &ttl_attributes))
                 .collect::<Vec<_>>();
             let verdict = view.judge(key, &entries);
             let known = if verdict.wrong.is_empty() {

@@ -1,5 +1,6 @@
 //! What is wrong with an item, from what lies under its sort key in each shard. Pure.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use dynashard_keys::{ItemKey, ShardId};
@@ -26,10 +27,10 @@ impl Entry {
         key: &ItemKey,
         shard: ShardId,
         item: &StoredItem,
-        ttl_attribute: Option<&str>,
+        ttl_attributes: &BTreeSet<String>,
     ) -> Self {
         let live = item.is_live();
-        let may_expire = item.may_expire(ttl_attribute);
+        let may_expire = item.may_expire(ttl_attributes);
         let digest = if live { Digest::of(&key.sort, item) } else { Digest::default() };
         Self { shard, version: item.version, generation: item.generation, live, may_expire, digest }
     }

@@ -1,5 +1,5 @@
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -64,11 +64,11 @@ impl Stripped {
         page: ShardPage,
         partition: &PartitionKey,
         shard: ShardId,
-        ttl_attribute: Option<&str>,
+        ttl_attributes: &BTreeSet<String>,
     ) -> Self {
         let entries = page.items.into_iter().map(|(sort, item)| {
             let key = ItemKey::new(partition.clone(), sort);
-            let entry = Entry::of(&key, shard, &item, ttl_attribute);
+            let entry = Entry::of(&key, shard, &item, ttl_attributes);
             (key.sort, entry)
         });
         Self {
@@ -222,7 +222,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
     ) -> Result<f64, Error> {
         let limit = walk.limit;
         let placement = walk.view.metadata.placement;
-        let ttl_attribute = self.directory().settings().ttl_attribute.as_deref();
+        let ttl_attributes = &self.directory().ttl_attributes();
         let requests = walk.lanes_to_read().into_iter().map(|at| {
             let Lane { shard, next, .. } = &walk.lanes[at];
             let deadline = self.deadline(options);
@@ -234,7 +234,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
                     let in_time = deadline.remaining(self.directory().now()) >= LEAST_TIME;
                     match page {
                         Ok(page) => {
-                            let read = Stripped::of(page, &query.partition, *shard, ttl_attribute);
+                            let read = Stripped::of(page, &query.partition, *shard, ttl_attributes);
                             return Ok::<_, Error>((at, read));
                         }
                         // Nobody waits for a page of it, so there is the time to try on.
@@ -335,7 +335,7 @@ mod tests {
             let shard = ShardId::new(shard);
             let entries = names.iter().map(|name| {
                 let key = ItemKey::new(partition.clone(), SortKey::string(name).expect("sk"));
-                let entry = Entry::of(&key, shard, &item, None);
+                let entry = Entry::of(&key, shard, &item, &BTreeSet::new());
                 (key.sort, entry)
             });
             let next = if ended { Position::End } else { Position::Start };

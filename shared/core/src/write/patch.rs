@@ -76,8 +76,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
             version,
             forwarded: false,
         });
-        let ttl_attribute = directory.settings().ttl_attribute.as_deref();
-        if in_move.is_some() && item.may_expire(ttl_attribute) {
+        if in_move.is_some() && item.may_expire(&directory.ttl_attributes()) {
             self.settled_shard(Settled::Marked, &known).await?;
         }
         let write = self.guarded(shard, Action::Put(item), unchanged, &known);

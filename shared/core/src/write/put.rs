@@ -61,8 +61,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
         }
         let expected = expected(precondition)?;
         // What an item hides at its old home would show again when it expires.
-        let ttl_attribute = writer.directory.settings().ttl_attribute.as_deref();
-        let until = if item.may_expire(ttl_attribute) { Settled::Marked } else { Settled::Emptied };
+        let may_expire = item.may_expire(&writer.directory.ttl_attributes());
+        let until = if may_expire { Settled::Marked } else { Settled::Emptied };
         let new_home = new_home_in_move(self.key, &known).filter(|_| until == Settled::Emptied);
         let asks_new_home_first = match precondition {
             Precondition::None => true,

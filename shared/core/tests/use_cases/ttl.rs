@@ -6,7 +6,7 @@ use dynashard_core::ports::Consistency;
 use dynashard_core::query::{PageBudget, Query};
 use dynashard_core::{
     AttributeValue, Code, CollectionMetadata, FindingKind, NewItem, Phase, Precondition, Settings,
-    Tally, Verification, VerifyObserver, VerifyOptions,
+    Tally, Verification, VerifyObserver, VerifyOptions, Writer,
 };
 use dynashard_keys::Placement;
 use dynashard_testkit::block_on;
@@ -45,6 +45,28 @@ fn put(world: &World, expires: bool) {
     let item = item.expect("an item");
     let writer = world.writer();
     block_on(writer.put(&item, Precondition::None, world.deadline())).expect("a put");
+}
+
+/// A service was connected when items did not expire yet. What it put afterwards hid an old copy, which showed again when the
+/// item expired, for good.
+#[test]
+fn regression_a_process_that_had_begun_before_items_expired_let_them_uncover_what_they_replaced() {
+    let mut settings = Settings::default();
+    let world = in_move();
+    let old = world.directory_of(settings.clone()).pinning();
+    block_on(old.hold(world.deadline())).expect("it connects");
+    settings.ttl_attribute = Some(TTL.to_owned());
+    let new = world.directory_of(settings).pinning();
+    block_on(new.hold(world.deadline())).expect("a function that is deployed with the attribute");
+    // T' later the old one has read what the new one has pinned.
+    world.clock.advance(dynashard_core::settle_time(crate::world::LEASE));
+    let mut attributes = attributes("new");
+    attributes.insert(TTL.to_owned(), AttributeValue::Number(1_356_998_400_u64.into()));
+    let item = NewItem::new(key(MOVES), attributes, &Settings::default().schema);
+    let (item, writer) = (item.expect("an item"), Writer::new(world.store.clone(), old));
+    block_on(writer.put(&item, Precondition::None, world.deadline())).expect("a put");
+    let marker = world.memory.stored(&home(MOVES, 1)).expect("a marker");
+    assert!(!marker.is_live());
 }
 
 #[test]

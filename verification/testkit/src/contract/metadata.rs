@@ -76,7 +76,12 @@ pub async fn settings_are_pinned_where_the_directory_is_as_seen(fixture: &impl F
     let at_rest = Pinned::of(&Settings { schema: fixture.schema().clone(), ..Settings::default() });
     let changing = PinnedTime { accepted: secs(5), next: Some(secs(9)), longest: secs(9) };
     let shrinking = PinnedTime { accepted: secs(360), next: None, longest: secs(960) };
-    let change = Pinned { lease_term: changing, request_lifetime: shrinking, ..at_rest.clone() };
+    let change = Pinned {
+        lease_term: changing,
+        request_lifetime: shrinking,
+        ttl_attributes: ["expires".to_owned(), "ttl".to_owned()].into(),
+        ..at_rest.clone()
+    };
     for pinned in [at_rest.clone(), change, at_rest] {
         let seen = directory().await;
         let next = seen.with_pinned(pinned);
