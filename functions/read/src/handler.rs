@@ -34,14 +34,20 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> ReadHandler<I, M, C, 
         let consistency = params.consistency()?;
         let fields = params.fields()?;
         params.finish()?;
+        let preconditions = headers::ReadPreconditions::of(request)?;
         let got = self.reader.get(&key, fields.as_ref(), consistency, deadline).await?;
         let Got { item, items_read, consumed_rcu, consumed_wcu } = got;
         let format = headers::answer_format(request);
         let schema = self.schema();
         let (partition, sort) = (&key.partition, &key.sort);
         let json = ItemJson { schema, partition, sort, item: &item, format };
+        let response = if preconditions.wants(item.version)? {
+            of_items(&json, format)
+        } else {
+            Response::empty(304)
+        };
         // The body is the item itself, so headers carry its cost.
-        let response = of_items(&json, format)
+        let response = response
             .with_etag(item.version)
             .with_header(headers::ITEMS_READ, items_read.to_string())
             .with_header(headers::CONSUMED_RCU, consumed_rcu.to_string());
@@ -148,7 +154,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> ReadHandler<I, M, C, 
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Handler for ReadHandler<I, M, C, E> {
     async fn handle(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
         match (request.method.as_str(), request.path.as_str()) {
-            ("GET", "/item") => self.get(request, deadline).await,
+            ("GET" | "HEAD", "/item") => self.get(request, deadline).await,
             ("POST", "/batch-get") => self.batch_get(request, deadline).await,
             ("GET", "/query") => self.query(request, request.params()?, deadline).await,
             ("POST", "/query") => {

@@ -15,7 +15,7 @@ use crate::{Admission, GrantedKeys, Problem};
 pub struct Request {
     /// The method, in capitals.
     pub method: String,
-    /// The path, decoded by the gateway.
+    /// The path of the API's route that the request came by.
     pub path: String,
     /// The query string as the client sent it.
     pub raw_query: String,
@@ -52,9 +52,14 @@ impl Request {
         let headers = event.headers.iter().map(|(name, value)| {
             (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
         });
+        let raw_path = event.raw_path.ok_or_else(|| malformed(&"rawPath is missing"))?;
         Ok(Self {
             method: event.request_context.http.method.as_str().to_ascii_uppercase(),
-            path: event.raw_path.ok_or_else(|| malformed(&"rawPath is missing"))?,
+            path: event
+                .route_key
+                .as_deref()
+                .and_then(path_of_route)
+                .map_or(raw_path, str::to_owned),
             raw_query: event.raw_query_string.unwrap_or_default(),
             headers: headers.collect(),
             body,
@@ -71,6 +76,14 @@ impl Request {
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(String::as_str)
     }
+}
+
+/// The path that a route key such as `GET /item` names. In front of it the path of the request may have the name of a stage,
+/// or the key by which a custom domain knows the API. The keys of routes that take any path (`$default`, `ANY /{proxy+}`) name
+/// none.
+fn path_of_route(route_key: &str) -> Option<&str> {
+    let (_, path) = route_key.split_once(' ')?;
+    (!path.contains('{')).then_some(path)
 }
 
 /// Refuses what [`ApiGatewayV2httpRequest`] would take for a request that nobody wrote: it reads an
@@ -117,6 +130,28 @@ mod tests {
         let request =
             Request::from_event(event, &Admission::default()).expect("all that is needed");
         assert_eq!((request.method.as_str(), request.path.as_str()), ("DELETE", "/item"));
+    }
+
+    /// Behind a stage with a name, or a custom domain that knows the API by a key, every request was 404.
+    #[test]
+    fn regression_a_request_behind_another_path_had_no_route() {
+        let path = |route_key: &str, raw_path: &str| {
+            let event = format!(
+                r#"{{"routeKey":{route_key},"rawPath":"{raw_path}","requestContext":{{"http":{{"method":"GET"}}}}}}"#
+            );
+            Request::from_event(&event, &Admission::default()).expect("a request").path
+        };
+        for (route_key, raw_path) in [
+            (r#""GET /query""#, "/prod/query"),
+            (r#""GET /query""#, "/v1/flights/query"),
+            (r#""GET /query""#, "/query/"),
+            (r#""ANY /query""#, "/prod/query"),
+            (r#""$default""#, "/query"),
+            (r#""ANY /{proxy+}""#, "/query"),
+            ("null", "/query"),
+        ] {
+            assert_eq!(path(route_key, raw_path), "/query", "{route_key} by {raw_path}");
+        }
     }
 
     /// Were the header dropped, a write under a precondition would be carried out without it.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use dynashard_core::{Precondition, Version};
+use dynashard_core::{Code, Error, Precondition, Version};
 
 use crate::{Format, Problem, Request};
 
@@ -91,12 +91,71 @@ pub fn if_match(request: &Request) -> Result<Precondition, Problem> {
     }
 }
 
+/// What a client asks of an item before it is sent: the preconditions of a read (RFC 9110, 13.1.1 and 13.1.2).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadPreconditions {
+    if_match: Option<Tags>,
+    if_none_match: Option<Tags>,
+}
+
+/// What one of the two headers names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Tags {
+    /// `*`: whatever there is.
+    Any,
+    /// The versions whose tags are in the list.
+    Of(BTreeSet<Version>),
+}
+
+impl Tags {
+    /// Those of this header, if the request has it.
+    fn of(
+        request: &Request,
+        header: &str,
+        version: impl Fn(&str) -> Option<Version>,
+    ) -> Result<Option<Self>, Problem> {
+        Ok(match request.header(&header.to_ascii_lowercase()) {
+            None => None,
+            Some("*") => Some(Self::Any),
+            Some(list) => {
+                let tags = required_tags(list, header)?;
+                Some(Self::Of(tags.into_iter().filter_map(version).collect()))
+            }
+        })
+    }
+}
+
+impl ReadPreconditions {
+    /// Those of a request.
+    pub fn of(request: &Request) -> Result<Self, Problem> {
+        Ok(Self {
+            if_match: Tags::of(request, "If-Match", version)?,
+            // A weak tag names the same version where nothing is replaced by what was read (RFC 9110, 8.8.3.2).
+            if_none_match: Tags::of(request, "If-None-Match", |tag| {
+                version(tag.strip_prefix("W/").unwrap_or(tag))
+            })?,
+        })
+    }
+
+    /// Whether an item that is there, in this version, is to be sent; it is not if the client has it. An item that is not
+    /// the one that `If-Match` names is an error.
+    pub fn wants(&self, version: Version) -> Result<bool, Problem> {
+        let names = |tags: &Tags| match tags {
+            Tags::Any => true,
+            Tags::Of(versions) => versions.contains(&version),
+        };
+        if !self.if_match.as_ref().is_none_or(names) {
+            let why = "the item is not a version that If-Match names";
+            return Err(Error::new(Code::PreconditionFailed, why).into());
+        }
+        Ok(!self.if_none_match.as_ref().is_some_and(names))
+    }
+}
+
 /// The version that a list of entity tags asks for. To clients a tag is opaque, so a tag that this
 /// API never gave out matches nothing, and is not an error (RFC 9110, 13.1.1).
 fn one_of(tags: &str) -> Result<Precondition, Problem> {
-    let tags = entity_tags(tags).ok_or_else(|| {
-        Problem::bad_header(format!("If-Match takes * or ETags in quotation marks, not {tags}"))
-    })?;
+    let tags = required_tags(tags, "If-Match")?;
     let ours = tags.into_iter().filter_map(version).collect::<BTreeSet<_>>();
     let mut ours = ours.into_iter();
     match (ours.next(), ours.next()) {
@@ -106,6 +165,13 @@ fn one_of(tags: &str) -> Result<Precondition, Problem> {
             Err(Problem::bad_header("If-Match takes one ETag of this API".to_owned()))
         }
     }
+}
+
+/// The tags of the list that this header holds.
+fn required_tags<'a>(list: &'a str, header: &str) -> Result<Vec<&'a str>, Problem> {
+    entity_tags(list).ok_or_else(|| {
+        Problem::bad_header(format!("{header} takes * or ETags in quotation marks, not {list}"))
+    })
 }
 
 /// The tags of a list as they are written (RFC 9110, 8.8.3 and 5.6.1).
@@ -197,6 +263,40 @@ mod tests {
             let one = Precondition::Version(Version::new(1));
             assert_eq!(precondition(&request(&[("if-match", tags)])), Ok(one), "{tags}");
         }
+    }
+
+    /// The item was sent whatever a read asked for.
+    #[test]
+    fn regression_the_preconditions_of_a_read_were_passed_over() {
+        let wants = |headers: &[(&str, &str)]| {
+            let preconditions = ReadPreconditions::of(&request(headers));
+            preconditions.and_then(|asked| asked.wants(Version::new(1))).map_err(|p| p.code())
+        };
+        let (own, weak) = (r#""0000000000000001""#, r#"W/"0000000000000001""#);
+        let other = r#""0000000000000002""#;
+        let list = format!(r#""abc", {other},{own}"#);
+        let (failed, bad) = (Err("precondition_failed"), Err("bad_header"));
+        for (tags, if_match, if_none_match) in [
+            ("*", Ok(true), Ok(false)),
+            (own, Ok(true), Ok(false)),
+            // If-Match compares strongly.
+            (weak, failed, Ok(false)),
+            (&list, Ok(true), Ok(false)),
+            (other, failed, Ok(true)),
+            (r#""abc""#, failed, Ok(true)),
+            (r#"W/"""#, failed, Ok(true)),
+            ("", bad, bad),
+            ("0000000000000001", bad, bad),
+            (r#""abc", *"#, bad, bad),
+        ] {
+            assert_eq!(wants(&[("if-match", tags)]), if_match, "If-Match: {tags}");
+            assert_eq!(wants(&[("if-none-match", tags)]), if_none_match, "If-None-Match: {tags}");
+        }
+        assert_eq!(wants(&[]), Ok(true));
+        // If-Match comes first (RFC 9110, 13.2.2).
+        assert_eq!(wants(&[("if-match", own), ("if-none-match", own)]), Ok(false));
+        assert_eq!(wants(&[("if-match", own), ("if-none-match", other)]), Ok(true));
+        assert_eq!(wants(&[("if-match", other), ("if-none-match", own)]), failed);
     }
 
     #[test]

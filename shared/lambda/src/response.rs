@@ -79,6 +79,13 @@ impl Response {
         self.counted.iter().map(|(counter, times)| (*counter, *times))
     }
 
+    /// The answer to `HEAD`: what is said of the answer to `GET`, and nothing of what that holds.
+    #[must_use]
+    pub(crate) fn without_body(mut self) -> Self {
+        self.body.clear();
+        self
+    }
+
     /// The answer with a header set.
     #[must_use]
     pub fn with_header(mut self, name: &'static str, value: impl Into<String>) -> Self {

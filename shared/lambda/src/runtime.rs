@@ -183,7 +183,9 @@ pub async fn answer(
 ) -> Response {
     let began = handler.now();
     let after = |time| Deadline::after(began, time);
-    let result = match Request::from_event(event, handler.admission()) {
+    let request = Request::from_event(event, handler.admission());
+    let is_head = request.as_ref().is_ok_and(|request| request.method == "HEAD");
+    let result = match request {
         Ok(request) => {
             let (is_single, is_batch) = (request.path == "/item", request.path == "/batch-write");
             let left = patience.left(began);
@@ -219,7 +221,7 @@ pub async fn answer(
         }
         Err(problem) => Err(problem),
     };
-    result.unwrap_or_else(|problem| {
+    let response = result.unwrap_or_else(|problem| {
         let (status, code, detail) = (problem.status(), problem.code(), problem.log_detail());
         let api_request_id = api_request_id(event);
         if status >= 500 {
@@ -235,7 +237,8 @@ pub async fn answer(
             );
         }
         problem.respond(api_request_id.as_deref().unwrap_or(request_id), OsEntropy.next_u64())
-    })
+    });
+    if is_head { response.without_body() } else { response }
 }
 
 /// The id by which API Gateway's access log knows the request, if the event has one.

@@ -282,7 +282,7 @@ fn other_methods_and_paths_are_not_found() {
         "PUT /item",
         "POST /item",
         "DELETE /item",
-        "HEAD /item",
+        "OPTIONS /item",
         "GET /",
         "GET /item/",
         "GET /items",

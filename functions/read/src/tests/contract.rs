@@ -81,6 +81,49 @@ fn an_item_comes_with_its_key_and_its_entity_tag() {
     assert!(!answer.text.contains("_ds_"), "{}", answer.text);
 }
 
+/// Every read sent the whole item, whatever the client had of it.
+#[test]
+fn regression_the_preconditions_of_a_read_were_passed_over() {
+    let world = World::of_flights();
+    let of = |call: Call| Answer::of(&handler(&world), &call);
+    let other = r#""00000000000000ff""#;
+    for tag in [OLD_ETAG, "*", &format!("W/{OLD_ETAG}"), &format!("{other}, {OLD_ETAG}")] {
+        let answer = of(get().header("if-none-match", tag));
+        assert_eq!((answer.status, answer.header("etag")), (304, Some(OLD_ETAG)), "{tag}");
+        assert_eq!((answer.text.as_str(), answer.header("content-type")), ("", None), "{tag}");
+        assert_eq!(answer.header("dynashard-items-read"), Some("1"), "it was read all the same");
+    }
+    assert_eq!(of(get().header("if-none-match", other)).status, 200);
+    assert_eq!(of(get().header("if-match", OLD_ETAG)).status, 200);
+    of(get().header("if-match", other)).assert_problem(412, "precondition_failed", other);
+    of(get().header("if-none-match", "none")).assert_problem(400, "bad_header", "no tag");
+    // What is not there is neither the same nor another (RFC 9110, 13.2.1).
+    for name in ["if-match", "if-none-match"] {
+        let absent = Call::new("GET /item?pk=EWR&sk=absent").header(name, "*");
+        of(absent).assert_problem(404, "item_not_found", name);
+    }
+}
+
+#[test]
+fn head_is_answered_as_get_is_without_the_body() {
+    let world = World::of_flights();
+    let of = |line: &str, tag: &str| {
+        Answer::of(&handler(&world), &Call::new(line).header("if-none-match", tag))
+    };
+    let other = r#""00000000000000ff""#;
+    for (target, tag, status) in [
+        (format!("/item?{FLIGHT}"), other, 200),
+        (format!("/item?{FLIGHT}&consistent=true&fields=dest"), other, 200),
+        (format!("/item?{FLIGHT}"), OLD_ETAG, 304),
+        ("/item?pk=EWR&sk=absent".to_owned(), other, 404),
+        ("/item?pk=EWR".to_owned(), other, 400),
+    ] {
+        let (get, head) = (of(&format!("GET {target}"), tag), of(&format!("HEAD {target}"), tag));
+        assert_eq!((get.status, head.status), (status, status), "{target}");
+        assert_eq!((head.text.as_str(), &head.headers), ("", &get.headers), "{target}");
+    }
+}
+
 #[test]
 fn dynamodb_json_is_for_those_who_ask_for_it() {
     let world = World::of_flights();
