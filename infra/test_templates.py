@@ -278,6 +278,35 @@ class Writers(unittest.TestCase):
                 self.assertFalse(self.is_denied(statement, "", is_service=True), "items go on expiring")
 
 
+class HttpApi(unittest.TestCase):
+    def test_no_two_parts_of_the_api_are_made_at_the_same_time(self):
+        """API Gateway refuses changes of one API side by side: "Unable to complete operation due to concurrent modification"."""
+        resources = APPLICATION["Resources"]
+        parts = [name for name, resource in resources.items() if "ApiId" in resource.get("Properties", {})]
+        self.assertEqual(parts[-1], "HttpApiStage", "it deploys what is there")
+
+        def waits_for(name: str) -> set[str]:
+            """Return the parts that are made before this one. A conditional part may be missing, so nothing relies on one."""
+            text = json.dumps(resources[name])
+            before = {part for part in parts if f'"{part}"' in text or f"${{{part}}}" in text} - {name}
+            always = {part for part in before if "Condition" not in resources[part]}
+            return before.union(*(waits_for(part) for part in always))
+
+        for name in parts:
+            for other in parts:
+                self.assertTrue(name == other or name in waits_for(other) or other in waits_for(name), f"{name} and {other}")
+
+    def test_the_log_names_callers_where_the_operator_wants_it(self):
+        settings = APPLICATION["Resources"]["HttpApiStage"]["Properties"]["AccessLogSettings"]
+        names = {"ApiLogsRequests": True, "ApiLogGroup": "logs"}
+        members = {}
+        for is_named in (False, True):
+            values = names | {"ApiLogsCallers": is_named}
+            members[is_named] = set(json.loads(resolve(settings, values)["Format"]))
+        self.assertEqual(members[True] - members[False], {"sourceIp", "userArn", "sub"})
+        self.assertNotIn("sourceIp", members[False])
+
+
 class Resources(unittest.TestCase):
     def test_tags_of_a_stack_reach_all_that_can_have_tags(self):
         translated = importlib.import_module("lint-translated").translate(ROOT / "template.yaml")

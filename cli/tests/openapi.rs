@@ -13,7 +13,7 @@ use saphyr::{LoadableYamlNode, Yaml};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
-const METHODS: [&str; 5] = ["get", "put", "post", "delete", "patch"];
+const METHODS: [&str; 6] = ["get", "head", "put", "post", "delete", "patch"];
 
 /// The code that stands in the `unprocessed` of a batch only.
 const ANSWER_FULL: &str = "answer_full";

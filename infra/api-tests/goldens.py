@@ -20,7 +20,7 @@ from referencing.jsonschema import DRAFT202012
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = yaml.safe_load((ROOT / "docs/openapi.yaml").read_text())
 REGISTRY = Registry().with_resource("urn:document", Resource(DOCUMENT, DRAFT202012))
-METHODS = {"get", "put", "post", "delete", "patch"}
+METHODS = {"get", "head", "put", "post", "delete", "patch"}
 
 
 class Node:

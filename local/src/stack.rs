@@ -273,7 +273,7 @@ impl Stack {
 fn check_callers(plan: &Plan, principals: Option<&Principals>) -> Result<(), StartError> {
     let Some(principals) = principals else {
         tracing::info!(
-            "the HTTP API lets everybody in, whatever AuthMode is; --auth checks who calls"
+            "the HTTP API lets everybody in, whatever AuthMode and ControlAuth are; --auth checks who calls"
         );
         return Ok(());
     };
@@ -286,6 +286,7 @@ fn check_callers(plan: &Plan, principals: Option<&Principals>) -> Result<(), Sta
     let users = principals.users.iter().map(|user| user.access_key_id.as_str()).collect::<Vec<_>>();
     tracing::info!(
         auth_mode = plan.parameter("AuthMode"),
+        control_auth = plan.parameter("ControlAuth"),
         users = users.join(","),
         token_keys = principals.jwks.keys.len(),
         "the HTTP API checks who calls"

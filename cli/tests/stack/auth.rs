@@ -218,7 +218,10 @@ fn only_tokens_of_the_issuer_reach_a_function_and_only_a_tenants_own_keys_a_tabl
     let issuer = format!("JwtIssuer={ISSUER}");
     let path = principals(&directory, &json!({ "jwks": jwks() }));
     let grants = "KeyGrants=*={tenant},{tenant}/*; cognito:groups:admin=*";
-    let stack = start(&path, &["AuthMode=jwt", &issuer, "JwtAudience=other,flights", grants]);
+    let stack = start(
+        &path,
+        &["AuthMode=jwt", "ControlAuth=auth-mode", &issuer, "JwtAudience=other,flights", grants],
+    );
     stack.until_swept();
     let swept = stack.unscheduled_of_metadata();
     for call in calls("acme", "acme") {
@@ -259,6 +262,30 @@ fn only_tokens_of_the_issuer_reach_a_function_and_only_a_tenants_own_keys_a_tabl
     let admin = bearer("", &json!({ "cognito:groups": ["users", "admin"] }));
     let answer = send(&stack, &get, &admin);
     assert_eq!((answer.status, &answer.json()["n"]), (200, &json!(1)), "{answer:?}");
+}
+
+/// Any token could fill the directory for good.
+#[test]
+fn a_token_changes_no_shard_count_unless_control_auth_says_so() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let issuer = format!("JwtIssuer={ISSUER}");
+    let user = json!({ "access_key_id": ORDERS.0, "secret_access_key": ORDERS.1, "arn": "arn:aws:sts::123456789012:assumed-role/orders/i-1" });
+    let path = principals(&directory, &json!({ "users": [user], "jwks": jwks() }));
+    let stack = start(&path, &["AuthMode=jwt", &issuer, "JwtAudience=flights"]);
+    let token = bearer("acme", &json!({}));
+    let (control, others) = calls("acme", "acme").into_iter().partition::<Vec<_>, _>(|call| {
+        call.path.starts_with("/collection") && call.method != "GET"
+    });
+    assert_eq!(control.len(), 2);
+    for call in others {
+        assert!(send(&stack, &call, &token).status < 300, "{} {}", call.method, call.path);
+    }
+    for call in &control {
+        assert_answer(&send(&stack, call, &token), 403, "Forbidden");
+    }
+    let put = &control[0];
+    let signed = send(&stack, put, &signature(&stack, put, ORDERS, now()));
+    assert!(signed.status < 300, "{signed:?}");
 }
 
 fn signature_of_nobody(stack: &LocalStack, call: &Call) -> Vec<(String, String)> {

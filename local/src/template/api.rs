@@ -195,10 +195,20 @@ impl ApiResources {
     }
 }
 
-/// Checks the API itself. Who may call it from pages of which origins is without effect here.
+/// Checks the API itself. Who may call it from pages of which origins, and by which name, is without effect here.
 fn check_api(resource: &Resource) -> Result<(), Problem> {
     let (what, properties) = (resource.what.as_str(), &resource.properties);
-    properties.only(what, &["CorsConfiguration", "Description", "Name", "ProtocolType", "Tags"])?;
+    properties.only(
+        what,
+        &[
+            "CorsConfiguration",
+            "Description",
+            "DisableExecuteApiEndpoint",
+            "Name",
+            "ProtocolType",
+            "Tags",
+        ],
+    )?;
     let protocol = properties.require("ProtocolType", what)?;
     if protocol.as_text("ProtocolType")? != "HTTP" {
         let text = format!("the local stack knows the ProtocolType HTTP only, at {what}");

@@ -59,6 +59,7 @@ fn the_shipped_template_gives_the_tables_functions_and_routes_of_the_contract() 
             "WriteFunction DELETE /item",
             "WriteFunction POST /batch-write",
             "ReadFunction GET /item",
+            "ReadFunction HEAD /item",
             "ReadFunction POST /batch-get",
             "ReadFunction GET /query",
             "ReadFunction POST /query",
@@ -459,20 +460,38 @@ fn unsupported_routes_are_refused_with_their_line() {
 
 #[test]
 fn the_shipped_template_lets_in_whom_auth_mode_says() {
+    // Of the routes that change shard counts, and of the others.
     let of = |pairs: &[(&str, &str)]| {
         let plan = load_template(&shipped(), &overrides(pairs)).expect("the shipped template");
         let routes = plan.functions.iter().flat_map(|function| &function.routes);
-        routes.map(|route| route.authorization.clone()).collect::<Vec<_>>()
+        let (control, others) = routes.partition::<Vec<_>, _>(|route| {
+            let method = route.method.as_str();
+            route.path.starts_with("/collection") && method != "GET"
+        });
+        assert_eq!((control.len(), others.len()), (2, 10));
+        [control, others].map(|routes| {
+            let first = routes[0].authorization.clone();
+            assert!(routes.iter().all(|route| route.authorization == first), "{pairs:?}");
+            first
+        })
     };
-    assert_eq!(of(&[]), vec![Authorization::Iam; 11]);
-    assert_eq!(of(&[("AuthMode", "none")]), vec![Authorization::None; 11]);
-    let jwt = JwtAuthorizer {
+    assert_eq!(of(&[]), [Authorization::Iam, Authorization::Iam]);
+    assert_eq!(of(&[("AuthMode", "none")]), [Authorization::Iam, Authorization::None]);
+    let jwt = Authorization::Jwt(JwtAuthorizer {
         issuer: "https://issuer.example".to_owned(),
         audiences: vec!["one".to_owned(), "two".to_owned()],
-    };
+    });
     let tokens =
         [("AuthMode", "jwt"), ("JwtIssuer", "https://issuer.example"), ("JwtAudience", "one,two")];
-    assert_eq!(of(&tokens), vec![Authorization::Jwt(jwt); 11]);
+    assert_eq!(of(&tokens), [Authorization::Iam, jwt.clone()]);
+    for (mode, tokens, expected) in [
+        ("iam", &[][..], Authorization::Iam),
+        ("none", &[], Authorization::None),
+        ("jwt", &tokens[1..], jwt),
+    ] {
+        let pairs = [&[("AuthMode", mode), ("ControlAuth", "auth-mode")], tokens].concat();
+        assert_eq!(of(&pairs), [expected.clone(), expected]);
+    }
     let error = load_template(&shipped(), &overrides(&tokens[..2])).expect_err("no audience");
     assert!(error.to_string().contains("needs an issuer and an audience"), "{error}");
 }
