@@ -1,6 +1,6 @@
 use dynashard_core::ports::{Clock, Entropy, MetadataStore};
 use dynashard_core::{Deadline, Directory, Phase, Reading, Scaler};
-use dynashard_keys::PartitionKey;
+use dynashard_keys::{PartitionKey, ShardCount};
 use dynashard_lambda::view::CollectionView;
 use dynashard_lambda::{Admission, Handler, Problem, Request, Response, body, headers};
 
@@ -21,7 +21,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> ScaleHandler<M, C, E> {
     async fn create(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
         let partition = partition_key(request)?;
         headers::expect_json(request)?;
-        let (placement, count) = body::new_collection(&request.body)?;
+        let (placement, count) = body::new_collection(&request.body, self.max_shards())?;
         let metadata =
             self.scaler.create_collection(&partition, placement, count, deadline).await?;
         // Where leases last long, the request ends before puts go to the new shards.
@@ -33,9 +33,13 @@ impl<M: MetadataStore, C: Clock, E: Entropy> ScaleHandler<M, C, E> {
     async fn scale(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
         let partition = partition_key(request)?;
         headers::expect_json(request)?;
-        let count = body::scale(&request.body)?;
+        let count = body::scale(&request.body, self.max_shards())?;
         let metadata = self.scaler.request_count(&partition, count, deadline).await?;
         Ok(Response::json(202, &CollectionView::from(&metadata)))
+    }
+
+    fn max_shards(&self) -> ShardCount {
+        self.directory().settings().max_shards
     }
 }
 

@@ -2,7 +2,8 @@
 
 use dynashard_core::ports::Consistency;
 use dynashard_core::{
-    Attributes, BatchOperation, Fields, MAX_BATCH_GETS, MAX_BATCH_OPERATIONS, NewItem, TableSchema,
+    Attributes, BatchOperation, Code, Error, Fields, MAX_BATCH_GETS, MAX_BATCH_OPERATIONS, NewItem,
+    TableSchema,
 };
 use dynashard_keys::{ItemKey, Placement, ShardCount};
 use serde_json::value::RawValue;
@@ -52,9 +53,15 @@ pub fn batch_write(
             .remove("item")
             .ok_or_else(|| Problem::bad_body(format!("{what} has no \"item\"")))?;
         refuse_others(&put, &what)?;
-        let members = json::inner_object(item, &format!("the item of {what}"))?;
-        let attributes = json::attributes(members, format)?;
-        Ok(BatchOperation::Put(NewItem::new(key, attributes, schema)?))
+        let item = || -> Result<_, Problem> {
+            let members = json::inner_object(item, "the item")?;
+            let attributes = json::attributes(members, format)?;
+            Ok(NewItem::new(key.clone(), attributes, schema)?)
+        };
+        let item = item().map_err(|problem| {
+            problem.of_operation(&what, key.partition.as_str(), &key.sort.to_string())
+        })?;
+        Ok(BatchOperation::Put(item))
     });
     let deletes = deletes.into_iter().enumerate().map(|(at, value)| {
         let what = format!("deletes[{at}]");
@@ -116,8 +123,12 @@ pub fn batch_get(
     Ok(BatchGet { keys, fields, consistency })
 }
 
-/// A new collection: `{"placement": "xxh64", "number_of_shards": n}`. Both may be left out.
-pub fn new_collection(body: &[u8]) -> Result<(Option<Placement>, ShardCount), Problem> {
+/// A new collection: `{"placement": "xxh64", "number_of_shards": n}`. Both may be left out, and the stack allows up to
+/// `max_shards`.
+pub fn new_collection(
+    body: &[u8],
+    max_shards: ShardCount,
+) -> Result<(Option<Placement>, ShardCount), Problem> {
     let mut members = json::object(body)?;
     let placement = members
         .remove("placement")
@@ -128,29 +139,33 @@ pub fn new_collection(body: &[u8]) -> Result<(Option<Placement>, ShardCount), Pr
         })
         .transpose()?;
     let count = match members.remove("number_of_shards") {
-        Some(value) => shard_count(value)?,
+        Some(value) => shard_count(value, max_shards)?,
         None => ShardCount::ONE,
     };
     refuse_others(&members, "the collection")?;
     Ok((placement, count))
 }
 
-/// A request for another shard count: `{"number_of_shards": n}`.
-pub fn scale(body: &[u8]) -> Result<ShardCount, Problem> {
+/// A request for another shard count: `{"number_of_shards": n}`. The stack allows up to `max_shards`.
+pub fn scale(body: &[u8], max_shards: ShardCount) -> Result<ShardCount, Problem> {
     let mut members = json::object(body)?;
     let count = members
         .remove("number_of_shards")
         .ok_or_else(|| Problem::bad_body("the body has no \"number_of_shards\"".to_owned()))?;
     refuse_others(&members, "the body")?;
-    shard_count(count)
+    shard_count(count, max_shards)
 }
 
-fn shard_count(value: &RawValue) -> Result<ShardCount, Problem> {
-    let count = json::whole_number(value).ok_or_else(|| {
-        let why = format!("{} is not a shard count: it must be a whole number from 1", value.get());
-        Problem::from(dynashard_core::Error::new(dynashard_core::Code::BadShardCount, why))
-    })?;
-    Ok(ShardCount::new(u32::try_from(count).unwrap_or(u32::MAX))?)
+fn shard_count(value: &RawValue, max_shards: ShardCount) -> Result<ShardCount, Problem> {
+    let count = json::whole_number(value).and_then(|count| u32::try_from(count).ok());
+    let count = count.and_then(|count| ShardCount::new(count).ok());
+    count.filter(|count| *count <= max_shards).ok_or_else(|| {
+        let why = format!(
+            "{} is not a shard count here: the stack allows whole numbers from 1 to {max_shards} (MaxShards)",
+            value.get()
+        );
+        Error::new(Code::BadShardCount, why).into()
+    })
 }
 
 fn take_array<'a>(members: &mut Members<'a>, name: &str) -> Result<Vec<&'a RawValue>, Problem> {
@@ -168,16 +183,77 @@ fn refuse_others(members: &Members<'_>, what: &str) -> Result<(), Problem> {
 
 #[cfg(test)]
 mod tests {
+    use dynashard_core::MAX_ITEM_BYTES;
+
     use super::*;
 
     #[test]
     fn regression_16_0_shards_were_no_whole_number() {
-        let count = |text: &str| scale(format!(r#"{{"number_of_shards":{text}}}"#).as_bytes());
+        let max_shards = ShardCount::new(256).expect("a count");
+        let count =
+            |text: &str| scale(format!(r#"{{"number_of_shards":{text}}}"#).as_bytes(), max_shards);
         for text in ["16", "16.0", "1.6e1"] {
             assert_eq!(count(text).map(ShardCount::get), Ok(16), "{text}");
         }
         for text in ["16.5", "-16.0", "0.0", "1e99", "\"16\"", "null", "true"] {
             assert_eq!(count(text).map_err(|p| p.code()), Err("bad_shard_count"), "{text}");
+        }
+    }
+
+    /// Of a thousand operations nobody knew which was meant.
+    #[test]
+    fn regression_an_error_did_not_say_which_operation_of_a_batch_is_meant() {
+        let schema = TableSchema::default();
+        let large = "a".repeat(MAX_ITEM_BYTES);
+        let good = r#"{"pk":"EWR","sk":"0","item":{}}"#;
+        for (pk, item, code, says) in [
+            ("EWR", r#"{"_ds_x":1}"#, "reserved_attribute", "_ds_x"),
+            ("EWR", &format!(r#"{{"a":"{large}"}}"#), "item_too_large", "399 KB"),
+            ("EWR", r#"{"":1}"#, "bad_item", "name is empty"),
+            ("EWR", r#"{"pk":"JFK"}"#, "key_mismatch", "pk"),
+            ("EWR", r#"{"a":1e999}"#, "bad_body", "\"a\""),
+            ("EWR", r#"{"a":1,"a":2}"#, "bad_body", "repeated"),
+            ("_ds_meta", "{}", "bad_key", "_ds_"),
+            ("", "{}", "bad_key", "empty"),
+        ] {
+            let put = format!(r#"{{"pk":"{pk}","sk":"1","item":{item}}}"#);
+            let body = format!(r#"{{"puts":[{good},{put}]}}"#);
+            let all = GrantedKeys::all();
+            let refused = batch_write(body.as_bytes(), Format::Plain, &schema, &all);
+            let problem = refused.expect_err("refused");
+            let detail = problem.log_detail();
+            assert_eq!(problem.code(), code, "{detail}");
+            assert!(detail.starts_with("puts[1]: "), "{detail}");
+            assert!(detail.ends_with(&format!("(pk={pk:?} sk=\"1\")")), "{detail}");
+            assert!(detail.contains(says), "{detail}");
+        }
+        for (list, operation, place) in [
+            ("deletes", r#"{"pk":"_ds_meta","sk":"1"}"#, "deletes[0]"),
+            ("keys", r#"{"pk":"EWR","sk":""}"#, "keys[0]"),
+        ] {
+            let body = format!(r#"{{"{list}":[{operation}]}}"#);
+            let (body, all) = (body.as_bytes(), GrantedKeys::all());
+            let refused = match list {
+                "keys" => batch_get(body, &schema, &all).err(),
+                _ => batch_write(body, Format::Plain, &schema, &all).err(),
+            };
+            let problem = refused.expect("refused");
+            assert!(problem.log_detail().starts_with(place), "{}", problem.log_detail());
+        }
+    }
+
+    /// The answer named a bound of the data model, which is far above what a stack allows.
+    #[test]
+    fn regression_a_wrong_count_was_answered_with_a_bound_that_is_not_the_stacks() {
+        let max_shards = ShardCount::new(256).expect("a count");
+        for count in ["0", "257", "65537", "4294967296", "-1", "\"4\""] {
+            let body = format!(r#"{{"number_of_shards":{count}}}"#);
+            let created = new_collection(body.as_bytes(), max_shards).err();
+            let scaled = scale(body.as_bytes(), max_shards).err();
+            for problem in [created, scaled].map(|problem| problem.expect("refused")) {
+                assert_eq!(problem.code(), "bad_shard_count", "{count}");
+                assert!(problem.log_detail().contains("from 1 to 256"), "{}", problem.log_detail());
+            }
         }
     }
 }

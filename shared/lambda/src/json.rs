@@ -99,18 +99,20 @@ pub fn take_item_key(
         serde_json::from_str::<String>(value.get())
             .map_err(|_| Problem::bad_body(format!("{name:?} of {what} is not a string")))
     };
-    let partition = PartitionKey::new(string(pk, "pk")?)?;
-    granted.check(&partition)?;
-    let sort = match sort_key_type {
-        SortKeyType::String => SortKey::string(string(sk, "sk")?)?,
-        SortKeyType::Number if type_name(sk) == "number" => {
-            SortKey::parse(sk.get(), sort_key_type)?
-        }
+    let pk = string(pk, "pk")?;
+    let sk = match sort_key_type {
+        SortKeyType::String => string(sk, "sk")?,
+        SortKeyType::Number if type_name(sk) == "number" => sk.get().to_owned(),
         SortKeyType::Number => {
             return Err(Problem::bad_body(format!("\"sk\" of {what} is not a number")));
         }
     };
-    Ok(ItemKey::new(partition, sort))
+    let checked = || {
+        let partition = PartitionKey::new(pk.as_str())?;
+        granted.check(&partition)?;
+        Ok(ItemKey::new(partition, SortKey::parse(&sk, sort_key_type)?))
+    };
+    checked().map_err(|problem: Problem| problem.of_operation(what, &pk, &sk))
 }
 
 /// An item for clients: its key, then its attributes.

@@ -46,7 +46,14 @@ impl Params {
             let takes = match (name.as_ref(), sort_key_type) {
                 ("limit", _) | ("from" | "to", SortKeyType::Number) => "number",
                 ("consistent", _) => "boolean",
-                _ => "string",
+                ("pk" | "begins_with" | "from" | "to" | "order" | "strategy" | "cursor", _) => {
+                    "string"
+                }
+                _ => {
+                    // Nobody takes it, so that it is refused as unknown.
+                    params.insert(name.into_owned(), Some(value.get().to_owned()))?;
+                    continue;
+                }
             };
             let text = match json::type_name(value) {
                 "null" => {
@@ -187,6 +194,16 @@ impl Params {
 }
 
 fn decode(text: &str) -> Result<String, Problem> {
+    let is_escape =
+        |digits: &str| digits.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
+    if let Some(malformed) = text.split('%').skip(1).find(|digits| !is_escape(digits)) {
+        let shown = malformed.chars().take(2).collect::<String>();
+        let why = format!(
+            "the query string has the escape {:?}, and not two hexadecimal digits",
+            format!("%{shown}")
+        );
+        return Err(Problem::bad_parameter(why));
+    }
     let spaced = text.replace('+', " ");
     percent_decode(spaced.as_bytes()).decode_utf8().map(std::borrow::Cow::into_owned).map_err(
         |_| {
@@ -216,7 +233,9 @@ mod tests {
 
     #[test]
     fn what_could_be_misread_is_refused() {
-        for text in ["pk=a&pk=b", "pk=%FF", "pk=a&%70k=b"] {
+        for text in
+            ["pk=a&pk=b", "pk=%FF", "pk=a&%70k=b", "pk=%zz", "pk=%", "pk=a%2", "%g1=a", "pk=%+1"]
+        {
             assert_eq!(params(text), Err("bad_parameter".to_owned()), "{text}");
         }
         assert!(
@@ -292,6 +311,19 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    /// It was "not a string", as if a string could have stood there.
+    #[test]
+    fn regression_an_unknown_member_of_a_posted_query_was_of_a_wrong_type() {
+        for value in ["1", "true", "\"a\"", "null", "[]", "{}"] {
+            let body = format!(r#"{{"pk":"a","typo":{value}}}"#);
+            let mut params = Params::from_json(body.as_bytes(), SortKeyType::String).expect(value);
+            params.query(SortKeyType::String, &GrantedKeys::all()).expect("a query");
+            let problem = params.finish().expect_err(value);
+            let why = "the parameter \"typo\" is unknown";
+            assert_eq!((problem.code(), problem.log_detail()), ("bad_parameter", why), "{value}");
         }
     }
 

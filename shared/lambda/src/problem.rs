@@ -115,21 +115,34 @@ impl Problem {
         Self::of(ROUTE_NOT_FOUND, format!("this API has no {method} {path}"))
     }
 
-    fn of((status, code): StatusAndCode, mut detail: String) -> Self {
-        if detail.len() > MAX_DETAIL_BYTES {
-            detail.truncate(detail.floor_char_boundary(MAX_DETAIL_BYTES));
-            detail.push('…');
-        }
+    /// The problem as that of one operation of a batch: where it stands in the body, and the key that it names.
+    #[must_use]
+    pub(crate) fn of_operation(self, place: &str, pk: &str, sk: &str) -> Self {
+        // A key may be longer than the detail, so it comes last.
+        let detail = format!("{place}: {} (pk={pk:?} sk={sk:?})", self.detail);
+        Self { detail: cut(detail), ..self }
+    }
+
+    fn of((status, code): StatusAndCode, detail: String) -> Self {
         Self {
             status,
             code,
-            detail,
+            detail: cut(detail),
             internal: None,
             shards: Vec::new(),
             version: None,
             reasons: [None; 2],
         }
     }
+}
+
+/// The text in a length for a detail.
+fn cut(mut detail: String) -> String {
+    if detail.len() > MAX_DETAIL_BYTES {
+        detail.truncate(detail.floor_char_boundary(MAX_DETAIL_BYTES));
+        detail.push('…');
+    }
+    detail
 }
 
 impl From<Error> for Problem {
