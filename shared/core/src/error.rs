@@ -14,6 +14,7 @@ pub struct Error {
     version: Option<Version>,
     throttle: Option<Box<Throttle>>,
     cause: Option<Code>,
+    is_fault: bool,
 }
 
 impl Error {
@@ -26,7 +27,13 @@ impl Error {
             version: None,
             throttle: None,
             cause: None,
+            is_fault: false,
         }
+    }
+
+    /// That of a request which DynamoDB could not be sent, or has answered with a fault, and which did nothing.
+    pub(crate) fn fault(message: impl Into<String>) -> Self {
+        Self { is_fault: true, ..Self::new(Code::Unavailable, message) }
     }
 
     /// That of a request which DynamoDB refuses because of this limit.
@@ -108,6 +115,12 @@ impl Error {
     /// The limit that was hit, if that is why.
     pub fn throttle(&self) -> Option<&Throttle> {
         self.throttle.as_deref()
+    }
+
+    /// Whether DynamoDB could not be reached, or answered with a fault; otherwise it did not answer in time, or something else
+    /// stood in the way.
+    pub fn is_fault(&self) -> bool {
+        self.is_fault
     }
 
     /// The same as words: `shard 2`, `shards 2, 7`.

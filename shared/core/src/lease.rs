@@ -111,13 +111,15 @@ pub struct Deadline {
     settling: Duration,
     /// Until when a write waits for its turn at a shard that is full, and that others write to.
     full: Duration,
+    /// For how long, from its first fault on, what DynamoDB answers with faults is tried.
+    faulty: Duration,
 }
 
 impl Deadline {
     /// `time` from now.
     pub fn after(now: Reading, time: Duration) -> Self {
         let at = now.boot + time;
-        Self { at, throttled: at, settling: at, full: at }
+        Self { at, throttled: at, settling: at, full: at, faulty: Duration::MAX }
     }
 
     /// The same, but what is still throttled at `limit` is given up then. A client that is told so comes
@@ -139,6 +141,18 @@ impl Deadline {
     #[must_use]
     pub fn if_full(self, limit: Self) -> Self {
         Self { full: self.full.min(limit.at), ..self }
+    }
+
+    /// The same, but what DynamoDB answers with faults is given up `time` after the first of them. Most pass at once, and
+    /// whoever waits for the others holds a client and an environment.
+    #[must_use]
+    pub fn if_faulty(self, time: Duration) -> Self {
+        Self { faulty: self.faulty.min(time), ..self }
+    }
+
+    /// The deadline of what met its first fault at this time on the boot clock.
+    pub(crate) fn of_faulty(self, since: Duration) -> Self {
+        Self { at: since.saturating_add(self.faulty).min(self.at), ..self }
     }
 
     /// The moment by which a write gives up that has to wait for its turn at such a shard.
@@ -176,6 +190,7 @@ impl Deadline {
             throttled: self.throttled.min(other.throttled),
             full: self.full.min(other.full),
             settling: self.settling.min(other.settling),
+            faulty: self.faulty.min(other.faulty),
         }
     }
 }

@@ -41,6 +41,8 @@ pub(crate) struct Attempts<'a, C, E> {
     made: u32,
     at_most: u32,
     refreshes: u32,
+    /// When the first fault was answered, on the boot clock.
+    first_fault: Option<Duration>,
 }
 
 /// How often an operation may find that an item is ahead of the metadata before it gives up
@@ -50,7 +52,16 @@ const MAX_REFRESHES: u32 = 5;
 impl<'a, C: Clock, E: Entropy> Attempts<'a, C, E> {
     pub(crate) fn new(clock: &'a C, entropy: &'a E, deadline: Deadline) -> Self {
         let (backoff, at_most) = (Backoff::STANDARD, u32::MAX);
-        Self { clock, entropy, deadline, backoff, made: 0, at_most, refreshes: 0 }
+        Self {
+            clock,
+            entropy,
+            deadline,
+            backoff,
+            made: 0,
+            at_most,
+            refreshes: 0,
+            first_fault: None,
+        }
     }
 
     /// The same with other pauses than the standard ones.
@@ -94,16 +105,20 @@ impl<'a, C: Clock, E: Entropy> Attempts<'a, C, E> {
 
     /// Waits before the next attempt, or returns `refusal` if there is to be none: the deadline
     /// leaves no time for it, or enough were made. What is throttled may have an earlier one
-    /// ([`Deadline::of_throttled`]).
+    /// ([`Deadline::of_throttled`]), and so may what is answered with faults ([`Deadline::if_faulty`]).
     pub(crate) async fn pause(&mut self, refusal: Error) -> Result<(), Error> {
         let delay = self.backoff.delay(self.made, self.entropy.next_u64());
         self.made = self.made.saturating_add(1);
         let is_spent = self.made >= self.at_most;
+        let now = self.clock.now();
         let deadline = match refusal.code() {
             Code::Throttled => self.deadline.of_throttled(),
+            _ if refusal.is_fault() => {
+                self.deadline.of_faulty(*self.first_fault.get_or_insert(now.boot))
+            }
             _ => self.deadline,
         };
-        if is_spent || delay >= deadline.remaining(self.clock.now()) {
+        if is_spent || delay >= deadline.remaining(now) {
             return Err(refusal);
         }
         self.clock.sleep(delay).await;
@@ -170,7 +185,7 @@ pub(crate) fn refusal(error: StoreError) -> Result<Error, Error> {
             Code::Unavailable,
             "the metadata lease ran out before the request was sent",
         )),
-        StoreError::Unavailable(why) => Ok(Error::new(Code::Unavailable, why)),
+        StoreError::Unavailable(why) => Ok(Error::fault(why)),
         StoreError::OutcomeUnknown(why) => Err(Error::new(Code::OutcomeUnknown, why)),
         StoreError::Corrupt(what) => Err(Error::new(Code::CorruptData, what)),
         StoreError::Rejected(why) => {

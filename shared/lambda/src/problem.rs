@@ -155,7 +155,7 @@ impl From<Error> for Problem {
             ),
             Kind::Unavailable if error.code() == Code::SettingsMismatch => (error.message(), false),
             // What DynamoDB and the network said is for the log.
-            Kind::Unavailable => (unavailable(error.code()), true),
+            Kind::Unavailable => (unavailable(&error), true),
             Kind::OutcomeUnknown => (
                 "the request may have been executed, or may still be; read the item or the collection before you \
                  send it again, or send the write of an item with If-Match or If-None-Match",
@@ -214,12 +214,15 @@ fn status_of(code: Code) -> u16 {
 }
 
 /// A text that is true of reads and of writes.
-fn unavailable(code: Code) -> &'static str {
-    match code {
+fn unavailable(error: &Error) -> &'static str {
+    match error.code() {
         Code::DeadlineExceeded => "the request ran out of time; send it again",
         Code::MetadataBehind => {
             "the items have a later generation than their collection's metadata; the operator has to \
              check whether the metadata table was restored or deleted"
+        }
+        _ if error.is_fault() => {
+            "DynamoDB cannot be reached, or answers with a fault; send the request again"
         }
         _ => "DynamoDB did not answer in time; send the request again",
     }

@@ -30,6 +30,10 @@ const LONGEST_REQUEST: Duration = Duration::from_secs(23);
 /// goes to a shard that is full ([`Patience`]).
 const LONGEST_THROTTLED: Duration = Duration::from_secs(2);
 
+/// How long a request goes on trying what DynamoDB answers with faults, or what cannot reach it. Most faults pass within
+/// milliseconds; a client that is told of the others has the `Retry-After`, and holds no environment meanwhile.
+const LONGEST_FAULTY: Duration = Duration::from_secs(2);
+
 /// The part of a function's time limit that is reserved for writing the answer.
 const ANSWER_TIME: Duration = Duration::from_millis(500);
 
@@ -196,7 +200,8 @@ pub async fn answer(
                 .min(after(LONGEST_REQUEST))
                 .if_throttled(after(longest))
                 .if_full(after(full))
-                .if_settling(after(LONGEST_THROTTLED));
+                .if_settling(after(LONGEST_THROTTLED))
+                .if_faulty(LONGEST_FAULTY);
             // What is renewed keeps no answer waiting.
             let answering = Box::pin(handler.handle(&request, deadline));
             let result = match select(answering, pin!(handler.renew(deadline))).await {

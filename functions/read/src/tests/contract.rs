@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dynashard_core::ports::{
-    BatchPage, Consistency, ItemStore, Metered, ShardPage, ShardQuery, StoreError, Transfer,
+    BatchPage, Clock, Consistency, ItemStore, Metered, ShardPage, ShardQuery, StoreError, Transfer,
     Transferred, Write,
 };
 use dynashard_core::{
@@ -438,6 +438,26 @@ fn tables_that_do_not_answer_are_503_with_retry_after() {
             let world = World::of_flights();
             always(&world, fault);
             assert_fails(&world, &call, 503, "unavailable");
+        }
+    }
+}
+
+/// A request was tried until its deadline, which is 23 seconds, and the answer said that DynamoDB had not answered.
+#[test]
+fn regression_a_table_that_answered_with_faults_at_once_held_its_readers() {
+    use Operation::{BatchGet, DirectoryGet, Get, MetadataGet, Query};
+    for operation in [Get, BatchGet, Query, MetadataGet, DirectoryGet] {
+        for call in calls() {
+            let world = World::of_flights();
+            world.store.script(operation, iter::repeat_with(unreachable_table).take(1_000));
+            let begun = world.clock.now();
+            let answer = Answer::of(&handler(&world), &call);
+            let took = world.clock.now().certainly_since(begun);
+            assert!(took <= Duration::from_secs(3), "{operation:?}, {call:?}: {took:?}");
+            if answer.status != 200 {
+                answer.assert_problem(503, "unavailable", &format!("{operation:?}, {call:?}"));
+                assert!(answer.text.contains("answers with a fault"), "{}", answer.text);
+            }
         }
     }
 }

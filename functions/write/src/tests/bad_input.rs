@@ -427,7 +427,7 @@ fn other_methods_and_paths_are_not_found() {
     let lines = [
         "GET /item",
         "POST /item",
-        "HEAD /item",
+        "OPTIONS /item",
         "PUT /",
         "PUT /item/",
         "PUT /ITEM",

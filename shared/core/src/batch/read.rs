@@ -118,7 +118,12 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
             let another = if ahead {
                 attempts.refresh().await
             } else {
-                attempts.pause(Error::new(code, "keys were left unprocessed")).await
+                let why = "keys were left unprocessed";
+                let refusal = match code {
+                    Code::Unavailable => Error::fault(why),
+                    code => Error::new(code, why),
+                };
+                attempts.pause(refusal).await
             };
             if another.is_err() {
                 return left;
