@@ -278,6 +278,56 @@ class Writers(unittest.TestCase):
                 self.assertFalse(self.is_denied(statement, "", is_service=True), "items go on expiring")
 
 
+class Variables(unittest.TestCase):
+    # "Lambda quotas": all environment variables of a function together.
+    MOST_BYTES = 4096
+    # The longest names that there are: of a stack, and of what CloudFormation makes in it (a table and its suffix).
+    STACK_NAME = "s" * 128
+    MADE_NAME = f"{STACK_NAME}-MetadataTable-1A2B3C4D5E6F"
+
+    def longest(self, name: str) -> str:
+        """Return a value of a parameter that is as long as the template lets it be."""
+        parameter = APPLICATION["Parameters"][name]
+        if name == "DynamoDbEndpoint":
+            # A rule holds it empty on AWS.
+            return ""
+        if "AllowedValues" in parameter:
+            return max(map(str, parameter["AllowedValues"]), key=len)
+        if parameter["Type"] == "Number":
+            return str(parameter.get("MaxValue", 2**63))
+        if "MaxLength" in parameter:
+            return "x" * int(parameter["MaxLength"])
+        # A pattern without a wildcard says how long its text is: a first character, and up to so many more.
+        pattern = parameter["AllowedPattern"]
+        self.assertNotRegex(pattern, r"[*+](?!\))", f"{name} has no MaxLength")
+        first = 1 if pattern.startswith(("^[A-Za-z][", "^([A-Za-z][")) else 0
+        return "x" * (first + int(re.search(r",(\d+)\}", pattern)[1]))
+
+    def length(self, value) -> int:
+        if isinstance(value, list):
+            return max(map(self.length, value))
+        if not isinstance(value, dict):
+            return len(str(value))
+        ((function, operand),) = value.items()
+        if function == "Fn::If":
+            return self.length(operand[1:])
+        if function == "Ref" and operand in APPLICATION["Parameters"]:
+            return len(self.longest(operand))
+        if function == "Ref":
+            # The id of a stack is an ARN with its name, and a UUID.
+            return len(self.MADE_NAME) if operand != "AWS::StackId" else len(self.STACK_NAME) + 110
+        self.assertEqual(function, "Fn::Sub")
+        return len(operand.replace("${AWS::StackName}", self.STACK_NAME))
+
+    def test_those_of_a_function_fit_whatever_the_parameters_are(self):
+        shared = APPLICATION["Globals"]["Function"]["Environment"]["Variables"]
+        for name, resource in APPLICATION["Resources"].items():
+            if resource["Type"] == "AWS::Serverless::Function":
+                own = resource["Properties"].get("Environment", {}).get("Variables", {})
+                taken = sum(len(variable) + self.length(value) for variable, value in (shared | own).items())
+                self.assertLessEqual(taken, self.MOST_BYTES, name)
+
+
 class HttpApi(unittest.TestCase):
     def test_no_two_parts_of_the_api_are_made_at_the_same_time(self):
         """API Gateway refuses changes of one API side by side: "Unable to complete operation due to concurrent modification"."""

@@ -1,13 +1,18 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use dynashard_aws::{Operator, OsEntropy};
 use dynashard_console::Console;
+use dynashard_core::ports::Consistency;
+use dynashard_core::{Code, Deadline, Directory, Error, Reader};
+use dynashard_keys::{ItemKey, PartitionKey, SortKey};
 use dynashard_local::{DynamoDb, DynamoDbOptions, Endpoints, Principals, Stack, StartError};
 use serde::Serialize;
 use thiserror::Error;
 
 use crate::args::LocalArgs;
 use crate::console;
+use crate::operator::settings_of;
 use crate::project::{ProjectError, stack_options};
 use crate::signals::TerminationSignals;
 
@@ -17,6 +22,8 @@ pub(crate) enum LocalError {
     Project(#[from] ProjectError),
     #[error(transparent)]
     Start(#[from] StartError),
+    #[error("the stack cannot work on its tables: {0}")]
+    Tables(String),
     #[error("signals cannot be waited for: {0}")]
     Signals(io::Error),
     #[error(transparent)]
@@ -60,11 +67,16 @@ async fn serve(args: LocalArgs) -> Result<(), LocalError> {
         options.dynamodb_port = args.dynamodb_port;
         options.lambda_port = args.lambda_port;
         options.cloudwatch_port = args.cloudwatch_port;
+        let is_kept = args.data_dir.is_some();
         options.data_dir = args.data_dir;
         options.max_environments = usize::from(args.max_environments);
         options.partitions = args.limits.limits();
         options.alarm_period_secs = args.alarm_period_secs;
         let stack = Box::new(Stack::start(options).await?);
+        if let Err(why) = check_tables(&stack, is_kept).await {
+            stack.shutdown().await;
+            return Err(LocalError::Tables(why));
+        }
         match console::console_of_stack(listener, &stack, args.look.options()) {
             Ok(console) => Ok::<_, LocalError>(Serving::Stack(stack, console)),
             Err(error) => {
@@ -85,6 +97,50 @@ async fn serve(args: LocalArgs) -> Result<(), LocalError> {
     }
     serving.shutdown().await;
     announced.map_err(LocalError::Stdout)
+}
+
+/// How long the tables are looked at before the stack says that it is ready.
+const LOOK_TIME: Duration = Duration::from_secs(10);
+
+/// Looks whether the functions can work on tables that were there before: every request would fail otherwise, for a reason
+/// that nobody sees at the start.
+async fn check_tables(stack: &Stack, is_kept: bool) -> Result<(), String> {
+    let parameters = stack.parameters();
+    let existing = parameters.get("ExistingMainTable").filter(|name| !name.is_empty());
+    if !is_kept && existing.is_none() {
+        return Ok(());
+    }
+    // Of another application's template nothing is known.
+    let Ok(settings) = settings_of(parameters) else { return Ok(()) };
+    let schema = settings.schema.clone();
+    let operator = Operator::on_this_machine(&stack.endpoints().dynamodb).await;
+    let main = existing.map_or("MainTable", String::as_str);
+    let metadata = operator.metadata("MetadataTable", &schema);
+    let directory = Directory::new(metadata, operator.clock(), OsEntropy, settings);
+    let deadline = Deadline::after(directory.now(), LOOK_TIME);
+    let reader = Reader::new(operator.items(main, &schema), directory);
+    let key = || {
+        let sort = SortKey::parse("0", schema.sort_key_type)?;
+        Ok(ItemKey::new(PartitionKey::new("0")?, sort))
+    };
+    let got = match key().map_err(|error: dynashard_keys::KeyError| Error::from(error)) {
+        Ok(key) => reader.get(&key, None, Consistency::Eventual, deadline).await.map(drop),
+        Err(error) => Err(error),
+    };
+    match got {
+        Ok(()) => Ok(()),
+        Err(error) => match error.code() {
+            Code::ItemNotFound => Ok(()),
+            Code::SettingsMismatch => Err(format!(
+                "{error}; start it with what is pinned, and change that with `dynashard settings` while it runs"
+            )),
+            Code::Internal if error.message().contains("ResourceNotFound") => Err(format!(
+                "there is no table {main}; make it with `dynashard local --engine-only --data-dir DIR`, and start the stack on the \
+                 same directory"
+            )),
+            _ => Err(error.to_string()),
+        },
+    }
 }
 
 /// What the command runs.

@@ -278,7 +278,9 @@ fn a_token_changes_no_shard_count_unless_control_auth_says_so() {
     });
     assert_eq!(control.len(), 2);
     for call in others {
-        assert!(send(&stack, &call, &token).status < 300, "{} {}", call.method, call.path);
+        // The item is deleted before it is read.
+        let status = send(&stack, &call, &token).status;
+        assert!(matches!(status, 200 | 204 | 404), "{} {}: {status}", call.method, call.path);
     }
     for call in &control {
         assert_answer(&send(&stack, call, &token), 403, "Forbidden");

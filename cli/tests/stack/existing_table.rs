@@ -7,6 +7,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::types::{AttributeValue, PutRequest, WriteRequest};
 use dynashard_aws::{ServerClock, connect_local};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::common::{LocalStack, Ran, run, until_cleared_up, without_account};
@@ -20,7 +21,12 @@ const OTHER: &str = "CREW#EWR";
 
 type Item = HashMap<String, AttributeValue>;
 
-fn stack() -> LocalStack {
+/// A stack on a table that was there before.
+async fn stack(data: &str) -> LocalStack {
+    let engine = LocalStack::start(&["--engine-only", "--data-dir", data]);
+    let client = plain_client(&engine).await;
+    tables::create(&client, TABLE, &[("airport", "S"), ("departure", "S")]).await;
+    engine.end(Signal::TERM);
     let settings = [
         &format!("ExistingMainTable={TABLE}"),
         "PartitionKeyName=airport",
@@ -31,7 +37,8 @@ fn stack() -> LocalStack {
         "RequestLifetimeSecs=2",
     ];
     let settings = settings.iter().flat_map(|setting| ["--set", setting]);
-    LocalStack::start(&settings.chain(["--partition-wcu", "100"]).collect::<Vec<_>>())
+    let others = ["--data-dir", data, "--partition-wcu", "100"];
+    LocalStack::start(&settings.chain(others).collect::<Vec<_>>())
 }
 
 /// A client of DynamoDB that knows nothing of shards.
@@ -106,9 +113,9 @@ fn path(airport: &str, number: usize) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_is_adopted_grows_and_becomes_plain_again() {
-    let stack = stack();
+    let directory = tempfile::tempdir().expect("a directory");
+    let stack = stack(directory.path().to_str().expect("UTF-8")).await;
     let client = plain_client(&stack).await;
-    tables::create(&client, TABLE, &[("airport", "S"), ("departure", "S")]).await;
     let flights = (0..400).map(|number| flight(HOT, number)).collect::<Vec<_>>();
     let others = (0..20).map(|number| flight(OTHER, number)).collect::<Vec<_>>();
     load(&client, [flights.clone(), others.clone()].concat()).await;

@@ -15,13 +15,19 @@ use serde_json::{Value, json};
 
 use crate::client::users;
 use crate::common::cloudformation::CloudFormation;
-use crate::common::{Answer, LocalStack, Ran, on, operator_command};
+use crate::common::{Answer, LocalStack, Ran, dynashard, on, operator_command, run};
 use crate::tables;
 
 fn start(data: &str, lease_secs: u32) -> LocalStack {
     let lease = format!("LeaseSecs={lease_secs}");
     let settings = ["--set", lease.as_str(), "--set", "RequestLifetimeSecs=2"];
     LocalStack::start(&[&["--data-dir", data], &settings[..]].concat())
+}
+
+/// A stack that is not expected to become ready.
+fn local(args: &[&str]) -> Ran {
+    let ports = ["local", "--port", "0", "--dynamodb-port", "0", "--lambda-port", "0"];
+    run(dynashard(&[&ports, args].concat()))
 }
 
 /// Tables by their names, without functions.
@@ -69,25 +75,33 @@ fn whoever_differs_does_nothing_until_the_settings_are_changed() {
     }
     stack.end(Signal::TERM);
 
-    let stack = start(data, 2);
-    let refused = put(&stack);
-    assert_eq!(
-        (refused.status, refused.code().as_str()),
-        (503, "settings_mismatch"),
-        "{refused:?}"
-    );
-    assert!(refused.body.contains("LeaseSecs is 2, pinned is 1"), "{refused:?}");
-    assert_eq!(stack.get("/item?pk=EWR&sk=1").status, 503, "what it reads might be out of date");
+    // The stack said that it is ready, and then refused every request.
+    let refused =
+        local(&["--data-dir", data, "--set", "LeaseSecs=2", "--set", "RequestLifetimeSecs=2"]);
+    assert_eq!((refused.status, refused.stdout.as_str()), (1, ""), "{refused:?}");
+    for part in ["settings_mismatch", "LeaseSecs is 2, pinned is 1", "dynashard settings"] {
+        assert!(refused.stderr.contains(part), "{refused:?}");
+    }
+
+    let stack = start(data, 1);
     let announced = on(&stack, &["settings", "--set", "LeaseSecs=2", "--json"]);
     assert_eq!(lease_secs(&announced), json!({"accepted":1,"next":2,"longest":2}));
     assert!(announced.stderr.contains("--deployed"), "{announced:?}");
-    // For a second the function does not look again.
-    let mut puts = std::iter::repeat_with(|| put(&stack).status).take(10_000);
-    assert!(puts.any(|status| status == 200), "both are accepted");
+    stack.end(Signal::TERM);
+
+    let stack = start(data, 2);
+    assert_eq!(put(&stack).status, 200, "both are accepted");
     let changed = on(&stack, &["settings", "--set", "LeaseSecs=2", "--deployed", "--json"]);
     assert_eq!(lease_secs(&changed), json!({"accepted":2,"next":null,"longest":2}));
     let scaled = on(&stack, &["scale", "--pk", "EWR", "--shards", "4"]);
     assert_eq!(scaled.status, 0, "{scaled:?}");
+}
+
+#[test]
+fn regression_a_stack_without_its_table_said_that_it_was_ready() {
+    let refused = local(&["--set", "ExistingMainTable=nope"]);
+    assert_eq!((refused.status, refused.stdout.as_str()), (1, ""), "{refused:?}");
+    assert!(refused.stderr.contains("there is no table nope"), "{refused:?}");
 }
 
 #[test]

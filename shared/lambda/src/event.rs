@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::params::Params;
-use crate::{Admission, GrantedKeys, Problem};
+use crate::{Admission, GrantedKeys, Problem, json};
 
 /// An HTTP request, as API Gateway's payload format 2.0 carries it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,6 +70,16 @@ impl Request {
     /// The query parameters.
     pub fn params(&self) -> Result<Params, Problem> {
         Params::from_query_string(&self.raw_query)
+    }
+
+    /// The partition key and the sort key that the request names in its URL or else in its body, as they came, for the log.
+    pub(crate) fn named_key(&self) -> [Option<String>; 2] {
+        let mut in_url = self.params().unwrap_or_default();
+        let in_body = json::object(&self.body).unwrap_or_default();
+        ["pk", "sk"].map(|name| {
+            let in_body = || serde_json::from_str(in_body.get(name)?.get()).ok();
+            in_url.take(name).or_else(in_body)
+        })
     }
 
     /// A header's value, by its lower-case name.

@@ -189,7 +189,7 @@ pub async fn answer(
     let after = |time| Deadline::after(began, time);
     let request = Request::from_event(event, handler.admission());
     let is_head = request.as_ref().is_ok_and(|request| request.method == "HEAD");
-    let result = match request {
+    let result = match &request {
         Ok(request) => {
             let (is_single, is_batch) = (request.path == "/item", request.path == "/batch-write");
             let left = patience.left(began);
@@ -203,7 +203,7 @@ pub async fn answer(
                 .if_settling(after(LONGEST_THROTTLED))
                 .if_faulty(LONGEST_FAULTY);
             // What is renewed keeps no answer waiting.
-            let answering = Box::pin(handler.handle(&request, deadline));
+            let answering = Box::pin(handler.handle(request, deadline));
             let result = match select(answering, pin!(handler.renew(deadline))).await {
                 Either::Left((result, _)) => result,
                 Either::Right(((), answering)) => answering.await,
@@ -224,13 +224,26 @@ pub async fn answer(
                 }
             })
         }
-        Err(problem) => Err(problem),
+        Err(problem) => Err(problem.clone()),
     };
     let response = result.unwrap_or_else(|problem| {
         let (status, code, detail) = (problem.status(), problem.code(), problem.log_detail());
         let api_request_id = api_request_id(event);
         if status >= 500 {
-            tracing::error!(request_id, api_request_id, status, code, detail, "the request failed");
+            // By its digest an operator finds whose metadata or item it is.
+            let [partition_key, sort_key] =
+                request.as_ref().map(Request::named_key).unwrap_or_default();
+            let (partition_key, sort_key) = (partition_key.as_deref(), sort_key.as_deref());
+            tracing::error!(
+                request_id,
+                api_request_id,
+                status,
+                code,
+                partition_key,
+                sort_key,
+                detail,
+                "the request failed"
+            );
         } else {
             tracing::debug!(
                 request_id,

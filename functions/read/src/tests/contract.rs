@@ -13,8 +13,8 @@ use dynashard_core::{
 use dynashard_keys::{
     ItemKey, PartitionKey, PhysicalKey, Placement, Separator, ShardCount, ShardId, SortKey,
 };
-use dynashard_lambda::Format;
 use dynashard_lambda::json::{self, ItemJson};
+use dynashard_lambda::{Format, LogKeys};
 use dynashard_testkit::{Fault, Operation, block_on};
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ use super::handler;
 use crate::handler::ReadHandler;
 use dynashard_eventkit::{
     Answer, Call, FLIGHT, MAX_LAMBDA_PAYLOAD_BYTES, MakeFault, OLD_ETAG, OLD_VERSION, SECRET,
-    STACK_FAULTS, Store, World, unreachable_table,
+    STACK_FAULTS, Store, World, digests, logged, unreachable_table,
 };
 
 const PK: &str = "EWR";
@@ -521,6 +521,27 @@ fn faults_of_the_stack_are_500_and_say_nothing() {
 
 /// A collection of sixty items of some 130 KB, each of which is mostly quotation marks once it is
 /// JSON.
+/// The line of a damaged item, or of one that is ahead of its metadata, did not say of which collection it is.
+#[test]
+fn regression_a_failed_request_was_logged_without_its_key() {
+    let lines_of = |keys: &LogKeys, call: &Call| {
+        let world = World::of_flights();
+        always(&world, || Fault::Refuse(StoreError::Corrupt(SECRET.to_owned())));
+        let (_, lines) = logged(keys, || Answer::of(&handler(&world), call));
+        lines.into_iter().filter(|line| line["level"] == "ERROR").collect::<Vec<_>>()
+    };
+    for call in calls() {
+        for (keys, pk) in [(LogKeys::Plain, Some(PK)), (digests(), None)] {
+            let lines = lines_of(&keys, &call);
+            assert!(!lines.is_empty(), "{call:?}");
+            for line in lines {
+                let named = line["partition_key"].as_str().expect("a key");
+                assert!(pk.map_or(named.starts_with("key:"), |pk| named == pk), "{line}");
+            }
+        }
+    }
+}
+
 fn world_of_quotes() -> World {
     let world = World::of_flights();
     let words = vec!["\"x\""; 32_000].join(",");

@@ -2,9 +2,11 @@
 //! kept for the caller who asks.
 
 use crate::cloudwatch::EmbeddedMetrics;
+use serde::Deserialize;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+use tracing::Level;
 
 /// The lines of one environment.
 #[derive(Debug)]
@@ -65,13 +67,32 @@ impl Log {
         self.note(line);
         // One log for all, so that lines of several processes do not mix and whoever has the
         // terminal can hold all of them back.
-        tracing::info!("[{}] {line}", self.function);
+        match level(line) {
+            Level::ERROR => tracing::error!("[{}] {line}", self.function),
+            Level::WARN => tracing::warn!("[{}] {line}", self.function),
+            _ => tracing::info!("[{}] {line}", self.function),
+        }
     }
 
     fn with_tail<T>(&self, change: impl FnOnce(&mut VecDeque<u8>) -> T) -> T {
         // A panic while they are held leaves the bytes valid.
         let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut tail)
+    }
+}
+
+/// How severe a line is, by its member `level` if it is a line of JSON. What a function has chosen to log is shown, so that
+/// nothing is below INFO, as Lambda takes everything else for.
+fn level(line: &str) -> Level {
+    #[derive(Deserialize)]
+    struct Line {
+        level: String,
+    }
+    let level = serde_json::from_str::<Line>(line).ok().map(|line| line.level);
+    match level.as_deref() {
+        Some("ERROR" | "FATAL") => Level::ERROR,
+        Some("WARN") => Level::WARN,
+        _ => Level::INFO,
     }
 }
 
@@ -102,6 +123,23 @@ mod tests {
         let listed: Vec<_> = store.list(0).into_iter().map(|metric| metric.name).collect();
         assert_eq!(listed, ["Sold"]);
         assert_eq!(log.tail(), lines.as_bytes());
+    }
+
+    #[test]
+    fn regression_an_error_of_a_function_was_logged_as_information() {
+        for (line, expected) in [
+            (
+                r#"{"timestamp":"2026","level":"ERROR","message":"the request failed"}"#,
+                Level::ERROR,
+            ),
+            (r#"{"level":"FATAL"}"#, Level::ERROR),
+            (r#"{"level":"WARN"}"#, Level::WARN),
+            (r#"{"level":"DEBUG"}"#, Level::INFO),
+            (r#"{"_aws":{}}"#, Level::INFO),
+            ("thread 'main' panicked", Level::INFO),
+        ] {
+            assert_eq!(level(line), expected, "{line}");
+        }
     }
 
     #[tokio::test]
