@@ -4,7 +4,7 @@ use std::time::Duration;
 use dynashard_aws::{Operator, OsEntropy};
 use dynashard_console::Console;
 use dynashard_core::ports::Consistency;
-use dynashard_core::{Code, Deadline, Directory, Error, Reader};
+use dynashard_core::{Code, Deadline, Directory, Reader};
 use dynashard_keys::{ItemKey, PartitionKey, SortKey};
 use dynashard_local::{DynamoDb, DynamoDbOptions, Endpoints, Principals, Stack, StartError};
 use serde::Serialize;
@@ -73,7 +73,7 @@ async fn serve(args: LocalArgs) -> Result<(), LocalError> {
         options.partitions = args.limits.limits();
         options.alarm_period_secs = args.alarm_period_secs;
         let stack = Box::new(Stack::start(options).await?);
-        if let Err(why) = check_tables(&stack, is_kept).await {
+        if let Err(why) = Box::pin(check_tables(&stack, is_kept)).await {
             stack.shutdown().await;
             return Err(LocalError::Tables(why));
         }
@@ -119,15 +119,13 @@ async fn check_tables(stack: &Stack, is_kept: bool) -> Result<(), String> {
     let directory = Directory::new(metadata, operator.clock(), OsEntropy, settings);
     let deadline = Deadline::after(directory.now(), LOOK_TIME);
     let reader = Reader::new(operator.items(main, &schema), directory);
-    let key = || {
+    // Any key tells: it is read under the pinned settings, from the table, by the names of its keys.
+    let got = async {
         let sort = SortKey::parse("0", schema.sort_key_type)?;
-        Ok(ItemKey::new(PartitionKey::new("0")?, sort))
+        let key = ItemKey::new(PartitionKey::new("0")?, sort);
+        reader.get(&key, None, Consistency::Eventual, deadline).await.map(drop)
     };
-    let got = match key().map_err(|error: dynashard_keys::KeyError| Error::from(error)) {
-        Ok(key) => reader.get(&key, None, Consistency::Eventual, deadline).await.map(drop),
-        Err(error) => Err(error),
-    };
-    match got {
+    match got.await {
         Ok(()) => Ok(()),
         Err(error) => match error.code() {
             Code::ItemNotFound => Ok(()),

@@ -273,7 +273,7 @@ fn a_token_changes_no_shard_count_unless_control_auth_says_so() {
     let path = principals(&directory, &json!({ "users": [user], "jwks": jwks() }));
     let stack = start(&path, &["AuthMode=jwt", &issuer, "JwtAudience=flights"]);
     let token = bearer("acme", &json!({}));
-    let (control, others) = calls("acme", "acme").into_iter().partition::<Vec<_>, _>(|call| {
+    let (control, others) = calls("acme", "other").into_iter().partition::<Vec<_>, _>(|call| {
         call.path.starts_with("/collection") && call.method != "GET"
     });
     assert_eq!(control.len(), 2);

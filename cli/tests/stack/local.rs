@@ -31,6 +31,20 @@ fn an_item_lives_its_life() {
     let create = stack.send("PUT", path, &[JSON, ("if-none-match", "*")], Some("{}"));
     assert_eq!(create.status, 412);
 
+    let head = stack.send("HEAD", path, &[], None);
+    assert_eq!(
+        (head.status, head.etag.as_ref(), head.body.as_str()),
+        (200, patched.etag.as_ref(), "")
+    );
+    let etag = head.etag.expect("an etag");
+    for method in ["GET", "HEAD"] {
+        let known = stack.send(method, path, &[("if-none-match", &etag)], None);
+        assert_eq!((known.status, known.body.as_str()), (304, ""), "{method}: {known:?}");
+        let other = [("if-match", r#""0000000000000000""#)];
+        assert_eq!(stack.send(method, path, &other, None).status, 412, "{method}");
+    }
+    assert_eq!(stack.get("/item?pk=%zz&sk=1").code(), "bad_parameter");
+
     let collection = stack.get("/collection?pk=a%2Fb%231").json();
     assert_eq!(
         (&collection["number_of_shards"], &collection["state"]),
