@@ -1,5 +1,7 @@
 use std::iter;
+use std::time::Duration;
 
+use dynashard_core::ports::Clock;
 use dynashard_core::{AttributeValue, Settings, TableSchema};
 use dynashard_keys::{PartitionKey, Placement, Separator, ShardId, SortKey};
 use dynashard_lambda::Format;
@@ -369,6 +371,27 @@ fn a_table_that_cannot_be_reached_is_503_with_retry_after() {
         assert!(retry_after(&answer).is_some_and(|secs| (1..=4).contains(&secs)));
     }
     assert_eq!(world.snapshot(), before);
+}
+
+/// A request was tried until its deadline, which is 23 seconds, and the answer said that DynamoDB had not answered.
+#[test]
+fn regression_tables_that_could_not_be_reached_held_their_writers() {
+    use Operation::{DirectoryGet, Get, MetadataGet, Write};
+    for operation in [Write, Get, MetadataGet, DirectoryGet] {
+        let puts = json!({ "puts": [{ "pk": PK, "sk": SK, "item": {} }] }).to_string();
+        let batch = Call::new("POST /batch-write").json(puts);
+        for call in [put().json("{}"), patch().json("{}"), delete(), batch] {
+            let world = World::of_flights();
+            world.store.script(operation, iter::repeat_with(unreachable_table).take(10_000));
+            let begun = world.clock.now();
+            let answer = Answer::of(&handler(&world), &call);
+            let took = world.clock.now().certainly_since(begun);
+            assert!(took <= Duration::from_secs(3), "{operation:?}, {call:?}: {took:?}");
+            if answer.status == 503 {
+                assert!(answer.text.contains("cannot be reached"), "{}", answer.text);
+            }
+        }
+    }
 }
 
 #[test]
