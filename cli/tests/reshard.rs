@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use common::{LocalStack, operator_command};
+use common::{Answer, LocalStack, operator_command};
 use dynashard_aws::{DynamoMetadataStore, OsEntropy, ServerClock, connect_local};
 use dynashard_core::ports::{Entropy, MetadataStore};
 use dynashard_core::{CollectionMetadata, Job, Phase};
@@ -246,12 +246,27 @@ impl Run {
         self.count(1);
     }
 
-    /// Whether the answer leaves a doubt about what was done.
-    fn is_unknown(&self, status: u16) -> bool {
-        // A gateway whose function did not answer does not know either.
-        let unknown = status == 504 || status == 503 || status == 500 || status == 502;
+    /// Whether the answer leaves a doubt about what was done. Only that it does not know says so: a problem with any other
+    /// code has changed nothing, and is no answer of a stack whose tables are sound unless it passes.
+    fn is_unknown(&self, answer: &Answer) -> bool {
+        // A gateway whose function did not answer does not know, and has no code for it.
+        let is_known = Self::is_problem(answer) && answer.code() != "outcome_unknown";
+        let unknown = answer.status >= 500 && !is_known;
         self.unknown.fetch_add(usize::from(unknown), Ordering::Relaxed);
         unknown
+    }
+
+    /// Whether the answer says that nothing was done, for a reason that passes.
+    fn was_refused(answer: &Answer) -> bool {
+        Self::is_problem(answer)
+            && matches!(
+                answer.code().as_str(),
+                "throttled" | "contended" | "unavailable" | "deadline_exceeded"
+            )
+    }
+
+    fn is_problem(answer: &Answer) -> bool {
+        answer.content_type.as_deref() == Some("application/problem+json")
     }
 
     fn path(item: &Item) -> String {
@@ -265,9 +280,10 @@ impl Run {
         self.count_conditional();
         match (answer.status, state) {
             (200, Some(_)) => item.is(Some(version)),
-            (404, None) | (429, _) => {}
-            (status, Some(_)) if self.is_unknown(status) => item.may_become(Some(version)),
-            (status, None) if self.is_unknown(status) => {}
+            (404, None) => {}
+            _ if Self::was_refused(&answer) => {}
+            (_, Some(_)) if self.is_unknown(&answer) => item.may_become(Some(version)),
+            (_, None) if self.is_unknown(&answer) => {}
             _ => panic!("{item:?} patched: {answer:?}"),
         }
     }
@@ -281,9 +297,10 @@ impl Run {
         self.count_conditional();
         match (answer.status, state) {
             (200, None) => item.is(Some(version)),
-            (412, Some(_)) | (429, _) => {}
-            (status, None) if self.is_unknown(status) => item.may_become(Some(version)),
-            (status, Some(_)) if self.is_unknown(status) => {}
+            (412, Some(_)) => {}
+            _ if Self::was_refused(&answer) => {}
+            (_, None) if self.is_unknown(&answer) => item.may_become(Some(version)),
+            (_, Some(_)) if self.is_unknown(&answer) => {}
             _ => panic!("{item:?} created: {answer:?}"),
         }
     }
@@ -309,8 +326,8 @@ impl Run {
         self.count_conditional();
         match answer.status {
             200 | 204 => item.is(next),
-            429 => {}
-            status if self.is_unknown(status) => item.may_become(next),
+            _ if Self::was_refused(&answer) => {}
+            _ if self.is_unknown(&answer) => item.may_become(next),
             _ => panic!("{item:?} by its version: {answer:?}"),
         }
     }
@@ -357,7 +374,8 @@ impl Run {
                 });
                 left.collect::<BTreeMap<_, _>>()
             }
-            status if self.is_unknown(status) => BTreeMap::new(),
+            _ if Self::was_refused(&answer) => return,
+            _ if self.is_unknown(&answer) => BTreeMap::new(),
             _ => panic!("a batch: {answer:?}"),
         };
         for (at, state) in chosen {
