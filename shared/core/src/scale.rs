@@ -78,7 +78,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
             let cold = CollectionMetadata::cold(partition.clone(), placement);
             let cold = CollectionMetadata { min_shards: count, ..cold };
             let begun = if count == ShardCount::ONE {
-                let now_secs = self.directory.now().epoch_secs();
+                let now_secs = self.directory.epoch_secs();
                 self.directory.enlist(cold.enlisted(now_secs), None, deadline).await
             } else {
                 self.directory.begin(&cold, count, None, deadline).await
@@ -144,7 +144,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
     async fn rest_until(&self, until_secs: u64, deadline: Deadline) -> Result<(), Error> {
         let clock = self.directory.clock();
         let now = clock.now();
-        let wait = Duration::from_secs(until_secs.saturating_sub(now.epoch_secs()));
+        let wait = Duration::from_secs(until_secs.saturating_sub(self.directory.epoch_secs()));
         // Two clocks may be asked, this one and DynamoDB's, and they may differ.
         let wait = wait.max(LEAST_REST);
         if wait >= deadline.earlier_by(TIME_TO_BEGIN).remaining(now) {
@@ -185,7 +185,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
             // A growth that moves nothing, which is on its way there.
             return Ok(RequestOutcome::accepted(metadata));
         }
-        let now_secs = self.directory.now().epoch_secs();
+        let now_secs = self.directory.epoch_secs();
         match check_change(metadata, now_secs, self.directory.waits().settle) {
             Ok(()) => {}
             Err(Hindrance::TooSoon { until_secs }) => {

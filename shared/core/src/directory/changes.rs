@@ -43,7 +43,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         if planned.is_none() && target > seen.number_of_shards {
             self.check_allowed(&seen.partition)?;
         }
-        let now_secs = self.clock().now().epoch_secs();
+        let now_secs = self.epoch_secs();
         if !seen.is_enlisted() {
             let next = seen.enlisted(now_secs).with_forward(target, now_secs);
             let job = Job::new(&next, None, now_secs);
@@ -147,7 +147,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         job: &Job,
         deadline: Deadline,
     ) -> Result<Known, StoreError> {
-        let next = seen.without_cleanup(job.items_moved, self.clock().now().epoch_secs());
+        let next = seen.without_cleanup(job.items_moved, self.epoch_secs());
         let sent = self.sending();
         let answer = within(self.clock(), deadline, self.store.finish(seen, &next, job)).await;
         self.published(next, sent, answer)

@@ -237,6 +237,15 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         self.clock.now()
     }
 
+    /// The epoch second by DynamoDB's clock, as far as the directory's last read tells it: metadata says in that time when it
+    /// changed, whoever changed it, and a machine whose clock is a day ahead bars no change for a day.
+    pub(crate) fn epoch_secs(&self) -> u64 {
+        let now = self.clock.now();
+        let read = self.lock_item().as_ref().map(|(_, lease)| lease.since());
+        let read = read.and_then(|since| Some((since.boot, since.server_secs?)));
+        read.map_or(now.epoch_secs(), |(boot, secs)| secs + now.boot.saturating_sub(boot).as_secs())
+    }
+
     /// Time, for whoever stands on this directory.
     pub fn clock(&self) -> &C {
         &self.clock

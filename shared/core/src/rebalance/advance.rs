@@ -114,7 +114,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         deadline: Deadline,
     ) -> Result<StepOutcome, Error> {
         let metadata = &seen.metadata;
-        let now_secs = self.directory.clock().now().epoch_secs();
+        let now_secs = self.directory.epoch_secs();
         match step {
             NextStep::NoteForward(at) => {
                 self.save(job, Job { forward_seen: Some(at), ..job.clone() }, deadline).await

@@ -27,6 +27,15 @@ fn create(
     block_on(scaler.create_collection(&partition(), placement, count(shards), world.deadline()))
 }
 
+/// Nobody else could change it for a day: the clocks of the others had not come to when it said that it was made.
+#[test]
+fn regression_a_collection_said_that_it_was_made_when_its_makers_wrong_clock_told() {
+    let world = World::new();
+    world.clock.advance_wall(Duration::from_hours(24));
+    let created = create(&world, None, 1).expect("a new collection");
+    assert_eq!(created.last_updated_secs, 1_356_998_400);
+}
+
 #[test]
 fn a_collection_is_created_with_the_count_that_its_placement_needs() {
     for (placement, requested, gets) in [
