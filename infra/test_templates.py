@@ -51,6 +51,7 @@ WITHOUT_TAGS = {
     "AWS::ApiGatewayV2::Integration": "a part of the API",
     "AWS::ApiGatewayV2::Route": "a part of the API",
     "AWS::ApplicationAutoScaling::ScalingPolicy": "a part of the scalable target",
+    "AWS::IAM::ManagedPolicy": "CloudFormation sets no tags on policies",
     "AWS::Lambda::Permission": "a statement of the function's policy",
     "AWS::SNS::Subscription": "a part of the topic",
     "AWS::SNS::TopicPolicy": "a part of the topic",
@@ -103,6 +104,11 @@ def evaluate(node, values: dict[str, str]):
     ((function, operand),) = node.items()
     if function == "Ref":
         return values[operand]
+    if function == "Condition":
+        return evaluate(values[operand], values)
+    if function == "Fn::Join":
+        separator, parts = operand
+        return separator.join(parts) if isinstance(parts, list) else str(evaluate(parts, values))
     if function == "Fn::Contains":
         members, value = operand
         return evaluate(value, values) in [evaluate(member, values) for member in members]
@@ -174,6 +180,9 @@ class Parameters(unittest.TestCase):
             (APPLICATION, {"AuthMode": "none", "KeyGrants": "*=shared/*"}, "KeyGrants"),
             (APPLICATION, {"ApiRateLimit": "100"}, "ApiBurstLimit"),
             (OBSERVABILITY, {"TopicArn": topic, "NotificationEmail": "a@example.com"}, "NotificationEmail"),
+            (OBSERVABILITY, {"TopicArn": topic, "TopicKeyArn": "arn:aws:kms:eu-west-1:123456789012:key/1a-2b"}, "TopicKeyArn"),
+            (DEPLOY_ROLE, {"RepositoryId": "7"}, "RepositoryOwnerId"),
+            (DEPLOY_ROLE, {"RepositoryOwnerId": "5"}, "RepositoryId"),
         ]
         for template, overrides, named in cases:
             with self.subTest(**overrides):
@@ -219,8 +228,20 @@ def resolve(node, values: dict[str, str]):
     if node.keys() == {"Fn::If"}:
         condition, then, otherwise = node["Fn::If"]
         return resolve(then if values[condition] else otherwise, values)
+    if node.keys() == {"Ref"}:
+        return values[node["Ref"]]
+    if node.keys() == {"Fn::GetAtt"}:
+        return values[".".join(node["Fn::GetAtt"])]
     if node.keys() == {"Fn::Sub"}:
-        return re.sub(r"\$\{([\w:]+)\}", lambda name: values[name[1]], node["Fn::Sub"])
+        text, own = (node["Fn::Sub"], {}) if isinstance(node["Fn::Sub"], str) else node["Fn::Sub"]
+        known = values | resolve(own, values)
+        return re.sub(r"\$\{([\w:.]+)\}", lambda name: known[name[1]], text)
+    if node.keys() == {"Fn::Select"}:
+        index, of = node["Fn::Select"]
+        return resolve(of, values)[index]
+    if node.keys() == {"Fn::Join"}:
+        separator, parts = node["Fn::Join"]
+        return separator.join(resolve(parts, values))
     if node.keys() == {"Fn::Split"}:
         delimiter, text = node["Fn::Split"]
         return resolve(text, values).split(delimiter)
@@ -355,6 +376,162 @@ class HttpApi(unittest.TestCase):
             members[is_named] = set(json.loads(resolve(settings, values)["Format"]))
         self.assertEqual(members[True] - members[False], {"sourceIp", "userArn", "sub"})
         self.assertNotIn("sourceIp", members[False])
+
+
+def as_list(value) -> list:
+    return value if isinstance(value, list) else [value]
+
+
+class DeployRole(unittest.TestCase):
+    """What GitHub's workflow, and CloudFormation for it, may do."""
+
+    VALUES = {
+        "AWS::Partition": "aws", "AWS::AccountId": "123456789012", "AWS::Region": "eu-west-1", "AWS::URLSuffix": "amazonaws.com",
+        "AWS::NoValue": None, "ApplicationStackName": "shop", "Repository": "example/flights", "RepositoryOwnerId": "5",
+        "RepositoryId": "7", "Environment": "prod", "ProviderIsNew": False, "ProviderArn": "arn:aws:iam::123456789012:oidc-provider/x",
+        "SubjectHasNumbers": True, "OtherTablesAreNamed": True, "OtherTableArns": ["arn:aws:dynamodb:eu-west-1:123456789012:table/Orders"],
+        "Boundary": "arn:aws:iam::123456789012:policy/boundary", "ExecutionRole.Arn": "arn:aws:iam::123456789012:role/execution",
+    }
+
+    def statements(self, role: str) -> list[dict]:
+        (policy,) = resolve(DEPLOY_ROLE["Resources"][role]["Properties"]["Policies"], self.VALUES)
+        return policy["PolicyDocument"]["Statement"]
+
+    def boundary(self) -> list[dict]:
+        return resolve(DEPLOY_ROLE["Resources"]["Boundary"]["Properties"]["PolicyDocument"]["Statement"], self.VALUES)
+
+    @staticmethod
+    def allowed(statements: list[dict], action: str, resource: str, context: dict[str, str] | None = None) -> bool:
+        """Return what IAM makes of a request: a deny outweighs every allow, and all conditions must hold."""
+        verdict = False
+        for statement in statements:
+            conditions = [
+                (context or {}).get(key) in as_list(values)
+                for kind in ("StringEquals", "Bool")
+                for key, values in statement.get("Condition", {}).get(kind, {}).items()
+            ]
+            if (
+                any(fnmatchcase(action, pattern) for pattern in as_list(statement["Action"]))
+                and any(fnmatchcase(resource, pattern) for pattern in as_list(statement["Resource"]))
+                and all(conditions)
+            ):
+                if statement["Effect"] == "Deny":
+                    return False
+                verdict = True
+        return verdict
+
+    def trusts(self, subject: str, *, ids: bool) -> bool:
+        document = resolve(
+            DEPLOY_ROLE["Resources"]["DeployRole"]["Properties"]["AssumeRolePolicyDocument"], self.VALUES | {"SubjectHasNumbers": ids}
+        )
+        (statement,) = document["Statement"]
+        claims = {"aud": "sts.amazonaws.com", "sub": subject}
+        wanted = statement["Condition"]["StringEquals"]
+        return all(claims[name.rpartition(":")[2]] == value for name, value in wanted.items()) and len(wanted) == 2
+
+    def test_regression_the_role_could_not_be_assumed_from_a_repository_made_since_july_2026(self):
+        with_numbers, with_names = "repo:example@5/flights@7:environment:prod", "repo:example/flights:environment:prod"
+        self.assertTrue(self.trusts(with_numbers, ids=True))
+        self.assertFalse(self.trusts(with_names, ids=True), "whoever takes over an abandoned name")
+        self.assertTrue(self.trusts(with_names, ids=False))
+        self.assertFalse(self.trusts(with_numbers, ids=False))
+        for other in (
+            "repo:example@6/flights@7:environment:prod",
+            "repo:example@5/flights@8:environment:prod",
+            "repo:example@5/flights@7:environment:dev",
+            "repo:example@5/flights@7:ref:refs/heads/main",
+        ):
+            self.assertFalse(self.trusts(other, ids=True), other)
+        self.assertEqual(DEPLOY_ROLE["Parameters"]["SubjectFormat"]["Default"], "ids")
+
+    def test_regression_the_workflow_administered_every_key_of_the_region(self):
+        key = "arn:aws:kms:eu-west-1:123456789012:key/1a2b"
+        asked = {action for statement in self.statements("ExecutionRole") for action in as_list(statement["Action"])}
+        for action in ("CreateKey", "PutKeyPolicy", "ScheduleKeyDeletion", "DisableKey", "TagResource"):
+            self.assertFalse(any(fnmatchcase(f"kms:{action}", pattern) for pattern in asked), action)
+        dynamodb = {"kms:ViaService": "dynamodb.eu-west-1.amazonaws.com"}
+        for action, context, is_allowed in [
+            ("kms:CreateGrant", dynamodb | {"kms:GrantIsForAWSResource": "true"}, True),
+            ("kms:CreateGrant", dynamodb | {"kms:GrantIsForAWSResource": "false"}, False),
+            ("kms:CreateGrant", {"kms:GrantIsForAWSResource": "true"}, False),
+            ("kms:Decrypt", dynamodb, True),
+            ("kms:Decrypt", {}, False),
+        ]:
+            self.assertEqual(self.allowed(self.statements("ExecutionRole"), action, key, context), is_allowed, (action, context))
+
+    def test_regression_the_workflow_made_roles_that_could_do_anything(self):
+        role = "arn:aws:iam::123456789012:role/dynashard/shop/shop-WriteRole-1A2B"
+        for action in ("iam:CreateRole", "iam:PutRolePolicy", "iam:PutRolePermissionsBoundary"):
+            for boundary, is_allowed in [("", False), ("arn:aws:iam::aws:policy/AdministratorAccess", False), (self.VALUES["Boundary"], True)]:
+                context = {"iam:PermissionsBoundary": boundary}
+                self.assertEqual(self.allowed(self.statements("ExecutionRole"), action, role, context), is_allowed, (action, boundary))
+        self.assertFalse(self.allowed(self.statements("ExecutionRole"), "iam:DeleteRolePermissionsBoundary", role))
+        for action in ("iam:CreatePolicyVersion", "iam:AttachRolePolicy"):
+            self.assertFalse(self.allowed(self.statements("ExecutionRole"), action, role), action)
+        for action, resource in [
+            ("iam:CreateUser", "arn:aws:iam::123456789012:user/a"),
+            ("dynamodb:GetItem", "arn:aws:dynamodb:eu-west-1:123456789012:table/Other"),
+            ("dynamodb:DeleteTable", "arn:aws:dynamodb:eu-west-1:123456789012:table/shop-MainTable-1A2B"),
+            ("s3:GetObject", "arn:aws:s3:::bucket/object"),
+        ]:
+            self.assertFalse(self.allowed(self.boundary(), action, resource), action)
+
+    def test_the_boundary_leaves_the_functions_what_their_roles_grant(self):
+        arn = "arn:aws:{}:eu-west-1:123456789012:{}"
+        values = self.VALUES | {condition: True for condition in APPLICATION["Conditions"]} | {
+            "AWS::StackName": "shop", "ExistingMainTable": "Orders", "EncryptionKey": arn.format("kms", "key/1a2b"),
+            "MainTable.Arn": arn.format("dynamodb", "table/shop-MainTable-1A2B"), "MainTable": "shop-MainTable-1A2B",
+            "MetadataTable.Arn": arn.format("dynamodb", "table/shop-MetadataTable-1A2B"), "MetadataTable": "shop-MetadataTable-1A2B",
+            "MetadataTable.StreamArn": arn.format("dynamodb", "table/shop-MetadataTable-1A2B/stream/2026"),
+            "RebalanceFailures.Arn": arn.format("sqs", "shop-RebalanceFailures-1A2B"),
+        } | {
+            f"{function}LogGroup.Arn": arn.format("logs", f"log-group:shop-{function}LogGroup-1A2B:*") for function in ("Write", "Read", "Scale", "Rebalance")
+        }
+        roles = [resource for resource in APPLICATION["Resources"].values() if resource["Type"] == "AWS::IAM::Role"]
+        self.assertEqual(len(roles), 4)
+        for is_new in (True, False):
+            asked = 0
+            for role in roles:
+                (policy,) = resolve(role["Properties"]["Policies"], values | {"MainTableIsNew": is_new})
+                self.assertEqual(resolve(role["Properties"]["PermissionsBoundary"], values | {"PermissionsBoundaryArn": "b"}), "b")
+                for statement in policy["PolicyDocument"]["Statement"]:
+                    for action in as_list(statement["Action"]):
+                        for resource in as_list(statement["Resource"]):
+                            asked += 1
+                            context = {"kms:ViaService": "dynamodb.eu-west-1.amazonaws.com"}
+                            self.assertTrue(self.allowed(self.boundary(), action, resource, context), (action, resource))
+            self.assertGreater(asked, 50)
+
+    def test_regression_a_long_name_of_a_stack_is_cut_in_the_names_of_its_functions(self):
+        longest = max(len(name) for name, resource in APPLICATION["Resources"].items() if resource["Type"] == "AWS::Serverless::Function")
+        # CloudFormation adds the logical id and twelve characters, with hyphens between; Lambda takes 64 characters.
+        room = 64 - longest - 12 - 2
+        parameter = DEPLOY_ROLE["Parameters"]["ApplicationStackName"]
+        self.assertIsNone(problem_with(parameter, "a" * 30))
+        self.assertIsNotNone(problem_with(parameter, "a" * (room + 1)))
+
+    def test_the_stack_policy_keeps_both_tables(self):
+        policy = json.loads(read("infra/stack-policy.json"))["Statement"]
+        for action, resource, is_allowed in [
+            ("Update:Replace", "MainTable", False),
+            ("Update:Delete", "MainTable", False),
+            ("Update:Replace", "MetadataTable", False),
+            ("Update:Delete", "MetadataTable", False),
+            ("Update:Modify", "MainTable", True),
+            ("Update:Replace", "WriteFunction", True),
+        ]:
+            self.assertEqual(self.allowed(policy, action, f"LogicalResourceId/{resource}"), is_allowed, (action, resource))
+        asked = {action for statement in self.statements("DeployRole") for action in as_list(statement["Action"])}
+        self.assertNotIn("cloudformation:SetStackPolicy", asked)
+        self.assertIn("cloudformation:GetStackPolicy", asked)
+
+    def test_regression_a_creation_that_failed_left_two_protected_tables(self):
+        for table in ("MainTable", "MetadataTable"):
+            resource = APPLICATION["Resources"][table]
+            self.assertEqual((resource["DeletionPolicy"], resource["UpdateReplacePolicy"]), ("RetainExceptOnCreate", "Retain"))
+            for is_on in (True, False):
+                self.assertIs(resolve(resource["Properties"]["DeletionProtectionEnabled"], {"TablesAreProtected": is_on}), is_on)
+        self.assertEqual(APPLICATION["Parameters"]["DeletionProtection"]["Default"], "on")
 
 
 class Resources(unittest.TestCase):

@@ -10,8 +10,18 @@ use crate::plan::{
 pub(super) fn role(resource: Resource) -> Result<Role, Problem> {
     let what = &resource.what;
     let properties = &resource.properties;
-    properties
-        .only(what, &["AssumeRolePolicyDocument", "Description", "Path", "Policies", "Tags"])?;
+    // A boundary takes away and grants nothing: that of infra/deploy-role.yaml leaves what the template asks for.
+    properties.only(
+        what,
+        &[
+            "AssumeRolePolicyDocument",
+            "Description",
+            "Path",
+            "PermissionsBoundary",
+            "Policies",
+            "Tags",
+        ],
+    )?;
     let mut statements = Vec::new();
     if let Some(policies) = properties.get("Policies") {
         for policy in policies.items("Policies")? {

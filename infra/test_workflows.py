@@ -1,0 +1,46 @@
+"""What must hold for the workflows on GitHub."""
+
+import json
+import re
+import unittest
+
+import yaml
+from start_benchmark import ROOT
+
+WORKFLOWS = {file.name: yaml.safe_load(file.read_text(encoding="utf-8")) for file in (ROOT / ".github/workflows").glob("*.yml")}
+JOBS = {f"{name}: {job}": body for name, workflow in WORKFLOWS.items() for job, body in workflow["jobs"].items()}
+# What runs code of dependencies, or lets one workflow put files into another.
+BUILDS = re.compile(r"sam build|cargo |rustup|rust-cache|actions/cache|package\.py|\.ci/run|\.ci/nightly")
+
+
+class Workflows(unittest.TestCase):
+    def test_regression_actions_floated_by_their_major_version(self):
+        for name in WORKFLOWS:
+            for uses in re.findall(r"uses: (.+)", (ROOT / ".github/workflows" / name).read_text(encoding="utf-8")):
+                # The comment is what tells people, and tools that move versions, which one it is.
+                self.assertRegex(uses, r"^(\./|[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$)", name)
+
+    def test_regression_what_was_built_could_ask_for_credentials(self):
+        may = {job for job, body in JOBS.items() if body.get("permissions", {}).get("id-token") == "write"}
+        self.assertEqual(may, {"deploy.yml: deploy"})
+        for name, workflow in WORKFLOWS.items():
+            # What a job does not say it has from here.
+            self.assertEqual(workflow["permissions"], {"contents": "read"}, name)
+        for job in may:
+            self.assertIsNone(BUILDS.search(json.dumps(JOBS[job]["steps"])), job)
+            self.assertIn("environment", JOBS[job])
+
+    def test_what_is_deployed_is_what_was_built(self):
+        build, deploy = JOBS["deploy.yml: build"], JOBS["deploy.yml: deploy"]
+        self.assertEqual(deploy["needs"], "build")
+        self.assertIn("sha256sum --check", json.dumps(deploy["steps"]))
+        self.assertIn("sha256", build["outputs"])
+        self.assertNotIn("rust-cache", json.dumps(build["steps"]))
+
+    def test_every_job_ends_by_itself(self):
+        for job, body in JOBS.items():
+            self.assertTrue("timeout-minutes" in body or "uses" in body, job)
+
+
+if __name__ == "__main__":
+    unittest.main()
