@@ -402,6 +402,28 @@ def check_pages(deployed: Deployed) -> str:
     return f"{len(ran) - parsed - names_alone} commands ran, {parsed} were parsed only, and {names_alone} are names that exist"
 
 
+# What infra/first_hour.py has to say here, where the rest is "cannot say" or as crude as MiniStack.
+FIRST_HOUR = {
+    "deployed": "pass",
+    "protection": "pass",
+    "log-level": "pass",
+    "stream": "pass",
+    "functions-may-write": "pass",
+}
+
+
+def check_first_hour(deployed: Deployed) -> str:
+    """Runs the script that looks at a new stack: what it says here is right, and what it cannot ask it says."""
+    command = [sys.executable, str(ROOT / "infra/first_hour.py"), "--stack-name", STACK, "--write", "--json", "--endpoint-url", deployed.stack.url]
+    done = subprocess.run(command, env=deployed.stack.environment, capture_output=True, text=True, check=False)
+    if not done.stdout.startswith("{"):
+        raise Wrong(f"first_hour.py exits with {done.returncode}: {done.stderr[-2000:]}")
+    said = {name: result["status"] for name, result in json.loads(done.stdout).items()}
+    expect("the checks of the first hour", {name: said[name] for name in FIRST_HOUR}, FIRST_HOUR)
+    expect("its exit status", done.returncode, int("fail" in said.values()))
+    return ", ".join(f"{list(said.values()).count(status)} {status}" for status in ("pass", "fail", "cannot say"))
+
+
 # By what the table calls them. The last one deletes the stack.
 CHECKS = {
     "configuration": check_configuration,
@@ -409,6 +431,7 @@ CHECKS = {
     "Invoke": check_invoke,
     "HTTP API": check_routes,
     "stream": check_stream,
+    "first hour": check_first_hour,
     "commands of the pages": check_pages,
 }
 
