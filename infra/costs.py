@@ -23,7 +23,6 @@ MILLION = 1_000_000
 MS_OF_ONE = 10
 MS_OF_A_BATCH = 40
 MS_OF_A_PAGE = 30
-LOG_KB_OF_AN_INVOCATION = 0.5
 LOG_KB_OF_THE_API = 0.3
 MS_OF_A_SCHEDULE = 50
 
@@ -73,10 +72,10 @@ def of_units(reads: float, writes: float) -> float:
 
 
 def of_function(memory: str, ms: float) -> float:
-    """Return what an invocation costs, with its log."""
+    """Return what an invocation costs. One that succeeds logs nothing."""
     gb = TEMPLATE["Parameters"][memory]["Default"] / 1024
     duration = gb * ms / 1000 * price("lambda_arm64_gb_seconds")
-    return price("lambda_requests") + duration + LOG_KB_OF_AN_INVOCATION / MILLION * price("logs_ingested_gb")
+    return price("lambda_requests") + duration
 
 
 def of_gateway() -> float:

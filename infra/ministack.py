@@ -162,21 +162,30 @@ class Deployed:
         self.stack = stack
         self.functions = stack.client("lambda")
         stack.client("s3").create_bucket(Bucket="artifacts")
+        self.deploy(PARAMETERS)
+
+    def deploy(self, parameters: dict[str, str]) -> None:
         command = [
             "sam", "deploy", "--template-file", str(ROOT / ".aws-sam/build/template.yaml"), "--stack-name", STACK,
             "--s3-bucket", "artifacts", "--no-progressbar", "--capabilities", "CAPABILITY_IAM", "--parameter-overrides",
-            *(f"{name}={value}" for name, value in PARAMETERS.items()),
+            *(f"{name}={value}" for name, value in parameters.items()),
         ]
         # Not at the root, whose samconfig.toml is for AWS.
-        done = subprocess.run(command, cwd=stack.log.parent, env=stack.environment, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise Wrong(f"sam deploy exits with {done.returncode}: {(done.stdout + done.stderr)[-3000:]}")
-        formation = stack.client("cloudformation")
+        self.run(command)
+        formation = self.stack.client("cloudformation")
         resources = formation.describe_stack_resources(StackName=STACK)["StackResources"]
         self.names = {resource["LogicalResourceId"]: resource["PhysicalResourceId"] for resource in resources}
         described = formation.describe_stacks(StackName=STACK)["Stacks"][0]
         self.id = described["StackId"]
         self.outputs = {output["OutputKey"]: output["OutputValue"] for output in described["Outputs"]}
+
+    def run(self, command: list[str]) -> str:
+        """What a command prints that asks MiniStack."""
+        stack = self.stack
+        done = subprocess.run(command, cwd=stack.log.parent, env=stack.environment, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise Wrong(f"{' '.join(command[:3])} exits with {done.returncode}: {(done.stdout + done.stderr)[-3000:]}")
+        return done.stdout
 
     def invoke(self, function: str, method: str, path: str, query: dict[str, str], body: object = None) -> tuple[int, object]:
         """The answer of a function to a request that it gets by Invoke."""
@@ -233,13 +242,19 @@ def check_configuration(deployed: Deployed) -> str:
     return f"{len(FUNCTIONS)} functions, {len(common)} variables of each"
 
 
+def check_mapping_of(deployed: Deployed, metadata_table: str) -> None:
+    """The only mapping is of this table's stream."""
+    (mapping,) = deployed.functions.list_event_source_mappings()["EventSourceMappings"]
+    table = deployed.stack.client("dynamodb").describe_table(TableName=metadata_table)["Table"]
+    expect("stream of the mapping", mapping["EventSourceArn"], table["LatestStreamArn"])
+
+
 def check_mapping(deployed: Deployed) -> str:
     mappings = deployed.functions.list_event_source_mappings()["EventSourceMappings"]
     expect("event source mappings", len(mappings), 1)
     (mapping,) = mappings
     expect("function of the mapping", mapping["FunctionArn"].rsplit(":", 1)[1], deployed.names["RebalanceFunction"])
-    table = deployed.stack.client("dynamodb").describe_table(TableName=deployed.names["MetadataTable"])["Table"]
-    expect("stream of the mapping", mapping["EventSourceArn"], table["LatestStreamArn"])
+    check_mapping_of(deployed, deployed.names["MetadataTable"])
     expect("mapping", {name: mapping.get(name) for name in MAPPING}, MAPPING)
     expect("filters", [json.loads(filter["Pattern"]) for filter in mapping["FilterCriteria"]["Filters"]], PATTERNS)
     queue = deployed.stack.client("sqs").get_queue_attributes(QueueUrl=deployed.names["RebalanceFailures"], AttributeNames=["QueueArn"])
@@ -308,10 +323,70 @@ def check_stream(deployed: Deployed) -> str:
     return f"{moved} of {len(SORT_KEYS)} items moved to {len(partitions)} partition keys, and all came back in order"
 
 
+def check_restore(deployed: Deployed) -> str:
+    """Carries out "Restoring" of docs/OPERATIONS.md. MiniStack restores nothing, so copies stand for restored tables."""
+    client = deployed.stack.client("dynamodb")
+    sources = {"--main-table": deployed.names["MainTable"], "--metadata-table": deployed.names["MetadataTable"]}
+    targets = {option: f"{STACK}{option.removeprefix('-')}-2" for option in sources}
+    own = {"Key": "owner", "Value": "flights"}
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [{
+        "Effect": "Deny", "Principal": "*", "Action": "dynamodb:DeleteItem", "Resource": "*",
+        "Condition": {"ArnLike": {"aws:PrincipalArn": "arn:aws:iam::123456789012:role/nobody"}},
+    }]})
+    client.update_time_to_live(TableName=sources["--main-table"], TimeToLiveSpecification={"Enabled": True, "AttributeName": "until"})
+    for option, source in sources.items():
+        table = client.describe_table(TableName=source)["Table"]
+        client.tag_resource(ResourceArn=table["TableArn"], Tags=[own])
+        client.put_resource_policy(ResourceArn=table["TableArn"], Policy=policy)
+        # What a restored table has of its source.
+        indexes = [{name: index[name] for name in ("IndexName", "KeySchema", "Projection")} for index in table.get("GlobalSecondaryIndexes", [])]
+        client.create_table(
+            TableName=targets[option], KeySchema=table["KeySchema"], AttributeDefinitions=table["AttributeDefinitions"],
+            BillingMode="PAY_PER_REQUEST", **({"GlobalSecondaryIndexes": indexes} if indexes else {}),
+        )
+        for page in client.get_paginator("scan").paginate(TableName=source):
+            for item in page["Items"]:
+                client.put_item(TableName=targets[option], Item=item)
+    command = [sys.executable, str(ROOT / "infra/restore.py"), "--stack-name", STACK, *(word for pair in targets.items() for word in pair)]
+    printed = deployed.run(command)
+    expect("restore.py, once more", deployed.run(command), printed)
+    for option, target in targets.items():
+        table = client.describe_table(TableName=target)["Table"]
+        expect(f"deletion protection of {target}", table["DeletionProtectionEnabled"], True)
+        recovery = client.describe_continuous_backups(TableName=target)["ContinuousBackupsDescription"]["PointInTimeRecoveryDescription"]
+        expect(f"recovery of {target}", recovery["PointInTimeRecoveryStatus"], "ENABLED")
+        if own not in client.list_tags_of_resource(ResourceArn=table["TableArn"])["Tags"]:
+            raise Wrong(f"{target} lacks its source's tags")
+        expect(f"policy of {target}", json.loads(client.get_resource_policy(ResourceArn=table["TableArn"])["Policy"]), json.loads(policy))
+        expect(f"stream of {target}", table.get("StreamSpecification", {}).get("StreamEnabled", False), option == "--metadata-table")
+    expiry = client.describe_time_to_live(TableName=targets["--main-table"])["TimeToLiveDescription"]
+    expect("expiry", (expiry["TimeToLiveStatus"], expiry.get("AttributeName")), ("ENABLED", "until"))
+    insights = client.describe_contributor_insights(TableName=targets["--main-table"])["ContributorInsightsStatus"]
+    expect("Contributor Insights", insights in ("ENABLING", "ENABLED"), True)
+    # The lines are those of a parameter file.
+    deployed.deploy(PARAMETERS | yaml_parse(printed))
+    expect("tables of the stack", {name for name in deployed.names if name.endswith("Table")}, set())
+    outputs = [deployed.outputs[name] for name in ("MainTableName", "MetadataTableName")]
+    expect("tables of the outputs", outputs, list(targets.values()))
+    for source in sources.values():
+        expect("a table that left the stack", client.describe_table(TableName=source)["Table"]["TableName"], source)
+    query = {"pk": KEY, "sk": SORT_KEYS[0]}
+    status, answer = deployed.invoke("ReadFunction", "GET", "/item", query)
+    expect("an item of before", (status, answer and answer["dest"]), (200, "IAH"))
+    status, _ = deployed.invoke("WriteFunction", "PUT", "/item", {"pk": "restored", "sk": "1"}, {"n": 1})
+    expect("a put", status, 200)
+    if not any(item["pk"]["S"] == "restored" for item in client.scan(TableName=targets["--main-table"])["Items"]):
+        raise Wrong("the put is not in the restored table")
+    # The stream of the restored table leads to RebalanceFunction.
+    check_mapping_of(deployed, targets["--metadata-table"])
+    return f"{len(targets)} tables with what a restore leaves off; the stack reads, writes and listens to them"
+
+
 def check_pages(deployed: Deployed) -> str:
     """Runs the commands of the operators' pages, which find something of each kind that they look for."""
     names, clients = deployed.names, deployed.stack.client
-    tables_client, metadata, key = clients("dynamodb"), names["MetadataTable"], {"pk": {"S": KEY}}
+    main_table, metadata = (deployed.outputs[name] for name in ("MainTableName", "MetadataTableName"))
+    tables_client, key = clients("dynamodb"), {"pk": {"S": KEY}}
     # Someone damages metadata, a client meets it, and it is put back.
     kept = tables_client.get_item(TableName=metadata, Key=key, ConsistentRead=True)["Item"]
     tables_client.put_item(TableName=metadata, Item=kept | {"number_of_shards": {"S": "four"}})
@@ -354,11 +429,11 @@ def check_pages(deployed: Deployed) -> str:
             r"^aws sqs": f"aws --endpoint-url {deployed.stack.url} sqs",
             r"^verify --repair$": f"dynashard verify --stack-name {STACK} --all --repair",
             r"^verify --all$": f"dynashard verify --stack-name {STACK} --all",
-            r"adopt --policy$": f"adopt --policy {folder}/policy --stack-name {STACK} --table {names['MainTable']}",
+            r"adopt --policy$": f"adopt --policy {folder}/policy --stack-name {STACK} --table {main_table}",
             r"--stack-name NAME": f"--stack-name {STACK}",
-            r"--table-name NAME": f"--table-name {names['MainTable']}",
+            r"--table-name NAME": f"--table-name {main_table}",
             r"METADATA_TABLE": metadata,
-            r"MAIN_TABLE": names["MainTable"],
+            r"MAIN_TABLE": main_table,
             r"\bKEY\b": "audit",
             r"--shards N": "--shards 4",
             r"=SECS": "=960",
@@ -369,8 +444,8 @@ def check_pages(deployed: Deployed) -> str:
             'aws cloudformation describe-stacks --stack-name "$STACK-observability"': "DashboardUrl",
             "aws cloudwatch describe-alarms": rf"^{STACK}-write-throttles\s",
             "aws dynamodb describe-contributor-insights": "ContributorInsightsStatus",
-            'aws dynamodb get-item --table-name "$(name MetadataTable)" --key \'{"pk": {"S": "KEY"}}\'': "number_of_shards",
-            'aws dynamodb get-item --table-name "$(name MetadataTable)" --key \'{"pk": {"S": "_ds_directory"}}\'': r"^\d+\.\d$",
+            'aws dynamodb get-item --table-name "$(output MetadataTableName)" --key \'{"pk": {"S": "KEY"}}\'': "number_of_shards",
+            'aws dynamodb get-item --table-name "$(output MetadataTableName)" --key \'{"pk": {"S": "_ds_directory"}}\'': r"^\d+\.\d$",
             "aws dynamodb query": rf"^{KEY}\s+\w+\s+1\s+4$",
             "aws lambda get-account-settings": "ConcurrentExecutions",
             "aws lambda list-event-source-mappings": "Enabled",
@@ -395,8 +470,6 @@ def check_pages(deployed: Deployed) -> str:
     wrong = sum(each.is_wrong for each in ran)
     if wrong:
         raise Wrong(f"{wrong} commands of the pages are wrong, as the lines above say")
-    # The other one was deleted by the last command.
-    tables_client.describe_table(TableName=metadata)
     names_alone = sum(each.command.is_name() for each in ran)
     parsed = sum(each.result.startswith("parsed") for each in ran) - names_alone
     return f"{len(ran) - parsed - names_alone} commands ran, {parsed} were parsed only, and {names_alone} are names that exist"
@@ -432,6 +505,7 @@ CHECKS = {
     "HTTP API": check_routes,
     "stream": check_stream,
     "first hour": check_first_hour,
+    "restore": check_restore,
     "commands of the pages": check_pages,
 }
 

@@ -35,7 +35,6 @@ class Costs(unittest.TestCase):
             f"{costs.MS_OF_A_BATCH} ms",
             f"{costs.MS_OF_A_PAGE} ms",
             f"{costs.MS_OF_A_SCHEDULE} ms",
-            f"{costs.LOG_KB_OF_AN_INVOCATION} KB",
             f"{costs.LOG_KB_OF_THE_API} KB",
             f"{costs.MOVES_PER_SECOND} moves a second",
         ]:

@@ -166,11 +166,15 @@ class Parameters(unittest.TestCase):
     def test_combinations_that_are_wrong_fail_with_the_name_of_the_parameter(self):
         operator = "arn:aws:iam::123456789012:role/Operator"
         topic = "arn:aws:sns:eu-west-1:123456789012:alarms"
+        stream = "arn:aws:dynamodb:eu-west-1:123456789012:table/Orders-metadata/stream/2026-11-20T09:30:00.000"
         cases = [
             (APPLICATION, {"RequestLifetimeSecs": "360"}, "RequestLifetimeVerified"),
             (APPLICATION, {"CapacityScaling": "function"}, "CapacityScaling"),
             (APPLICATION, {"ExistingMainTable": "Orders", "BillingMode": "PROVISIONED"}, "BillingMode"),
             (APPLICATION, {"ExistingMainTable": "Orders", "DenyOtherWriters": "on"}, "DenyOtherWriters"),
+            (APPLICATION, {"ExistingMetadataTable": "Orders-metadata", "ExistingMetadataStreamArn": stream, "DenyOtherWriters": "on"}, "DenyOtherWriters"),
+            (APPLICATION, {"ExistingMetadataTable": "Orders-metadata"}, "ExistingMetadataStreamArn"),
+            (APPLICATION, {"ExistingMetadataStreamArn": stream}, "ExistingMetadataTable"),
             (APPLICATION, {"OperatorRoleArns": operator}, "OperatorRoleArns"),
             (APPLICATION, {"DynamoDbEndpoint": "http://127.0.0.1:8000"}, "DynamoDbEndpoint"),
             (APPLICATION, {"AuthMode": "jwt", "JwtAudience": "orders"}, "JwtIssuer"),
@@ -539,6 +543,27 @@ class DeployRole(unittest.TestCase):
 
 
 class Resources(unittest.TestCase):
+    def test_nothing_refers_to_a_table_that_an_existing_one_stands_in_for(self):
+        for table, condition in (("MainTable", "MainTableIsNew"), ("MetadataTable", "MetadataTableIsNew")):
+            self.assertEqual(APPLICATION["Resources"][table]["Condition"], condition)
+
+            def references(node) -> int:
+                if isinstance(node, list):
+                    return sum(map(references, node))
+                if not isinstance(node, dict):
+                    return 0
+                if node.get("Fn::If", [None])[0] == condition:
+                    return references(node["Fn::If"][2])
+                if node.get("Ref") == table or node.get("Fn::GetAtt", [None])[0] == table:
+                    return 1
+                if "Fn::Sub" in node and re.search(rf"\$\{{{table}\b", json.dumps(node["Fn::Sub"])):
+                    return 1
+                return sum(map(references, node.values()))
+
+            for part in ("Globals", "Resources", "Outputs"):
+                for name, resource in APPLICATION[part].items():
+                    self.assertEqual(references(resource), 0, f"{name} refers to {table}, which may not be there")
+
     def test_tags_of_a_stack_reach_all_that_can_have_tags(self):
         translated = importlib.import_module("lint-translated").translate(ROOT / "template.yaml")
         templates = [translated, OBSERVABILITY, DEPLOY_ROLE]
@@ -547,14 +572,21 @@ class Resources(unittest.TestCase):
             tagging = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", kind).schema.get("tagging", {})
             self.assertNotEqual(tagging.get("taggable", True), kind in WITHOUT_TAGS, kind)
 
-    def test_what_is_imported_is_exported(self):
-        exported = {
-            output["Export"]["Name"]["Fn::Sub"].removeprefix("${AWS::StackName}-")
-            for output in APPLICATION["Outputs"].values()
-            if "Export" in output
-        }
-        imported = set(re.findall(r'!ImportValue \{ "Fn::Sub": "\$\{ApplicationStackName\}-(\w+)" \}', read("infra/observability.yaml")))
-        self.assertEqual(imported, exported)
+    def test_observability_takes_the_outputs_that_its_command_passes(self):
+        """Names are passed, since an export that is in use would keep a restored table out."""
+        self.assertFalse([name for name, output in APPLICATION["Outputs"].items() if "Export" in output])
+        passed = {name for name in APPLICATION["Outputs"] if name.endswith("Name") or name == "HttpApiId"}
+        taken = {name for name, parameter in OBSERVABILITY["Parameters"].items() if "Default" not in parameter}
+        self.assertEqual(taken, passed)
+        for page in ("OPERATIONS", "DEPLOYING"):
+            self.assertTrue("Outputs[?ends_with(OutputKey, 'Name') || OutputKey=='HttpApiId']" in read(f"docs/{page}.md"), page)
+
+    def test_lambda_drops_no_line_that_a_function_logs(self):
+        functions = [resource["Properties"] for resource in APPLICATION["Resources"].values() if resource["Type"] == "AWS::Serverless::Function"]
+        own = [set(function["LoggingConfig"]) for function in functions]
+        self.assertEqual(own, [{"LogGroup"}] * 4)
+        logging = APPLICATION["Globals"]["Function"]["LoggingConfig"]
+        self.assertEqual((logging["LogFormat"], logging["ApplicationLogLevel"]), ("JSON", "TRACE"))
 
     def test_the_repository_of_applications_shows_the_version_that_is_built(self):
         shown = APPLICATION["Metadata"]["AWS::ServerlessRepo::Application"]
@@ -580,7 +612,7 @@ def measured() -> dict[str, str]:
 
 class Observability(unittest.TestCase):
     def setUp(self):
-        body, self.names = OBSERVABILITY["Resources"]["Dashboard"]["Properties"]["DashboardBody"]["Fn::Sub"]
+        body = OBSERVABILITY["Resources"]["Dashboard"]["Properties"]["DashboardBody"]["Fn::Sub"]
         self.widgets = json.loads(body)["widgets"]
 
     def check_metric(self, namespace: str, metric: str, dimension: str, of: str):
@@ -604,8 +636,7 @@ class Observability(unittest.TestCase):
             for line in widget["properties"].get("metrics", []):
                 if isinstance(line[0], str):
                     namespace, metric, dimension, of, *_ = line
-                    output = self.names[of.removeprefix("${").removesuffix("}")]["Fn::ImportValue"]["Fn::Sub"]
-                    self.check_metric(namespace, metric, dimension, output.removeprefix("${ApplicationStackName}-"))
+                    self.check_metric(namespace, metric, dimension, of.removeprefix("${").removesuffix("}"))
                     shown += 1
             self.assertTrue(shown or widget["type"] != "metric", widget["properties"]["title"])
 
@@ -637,10 +668,9 @@ class Observability(unittest.TestCase):
         for name, alarm in alarms(OBSERVABILITY).items():
             if "Dimensions" in alarm:
                 (dimension,) = alarm["Dimensions"]
-                output = dimension["Value"]["Fn::ImportValue"]["Fn::Sub"].removeprefix("${ApplicationStackName}-")
                 with self.subTest(name):
-                    self.check_metric(alarm["Namespace"], alarm["MetricName"], dimension["Name"], output)
-                    self.assertEqual(alarm["TreatMissingData"], "notBreaching")
+                    self.check_metric(alarm["Namespace"], alarm["MetricName"], dimension["Name"], dimension["Value"]["Ref"])
+                    self.assertEqual(alarm["TreatMissingData"], "breaching" if name == "SweepsMissing" else "notBreaching")
 
     def test_each_alarm_has_an_entry_in_the_runbook_and_each_entry_an_alarm(self):
         entries = set(re.findall(r"^### `([a-z0-9-]+)`$", read("docs/RUNBOOK.md"), re.MULTILINE))

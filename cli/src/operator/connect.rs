@@ -192,11 +192,9 @@ impl ConnectArgs {
                 let why = format!("stack {stack_name} has no {logical_id}; is it dynashard's?");
                 Failure::connection(why)
             };
-            stack.resources.get(logical_id).cloned().ok_or_else(no_table)
+            table_of(&stack, logical_id).cloned().ok_or_else(no_table)
         };
-        let existing = stack.parameters.get("ExistingMainTable").filter(|name| !name.is_empty());
-        let main_table = existing.cloned().map_or_else(|| table("MainTable"), Ok)?;
-        let metadata_table = table("MetadataTable")?;
+        let (main_table, metadata_table) = (table("MainTable")?, table("MetadataTable")?);
         let settings = settings_of(&stack.parameters)
             .map_err(|why| Failure::connection(format!("stack {stack_name}: {why}")))?;
         let request_lifetime_secs = Some(settings.request_lifetime.as_secs());
@@ -209,6 +207,12 @@ impl ConnectArgs {
             request_lifetime_secs,
         })
     }
+}
+
+/// The name of a table of a stack: one that existed before, or the stack's own.
+pub(super) fn table_of<'a>(stack: &'a Stack, logical_id: &str) -> Option<&'a String> {
+    let existing = stack.parameters.get(&format!("Existing{logical_id}"));
+    existing.filter(|name| !name.is_empty()).or_else(|| stack.resources.get(logical_id))
 }
 
 impl CallerArgs {

@@ -277,6 +277,23 @@ impl LocalStack {
         fetch(&format!("{}/_dynashard/counters", self.dynamodb))
     }
 
+    /// Whether CloudWatch has a metric that this function logged.
+    pub fn has_metric(&self, function: &str, metric: &str) -> bool {
+        let url = self.ready["cloudwatch"].as_str().expect("it has one");
+        let headers = [
+            ("content-type", "application/x-amz-json-1.0"),
+            ("x-amz-target", "GraniteServiceVersion20100801.ListMetrics"),
+        ];
+        let asked = json!({
+            "Namespace": "dynashard",
+            "MetricName": metric,
+            "Dimensions": [{ "Name": "FunctionName", "Value": function }],
+        });
+        let answer = send_to(url, "POST", "/", &headers, Some(&asked.to_string()));
+        assert_eq!(answer.status, 200, "{answer:?}");
+        answer.json()["Metrics"].as_array().is_some_and(|found| !found.is_empty())
+    }
+
     /// What the roles of the functions grant, and how often each permission was used.
     pub fn permissions(&self) -> Value {
         fetch(&format!("{}/_dynashard/permissions", self.lambda))

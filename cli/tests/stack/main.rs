@@ -13,6 +13,7 @@ mod doctor;
 mod existing_table;
 mod growth;
 mod local;
+mod metrics;
 mod operator;
 mod permissions;
 mod settings;

@@ -21,13 +21,45 @@ pub(crate) struct Function {
     pub(crate) reserved_concurrency: Option<u32>,
     /// The value of `AWS_LAMBDA_LOG_FORMAT`: `Text` or `JSON`.
     pub(crate) log_format: String,
-    /// The value of `AWS_LAMBDA_LOG_LEVEL`, if the template sets a level.
-    pub(crate) log_level: Option<String>,
+    /// The least severe of its lines that Lambda passes on, if the template sets a level.
+    pub(crate) log_level: Option<LogLevel>,
     /// Whether Lambda begins a trace for an invocation that brings none (`Tracing: Active`).
     pub(crate) is_traced: bool,
     pub(crate) routes: Vec<Route>,
     pub(crate) streams: Vec<StreamMapping>,
     pub(crate) schedules: Vec<Schedule>,
+}
+
+/// How severe a line of a function's log is, by Lambda's names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum LogLevel {
+    Trace,
+    Debug,
+    Info,
+    Warn,
+    Error,
+    Fatal,
+}
+
+impl LogLevel {
+    const ALL: [Self; 6] =
+        [Self::Trace, Self::Debug, Self::Info, Self::Warn, Self::Error, Self::Fatal];
+
+    /// The level of a name, in capitals or not.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|level| level.as_str().eq_ignore_ascii_case(name))
+    }
+
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Trace => "TRACE",
+            Self::Debug => "DEBUG",
+            Self::Info => "INFO",
+            Self::Warn => "WARN",
+            Self::Error => "ERROR",
+            Self::Fatal => "FATAL",
+        }
+    }
 }
 
 /// A method and path of the HTTP API that lead to a function.

@@ -14,8 +14,8 @@ pub(crate) use alarm::{Alarm, AlarmActions, AlarmSchedule, Comparison, MissingDa
 #[cfg(test)]
 pub(crate) use function::testing;
 pub(crate) use function::{
-    Authorization, Function, JwtAuthorizer, RetryPolicy, Route, Schedule, StartingPosition,
-    StreamMapping,
+    Authorization, Function, JwtAuthorizer, LogLevel, RetryPolicy, Route, Schedule,
+    StartingPosition, StreamMapping,
 };
 pub(crate) use metric::{MetricId, Statistic};
 pub(crate) use names::{

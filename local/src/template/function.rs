@@ -3,7 +3,7 @@
 use super::events::FunctionEvents;
 use super::resource::Resource;
 use super::yaml::Problem;
-use crate::plan::Function;
+use crate::plan::{Function, LogLevel};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -46,19 +46,13 @@ pub(super) fn function(resource: Resource) -> Result<Function, Problem> {
         let text = format!("Timeout of {what} must be at least one second");
         return Err(Problem::at(properties.line, text));
     }
-    let logging = properties.get("LoggingConfig");
-    let log_setting = |name: &str| {
-        let node = logging.and_then(|logging| logging.get(name));
-        let text = node.map(|node| node.as_text(&format!("{name} of {what}")));
-        Ok(text.transpose()?.map(str::to_owned))
-    };
     let FunctionEvents { streams, schedules } = FunctionEvents::read(&resource)?;
     Ok(Function {
         binary: binary(&resource)?,
         environment: variables(&resource)?,
         role: role(&resource)?,
-        log_format: log_setting("LogFormat")?.unwrap_or_else(|| "Text".to_owned()),
-        log_level: log_setting("ApplicationLogLevel")?,
+        log_format: log_setting(&resource, "LogFormat")?.map_or("Text", |(of, _)| of).to_owned(),
+        log_level: log_level(&resource)?,
         timeout: Duration::from_secs(timeout_secs.into()),
         memory_mb: number("MemorySize", 128)?,
         reserved_concurrency: properties
@@ -71,6 +65,30 @@ pub(super) fn function(resource: Resource) -> Result<Function, Problem> {
         schedules,
         name: resource.id,
     })
+}
+
+/// A text of the function's logging configuration, and its line.
+fn log_setting<'a>(
+    resource: &'a Resource,
+    name: &str,
+) -> Result<Option<(&'a str, usize)>, Problem> {
+    let logging = resource.properties.get("LoggingConfig");
+    let Some(node) = logging.and_then(|logging| logging.get(name)) else { return Ok(None) };
+    Ok(Some((node.as_text(&format!("{name} of {}", resource.what))?, node.line)))
+}
+
+/// The least severe lines that Lambda passes on.
+fn log_level(resource: &Resource) -> Result<Option<LogLevel>, Problem> {
+    const NAME: &str = "ApplicationLogLevel";
+    let Some((text, line)) = log_setting(resource, NAME)? else { return Ok(None) };
+    let level = LogLevel::parse(text).ok_or_else(|| {
+        let what = &resource.what;
+        Problem::at(
+            line,
+            format!("{NAME} of {what} is TRACE, DEBUG, INFO, WARN, ERROR or FATAL, not {text}"),
+        )
+    })?;
+    Ok(Some(level))
 }
 
 /// Whether Lambda begins traces itself.

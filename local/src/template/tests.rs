@@ -4,7 +4,7 @@ mod roles;
 
 use super::*;
 use crate::plan::{
-    Authorization, InsightsMode, JwtAuthorizer, RetryPolicy, Schedule, StartingPosition,
+    Authorization, InsightsMode, JwtAuthorizer, LogLevel, RetryPolicy, Schedule, StartingPosition,
 };
 use serde_json::json;
 use std::time::Duration;
@@ -715,13 +715,22 @@ fn the_shipped_template_runs_with_what_has_no_effect_on_one_machine() {
         ("OperatorRoleArns", operators),
         ("Architecture", "x86_64"),
         ("LogRetentionDays", "1"),
-        ("LogLevel", "WARN"),
         ("WriteReservedConcurrency", "7"),
     ];
     let plan = load_template(&shipped(), &overrides(&chosen)).expect("the shipped template");
-    let write = &plan.functions[0];
-    assert_eq!(write.log_level.as_deref(), Some("WARN"));
-    assert_eq!(write.reserved_concurrency, Some(7));
+    assert_eq!(plan.functions[0].reserved_concurrency, Some(7));
+}
+
+/// Lambda took the lines of metrics for `INFO`, and dropped them at `WARN` and `ERROR`.
+#[test]
+fn regression_lambda_filtered_by_the_log_level_what_the_functions_filter_themselves() {
+    for level in ["DEBUG", "INFO", "WARN", "ERROR"] {
+        let plan = load_template(&shipped(), &overrides(&[("LogLevel", level)])).expect("a plan");
+        for function in &plan.functions {
+            assert_eq!(function.log_level, Some(LogLevel::Trace), "{} at {level}", function.name);
+            assert_eq!(function.environment["LOG_LEVEL"], level);
+        }
+    }
 }
 
 #[test]

@@ -98,6 +98,8 @@ names! {
     CapacityAtCeiling;
     /// Subsegments of traces that the daemon did not take.
     SubsegmentsLost;
+    /// Sweeps that looked at all changes of shard counts, each minute.
+    SweepsFinished;
     /// Records of the metadata table's stream that could not be acted on.
     StreamRecordsRefused;
     /// Changes of shard counts that were carried to their end.

@@ -12,12 +12,10 @@ use futures_util::future::{Either, select};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use tracing_subscriber::filter::LevelFilter;
 
 use crate::metrics::{Counter, Metrics};
 use crate::{
-    Admission, Config, ConfigErrors, LogKeys, Patience, Problem, Request, Response, release,
-    subscriber,
+    Admission, Config, ConfigErrors, Patience, Problem, Request, Response, release, subscriber,
 };
 
 /// The longest that any request may take: `/batch-write` promises an answer by 25 s, gateway and a
@@ -97,7 +95,7 @@ async fn start_with(
 ) -> ExitCode {
     let result = match config {
         Ok(config) => {
-            start_logging(&config.log_keys);
+            start_logging(&config);
             tracing::info!(
                 version = release::VERSION,
                 commit = release::COMMIT,
@@ -275,40 +273,9 @@ fn api_request_id(event: &str) -> Option<String> {
     Some(event.request_context.request_id)
 }
 
-/// Logs to stdout, at the level that Lambda's logging configuration sets.
-fn start_logging(keys: &LogKeys) {
-    let level = log_level(variable("AWS_LAMBDA_LOG_LEVEL").as_deref());
+/// Logs to stdout.
+fn start_logging(config: &Config) {
     // A second logger of the process would be refused; this is the only one.
-    let _ = tracing::subscriber::set_global_default(subscriber(keys, level, io::stdout));
-}
-
-/// The level of one of Lambda's names, from `TRACE` to `FATAL`; `INFO` where none is set.
-/// ([Configuring advanced logging controls](https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs-advanced.html))
-fn log_level(name: Option<&str>) -> LevelFilter {
-    match name {
-        // `tracing` has no level above an error.
-        Some("FATAL") => LevelFilter::ERROR,
-        name => name.and_then(|name| name.parse().ok()).unwrap_or(LevelFilter::INFO),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_log_level_of_lambda_is_known() {
-        for (name, level) in [
-            (Some("TRACE"), LevelFilter::TRACE),
-            (Some("DEBUG"), LevelFilter::DEBUG),
-            (Some("INFO"), LevelFilter::INFO),
-            (Some("WARN"), LevelFilter::WARN),
-            (Some("ERROR"), LevelFilter::ERROR),
-            (Some("FATAL"), LevelFilter::ERROR),
-            (Some("verbose"), LevelFilter::INFO),
-            (None, LevelFilter::INFO),
-        ] {
-            assert_eq!(log_level(name), level, "{name:?}");
-        }
-    }
+    let logger = subscriber(&config.log_keys, config.log_level, io::stdout);
+    let _ = tracing::subscriber::set_global_default(logger);
 }

@@ -19,7 +19,7 @@ use dynashard_aws::{Operator, Stack, TableState, Unseen};
 use dynashard_core::GrowKeys;
 use dynashard_keys::Separator;
 
-use super::connect::CallerArgs;
+use super::connect::{CallerArgs, table_of};
 use super::output::Output;
 use super::scan::TableScan;
 use super::{Failure, INTERRUPTED};
@@ -206,8 +206,7 @@ where
 
 /// Whether a table is the main table of a stack.
 fn uses(stack: &Stack, table: &str) -> bool {
-    let existing = stack.parameters.get("ExistingMainTable").filter(|name| !name.is_empty());
-    existing.or_else(|| stack.resources.get("MainTable")).is_some_and(|name| name == table)
+    table_of(stack, "MainTable").is_some_and(|name| name == table)
 }
 
 /// Refuses a stack that has another main table.

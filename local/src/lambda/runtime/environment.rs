@@ -26,7 +26,7 @@ pub(super) fn run(
 }
 
 async fn follow(pool: Arc<Pool>, id: u64, ready: Option<Ready>) {
-    let log = Arc::new(Log::new(&pool.function().name));
+    let log = Arc::new(Log::new(pool.function()));
     let calls = pool.registry().enter(id);
     match pool.launcher().launch(pool.function(), id, Arc::clone(&log)) {
         Ok(process) => {

@@ -150,8 +150,8 @@ impl Bootstraps {
             ("TZ", ":UTC".to_owned()),
             ("_HANDLER", "bootstrap".to_owned()),
         ];
-        if let Some(level) = &function.log_level {
-            variables.push(("AWS_LAMBDA_LOG_LEVEL", level.clone()));
+        if let Some(level) = function.log_level {
+            variables.push(("AWS_LAMBDA_LOG_LEVEL", level.as_str().to_owned()));
         }
         variables
     }

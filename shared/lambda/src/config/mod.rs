@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 
 use dynashard_aws::ThrottleAlarms;
 use dynashard_core::{CapacityPolicy, CapacityScaling, CapacityUnits, Settings};
+use tracing_subscriber::filter::LevelFilter;
 
 pub use self::settings::{
     LONGEST_LEASE, LONGEST_REQUEST_LIFETIME, SHORTEST_REQUEST_LIFETIME,
@@ -39,6 +40,8 @@ pub struct Config {
     pub capacity_alarms: Vec<String>,
     /// `KEY_GRANTS` and `MAX_BODY_BYTES`: what a request has to be to be answered.
     pub admission: Admission,
+    /// `LOG_LEVEL`: the least severe lines that are logged.
+    pub log_level: LevelFilter,
     /// `LOG_KEYS` and `LOG_KEY_SECRET`: how keys appear in the log.
     pub log_keys: LogKeys,
     /// `TRACING` and `AWS_XRAY_DAEMON_ADDRESS`, which Lambda sets: where traces go, if they are wanted and
@@ -83,6 +86,7 @@ impl Config {
         let capacity_alarms = variables.keep(capacity_alarms(variables));
         let grants = variables.keep(variables.parsed_or("KEY_GRANTS", Grants::default()));
         let max_body_bytes = variables.keep(variables.parsed_or("MAX_BODY_BYTES", usize::MAX));
+        let log_level = variables.keep(log_level(variables));
         let log_keys = variables.keep(log_keys(variables));
         let trace_daemon = variables.keep(trace_daemon(variables));
         if variables.is_any_wrong() {
@@ -100,10 +104,26 @@ impl Config {
             capacity: capacity?,
             capacity_alarms: capacity_alarms?,
             admission: Admission { grants: grants?, max_body_bytes: max_body_bytes? },
+            log_level: log_level?,
             log_keys: log_keys?,
             trace_daemon: trace_daemon?,
             settings: settings?,
         })
+    }
+}
+
+/// Which lines are logged. Lambda's own filter (`AWS_LAMBDA_LOG_LEVEL`) lets everything pass: it takes metrics for lines
+/// of `INFO`.
+fn log_level<F: Fn(&str) -> Option<String>>(
+    variables: &Variables<F>,
+) -> Result<LevelFilter, ConfigError> {
+    const NAME: &str = "LOG_LEVEL";
+    match variables.optional(NAME).as_deref() {
+        Some("DEBUG") => Ok(LevelFilter::DEBUG),
+        None | Some("INFO") => Ok(LevelFilter::INFO),
+        Some("WARN") => Ok(LevelFilter::WARN),
+        Some("ERROR") => Ok(LevelFilter::ERROR),
+        Some(other) => Err(unknown(NAME, other, "DEBUG, INFO, WARN or ERROR")),
     }
 }
 

@@ -197,6 +197,7 @@ fn each_wrong_variable_is_named() {
         ("DYNAMO_DB_ENDPOINT", "127.0.0.1:8000"),
         ("KEY_GRANTS", "acme/*"),
         ("MAX_BODY_BYTES", "many"),
+        ("LOG_LEVEL", "off"),
         ("LOG_KEYS", ""),
         ("LOG_KEYS", "hidden"),
         ("LOG_KEY_SECRET", ""),
@@ -276,4 +277,18 @@ fn keys_are_logged_as_they_are_only_where_that_is_asked_for() {
         asked => variable(asked),
     });
     assert_eq!(plain.expect("it takes no secret").log_keys, LogKeys::Plain);
+}
+
+#[test]
+fn each_log_level_of_the_template_is_known() {
+    for (level, expected) in [
+        ("DEBUG", LevelFilter::DEBUG),
+        ("INFO", LevelFilter::INFO),
+        ("WARN", LevelFilter::WARN),
+        ("ERROR", LevelFilter::ERROR),
+        ("", LevelFilter::INFO),
+    ] {
+        let config = with("LOG_LEVEL", level).expect("a level");
+        assert_eq!(config.log_level, expected, "{level:?}");
+    }
 }
