@@ -13,6 +13,16 @@ use crate::attributes::number;
 pub(crate) const REV: &str = "rev";
 const DECISIONS: &str = "decisions";
 
+/// When DynamoDB may remove a ledger or a history, in epoch seconds: the metadata table's time to live. Nothing of the
+/// protocol has it. Must be kept stable.
+const EXPIRES: &str = "_ds_expires";
+
+/// How long a ledger stays that nobody adds to. It is longer than any figure of it counts.
+const LEDGER_SECS: u64 = 7 * 24 * 60 * 60;
+
+/// How long a history stays after its last decision.
+const DECISIONS_SECS: u64 = 30 * 24 * 60 * 60;
+
 type Item = HashMap<String, AttributeValue>;
 
 /// The key of a ledger, as text.
@@ -26,7 +36,8 @@ pub(crate) fn decisions_key(partition: &PartitionKey) -> String {
 }
 
 /// Reads a ledger without its key.
-pub(crate) fn decode_ledger(item: Item) -> Ledger {
+pub(crate) fn decode_ledger(mut item: Item) -> Ledger {
+    item.remove(EXPIRES);
     Ledger::of_figures(item.into_iter().map(|(name, value)| {
         let figure = match value {
             AttributeValue::N(text) => text.parse().ok().map(Figure::Sum),
@@ -66,6 +77,11 @@ pub(crate) fn addition(
         text.push_str(" REMOVE ");
         text.push_str(&removes.join(", "));
     }
+    if let Some(newest) = addition.added.iter().map(|(bucket, _)| bucket.end_secs()).max() {
+        text.push_str(" SET #e = :e");
+        names.insert("#e".to_owned(), EXPIRES.to_owned());
+        values.insert(":e".to_owned(), number(newest.saturating_add(LEDGER_SECS)));
+    }
     (text, names, values)
 }
 
@@ -88,8 +104,10 @@ pub(crate) fn encode_decisions(history: &DecisionHistory) -> Item {
         }
         AttributeValue::M(fields)
     });
+    let last_secs = history.records.iter().map(|record| record.last_secs).max().unwrap_or_default();
     Item::from([
         (REV.to_owned(), number(history.rev)),
+        (EXPIRES.to_owned(), number(last_secs.saturating_add(DECISIONS_SECS))),
         (DECISIONS.to_owned(), AttributeValue::L(records.collect())),
     ])
 }
@@ -162,4 +180,37 @@ fn text_of(fields: &Item, name: &str) -> Option<String> {
 
 fn number_of(fields: &Item, name: &str) -> Option<u64> {
     fields.get(name).and_then(|value| value.as_n().ok()).and_then(|text| text.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use dynashard_core::{Bucket, Measures, Span};
+
+    use super::*;
+
+    /// Every cold key that was ever throttled left both of its items for good.
+    #[test]
+    fn regression_ledgers_and_decisions_stayed_for_good() {
+        let bucket = Bucket::of(Span::Hour, Duration::from_secs(1_795_221_008));
+        let measures = Measures { reports: 1.0, ..Measures::default() };
+        let added = Addition { added: vec![(bucket, measures)], ..Addition::default() };
+        let (text, names, values) = addition(&added);
+        assert!(text.ends_with(" SET #e = :e"), "{text}");
+        assert_eq!(names["#e"], "_ds_expires");
+        assert_eq!(values[":e"], number(bucket.end_secs() + 7 * 86_400));
+        let record = DecisionRecord { last_secs: 1_795_221_008, ..DecisionRecord::default() };
+        let history = DecisionHistory { rev: 1, records: vec![record] };
+        let item = encode_decisions(&history);
+        assert_eq!(item["_ds_expires"], number(1_795_221_008_u64 + 30 * 86_400));
+        let partition = PartitionKey::new("EWR").expect("a key");
+        assert_eq!(decode_decisions(&partition, &item).expect("a history"), history);
+    }
+
+    #[test]
+    fn the_expiry_of_a_ledger_is_none_of_its_figures() {
+        let item = Item::from([(EXPIRES.to_owned(), number(1_u64))]);
+        assert_eq!(decode_ledger(item), Ledger::default());
+    }
 }
