@@ -155,6 +155,20 @@ def expect(what: str, got: object, expected: object) -> None:
         raise Wrong(f"{what}: {got!r} in place of {expected!r}")
 
 
+def known(template: dict) -> dict:
+    """A template without what MiniStack refuses."""
+    for resource in template["Resources"].values():
+        properties = resource.get("Properties", {})
+        if resource["Type"] in UNKNOWN:
+            # Whatever has an ARN will do.
+            resource |= {"Type": "AWS::SQS::Queue", "Properties": {}}
+        elif resource["Type"] == "AWS::CloudWatch::Alarm" and "Metrics" in properties:
+            # One metric stands for the expression.
+            (stat, *_) = [query["MetricStat"] for query in properties.pop("Metrics") if "MetricStat" in query]
+            properties |= stat["Metric"] | {"Period": stat["Period"], "Statistic": stat["Stat"]}
+    return template
+
+
 class Deployed:
     """The stack that `sam deploy` made."""
 
@@ -165,10 +179,22 @@ class Deployed:
         self.deploy(PARAMETERS)
 
     def deploy(self, parameters: dict[str, str]) -> None:
+        built = ROOT / ".aws-sam/build"
+        template = known(yaml_parse((built / "template.yaml").read_text(encoding="utf-8")))
+        # The pages that it names for the repository of applications lie beside the built one.
+        template.pop("Metadata")
+        for function in FUNCTIONS:
+            properties = template["Resources"][function]["Properties"]
+            properties["CodeUri"] = str(built / properties["CodeUri"])
+        file = self.stack.log.parent / "template.yaml"
+        file.write_text(json.dumps(template), encoding="utf-8")
+        # JSON is YAML, and a parameter file may have values that are empty.
+        overrides = self.stack.log.parent / "parameters.yaml"
+        overrides.write_text(json.dumps(parameters), encoding="utf-8")
         command = [
-            "sam", "deploy", "--template-file", str(ROOT / ".aws-sam/build/template.yaml"), "--stack-name", STACK,
+            "sam", "deploy", "--template-file", str(file), "--stack-name", STACK,
             "--s3-bucket", "artifacts", "--no-progressbar", "--capabilities", "CAPABILITY_IAM", "--parameter-overrides",
-            *(f"{name}={value}" for name, value in parameters.items()),
+            f"file://{overrides}",
         ]
         # Not at the root, whose samconfig.toml is for AWS.
         self.run(command)
@@ -325,6 +351,9 @@ def check_stream(deployed: Deployed) -> str:
 
 def check_restore(deployed: Deployed) -> str:
     """Carries out "Restoring" of docs/OPERATIONS.md. MiniStack restores nothing, so copies stand for restored tables."""
+    # The pages have deleted the stack.
+    deployed.deploy(PARAMETERS)
+    check_invoke(deployed)
     client = deployed.stack.client("dynamodb")
     sources = {"--main-table": deployed.names["MainTable"], "--metadata-table": deployed.names["MetadataTable"]}
     targets = {option: f"{STACK}{option.removeprefix('-')}-2" for option in sources}
@@ -406,11 +435,7 @@ def check_pages(deployed: Deployed) -> str:
     logs.put_log_events(logGroupName=names["ApiLogGroup"], logStreamName="a", logEvents=[event])
     folder = deployed.stack.log.parent
     for name in ("observability", "deploy-role"):
-        template = yaml_parse((ROOT / f"infra/{name}.yaml").read_text(encoding="utf-8"))
-        for resource in template["Resources"].values():
-            if resource["Type"] in UNKNOWN:
-                # Whatever has an ARN will do.
-                resource |= {"Type": "AWS::SQS::Queue", "Properties": {}}
+        template = known(yaml_parse((ROOT / f"infra/{name}.yaml").read_text(encoding="utf-8")))
         (folder / f"{name}.yaml").write_text(json.dumps(template), encoding="utf-8")
     variables = clients("lambda").get_function_configuration(FunctionName=names["WriteFunction"])["Environment"]["Variables"]
     digest = hmac.new(variables["LOG_KEY_SECRET"].encode(), KEY.encode(), "sha256").hexdigest()[:32]
@@ -424,6 +449,7 @@ def check_pages(deployed: Deployed) -> str:
             # The same command in the tests' own profile.
             r"cargo run --release --": "dynashard",
             r"^infra/": "python infra/",
+            r"^sam deploy --config-env prod": f"sam deploy --config-env prod --template-file {folder}/template.yaml",
             r"--template-file infra": f"--template-file {folder}",
             # For queues this version of the command goes by no variable.
             r"^aws sqs": f"aws --endpoint-url {deployed.stack.url} sqs",
@@ -470,6 +496,8 @@ def check_pages(deployed: Deployed) -> str:
     wrong = sum(each.is_wrong for each in ran)
     if wrong:
         raise Wrong(f"{wrong} commands of the pages are wrong, as the lines above say")
+    # The other one was deleted by the last command.
+    tables_client.describe_table(TableName=metadata)
     names_alone = sum(each.command.is_name() for each in ran)
     parsed = sum(each.result.startswith("parsed") for each in ran) - names_alone
     return f"{len(ran) - parsed - names_alone} commands ran, {parsed} were parsed only, and {names_alone} are names that exist"
@@ -497,7 +525,7 @@ def check_first_hour(deployed: Deployed) -> str:
     return ", ".join(f"{list(said.values()).count(status)} {status}" for status in ("pass", "fail", "cannot say"))
 
 
-# By what the table calls them. The last one deletes the stack.
+# By what the table calls them. The pages delete the stack, and the last one deploys it again.
 CHECKS = {
     "configuration": check_configuration,
     "event source mapping": check_mapping,
@@ -505,8 +533,8 @@ CHECKS = {
     "HTTP API": check_routes,
     "stream": check_stream,
     "first hour": check_first_hour,
-    "restore": check_restore,
     "commands of the pages": check_pages,
+    "restore": check_restore,
 }
 
 

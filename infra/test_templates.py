@@ -52,6 +52,7 @@ WITHOUT_TAGS = {
     "AWS::ApiGatewayV2::Route": "a part of the API",
     "AWS::ApplicationAutoScaling::ScalingPolicy": "a part of the scalable target",
     "AWS::IAM::ManagedPolicy": "CloudFormation sets no tags on policies",
+    "AWS::Lambda::EventInvokeConfig": "a part of the function",
     "AWS::Lambda::Permission": "a statement of the function's policy",
     "AWS::SNS::Subscription": "a part of the topic",
     "AWS::SNS::TopicPolicy": "a part of the topic",
@@ -183,6 +184,8 @@ class Parameters(unittest.TestCase):
             (APPLICATION, {"JwtAudience": "orders"}, "JwtAudience"),
             (APPLICATION, {"AuthMode": "none", "KeyGrants": "*=shared/*"}, "KeyGrants"),
             (APPLICATION, {"ApiRateLimit": "100"}, "ApiBurstLimit"),
+            (APPLICATION, {"WarmWriteUnits": "16000"}, "WarmReadUnits"),
+            (APPLICATION, {"MetadataWarmReadUnits": "24000"}, "MetadataWarmWriteUnits"),
             (OBSERVABILITY, {"TopicArn": topic, "NotificationEmail": "a@example.com"}, "NotificationEmail"),
             (OBSERVABILITY, {"TopicArn": topic, "TopicKeyArn": "arn:aws:kms:eu-west-1:123456789012:key/1a-2b"}, "TopicKeyArn"),
             (DEPLOY_ROLE, {"RepositoryId": "7"}, "RepositoryOwnerId"),
@@ -605,6 +608,13 @@ def alarms(template: dict) -> dict[str, dict]:
     }
 
 
+def watched(alarm: dict) -> list[dict]:
+    """Return the metrics of an alarm: none of one that stands for others."""
+    if "Metrics" in alarm:
+        return [query["MetricStat"]["Metric"] for query in alarm["Metrics"] if "MetricStat" in query]
+    return [alarm] if "MetricName" in alarm else []
+
+
 def measured() -> dict[str, str]:
     """Return the functions that send each metric of docs/METRICS.md, as it names them."""
     return dict(re.findall(r"^\| `(\w+)` \| \w+ \| ([^|]+) \|", read("docs/METRICS.md"), re.MULTILINE))
@@ -666,11 +676,21 @@ class Observability(unittest.TestCase):
 
     def test_alarms_watch_metrics_that_exist(self):
         for name, alarm in alarms(OBSERVABILITY).items():
-            if "Dimensions" in alarm:
-                (dimension,) = alarm["Dimensions"]
+            for metric in watched(alarm):
+                (dimension, *index) = metric["Dimensions"]
                 with self.subTest(name):
-                    self.check_metric(alarm["Namespace"], alarm["MetricName"], dimension["Name"], dimension["Value"]["Ref"])
+                    self.assertIn(index, ([], [{"Name": "GlobalSecondaryIndexName", "Value": "active"}]))
+                    self.check_metric(metric["Namespace"], metric["MetricName"], dimension["Name"], dimension["Value"]["Ref"])
                     self.assertEqual(alarm["TreatMissingData"], "breaching" if name == "SweepsMissing" else "notBreaching")
+
+    def test_no_alarm_on_dynamodb_can_stick_for_want_of_data(self):
+        for template in (APPLICATION, OBSERVABILITY):
+            for name, alarm in alarms(template).items():
+                self.assertNotEqual(alarm.get("Namespace"), "AWS/DynamoDB", f"{name} needs FILL(metric, 0)")
+                if "Metrics" in alarm:
+                    shown = [query for query in alarm["Metrics"] if query.get("ReturnData", True)]
+                    expression = "FILL(metric, 0)" if len(watched(alarm)) == 1 else "SUM(FILL(METRICS(), 0))"
+                    self.assertEqual([query["Expression"] for query in shown], [expression], name)
 
     def test_each_alarm_has_an_entry_in_the_runbook_and_each_entry_an_alarm(self):
         entries = set(re.findall(r"^### `([a-z0-9-]+)`$", read("docs/RUNBOOK.md"), re.MULTILINE))

@@ -131,8 +131,8 @@ where
         idle(refusal.to_string())
     }
 
-    /// If something could not be read or changed, Lambda has to send the event again. Repeating the
-    /// rest does no harm.
+    /// If something could not be read or changed, the invocation fails, so that Lambda counts it. The schedule looks
+    /// again.
     fn outcome(&self, result: Result<HeatReport, CoreError>) -> Result<Outcome, Error> {
         let report = match result {
             Ok(report) if report.mode == ScalingMode::Off => return Ok(idle("ScalingMode is off")),

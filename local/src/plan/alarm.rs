@@ -9,6 +9,7 @@ pub(crate) struct Alarm {
     pub(crate) name: String,
     pub(crate) description: Option<String>,
     pub(crate) metric: MetricId,
+    pub(crate) fill: Option<Fill>,
     pub(crate) statistic: Statistic,
     pub(crate) schedule: AlarmSchedule,
     /// How many datapoints are evaluated, N of "M out of N"; at least one.
@@ -38,13 +39,31 @@ impl Alarm {
         self.breaching_datapoints.unwrap_or(self.evaluation_periods)
     }
 
-    /// How missing datapoints are treated. Alarms on metrics of DynamoDB ignore them unless they
-    /// say otherwise ("Configuring how `CloudWatch` alarms treat missing data" in `CloudWatch`'s
-    /// user guide).
+    /// How missing datapoints are treated. Alarms on metrics of DynamoDB ignore them, whatever they say: so the reference of
+    /// `PutMetricAlarm` has it. (The user guide lets an alarm choose otherwise. What gets by with the stricter of the two
+    /// gets by with both.) An expression is in no namespace.
     pub(crate) fn treatment(&self) -> MissingData {
-        let ignores = self.metric.namespace == "AWS/DynamoDB";
-        let default = if ignores { MissingData::Ignore } else { MissingData::Missing };
-        self.missing_data.unwrap_or(default)
+        if self.fill.is_none() && self.metric.namespace == "AWS/DynamoDB" {
+            return MissingData::Ignore;
+        }
+        self.missing_data.unwrap_or(MissingData::Missing)
+    }
+}
+
+/// The expression `FILL(metric, value)`, which an alarm may watch in place of its metric.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Fill {
+    /// The id of the expression.
+    pub(crate) id: String,
+    /// The id of the metric.
+    pub(crate) metric_id: String,
+    /// What stands for a period without data.
+    pub(crate) value: f64,
+}
+
+impl Fill {
+    pub(crate) fn expression(&self) -> String {
+        format!("FILL({}, {})", self.metric_id, self.value)
     }
 }
 

@@ -17,6 +17,8 @@ pub(crate) struct Function {
     /// How long one invocation may take.
     pub(crate) timeout: Duration,
     pub(crate) memory_mb: u32,
+    /// What becomes of an event that nobody waits for, if the function fails or has no environment.
+    pub(crate) events: EventPolicy,
     /// How many environments Lambda keeps for this function, which are also its most.
     pub(crate) reserved_concurrency: Option<u32>,
     /// The value of `AWS_LAMBDA_LOG_FORMAT`: `Text` or `JSON`.
@@ -28,6 +30,22 @@ pub(crate) struct Function {
     pub(crate) routes: Vec<Route>,
     pub(crate) streams: Vec<StreamMapping>,
     pub(crate) schedules: Vec<Schedule>,
+}
+
+/// How Lambda delivers an event that nobody waits for (`EventInvokeConfig`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EventPolicy {
+    /// How often the event is tried again after a failure, twice at most.
+    pub(crate) max_retries: u32,
+    /// How old it may grow.
+    pub(crate) max_age: Duration,
+}
+
+impl Default for EventPolicy {
+    /// As Lambda does it where nobody says otherwise.
+    fn default() -> Self {
+        Self { max_retries: 2, max_age: Duration::from_hours(6) }
+    }
 }
 
 /// How severe a line of a function's log is, by Lambda's names.
@@ -159,6 +177,7 @@ pub(crate) mod testing {
             role: None,
             timeout: Duration::from_secs(3),
             memory_mb: 128,
+            events: EventPolicy::default(),
             reserved_concurrency: None,
             log_format: "Text".to_owned(),
             log_level: None,

@@ -10,11 +10,11 @@ mod permission;
 mod role;
 mod table;
 
-pub(crate) use alarm::{Alarm, AlarmActions, AlarmSchedule, Comparison, MissingData};
+pub(crate) use alarm::{Alarm, AlarmActions, AlarmSchedule, Comparison, Fill, MissingData};
 #[cfg(test)]
 pub(crate) use function::testing;
 pub(crate) use function::{
-    Authorization, Function, JwtAuthorizer, LogLevel, RetryPolicy, Route, Schedule,
+    Authorization, EventPolicy, Function, JwtAuthorizer, LogLevel, RetryPolicy, Route, Schedule,
     StartingPosition, StreamMapping,
 };
 pub(crate) use metric::{MetricId, Statistic};

@@ -4,8 +4,8 @@ use super::intrinsics::{FUNCTION, Scope};
 use super::resource::Resource;
 use super::yaml::{Node, Problem};
 use crate::plan::{
-    Alarm, AlarmActions, AlarmSchedule, ArnPattern, Comparison, MetricId, MissingData, Permission,
-    Statistic, function_arn,
+    Alarm, AlarmActions, AlarmSchedule, ArnPattern, Comparison, Fill, MetricId, MissingData,
+    Permission, Statistic, function_arn,
 };
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 pub(super) fn alarm(resource: &Resource, scope: &Scope<'_>) -> Result<Alarm, Problem> {
     let (what, properties) = (resource.what.as_str(), &resource.properties);
     properties.only(what, &PROPERTIES)?;
-    let period_secs = period(properties.require("Period", what)?, what)?;
+    let Watched { metric, fill, statistic, period_secs } = watched(properties, what)?;
     let evaluation_periods =
         whole_number(properties.require("EvaluationPeriods", what)?, "EvaluationPeriods", what)?;
     let breaching_datapoints = match properties.get("DatapointsToAlarm") {
@@ -39,8 +39,9 @@ pub(super) fn alarm(resource: &Resource, scope: &Scope<'_>) -> Result<Alarm, Pro
     Ok(Alarm {
         name: text(properties, "AlarmName", what)?.unwrap_or_else(|| resource.id.clone()),
         description: text(properties, "AlarmDescription", what)?,
-        metric: metric(properties, what)?,
-        statistic: statistic(properties.require("Statistic", what)?, what)?,
+        metric,
+        fill,
+        statistic,
         schedule: AlarmSchedule::of_period(period_secs),
         evaluation_periods,
         breaching_datapoints,
@@ -107,7 +108,7 @@ pub(super) fn permission(resource: &Resource, scope: &Scope<'_>) -> Result<Permi
     })
 }
 
-const PROPERTIES: [&str; 17] = [
+const PROPERTIES: [&str; 18] = [
     "ActionsEnabled",
     "AlarmActions",
     "AlarmDescription",
@@ -118,6 +119,7 @@ const PROPERTIES: [&str; 17] = [
     "EvaluationPeriods",
     "InsufficientDataActions",
     "MetricName",
+    "Metrics",
     "Namespace",
     "OKActions",
     "Period",
@@ -128,6 +130,62 @@ const PROPERTIES: [&str; 17] = [
 ];
 
 const DAY_SECS: u64 = 86_400;
+
+/// What an alarm watches: a metric, as it is or filled.
+struct Watched {
+    metric: MetricId,
+    fill: Option<Fill>,
+    statistic: Statistic,
+    period_secs: u64,
+}
+
+fn watched(properties: &Node, what: &str) -> Result<Watched, Problem> {
+    let Some(queries) = properties.get("Metrics") else {
+        return Ok(Watched {
+            metric: metric(properties, what)?,
+            fill: None,
+            statistic: statistic(properties.require("Statistic", what)?, "Statistic", what)?,
+            period_secs: period(properties.require("Period", what)?, what)?,
+        });
+    };
+    let alone = ["Dimensions", "MetricName", "Namespace", "Period", "Statistic"];
+    if let Some(other) = alone.iter().find(|name| properties.get(name).is_some()) {
+        let text = format!("{what} has {other} beside Metrics; it belongs to one of the Metrics");
+        return Err(Problem::at(queries.line, text));
+    }
+    let what = &format!("Metrics of {what}");
+    let unknown = || {
+        let text = format!("the local stack knows two {what} only: a metric m and FILL(m, NUMBER)");
+        Problem::at(queries.line, text)
+    };
+    let (mut filled, mut measured) = (None, None);
+    for query in queries.items(what)? {
+        query.only(what, &["Expression", "Id", "Label", "MetricStat", "ReturnData"])?;
+        let id = text(query, "Id", what)?.ok_or_else(unknown)?;
+        let returns = query.get("ReturnData").map(|node| node.as_bool(what)).transpose()?;
+        match (text(query, "Expression", what)?, query.get("MetricStat")) {
+            (Some(expression), None) if returns != Some(false) => filled = Some((id, expression)),
+            (None, Some(stat)) if returns == Some(false) => measured = Some((id, stat)),
+            _ => return Err(unknown()),
+        }
+    }
+    let ((id, expression), (metric_id, stat)) = filled.zip(measured).ok_or_else(unknown)?;
+    let call = expression.strip_prefix("FILL(").and_then(|rest| rest.strip_suffix(')'));
+    let (of, value) = call.and_then(|call| call.split_once(',')).ok_or_else(unknown)?;
+    let value = value.trim().parse().ok().filter(|value: &f64| value.is_finite());
+    if of.trim() != metric_id {
+        return Err(unknown());
+    }
+    stat.only(what, &["Metric", "Period", "Stat"])?;
+    let of = stat.require("Metric", what)?;
+    of.only(what, &["Dimensions", "MetricName", "Namespace"])?;
+    Ok(Watched {
+        metric: metric(of, what)?,
+        fill: Some(Fill { id, metric_id, value: value.ok_or_else(unknown)? }),
+        statistic: statistic(stat.require("Stat", what)?, "Stat", what)?,
+        period_secs: period(stat.require("Period", what)?, what)?,
+    })
+}
 
 fn metric(node: &Node, what: &str) -> Result<MetricId, Problem> {
     let required = |name: &str| {
@@ -151,8 +209,8 @@ fn metric(node: &Node, what: &str) -> Result<MetricId, Problem> {
     Ok(MetricId { namespace: required("Namespace")?, name: required("MetricName")?, dimensions })
 }
 
-fn statistic(node: &Node, what: &str) -> Result<Statistic, Problem> {
-    choice(node, "Statistic", what, &Statistic::ALL, Statistic::as_str)
+fn statistic(node: &Node, name: &str, what: &str) -> Result<Statistic, Problem> {
+    choice(node, name, what, &Statistic::ALL, Statistic::as_str)
 }
 
 fn period(node: &Node, what: &str) -> Result<u64, Problem> {

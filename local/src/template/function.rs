@@ -3,7 +3,7 @@
 use super::events::FunctionEvents;
 use super::resource::Resource;
 use super::yaml::Problem;
-use crate::plan::{Function, LogLevel};
+use crate::plan::{EventPolicy, Function, LogLevel};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -18,11 +18,14 @@ pub(super) fn function(resource: Resource) -> Result<Function, Problem> {
             "CodeUri",
             "Description",
             "Environment",
+            "EventInvokeConfig",
             "Events",
             "Handler",
             "LoggingConfig",
             "MemorySize",
             "Policies",
+            // Where a function calls itself is not looked for here.
+            "RecursiveLoop",
             "ReservedConcurrentExecutions",
             "Role",
             "Runtime",
@@ -55,6 +58,7 @@ pub(super) fn function(resource: Resource) -> Result<Function, Problem> {
         log_level: log_level(&resource)?,
         timeout: Duration::from_secs(timeout_secs.into()),
         memory_mb: number("MemorySize", 128)?,
+        events: event_policy(&resource)?,
         reserved_concurrency: properties
             .get("ReservedConcurrentExecutions")
             .map(|node| node.as_number(&format!("ReservedConcurrentExecutions of {what}")))
@@ -65,6 +69,24 @@ pub(super) fn function(resource: Resource) -> Result<Function, Problem> {
         schedules,
         name: resource.id,
     })
+}
+
+/// How often and for how long an event is tried that nobody waits for. The ranges are Lambda's.
+fn event_policy(resource: &Resource) -> Result<EventPolicy, Problem> {
+    let what = format!("EventInvokeConfig of {}", resource.what);
+    let mut policy = EventPolicy::default();
+    let Some(config) = resource.properties.get("EventInvokeConfig") else { return Ok(policy) };
+    config.only(&what, &["MaximumEventAgeInSeconds", "MaximumRetryAttempts"])?;
+    if let Some(node) = config.get("MaximumEventAgeInSeconds") {
+        let name = format!("MaximumEventAgeInSeconds in the {what}");
+        let secs = node.as_number_in(&name, 60..=21_600)?;
+        policy.max_age = Duration::from_secs(secs.unsigned_abs().into());
+    }
+    if let Some(node) = config.get("MaximumRetryAttempts") {
+        let name = format!("MaximumRetryAttempts in the {what}");
+        policy.max_retries = node.as_number_in(&name, 0..=2)?.unsigned_abs();
+    }
+    Ok(policy)
 }
 
 /// A text of the function's logging configuration, and its line.

@@ -26,12 +26,13 @@ pub(super) fn table(resource: &Resource) -> Result<Table, Problem> {
                 request[name]["StreamEnabled"] = true.into();
             }
             "ContributorInsightsSpecification" => insights = insights_mode(node)?,
-            // Items do not expire on one machine, and its endpoint refuses nobody.
+            // Items do not expire on one machine, its endpoint refuses nobody, and its tables are warm.
             "PointInTimeRecoverySpecification"
             | "ResourcePolicy"
             | "SSESpecification"
             | "Tags"
-            | "TimeToLiveSpecification" => {}
+            | "TimeToLiveSpecification"
+            | "WarmThroughput" => {}
             _ => return Err(resource.unknown_property(name, node)),
         }
     }

@@ -4,7 +4,8 @@ mod roles;
 
 use super::*;
 use crate::plan::{
-    Authorization, InsightsMode, JwtAuthorizer, LogLevel, RetryPolicy, Schedule, StartingPosition,
+    Authorization, EventPolicy, InsightsMode, JwtAuthorizer, LogLevel, RetryPolicy, Schedule,
+    StartingPosition,
 };
 use serde_json::json;
 use std::time::Duration;
@@ -719,6 +720,16 @@ fn the_shipped_template_runs_with_what_has_no_effect_on_one_machine() {
     ];
     let plan = load_template(&shipped(), &overrides(&chosen)).expect("the shipped template");
     assert_eq!(plan.functions[0].reserved_concurrency, Some(7));
+}
+
+/// After a shortage of environments, hours of looks came at once.
+#[test]
+fn regression_looks_of_schedules_queued_for_hours() {
+    let plan = load_template(&shipped(), &[]).expect("the shipped template");
+    for function in plan.functions.iter().filter(|function| !function.schedules.is_empty()) {
+        let policy = EventPolicy { max_retries: 0, max_age: Duration::from_mins(1) };
+        assert_eq!(function.events, policy, "{}", function.name);
+    }
 }
 
 /// Lambda took the lines of metrics for `INFO`, and dropped them at `WARN` and `ERROR`.

@@ -45,6 +45,9 @@ pub struct TableState {
     pub replicas: Vec<String>,
     /// The read and write units a second that it is provisioned with; `None` on demand.
     pub provisioned: Option<(u64, u64)>,
+    /// The read and write units a second that it takes at once, without having to grow first; `None` if the server does not
+    /// say.
+    pub warm: Option<(u64, u64)>,
     /// The KMS key that it is encrypted with; `None` if that is one of DynamoDB's own.
     pub kms_key: Option<String>,
     /// About how many items it holds: DynamoDB counts them every six hours.
@@ -237,6 +240,10 @@ impl Operator {
                 .map(|replica| replica.region_name().unwrap_or_default().to_owned())
                 .collect(),
             provisioned: provisioned(&found),
+            warm: found.warm_throughput().and_then(|warm| {
+                let units = (warm.read_units_per_second()?, warm.write_units_per_second()?);
+                Some((u64::try_from(units.0).ok()?, u64::try_from(units.1).ok()?))
+            }),
             kms_key: found
                 .sse_description()
                 .and_then(|description| description.kms_master_key_arn())
@@ -255,6 +262,14 @@ impl Operator {
         let recovery = backups.and_then(|backups| backups.point_in_time_recovery_description());
         let status = recovery.and_then(|recovery| recovery.point_in_time_recovery_status());
         Ok(status == Some(&PointInTimeRecoveryStatus::Enabled))
+    }
+
+    /// The read and write units a second that the account allows one table. Takes the permission
+    /// `dynamodb:DescribeLimits`.
+    pub async fn table_quota(&self) -> Result<(u64, u64), Unseen> {
+        let answer = self.client.describe_limits().send().await.map_err(|e| unseen(&e))?;
+        let reads = answer.table_max_read_capacity_units();
+        Ok((unsigned(reads), unsigned(answer.table_max_write_capacity_units())))
     }
 
     /// The attribute by which items of a table expire, if they do. Takes the permission

@@ -129,10 +129,7 @@ where
         if mode == ScalingMode::On && report.collections.iter().any(|c| c.outcome.may_grow_later())
         {
             let reason = "dynashard acted on the throttled keys; reset to notice further ones";
-            report.rearm = match self.ask(self.watch.alarm(access).rearm(reason), deadline).await {
-                Ok(()) => Rearm::Done,
-                Err(error) => Rearm::Failed(error),
-            };
+            report.rearm = self.rearm(access, reason, deadline).await;
         }
         Ok(report)
     }
@@ -162,8 +159,24 @@ where
         };
         let now_secs = self.directory.now().epoch_secs();
         let window = HeatWindow::of_alarm(now_secs, evaluated, period, now_secs);
-        let report = self.scale(window, access, deadline).await?;
+        let mut report = self.scale(window, access, deadline).await?;
+        // It may be raised for want of data. If anything is throttled still, the next datapoint raises it again.
+        if report.mode == ScalingMode::On
+            && report.collections.is_empty()
+            && report.of_no_collection.is_empty()
+            && unasked.is_none()
+        {
+            let reason = "dynashard found no throttled key; reset to notice further ones";
+            report.rearm = self.rearm(access, reason, deadline).await;
+        }
         Ok(Some(HeatReport { unasked, ..report }))
+    }
+
+    async fn rearm(&self, access: Access, reason: &str, deadline: Deadline) -> Rearm {
+        match self.ask(self.watch.alarm(access).rearm(reason), deadline).await {
+            Ok(()) => Rearm::Done,
+            Err(error) => Rearm::Failed(error),
+        }
     }
 
     async fn decide(

@@ -46,7 +46,7 @@ names! {
     AlarmsHandled;
     /// Alarm events of another table, metric, state or shape.
     AlarmsRefused;
-    /// Raised alarms that could not be acted on; Lambda sends the event again.
+    /// Raised alarms that could not be acted on; the schedule looks again.
     AlarmsFailed;
     /// Raised alarms for which the report named no throttled key.
     ReportsWithoutContributors;

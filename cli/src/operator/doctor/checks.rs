@@ -6,6 +6,7 @@ use dynashard_aws::{
     ACTIVE_INDEX, ACTIVE_INDEX_PARTITION, DECISIONS_INDEX, DECISIONS_INDEX_PARTITION, TableState,
     TrialRead, Unseen,
 };
+use dynashard_core::PartitionLimits;
 use dynashard_lambda::{SHORTEST_REQUEST_LIFETIME, UNVERIFIED_REQUEST_LIFETIME};
 
 /// The sparse indexes of the metadata table, each with its only key attribute, and what fails without it.
@@ -395,29 +396,67 @@ pub(super) fn write_permissions(main_table: &str, metadata_table: &str) -> Check
     )
 }
 
+/// How much the main table takes at once: shards share the partitions that it has.
+pub(super) fn room(
+    main: &TableState,
+    quota: &Result<(u64, u64), Unseen>,
+    shard: PartitionLimits,
+) -> Check {
+    const CHECK: &str = "room";
+    let allowed = match quota {
+        Ok((_, writes)) => format!("the account allows a table {writes} write units"),
+        Err(unseen) => format!("the account's quota could not be seen (DescribeLimits): {unseen}"),
+    };
+    if let Some((_, writes)) = main.provisioned {
+        let seen =
+            format!("the main table is provisioned with {writes} write units a second; {allowed}");
+        return Check::ok(CHECK, seen);
+    }
+    let Some((reads, writes)) = main.warm else {
+        let seen = format!("the server does not say what the main table takes at once; {allowed}");
+        return Check::new(CHECK, Status::Unknown, seen);
+    };
+    let shards = writes / u64::from(shard.write_units).max(1);
+    let seen = format!(
+        "the main table takes {writes} write and {reads} read units a second at once, as {shards} shards in full use do; \
+         {allowed}"
+    );
+    let status = if quota.is_ok() { Status::Ok } else { Status::Unknown };
+    Check::new(CHECK, status, seen).advise(
+        "beyond that it throttles until DynamoDB has split partitions, whatever the shards: before a launch deploy \
+         WarmWriteUnits and WarmReadUnits",
+    )
+}
+
+/// The least reservation of RebalanceFunction with which relief does not wait for moves: the ten batches that Lambda may have
+/// under way for one shard of the metadata table's stream, the sweep, and one more.
+const LEAST_FOR_REBALANCE: u32 = 12;
+
 /// What Lambda keeps for the functions that reshard, by the parameters of the stack.
 pub(super) fn concurrency(scale: Option<&str>, rebalance: Option<&str>) -> Check {
     const CHECK: &str = "concurrency";
-    let reserved =
-        |count: Option<&str>| count.filter(|count| !matches!(*count, "" | "0")).map(str::to_owned);
-    let seen = match (reserved(scale), reserved(rebalance)) {
-        (Some(scale), Some(rebalance)) => {
-            let seen = format!(
-                "Lambda keeps {scale} for ScaleFunction and {rebalance} for RebalanceFunction"
-            );
-            return Check::ok(CHECK, seen);
-        }
-        _ if scale.is_none() && rebalance.is_none() => "no stack was named".to_owned(),
-        (scale, rebalance) => format!(
-            "Lambda keeps {} for ScaleFunction and {} for RebalanceFunction, and the account's limit was not asked for",
-            scale.as_deref().unwrap_or("0"),
-            rebalance.as_deref().unwrap_or("0"),
-        ),
-    };
-    Check::new(CHECK, Status::Unknown, seen).advise(
-        "`aws lambda get-account-settings --query AccountLimit` shows it; with 103 or more, deploy \
-         ScaleReservedConcurrency=1 and RebalanceReservedConcurrency=2",
-    )
+    if scale.is_none() && rebalance.is_none() {
+        return Check::new(CHECK, Status::Unknown, "no stack was named");
+    }
+    let reserved = |count: Option<&str>| count.and_then(|count| count.parse().ok()).unwrap_or(0);
+    let (scale, rebalance): (u32, u32) = (reserved(scale), reserved(rebalance));
+    let seen =
+        format!("Lambda keeps {scale} for ScaleFunction and {rebalance} for RebalanceFunction");
+    if (1..LEAST_FOR_REBALANCE).contains(&rebalance) {
+        return Check::new(CHECK, Status::Warning, format!("{seen}, which is also its most"))
+            .advise(format!(
+                "a hot key waits for relief until items of others have moved: deploy RebalanceReservedConcurrency=0, or \
+                 {LEAST_FOR_REBALANCE} or more"
+            ));
+    }
+    if scale > 0 {
+        return Check::ok(CHECK, seen);
+    }
+    Check::new(CHECK, Status::Unknown, format!("{seen}, and the account's limit was not asked for"))
+        .advise(
+            "`aws lambda get-account-settings --query AccountLimit` shows it; with 101 or more, deploy \
+             ScaleReservedConcurrency=1",
+        )
 }
 
 impl Role {

@@ -133,6 +133,10 @@ async fn examine(args: &DoctorArgs) -> Result<Report, Failure> {
     checks.push(checks::time_to_live(main_table.name, &ttl, value("TtlAttribute")));
     let insights = operator.has_contributor_insights(main_table.name).await;
     checks.push(checks::contributor_insights(main_table.name, &insights));
+    if let Ok(main) = &main {
+        let shard = place.settings.partition;
+        checks.push(checks::room(main, &operator.table_quota().await, shard));
+    }
     checks.push(checks::concurrency(
         value("ScaleReservedConcurrency"),
         value("RebalanceReservedConcurrency"),

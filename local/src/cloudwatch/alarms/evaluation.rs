@@ -50,12 +50,22 @@ fn retrieve(alarm: &Alarm, source: &dyn MetricSource, end: u64) -> Vec<Datapoint
     let period = alarm.schedule.period_secs;
     let starts = (1..=u64::from(alarm.evaluation_periods + SPARE_DATAPOINTS))
         .map_while(|age| end.checked_sub(age * period));
-    starts
+    let mut datapoints = starts
         .map(|start| {
             let value = measure(alarm, source, start..start + period);
             Datapoint { start, value }
         })
-        .collect()
+        .collect::<Vec<_>>();
+    // Where nothing is measured at all, there is nothing to fill.
+    if let Some(fill) = &alarm.fill
+        && datapoints.iter().any(|datapoint| datapoint.value.is_some())
+    {
+        let filled = Value { value: fill.value, sample_count: 0.0 };
+        datapoints.iter_mut().for_each(|datapoint| {
+            datapoint.value.get_or_insert(filled);
+        });
+    }
+    datapoints
 }
 
 fn measure(alarm: &Alarm, source: &dyn MetricSource, seconds: Range<u64>) -> Option<Value> {

@@ -204,7 +204,8 @@ impl Watched {
             reason_data: None,
             since: now,
         };
-        Self { alarm: Arc::new(alarm), metric_id: ids::uuid(), status: Mutex::new(status) }
+        let metric_id = alarm.fill.as_ref().map_or_else(ids::uuid, |fill| fill.metric_id.clone());
+        Self { alarm: Arc::new(alarm), metric_id, status: Mutex::new(status) }
     }
 
     fn status(&self) -> AlarmStatus {

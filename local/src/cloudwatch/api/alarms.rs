@@ -5,7 +5,7 @@ use super::super::error::{ApiError, Fault};
 use super::super::wire::{Document, Members, structure};
 use super::metric::dimensions;
 use super::page::{first_of_page, page, page_size};
-use crate::plan::{Alarm, MissingData, function_arn};
+use crate::plan::{Alarm, Fill, MissingData, function_arn};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -75,6 +75,9 @@ fn state(name: &str, fault: Fault) -> Result<AlarmState, ApiError> {
 fn alarm_document(alarm: &Alarm, status: &AlarmStatus) -> Document {
     let updated = Document::timestamp(status.since);
     let actions = |names: &[String]| Document::list(names.iter().map(|name| function_arn(name)));
+    let (metric, secs) = (&alarm.metric, alarm.schedule.period_secs);
+    // What an alarm on an expression has in its `Metrics`.
+    let alone = |part: Document| if alarm.fill.is_some() { Document::Null } else { part };
     structure([
         ("AlarmName", (&alarm.name).into()),
         ("AlarmArn", alarm.arn().into()),
@@ -88,15 +91,42 @@ fn alarm_document(alarm: &Alarm, status: &AlarmStatus) -> Document {
         ("StateReasonData", status.reason_data.as_ref().into()),
         ("StateUpdatedTimestamp", updated.clone()),
         ("StateTransitionedTimestamp", updated),
-        ("MetricName", (&alarm.metric.name).into()),
-        ("Namespace", (&alarm.metric.namespace).into()),
-        ("Statistic", alarm.statistic.as_str().into()),
-        ("Dimensions", dimensions(&alarm.metric)),
-        ("Period", alarm.schedule.period_secs.into()),
         ("EvaluationPeriods", alarm.evaluation_periods.into()),
         ("DatapointsToAlarm", alarm.breaching_datapoints.into()),
         ("Threshold", alarm.threshold.into()),
         ("ComparisonOperator", alarm.comparison.as_str().into()),
         ("TreatMissingData", alarm.missing_data.map(MissingData::as_str).into()),
+        ("MetricName", alone((&metric.name).into())),
+        ("Namespace", alone((&metric.namespace).into())),
+        ("Statistic", alone(alarm.statistic.as_str().into())),
+        ("Dimensions", alone(dimensions(metric))),
+        ("Period", alone(secs.into())),
+        ("Metrics", alarm.fill.as_ref().map_or(Document::Null, |fill| queries(alarm, fill))),
+    ])
+}
+
+/// The expression that an alarm watches, and its metric.
+fn queries(alarm: &Alarm, fill: &Fill) -> Document {
+    let metric = structure([
+        ("Namespace", (&alarm.metric.namespace).into()),
+        ("MetricName", (&alarm.metric.name).into()),
+        ("Dimensions", dimensions(&alarm.metric)),
+    ]);
+    let stat = structure([
+        ("Metric", metric),
+        ("Period", alarm.schedule.period_secs.into()),
+        ("Stat", alarm.statistic.as_str().into()),
+    ]);
+    Document::List(vec![
+        structure([
+            ("Id", (&fill.id).into()),
+            ("Expression", fill.expression().into()),
+            ("ReturnData", true.into()),
+        ]),
+        structure([
+            ("Id", (&fill.metric_id).into()),
+            ("MetricStat", stat),
+            ("ReturnData", false.into()),
+        ]),
     ])
 }

@@ -10,14 +10,22 @@ use std::collections::BTreeMap;
 pub(super) fn of_transition(transition: &Transition) -> String {
     let Transition { alarm, metric_id, previous, status } = transition;
     let MetricId { namespace, name, dimensions } = &alarm.metric;
+    let metric_stat = MetricStat {
+        metric: MetricName { namespace, name, dimensions },
+        period: alarm.schedule.period_secs,
+        stat: alarm.statistic.as_str(),
+    };
+    let fill = alarm.fill.as_ref().map(|fill| Query {
+        id: &fill.id,
+        expression: Some(fill.expression()),
+        metric_stat: None,
+        return_data: true,
+    });
     let query = Query {
         id: metric_id,
-        metric_stat: MetricStat {
-            metric: MetricName { namespace, name, dimensions },
-            period: alarm.schedule.period_secs,
-            stat: alarm.statistic.as_str(),
-        },
-        return_data: true,
+        expression: None,
+        metric_stat: Some(metric_stat),
+        return_data: fill.is_none(),
     };
     let event = Event {
         source: "aws.cloudwatch",
@@ -31,7 +39,7 @@ pub(super) fn of_transition(transition: &Transition) -> String {
             previous_state: previous.into(),
             configuration: Configuration {
                 description: alarm.description.as_deref(),
-                metrics: [query],
+                metrics: fill.into_iter().chain([query]).collect(),
             },
         },
     };
@@ -84,14 +92,17 @@ impl<'a> From<&'a AlarmStatus> for State<'a> {
 struct Configuration<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<&'a str>,
-    metrics: [Query<'a>; 1],
+    metrics: Vec<Query<'a>>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Query<'a> {
     id: &'a str,
-    metric_stat: MetricStat<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expression: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metric_stat: Option<MetricStat<'a>>,
     return_data: bool,
 }
 

@@ -4,7 +4,9 @@ use super::*;
 use crate::clock::SharedClock;
 use crate::cloudwatch::AlarmStatus;
 use crate::lambda::fake::{Fake, Polling, Rig};
-use crate::plan::{Alarm, AlarmSchedule, ArnPattern, Comparison, MetricId, MissingData, Statistic};
+use crate::plan::{
+    Alarm, AlarmSchedule, ArnPattern, Comparison, Fill, MetricId, MissingData, Statistic,
+};
 use serde_json::{Value, json};
 use std::time::{Duration, SystemTime};
 
@@ -59,6 +61,7 @@ fn alarm() -> Alarm {
         name: "throttles".to_owned(),
         description: Some("A partition throttles.".to_owned()),
         metric,
+        fill: None,
         statistic: Statistic::Sum,
         schedule: AlarmSchedule::of_period(60),
         evaluation_periods: 1,
@@ -139,6 +142,19 @@ async fn a_transition_invokes_the_function_with_the_event_of_cloudwatch() {
     );
     setup.background.shutdown().await;
     setup.rig.runtime.shutdown().await;
+}
+
+#[test]
+fn the_event_of_an_expression_has_it_before_its_metric() {
+    let fill = Fill { id: "filled".to_owned(), metric_id: "m1".to_owned(), value: 0.0 };
+    let alarm = Alarm { fill: Some(fill), ..alarm() };
+    let event = event::of_transition(&transition(alarm, AlarmState::Alarm));
+    let event = serde_json::from_str::<Value>(&event).expect("JSON");
+    let metrics = &event["alarmData"]["configuration"]["metrics"];
+    let expression = json!({ "id": "filled", "expression": "FILL(m1, 0)", "returnData": true });
+    assert_eq!((metrics.as_array().map(Vec::len), &metrics[0]), (Some(2), &expression));
+    assert_eq!((&metrics[1]["id"], &metrics[1]["returnData"]), (&json!("m1"), &json!(false)));
+    assert_eq!(metrics[1]["metricStat"]["metric"]["name"], "Throttles");
 }
 
 #[tokio::test]

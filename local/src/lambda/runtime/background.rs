@@ -19,8 +19,8 @@ impl Background {
         Self { clock, tasks: Mutex::default() }
     }
 
-    /// Takes over an event: it is tried up to three times, and while all environments are busy for
-    /// up to six hours.
+    /// Takes over an event: it is tried as often and, while all environments are busy, as long as the function's policy
+    /// says.
     pub(crate) fn deliver(&self, pool: Arc<Pool>, event: Invocation) {
         // A panic while it is held leaves the set of tasks valid.
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -52,16 +52,15 @@ impl Background {
 /// The pauses before the second and the third attempt.
 const RETRY_DELAYS: [Duration; 2] = [Duration::from_mins(1), Duration::from_mins(2)];
 
-/// How old an event may grow while it is throttled.
-const MAX_AGE: Duration = Duration::from_hours(6);
-
 /// The pauses while all environments are busy: the first, and the longest that it doubles up to.
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(5));
 
 async fn deliver(pool: Arc<Pool>, event: Invocation, clock: SharedClock) {
     let received = clock.now();
     let (mut backoff, longest) = BACKOFF;
-    let mut retries = RETRY_DELAYS.iter();
+    let policy = pool.function().events;
+    let retries = usize::try_from(policy.max_retries).unwrap_or(usize::MAX);
+    let mut retries = RETRY_DELAYS.iter().take(retries);
     loop {
         let delay = match pool.invoke(event.clone()).await {
             Ok(completed) if !completed.failed => return,
@@ -71,8 +70,8 @@ async fn deliver(pool: Arc<Pool>, event: Invocation, clock: SharedClock) {
             },
             Err(InvokeError::Throttled) => {
                 let age = clock.now().duration_since(received).unwrap_or_default();
-                if age >= MAX_AGE {
-                    return give_up(&pool, &event, "it is six hours old");
+                if age >= policy.max_age {
+                    return give_up(&pool, &event, "it is too old");
                 }
                 let delay = backoff;
                 backoff = (backoff * 2).min(longest);

@@ -1,7 +1,7 @@
 //! Alarms of templates, and the permissions of their actions.
 
 use super::*;
-use crate::plan::{ALARMS, Comparison, MetricId, MissingData, Statistic};
+use crate::plan::{ALARMS, Comparison, Fill, MetricId, MissingData, Statistic};
 
 #[test]
 fn the_shipped_template_lets_its_throttle_alarm_invoke_the_scale_function() {
@@ -24,6 +24,7 @@ fn the_shipped_template_lets_its_throttle_alarm_invoke_the_scale_function() {
     assert_eq!((alarm.evaluation_periods, alarm.breaching_datapoints), (1, Some(1)));
     assert_eq!((alarm.comparison, alarm.threshold), (Comparison::GreaterOrEqual, 1.0));
     assert_eq!(alarm.missing_data, Some(MissingData::NotBreaching));
+    assert_eq!(alarm.fill.as_ref().map(Fill::expression).as_deref(), Some("FILL(metric, 0)"));
     assert!(alarm.actions_enabled);
     assert_eq!(alarm.actions.alarm, ["ScaleFunction"]);
     assert!(alarm.actions.ok.is_empty() && alarm.actions.insufficient_data.is_empty());
@@ -131,7 +132,7 @@ fn unsupported_alarms_are_refused_with_their_line() {
         (plain("DatapointsToAlarm: 4"), "t.yaml:17: DatapointsToAlarm of A"),
         (plain("TreatMissingData: notbreaching"), "not notbreaching of A"),
         (plain("Dimensions: [{ Name: a, Value: 1 }, { Name: a, Value: 2 }]"), "have a twice"),
-        (plain("Metrics: []"), "t.yaml:17: the local stack does not know the property Metrics"),
+        (plain("Metrics: []"), "t.yaml:17: A, a AWS::CloudWatch::Alarm has MetricName beside"),
         (METRIC.to_owned(), "has no EvaluationPeriods"),
         (format!("{METRIC}\n{REST}").replace("300", "45"), "t.yaml:13: Period of A"),
         (format!("{METRIC}\n{REST}").replace("300", "0"), "10, 20, 30 or a multiple of 60"),
@@ -184,4 +185,25 @@ fn unsupported_permissions_are_refused_with_their_line() {
         let error = problem(&with(&properties));
         assert!(error.contains(expected), "{properties}: {error}");
     }
+}
+
+#[test]
+fn an_alarm_watches_a_metric_or_that_metric_filled() {
+    let filled = |expression: &str, more: &str| {
+        with_alarm(&format!(
+            "Metrics: [{{ Id: e, Expression: \"{expression}\" }}, {{ Id: m, ReturnData: false, MetricStat: {{ \
+             Metric: {{ Namespace: AWS/DynamoDB, MetricName: Throttles }}, Period: 60, Stat: Sum }} }}]
+            {more}{REST}"
+        ))
+    };
+    let plan = load(&filled("FILL(m, -1)", "")).expect("a template");
+    let alarm = &plan.alarms[0];
+    assert_eq!(alarm.fill, Some(Fill { id: "e".into(), metric_id: "m".into(), value: -1.0 }));
+    assert_eq!((alarm.metric.name.as_str(), alarm.schedule.period_secs), ("Throttles", 60));
+    for expression in ["m * 2", "FILL(e, 0)", "FILL(m, REPEAT)"] {
+        let error = problem(&filled(expression, ""));
+        assert!(error.contains("knows two Metrics of"), "{expression}: {error}");
+    }
+    let error = problem(&filled("FILL(m, 0)", "Period: 60\n    "));
+    assert!(error.contains("has Period beside Metrics"), "{error}");
 }

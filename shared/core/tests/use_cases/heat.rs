@@ -530,6 +530,21 @@ fn the_schedule_acts_for_events_that_were_lost() {
     assert!(!hot.heat.is_raised());
 }
 
+/// Its metric has no data without throttles, and no further throttle was a transition.
+#[test]
+fn regression_an_alarm_stayed_raised_after_the_throttles_were_over() {
+    let hot = Hot::new(1);
+    hot.heat.raise();
+    let report = hot.sweep().expect("the alarm is raised");
+    assert!(report.collections.is_empty());
+    assert_eq!((report.rearm, hot.heat.is_raised()), (Rearm::Done, false));
+
+    let hot = Hot::with(1, ScalingMode::DryRun);
+    hot.heat.raise();
+    let report = hot.sweep().expect("the alarm is raised");
+    assert_eq!((report.rearm, hot.heat.is_raised()), (Rearm::NotNeeded, true));
+}
+
 /// Notes what writers report.
 #[derive(Debug, Clone, Default)]
 struct Reports {

@@ -310,15 +310,48 @@ fn items_expire_as_the_functions_know_it() {
 
 #[test]
 fn what_lambda_keeps_is_a_parameter_and_the_limit_of_the_account_is_not() {
-    assert_eq!(concurrency(Some("1"), Some("2")).status, Status::Ok);
+    assert_eq!(concurrency(Some("1"), Some("0")).status, Status::Ok);
+    assert_eq!(concurrency(Some("1"), Some("12")).status, Status::Ok);
     // A stack that was deployed before there were such parameters has none.
-    let unreserved =
-        [(Some("0"), Some("0")), (Some("0"), Some("2")), (Some(""), Some("")), (None, None)];
-    for (scale, rebalance) in unreserved {
+    for (scale, rebalance) in
+        [(Some("0"), Some("0")), (Some("0"), Some("12")), (Some(""), Some(""))]
+    {
         let check = concurrency(scale, rebalance);
         assert_eq!(check.status, Status::Unknown);
         let advice = check.advice.expect("a command");
         assert!(advice.contains("aws lambda get-account-settings"), "{advice}");
+    }
+    assert_eq!(concurrency(None, None).status, Status::Unknown);
+}
+
+/// The first day of a launch was throttled, and nothing had said that shards share what the table takes.
+#[test]
+fn regression_nobody_said_how_many_shards_a_new_table_carries() {
+    let new = TableState { warm: Some((12_000, 4_000)), ..TableState::default() };
+    let check = room(&new, &Ok((40_000, 40_000)), PartitionLimits::default());
+    assert_eq!(check.status, Status::Ok);
+    for part in ["4000 write", "as 4 shards", "40000 write units"] {
+        assert!(check.seen.contains(part), "{}", check.seen);
+    }
+    assert!(check.advice.expect("what to deploy").contains("WarmWriteUnits"));
+    let check = room(&new, &Err(Unseen::NotPermitted), PartitionLimits::default());
+    assert_eq!(check.status, Status::Unknown);
+    let unsaid = TableState::default();
+    let check = room(&unsaid, &Err(Unseen::NotSupported), PartitionLimits::default());
+    assert_eq!(check.status, Status::Unknown);
+    let provisioned = TableState { provisioned: Some((5, 7)), ..TableState::default() };
+    let check = room(&provisioned, &Ok((40_000, 40_000)), PartitionLimits::default());
+    assert_eq!((check.status, check.advice), (Status::Ok, None));
+}
+
+/// A reservation is a maximum, and this one was recommended.
+#[test]
+fn regression_relief_waited_for_moves_with_a_reservation_of_two() {
+    for rebalance in ["1", "2", "11"] {
+        let check = concurrency(Some("1"), Some(rebalance));
+        assert_eq!(check.status, Status::Warning, "{rebalance}");
+        let advice = check.advice.expect("what to deploy");
+        assert!(advice.contains("RebalanceReservedConcurrency=0"), "{advice}");
     }
 }
 

@@ -114,17 +114,38 @@ fn without_breaching_datapoints_every_datapoint_must_breach() {
     assert_eq!(state(&alarm, "X X"), Some(Alarm));
 }
 
+/// By the reference of `PutMetricAlarm` such an alarm stays in `ALARM` after the first throttle.
 #[test]
-fn missing_data_is_ignored_by_default_in_metrics_of_dynamodb_only() {
-    let mut alarm = alarm(1, 1, MissingData::Missing);
+fn regression_alarms_on_metrics_of_dynamodb_were_believed_to_heed_missing_data() {
+    let mut alarm = alarm(1, 1, MissingData::NotBreaching);
+    assert_eq!(alarm.treatment(), MissingData::NotBreaching);
+    alarm.metric.namespace = "AWS/DynamoDB".to_owned();
+    assert_eq!(alarm.treatment(), MissingData::Ignore);
+    alarm.fill = Some(filled_with(0.0));
+    assert_eq!(alarm.treatment(), MissingData::NotBreaching);
     alarm.missing_data = None;
     assert_eq!(alarm.treatment(), MissingData::Missing);
-    let mut metric = throttles();
-    metric.namespace = "AWS/DynamoDB".to_owned();
-    alarm.metric = metric;
-    assert_eq!(alarm.treatment(), MissingData::Ignore);
-    alarm.missing_data = Some(MissingData::NotBreaching);
-    assert_eq!(alarm.treatment(), MissingData::NotBreaching);
+}
+
+fn filled_with(value: f64) -> Fill {
+    Fill { id: "filled".to_owned(), metric_id: "metric".to_owned(), value }
+}
+
+#[test]
+fn an_expression_fills_gaps_between_data_and_makes_none_where_there_is_none() {
+    for (fill, datapoints, expected) in [
+        (0.0, "X - -", Some(Ok)),
+        (0.0, "- - X", Some(Alarm)),
+        (1.0, "0 - -", Some(Alarm)),
+        // Nothing is there to fill, so the alarm treats all as missing.
+        (1.0, "- - -", Some(Ok)),
+    ] {
+        let alarm = super::Alarm {
+            fill: Some(filled_with(fill)),
+            ..alarm(1, 1, MissingData::NotBreaching)
+        };
+        assert_eq!(state(&alarm, datapoints), expected, "{fill} {datapoints}");
+    }
 }
 
 #[test]

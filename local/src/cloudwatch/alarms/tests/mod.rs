@@ -7,7 +7,9 @@ mod transitions;
 
 use super::*;
 use crate::cloudwatch::statistics::StatisticSet;
-use crate::plan::{AlarmActions, AlarmSchedule, Comparison, MetricId, MissingData, Statistic};
+use crate::plan::{
+    AlarmActions, AlarmSchedule, Comparison, Fill, MetricId, MissingData, Statistic,
+};
 use std::ops::Range;
 
 /// One metric, with its values by the epoch second.
@@ -43,6 +45,7 @@ fn alarm(to_alarm: u32, periods: u32, missing_data: MissingData) -> Alarm {
         name: "throttles".to_owned(),
         description: None,
         metric: throttles(),
+        fill: None,
         statistic: Statistic::Sum,
         schedule: AlarmSchedule::of_period(60),
         evaluation_periods: periods,

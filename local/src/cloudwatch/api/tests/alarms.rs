@@ -16,6 +16,7 @@ pub(super) fn two_alarms() -> Vec<Alarm> {
             name: "WriteKeyRangeThroughputThrottleEvents".to_owned(),
             dimensions: [("TableName".to_owned(), "Flights".to_owned())].into(),
         },
+        fill: None,
         statistic: Statistic::Sum,
         schedule: AlarmSchedule::of_period(60),
         evaluation_periods: 1,
