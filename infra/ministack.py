@@ -449,7 +449,9 @@ def check_pages(deployed: Deployed) -> str:
             # The same command in the tests' own profile.
             r"cargo run --release --": "dynashard",
             r"^infra/": "python infra/",
-            r"^sam deploy --config-env prod": f"sam deploy --config-env prod --template-file {folder}/template.yaml",
+            # The configuration lies beside the template otherwise.
+            r"^sam deploy --config-env prod": f"sam deploy --config-file {ROOT}/samconfig.toml --config-env prod"
+            f" --template-file {folder}/template.yaml",
             r"--template-file infra": f"--template-file {folder}",
             # For queues this version of the command goes by no variable.
             r"^aws sqs": f"aws --endpoint-url {deployed.stack.url} sqs",
@@ -487,7 +489,7 @@ def check_pages(deployed: Deployed) -> str:
             "infra/costs.py": "puts",
             "printf %s 'EWR' | openssl": f"^{digest}$",
             "sam delete": "Deleted successfully",
-            "sam deploy -": "Successfully created/updated stack",
+            "sam deploy -": "Successfully created/updated stack|No changes to deploy",
             "verify --": " no findings$",
         },
         statuses={"cargo run --release -- doctor": 1, "dynashard doctor": 1},

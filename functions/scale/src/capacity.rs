@@ -111,8 +111,8 @@ where
         CapacityScaler::new(&self.table, &self.clock, self.policy, self.mode)
     }
 
-    /// Logs and counts what was decided. If something could not be asked or changed, Lambda has to
-    /// send the event again.
+    /// Logs and counts what was decided. If something could not be asked or changed, the invocation has to
+    /// fail, so that Lambda counts the failure. The schedule looks again.
     fn act_on(&self, report: Result<CapacityReport, CoreError>) -> Result<CapacityView, Error> {
         match report {
             Ok(report) => {
