@@ -6,6 +6,7 @@ use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::config::{Builder, Credentials, Region, StalledStreamProtectionConfig};
 use aws_smithy_http_client::Connector;
+use aws_smithy_http_client::proxy::ProxyConfig;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_http_client::tls::{Provider, TlsContext};
 use aws_smithy_runtime_api::client::http::HttpConnectorSettings;
@@ -76,13 +77,14 @@ pub(crate) async fn local(endpoint: &str) -> SdkConfig {
 }
 
 /// A connector for requests that the SDK has no client for.
-pub(crate) fn connector() -> Connector {
+pub(crate) fn connector(proxies: ProxyConfig) -> Connector {
     let settings = HttpConnectorSettings::builder()
         .connect_timeout(CONNECT_TIMEOUT_OF_OPERATORS)
         .read_timeout(ATTEMPT_TIMEOUT)
         .build();
     Connector::builder()
         .connector_settings(settings)
+        .proxy_config(proxies)
         .tls_provider(Provider::Rustls(CryptoMode::Ring))
         .tls_context(TlsContext::default())
         .build()

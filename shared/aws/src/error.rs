@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::error::Error as StdError;
 
-use aws_sdk_dynamodb::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::batch_get_item::BatchGetItemError;
 use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::operation::get_item::GetItemError;
@@ -256,7 +256,14 @@ fn in_chain(
 }
 
 fn describe(error: &(dyn StdError + 'static)) -> String {
-    format!("{}", DisplayErrorContext(error))
+    causes(error)
+}
+
+/// An error and what led to it, in one line.
+pub(crate) fn causes(error: &(dyn StdError + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |error| (**error).source());
+    let text = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 macro_rules! details {

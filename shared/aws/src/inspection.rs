@@ -12,8 +12,8 @@ use aws_sdk_dynamodb::types::{
 use dynashard_core::TableSchema;
 use dynashard_keys::{RESERVED_PREFIX, Separator, SortKeyType};
 
-use crate::error::{is_without_answer, service_error};
-use crate::operator::{ConnectError, Operator, causes};
+use crate::error::{causes, is_without_answer, service_error};
+use crate::operator::{ConnectError, Operator};
 
 /// A table as `DescribeTable` has it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -34,6 +34,8 @@ pub struct TableState {
     pub indexes: Vec<IndexState>,
     /// The names of its local secondary indexes.
     pub local_indexes: Vec<String>,
+    /// The names of its vector indexes.
+    pub vector_indexes: Vec<String>,
     /// Its ARN.
     pub arn: String,
     /// What tells it from another table that had its name before: DynamoDB's id of it, and when it was
@@ -222,6 +224,11 @@ impl Operator {
             indexes: indexes.collect(),
             local_indexes: found
                 .local_secondary_indexes()
+                .iter()
+                .map(|index| index.index_name().unwrap_or_default().to_owned())
+                .collect(),
+            vector_indexes: found
+                .vector_indexes()
                 .iter()
                 .map(|index| index.index_name().unwrap_or_default().to_owned())
                 .collect(),

@@ -29,12 +29,34 @@ pub struct DynamoItemStore {
     clock: SystemClock,
     table: String,
     schema: TableSchema,
+    /// Whether an item whose generation or version cannot be read is read all the same.
+    bears_damage: bool,
 }
 
 impl DynamoItemStore {
     /// The items of `table`. `clock` and `client` must share one [`ServerClock`](crate::ServerClock).
     pub fn new(client: Client, clock: SystemClock, table: String, schema: TableSchema) -> Self {
-        Self { client, clock, table, schema }
+        Self { client, clock, table, schema, bears_damage: false }
+    }
+
+    /// The same for a verification, which is to go on behind damage. An item whose generation or version is no number counts
+    /// as of the highest generation: every guarded write is refused by either.
+    #[must_use]
+    pub fn bearing_damage(self) -> Self {
+        Self { bears_damage: true, ..self }
+    }
+
+    fn decode(&self, mut item: HashMap<String, AttributeValue>) -> Result<StoredItem, StoreError> {
+        let is_damaged = |value: &AttributeValue| match value {
+            AttributeValue::N(text) => text.parse::<u64>().is_err(),
+            _ => true,
+        };
+        let own = [GENERATION, VERSION];
+        if self.bears_damage && own.iter().any(|name| item.get(*name).is_some_and(is_damaged)) {
+            item.remove(VERSION);
+            item.insert(GENERATION.to_owned(), number(u64::MAX));
+        }
+        decode_item(item, &self.schema)
     }
 
     fn refused(&self, refused: Refused) -> StoreError {
@@ -43,7 +65,7 @@ impl DynamoItemStore {
             Refused::Cancelled(_) | Refused::Condition(None) => {
                 StoreError::ConditionFailed { existing: None }
             }
-            Refused::Condition(Some(found)) => match decode_item(found, &self.schema) {
+            Refused::Condition(Some(found)) => match self.decode(found) {
                 Ok(item) => StoreError::ConditionFailed { existing: Some(Box::new(item)) },
                 Err(error) => error,
             },
@@ -71,7 +93,7 @@ impl ItemStore for DynamoItemStore {
             .send()
             .await
             .map_err(|e| of_read(&e))?;
-        let value = answer.item.map(|item| decode_item(item, &self.schema)).transpose()?;
+        let value = answer.item.map(|item| self.decode(item)).transpose()?;
         Ok(Metered { value, consumed_rcu: units(answer.consumed_capacity.as_slice()) })
     }
 
@@ -144,7 +166,7 @@ impl ItemStore for DynamoItemStore {
         let found = answer.responses.unwrap_or_default().into_iter().map(|response| {
             // An absent item may be left out, or come without attributes.
             let item = response.item.filter(|item| !item.is_empty());
-            item.map(|item| decode_item(item, &self.schema)).transpose()
+            item.map(|item| self.decode(item)).transpose()
         });
         let found = found.collect::<Result<Vec<_>, _>>()?;
         let value = <[_; 2]>::try_from(found).map_err(|_| {
@@ -213,7 +235,7 @@ impl ItemStore for DynamoItemStore {
         match refused {
             Refused::Cancelled(mut parts) if !parts.is_empty() => {
                 let at_new = parts.swap_remove(0).flatten();
-                let at_new = at_new.map(|item| decode_item(item, &self.schema)).transpose()?;
+                let at_new = at_new.map(|item| self.decode(item)).transpose()?;
                 Ok(Transferred::Refused { at_new: at_new.map(Box::new) })
             }
             refused => Err(self.refused(refused)),
@@ -265,7 +287,7 @@ impl ItemStore for DynamoItemStore {
         for mut item in answer.responses.unwrap_or_default().remove(&self.table).unwrap_or_default()
         {
             let key = take_key(&mut item)?;
-            match decode_item(item, &self.schema) {
+            match self.decode(item) {
                 Ok(item) => page.items.push((key, item)),
                 // The other items may belong to other collections.
                 Err(StoreError::Corrupt(why)) => page.damaged.push((key, why)),
@@ -316,8 +338,7 @@ impl ItemStore for DynamoItemStore {
             .into_iter()
             .map(|mut item| {
                 let sort = take_sort_key(&mut item, &self.schema)?;
-                let item =
-                    decode_item(item, &self.schema).map_err(|error| of_item(&sort, error))?;
+                let item = self.decode(item).map_err(|error| of_item(&sort, error))?;
                 Ok((sort, item))
             })
             .collect::<Result<_, StoreError>>()?;

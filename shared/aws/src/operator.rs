@@ -1,26 +1,29 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use aws_config::credential_process::CredentialProcessProvider;
 use aws_config::environment::{
     EnvironmentVariableCredentialsProvider, EnvironmentVariableRegionProvider,
 };
 use aws_config::meta::credentials::CredentialsProviderChain;
 use aws_config::meta::region::RegionProviderChain;
-use aws_config::profile::{ProfileFileCredentialsProvider, ProfileFileRegionProvider};
+use aws_config::profile::{ProfileFileCredentialsProvider, ProfileFileRegionProvider, ProfileSet};
 use aws_config::provider_config::ProviderConfig;
 use aws_config::{BehaviorVersion, SdkConfig};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{
     Credentials, ProvideCredentials, Region, SharedCredentialsProvider,
 };
+use aws_smithy_http_client::proxy::ProxyConfig;
 use dynashard_core::TableSchema;
 
 use crate::client::{self, client_of_operator, config_of_operator};
 use crate::clock::{ServerClock, SystemClock};
+use crate::error::causes;
 use crate::interceptors::DateWatch;
 use crate::items::DynamoItemStore;
 use crate::metadata::DynamoMetadataStore;
-use crate::pool::http_client;
+use crate::pool::{http_client, http_client_by};
 use crate::read_meter::ReadMeter;
 use crate::traces::Tracer;
 use crate::usage::{CloudWatchUsage, MeasuredTables};
@@ -40,8 +43,22 @@ pub struct Caller {
 impl Caller {
     /// Whether the server is on this machine, by a loopback address.
     fn is_local(&self) -> bool {
-        let uri = self.endpoint_url.as_deref().and_then(|url| url.parse::<http::Uri>().ok());
-        uri.as_ref().and_then(|uri| uri.host()).is_some_and(is_loopback)
+        leads_to_this_machine(self.endpoint_url.as_deref())
+    }
+}
+
+fn leads_to_this_machine(url: Option<&str>) -> bool {
+    let uri = url.and_then(|url| url.parse::<http::Uri>().ok());
+    uri.as_ref().and_then(|uri| uri.host()).is_some_and(is_loopback)
+}
+
+/// The proxies of the environment, as the aws CLI takes them: `HTTPS_PROXY` and `HTTP_PROXY` but for what `NO_PROXY` names.
+/// None is between this machine and itself.
+pub(crate) fn proxies_to(endpoint_url: Option<&str>) -> ProxyConfig {
+    if leads_to_this_machine(endpoint_url) {
+        ProxyConfig::disabled()
+    } else {
+        ProxyConfig::from_env()
     }
 }
 
@@ -78,8 +95,8 @@ impl std::error::Error for ConnectError {}
 
 impl Operator {
     /// Finds region and credentials as the aws CLI does. A server on this machine takes any credentials:
-    /// if the environment and the configuration files hold none, made-up ones are used, and no other
-    /// provider is asked.
+    /// if neither the environment nor the profile holds keys, made-up ones are used, and no other
+    /// provider is asked, also if the profile has one.
     pub async fn connect(caller: &Caller) -> Result<Self, ConnectError> {
         if let Some(url) = &caller.endpoint_url {
             let uri = url.parse::<http::Uri>().ok().filter(|uri| uri.host().is_some());
@@ -156,6 +173,14 @@ impl Operator {
         }
     }
 
+    /// The same for telling tables apart. What serves those of this machine may be on another port the next time.
+    pub fn place_of_tables(&self) -> String {
+        match self.config.endpoint_url() {
+            url @ Some(_) if leads_to_this_machine(url) => "this machine".to_owned(),
+            _ => self.place(),
+        }
+    }
+
     /// The clock that the stores check leases with.
     pub fn clock(&self) -> SystemClock {
         self.clock.clone()
@@ -176,7 +201,9 @@ pub(crate) async fn credentials_from(
 }
 
 async fn remote(caller: &Caller) -> SdkConfig {
-    let mut loader = aws_config::defaults(BehaviorVersion::latest()).http_client(http_client());
+    let proxies = proxies_to(caller.endpoint_url.as_deref());
+    let mut loader =
+        aws_config::defaults(BehaviorVersion::latest()).http_client(http_client_by(proxies));
     if let Some(profile) = &caller.profile {
         loader = loader.profile_name(profile);
     }
@@ -186,34 +213,73 @@ async fn remote(caller: &Caller) -> SdkConfig {
     if let Some(url) = &caller.endpoint_url {
         loader = loader.endpoint_url(url);
     }
+    if let Some(signed_in) = by_the_aws_cli(caller.profile.clone()).await {
+        let environment = EnvironmentVariableCredentialsProvider::new();
+        loader = loader.credentials_provider(
+            CredentialsProviderChain::first_try("environment", environment)
+                .or_else("the aws CLI", signed_in),
+        );
+    }
     loader.load().await
 }
 
+/// The credentials of a profile that signs in, by SSO or `aws login`: whoever signs in does so with the aws CLI, which
+/// keeps the tokens and hands out credentials of them. The SDK could read the tokens, too, but then each function would
+/// carry that code.
+async fn by_the_aws_cli(profile: Option<String>) -> Option<CredentialProcessProvider> {
+    let profiles = profiles(profile).await?;
+    let selected = profiles.selected_profile();
+    if !signs_in(&profiles, selected) {
+        return None;
+    }
+    // The parser of the files takes no name that a shell would obey.
+    let command = format!("aws configure export-credentials --format process --profile {selected}");
+    Some(CredentialProcessProvider::new(command))
+}
+
+/// The profiles of the configuration files, with this one selected, or else that of the environment.
+async fn profiles(selected: Option<String>) -> Option<ProfileSet> {
+    #[expect(
+        clippy::default_trait_access,
+        reason = "the crate that has these types is the SDK's own"
+    )]
+    let (fs, env, files) = (Default::default(), Default::default(), Default::default());
+    aws_config::profile::load(&fs, &env, &files, selected.map(Into::into)).await.ok()
+}
+
+/// Whether a profile signs in, or the one that it takes its role by.
+fn signs_in(profiles: &ProfileSet, name: &str) -> bool {
+    const SIGNS_IN: [&str; 3] = ["sso_session", "sso_start_url", "login_session"];
+    let source = |name: &&str| profiles.get_profile(name)?.get("source_profile");
+    let chain = std::iter::successors(Some(name), source);
+    // As many as a circle may take.
+    let mut chain =
+        chain.take(profiles.profiles().count()).filter_map(|name| profiles.get_profile(name));
+    chain.any(|profile| SIGNS_IN.iter().any(|key| profile.get(key).is_some()))
+}
+
 async fn local(caller: &Caller) -> SdkConfig {
-    // What a profile refers to may take requests of its own.
-    let provider_config = ProviderConfig::without_region().with_http_client(http_client());
-    let mut profile_credentials =
-        ProfileFileCredentialsProvider::builder().configure(&provider_config);
     let mut profile_region = ProfileFileRegionProvider::builder();
     if let Some(profile) = &caller.profile {
-        profile_credentials = profile_credentials.profile_name(profile);
         profile_region = profile_region.profile_name(profile);
     }
     let region = RegionProviderChain::first_try(caller.region.clone().map(Region::new))
         .or_else(EnvironmentVariableRegionProvider::new())
         .or_else(profile_region.build())
         .or_else(Region::from_static("local"));
-    let profile_credentials = profile_credentials.build();
-    let credentials = if caller.profile.is_some() {
-        // A profile that is named is the only source.
-        SharedCredentialsProvider::new(profile_credentials)
+    let credentials = if let Some(profile) = &caller.profile {
+        // A profile that is named is the only source. What it refers to may take requests of its own.
+        let client = http_client_by(ProxyConfig::from_env());
+        let config = ProviderConfig::without_region().with_http_client(client);
+        let named = ProfileFileCredentialsProvider::builder().configure(&config);
+        SharedCredentialsProvider::new(named.profile_name(profile).build())
     } else {
-        let made_up = Credentials::new("local", "local", None, None, "local");
         let environment = EnvironmentVariableCredentialsProvider::new();
+        let made_up = || Credentials::new("local", "local", None, None, "local");
+        let keys = keys_of_profile().await.unwrap_or_else(made_up);
         SharedCredentialsProvider::new(
             CredentialsProviderChain::first_try("environment", environment)
-                .or_else("profile", profile_credentials)
-                .or_else("made up", made_up),
+                .or_else("profile", keys),
         )
     };
     let loader = aws_config::defaults(BehaviorVersion::latest())
@@ -226,11 +292,13 @@ async fn local(caller: &Caller) -> SdkConfig {
     }
 }
 
-/// An error and what led to it, in one line.
-pub(crate) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    let text = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+/// The keys that the environment's profile itself holds. Whoever signs in, by SSO, a program or a role, needs no account on
+/// this machine.
+async fn keys_of_profile() -> Option<Credentials> {
+    let profiles = profiles(None).await?;
+    let key = |name: &str| profiles.get(name).map(str::to_owned);
+    let (id, secret) = (key("aws_access_key_id")?, key("aws_secret_access_key")?);
+    Some(Credentials::new(id, secret, key("aws_session_token"), None, "profile"))
 }
 
 #[cfg(test)]

@@ -4,9 +4,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::config::{ConfigBag, RuntimeComponents, SharedHttpClient};
-use aws_smithy_http_client::Builder;
+use aws_smithy_http_client::proxy::ProxyConfig;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_http_client::tls::{Provider, TlsContext};
+use aws_smithy_http_client::{Builder, Connector};
 use aws_smithy_runtime_api::box_error::BoxError;
 use aws_smithy_runtime_api::client::connector_metadata::ConnectorMetadata;
 use aws_smithy_runtime_api::client::http::{
@@ -22,15 +23,20 @@ const MAX_IDLE: Duration = Duration::from_secs(4);
 
 /// A client whose connections idle for at most [`MAX_IDLE`], and no longer than that in a freeze.
 pub(crate) fn http_client() -> SharedHttpClient {
-    http_client_with(MAX_IDLE, Clocks::now)
+    http_client_by(ProxyConfig::disabled())
 }
 
-fn http_client_with<C>(max_idle: Duration, clocks: C) -> SharedHttpClient
+/// The same, whose requests take their way through a proxy.
+pub(crate) fn http_client_by(proxies: ProxyConfig) -> SharedHttpClient {
+    http_client_with(MAX_IDLE, proxies, Clocks::now)
+}
+
+fn http_client_with<C>(max_idle: Duration, proxies: ProxyConfig, clocks: C) -> SharedHttpClient
 where
     C: Fn() -> Clocks + Send + Sync + 'static,
 {
-    let pool = Mutex::new(Pool::new(max_idle, clocks()));
-    SharedHttpClient::new(ThawingClient { max_idle, clocks, pool })
+    let pool = Mutex::new(Pool::new(max_idle, &proxies, clocks()));
+    SharedHttpClient::new(ThawingClient { max_idle, proxies, clocks, pool })
 }
 
 /// Replaces its pool after a freeze.
@@ -39,6 +45,7 @@ where
 /// between invocations, and the monotonic clock may stand meanwhile.
 struct ThawingClient<C> {
     max_idle: Duration,
+    proxies: ProxyConfig,
     clocks: C,
     pool: Mutex<Pool>,
 }
@@ -53,12 +60,19 @@ struct Pool {
 }
 
 impl Pool {
-    fn new(max_idle: Duration, now: Clocks) -> Self {
-        let client = Builder::new()
-            .pool_idle_timeout(max_idle)
-            .tls_provider(Provider::Rustls(CryptoMode::Ring))
-            .tls_context(TlsContext::default())
-            .build_https();
+    fn new(max_idle: Duration, proxies: &ProxyConfig, now: Clocks) -> Self {
+        let proxies = proxies.clone();
+        let client = Builder::new().build_with_connector_fn(move |settings, components| {
+            let mut builder = Connector::builder();
+            builder.set_connector_settings(settings.cloned());
+            builder.set_sleep_impl(components.and_then(RuntimeComponents::sleep_impl));
+            builder
+                .pool_idle_timeout(max_idle)
+                .proxy_config(proxies.clone())
+                .tls_provider(Provider::Rustls(CryptoMode::Ring))
+                .tls_context(TlsContext::default())
+                .build()
+        });
         Self { client, latest: now, frozen: Duration::ZERO }
     }
 }
@@ -71,7 +85,7 @@ impl<C: Fn() -> Clocks> ThawingClient<C> {
         pool.frozen += frozen;
         pool.latest = now;
         if pool.frozen > self.max_idle {
-            *pool = Pool::new(self.max_idle, now);
+            *pool = Pool::new(self.max_idle, &self.proxies, now);
         }
         pool.client.clone()
     }
@@ -172,7 +186,9 @@ mod tests {
     async fn regression_a_connection_from_before_a_freeze_was_used_after_it() {
         let clocks = Arc::<Mutex<Clocks>>::default();
         let read = Arc::clone(&clocks);
-        let http_client = http_client_with(MAX_IDLE, move || *read.lock().expect("the clocks"));
+        let http_client = http_client_with(MAX_IDLE, ProxyConfig::disabled(), move || {
+            *read.lock().expect("the clocks")
+        });
         let server = Server::start(http_client).await;
         let pass = |monotonic: u64, boot: u64, wall: u64| {
             let mut clocks = clocks.lock().expect("the clocks");
@@ -194,7 +210,9 @@ mod tests {
     #[tokio::test]
     async fn a_connection_is_used_again_until_it_idled_for_too_long() {
         for (max_idle, connections) in [(MAX_IDLE, 1), (Duration::ZERO, 2)] {
-            let server = Server::start(http_client_with(max_idle, Clocks::default)).await;
+            let server =
+                Server::start(http_client_with(max_idle, ProxyConfig::disabled(), Clocks::default))
+                    .await;
             server.connections().await;
             assert_eq!(server.connections().await, connections, "{max_idle:?}");
         }

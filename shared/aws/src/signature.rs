@@ -13,10 +13,12 @@ use dynashard_core::TableSchema;
 
 use crate::client::config_of_operator;
 use crate::clock::Clocks;
-use crate::error::{is_signature_expired, is_throttle, is_without_answer, remedied, service_error};
+use crate::error::{
+    causes, is_signature_expired, is_throttle, is_without_answer, remedied, service_error,
+};
 use crate::inspection::key_of_nobody;
 use crate::interceptors::{AnswerWatch, Witnessed};
-use crate::operator::{ConnectError, Operator, causes};
+use crate::operator::{ConnectError, Operator};
 use crate::pool::http_client;
 
 /// A connection of its own, on which reads are signed as of another time than now. Different

@@ -7,7 +7,8 @@ use aws_smithy_runtime_api::client::identity::Identity;
 use dynashard_core::ports::Clock;
 
 use crate::clock::{ServerClock, SystemClock};
-use crate::operator::{ConnectError, Operator, causes, credentials_from};
+use crate::error::causes;
+use crate::operator::{ConnectError, Operator, credentials_from};
 
 /// Signs HTTP requests with Signature Version 4, for services that the SDK has no client for here: the application's
 /// own API under IAM, whose service is called `execute-api`, and `CloudFormation`.

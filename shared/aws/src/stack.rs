@@ -13,8 +13,8 @@ use aws_smithy_types::byte_stream::ByteStream;
 use aws_smithy_xml::decode::{Document, ScopedDecoder, XmlDecodeError, try_data};
 
 use crate::client::connector;
-use crate::error::remedied;
-use crate::operator::{ConnectError, Operator, causes};
+use crate::error::{causes, remedied};
+use crate::operator::{ConnectError, Operator, proxies_to};
 
 /// A stack as CloudFormation describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -82,7 +82,7 @@ impl Operator {
         for (name, value) in headers {
             request.headers_mut().try_insert(name, value).map_err(|e| failed(causes(&e)))?;
         }
-        let connector: Connector = connector();
+        let connector: Connector = connector(proxies_to(self.config.endpoint_url()));
         let answer = connector.call(request).await.map_err(|e| {
             let why = causes(&e);
             failed(format!(

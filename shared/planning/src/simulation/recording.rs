@@ -43,6 +43,28 @@ impl Recording {
         Self { keys, seconds: last.abs_diff(first).saturating_add(1), left_out }
     }
 
+    /// The same with so many times the writes. What is left of a write goes to the next second of its key, so that also
+    /// a tenth of one in each second is there in the sum.
+    #[must_use]
+    pub fn times(mut self, times: f64) -> Self {
+        for (_, writes) in &mut self.keys {
+            let mut left = 0.0;
+            for items in writes.values_mut() {
+                let whole = f64::from(*items) * times + left;
+                let taken = whole.floor().clamp(0.0, f64::from(u32::MAX));
+                left = whole - taken;
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "bounded"
+                )]
+                let taken = taken as u32;
+                *items = taken;
+            }
+        }
+        self
+    }
+
     /// The writes of keys that are not simulated.
     pub const fn left_out(&self) -> u64 {
         self.left_out
@@ -76,4 +98,16 @@ impl Recording {
 
 fn sum(writes: &BTreeMap<u32, u32>) -> u64 {
     writes.values().copied().map(u64::from).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recording_is_scaled_and_loses_nothing_in_the_sum() {
+        let writes = || (0..1_000).map(|second| ("a".to_owned(), second, 1));
+        let of = |times| sum(&Recording::of(writes()).times(times).keys[0].1);
+        assert_eq!([of(1.0), of(0.25), of(2.5), of(1_000.0)], [1_000, 250, 2_500, 1_000_000]);
+    }
 }
