@@ -6,15 +6,19 @@ use serde_json::{Value, json};
 
 /// What writes items. Transactions are authorised by the actions of their parts (AWS, "Using IAM with
 /// DynamoDB transactions"); `ConditionCheckItem` writes nothing.
-const WRITES: [&str; 7] = [
+const WRITES: [&str; 8] = [
     "dynamodb:BatchWriteItem",
     "dynamodb:DeleteItem",
     "dynamodb:PartiQLDelete",
     "dynamodb:PartiQLInsert",
     "dynamodb:PartiQLUpdate",
     "dynamodb:PutItem",
+    BULK_PUT,
     "dynamodb:UpdateItem",
 ];
+
+/// It names no keys, but files that hold items of any key.
+const BULK_PUT: &str = "dynamodb:StartBulkPutItems";
 
 /// The most that DynamoDB takes, white space included (AWS, "Resource-based policy considerations").
 const MOST_BYTES: usize = 20 * 1_024;
@@ -27,25 +31,29 @@ pub(super) fn policy(
     patterns: &GrowKeys,
     separator: Separator,
 ) -> Value {
-    let mut condition = json!({
+    let condition = json!({
         "ArnNotLike": { "aws:PrincipalArn": roles },
         "Bool": { "aws:PrincipalIsAWSService": "false" },
     });
-    if !patterns.are_all() {
-        condition["ForAnyValue:StringLike"] =
-            json!({ "dynamodb:LeadingKeys": leading_keys(patterns, separator) });
-    }
-    json!({
-        "Version": "2012-10-17",
-        "Statement": [{
-            "Sid": "WritesGoThroughDynashard",
+    let statement = |sid: &str, actions: &[&str], condition: Value| {
+        json!({
+            "Sid": sid,
             "Effect": "Deny",
             "Principal": "*",
-            "Action": WRITES,
+            "Action": actions,
             "Resource": table_arn,
             "Condition": condition,
-        }],
-    })
+        })
+    };
+    let mut statements = Vec::new();
+    let mut of_writes = condition.clone();
+    if !patterns.are_all() {
+        of_writes["ForAnyValue:StringLike"] =
+            json!({ "dynamodb:LeadingKeys": leading_keys(patterns, separator) });
+        statements.push(statement("BulkPutsNameNoKeys", &[BULK_PUT], condition));
+    }
+    statements.insert(0, statement("WritesGoThroughDynashard", &WRITES, of_writes));
+    json!({ "Version": "2012-10-17", "Statement": statements })
 }
 
 /// The same as text, and whether DynamoDB takes that much.
@@ -173,6 +181,14 @@ mod tests {
         assert_eq!(keys("USER#*,EWR"), json!(["USER#*", "EWR", "EWR#~*"]));
         assert_eq!(keys("*x"), json!(["*x", "*x#~*"]));
         assert_eq!(keys("a?${b}*"), json!(["a?${$}{b}*"]));
+    }
+
+    /// A bulk put reads its keys from files, so that a condition on keys does not meet it.
+    #[test]
+    fn regression_a_bulk_put_passed_by_the_patterns() {
+        let bulk = &policy_of("EWR")["Statement"][1];
+        assert_eq!(bulk["Action"], json!([BULK_PUT]));
+        assert_eq!(bulk["Condition"], policy_of("*")["Statement"][0]["Condition"]);
     }
 
     /// `DenyOtherWriters` and this command are to keep out the same.
