@@ -1,8 +1,10 @@
-use std::num::NonZeroU32;
+use std::error::Error;
+use std::ffi::OsString;
+use std::num::{NonZeroU32, ParseIntError};
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use dynashard_keys::Placement;
 use dynashard_lambda::release;
 use dynashard_local::Limits;
@@ -299,6 +301,31 @@ pub(crate) struct ProjectArgs {
     pub(crate) settings: Vec<(String, String)>,
 }
 
+/// Reads the arguments of the command line.
+pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Args, clap::Error> {
+    Args::from_arg_matches(&command().try_get_matches_from(words)?)
+}
+
+/// The command, as it reads its arguments.
+fn command() -> clap::Command {
+    taking_any_value(Args::command())
+}
+
+/// What follows a flag with a value is its value, also if it begins with a hyphen, as keys, attributes and names of files
+/// may.
+fn taking_any_value(command: clap::Command) -> clap::Command {
+    let takes = |arg: &clap::Arg| arg.get_long().is_some() && arg.get_action().takes_values();
+    command
+        .mut_args(|arg| if takes(&arg) { arg.allow_hyphen_values(true) } else { arg })
+        .mut_subcommands(taking_any_value)
+}
+
+/// What to say of a value that is to be a whole number and is none, in place of the standard library's words.
+pub(crate) fn told_of_a_fraction(told: &clap::Error) -> Option<String> {
+    let of_digits = told.source()?.downcast_ref::<ParseIntError>()?.to_string();
+    Some(told.render().to_string().replace(&of_digits, "it is not a whole number in range"))
+}
+
 fn parse_setting(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("it must be NAME=VALUE, as in LeaseSecs=2")?;
     Ok((name.to_owned(), value.to_owned()))
@@ -306,21 +333,81 @@ fn parse_setting(text: &str) -> Result<(String, String), String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
+
+    fn parsed(words: &[&str]) -> Result<Args, clap::Error> {
+        parse(["dynashard"].iter().chain(words).map(OsString::from))
+    }
 
     #[test]
     fn the_arguments_are_consistent() {
-        Args::command().debug_assert();
+        command().debug_assert();
     }
 
     #[test]
     fn the_command_says_its_version() {
-        let asked =
-            Args::try_parse_from(["dynashard", "--version"]).expect_err("it ends with that");
+        let asked = parsed(&["--version"]).expect_err("it ends with that");
         let version = concat!("dynashard ", env!("CARGO_PKG_VERSION"));
         assert!(asked.to_string().starts_with(version), "{asked}");
+    }
+
+    /// Keys and names of files may begin with a hyphen.
+    #[test]
+    fn regression_a_value_that_begins_with_a_hyphen_was_taken_for_a_flag() {
+        let table = ["--main-table", "-m", "--metadata-table", "-n"];
+        for words in [
+            &[
+                "query",
+                "--pk",
+                "-Kq62",
+                "--begins-with",
+                "-s",
+                "--fields",
+                "-a,-b",
+                "--cursor",
+                "-c",
+            ][..],
+            &["query", "--pk", "--all", "--from", "-1", "--to", "-0"],
+            &["verify", "--pk", "-Kq62"],
+            &["scale", "--pk", "-Kq62", "--shards", "2"],
+            &["decisions", "--pk", "-Kq62"],
+            &["export", "--pk", "-Kq62", "--output", "-o"],
+            &[
+                "import",
+                "a.csv",
+                "--pk",
+                "-p",
+                "--sk",
+                "-s",
+                "--number-columns",
+                "-n",
+                "--refused",
+                "-r",
+            ],
+            &["import", "--from-table", "-t", "--state", "-s"],
+        ] {
+            let parsed = parsed(&[words, &table].concat());
+            assert!(parsed.is_ok(), "{words:?}: {}", parsed.expect_err("refused"));
+        }
+        for words in [
+            &["keys", "decode", "-K#~1", "--json"][..],
+            &["keys", "locate", "--pk", "-K", "--sk", "-s", "--prefix"],
+            &["keys", "histogram", "a.csv", "--pk", "-K", "--pk-column", "-p", "--sk-column", "-s"],
+            &["plan", "--sample", "-f.csv", "--pk-column", "-p", "--chart", "-c.svg"],
+            &["adopt", "--table", "-t", "--state", "-s", "--grow-keys", "-K*"],
+        ] {
+            let parsed = parsed(words);
+            assert!(parsed.is_ok(), "{words:?}: {}", parsed.expect_err("refused"));
+        }
+        assert!(parsed(&["query", "--pk", "a", "--alll"]).is_err());
+    }
+
+    #[test]
+    fn regression_a_fraction_had_invalid_digits() {
+        let refused =
+            parsed(&["keys", "advise", "a.csv", "--item-kb", "1.5"]).expect_err("refused");
+        let told = told_of_a_fraction(&refused).expect("a sentence");
+        assert!(told.contains("'1.5'") && told.contains("not a whole number"), "{told}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-use std::io::{self, Write};
+use std::io;
 use std::time::Duration;
 
 use dynashard_aws::{Operator, OsEntropy};
@@ -15,6 +15,7 @@ use crate::console;
 use crate::operator::settings_of;
 use crate::project::{ProjectError, stack_options};
 use crate::signals::TerminationSignals;
+use crate::streams::{self, Unwritten};
 
 #[derive(Debug, Error)]
 pub(crate) enum LocalError {
@@ -28,8 +29,8 @@ pub(crate) enum LocalError {
     Signals(io::Error),
     #[error(transparent)]
     Console(io::Error),
-    #[error("the ready line cannot be written to stdout: {0}")]
-    Stdout(io::Error),
+    #[error(transparent)]
+    Stdout(Unwritten),
 }
 
 /// `dynashard local`: serves until SIGINT or SIGTERM.
@@ -148,7 +149,7 @@ enum Serving {
 }
 
 impl Serving {
-    fn announce(&self) -> io::Result<()> {
+    fn announce(&self) -> Result<(), Unwritten> {
         #[derive(Serialize)]
         struct DynamoDbAlone<'a> {
             dynamodb: &'a str,
@@ -179,15 +180,13 @@ impl Serving {
 }
 
 /// The line that tells whoever started the command that the stack can serve.
-fn announce(endpoints: impl Serialize) -> io::Result<()> {
+fn announce(endpoints: impl Serialize) -> Result<(), Unwritten> {
     #[derive(Serialize)]
     struct Ready<E> {
         ready: bool,
         #[serde(flatten)]
         endpoints: E,
     }
-    let line = serde_json::to_string(&Ready { ready: true, endpoints })?;
-    let mut stdout = io::stdout().lock();
-    writeln!(stdout, "{line}")?;
-    stdout.flush()
+    let line = serde_json::to_string(&Ready { ready: true, endpoints }).map_err(io::Error::from);
+    line.map_err(Unwritten::of).and_then(|line| streams::print(&line))
 }

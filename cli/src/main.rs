@@ -3,6 +3,9 @@
 // The SDK's futures nest deeply, and so do the types of the futures that await them.
 #![recursion_limit = "256"]
 
+#[macro_use]
+mod streams;
+
 mod args;
 mod clock;
 mod console;
@@ -14,17 +17,21 @@ mod operator;
 mod project;
 mod signals;
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
-use args::{Args, Command};
-use clap::Parser;
+use args::Command;
+use streams::Unwritten;
 
 /// What ends a command early; one line for people.
 type Failure = Box<dyn std::error::Error>;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = match args::parse(std::env::args_os()) {
+        Ok(args) => args,
+        Err(told) => return tell(&told),
+    };
     match &args.command {
         // It says itself where they go.
         Command::Demo(_) => {}
@@ -50,8 +57,25 @@ async fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("dynashard: {failure}");
+            note!("dynashard: {failure}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Prints the help or the version, or what is wrong with the arguments.
+fn tell(told: &clap::Error) -> ExitCode {
+    let status = u8::try_from(told.exit_code()).unwrap_or(2);
+    if let Some(told) = args::told_of_a_fraction(told) {
+        note!("{told}");
+        return ExitCode::from(status);
+    }
+    let printed = told.print().and_then(|()| io::stdout().flush()).map_err(Unwritten::of);
+    match printed.err().filter(|error| !told.use_stderr() && !error.is_closed()) {
+        Some(error) => {
+            note!("dynashard: {error}");
+            ExitCode::FAILURE
+        }
+        None => ExitCode::from(status),
     }
 }

@@ -1,29 +1,76 @@
 //! The signals that end a command.
 
 use std::io;
+use std::process;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::clock::Stopwatch;
+
+/// The exit status of a command that SIGINT ended, as shells give it.
+pub(crate) const INTERRUPTED: u8 = 130;
+
+/// For how long a command may leave a signal without notice.
+const NOTICE: Duration = Duration::from_secs(2);
+
 /// SIGINT and SIGTERM. Neither ends the process by itself once they are watched.
 pub(crate) struct TerminationSignals {
+    streams: Streams,
+    noticed: Arc<Mutex<Option<Stopwatch>>>,
+}
+
+struct Streams {
     interrupt: Signal,
     terminate: Signal,
 }
 
-impl TerminationSignals {
-    /// Watches for both from now on.
-    pub(crate) fn watch() -> io::Result<Self> {
+impl Streams {
+    fn new() -> io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
         })
     }
 
-    /// Returns when the process has received one of them.
-    pub(crate) async fn received(&mut self) {
+    async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
         }
+    }
+}
+
+impl TerminationSignals {
+    /// Watches for both from now on.
+    pub(crate) fn watch() -> io::Result<Self> {
+        Ok(Self { streams: Streams::new()?, noticed: Arc::default() })
+    }
+
+    /// The same for a command that may end anywhere. If it takes no notice of a signal, since it waits for the other end of
+    /// a pipe, the process ends without it.
+    pub(crate) fn of_command() -> io::Result<Self> {
+        let watched = Self::watch()?;
+        let (mut streams, noticed) = (Streams::new()?, Arc::clone(&watched.noticed));
+        tokio::spawn(async move {
+            loop {
+                streams.next().await;
+                tokio::time::sleep(NOTICE).await;
+                let noticed = *noticed.lock().unwrap_or_else(PoisonError::into_inner);
+                // The command may have seen it a moment before this task.
+                if noticed.is_none_or(|since| since.elapsed() > NOTICE * 2) {
+                    note!("dynashard: interrupted");
+                    process::exit(i32::from(INTERRUPTED));
+                }
+            }
+        });
+        Ok(watched)
+    }
+
+    /// Returns when the process has received one of them.
+    pub(crate) async fn received(&mut self) {
+        self.streams.next().await;
+        *self.noticed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Stopwatch::start());
     }
 }

@@ -201,6 +201,39 @@ fn an_import_that_is_killed_goes_on_and_writes_each_row_once() {
     );
 }
 
+/// It waited without a word, and the same table on another port was another one.
+#[test]
+fn regression_an_import_said_nothing_of_a_stack_that_was_gone() {
+    let files = Files::new();
+    let data = files.text("data");
+    let limits = ["--data-dir", &data, "--partition-wcu", "100", "--set", "ScalingMode=off"];
+    let stack = start(&[&SHORT[..], &limits].concat());
+    let line = |n: u32| format!("{{\"pk\":\"hot\",\"sk\":\"{n:04}\"}}\n");
+    let path = files.write("rows.jsonl", &(0..1_000).map(line).collect::<String>());
+    let mut child = begin(&stack, &[&path, "--no-growth"]);
+    let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
+    let written = |line: &str| {
+        let line = serde_json::from_str::<Value>(line).expect("JSON");
+        line["phase"] == "write" && line["rows"].as_u64() >= Some(100)
+    };
+    let mut progress = String::new();
+    while !written(progress.lines().last().unwrap_or("{}")) {
+        stdout.read_line(&mut progress).expect("stdout");
+    }
+    stack.end(Signal::KILL);
+    let mut told = String::new();
+    BufReader::new(child.stderr.take().expect("piped")).read_line(&mut told).expect("stderr");
+    assert!(told.starts_with("dynashard: nothing was written for 5 s: DynamoDB"), "{told}");
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
+    std::io::copy(&mut stdout, &mut std::io::sink()).expect("stdout");
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+
+    let stack = LocalStack::start(&[&SHORT[..], &limits].concat());
+    let done = import(&stack, &[&path, "--no-growth"]);
+    assert_eq!(done.status, 0, "{done:?}");
+    assert_eq!(number(&done, "written") + number(&done, "found"), 1_000, "{done:?}");
+}
+
 /// Under random placement a second put would double an item, and a put may take effect late.
 #[tokio::test]
 async fn an_import_under_random_placement_doubles_nothing() {
@@ -400,12 +433,49 @@ fn what_is_exported_is_imported_as_the_same() {
     again("json-lines", &plain, "second.jsonl", &[]);
     let (table, ran) = all("csv", "first.csv", &[]);
     assert_eq!(ran.last()["number_columns"], json!(["n"]));
-    assert!(ran.stderr.contains("--number-columns \"n\""), "{ran:?}");
+    assert!(ran.stderr.contains("--number-columns 'n'"), "{ran:?}");
     again("csv", &table, "second.csv", &["--number-columns", "n"]);
     assert!(!files.names().iter().any(|name| name.ends_with(".partial")));
 
-    let one = export(&stack, &["--pk", "b", "--pk", "c#~1"]);
+    let one = export(&stack, &["--pk", "b", "--pk", "c#~1", "--read-units", "1000"]);
     assert_eq!((one.status, one.lines().len()), (0, 150), "{one:?}");
+}
+
+/// What no CSV allows was taken for fields that go on, and a record that was cut off for a whole one.
+#[tokio::test]
+async fn regression_a_csv_that_is_none_was_imported() {
+    let stack = start(&SHORT);
+    let files = Files::new();
+    for (rows, line) in [
+        ("K,1,\"5 inch\nK,2,ok\nK,3,\"7 inch\nK,4,fine\n", "line 4: text follows"),
+        ("K,1,ok\nK,2,\"cut he", "line 3: a quotation mark opens a field"),
+    ] {
+        let path = files.write("rows.csv", &format!("pk,sk,text\n{rows}"));
+        let ran = import(&stack, &[&path, "--skip-refused"]);
+        assert_eq!((ran.status, code(&ran).as_str()), (1, "input_failed"), "{ran:?}");
+        assert!(ran.stderr.contains(line), "{ran:?}");
+    }
+    assert!(items(&stack).await.is_empty(), "nothing was written");
+    assert_eq!(files.names(), BTreeSet::from(["rows.csv".to_owned()]));
+}
+
+/// It waited for the reader of its list for ever, since the signal was not looked at.
+#[test]
+fn regression_a_command_that_waits_for_a_pipe_could_not_be_interrupted() {
+    let stack = start(&SHORT);
+    let files = Files::new();
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mkfifoat(rustix::fs::CWD, files.path("pipe"), mode).expect("a pipe");
+    let (rows, pipe) =
+        (files.write("rows.jsonl", "{\"pk\":\"a\",\"sk\":\"1\"}\n"), files.text("pipe"));
+    let child = begin(&stack, &[&rows, "--refused", &pipe]);
+    // It has taken its place, and opens the pipe next.
+    while !files.names().contains("rows.jsonl.dynashard-import.lock") {
+        std::thread::yield_now();
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
+    let ended = child.wait_with_output().expect("it ends");
+    assert_eq!(ended.status.code(), Some(130), "{ended:?}");
 }
 
 /// What DynamoDB writes to S3, as one downloads it.
@@ -429,8 +499,9 @@ fn an_export_of_dynamodbs_is_imported_if_it_is_whole() {
     let write = |name: &str, text: &str| {
         fs::write(files.path("export").join(name), text).expect("it writes");
     };
-    let summary = |kind: &str| {
-        let summary = json!({ "outputFormat": "DYNAMODB_JSON", "exportType": kind });
+    let summary = |kind: &str, items: u64| {
+        let summary =
+            json!({ "outputFormat": "DYNAMODB_JSON", "exportType": kind, "itemCount": items });
         write("manifest-summary.json", &summary.to_string());
     };
     let list = |counts: &[(&str, u64)]| {
@@ -446,14 +517,26 @@ fn an_export_of_dynamodbs_is_imported_if_it_is_whole() {
         assert_eq!((ran.status, code(&ran).as_str()), (1, "input_failed"), "{ran:?}");
         assert!(ran.stderr.contains(says), "{ran:?}");
     };
-    summary("INCREMENTAL_EXPORT");
+    summary("INCREMENTAL_EXPORT", 100);
     failed("only full exports");
-    summary("FULL_EXPORT");
+    // A part passed for the whole.
+    summary("FULL_EXPORT", 102);
+    failed("the data files hold 100 items");
+    list(&[("x.json.gz", 60), ("y.json.gz", 40)]);
+    failed("lists files of 100 items");
+    list(&[("x.json.gz", 60)]);
+    failed("does not list y.json.gz");
+    list(&[("x.json.gz", 60), ("x.json.gz", 60)]);
+    failed("lists x.json.gz twice");
+    summary("FULL_EXPORT", 100);
     list(&[("x.json.gz", 60), ("z.json.gz", 40)]);
-    failed("z.json.gz is missing");
-    list(&[("x.json.gz", 61), ("y.json.gz", 40)]);
+    failed("lists z.json.gz, which is missing");
+    list(&[("x.json.gz", 61), ("y.json.gz", 39)]);
     failed("holds 60 items");
     list(&[("x.json.gz", 60), ("y.json.gz", 40)]);
+    write("more.jsonl", "{}");
+    failed("holds what is not of an export: more.jsonl");
+    fs::remove_file(files.path("export/more.jsonl")).expect("it goes");
     let done = import(&stack, &[&path]);
     assert_eq!((done.status, number(&done, "written")), (0, 100), "{done:?}");
     let data = data.to_str().expect("UTF-8").to_owned();

@@ -35,9 +35,13 @@ fn flights() -> String {
 
 /// Orders of three days, the third of which is busy. Their ids ascend.
 fn orders() -> String {
+    orders_of(|number| if number < 100 { 7 } else { 8 + u32::from(number >= 200) })
+}
+
+fn orders_of(day: impl Fn(u32) -> u32) -> String {
     let mut text = "day,order_id,customer\n".to_owned();
     for number in 0..1_000 {
-        let day = if number < 100 { 7 } else { 8 + u32::from(number >= 200) };
+        let day = day(number);
         writeln!(text, "2014-07-{day:02},A{number:06},c{}", number % 250).expect("text");
     }
     text
@@ -171,7 +175,7 @@ fn regression_a_sort_column_that_was_misspelt_was_left_out() {
 #[test]
 fn a_histogram_tells_a_fair_rule_from_a_skewed_one() {
     let directory = tempfile::tempdir().expect("a directory");
-    let sample = file(&directory, "orders.csv", &orders());
+    let sample = file(&directory, "orders.csv", &orders_of(|_| 7));
     let columns = [sample.as_str(), "--pk-column", "day", "--sk-column", "order_id", "--json"];
     let of = |rule: &str| keys(&[&["histogram"], &columns[..], &["--rule", rule]].concat());
     for rule in ["xxh64", "jump", "md5", "xxh64-suffix"] {
@@ -194,6 +198,19 @@ fn a_histogram_tells_a_fair_rule_from_a_skewed_one() {
     assert_eq!((random.status, random.last()["code"].as_str()), (2, Some("bad_parameter")));
 }
 
+/// Shard n of one key and shard n of another are different partitions.
+#[test]
+fn regression_a_histogram_added_up_the_shards_of_different_keys() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let sample = file(&directory, "orders.csv", &orders());
+    let columns = ["histogram", &sample, "--pk-column", "day", "--sk-column", "order_id"];
+    let report = keys(&[&columns[..], &["--json"]].concat()).last();
+    let of = |name: &str| report[name].clone();
+    assert_eq!((of("pk"), of("keys"), of("rows")), (json!("2014-07-09"), json!(3), json!(800)));
+    let ran = keys(&columns);
+    assert!(ran.stdout.starts_with("the partition key \"2014-07-09\", one of 3; --pk"), "{ran:?}");
+}
+
 #[test]
 fn a_histogram_is_drawn_in_the_terminal_and_as_a_chart() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -202,13 +219,13 @@ fn a_histogram_is_drawn_in_the_terminal_and_as_a_chart() {
     let chart = chart.to_str().expect("UTF-8");
     let histogram = ["histogram", &sample, "--pk-column", "day", "--sk-column", "order_id"];
     let ran =
-        keys(&[&histogram[..], &["--shards", "200", "--rule", "jump", "--chart", chart]].concat());
+        keys(&[&histogram[..], &["--shards", "128", "--rule", "jump", "--chart", chart]].concat());
     assert_eq!(ran.status, 0, "{ran:?}");
-    // 200 shards in bars of four.
+    // 128 shards in bars of two.
     assert!(ran.stdout.contains('█'), "{ran:?}");
-    assert!(ran.stdout.contains("196-199") && ran.stdout.contains("p = "), "{ran:?}");
+    assert!(ran.stdout.contains("126-127") && ran.stdout.contains("p = "), "{ran:?}");
     let svg = fs::read_to_string(chart).expect("a chart");
-    assert_eq!(svg.matches("<rect").count(), 1 + 200, "a bar for each shard");
+    assert_eq!(svg.matches("<rect").count(), 1 + 128, "a bar for each shard");
 
     let one_day = keys(&[&histogram[..], &["--pk", "2014-07-07", "--json"]].concat());
     assert_eq!(one_day.last()["rows"], 100);
@@ -222,10 +239,10 @@ fn a_histogram_is_drawn_in_the_terminal_and_as_a_chart() {
 #[test]
 fn bad_rows_are_named_with_their_lines_or_counted() {
     let directory = tempfile::tempdir().expect("a directory");
-    let csv = file(&directory, "rows.csv", "pk,sk\na,1\n,2\nb\nc,3\n");
+    let csv = file(&directory, "rows.csv", "pk,sk\na,1\n,2\nb\na,3\n");
     let long = "x".repeat(2_001);
     let jsonl = format!(
-        "{{\"pk\":\"a\",\"sk\":1}}\nnot json\n{{\"pk\":\"{long}\",\"sk\":2}}\n{{\"pk\":\"c\",\"sk\":\"3\"}}\n"
+        "{{\"pk\":\"a\",\"sk\":1}}\nnot json\n{{\"pk\":\"{long}\",\"sk\":2}}\n{{\"pk\":\"a\",\"sk\":\"3\"}}\n"
     );
     let jsonl = file(&directory, "rows.jsonl", &jsonl);
     for (sample, lines) in [(csv.as_str(), [3, 4]), (jsonl.as_str(), [2, 3])] {

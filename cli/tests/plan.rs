@@ -4,7 +4,6 @@ mod common;
 
 use std::fmt::Write as _;
 use std::fs;
-use std::process::Stdio;
 
 use common::{Ran, run, without_account};
 use serde_json::{Value, json};
@@ -207,8 +206,8 @@ fn regression_queries_of_the_hottest_key_were_no_load_of_it() {
 #[test]
 fn regression_a_key_that_bursts_was_taken_for_a_cold_one() {
     let directory = tempfile::tempdir().expect("a directory");
-    let calm = (0..6_000).map(|row| format!("{},calm{}\n", row / 3, row % 3));
-    let burst = (0..1_500).map(|_| "1000,burst\n".to_owned());
+    let calm = (0..6_000).map(|row| format!("{},calm{}\n", 1_700_000_000 + row / 3, row % 3));
+    let burst = (0..1_500).map(|_| "1700001000,burst\n".to_owned());
     let rows = calm.chain(burst).collect::<String>();
     let sample = file(&directory, "burst.csv", &format!("time,pk\n{rows}"));
     let ran = plan(&["--sample", &sample, "--item-bytes", "1000", "--json"]);
@@ -227,13 +226,45 @@ fn regression_milliseconds_were_taken_for_seconds() {
     assert!(ran.stderr.contains("epoch seconds"), "{ran:?}");
 }
 
+/// Days without their signs were seconds of August 1970.
+#[test]
+fn regression_figures_that_no_clock_has_were_taken_for_epoch_seconds() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for times in ["20130101,20130102", "2013010110,2013010111", "201301011030,201301011031", "0,1"]
+    {
+        let (one, other) = times.split_once(',').expect("two");
+        let sample = file(&directory, "days.csv", &format!("time,pk\n{one},a\n{other},a\n"));
+        let ran = plan(&["--sample", &sample, "--item-bytes", "1000"]);
+        assert!(ran.status == 2 && ran.stdout.is_empty(), "{times}: {ran:?}");
+        assert!(ran.stderr.contains("of 2001 to 2033"), "{times}: {ran:?}");
+    }
+    let sample = file(&directory, "seconds.csv", "time,pk\n1356998400,a\n1356998401,a\n");
+    let ran = plan(&["--sample", &sample, "--item-bytes", "1000"]);
+    assert_eq!(ran.status, 0, "{ran:?}");
+    assert!(ran.stderr.contains("2013-01-01T00:00:00Z"), "it says what it understood: {ran:?}");
+}
+
+/// The rows behind a mark that is not closed lay in one field.
+#[test]
+fn regression_a_sample_that_is_no_csv_was_measured() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let text =
+        "time,pk\n1356998400,\"5 inch\n1356998401,ok\n1356998402,\"7 inch\n1356998403,fine\n";
+    let sample = file(&directory, "rows.csv", text);
+    let ran = plan(&["--sample", &sample, "--item-bytes", "1000", "--skip-bad"]);
+    assert!(ran.status == 2 && ran.stdout.is_empty(), "{ran:?}");
+    assert!(ran.stderr.contains("line 4: text follows the closing quotation mark"), "{ran:?}");
+}
+
 #[test]
 fn regression_a_plan_that_could_not_be_written_was_a_success() {
     let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("it is of Linux");
     let mut command =
         without_account(&["plan", "--writes-per-second", "5", "--item-bytes", "1000"]);
-    let ended = command.stdout(full).stderr(Stdio::null()).status().expect("it runs");
-    assert_eq!(ended.code(), Some(1));
+    let ended = command.stdout(full).output().expect("it runs");
+    assert_eq!(ended.status.code(), Some(1));
+    let told = String::from_utf8(ended.stderr).expect("UTF-8");
+    assert!(told.starts_with("dynashard: output_failed: stdout"), "{told}");
 }
 
 #[test]
@@ -303,6 +334,7 @@ fn broken_rows_of_a_sample_are_named_or_counted() {
     let unknown = plan(&[&args[..], &["--time-column", "at"]].concat());
     assert_eq!((unknown.status, unknown.last()["code"].as_str()), (2, Some("input_failed")));
     assert!(unknown.stderr.contains("no column \"at\""), "{unknown:?}");
+    assert!(unknown.stderr.contains("--time-column names another"), "{unknown:?}");
 }
 
 /// A block of docs/PLANNING.md begins with its command, and what the command prints follows.

@@ -19,6 +19,7 @@ pub(crate) use stores::{DynamoTables, only_looking};
 
 use crate::operator::{ConsoleConnectArgs, Failure};
 use crate::signals::TerminationSignals;
+use crate::streams;
 
 /// The port of the console, unless another program listens on it.
 const USUAL_PORT: u16 = 9_003;
@@ -69,7 +70,7 @@ pub(crate) async fn run(args: ConsoleArgs) -> ExitCode {
     match Box::pin(serve(args)).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("dynashard: {failure}");
+            note!("dynashard: {failure}");
             ExitCode::FAILURE
         }
     }
@@ -89,10 +90,13 @@ async fn serve(args: ConsoleArgs) -> Result<(), crate::Failure> {
         let connect = std::sync::Arc::clone(&connect);
         async move { Box::pin(connect.tables(look.allow_changes, prices())).await.map_err(trouble) }
     })?;
-    println!("{}", serde_json::to_string(&Ready { ready: true, console: console.url() })?);
-    signals.received().await;
+    let announced =
+        streams::print(&serde_json::to_string(&Ready { ready: true, console: console.url() })?);
+    if announced.is_ok() {
+        signals.received().await;
+    }
     console.stop().await;
-    Ok(())
+    Ok(announced?)
 }
 
 /// Binds the port on 127.0.0.1; without one the usual port, or a free one if another program listens on that.

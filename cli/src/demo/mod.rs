@@ -48,6 +48,7 @@ use crate::http::{Client, HttpError};
 use crate::logs;
 use crate::project::stack_options;
 use crate::signals::TerminationSignals;
+use crate::streams;
 
 const MAIN_TABLE: &str = "MainTable";
 const METADATA_TABLE: &str = "MetadataTable";
@@ -121,11 +122,11 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), crate::Failure> {
     };
     let console = console::console_of_stack(listener, &stack, Options::default())?;
     let Endpoints { api, dynamodb, .. } = stack.endpoints();
-    eprintln!("The stack is up: API {api}, DynamoDB {dynamodb}");
-    eprintln!("Watch it in a browser: {}", console.url());
+    note!("The stack is up: API {api}, DynamoDB {dynamodb}");
+    note!("Watch it in a browser: {}", console.url());
     let offered = airports.iter().zip(&plan.rates);
     let offered = offered.map(|(airport, rate)| format!("{rate} to {}", airport.code));
-    eprintln!(
+    note!(
         "Offering writes a second: {}. A partition takes {}{}",
         offered.collect::<Vec<_>>().join(", "),
         plan.partition_wcu,
@@ -141,14 +142,14 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), crate::Failure> {
     view.end();
     let told = result.as_ref().ok().map(|summary| tell(summary, args.json));
     if args.keep && result.is_ok() {
-        eprintln!("The stack stays up, and so does {}; Ctrl-C ends them", console.url());
+        note!("The stack stays up, and so does {}; Ctrl-C ends them", console.url());
         signals.received().await;
     }
     console.stop().await;
     stack.shutdown().await;
     let summary = result.inspect_err(|_| {
         if let Some(logs) = &files.logs {
-            eprintln!("dynashard: the logs of the stack are in {}", logs.display());
+            note!("dynashard: the logs of the stack are in {}", logs.display());
         }
     })?;
     told.transpose()?;
@@ -157,12 +158,8 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), crate::Failure> {
 
 /// Prints the summary.
 fn tell(summary: &Summary, as_json: bool) -> Result<(), crate::Failure> {
-    if as_json {
-        println!("{}", serde_json::to_string(summary)?);
-    } else {
-        println!("\n{summary}");
-    }
-    Ok(())
+    let text = if as_json { serde_json::to_string(summary)? } else { format!("\n{summary}") };
+    Ok(streams::print(&text)?)
 }
 
 /// The files that a run writes.

@@ -16,7 +16,7 @@ use dynashard_core::{
 use dynashard_keys::{Placement, Separator, ShardCount};
 use dynashard_lambda::{ConfigError, settings_from_variables};
 
-use super::Failure;
+use super::{Failure, shell};
 
 /// What is known about collections, by way of the tables.
 pub(super) type Directory = dynashard_core::Directory<DynamoMetadataStore, SystemClock, OsEntropy>;
@@ -56,16 +56,16 @@ pub(crate) struct ConnectArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct CallerArgs {
-    /// Profile of the AWS configuration files. A profile that signs in by SSO needs a
-    /// `credential_process`, as in `aws configure export-credentials --profile NAME`.
+    /// Profile of the AWS configuration files. One that signs in, by SSO or `aws login`, takes the aws CLI, which is
+    /// asked for its credentials.
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
     /// The AWS region.
     #[arg(long, value_name = "REGION")]
     region: Option<String>,
     /// Send requests to this server instead of AWS, as in `http://127.0.0.1:8000`. An address of this
-    /// machine needs neither a region nor an account: if no credentials are configured, placeholders
-    /// sign the requests.
+    /// machine needs neither a region nor an account: if neither the environment nor the profile holds keys,
+    /// placeholders sign the requests.
     #[arg(long, value_name = "URL")]
     endpoint_url: Option<String>,
 }
@@ -221,6 +221,15 @@ impl CallerArgs {
         self.endpoint_url.is_some()
     }
 
+    /// The flags that were given, for commands that are printed. Those of the aws command have the same names.
+    pub(super) fn for_shell(&self) -> String {
+        shell::flags(&[
+            ("--profile", self.profile.as_deref()),
+            ("--region", self.region.as_deref()),
+            ("--endpoint-url", self.endpoint_url.as_deref()),
+        ])
+    }
+
     pub(super) async fn connect(&self) -> Result<Operator, Failure> {
         let caller = Caller {
             profile: self.profile.clone(),
@@ -336,7 +345,7 @@ impl Connection {
                 break pinned;
             }
             let until = until.get_or_insert_with(|| {
-                eprintln!(
+                note!(
                     "dynashard: waiting for the stack's functions to pin its settings, which takes about a minute"
                 );
                 Deadline::after(directory.now(), PINNED_WITHIN)

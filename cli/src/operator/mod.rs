@@ -21,11 +21,11 @@ pub(crate) mod query;
 pub(crate) mod scale;
 mod scan;
 pub(crate) mod settings;
+mod shell;
 pub(crate) mod simulate;
 pub(crate) mod verify;
 
 use std::fmt;
-use std::io;
 use std::time::Duration;
 
 use dynashard_aws::ConnectError;
@@ -33,6 +33,9 @@ use dynashard_core::{Code, Error};
 use dynashard_keys::PartitionKey;
 use dynashard_lambda::Problem;
 use serde::Serialize;
+
+use crate::signals::{INTERRUPTED, TerminationSignals};
+use crate::streams::Unwritten;
 
 pub(crate) use adopt::{AdoptArgs, run as adopt};
 pub(crate) use connect::settings_of;
@@ -51,9 +54,6 @@ pub(crate) use verify::{VerifyArgs, run as verify};
 
 /// For how long a request is sent again that was throttled or not answered.
 const PATIENCE: Duration = Duration::from_mins(1);
-
-/// The exit status of a command that SIGINT ended, as shells give it.
-const INTERRUPTED: u8 = 130;
 
 /// Why a command could not do what was asked, in one line: with the code of the API, where it has
 /// one.
@@ -75,9 +75,15 @@ impl Failure {
     }
 
     /// The result could not be printed.
-    fn output(error: &io::Error) -> Self {
-        Self { code: "output_failed", detail: format!("stdout cannot be written to: {error}") }
+    fn output(error: &Unwritten) -> Self {
+        Self { code: Unwritten::CODE, detail: error.detail() }
     }
+}
+
+/// The signals that end a command.
+fn signals() -> Result<TerminationSignals, Failure> {
+    let failed = |error| Failure::connection(format!("signals cannot be waited for: {error}"));
+    TerminationSignals::of_command().map_err(failed)
 }
 
 impl fmt::Display for Failure {

@@ -3,34 +3,48 @@
 
 use std::borrow::Cow;
 use std::fmt::Display;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use super::Failure;
+use crate::streams::{self, Unwritten};
 
 /// Where the report of a command goes.
 #[derive(Debug)]
 pub(super) struct Output {
     json: bool,
-    /// The reader has closed stdout. The command finishes its work all the same.
-    broken: bool,
+    /// Why stdout takes no more. The command finishes its work all the same.
+    broken: Option<Unwritten>,
 }
 
 impl Output {
     pub(super) fn new(json: bool) -> Self {
-        Self { json, broken: false }
+        Self { json, broken: None }
     }
 
     pub(super) fn is_json(&self) -> bool {
         self.json
     }
 
-    /// Whether the reader has closed stdout.
+    /// Whether nothing more can be printed.
     pub(super) fn is_broken(&self) -> bool {
-        self.broken
+        self.broken.is_some()
+    }
+
+    /// The exit status of a command that had this to say, and the end of what it prints. A report of which a part is
+    /// lost has failed, unless its reader has closed stdout: that has what it wants.
+    pub(super) fn end(self, status: ExitCode) -> ExitCode {
+        match self.broken.filter(|error| !error.is_closed()) {
+            Some(error) => {
+                note!("dynashard: {error}");
+                ExitCode::FAILURE
+            }
+            None => status,
+        }
     }
 
     /// Prints a line of JSON, if that was asked for.
@@ -61,17 +75,15 @@ impl Output {
         }
         self.json(&Failed { event: "error", pk, failure });
         match pk {
-            Some(pk) => eprintln!("dynashard: {pk:?}: {}", printable(&failure.to_string())),
-            None => eprintln!("dynashard: {}", printable(&failure.to_string())),
+            Some(pk) => note!("dynashard: {pk:?}: {}", printable(&failure.to_string())),
+            None => note!("dynashard: {}", printable(&failure.to_string())),
         }
     }
 
     fn line(&mut self, line: &str) {
-        if self.broken {
-            return;
+        if self.broken.is_none() {
+            self.broken = streams::print(line).err();
         }
-        let mut stdout = io::stdout().lock();
-        self.broken = writeln!(stdout, "{line}").and_then(|()| stdout.flush()).is_err();
     }
 }
 
@@ -113,8 +125,8 @@ impl Activity {
     /// Prints a line that stays, above the progress.
     pub(super) fn notes(&self, text: &str) {
         match &self.0 {
-            Some(bar) => bar.suspend(|| eprintln!("{text}")),
-            None => eprintln!("{text}"),
+            Some(bar) => bar.suspend(|| note!("{text}")),
+            None => note!("{text}"),
         }
     }
 }

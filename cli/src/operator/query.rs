@@ -13,8 +13,8 @@ use serde::Serialize;
 
 use super::connect::{ConnectArgs, Connection, TableReader, deadline};
 use super::output::{Activity, Output};
-use super::{Failure, INTERRUPTED, partition_key};
-use crate::signals::TerminationSignals;
+use super::{Failure, INTERRUPTED, partition_key, signals};
+use crate::streams::Unwritten;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct QueryArgs {
@@ -25,10 +25,10 @@ pub(crate) struct QueryArgs {
     #[arg(long, value_name = "PREFIX")]
     begins_with: Option<String>,
     /// Only sort keys from this one on, inclusive.
-    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    #[arg(long, value_name = "KEY")]
     from: Option<String>,
     /// Only sort keys up to this one, inclusive.
-    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    #[arg(long, value_name = "KEY")]
     to: Option<String>,
     /// Order of the sort keys. The default is asc.
     #[arg(long, value_name = "asc|desc")]
@@ -92,12 +92,12 @@ pub(crate) async fn run(args: QueryArgs) -> ExitCode {
         output.json(&progress.end());
     }
     if let Some(cursor) = &progress.cursor {
-        eprintln!("dynashard: continue with --cursor {cursor}");
+        note!("dynashard: continue with --cursor {cursor}");
     }
     if let Some(failure) = failure {
         output.failure(Some(args.pk.as_str()), &failure);
     }
-    status
+    output.end(status)
 }
 
 /// How a query that did not fail has ended.
@@ -150,11 +150,10 @@ impl Progress {
 async fn query(args: &QueryArgs, progress: &mut Progress) -> Result<Ended, Failure> {
     // A cursor that was given is where to go on until a page was printed.
     progress.cursor.clone_from(&args.cursor);
+    let mut signals = signals()?;
     let connection = args.connect.connect().await?;
     let mut query = checked(args, &connection)?;
     let reader = connection.reader();
-    let mut signals = TerminationSignals::watch()
-        .map_err(|e| Failure::connection(format!("signals cannot be waited for: {e}")))?;
     // On a terminal the items themselves show how it goes.
     let activity = Activity::begin(args.all && !io::stdout().is_terminal());
     loop {
@@ -165,7 +164,7 @@ async fn query(args: &QueryArgs, progress: &mut Progress) -> Result<Ended, Failu
         match print(connection.schema(), &query.partition, &page) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Ended::Unread),
-            Err(error) => return Err(Failure::output(&error)),
+            Err(error) => return Err(Failure::output(&Unwritten::of(error))),
         }
         progress.add(page);
         activity.says(|| {

@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use dynashard_aws::{DynamoMetadataStore, OsEntropy, SystemClock};
 use dynashard_core::{
-    CollectionMetadata, Phase, Progress, Scaler, ScalingStatus, ServerTime, Stage, Waits,
+    CollectionMetadata, DecisionHistory, DecisionRecord, Phase, Progress, Scaler, ScalingStatus,
+    ServerTime, Stage, Waits,
 };
 use dynashard_keys::{PartitionKey, ShardCount};
 use dynashard_lambda::view::CollectionView;
 
 use super::connect::{ConnectArgs, deadline};
 use super::output::{Activity, Output};
-use super::{Failure, INTERRUPTED, partition_key};
+use super::{Failure, INTERRUPTED, partition_key, signals};
 use crate::clock::Stopwatch;
-use crate::signals::TerminationSignals;
 
 /// How often the collection is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -57,27 +57,25 @@ Examples:
 
 pub(crate) async fn run(args: ScaleArgs) -> ExitCode {
     let mut output = Output::new(args.json);
-    match Box::pin(scale(&args, &mut output)).await {
-        Ok(status) => status,
-        Err(failure) => {
-            output.failure(Some(args.pk.as_str()), &failure);
-            ExitCode::FAILURE
-        }
-    }
+    let status = Box::pin(scale(&args, &mut output)).await.unwrap_or_else(|failure| {
+        output.failure(Some(args.pk.as_str()), &failure);
+        ExitCode::FAILURE
+    });
+    output.end(status)
 }
 
 type TableScaler = Scaler<DynamoMetadataStore, SystemClock, OsEntropy>;
 
 async fn scale(args: &ScaleArgs, output: &mut Output) -> Result<ExitCode, Failure> {
-    let no_signals = |e| Failure::connection(format!("signals cannot be waited for: {e}"));
     let shards = ShardCount::new(args.shards).map_err(dynashard_core::Error::from)?;
+    let mut signals = signals()?;
     let connection = args.connect.connect().await?.until_pinned().await?;
     let scaler = Scaler::new(connection.writing_directory());
     let directory = scaler.directory();
-    let mut signals = TerminationSignals::watch().map_err(no_signals)?;
     // It may wait for leases on the last change to end.
     let activity = Activity::begin(!output.is_json());
     activity.says(|| format!("{}: asking for {shards} shards", args.pk));
+    let since_secs = directory.now().epoch_secs();
     let ask = async {
         // What is mistyped is to leave nothing in the directory.
         connection.reader().collection(&args.pk, deadline(directory)).await?;
@@ -89,7 +87,7 @@ async fn scale(args: &ScaleArgs, output: &mut Output) -> Result<ExitCode, Failur
     };
     drop(activity);
     let Some(metadata) = asked else {
-        eprintln!(
+        note!(
             "dynashard: interrupted before the request was answered; run the same command to ask again"
         );
         return Ok(ExitCode::from(INTERRUPTED));
@@ -101,7 +99,7 @@ async fn scale(args: &ScaleArgs, output: &mut Output) -> Result<ExitCode, Failur
         match scaler.status(&args.pk, target, deadline(directory)).await {
             Ok(status) => output.text(describe(&status, None)),
             Err(error) => {
-                eprintln!(
+                note!(
                     "dynashard: the change is accepted, but its progress could not be read: {error}"
                 );
             }
@@ -109,11 +107,11 @@ async fn scale(args: &ScaleArgs, output: &mut Output) -> Result<ExitCode, Failur
         return Ok(ExitCode::SUCCESS);
     }
     let waited = tokio::select! {
-        waited = Box::pin(wait(&args.pk, target, &scaler, output)) => Some(waited?),
+        waited = Box::pin(wait(&args.pk, target, since_secs, &scaler, output)) => Some(waited?),
         () = signals.received() => None,
     };
     let Some(metadata) = waited else {
-        eprintln!("dynashard: the reshard continues; run the same command to wait for it again");
+        note!("dynashard: the reshard continues; run the same command to wait for it again");
         return Ok(ExitCode::from(INTERRUPTED));
     };
     output.text(format_args!(
@@ -127,6 +125,7 @@ async fn scale(args: &ScaleArgs, output: &mut Output) -> Result<ExitCode, Failur
 async fn wait(
     partition: &PartitionKey,
     target: ShardCount,
+    since_secs: u64,
     scaler: &TableScaler,
     output: &mut Output,
 ) -> Result<CollectionMetadata, Failure> {
@@ -146,14 +145,10 @@ async fn wait(
             Stage::Reached => return Ok(status.metadata),
             Stage::UnderWay => {}
             Stage::Overtaken => {
-                let count = status.metadata.number_of_shards;
-                return Err(Failure {
-                    code: "overtaken",
-                    detail: format!(
-                        "another count was requested meanwhile; the collection has {count} shards \
-                         and is not changing to {target}"
-                    ),
-                });
+                let directory = scaler.directory();
+                let found = directory.decisions(partition, deadline(directory)).await;
+                let decided = found.ok().and_then(|found| decided(found, since_secs));
+                return Err(overtaken(&status, target, decided.as_ref()));
             }
         }
         if watch.has_stalled(&status) {
@@ -165,6 +160,39 @@ async fn wait(
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
+}
+
+/// The newest change that the functions have decided on since then.
+fn decided(history: DecisionHistory, since_secs: u64) -> Option<DecisionRecord> {
+    let is_change = |record: &DecisionRecord| {
+        record.outcome == "begun" && record.to.is_some() && record.last_secs >= since_secs
+    };
+    let changes = history.records.into_iter().filter(is_change);
+    changes.max_by_key(|record| record.last_secs)
+}
+
+/// Says who has changed the collection meanwhile, and what to do.
+fn overtaken(
+    status: &ScalingStatus,
+    target: ShardCount,
+    decided: Option<&DecisionRecord>,
+) -> Failure {
+    let now = describe(status, None);
+    let detail = match decided {
+        Some(DecisionRecord { by, action, diagnosis, from, to, .. }) => {
+            let to = to.unwrap_or(*from);
+            format!(
+                "the functions have changed the collection meanwhile ({by}: {action} from {from} to {to}, \
+                 {diagnosis}); it is {now}. `dynashard decisions` shows why. ScalingMode=off, or GrowKeys \
+                 without this key, keeps a count; the same command asks for {target} again"
+            )
+        }
+        None => format!(
+            "somebody else has changed the collection meanwhile, by `dynashard scale` or the API; it is {now}. \
+             Agree with them; the same command asks for {target} again"
+        ),
+    };
+    Failure { code: "overtaken", detail }
 }
 
 /// The last progress, and the time since.
@@ -221,4 +249,42 @@ fn describe(status: &ScalingStatus, waits: Option<Waits>) -> String {
     let wait = waits_until.map(|ServerTime(until)| until.saturating_sub(now.0));
     parts.extend(wait.map(|secs| format!("waiting for {secs} s")));
     parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use dynashard_keys::Placement;
+
+    use super::*;
+
+    /// It said that a collection of 8 shards was not changing to 8.
+    #[test]
+    fn regression_who_overtook_a_change_was_not_said() {
+        let pk = PartitionKey::new("EWR").expect("a key");
+        let metadata = CollectionMetadata::cold(pk, Placement::default());
+        let stage = Stage::Overtaken;
+        let status =
+            ScalingStatus { metadata, job: None, stage, waits_until: None, now: ServerTime(9) };
+        let target = ShardCount::new(8).expect("a count");
+        let record = |last_secs, outcome: &str| DecisionRecord {
+            last_secs,
+            by: "writer".to_owned(),
+            action: "grow".to_owned(),
+            outcome: outcome.to_owned(),
+            from: 4,
+            to: Some(16),
+            ..DecisionRecord::default()
+        };
+        let records = vec![record(9, "begun"), record(10, "dry_run"), record(5, "begun")];
+        let history = DecisionHistory { rev: 1, records };
+        let found = decided(history.clone(), 7);
+        let told = overtaken(&status, target, found.as_ref()).detail;
+        assert!(
+            told.contains("(writer: grow from 4 to 16") && told.contains("ScalingMode"),
+            "{told}"
+        );
+        assert_eq!(decided(history, 11), None);
+        let told = overtaken(&status, target, None).detail;
+        assert!(told.starts_with("somebody else") && told.contains("asks for 8 again"), "{told}");
+    }
 }

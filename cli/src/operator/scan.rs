@@ -1,7 +1,7 @@
 //! Reads a table page by page, at a bounded rate.
 
 use std::num::NonZeroU32;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dynashard_aws::{Operator, ScanPage, ScanSegment};
 use dynashard_core::Attributes;
@@ -19,8 +19,12 @@ const MOST_PAGE_RCU: f64 = 128.0;
 pub(super) struct TableScan {
     operator: Operator,
     table: String,
-    meter: Option<Arc<Mutex<Meter>>>,
+    rate: Option<ReadRate>,
 }
+
+/// How many read units a second a command may consume, on average: pages that are read at once are paid for afterwards.
+#[derive(Debug, Clone)]
+pub(super) struct ReadRate(Arc<Mutex<Meter>>);
 
 #[derive(Debug)]
 struct Meter {
@@ -30,22 +34,46 @@ struct Meter {
     page_rcu: f64,
 }
 
+impl ReadRate {
+    pub(super) fn new(read_units: NonZeroU32) -> Self {
+        let clock = Stopwatch::start();
+        let budget = Budget::new(read_units.get(), clock.elapsed());
+        Self(Arc::new(Mutex::new(Meter { clock, budget, page_rcu: MOST_PAGE_RCU })))
+    }
+
+    /// Waits until the next page is paid for, and says what it is expected to take.
+    pub(super) async fn wait(&self) -> f64 {
+        let (expected, wait) = {
+            let mut meter = self.meter();
+            let (expected, now) = (meter.page_rcu, meter.clock.elapsed());
+            (expected, meter.budget.take(expected, now))
+        };
+        tokio::time::sleep(wait).await;
+        expected
+    }
+
+    /// Takes note of what a page took.
+    pub(super) fn paid(&self, expected: f64, consumed: f64) {
+        let mut meter = self.meter();
+        meter.budget.correct(expected, consumed);
+        meter.page_rcu = consumed;
+    }
+
+    fn meter(&self) -> MutexGuard<'_, Meter> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl TableScan {
-    /// The table, to be read with so many read units a second, or as fast as it answers.
-    pub(super) fn new(operator: &Operator, table: &str, read_units: Option<NonZeroU32>) -> Self {
-        let meter = read_units.map(|read_units| {
-            let clock = Stopwatch::start();
-            let budget = Budget::new(read_units.get(), clock.elapsed());
-            Arc::new(Mutex::new(Meter { clock, budget, page_rcu: MOST_PAGE_RCU }))
-        });
-        Self { operator: operator.clone(), table: table.to_owned(), meter }
+    /// The table, to be read at this rate, or as fast as it answers.
+    pub(super) fn new(operator: &Operator, table: &str, rate: Option<ReadRate>) -> Self {
+        Self { operator: operator.clone(), table: table.to_owned(), rate }
     }
 
     /// The same, where about so many bytes of each segment are known.
     pub(super) fn with_segments_of(self, bytes: f64) -> Self {
-        if let Some(meter) = &self.meter {
-            let page_rcu = (bytes / 8_192.0).clamp(1.0, MOST_PAGE_RCU);
-            meter.lock().unwrap_or_else(PoisonError::into_inner).page_rcu = page_rcu;
+        if let Some(rate) = &self.rate {
+            rate.meter().page_rcu = (bytes / 8_192.0).clamp(1.0, MOST_PAGE_RCU);
         }
         self
     }
@@ -57,16 +85,11 @@ impl TableScan {
         after: Option<&Attributes>,
         is_strong: bool,
     ) -> Result<ScanPage, Failure> {
-        let meter =
-            || self.meter.as_ref().map(|m| m.lock().unwrap_or_else(PoisonError::into_inner));
         // Patience is for refusals: a wait for the budget may be as long as it takes.
-        let charge = meter().map(|mut meter| {
-            let (expected, now) = (meter.page_rcu, meter.clock.elapsed());
-            (expected, meter.budget.take(expected, now))
-        });
-        if let Some((_, wait)) = charge {
-            tokio::time::sleep(wait).await;
-        }
+        let expected = match &self.rate {
+            Some(rate) => rate.wait().await,
+            None => 0.0,
+        };
         // `patiently` takes a closure, whose future the compiler does not see to be `Send`.
         let mut patience = Patience::begin();
         let page = loop {
@@ -75,9 +98,8 @@ impl TableScan {
                 Err(error) => patience.bear(error).await?,
             }
         };
-        if let (Some(mut meter), Some((expected, _))) = (meter(), charge) {
-            meter.budget.correct(expected, page.consumed_rcu);
-            meter.page_rcu = page.consumed_rcu;
+        if let Some(rate) = &self.rate {
+            rate.paid(expected, page.consumed_rcu);
         }
         Ok(page)
     }

@@ -10,8 +10,7 @@ use serde::Serialize;
 
 use super::connect::{ConnectArgs, Connection, Directory, deadline};
 use super::output::{Activity, Output};
-use super::{Failure, INTERRUPTED, PATIENCE};
-use crate::signals::TerminationSignals;
+use super::{Failure, INTERRUPTED, PATIENCE, signals};
 
 /// How often CloudFormation is asked for the stack's parameter.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
@@ -54,29 +53,26 @@ Examples:
 
 pub(crate) async fn run(args: SettingsArgs) -> ExitCode {
     let mut output = Output::new(args.json);
-    match Box::pin(settings(&args, &mut output)).await {
-        Ok(status) => status,
-        Err(failure) => {
-            output.failure(None, &failure);
-            ExitCode::FAILURE
-        }
-    }
+    let status = Box::pin(settings(&args, &mut output)).await.unwrap_or_else(|failure| {
+        output.failure(None, &failure);
+        ExitCode::FAILURE
+    });
+    output.end(status)
 }
 
 async fn settings(args: &SettingsArgs, output: &mut Output) -> Result<ExitCode, Failure> {
+    let mut signals = signals()?;
     let connection = args.connect.connect().await?;
     let directory = connection.directory();
     let Some(change) = args.change else {
         let pinned = directory.pinned(deadline(&directory)).await?;
         return Ok(show(pinned.as_ref(), output));
     };
-    let mut signals = TerminationSignals::watch()
-        .map_err(|e| Failure::connection(format!("signals cannot be waited for: {e}")))?;
     let changing = Box::pin(carry_out(change, args.deployed, &connection, &directory, output));
     let changed = tokio::select! {
         changed = changing => changed?,
         () = signals.received() => {
-            eprintln!("dynashard: the change goes on when you run the same command again");
+            note!("dynashard: the change goes on when you run the same command again");
             return Ok(ExitCode::from(INTERRUPTED));
         }
     };
@@ -95,10 +91,10 @@ async fn carry_out(
     let time = pinned.time(change.setting);
     if time.next.is_some() && !is_deployed {
         let (from, to) = (time.accepted.as_secs(), time.next.unwrap_or_default().as_secs());
-        eprintln!("dynashard: {name} may be {from} or {to} now");
+        note!("dynashard: {name} may be {from} or {to} now");
         let value = change.value.as_secs();
         let Some(stack) = connection.stack_name() else {
-            eprintln!("dynashard: deploy {name}={value}, and run this again with --deployed");
+            note!("dynashard: deploy {name}={value}, and run this again with --deployed");
             return Ok(pinned);
         };
         until_deployed(stack, change, connection.operator(), output).await?;
@@ -117,9 +113,7 @@ async fn until_deployed(
     output: &Output,
 ) -> Result<(), Failure> {
     let (name, value) = (change.setting.parameter(), change.value.as_secs().to_string());
-    eprintln!(
-        "dynashard: deploy stack {stack_name} with {name}={value}; this command waits for it"
-    );
+    note!("dynashard: deploy stack {stack_name} with {name}={value}; this command waits for it");
     let activity = Activity::begin(!output.is_json());
     loop {
         let stack = operator.stack(stack_name).await?;

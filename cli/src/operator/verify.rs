@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::connect::{ConnectArgs, deadline};
 use super::output::{Activity, Output};
-use super::{Failure, PATIENCE, partition_key};
+use super::{Failure, INTERRUPTED, PATIENCE, partition_key, signals};
 
 /// Findings of each kind that are shown to people.
 const SHOWN: usize = 10;
@@ -50,13 +50,15 @@ pub(crate) struct VerifyArgs {
 
 /// What follows the arguments in `--help`.
 pub(crate) const EXAMPLES: &str = "\
-Exit status: 0 with no findings left, 1 if findings remain, 2 if verification could not finish.
+Exit status: 0 with no findings left, 1 if findings remain or the report cannot be printed, 2 if verification could not
+finish, 130 after Ctrl-C.
 
 Findings:
   misplaced     a live item outside its shard, with no live copy in it; clients do not see the item
   duplicate     a second live item under a sort key; clients see the one in the item's own shard
   stray_marker  a marker that belongs to no reshard, and that no reshard will remove
-  ahead         an item with a generation above that of its collection's metadata; never repaired
+  ahead         an item with a generation above that of its collection's metadata, or with a generation or version
+                that is no number, which counts as the highest there is; never repaired
   hidden_by_expiring
                 a live item behind one that may expire, and that would show again when it does
 Clients may write and reshards may run meanwhile: a finding is reported only if a second read confirms it.
@@ -73,15 +75,41 @@ Examples:
 pub(crate) async fn run(args: VerifyArgs) -> ExitCode {
     let mut output = Output::new(args.json);
     let mut summary = Summary::default();
-    if let Err(failure) = Box::pin(check(&args, &mut output, &mut summary)).await {
-        output.failure(None, &failure);
+    let checked = Box::pin(until_interrupted(&args, &mut output, &mut summary)).await;
+    if let Err(failure) = &checked {
+        output.failure(None, failure);
         summary.add_failure();
     }
+    if checked == Ok(Ended::Interrupted) {
+        note!("dynashard: interrupted; what was not verified is not reported");
+        summary.interrupt();
+    }
     summary.print(&mut output);
-    match summary {
-        Summary { failed: 1.., .. } => ExitCode::from(NOT_VERIFIED),
-        Summary { clean: false, .. } => ExitCode::from(FINDINGS_LEFT),
-        _ => ExitCode::SUCCESS,
+    let status = match summary {
+        Summary { interrupted: true, .. } => INTERRUPTED,
+        Summary { failed: 1.., .. } => NOT_VERIFIED,
+        Summary { clean: false, .. } => FINDINGS_LEFT,
+        _ => 0,
+    };
+    output.end(ExitCode::from(status))
+}
+
+/// How a verification ended that did not fail.
+#[derive(Debug, PartialEq, Eq)]
+enum Ended {
+    Done,
+    Interrupted,
+}
+
+async fn until_interrupted(
+    args: &VerifyArgs,
+    output: &mut Output,
+    summary: &mut Summary,
+) -> Result<Ended, Failure> {
+    let mut signals = signals()?;
+    tokio::select! {
+        checked = check(args, output, summary) => checked.map(|()| Ended::Done),
+        () = signals.received() => Ok(Ended::Interrupted),
     }
 }
 
@@ -96,7 +124,7 @@ async fn check(
     if args.repair {
         connection = connection.until_pinned().await?.into_inner();
     }
-    let verifier = Verifier::new(connection.items(), connection.directory());
+    let verifier = Verifier::new(connection.items().bearing_damage(), connection.directory());
     if let Some(partition) = &args.pk {
         collection(args, &verifier, partition, output, summary).await;
         return Ok(());
@@ -327,6 +355,9 @@ struct Summary {
     failed: u64,
     /// Whether all were verified, with no findings left.
     clean: bool,
+    /// A signal has ended it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    interrupted: bool,
 }
 
 impl Default for Summary {
@@ -339,6 +370,7 @@ impl Default for Summary {
             repaired: 0,
             failed: 0,
             clean: true,
+            interrupted: false,
         }
     }
 }
@@ -358,10 +390,15 @@ impl Summary {
         self.clean = false;
     }
 
+    fn interrupt(&mut self) {
+        self.interrupted = true;
+        self.clean = false;
+    }
+
     fn print(&self, output: &mut Output) {
         output.json(self);
         let Self { collections, items, found, repaired, failed, .. } = self;
-        if *collections == 0 && *failed > 0 {
+        if *collections == 0 && (*failed > 0 || self.interrupted) {
             return;
         }
         let failed =

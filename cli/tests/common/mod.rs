@@ -90,6 +90,23 @@ pub fn run(mut command: Command) -> Ran {
     }
 }
 
+/// Runs what a command has printed, as somebody who pastes it into a shell.
+pub fn shell(printed: &str) -> Ran {
+    let own = Path::new(env!("CARGO_BIN_EXE_dynashard")).parent().expect("a directory");
+    let path = format!("{}:{}", own.display(), std::env::var("PATH").unwrap_or_default());
+    let command = without_account(&[]);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", printed]).current_dir(checkout()).stdin(Stdio::null());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    shell.env("PATH", path);
+    run(shell)
+}
+
 /// Runs an operator command on the tables of a local stack.
 pub fn on(stack: &LocalStack, args: &[&str]) -> Ran {
     run(operator_command(stack, args))

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::common::cloudformation::{CloudFormation, WRITING_ROLE_ARNS};
 use crate::common::gate::Gate;
-use crate::common::{LocalStack, Ran, on, run, without_account};
+use crate::common::{LocalStack, Ran, run, shell, without_account};
 use crate::tables::{self, definition, element};
 
 /// A DynamoDB without tables that takes what tests load it with.
@@ -353,8 +353,50 @@ async fn what_cannot_be_looked_at_is_no_verdict() {
 /// T and H in seconds, so that a reshard closes while a test looks on.
 const SHORT: [&str; 4] = ["--set", "LeaseSecs=1", "--set", "RequestLifetimeSecs=2"];
 
+/// The commands of docs/ADOPTING.md, with free ports and a directory of the test.
+#[tokio::test]
+async fn an_adoption_is_tried_on_this_machine_as_the_page_says() {
+    const PAGE: &str = include_str!("../../../docs/ADOPTING.md");
+    let section = PAGE.split("## Trying it on this machine").nth(1).expect("a section");
+    let section = section.split("\n## ").next().expect("a section");
+    let line = |begins: &str, nth: usize| {
+        let mut lines = section.lines().filter(|line| line.starts_with(begins));
+        lines.nth(nth).unwrap_or_else(|| panic!("{begins} is not on the page"))
+    };
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().to_str().expect("UTF-8");
+    let start = |line: &str| {
+        let words = line.split(' ').skip(2).map(|word| if word == "trial" { data } else { word });
+        LocalStack::start(&words.collect::<Vec<_>>())
+    };
+
+    let before = start(line("dynashard local", 0));
+    let client = connect_local(&before.dynamodb, ServerClock::default()).await;
+    let (create, put_item) = (line("aws dynamodb", 0), line("aws dynamodb", 1));
+    assert!(create.contains("=customer,AttributeType=S") && create.contains("=at,AttributeType=N"));
+    tables::create(&client, "Orders", &[("customer", "S"), ("at", "N")]).await;
+    assert!(put_item.contains(r#"{"customer":{"S":"EVENT#1"},"at":{"N":"7"}}"#));
+    put_order(&client, "EVENT#1", 7, &[]).await;
+    let adopted =
+        shell(&line("dynashard adopt", 0).replace("http://127.0.0.1:8000", &before.dynamodb));
+    assert_eq!(adopted.status, 0, "{adopted:?}");
+    let deployed = line("dynashard local", 1);
+    for parameter in deployed.split("--set ").skip(1).map(str::trim) {
+        assert!(adopted.stdout.contains(&format!("'{parameter}'")), "{parameter}: {adopted:?}");
+    }
+    before.end(rustix::process::Signal::INT);
+
+    let stack = start(deployed);
+    let url = line("curl", 0).split('\'').nth(1).expect("a URL");
+    let item = stack.get(url.strip_prefix("http://127.0.0.1:3000").expect("a path"));
+    assert_eq!(item.status, 200, "{item:?}");
+}
+
 /// How often the command is run again until markers are removed.
 const MOST_LOOKS: usize = 300;
+
+/// Whatever a shell would obey.
+const KEY: &str = "J'F, \"K";
 
 #[tokio::test]
 async fn a_table_leaves_as_it_came() {
@@ -363,17 +405,17 @@ async fn a_table_leaves_as_it_came() {
     put(&client, "MainTable", [("pk", text("EWR")), ("sk", text("by hand"))], &[]).await;
     let created = stack.json(
         "PUT",
-        "/collection?pk=JFK",
+        "/collection?pk=J%27F%2C%20%22K",
         &json!({ "placement": "xxh64", "number_of_shards": 4 }),
     );
     assert_eq!(created.status, 201, "{created:?}");
-    stack.until_at_rest("JFK", 4);
+    stack.until_at_rest(KEY, 4);
     let puts = (0..40).map(|n| {
-        let pk = if n < 30 { "JFK" } else { "EWR" };
+        let pk = if n < 30 { KEY } else { "EWR" };
         json!({ "pk": pk, "sk": format!("{n:02}"), "item": { "number": n } })
     });
     stack.put_all(puts);
-    let before = query(&stack, "JFK");
+    let before = query(&stack, KEY);
 
     let leave = ["--table", "MainTable", "--leave", "--metadata-table", "MetadataTable", "--json"];
     let spread = adopt(&stack, &leave);
@@ -385,13 +427,8 @@ async fn a_table_leaves_as_it_came() {
     }
     let left = spread.events("collection");
     assert_eq!(left.len(), 1, "{spread:?}");
-    assert_eq!((&left[0]["pk"], &left[0]["why"]), (&json!("JFK"), &json!("it has 4 shards")));
+    assert_eq!((&left[0]["pk"], &left[0]["why"]), (&json!(KEY), &json!("it has 4 shards")));
     let command = left[0]["command"].as_str().expect("a command");
-    assert_eq!(
-        command,
-        "dynashard scale --main-table 'MainTable' --metadata-table 'MetadataTable' --pk 'JFK' \
-         --shards 1"
-    );
     let named = of_stack(&stack, &[], &["--table", "MainTable", "--leave"]);
     assert_eq!(status(&named.last(), "scaling"), "problem", "{named:?}");
     let other =
@@ -399,8 +436,8 @@ async fn a_table_leaves_as_it_came() {
     assert_eq!((other.status, other.last()["code"].as_str()), (2, Some("connection_failed")));
     let mismatched = adopt(&stack, &[&leave[..], &["--separator", "#"]].concat());
     assert_eq!(mismatched.last()["code"], "settings_mismatch", "{mismatched:?}");
-    let command = &named.events("collection")[0]["command"];
-    assert_eq!(command, "dynashard scale --stack-name 'dynashard' --pk 'JFK' --shards 1");
+    let of_name = named.events("collection")[0]["command"].to_string();
+    assert!(of_name.starts_with("\"dynashard scale --stack-name 'dynashard' --"), "{of_name}");
     let remove = [&leave[..], &["--remove-attributes"]].concat();
     assert_eq!(adopt(&stack, &remove).status, 2, "it takes a statement that the stack is deleted");
     let remove = [&remove[..], &["--stack-is-deleted", "--write-units", "10000"]].concat();
@@ -411,14 +448,19 @@ async fn a_table_leaves_as_it_came() {
         "{refused:?}"
     );
 
-    let scaled = on(&stack, &["scale", "--pk", "JFK", "--shards", "1"]);
-    assert_eq!(scaled.status, 0, "{scaled:?}");
+    // The commands of the report, as a shell takes them.
+    let advice = check(&report, "other_shards")["advice"].as_str().expect("advice");
+    let verify = advice.split('`').nth(1).expect("a command");
+    let verified = shell(verify);
+    assert!(verified.status == 0 && verified.stdout.contains("1 collection,"), "{verified:?}");
+    let scaled = shell(command);
+    assert_eq!(scaled.status, 0, "{command}: {scaled:?}");
     let looks = (0..MOST_LOOKS).map(|_| adopt(&stack, &leave));
     let plain = looks.into_iter().find(|look| look.status == 0).expect("its markers are removed");
     let report = plain.last();
     assert_eq!((&report["plain"], &report["items"]), (&json!(true), &json!(41)), "{report}");
     assert_eq!(status(&report, "attributes"), "warning", "{report}");
-    assert_eq!(query(&stack, "JFK"), before);
+    assert_eq!(query(&stack, KEY), before);
 
     // A key that looks like another one's shard has a suffix for good.
     stack.put_all([json!({ "pk": "LGA#~1", "sk": "1", "item": {} })]);

@@ -89,6 +89,8 @@ async fn damage_made_by_hand_is_found_and_repaired() {
     let marker = [("_ds_fwd", AttributeValue::Bool(true)), ("_ds_g", number(1))];
     put(&client, "EWR", away("0008"), "0008", &marker).await;
     put(&client, "JFK", 0, "0003", &[("_ds_g", number(9)), ("_ds_v", number(9))]).await;
+    // It ended the verification of its collection, which listed none of the rest.
+    put(&client, "JFK", 0, "0001", &[("_ds_g", AttributeValue::S("1".to_owned()))]).await;
 
     let found = on(&stack, &["verify", "--all", "--json"]);
     assert_eq!(found.status, 1, "{found:?}");
@@ -104,9 +106,10 @@ async fn damage_made_by_hand_is_found_and_repaired() {
         let of = |sk: &str, kind: &str| {
             (format!("EWR/{sk}"), (json!(kind), json!(away(sk)), json!(repaired)))
         };
-        let ahead = ("JFK/0003".to_owned(), (json!("ahead"), json!(0), json!(false)));
+        let ahead = ["JFK/0001", "JFK/0003"]
+            .map(|key| (key.to_owned(), (json!("ahead"), json!(0), json!(false))));
         let kinds = [("lost", "misplaced"), ("0007", "duplicate"), ("0008", "stray_marker")];
-        kinds.map(|(sk, kind)| of(sk, kind)).into_iter().chain([ahead]).collect()
+        kinds.map(|(sk, kind)| of(sk, kind)).into_iter().chain(ahead).collect()
     };
     assert_eq!(findings(&found), expected(false));
     assert_eq!(stack.get("/item?pk=EWR&sk=lost").status, 404, "no client sees it");
@@ -124,6 +127,15 @@ async fn damage_made_by_hand_is_found_and_repaired() {
     let left = on(&stack, &["verify", "--pk", "JFK"]);
     assert!(left.stdout.contains("shard 0, sort key \"0003\", generation 9"), "{left:?}");
     assert_eq!(left.status, 1);
+
+    // Without its metadata item a collection is in no list: RUNBOOK.md says to name it.
+    let key = AttributeValue::S("EWR".to_owned());
+    client.delete_item().table_name("MetadataTable").key("pk", key).send().await.expect("a delete");
+    let all = on(&stack, &["verify", "--all", "--json"]);
+    assert_eq!(all.last()["collections"], json!(1), "{all:?}");
+    let named = on(&stack, &["verify", "--pk", "EWR", "--json"]);
+    let is_ahead = |found: &Value| found["kind"] == "ahead";
+    assert!(named.status == 1 && named.events("finding").iter().any(is_ahead), "{named:?}");
 }
 
 #[test]
@@ -215,6 +227,151 @@ fn tables_that_cannot_be_reached_are_reported_in_one_line() {
     let usage = verify(&["--main-table", "MainTable"]);
     assert_eq!(usage.status, 2);
     assert!(usage.stderr.contains("--metadata-table"), "{usage:?}");
+}
+
+/// It died by the signal, without a word.
+#[test]
+fn regression_a_verification_that_was_interrupted_said_nothing() {
+    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let endpoint = format!("http://{}", silent.local_addr().expect("a port"));
+    let tables = ["--main-table", "a", "--metadata-table", "b", "--endpoint-url", &endpoint];
+    let mut command = without_account(&[&["verify", "--all", "--json"], &tables[..]].concat());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    let _waits = silent.accept().expect("it asks");
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
+    let ended = child.wait_with_output().expect("it ends");
+    assert_eq!(ended.status.code(), Some(130));
+    let (told, report) =
+        (String::from_utf8_lossy(&ended.stderr), String::from_utf8_lossy(&ended.stdout));
+    assert!(told.starts_with("dynashard: interrupted"), "{told}");
+    assert!(report.contains("\"clean\":false,\"interrupted\":true"), "{report}");
+}
+
+/// Signals were watched only once the tables had answered, and by some commands not at all.
+#[test]
+fn regression_commands_that_wait_for_tables_died_by_the_signal() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let rows = directory.path().join("rows.jsonl");
+    std::fs::write(&rows, "{}").expect("it writes");
+    for words in [
+        &["doctor"][..],
+        &["decisions"],
+        &["settings"],
+        &["query", "--pk", "a"],
+        &["export", "--all"],
+        &["scale", "--pk", "a", "--shards", "2"],
+        &["import", rows.to_str().expect("UTF-8")],
+    ] {
+        let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let endpoint = format!("http://{}", silent.local_addr().expect("a port"));
+        let tables = ["--main-table", "a", "--metadata-table", "b", "--endpoint-url", &endpoint];
+        let mut command = without_account(&[words, &tables].concat());
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs");
+        let _waits = silent.accept().expect("it asks");
+        kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
+        let ended = child.wait_with_output().expect("it ends");
+        assert_eq!(ended.status.code(), Some(130), "{words:?}");
+    }
+}
+
+/// The profile of the environment was asked for credentials that nobody needs here.
+#[test]
+fn regression_work_on_this_machine_took_an_account() {
+    let stack = LocalStack::start(&["--engine-only"]);
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = directory.path().join("config");
+    let profiles = "[profile sso]\nsso_start_url = https://example.awsapps.com/start\nsso_region = eu-west-1\n\
+                    sso_account_id = 123456789012\nsso_role_name = Operator\nregion = eu-west-1\n\
+                    [profile program]\ncredential_process = /bin/false\n";
+    std::fs::write(&config, profiles).expect("it writes");
+    for profile in ["sso", "program", "nobody"] {
+        let tables = ["--main-table", "no-table", "--metadata-table", "no-table"];
+        let verify = ["verify", "--all", "--endpoint-url", &stack.dynamodb];
+        let mut command = without_account(&[&verify[..], &tables].concat());
+        command.env("AWS_CONFIG_FILE", &config).env("AWS_PROFILE", profile);
+        let ran = run(command);
+        assert!(ran.status == 2 && ran.stderr.contains("no-table"), "{profile}: {ran:?}");
+        assert!(!ran.stderr.contains("credentials:"), "{profile}: {ran:?}");
+    }
+}
+
+/// The head of what a proxy is asked for, of a command whose environment names it.
+fn asked_of_a_proxy(words: &[&str], variables: &[(&str, &str)], name: &str) -> Option<Vec<String>> {
+    let proxy = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let url = format!("http://{}", proxy.local_addr().expect("a port"));
+    let tables = ["--main-table", "a", "--metadata-table", "b", "--region", "eu-west-1"];
+    let mut command = without_account(&[&["settings"], words, &tables].concat());
+    let has_profile = variables.iter().any(|(name, _)| *name == "AWS_PROFILE");
+    if !has_profile {
+        command.env("AWS_ACCESS_KEY_ID", "a").env("AWS_SECRET_ACCESS_KEY", "b");
+    }
+    command
+        .env(name, url)
+        .envs(variables.iter().copied())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let mut child = command.spawn().expect("it runs");
+    proxy.set_nonblocking(true).expect("a socket");
+    loop {
+        if let Ok((connection, _)) = proxy.accept() {
+            connection.set_nonblocking(false).expect("a socket");
+            let lines = BufReader::new(connection).lines().map(|line| line.expect("a request"));
+            let head = lines.take_while(|line| !line.is_empty()).collect::<Vec<_>>();
+            let _ = child.kill();
+            child.wait().expect("it ends");
+            return Some(head);
+        }
+        if child.try_wait().expect("a child").is_some() {
+            return None;
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn regression_proxies_were_never_asked() {
+    let elsewhere = ["--endpoint-url", "http://dynamodb.invalid"];
+    let connect = "CONNECT dynamodb.eu-west-1.amazonaws.com:443 HTTP/1.1";
+    let first = |head: Option<Vec<String>>| head.map(|head| head[0].clone());
+    assert_eq!(first(asked_of_a_proxy(&[], &[], "HTTPS_PROXY")).as_deref(), Some(connect));
+    let post = "POST http://dynamodb.invalid/ HTTP/1.1";
+    assert_eq!(first(asked_of_a_proxy(&elsewhere, &[], "HTTP_PROXY")).as_deref(), Some(post));
+    let not_for = [("NO_PROXY", "localhost,.invalid")];
+    assert_eq!(asked_of_a_proxy(&elsewhere, &not_for, "HTTP_PROXY"), None);
+    let nobody = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let here = format!("http://{}", nobody.local_addr().expect("a port"));
+    drop(nobody);
+    assert_eq!(asked_of_a_proxy(&["--endpoint-url", &here], &[], "HTTP_PROXY"), None);
+}
+
+/// A profile that signs in had no credentials.
+#[test]
+fn regression_profiles_that_sign_in_could_not_be_used() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name).to_str().expect("UTF-8").to_owned();
+    let profiles = "[profile sso@work]\nsso_session = work\nsso_account_id = 123456789012\nsso_role_name = Operator\n\
+                    [sso-session work]\nsso_start_url = https://example.awsapps.com/start\nsso_region = eu-west-1\n\
+                    [profile login]\nlogin_session = arn:aws:sts::123456789012:federated-user/me\n\
+                    [profile role]\nrole_arn = arn:aws:iam::123456789012:role/Operator\nsource_profile = login\n\
+                    [profile program]\ncredential_process = aws of a program --profile program\n";
+    std::fs::write(path("config"), profiles).expect("it writes");
+    // It stands in for the aws CLI, and signs as the profile that it is asked for.
+    let program = "#!/bin/sh\nwhile [ \"$1\" != --profile ]; do shift; done\n\
+                   echo \"{\\\"Version\\\":1,\\\"AccessKeyId\\\":\\\"of $2\\\",\\\"SecretAccessKey\\\":\\\"secret\\\"}\"\n";
+    std::fs::write(path("aws"), program).expect("it writes");
+    let executable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(path("aws"), executable).expect("it is executable");
+    let search = format!("{}:/usr/bin:/bin", directory.path().display());
+    for profile in ["sso@work", "login", "role", "program"] {
+        let config = path("config");
+        let variables = [("AWS_PROFILE", profile), ("AWS_CONFIG_FILE", &config), ("PATH", &search)];
+        let elsewhere = ["--endpoint-url", "http://dynamodb.invalid"];
+        let head = asked_of_a_proxy(&elsewhere, &variables, "HTTP_PROXY").expect("a request");
+        let signer = format!("Credential=of {profile}/");
+        assert!(head.iter().any(|line| line.contains(&signer)), "{profile}: {head:?}");
+    }
 }
 
 #[test]
@@ -333,6 +490,44 @@ fn a_query_that_is_interrupted_says_where_to_go_on() {
     let ended = child.wait_with_output().expect("it ends");
     assert_eq!(ended.status.code(), Some(0));
     assert_eq!(String::from_utf8_lossy(&ended.stderr), "");
+}
+
+/// What was not printed passed for done.
+#[test]
+fn regression_a_report_was_lost_in_silence() {
+    let stack = LocalStack::start(&SHORT);
+    collection(&stack, "EWR", 1, 1);
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name).to_str().expect("UTF-8").to_owned();
+    let (rows, copy) = (path("rows.jsonl"), path("copy.jsonl"));
+    std::fs::write(&rows, "{\"pk\":\"EWR\",\"sk\":\"new\"}\n").expect("it writes");
+    let full = |mut command: std::process::Command| {
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("it is of Linux");
+        let ended = command.stdout(full).output().expect("it runs");
+        let told = String::from_utf8(ended.stderr).expect("UTF-8");
+        assert!(told.contains("output_failed: stdout"), "{command:?}: {told}");
+        assert_eq!(ended.status.code(), Some(1), "{command:?}: {told}");
+    };
+    for words in [
+        &["verify", "--all"][..],
+        &["decisions"],
+        &["settings"],
+        &["doctor"],
+        &["query", "--pk", "EWR"],
+        &["import", &rows],
+        &["scale", "--pk", "EWR", "--shards", "1"],
+    ] {
+        full(operator_command(&stack, words));
+        full(operator_command(&stack, &[words, &["--json"]].concat()));
+    }
+    full(operator_command(&stack, &["export", "--all"]));
+    full(operator_command(&stack, &["export", "--all", "--output", &copy, "--json"]));
+    let adopt = ["adopt", "--table", "MainTable", "--endpoint-url", &stack.dynamodb];
+    full(without_account(&adopt));
+    full(without_account(&[&adopt[..], &["--json"]].concat()));
+    for words in [&["--help"][..], &["--version"], &["keys", "decode", "a"]] {
+        full(without_account(words));
+    }
 }
 
 /// Nobody reads what is printed: the command ends as it would have, without a panic.

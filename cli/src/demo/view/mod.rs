@@ -49,7 +49,7 @@ impl View {
             ShownOn::Lines { latest } => {
                 if latest.is_none_or(|latest| self.scene.at >= latest + LINE_EVERY) {
                     *latest = Some(self.scene.at);
-                    eprintln!("{}", self.scene.line());
+                    note!("{}", self.scene.line());
                 }
             }
         }
@@ -60,7 +60,7 @@ impl View {
         self.scene.reading = Some((0, items));
         match &mut self.shown_on {
             ShownOn::Terminal(live) => live.draw(&self.scene),
-            ShownOn::Lines { .. } => eprintln!("Reading {items} items back, in order"),
+            ShownOn::Lines { .. } => note!("Reading {items} items back, in order"),
         }
     }
 

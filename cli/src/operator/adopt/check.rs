@@ -48,7 +48,7 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
         Some(given) => given.clone(),
     };
 
-    let around = surroundings(&operator, &args.table, &state).await;
+    let around = surroundings(args, &operator, &state).await;
     let mut checks = description::keys(&state);
     checks.extend(description::checks(&args.table, &state, &around));
     let schema = description::schema(&state, wanted.unwrap_or_default()).ok();
@@ -94,7 +94,13 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
         let ttl = around.ttl.as_ref().ok().map(|ttl| ttl.clone().unwrap_or_default());
         let (table, file) = (args.table.as_str(), policy_file(args));
         let parameters = Parameters::new(table, schema, separator, ttl, grow_keys.to_string());
-        report.plan = Some(Plan::new(parameters, &state.arn, args.stack_name.as_deref(), &file));
+        report.plan = Some(Plan::new(
+            parameters,
+            &state.arn,
+            args.stack_name.as_deref(),
+            &file,
+            &args.caller.for_shell(),
+        ));
         let stack = stack.as_ref().filter(|_| is_in_use);
         let roles = stack.and_then(|stack| roles(args, stack));
         report.policy =
@@ -115,8 +121,10 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
     })
 }
 
-async fn surroundings(operator: &Operator, table: &str, state: &TableState) -> Surroundings {
+async fn surroundings(args: &AdoptArgs, operator: &Operator, state: &TableState) -> Surroundings {
+    let table = &args.table;
     Surroundings {
+        caller: args.caller.for_shell(),
         ttl: operator.ttl_attribute(table).await,
         legacy_replicas: operator.legacy_replicas(table).await,
         kinesis: operator.kinesis_streams(table).await,
@@ -266,7 +274,7 @@ impl Report<'_> {
         let Some(policy) = &self.policy else { return Ok(()) };
         let (text, fits) = policy::text(policy);
         if !fits {
-            eprintln!(
+            note!(
                 "dynashard: the policy has more than the 20 KB that DynamoDB takes; use fewer patterns"
             );
         }

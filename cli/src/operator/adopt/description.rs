@@ -18,6 +18,8 @@ pub(super) struct Surroundings {
     pub(super) insights: Result<bool, Unseen>,
     pub(super) recovery: Result<bool, Unseen>,
     pub(super) policy: Result<Option<String>, Unseen>,
+    /// The flags that say who asks, and where, for commands that are printed.
+    pub(super) caller: String,
 }
 
 /// The names and types of a table's keys, if it can be a main table.
@@ -109,17 +111,19 @@ pub(super) fn checks(table: &str, state: &TableState, around: &Surroundings) -> 
     checks.push(stream(state));
     checks.push(kinesis(table, &around.kinesis));
     checks.push(local_indexes(state));
+    checks.push(vector_indexes(state));
     checks.extend(global_indexes(state));
     checks.push(encryption(state));
     checks.push(policy(table, &around.policy));
-    checks.push(insights(table, &around.insights));
-    checks.push(recovery(table, &around.recovery));
+    checks.push(insights(table, &around.caller, &around.insights));
+    checks.push(recovery(table, &around.caller, &around.recovery));
     checks.push(if state.is_protected {
         Check::ok("deletion_protection", "the table is protected against deletion")
     } else {
         Check::new("deletion_protection", Status::Warning, "the table can be deleted").advise(
             format!(
-                "`aws dynamodb update-table --table-name {table} --deletion-protection-enabled`"
+                "`aws dynamodb update-table --table-name {table} --deletion-protection-enabled{}`",
+                around.caller
             ),
         )
     });
@@ -247,6 +251,21 @@ fn local_indexes(state: &TableState) -> Check {
     )
 }
 
+fn vector_indexes(state: &TableState) -> Check {
+    const CHECK: &str = "vector_indexes";
+    if state.vector_indexes.is_empty() {
+        return Check::ok(CHECK, "the table has no vector indexes");
+    }
+    let seen = format!(
+        "what the vector indexes {} find has physical partition keys once its collection has grown",
+        state.vector_indexes.join(", ")
+    );
+    Check::new(CHECK, Status::Warning, seen).advise(
+        "let searches take the key without its suffix; while items move, they may find one twice, or for a \
+         moment not at all",
+    )
+}
+
 /// Which indexes show markers, and which are asked by partition key.
 fn global_indexes(state: &TableState) -> Vec<Check> {
     let (partition, sort) = (name(state.partition_key.as_ref()), name(state.sort_key.as_ref()));
@@ -345,7 +364,7 @@ fn policy(table: &str, found: &Result<Option<String>, Unseen>) -> Check {
     }
 }
 
-fn insights(table: &str, found: &Result<bool, Unseen>) -> Check {
+fn insights(table: &str, caller: &str, found: &Result<bool, Unseen>) -> Check {
     const CHECK: &str = "contributor_insights";
     match found {
         Ok(true) => Check::ok(CHECK, "Contributor Insights name the throttled keys"),
@@ -356,21 +375,21 @@ fn insights(table: &str, found: &Result<bool, Unseen>) -> Check {
         )
         .advise(format!(
             "`aws dynamodb update-contributor-insights --table-name {table} \
-             --contributor-insights-action ENABLE --contributor-insights-mode THROTTLED_KEYS`; writers \
+             --contributor-insights-action ENABLE --contributor-insights-mode THROTTLED_KEYS{caller}`; writers \
              that are throttled start growths without them"
         )),
         Err(unseen) => Check::unseen(CHECK, unseen, "DescribeContributorInsights", table),
     }
 }
 
-fn recovery(table: &str, found: &Result<bool, Unseen>) -> Check {
+fn recovery(table: &str, caller: &str, found: &Result<bool, Unseen>) -> Check {
     const CHECK: &str = "recovery";
     match found {
         Ok(true) => Check::ok(CHECK, "the table has point-in-time recovery"),
         Ok(false) => Check::new(CHECK, Status::Warning, "the table has no point-in-time recovery")
             .advise(format!(
                 "`aws dynamodb update-continuous-backups --table-name {table} \
-                 --point-in-time-recovery-specification PointInTimeRecoveryEnabled=true`: the metadata \
+                 --point-in-time-recovery-specification PointInTimeRecoveryEnabled=true{caller}`: the metadata \
                  table has it, and one without the other cannot be restored"
             )),
         Err(unseen) => Check::unseen(CHECK, unseen, "DescribeContinuousBackups", table),

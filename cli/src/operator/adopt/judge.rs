@@ -191,7 +191,7 @@ impl Oddity {
             Self::DynashardItem => {
                 "use the table with its own stack and metadata table: under another metadata table its \
                  items are answered 503 metadata_behind, and those in other shards are not found. If the \
-                 stack is gone for good, `dynashard adopt --leave --remove-attributes` makes the table plain"
+                 stack is gone for good, make the table plain first (docs/ADOPTING.md, \"Leaving\")"
             }
             Self::ReservedKey => {
                 "copy these items to other keys: keys that begin with _ds_ are the system's"

@@ -22,9 +22,9 @@ use super::super::check::{self, Check, Status, Totals};
 use super::super::connect::{Directory, deadline};
 use super::super::output::{Activity, Output};
 use super::super::patience::patiently;
+use super::super::shell::{flags, quoted};
 use super::description;
 use super::leftovers::Leftovers;
-use super::plan::quoted;
 use super::source::Position;
 use super::survey::{FORWARDED, is_dynashards};
 use super::{AdoptArgs, PROBLEMS_FOUND, owned_by, parameter, scan_of, undescribed};
@@ -64,7 +64,7 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
     // with one shard by then, it has its items where they belong.
     let mut checks = vec![collections(&store, &way, output).await?];
     checks.extend(stack.as_ref().map(scaling));
-    checks.extend(leftovers.checks(&args.table));
+    checks.extend(leftovers.checks(&args.table, &way.flags()));
     let mut removed = None;
     if args.leave.remove_attributes {
         if Totals::of(&checks).problems > 0 {
@@ -181,18 +181,23 @@ struct Way<'a> {
 impl Way<'_> {
     /// The command that brings a collection to one shard, for a shell.
     fn command(&self, partition: &PartitionKey) -> String {
-        let mut words = vec!["dynashard scale".to_owned()];
-        if let Some(stack) = &self.args.stack_name {
-            words.push(format!("--stack-name {}", quoted(stack)));
-        } else {
-            words.push(format!("--main-table {}", quoted(&self.args.table)));
-            words.push(format!("--metadata-table {}", quoted(self.metadata_table)));
-            if self.separator != Separator::default() {
-                words.push(format!("--separator {}", quoted(self.separator.as_str())));
-            }
-        }
-        words.push(format!("--pk {} --shards 1", quoted(partition.as_str())));
-        words.join(" ")
+        let pk = quoted(partition.as_str());
+        format!("dynashard scale{} --pk {pk} --shards 1", self.flags())
+    }
+
+    /// The flags by which the other commands find the tables.
+    fn flags(&self) -> String {
+        let Self { args, metadata_table, separator } = self;
+        let separator = (*separator != Separator::default()).then_some(separator.as_str());
+        let tables = match &args.stack_name {
+            Some(stack) => flags(&[("--stack-name", Some(stack))]),
+            None => flags(&[
+                ("--main-table", Some(&args.table)),
+                ("--metadata-table", Some(metadata_table)),
+                ("--separator", separator),
+            ]),
+        };
+        tables + &args.caller.for_shell()
     }
 }
 

@@ -55,8 +55,9 @@ impl Leftovers {
         self.with_attributes += u64::from(version || generation);
     }
 
-    /// A line for each thing that was looked at.
-    pub(super) fn checks(&self, table: &str) -> Vec<Check> {
+    /// A line for each thing that was looked at. By `flags` other commands find the tables.
+    pub(super) fn checks(&self, table: &str, flags: &str) -> Vec<Check> {
+        let repair = format!("`dynashard verify{flags} --all --repair`");
         let such_as = |tally: &Tally| {
             let key = |Example { pk, sk }: &Example| format!(", such as {pk:?} {sk:?}");
             tally.example.as_ref().map(key).unwrap_or_default()
@@ -77,15 +78,16 @@ impl Leftovers {
                 "other_shards",
                 &self.other_shards,
                 "items in other shards than the first",
-                "bring their collections to one shard; if they have one, run `dynashard verify --all --repair`",
+                &format!("bring their collections to one shard; if they have one, run {repair}"),
                 Status::Problem,
             ),
             line(
                 "markers",
                 &self.markers,
                 "markers",
-                "wait until RebalanceFunction has removed them; if nothing is under way, run `dynashard \
-                 verify --all --repair`",
+                &format!(
+                    "wait until RebalanceFunction has removed them; if nothing is under way, run {repair}"
+                ),
                 Status::Problem,
             ),
             line(
@@ -152,7 +154,7 @@ mod tests {
     }
 
     fn statuses(leftovers: &Leftovers) -> Vec<(&'static str, Status)> {
-        let checks = leftovers.checks("T").into_iter().map(|check| (check.name, check.status));
+        let checks = leftovers.checks("T", "").into_iter().map(|check| (check.name, check.status));
         checks.filter(|(_, status)| *status != Status::Ok).collect()
     }
 

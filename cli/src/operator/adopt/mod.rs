@@ -21,9 +21,8 @@ use dynashard_keys::Separator;
 
 use super::connect::{CallerArgs, table_of};
 use super::output::Output;
-use super::scan::TableScan;
-use super::{Failure, INTERRUPTED};
-use crate::signals::TerminationSignals;
+use super::scan::{ReadRate, TableScan};
+use super::{Failure, INTERRUPTED, signals};
 
 /// Something stands in the way.
 const PROBLEMS_FOUND: u8 = 1;
@@ -142,39 +141,40 @@ Examples:
 
 pub(crate) async fn run(args: AdoptArgs) -> ExitCode {
     let mut output = Output::new(args.json);
-    let mut signals = match TerminationSignals::watch() {
-        Ok(signals) => signals,
-        Err(error) => {
-            let failure = Failure::connection(format!("signals cannot be waited for: {error}"));
-            output.failure(None, &failure);
-            return ExitCode::from(NOT_EXAMINED);
-        }
-    };
-    let done = tokio::select! {
-        done = Box::pin(act(&args, &mut output)) => Some(done),
-        () = signals.received() => None,
-    };
-    match done {
-        Some(Ok(status)) => status,
-        Some(Err(failure)) => {
+    let status = match until_interrupted(&args, &mut output).await {
+        Ok(Some(status)) => status,
+        Err(failure) => {
             output.failure(None, &failure);
             ExitCode::from(NOT_EXAMINED)
         }
-        None => {
+        Ok(None) => {
             match &args.state {
                 _ if args.leave.leave => {
-                    eprintln!("dynashard: interrupted; run the same command again");
+                    note!("dynashard: interrupted; run the same command again");
                 }
-                Some(file) => eprintln!(
+                Some(file) => note!(
                     "dynashard: interrupted; the same command continues from {}",
                     file.display()
                 ),
-                None => eprintln!(
-                    "dynashard: interrupted; with --state FILE the next run would continue"
-                ),
+                None => {
+                    note!("dynashard: interrupted; with --state FILE the next run would continue");
+                }
             }
             ExitCode::from(INTERRUPTED)
         }
+    };
+    output.end(status)
+}
+
+/// `None` after a signal.
+async fn until_interrupted(
+    args: &AdoptArgs,
+    output: &mut Output,
+) -> Result<Option<ExitCode>, Failure> {
+    let mut signals = signals()?;
+    tokio::select! {
+        done = Box::pin(act(args, output)) => done.map(Some),
+        () = signals.received() => Ok(None),
     }
 }
 
@@ -190,7 +190,7 @@ fn scan_of(args: &AdoptArgs, operator: &Operator, table: &TableState) -> TableSc
     let default = table.provisioned.map_or(DEFAULT_READ_UNITS, of_provisioned);
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     let of_segment = table.bytes as f64 / f64::from(args.segments);
-    TableScan::new(operator, &args.table, Some(args.read_units.unwrap_or(default)))
+    TableScan::new(operator, &args.table, Some(ReadRate::new(args.read_units.unwrap_or(default))))
         .with_segments_of(of_segment)
 }
 

@@ -4,6 +4,8 @@ use dynashard_core::TableSchema;
 use dynashard_keys::{Separator, SortKeyType};
 use serde::Serialize;
 
+use super::super::shell::{flags, quoted};
+
 /// The parameters to deploy the template with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
@@ -87,20 +89,24 @@ impl Parameters {
 }
 
 impl Plan {
-    /// The plan for a table with this ARN. `stack` is its name, if it is known, and `policy` the file of the
-    /// policy.
+    /// The plan for a table with this ARN. `stack` is its name, if it is known, `policy` the file of the
+    /// policy, and `caller` the flags that say who asks, and where.
     pub(super) fn new(
         parameters: Parameters,
         table_arn: &str,
         stack: Option<&str>,
         policy: &str,
+        caller: &str,
     ) -> Self {
-        let deploy = format!("sam deploy --parameter-overrides {}", parameters.overrides());
+        let of_stack = flags(&[("--stack-name", stack)]);
+        let deploy =
+            format!("sam deploy{of_stack} --parameter-overrides {}", parameters.overrides());
         let which = match parameters.grow_keys.as_str() {
             "*" => "all keys".to_owned(),
             patterns => format!("the keys of GrowKeys ({patterns})"),
         };
         let (table, file) = (quoted(&parameters.existing_main_table), quoted(policy));
+        let url = quoted(&format!("file://{policy}"));
         let stack = stack.map_or_else(|| "NAME".to_owned(), quoted);
         let mut steps = vec![
             format!("deploy with ScalingMode=off: {deploy}"),
@@ -110,9 +116,9 @@ impl Plan {
             ),
             format!(
                 "deny other writers: `dynashard adopt --table {table} --stack-name {stack} --skip-scan \
-                 --policy {file}` writes the policy with the roles of the stack (and exits with 2, as it \
+                 --policy {file}{caller}` writes the policy with the roles of the stack (and exits with 2, as it \
                  leaves out the items), and `aws dynamodb put-resource-policy --resource-arn {table_arn} \
-                 --policy file://{policy}` applies it. Run this check once more with --stack-name: what was \
+                 --policy {url}{caller}` applies it. Run this check once more with --stack-name: what was \
                  written meanwhile is to fit, too"
             ),
             "let it grow: deploy with ScalingMode=on. Reads of what grows go to the API by then"
@@ -129,11 +135,6 @@ impl Plan {
     }
 }
 
-/// A text as a shell takes it.
-pub(super) fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "'\\''"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,7 +146,7 @@ mod tests {
     }
 
     fn plan(ttl: Option<&str>, grow_keys: &str) -> Plan {
-        Plan::new(parameters(ttl, grow_keys), "arn", None, "policy.json")
+        Plan::new(parameters(ttl, grow_keys), "arn", None, "policy.json", " --region 'r'")
     }
 
     #[test]
@@ -159,7 +160,7 @@ mod tests {
     fn regression_the_plan_applied_a_policy_before_it_had_the_roles() {
         let steps = plan(Some(""), "*").steps;
         let makes = "`dynashard adopt --table 'Orders' --stack-name NAME --skip-scan --policy \
-                     'policy.json'`";
+                     'policy.json' --region 'r'`";
         let made = steps[2].find(makes).expect("the policy is made");
         assert!(steps[2].find("put-resource-policy").is_some_and(|applied| applied > made));
     }

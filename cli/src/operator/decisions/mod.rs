@@ -16,8 +16,7 @@ use serde::Serialize;
 use super::connect::{ConnectArgs, Directory, deadline};
 use super::output::Output;
 use super::patience::ask_patiently;
-use super::{Failure, INTERRUPTED, partition_key};
-use crate::signals::TerminationSignals;
+use super::{Failure, INTERRUPTED, partition_key, signals};
 use entry::Entry;
 use since::Since;
 
@@ -34,7 +33,7 @@ pub(crate) struct DecisionsArgs {
     pk: Option<PartitionKey>,
     /// Only decisions that were made since then: so long ago, as in 90s, 30m, 6h or 2d, or an epoch
     /// second.
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME")]
     since: Option<Since>,
     /// Show the newest N decisions at most.
     #[arg(long, value_name = "N", default_value = "100")]
@@ -79,18 +78,16 @@ Examples:
 
 pub(crate) async fn run(args: DecisionsArgs) -> ExitCode {
     let mut output = Output::new(args.json);
-    match Box::pin(until_interrupted(&args, &mut output)).await {
-        Ok(status) => status,
-        Err(failure) => {
-            output.failure(args.pk.as_ref().map(PartitionKey::as_str), &failure);
-            ExitCode::FAILURE
-        }
-    }
+    let status = Box::pin(until_interrupted(&args, &mut output)).await;
+    let status = status.unwrap_or_else(|failure| {
+        output.failure(args.pk.as_ref().map(PartitionKey::as_str), &failure);
+        ExitCode::FAILURE
+    });
+    output.end(status)
 }
 
 async fn until_interrupted(args: &DecisionsArgs, output: &mut Output) -> Result<ExitCode, Failure> {
-    let mut signals = TerminationSignals::watch()
-        .map_err(|e| Failure::connection(format!("signals cannot be waited for: {e}")))?;
+    let mut signals = signals()?;
     tokio::select! {
         shown = Box::pin(show(args, output)) => shown,
         () = signals.received() => Ok(ExitCode::from(INTERRUPTED)),
@@ -258,7 +255,7 @@ impl Listing {
 }
 
 fn report_damage(fault: &str) {
-    eprintln!("dynashard: {}: {fault}", dynashard_core::Code::CorruptData.as_str());
+    note!("dynashard: {}: {fault}", dynashard_core::Code::CorruptData.as_str());
 }
 
 /// `{"event":"decisions", ...}`

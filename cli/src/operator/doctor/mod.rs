@@ -13,10 +13,10 @@ use dynashard_lambda::is_request_lifetime_verified;
 use futures_util::future::join_all;
 use serde::Serialize;
 
-use super::Failure;
 use super::check::{self, Check, Totals};
 use super::connect::{ConnectArgs, parameter};
 use super::output::{Activity, Output};
+use super::{Failure, INTERRUPTED, signals};
 use checks::{IF_CONFIRMED, Lifetime, Role, Table};
 use window::{Bound, Survey, Window};
 
@@ -58,7 +58,7 @@ Each line says what was seen and, if need be, what to do:
 The command writes nothing. With 8 connections its reads usually take under 50 read units.
 
 Exit status: 0 without problems, 1 with a problem, 2 if the tables could not be reached or,
-without a problem, the signature window could not be measured.
+without a problem, the signature window could not be measured; 130 after Ctrl-C.
 
 Examples:
   dynashard doctor --stack-name dynashard
@@ -67,15 +67,29 @@ Examples:
 
 pub(crate) async fn run(args: DoctorArgs) -> ExitCode {
     let mut output = Output::new(args.json);
-    match Box::pin(examine(&args)).await {
-        Ok(report) => {
+    let status = match until_interrupted(&args).await {
+        Ok(Some(report)) => {
             report.print(&mut output);
             report.exit_code()
+        }
+        Ok(None) => {
+            note!("dynashard: interrupted");
+            ExitCode::from(INTERRUPTED)
         }
         Err(failure) => {
             output.failure(None, &failure);
             ExitCode::from(NOT_EXAMINED)
         }
+    };
+    output.end(status)
+}
+
+/// `None` after a signal.
+async fn until_interrupted(args: &DoctorArgs) -> Result<Option<Report>, Failure> {
+    let mut signals = signals()?;
+    tokio::select! {
+        report = Box::pin(examine(args)) => report.map(Some),
+        () = signals.received() => Ok(None),
     }
 }
 

@@ -4,6 +4,7 @@ mod form;
 mod sink;
 mod walk;
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -16,8 +17,11 @@ use sink::Sink;
 use walk::{Ended, Progress, Walk};
 
 use super::connect::{ConnectArgs, Connection};
+use super::import::list_of;
 use super::output::{Activity, Output};
-use super::{Failure, INTERRUPTED, partition_key};
+use super::scan::ReadRate;
+use super::shell::quoted;
+use super::{Failure, INTERRUPTED, partition_key, signals};
 use crate::signals::TerminationSignals;
 
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
@@ -44,6 +48,10 @@ pub(crate) struct ExportArgs {
     /// answered before.
     #[arg(long)]
     consistent: bool,
+    /// Consume this many read units a second on average: pages that are read at once are paid for
+    /// afterwards. Without it the tables are read as fast as they answer.
+    #[arg(long, value_name = "UNITS")]
+    read_units: Option<NonZeroU32>,
     /// Print the summary as one line of JSON on stdout. Takes --output.
     #[arg(long, requires = "output")]
     json: bool,
@@ -73,7 +81,7 @@ pub(crate) async fn run(args: ExportArgs) -> ExitCode {
     let mut output = Output::new(args.json);
     let ended = Box::pin(export(&args, &mut progress, &mut output)).await;
     let (status, failure) = match ended {
-        Ok(Ended::Done) => return ExitCode::SUCCESS,
+        Ok(Ended::Done) => return output.end(ExitCode::SUCCESS),
         Ok(Ended::Interrupted) => (ExitCode::from(INTERRUPTED), None),
         // `head` has its lines.
         Err(failure) if failure.code == sink::UNREAD => return ExitCode::SUCCESS,
@@ -87,14 +95,14 @@ pub(crate) async fn run(args: ExportArgs) -> ExitCode {
             format!(", and {:?} up to the sort key {sort:?}", partition.as_str())
         }
     };
-    eprintln!(
+    note!(
         "dynashard: incomplete: {} holds {collections} whole collections{present}: {items} items",
         sink::name(&args.output)
     );
     if let Some(failure) = failure {
         output.failure(None, &failure);
     }
-    status
+    output.end(status)
 }
 
 /// `{"event":"summary", ...}`
@@ -118,10 +126,9 @@ async fn export(
     progress: &mut Progress,
     output: &mut Output,
 ) -> Result<Ended, Failure> {
+    let mut signals = signals()?;
     let connection = args.connect.connect().await?;
     let schema = connection.schema();
-    let mut signals = TerminationSignals::watch()
-        .map_err(|e| Failure::connection(format!("signals cannot be waited for: {e}")))?;
     let activity = Activity::begin(!args.json);
     let mut columns = Columns::default();
     if args.format == Format::Csv {
@@ -176,15 +183,15 @@ async fn export(
         consumed_rcu,
     });
     if changed_values > 0 {
-        eprintln!(
+        note!(
             "dynashard: {changed_values} values have types that this form cannot hold; dynamodb-json holds all"
         );
     }
     if args.format == Format::Csv {
-        eprintln!("dynashard: import it with --number-columns {:?}", numbers.join(","));
+        note!("dynashard: import it with --number-columns {}", quoted(&list_of(&numbers)));
     }
     if foreign > 0 {
-        eprintln!(
+        note!(
             "dynashard: {foreign} items lie under keys that no collection has, and were left out"
         );
     }
@@ -197,6 +204,6 @@ fn walk<'a>(
     signals: &'a mut TerminationSignals,
 ) -> Walk<'a> {
     let consistency = if args.consistent { Consistency::Strong } else { Consistency::Eventual };
-    let reader = connection.reader();
-    Walk { connection, reader, partitions: &args.pk, consistency, signals }
+    let (reader, rate) = (connection.reader(), args.read_units.map(ReadRate::new));
+    Walk { connection, reader, partitions: &args.pk, consistency, rate, signals }
 }

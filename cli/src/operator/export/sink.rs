@@ -8,8 +8,9 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use crate::operator::Failure;
+use crate::operator::files::{behind_links, is_special, with_suffix};
 
-/// A file under a name that says that it is incomplete, or stdout.
+/// A file under a name that says that it is incomplete, or what is written to as it is: stdout, a pipe, a device.
 pub(super) struct Sink {
     output: Output,
     /// The file, and the name that it gets at the end.
@@ -26,10 +27,18 @@ pub(super) const UNREAD: &str = "unread";
 
 impl Sink {
     pub(super) fn create(path: &Path, is_gzip: bool) -> Result<Self, Failure> {
-        let names = (!is_stdout(path)).then(|| (partial(path), path.to_owned()));
-        let output: Box<dyn Write> = match &names {
-            Some((partial, _)) => Box::new(File::create(partial).map_err(|e| failed(path, &e))?),
-            None => Box::new(io::stdout()),
+        let place = Place::of(path).map_err(|e| failed(path, &e))?;
+        let (output, names): (Box<dyn Write>, _) = match place {
+            Place::Stdout => (Box::new(io::stdout()), None),
+            Place::Special => {
+                let file = File::options().write(true).open(path).map_err(|e| failed(path, &e))?;
+                (Box::new(file), None)
+            }
+            Place::File(file) => {
+                let partial = with_suffix(&file, PARTIAL);
+                let output = File::create(&partial).map_err(|e| failed(path, &e))?;
+                (Box::new(output), Some((partial, file)))
+            }
         };
         let output = BufWriter::new(output);
         let output = if is_gzip {
@@ -74,7 +83,11 @@ impl Write for Sink {
 
 /// What messages call an incomplete output.
 pub(super) fn name(path: &Path) -> String {
-    if is_stdout(path) { "stdout".to_owned() } else { partial(path).display().to_string() }
+    match Place::of(path) {
+        Ok(Place::Stdout) => "stdout".to_owned(),
+        Ok(Place::File(file)) => with_suffix(&file, PARTIAL).display().to_string(),
+        Ok(Place::Special) | Err(_) => path.display().to_string(),
+    }
 }
 
 pub(super) fn failed(path: &Path, error: &io::Error) -> Failure {
@@ -82,12 +95,75 @@ pub(super) fn failed(path: &Path, error: &io::Error) -> Failure {
     Failure { code, detail: format!("{} cannot be written: {error}", name(path)) }
 }
 
-fn is_stdout(path: &Path) -> bool {
-    path == Path::new("-")
+/// What the name of an output leads to.
+enum Place {
+    Stdout,
+    /// It is there, and takes what is written to it: a pipe, a device.
+    Special,
+    /// A plain file, or none yet: behind all links.
+    File(PathBuf),
 }
 
-fn partial(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".partial");
-    name.into()
+impl Place {
+    fn of(path: &Path) -> io::Result<Self> {
+        if STDOUT.iter().any(|name| path == Path::new(name)) {
+            return Ok(Self::Stdout);
+        }
+        let file = behind_links(path)?;
+        if file.is_dir() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        Ok(if is_special(&file) { Self::Special } else { Self::File(file) })
+    }
+}
+
+/// The names of stdout. To open one that is redirected to a file would begin that file anew.
+const STDOUT: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
+
+/// What the name of a file ends in while it is incomplete.
+const PARTIAL: &str = ".partial";
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::thread;
+
+    use rustix::fs::{CWD, Mode, mkfifoat};
+
+    use super::*;
+
+    fn write(path: &Path) {
+        let mut sink = Sink::create(path, false).expect("it opens");
+        sink.write_all(b"items").expect("it writes");
+        sink.finish(true).expect("it ends");
+    }
+
+    /// A pipe became a plain file while its reader waited, and a link was replaced.
+    #[test]
+    fn regression_an_output_that_is_no_plain_file_was_replaced() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| directory.path().join(name);
+        let pipe = path("pipe");
+        mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).expect("a pipe");
+        let reader = thread::spawn({
+            let pipe = pipe.clone();
+            move || fs::read(pipe).expect("it reads")
+        });
+        write(&pipe);
+        assert_eq!(reader.join().expect("read"), b"items");
+
+        fs::create_dir(path("there")).expect("a directory");
+        fs::write(path("there/old"), "old").expect("it writes");
+        for target in ["there/old", "there/new"] {
+            let link = path("link");
+            symlink(target, &link).expect("a link");
+            assert!(name(&link).ends_with(&format!("{target}.partial")), "{}", name(&link));
+            write(&link);
+            assert_eq!(fs::read(path(target)).expect("a file"), b"items");
+            assert!(link.is_symlink());
+            fs::remove_file(link).expect("it goes");
+        }
+        write(Path::new("/dev/null"));
+        assert!(Sink::create(directory.path(), false).is_err());
+    }
 }

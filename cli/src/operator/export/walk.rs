@@ -11,7 +11,7 @@ use xxhash_rust::xxh64::xxh64;
 
 use crate::operator::Failure;
 use crate::operator::connect::{Connection, TableReader, deadline};
-use crate::operator::scan::TableScan;
+use crate::operator::scan::{ReadRate, TableScan};
 use crate::signals::TerminationSignals;
 
 /// How a walk that did not fail has ended.
@@ -41,6 +41,8 @@ pub(super) struct Walk<'a> {
     /// These collections, or all where none is named.
     pub(super) partitions: &'a [PartitionKey],
     pub(super) consistency: Consistency,
+    /// Of the scan and of the queries together.
+    pub(super) rate: Option<ReadRate>,
     pub(super) signals: &'a mut TerminationSignals,
 }
 
@@ -77,7 +79,11 @@ impl Walk<'_> {
         let mut after = None;
         let is_strong = self.consistency == Consistency::Strong;
         let schema = self.connection.schema();
-        let scan = TableScan::new(self.connection.operator(), self.connection.main_table(), None);
+        let scan = TableScan::new(
+            self.connection.operator(),
+            self.connection.main_table(),
+            self.rate.clone(),
+        );
         let whole = ScanSegment { number: 0, of: 1 };
         loop {
             let page = tokio::select! {
@@ -130,9 +136,20 @@ impl Walk<'_> {
         };
         let budget = PageBudget { max_bytes: MAX_PAGE_BYTES, measure: &measure };
         loop {
-            let by = deadline(self.reader.directory());
+            let paid = async {
+                let expected = match &self.rate {
+                    Some(rate) => rate.wait().await,
+                    None => 0.0,
+                };
+                let by = deadline(self.reader.directory());
+                let page = Box::pin(self.reader.query(&query, budget, by)).await?;
+                if let Some(rate) = &self.rate {
+                    rate.paid(expected, page.consumed_rcu);
+                }
+                Ok::<_, Failure>(page)
+            };
             let page = tokio::select! {
-                page = Box::pin(self.reader.query(&query, budget, by)) => page?,
+                page = paid => page?,
                 () = self.signals.received() => return Ok(Ended::Interrupted),
             };
             progress.consumed_rcu += page.consumed_rcu;

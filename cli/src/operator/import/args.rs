@@ -1,6 +1,7 @@
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
+use super::csv::Names;
 use super::files::Format;
 use super::send::OtherItem;
 use crate::operator::connect::ConnectArgs;
@@ -27,10 +28,11 @@ pub(crate) struct ImportArgs {
     /// The field or column of the sort key. The default is the table's own name for it.
     #[arg(long, value_name = "FIELD")]
     pub(super) sk: Option<String>,
-    /// The columns of a CSV that hold numbers, separated by commas; empty for none. By default these are the
-    /// columns in which each value is a number that would be written the same again, as 517 and not 007.
-    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
-    pub(super) number_columns: Option<Vec<String>>,
+    /// The columns of a CSV that hold numbers, as a line of CSV: separated by commas, and in quotation marks if
+    /// they have some; empty for none. By default these are the columns in which each value is a number that would
+    /// be written the same again, as 517 and not 007.
+    #[arg(long, value_name = "COLUMNS", value_parser = super::csv::names_of)]
+    pub(super) number_columns: Option<Names>,
     /// Only check each row, and write nothing.
     #[arg(long)]
     pub(super) check: bool,

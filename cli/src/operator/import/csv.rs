@@ -1,29 +1,24 @@
 //! Rows as CSV, and which of its columns hold numbers.
 
-use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
-use std::rc::Rc;
 
 use csv::{ByteRecord, Reader, ReaderBuilder};
 use dynashard_core::{AttributeValue, Attributes};
 use dynashard_keys::{Number, SortKeyType};
 
+use super::rfc4180::Checked;
 use super::row::{Keys, bad_body};
 use crate::operator::Failure;
-
-/// The most bytes of one record. A quotation mark that is never closed would take in the rest of the file.
-const MAX_RECORD_BYTES: u64 = 8_000_000;
 
 /// The fields of a record that are not empty, each with its column.
 pub(in crate::operator) type Fields<'a> = Vec<(&'a str, &'a str)>;
 
 /// The records of a file behind its header line.
 pub(in crate::operator) struct Records<R> {
-    reader: Reader<Bounded<R>>,
+    reader: Reader<Checked<R>>,
     columns: Vec<String>,
     record: ByteRecord,
-    left: Rc<Cell<u64>>,
     /// Whether lines end in CR LF. Of that the parser leaves the LF to the next record.
     is_crlf: bool,
 }
@@ -31,9 +26,7 @@ pub(in crate::operator) struct Records<R> {
 impl<R: Read> Records<R> {
     /// Reads the header line.
     pub(in crate::operator) fn new(input: R) -> io::Result<Self> {
-        let left = Rc::new(Cell::new(MAX_RECORD_BYTES));
-        let input = Bounded { input, left: Rc::clone(&left) };
-        let mut reader = ReaderBuilder::new().flexible(true).from_reader(input);
+        let mut reader = ReaderBuilder::new().flexible(true).from_reader(Checked::new(input));
         let columns = reader.headers().map_err(io_error)?;
         let columns = columns.iter().map(str::to_owned).collect::<Vec<_>>();
         let mut seen = BTreeSet::new();
@@ -47,7 +40,7 @@ impl<R: Read> Records<R> {
         }
         let in_header = columns.iter().map(|column| line_feeds(column.as_bytes())).sum::<u64>();
         let is_crlf = reader.position().line() == 1 + in_header;
-        Ok(Self { reader, columns, record: ByteRecord::new(), left, is_crlf })
+        Ok(Self { reader, columns, record: ByteRecord::new(), is_crlf })
     }
 
     /// The names of the columns.
@@ -59,7 +52,6 @@ impl<R: Read> Records<R> {
     pub(in crate::operator) fn next(
         &mut self,
     ) -> io::Result<Option<(u64, Result<Fields<'_>, Failure>)>> {
-        self.left.set(MAX_RECORD_BYTES);
         if !self.reader.read_byte_record(&mut self.record).map_err(io_error)? {
             return Ok(None);
         }
@@ -97,6 +89,32 @@ impl<R: Read> Records<R> {
         }
         Ok(found)
     }
+}
+
+/// Names of columns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Names(pub(super) Vec<String>);
+
+/// Reads names of columns as a line of CSV, so that they may hold commas.
+pub(super) fn names_of(text: &str) -> Result<Names, String> {
+    let input = Checked::new(text.as_bytes());
+    let reader = ReaderBuilder::new().has_headers(false).from_reader(input);
+    let records = reader.into_records().collect::<Result<Vec<_>, _>>();
+    match &*records.map_err(|error| io_error(error).to_string())? {
+        [] => Ok(Names(Vec::new())),
+        [names] => Ok(Names(names.iter().map(str::to_owned).collect())),
+        _ => Err("they take more than one line".to_owned()),
+    }
+}
+
+/// Names of columns as they are read by [`names_of`].
+pub(in crate::operator) fn list_of(names: &[String]) -> String {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    // Neither a name nor memory fails to be written.
+    let written = writer.write_record(names).is_ok();
+    let bytes = writer.into_inner().ok().filter(|_| written && !names.is_empty());
+    let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
+    text.strip_suffix('\n').unwrap_or(&text).to_owned()
 }
 
 /// The attributes of a record. Those of `numbers` are numbers, and so is the sort key if the table's is.
@@ -151,26 +169,6 @@ impl Inference {
 pub(super) fn is_canonical(text: &str) -> bool {
     text.starts_with(|c: char| c == '-' || c.is_ascii_digit())
         && text.parse::<Number>().is_ok_and(|number| number.to_string() == text)
-}
-
-/// A reader that fails when a record goes on for too long.
-struct Bounded<R> {
-    input: R,
-    left: Rc<Cell<u64>>,
-}
-
-impl<R: Read> Read for Bounded<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.left.get() == 0 {
-            let why = format!(
-                "a record takes more than {MAX_RECORD_BYTES} bytes: is a quotation mark not closed?"
-            );
-            return Err(io::Error::other(why));
-        }
-        let read = self.input.read(buffer)?;
-        self.left.set(self.left.get().saturating_sub(u64::try_from(read).unwrap_or(u64::MAX)));
-        Ok(read)
-    }
 }
 
 fn line_feeds(field: &[u8]) -> u64 {
@@ -242,9 +240,9 @@ mod tests {
         for text in ["a,a\n1,2\n", "a,\n1,2\n"] {
             assert!(Records::new(text.as_bytes()).is_err(), "{text}");
         }
-        let endless = format!("a,b\n1,\"{}", "x".repeat(10_000_000));
-        let mut records = Records::new(endless.as_bytes()).expect("a header");
-        assert!(records.next().expect_err("too long").to_string().contains("quotation mark"));
+        let open = "a,b\nK,\"5 inch\nK,\"\"ok\n";
+        let mut records = Records::new(open.as_bytes()).expect("a header");
+        assert!(records.next().expect_err("open").to_string().contains("line 2: a quotation mark"));
     }
 
     #[test]
@@ -263,6 +261,16 @@ mod tests {
         for text in ["", "-", "+1", "1e5", "-0", "01", ".5", "5.", "NaN", "١", &"1".repeat(39)] {
             assert!(!is_canonical(text), "{text}");
         }
+    }
+
+    /// A column whose name holds a comma was two.
+    #[test]
+    fn regression_a_list_of_columns_was_split_at_each_comma() {
+        for names in [&[][..], &["n"], &["a,b", "c", "say \"x\"", " d "], &["two\nlines", "-x"]] {
+            let names = names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+            assert_eq!(names_of(&list_of(&names)), Ok(Names(names)));
+        }
+        assert!(names_of("a\nb").is_err() && names_of("\"a").is_err());
     }
 
     #[test]

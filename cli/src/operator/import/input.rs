@@ -7,11 +7,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dynashard_core::NewItem;
-use flate2::bufread::MultiGzDecoder;
 use xxhash_rust::xxh64::Xxh64;
 
 use super::csv::{self, Inference, Records};
-use super::files::{Format, INPUT_FAILED, InputFile, bad, failed, format_of};
+use super::files::{
+    Entry, Format, INPUT_FAILED, InputFile, bad, entries, failed, format_of, is_plain,
+};
+use super::gzip::Members;
 use super::json::{self, Lines};
 use super::manifest;
 use super::row::Keys;
@@ -22,6 +24,10 @@ use crate::operator::Failure;
 pub(super) struct Input {
     pub(super) format: Format,
     pub(super) files: Vec<InputFile>,
+    /// How many items it holds, where the summary of an export says so.
+    pub(super) items: Option<u64>,
+    /// What lies in the directory and is not of the form that was chosen.
+    pub(super) left_out: Vec<String>,
 }
 
 /// A row of a file.
@@ -39,49 +45,64 @@ impl Input {
     pub(super) fn find(path: &Path, format: Option<Format>) -> Result<Self, Failure> {
         let metadata = fs::metadata(path).map_err(|e| failed(path, &e))?;
         if !metadata.is_dir() {
+            is_plain(path, &metadata)?;
             let name = path.display().to_string();
             let format = format.or_else(|| format_of(path)).ok_or_else(|| unknown(path))?;
             let file =
                 InputFile { name, path: path.to_owned(), bytes: metadata.len(), items: None };
-            return Ok(Self { format, files: vec![file] });
+            return Ok(Self::of(format, vec![file]));
         }
         let is_export = manifest::is_export(path);
         if format == Some(Format::DynamodbExport) || (format.is_none() && is_export) {
-            let files = manifest::files(path)?;
-            return Ok(Self { format: Format::DynamodbExport, files });
+            let manifest::Export { files, items } = manifest::find(path)?;
+            return Ok(Self { items, ..Self::of(Format::DynamodbExport, files) });
         }
-        let entries = fs::read_dir(path).map_err(|e| failed(path, &e))?;
-        let mut files = Vec::new();
-        let mut formats = BTreeSet::new();
-        for entry in entries {
-            let entry = entry.map_err(|e| failed(path, &e))?;
-            let found = format_of(&entry.path());
-            if let Some(found) = found.filter(|found| format.is_none_or(|wanted| wanted == *found))
-            {
-                let bytes = entry.metadata().map_err(|e| failed(&entry.path(), &e))?.len();
-                let name = entry.file_name().to_string_lossy().into_owned();
-                files.push(InputFile { name, path: entry.path(), bytes, items: None });
-                formats.insert(found);
-            }
-        }
-        files.sort_by(|one, other| one.path.cmp(&other.path));
-        let first = files.first().and_then(|file| format_of(&file.path));
-        match format.or(first) {
-            Some(format) if formats.len() == 1 => Ok(Self { format, files }),
-            Some(_) if formats.len() > 1 => {
+        let entries = entries(path)?;
+        let formats = entries.iter().filter_map(|entry| entry.format).collect::<BTreeSet<_>>();
+        let wanted = match (format, formats.first()) {
+            (Some(format), _) if formats.contains(&format) => format,
+            (None, Some(format)) if formats.len() == 1 => *format,
+            (None, Some(_)) => {
                 let why = "holds files of several forms; choose one with --format";
-                Err(bad(path, why))
+                return Err(bad(path, why));
             }
-            _ => Err(bad(
-                path,
-                "holds no file that ends in .jsonl, .ndjson, .json or .csv, or these and .gz",
-            )),
+            _ => {
+                let why =
+                    "holds no file that ends in .jsonl, .ndjson, .json or .csv, or these and .gz";
+                return Err(bad(path, why));
+            }
+        };
+        let is_wanted = |entry: &Entry| entry.format == Some(wanted);
+        let (files, others) = entries.into_iter().partition::<Vec<_>, _>(is_wanted);
+        let left_out = others.into_iter().map(|entry| entry.name).collect::<Vec<_>>();
+        if format.is_none() && !left_out.is_empty() {
+            let why = format!(
+                "also holds what cannot be imported with the rest: {}; --format NAME imports the files of \
+                 one form and leaves out all else",
+                left_out.join(", ")
+            );
+            return Err(bad(path, &why));
         }
+        let files = files.into_iter().map(Entry::into_file).collect();
+        Ok(Self { left_out, ..Self::of(wanted, files) })
+    }
+
+    fn of(format: Format, files: Vec<InputFile>) -> Self {
+        Self { format, files, items: None, left_out: Vec::new() }
     }
 
     /// All rows in order.
     pub(super) fn rows<'a>(&'a self, keys: &'a Keys, numbers: &'a BTreeSet<String>) -> Rows<'a> {
-        Rows { input: self, keys, numbers, file: 0, open: None, digests: Vec::new(), of_file: 0 }
+        Rows {
+            input: self,
+            keys,
+            numbers,
+            file: 0,
+            open: None,
+            digests: Vec::new(),
+            of_file: 0,
+            of_all: 0,
+        }
     }
 
     /// Refuses the names of columns that no file has.
@@ -140,6 +161,7 @@ pub(super) struct Rows<'a> {
     open: Option<(Reading, Tally)>,
     /// How many rows the present file has had.
     of_file: u64,
+    of_all: u64,
     digests: Vec<u64>,
 }
 
@@ -181,6 +203,7 @@ impl Rows<'_> {
             };
             if let Some((line, attributes)) = row {
                 self.of_file += 1;
+                self.of_all += 1;
                 let item = attributes.and_then(|attributes| self.keys.item(attributes));
                 return Ok(Some(InputRow { file: self.file, line, item }));
             }
@@ -193,7 +216,10 @@ impl Rows<'_> {
             self.of_file = 0;
             self.file += 1;
         }
-        Ok(None)
+        match self.input.items.filter(|items| *items != self.of_all) {
+            Some(items) => Err(manifest::incomplete(self.of_all, items)),
+            None => Ok(None),
+        }
     }
 }
 
@@ -247,7 +273,7 @@ pub(in crate::operator) fn open(path: &Path) -> io::Result<(Box<dyn BufRead>, Ta
     let mut file = BufReader::with_capacity(BUFFER_BYTES, file);
     let is_gzip = file.fill_buf()?.starts_with(GZIP);
     let mut text: Box<dyn BufRead> = if is_gzip {
-        Box::new(BufReader::with_capacity(BUFFER_BYTES, MultiGzDecoder::new(file)))
+        Box::new(BufReader::with_capacity(BUFFER_BYTES, Members::new(file)))
     } else {
         Box::new(file)
     };
@@ -318,7 +344,9 @@ mod tests {
         };
         write("b.jsonl", "{\"pk\":\"a\",\"sk\":\"3\"}\n");
         write("a.ndjson", "{\"pk\":\"a\",\"sk\":\"1\"}\n\n{\"pk\":\"a\",\"sk\":\"2\"}\n");
-        write("README", "not of the input");
+        write(".DS_Store", "hidden");
+        write("._b.jsonl", "hidden");
+        write("_SUCCESS", "");
         let input = Input::find(directory.path(), None).expect("files");
         let places = rows(&input).into_iter().map(|(file, line, _)| (file, line));
         assert_eq!(places.collect::<Vec<_>>(), [(0, 1), (0, 3), (1, 1)]);
@@ -327,6 +355,40 @@ mod tests {
         assert!(mixed.detail.contains("--format"), "{mixed}");
         let chosen = Input::find(directory.path(), Some(Format::Csv)).expect("files");
         assert_eq!(rows(&chosen).len(), 1);
+        assert_eq!(chosen.left_out, ["a.ndjson", "b.jsonl"]);
+    }
+
+    /// A directory of which one file was read passed for a whole one.
+    #[test]
+    fn regression_what_a_directory_holds_beside_its_files_was_passed_over() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| directory.path().join(name);
+        let write = |name: &str| fs::write(path(name), "{\"pk\":\"a\",\"sk\":\"1\"}\n");
+        write("a.jsonl").expect("it writes");
+        for name in ["day=02", "more.jsonl.d", "c.jsonl"] {
+            fs::create_dir(path(name)).expect("a directory");
+        }
+        write("day=02/b.jsonl").expect("it writes");
+        write("notes.txt").expect("it writes");
+        std::os::unix::fs::symlink(path("nothing"), path("link.jsonl")).expect("a link");
+        let refused = Input::find(directory.path(), None).expect_err("refused");
+        let all = "c.jsonl/, day=02/, link.jsonl, more.jsonl.d/, notes.txt;";
+        assert!(refused.detail.contains(all), "{refused}");
+        let chosen = Input::find(directory.path(), Some(Format::JsonLines)).expect("files");
+        assert_eq!((rows(&chosen).len(), chosen.left_out.len()), (1, 5));
+    }
+
+    /// It waited for a writer, and the second reading for ever.
+    #[test]
+    fn regression_what_can_be_read_once_was_opened() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("rows.jsonl");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, mode).expect("a pipe");
+        for input in [path.as_path(), Path::new("/dev/null")] {
+            let refused = Input::find(input, Some(Format::JsonLines)).expect_err("refused");
+            assert!(refused.detail.contains("is read twice"), "{refused}");
+        }
     }
 
     #[test]

@@ -47,6 +47,8 @@ pub(super) struct Figures {
     pub(super) undecided: u64,
     /// Whether all that is left waits until no request from before can take effect.
     pub(super) is_waiting: bool,
+    /// Whether nothing was written for so long that somebody should know.
+    pub(super) is_stalled: bool,
 }
 
 /// Writes the rows of an input.
@@ -80,7 +82,10 @@ const MOST_CHOSEN: usize = 10_000;
 const MOST_AT_ONCE: usize = 256;
 
 /// After so long without a single write the import gives up.
-const PATIENCE: Duration = Duration::from_mins(3);
+pub(super) const PATIENCE: Duration = Duration::from_mins(3);
+
+/// After so long it says so.
+pub(super) const STALLED: Duration = Duration::from_secs(5);
 
 /// For how long an import that ends waits for the answers to what is under way.
 const LAST_ANSWERS: Duration = Duration::from_secs(25);
@@ -158,6 +163,8 @@ impl Loader {
                 return Ok(Ended::Done);
             }
             self.figures.is_waiting = is_at_end && self.ahead.is_empty();
+            let has_work = !self.under_way.is_empty() || !self.ahead.is_empty();
+            self.figures.is_stalled = has_work && now.saturating_sub(self.moved_at) >= STALLED;
             show(self.figures);
             let has_room = !is_at_end && self.ahead.has_room();
             let pause = self.pause(now);

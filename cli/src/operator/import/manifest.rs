@@ -1,12 +1,13 @@
 //! What DynamoDB exports to S3, as one downloads it: a directory with manifests and `data/*.json.gz`, or
 //! the data alone (Amazon DynamoDB Developer Guide, "DynamoDB table export output format").
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::files::{Format, InputFile, bad, failed, format_of};
+use super::files::{Entry, Format, INPUT_FAILED, InputFile, bad, entries, failed};
 use crate::operator::Failure;
 
 /// Whether a directory looks like an export.
@@ -14,23 +15,67 @@ pub(super) fn is_export(directory: &Path) -> bool {
     [SUMMARY, FILES, "data"].iter().any(|name| directory.join(name).exists())
 }
 
-/// The data files of an export. If it has its manifests, each file that they name has to be there.
-pub(super) fn files(directory: &Path) -> Result<Vec<InputFile>, Failure> {
-    if let Some(summary) = read(&directory.join(SUMMARY))? {
-        check_summary(directory, &summary)?;
-    }
+/// What an export consists of.
+pub(super) struct Export {
+    /// The data files.
+    pub(super) files: Vec<InputFile>,
+    /// How many items the summary says that they hold.
+    pub(super) items: Option<u64>,
+}
+
+/// Finds the data files of an export. If it has its manifests, these and the files have to agree.
+pub(super) fn find(directory: &Path) -> Result<Export, Failure> {
+    let items = match read(&directory.join(SUMMARY))? {
+        Some(summary) => check_summary(directory, &summary)?,
+        None => None,
+    };
     let data = directory.join("data");
-    let data = if data.is_dir() { data } else { directory.to_owned() };
+    let present = if data.is_dir() {
+        let around = entries(directory)?.into_iter();
+        let around = around.filter(|entry| !is_own(&entry.name) && entry.name != "data/");
+        refuse_others(directory, &around.map(|entry| entry.name).collect::<Vec<_>>())?;
+        data_files(&data)?
+    } else {
+        data_files(directory)?
+    };
     let listed = read(&directory.join(FILES))?;
-    let mut files = match &listed {
-        Some(text) => listed_files(directory, &data, text)?,
-        None => present_files(&data)?,
+    let files = match &listed {
+        Some(text) => listed_files(directory, present, text)?,
+        None => present,
     };
     if files.is_empty() && listed.is_none() {
         return Err(bad(directory, "holds no data/*.json.gz of an export"));
     }
-    files.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok(files)
+    let in_list = listed.and_then(|_| files.iter().map(|file| file.items).sum::<Option<u64>>());
+    if let (Some(items), Some(in_list)) = (items, in_list)
+        && items != in_list
+    {
+        let why = format!(
+            "lists files of {in_list} items, and {SUMMARY} says {items}: was all of it downloaded?"
+        );
+        return Err(bad(&directory.join(FILES), &why));
+    }
+    Ok(Export { files, items })
+}
+
+/// The files hold more or fewer items than the summary says.
+pub(super) fn incomplete(found: u64, items: u64) -> Failure {
+    let detail = format!(
+        "the data files hold {found} items, and {SUMMARY} says {items}: was everything downloaded?"
+    );
+    Failure { code: INPUT_FAILED, detail }
+}
+
+/// Whether a file is one that DynamoDB writes beside the data.
+fn is_own(name: &str) -> bool {
+    name.starts_with("manifest-")
+}
+
+fn refuse_others(directory: &Path, others: &[String]) -> Result<(), Failure> {
+    if others.is_empty() {
+        return Ok(());
+    }
+    Err(bad(directory, &format!("holds what is not of an export: {}", others.join(", "))))
 }
 
 const SUMMARY: &str = "manifest-summary.json";
@@ -41,6 +86,7 @@ const FILES: &str = "manifest-files.json";
 struct Summary {
     output_format: Option<String>,
     export_type: Option<String>,
+    item_count: Option<u64>,
 }
 
 /// A line of the list of files.
@@ -51,7 +97,8 @@ struct Listed {
     data_file_s3_key: String,
 }
 
-fn check_summary(directory: &Path, text: &str) -> Result<(), Failure> {
+/// Refuses what cannot be imported. Returns how many items there are.
+fn check_summary(directory: &Path, text: &str) -> Result<Option<u64>, Failure> {
     let summary = serde_json::from_str::<Summary>(text)
         .map_err(|e| bad(&directory.join(SUMMARY), &format!("is not a manifest: {e}")))?;
     let is_other =
@@ -66,37 +113,45 @@ fn check_summary(directory: &Path, text: &str) -> Result<(), Failure> {
         let why = format!("is an export of the kind {kind}; only full exports can be imported");
         return Err(bad(directory, &why));
     }
-    Ok(())
+    Ok(summary.item_count)
 }
 
-fn listed_files(directory: &Path, data: &Path, text: &str) -> Result<Vec<InputFile>, Failure> {
-    let mut files = Vec::new();
+/// Gives each file that is there its place in the list: both have the same files.
+fn listed_files(
+    directory: &Path,
+    present: Vec<InputFile>,
+    text: &str,
+) -> Result<Vec<InputFile>, Failure> {
+    let list = directory.join(FILES);
+    let mut left =
+        present.into_iter().map(|file| (file.name.clone(), file)).collect::<BTreeMap<_, _>>();
+    let mut files = BTreeMap::new();
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
         let listed = serde_json::from_str::<Listed>(line)
-            .map_err(|e| bad(&directory.join(FILES), &format!("is not a list of files: {e}")))?;
+            .map_err(|e| bad(&list, &format!("is not a list of files: {e}")))?;
         let key = &listed.data_file_s3_key;
-        let name = key.rsplit('/').next().unwrap_or(key);
-        let path = data.join(name);
-        let missing =
-            |_| bad(&path, "is missing, and the manifest lists it: was everything downloaded?");
-        let bytes = fs::metadata(&path).map_err(missing)?.len();
-        files.push(InputFile { name: name.to_owned(), path, bytes, items: listed.item_count });
+        let name = key.rsplit('/').next().unwrap_or(key).to_owned();
+        if files.contains_key(&name) {
+            return Err(bad(&list, &format!("lists {name} twice")));
+        }
+        let file = left.remove(&name).ok_or_else(|| {
+            bad(&list, &format!("lists {name}, which is missing: was everything downloaded?"))
+        })?;
+        files.insert(name, InputFile { items: listed.item_count, ..file });
     }
-    Ok(files)
+    match left.keys().next() {
+        Some(name) => Err(bad(&list, &format!("does not list {name}: is it whole?"))),
+        None => Ok(files.into_values().collect()),
+    }
 }
 
-fn present_files(data: &Path) -> Result<Vec<InputFile>, Failure> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(data).map_err(|e| failed(data, &e))? {
-        let entry = entry.map_err(|e| failed(data, &e))?;
-        let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
-        let is_data = format_of(&path) == Some(Format::JsonLines);
-        if is_data && !name.starts_with("manifest-") {
-            let bytes = entry.metadata().map_err(|e| failed(&path, &e))?.len();
-            files.push(InputFile { name, path, bytes, items: None });
-        }
-    }
-    Ok(files)
+/// The files of lines of JSON in a directory, which holds nothing else.
+fn data_files(data: &Path) -> Result<Vec<InputFile>, Failure> {
+    let entries = entries(data)?.into_iter().filter(|entry| !is_own(&entry.name));
+    let (files, others) =
+        entries.partition::<Vec<_>, _>(|entry| entry.format == Some(Format::JsonLines));
+    refuse_others(data, &others.into_iter().map(|entry| entry.name).collect::<Vec<_>>())?;
+    Ok(files.into_iter().map(Entry::into_file).collect())
 }
 
 /// The text of a file, if it exists.

@@ -5,6 +5,7 @@ mod check;
 mod counts;
 pub(super) mod csv;
 pub(super) mod files;
+mod gzip;
 pub(super) mod input;
 pub(super) mod json;
 mod lanes;
@@ -16,6 +17,7 @@ mod pace;
 mod progress;
 mod refused;
 mod report;
+mod rfc4180;
 mod row;
 mod send;
 mod source;
@@ -30,7 +32,7 @@ use tokio::sync::mpsc;
 
 pub(crate) use args::{EXAMPLES, ImportArgs};
 use counts::Counts;
-pub(super) use csv::io_error;
+pub(super) use csv::{io_error, list_of};
 use load::{Ended, Loader};
 use look_ahead::Bounds;
 use progress::Reporter;
@@ -42,7 +44,7 @@ use source::{Checking, RowsFound, Source};
 use state::{Identity, State, StateFile};
 
 use super::connect::Connection;
-use super::{Failure, INTERRUPTED};
+use super::{Failure, INTERRUPTED, signals};
 use crate::signals::TerminationSignals;
 
 /// What the rows that are read ahead may take, as the table counts it.
@@ -58,18 +60,19 @@ pub(crate) async fn run(args: ImportArgs) -> ExitCode {
     summary.took(reporter.elapsed());
     let mut output = reporter.into_output();
     summary.print(&mut output);
-    match ended {
+    let status = match ended {
         Ok(Ended::Done) if summary.is_complete() => ExitCode::SUCCESS,
         Ok(Ended::Done) => ExitCode::FAILURE,
         Ok(Ended::Interrupted) => {
-            eprintln!("dynashard: interrupted; the same command goes on");
+            note!("dynashard: interrupted; the same command goes on");
             ExitCode::from(INTERRUPTED)
         }
         Err(failure) => {
             output.failure(None, &failure);
             ExitCode::FAILURE
         }
-    }
+    };
+    output.end(status)
 }
 
 /// What goes on beside an import, and what comes of it.
@@ -88,12 +91,11 @@ async fn import(
     if args.from_table.is_some() && args.in_doubt == Some(OtherItem::Replace) {
         return Err(not_for_tables());
     }
+    let signals = signals()?;
     let connection = args.connect.connect().await?;
     if args.keep_existing && connection.settings().placement == Placement::Random {
         return Err(not_for_random());
     }
-    let signals = TerminationSignals::watch()
-        .map_err(|e| Failure::connection(format!("signals cannot be waited for: {e}")))?;
     let refusals = Arc::<Mutex<Refusals>>::default();
     let mut run = Run { reporter, summary, signals, refusals };
     let mut source = Source::find(args, &connection).await?;
@@ -205,9 +207,26 @@ async fn write(
     };
     let target = Target { writer, reader, rules };
     let refused = lock(refusals).count();
+    let mut was_stalled = false;
     let mut show = |figures: load::Figures| {
-        let what = "; waits until nothing from before can take effect";
-        let note = if figures.is_waiting { what } else { "" };
+        if figures.is_stalled && !was_stalled {
+            reporter.notes(&format!(
+                "dynashard: nothing was written for {} s: DynamoDB refuses every write, or does not answer. The \
+                 import goes on by itself when that has passed, and ends after {} s",
+                load::STALLED.as_secs(),
+                load::PATIENCE.as_secs()
+            ));
+        }
+        was_stalled = figures.is_stalled;
+        let note = match figures {
+            load::Figures { is_stalled: true, .. } => {
+                "; DynamoDB refuses every write, or does not answer"
+            }
+            load::Figures { is_waiting: true, .. } => {
+                "; waits until nothing from before can take effect"
+            }
+            _ => "",
+        };
         reporter.show("write", figures.counts.rows(), rows.accepted, figures.throttles, note);
     };
     let bounds = Bounds {
@@ -278,7 +297,7 @@ async fn table_identity(connection: &Connection) -> Result<String, Failure> {
     let table = operator.table(name).await;
     let table =
         table.map_err(|e| Failure::connection(format!("DescribeTable of table {name}: {e}")))?;
-    Ok(table::identity_of(name, &operator.place(), &table))
+    Ok(table::identity_of(name, &operator.place_of_tables(), &table))
 }
 
 /// How an import differs from that of a state.

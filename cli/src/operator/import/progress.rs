@@ -73,6 +73,11 @@ impl Reporter {
         });
     }
 
+    /// Prints a line that stays, on stderr.
+    pub(super) fn notes(&self, text: &str) {
+        self.activity.notes(text);
+    }
+
     /// How long the import has taken.
     pub(super) fn elapsed(&self) -> Duration {
         self.began.elapsed()

@@ -69,7 +69,7 @@ impl Refusals {
                     self.failure.get_or_insert(failed(&error));
                 }
             }
-            None if self.of_phase <= SHOWN => eprintln!("{line}"),
+            None if self.of_phase <= SHOWN => note!("{line}"),
             None => {}
         }
     }
@@ -94,7 +94,7 @@ impl Refusals {
     pub(super) fn finish(&mut self) -> Result<(), Failure> {
         let more = std::mem::take(&mut self.of_phase).saturating_sub(SHOWN);
         if more > 0 && self.file.is_none() {
-            eprintln!("dynashard: {more} more; --refused FILE lists all");
+            note!("dynashard: {more} more; --refused FILE lists all");
         }
         self.flush()
     }

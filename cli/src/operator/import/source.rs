@@ -78,8 +78,12 @@ impl Source {
         }
         // The parser sees to it that there is one of the two.
         let path = args.input.clone().unwrap_or_default();
+        let input = Input::find(&path, args.format)?;
+        if !input.left_out.is_empty() {
+            note!("dynashard: {} are left out", input.left_out.join(", "));
+        }
         Ok(Self::Files(Box::new(Files {
-            input: Arc::new(Input::find(&path, args.format)?),
+            input: Arc::new(input),
             path,
             keys: Arc::new(super::keys(args, connection)),
             numbers: Arc::default(),
@@ -240,7 +244,7 @@ impl Files {
         let mut pass = spawn_blocking(move || {
             let numbers = match columns {
                 Some(columns) => {
-                    let named = columns.into_iter().filter(|name| !name.is_empty()).collect();
+                    let named = columns.0.into_iter().collect();
                     input.check_columns(&named)?;
                     named
                 }

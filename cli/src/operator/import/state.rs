@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::counts::Counts;
 use super::marks::Progress;
 use crate::operator::Failure;
-use crate::operator::files::{replace, with_suffix};
+use crate::operator::files::{is_special, replace, with_suffix};
 
 /// What a state file holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,6 +64,9 @@ pub(super) struct StateFile {
 impl StateFile {
     /// Takes the place, and reads what an earlier import has left there.
     pub(super) fn open(path: &Path) -> Result<(Self, Option<State>), Failure> {
+        if is_special(path) {
+            return Err(failed(path, "is no plain file"));
+        }
         let lock_path = with_suffix(path, ".lock");
         let lock = File::create(&lock_path).map_err(|e| {
             failed(path, &format!("cannot be made: {e}; --state FILE names another place"))
@@ -213,6 +216,8 @@ mod tests {
             fs::write(&path, text).expect("it writes");
             assert_eq!(StateFile::open(&path).expect_err(text).code, "state_failed", "{text}");
         }
+        let special = StateFile::open(Path::new("/dev/null")).expect_err("refused");
+        assert!(special.detail.contains("no plain file"), "{special}");
         let nowhere = directory.path().join("no/such/place");
         assert!(StateFile::open(&nowhere).expect_err("it fails").detail.contains("--state"));
     }

@@ -19,7 +19,7 @@ use super::row::Keys;
 use super::send::{Doubt, Row};
 use crate::operator::Failure;
 use crate::operator::connect::Connection;
-use crate::operator::scan::TableScan;
+use crate::operator::scan::{ReadRate, TableScan};
 
 /// Parts of the table that are read side by side.
 pub(super) const SEGMENTS: usize = 8;
@@ -68,8 +68,8 @@ impl SourceTable {
             bad(format!("has no sort key of the type {letter}, as the main table has"))
         })?;
         let keys = Keys { partition, sort, schema };
-        let identity = identity_of(name, &operator.place(), &table);
-        let scan = TableScan::new(&operator, name, read_units);
+        let identity = identity_of(name, &operator.place_of_tables(), &table);
+        let scan = TableScan::new(&operator, name, read_units.map(ReadRate::new));
         Ok(Self { identity, keys, scan })
     }
 

@@ -12,7 +12,7 @@ use crate::operator::output::Output;
 #[derive(Debug, clap::Args)]
 pub(super) struct DecodeArgs {
     /// The physical partition key, as DynamoDB and CloudWatch show it.
-    #[arg(value_name = "KEY")]
+    #[arg(value_name = "KEY", allow_hyphen_values = true)]
     key: String,
     /// Only this separator: #~ # _ . - or :.
     #[arg(long, value_name = "TEXT")]

@@ -1,6 +1,6 @@
 //! `dynashard keys histogram`.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
 use dynashard_keys::ItemKey;
@@ -27,7 +27,8 @@ pub(super) struct HistogramArgs {
     /// The rule that finds the shards.
     #[arg(long, value_enum, value_name = "NAME", default_value = "xxh64")]
     rule: Method,
-    /// Only the rows of this partition key.
+    /// The partition key whose rows are counted. The default is the one that has most: shards of different keys are
+    /// different partitions.
     #[arg(long, value_name = "KEY")]
     pk: Option<String>,
     #[command(flatten)]
@@ -59,6 +60,9 @@ Examples:
 
 #[derive(Serialize)]
 struct Report {
+    /// The partition key, of how many.
+    pk: String,
+    keys: usize,
     rule: &'static str,
     shards: u32,
     first_shard: u32,
@@ -86,14 +90,20 @@ pub(super) fn run(args: &HistogramArgs, output: &mut Output) -> Result<Ended, Fa
         return Ok(Ended::BadRows);
     }
     let mut keys = sample.keys(&args.sample)?;
-    if let Some(pk) = &args.pk {
-        keys.retain(|key| key.partition.as_str() == pk);
+    let mut rows = BTreeMap::<_, u64>::new();
+    for key in &keys {
+        *rows.entry(key.partition.clone()).or_default() += 1;
     }
+    let of = rows.len();
+    // Of several with as many rows the first.
+    let busiest = rows.into_iter().rev().max_by_key(|(_, rows)| *rows).map(|(key, _)| key);
+    let pk = args.pk.clone().or(busiest.map(|key| key.to_string())).unwrap_or_default();
+    keys.retain(|key| key.partition.as_str() == pk);
     if keys.is_empty() {
         let detail = "no row has this partition key".to_owned();
         return Err(Failure { code: "input_failed", detail });
     }
-    let report = report(args.rule, &shards, &keys, &sample);
+    let report = report((pk, of), args.rule, &shards, &keys, &sample);
     if let Some(path) = &args.chart {
         let title =
             format!("{} rows over {} shards, rule {}", report.rows, report.shards, report.rule);
@@ -106,7 +116,13 @@ pub(super) fn run(args: &HistogramArgs, output: &mut Output) -> Result<Ended, Fa
 }
 
 /// Counts keys that all have a home.
-fn report(rule: Method, shards: &Shards, keys: &[ItemKey], sample: &Sample) -> Report {
+fn report(
+    (pk, of): (String, usize),
+    rule: Method,
+    shards: &Shards,
+    keys: &[ItemKey],
+    sample: &Sample,
+) -> Report {
     let length = usize::try_from(shards.count().get()).unwrap_or(0);
     let (mut counts, mut items) = (vec![0_u64; length], vec![0_u64; length]);
     let mut seen = HashSet::new();
@@ -120,6 +136,8 @@ fn report(rule: Method, shards: &Shards, keys: &[ItemKey], sample: &Sample) -> R
     let rows = counts.iter().sum::<u64>();
     let mean = float(rows) / f64::from(shards.count().get());
     Report {
+        pk,
+        keys: of,
         rule: rule.as_str(),
         shards: shards.count().get(),
         first_shard: first,
@@ -135,7 +153,10 @@ fn report(rule: Method, shards: &Shards, keys: &[ItemKey], sample: &Sample) -> R
 }
 
 fn print(report: &Report, output: &mut Output) {
-    let Report { rule, shards, rows, items, busiest, .. } = report;
+    let Report { pk, keys, rule, shards, rows, items, busiest, .. } = report;
+    if *keys > 1 {
+        output.text(format!("the partition key {pk:?}, one of {keys}; --pk names another"));
+    }
     output.text(format!("{rows} rows of {items} items over {shards} shards by {rule}"));
     if report.bad_rows > 0 {
         output.text(format!("{} rows could not be read and are left out", report.bad_rows));

@@ -14,7 +14,7 @@ pub(super) struct LocateArgs {
     #[arg(long, value_name = "KEY", value_parser = partition_key)]
     pk: PartitionKey,
     /// Sort key of the item.
-    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    #[arg(long, value_name = "KEY")]
     sk: String,
     /// Type of the sort key, S or N. A number is hashed in its one canonical form.
     #[arg(long, value_name = "TYPE", default_value = "S")]

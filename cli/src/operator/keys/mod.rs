@@ -67,8 +67,7 @@ pub(crate) fn run(args: KeysArgs) -> ExitCode {
         KeysCommand::Histogram(args) => with(args.json, |output| histogram::run(&args, output)),
         KeysCommand::Advise(args) => with(args.json, |output| advise::run(&args, output)),
     };
-    match ended {
-        Ok(Ended::Done) if output.is_broken() => ExitCode::FAILURE,
+    let status = match ended {
         Ok(Ended::Done) => ExitCode::SUCCESS,
         Ok(Ended::BadRows) => ExitCode::from(BAD_INPUT),
         Err(failure) => {
@@ -79,7 +78,8 @@ pub(crate) fn run(args: KeysArgs) -> ExitCode {
                 ExitCode::from(BAD_INPUT)
             }
         }
-    }
+    };
+    output.end(status)
 }
 
 fn with(

@@ -115,11 +115,17 @@ impl Sample {
     fn read_csv(&mut self, args: &SampleArgs, sort: Option<&str>) -> io::Result<()> {
         let (input, _) = open(&args.file)?;
         let mut records = Records::new(input)?;
-        let wanted = [Some(args.pk_column.as_str()), sort, args.time_column.as_deref()];
-        for name in wanted.into_iter().flatten() {
-            if !records.columns().iter().any(|column| column == name) {
+        let wanted = [
+            ("--pk-column", Some(args.pk_column.as_str())),
+            ("--sk-column", sort),
+            ("--time-column", args.time_column.as_deref()),
+        ];
+        for (flag, name) in wanted {
+            let is_there = |name: &&str| records.columns().iter().any(|column| column == name);
+            if let Some(name) = name.filter(|name| !is_there(name)) {
                 let columns = records.columns().join(", ");
-                return Err(io::Error::other(format!("it has no column {name:?}, but {columns}")));
+                let why = format!("it has no column {name:?}, but {columns}; {flag} names another");
+                return Err(io::Error::other(why));
             }
         }
         while let Some((line, fields)) = records.next()? {
@@ -184,12 +190,12 @@ impl Sample {
             return true;
         }
         for bad in &self.shown {
-            eprintln!("line {}: {}", bad.line, bad.reason);
+            note!("line {}: {}", bad.line, bad.reason);
             output.json(bad);
         }
         let (file, more) = (args.file.display(), self.bad_rows - self.shown.len());
         let more = if more > 0 { format!("; {more} more") } else { String::new() };
-        eprintln!(
+        note!(
             "dynashard: {file}: {} of {} rows cannot be read{more}; --skip-bad leaves them out",
             self.bad_rows,
             self.bad_rows + self.rows
@@ -312,7 +318,7 @@ fn checked(row: Vec<(String, String)>, args: &SampleArgs, sort: Option<&str>) ->
     if let Some(column) = &args.time_column {
         let time = find(column)?;
         second_of(time).ok_or_else(|| {
-            format!("its {column:?} is {time:?}, and not a time by RFC 3339 or in epoch seconds")
+            format!("its {column:?} is {time:?}, and not a time by RFC 3339 or in epoch seconds of 2001 to 2033")
         })?;
     }
     Ok(row)
@@ -320,9 +326,10 @@ fn checked(row: Vec<(String, String)>, args: &SampleArgs, sort: Option<&str>) ->
 
 /// The second of a time by RFC 3339 or in epoch seconds.
 pub(in crate::operator) fn second_of(text: &str) -> Option<i64> {
-    /// The end of the year 9999. Larger numbers are milliseconds.
-    const LAST: i64 = 253_402_300_799;
+    /// From 2001 to 2033. A figure below is a date without its signs, as 20130101, or counts from another beginning; one
+    /// above is a date with an hour, as 2013010110, or counts milliseconds.
+    const EPOCH_SECONDS: std::ops::Range<i64> = 1_000_000_000..2_000_000_000;
     let by_text = || OffsetDateTime::parse(text, &Rfc3339).ok().map(OffsetDateTime::unix_timestamp);
     let seconds = text.parse::<i64>().ok();
-    seconds.map_or_else(by_text, |seconds| (seconds <= LAST).then_some(seconds))
+    seconds.map_or_else(by_text, |seconds| EPOCH_SECONDS.contains(&seconds).then_some(seconds))
 }

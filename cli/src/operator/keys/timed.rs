@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
 use super::sample::{Column, Sample, SampleArgs, second_of};
 use crate::operator::Failure;
 use crate::operator::output::Output;
@@ -63,12 +66,27 @@ impl TimedSample {
             });
         }
         if sample.bad_rows > 0 {
-            eprintln!("dynashard: {} rows of the sample are left out", sample.bad_rows);
+            note!("dynashard: {} rows of the sample are left out", sample.bad_rows);
         }
         if sample.is_cut {
-            eprintln!("dynashard: the sample has more rows than --max-rows");
+            note!("dynashard: the sample has more rows than --max-rows");
         }
-        Ok(Some(Self { sample, args }))
+        let sample = Self { sample, args };
+        sample.tell_epoch();
+        Ok(Some(sample))
+    }
+
+    /// Says what was understood of the first row, if its time is a figure.
+    fn tell_epoch(&self) {
+        let Some(times) = self.args.time_column.as_ref().and_then(|name| self.sample.column(name))
+        else {
+            return;
+        };
+        let figure = times.value(0).and_then(|text| text.parse::<i64>().ok());
+        let time = figure.and_then(|figure| OffsetDateTime::from_unix_timestamp(figure).ok());
+        if let Some((figure, time)) = figure.zip(time.and_then(|time| time.format(&Rfc3339).ok())) {
+            note!("dynashard: the first row is of {time}: {figure} is read as epoch seconds");
+        }
     }
 
     /// The rows, each with its number, its partition key and the second of its time.

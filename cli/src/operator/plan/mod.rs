@@ -142,21 +142,21 @@ pub(crate) fn run(args: &PlanArgs) -> ExitCode {
     let plan = match plan(args, &mut output) {
         Ok(Some(plan)) => plan,
         // Its rows were printed.
-        Ok(None) => return ExitCode::from(BAD_INPUT),
+        Ok(None) => return output.end(ExitCode::from(BAD_INPUT)),
         Err(failure) => {
             output.failure(None, &failure);
-            return ExitCode::from(BAD_INPUT);
+            return output.end(ExitCode::from(BAD_INPUT));
         }
     };
     if let Some(path) = &args.chart
         && let Err(failure) = drawing::write(path, chart::draw(&plan))
     {
         output.failure(None, &failure);
-        return ExitCode::FAILURE;
+        return output.end(ExitCode::FAILURE);
     }
     text::print(&plan, &mut output);
     output.json(&plan);
-    if output.is_broken() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    output.end(ExitCode::SUCCESS)
 }
 
 /// The plan; none if rows of the sample cannot be read.

@@ -29,6 +29,15 @@ pub(crate) struct SimulateArgs {
     scenario: Option<PathBuf>,
     #[command(flatten)]
     sample: TimedSampleArgs,
+    /// Simulate so many times the writes of the sample: 10 for ten times its load, 0.1 for a tenth.
+    #[arg(
+        long,
+        value_name = "TIMES",
+        default_value_t = 1.0,
+        requires = "sample",
+        allow_negative_numbers = true
+    )]
+    times: f64,
     /// Items written a second, all the time.
     #[arg(
         long,
@@ -44,7 +53,7 @@ pub(crate) struct SimulateArgs {
     /// The bytes of an item, with its key and the names of its attributes.
     #[arg(long, value_name = "BYTES", default_value_t = 1_024)]
     item_bytes: u32,
-    /// How many partition keys share the load.
+    /// How many partition keys share the load: 1 to 1,000.
     #[arg(long, value_name = "KEYS", default_value_t = NonZeroU32::MIN, conflicts_with = "sample")]
     keys: NonZeroU32,
     /// How unevenly they do: the share of the key of rank r goes with r^-ZIPF.
@@ -174,10 +183,10 @@ pub(crate) fn run(args: &SimulateArgs) -> ExitCode {
     let (scenario, prices) = match input(args, &mut output) {
         Ok(Some(input)) => input,
         // Its rows were printed.
-        Ok(None) => return ExitCode::from(BAD_INPUT),
+        Ok(None) => return output.end(ExitCode::from(BAD_INPUT)),
         Err(failure) => {
             output.failure(None, &failure);
-            return ExitCode::from(BAD_INPUT);
+            return output.end(ExitCode::from(BAD_INPUT));
         }
     };
     let mut settings = Settings::default();
@@ -192,7 +201,7 @@ pub(crate) fn run(args: &SimulateArgs) -> ExitCode {
             Ok(run) => runs.push(run),
             Err(error) => {
                 output.failure(None, &refused(&error));
-                return ExitCode::from(BAD_INPUT);
+                return output.end(ExitCode::from(BAD_INPUT));
             }
         }
     }
@@ -200,7 +209,7 @@ pub(crate) fn run(args: &SimulateArgs) -> ExitCode {
         && let Err(failure) = drawing::write(path, chart::draw(&names, &runs, &prices))
     {
         output.failure(None, &failure);
-        return ExitCode::FAILURE;
+        return output.end(ExitCode::FAILURE);
     }
     let reports = names.iter().zip(&runs).map(|(name, run)| report(name, run, &prices));
     print(&reports.collect::<Vec<_>>(), scenario.patience_seconds > 0, &mut output);
@@ -209,7 +218,7 @@ pub(crate) fn run(args: &SimulateArgs) -> ExitCode {
         Capacity::Provisioned { .. } => "the write units that were provisioned",
     };
     output.text(format!("\nUSD: {pays} in {}, at prices of {}", prices.region, prices.date));
-    if output.is_broken() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    output.end(ExitCode::SUCCESS)
 }
 
 /// A table of all reports. Where clients are patient, it says how long they waited.
@@ -272,6 +281,11 @@ fn report<'a>(strategy: &'a str, run: &'a Run, prices: &Prices) -> Report<'a> {
 /// What to simulate, and the prices; none if rows of the sample cannot be read.
 fn input(args: &SimulateArgs, output: &mut Output) -> Result<Option<(Scenario, Prices)>, Failure> {
     drawing::check(args.chart.as_deref())?;
+    // Not a number is neither.
+    if !(args.times > 0.0 && args.times <= MOST_TIMES) {
+        let detail = format!("--times must be above 0 and at most {MOST_TIMES}");
+        return Err(Failure { code: "bad_parameter", detail });
+    }
     let scenario = match (&args.scenario, args.sample.of_a_file(None)) {
         (Some(path), _) => json_file(path)?,
         (None, Some(file)) => {
@@ -279,12 +293,12 @@ fn input(args: &SimulateArgs, output: &mut Output) -> Result<Option<(Scenario, P
             let recording =
                 Recording::of(sample.writes().map(|(_, key, second)| (key.to_owned(), second, 1)));
             if recording.left_out() > 0 {
-                eprintln!(
+                note!(
                     "dynashard: {} writes of the keys after the busiest thousand are left out",
                     recording.left_out()
                 );
             }
-            described(args, Scenario::recorded(recording, args.item_bytes))
+            described(args, Scenario::recorded(recording.times(args.times), args.item_bytes))
         }
         (None, None) => {
             let rate = args.writes_per_second.unwrap_or_default();
@@ -318,6 +332,9 @@ fn order(name: &str) -> Result<SortKeys, String> {
         _ => Err("it is neither growing nor random".to_owned()),
     }
 }
+
+/// The most that a sample is scaled by.
+const MOST_TIMES: f64 = 1_000.0;
 
 const TEN: NonZeroU32 = NonZeroU32::new(10).expect("positive");
 

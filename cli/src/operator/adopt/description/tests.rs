@@ -24,6 +24,7 @@ fn around() -> Surroundings {
         insights: Ok(true),
         recovery: Ok(true),
         policy: Ok(None),
+        caller: String::new(),
     }
 }
 
@@ -76,6 +77,7 @@ fn what_users_of_the_table_will_see_is_a_warning() {
     for (state, check) in [
         (TableState { stream_view: Some("NEW_IMAGE".to_owned()), ..table() }, "stream"),
         (TableState { local_indexes: vec!["l".to_owned()], ..table() }, "local_indexes"),
+        (TableState { vector_indexes: vec!["v".to_owned()], ..table() }, "vector_indexes"),
         (TableState { kms_key: Some("arn".to_owned()), ..table() }, "encryption"),
         (TableState { is_protected: false, ..table() }, "deletion_protection"),
     ] {

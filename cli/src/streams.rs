@@ -1,0 +1,48 @@
+//! Stdout and stderr, as all commands write to them.
+
+use std::fmt;
+use std::io::{self, Write};
+
+/// Writes a line to stderr. Unlike `eprintln!` it does not panic where nobody can be told anything.
+macro_rules! note {
+    ($($text:tt)*) => {{
+        let _ = std::io::Write::write_fmt(&mut std::io::stderr().lock(), format_args!("{}\n", format_args!($($text)*)));
+    }};
+}
+
+/// Stdout does not take what is to be printed.
+#[derive(Debug)]
+pub(crate) struct Unwritten(io::Error);
+
+impl Unwritten {
+    /// The stable code of the failure.
+    pub(crate) const CODE: &'static str = "output_failed";
+
+    pub(crate) fn of(error: io::Error) -> Self {
+        Self(error)
+    }
+
+    /// Whether the reader has closed stdout: it has what it wants.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.0.kind() == io::ErrorKind::BrokenPipe
+    }
+
+    /// What happened, without the code.
+    pub(crate) fn detail(&self) -> String {
+        format!("stdout cannot be written to: {}", self.0)
+    }
+}
+
+impl fmt::Display for Unwritten {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", Self::CODE, self.detail())
+    }
+}
+
+impl std::error::Error for Unwritten {}
+
+/// Writes a line to stdout, and out of this process.
+pub(crate) fn print(line: &str) -> Result<(), Unwritten> {
+    let mut stdout = io::stdout().lock();
+    writeln!(stdout, "{line}").and_then(|()| stdout.flush()).map_err(Unwritten)
+}
