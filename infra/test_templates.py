@@ -376,7 +376,7 @@ class HttpApi(unittest.TestCase):
 
     def test_the_log_names_callers_where_the_operator_wants_it(self):
         settings = APPLICATION["Resources"]["HttpApiStage"]["Properties"]["AccessLogSettings"]
-        names = {"ApiLogsRequests": True, "ApiLogGroup": "logs"}
+        names = {"ApiLogsRequests": True, "ApiLogGroup.Arn": "arn:aws:logs:eu-west-1:123456789012:log-group:logs"}
         members = {}
         for is_named in (False, True):
             values = names | {"ApiLogsCallers": is_named}
