@@ -14,6 +14,7 @@ use dynashard_keys::{PartitionKey, PhysicalKey};
 
 use crate::kernel::Kernel;
 use crate::network::{Endpoint, Execute, Kind};
+use crate::scenario::Mutation;
 use crate::tables::Tables;
 
 /// An executed-at-once request.
@@ -42,7 +43,7 @@ impl ItemStore for Endpoint {
         let name = || format!("write {:?} {:?} {:?}", write.key, write.action, write.condition);
         let lease = Some(write.lease);
         let write = write.clone();
-        let retries = self.terms().store_retries;
+        let retries = self.terms().broken == Some(Mutation::StoreRetries);
         let execute = at_once(move |tables, kernel, now| {
             let first = tables.write(&write, now);
             let again = retries && kernel.draw(|random| random.chance(200_000));

@@ -11,7 +11,7 @@ use dynashard_keys::PartitionKey;
 use crate::clock::LocalClock;
 use crate::environment::{EnvironmentId, START_SECS};
 use crate::kernel::{Kernel, Slot};
-use crate::scenario::{Rates, Scenario};
+use crate::scenario::{Mutation, Rates, Scenario};
 use crate::tables::Tables;
 
 /// What the server says when it refuses a request for something that an operator has to put right: credentials that have
@@ -34,10 +34,7 @@ pub(crate) struct Terms {
     pub(crate) visible_within: Duration,
     replicas_lag_by: Duration,
     dated_ahead_by: Duration,
-    answers_show: bool,
-    leases_are_checked: bool,
-    dates_are_checked: bool,
-    pub(crate) store_retries: bool,
+    pub(crate) broken: Option<Mutation>,
 }
 
 /// What the stream has said, and whoever waits for it.
@@ -54,10 +51,7 @@ impl Network {
             visible_within: scenario.visible_within,
             replicas_lag_by: scenario.replicas_lag_by,
             dated_ahead_by: scenario.dated_ahead_by,
-            answers_show: scenario.answers_show,
-            leases_are_checked: scenario.leases_are_checked,
-            dates_are_checked: scenario.dates_are_checked,
-            store_retries: scenario.store_retries,
+            broken: scenario.broken,
         };
         Self { kernel, tables: Arc::default(), hints: Arc::default(), terms }
     }
@@ -188,7 +182,8 @@ impl<T: Send + 'static> Message<T> {
             let mut tables = network.tables();
             let now = kernel.now();
             let answered_at = self.answered_after.map(|after| now + after);
-            tables.answered_at = answered_at.filter(|_| network.terms.answers_show);
+            let shows_when_answered = network.terms.broken != Some(Mutation::SlowVisibility);
+            tables.answered_at = answered_at.filter(|_| shows_when_answered);
             let refusal = self.refusal(now).map(Err);
             let result = refusal.or_else(|| (self.execute)(&mut tables, &kernel, now));
             let Some(result) = result else {
@@ -263,7 +258,7 @@ impl Endpoint {
         clock.sleep(Duration::from_micros(50)).await;
         let terms = self.network.terms;
         if let Kind::Write(Some(lease)) = &kind
-            && terms.leases_are_checked
+            && terms.broken != Some(Mutation::UncheckedLeases)
             && !lease.is_live(clock.now())
         {
             return Err(StoreError::LeaseExpired);
@@ -274,11 +269,14 @@ impl Endpoint {
             let is_ahead = random.chance(rates.dated_ahead);
             if is_ahead { random.any_scale(terms.dated_ahead_by) } else { Duration::ZERO }
         });
-        if matches!(kind, Kind::Write(Some(_))) && terms.dates_are_checked && ahead > most_ahead {
+        if matches!(kind, Kind::Write(Some(_)))
+            && terms.broken != Some(Mutation::UncheckedDates)
+            && ahead > most_ahead
+        {
             return Err(StoreError::Misconfigured(TO_BE_PUT_RIGHT.to_owned()));
         }
         let dated = kernel.now() + ahead;
-        let expires = dated + (terms.executed_within - most_ahead);
+        let expires = dated + terms.executed_within.saturating_sub(most_ahead);
         let fate = Fate::draw(kernel, kernel.now(), expires.saturating_sub(kernel.now()));
         let answer = Slot::new();
         let is_write = matches!(kind, Kind::Write(_));

@@ -138,11 +138,8 @@ pub(crate) struct Scenario {
     pub(crate) replicas_lag_by: Duration,
     /// How far ahead a request may be dated.
     pub(crate) dated_ahead_by: Duration,
-    /// Whether strong reads see a transaction whole from its answer on.
-    pub(crate) answers_show: bool,
-    pub(crate) leases_are_checked: bool,
-    pub(crate) dates_are_checked: bool,
-    pub(crate) store_retries: bool,
+    /// What is broken of all that the protocol stands on.
+    pub(crate) broken: Option<Mutation>,
 }
 
 impl Scenario {
@@ -228,10 +225,7 @@ impl Scenario {
             // A read may tell of so long ago: were that longer, nothing that it tells could be wrong.
             replicas_lag_by: settle * if mutation == Some(Mutation::StaleReplicas) { 3 } else { 1 },
             dated_ahead_by: beyond(lifetime, Mutation::UncheckedDates),
-            answers_show: mutation != Some(Mutation::SlowVisibility),
-            leases_are_checked: mutation != Some(Mutation::UncheckedLeases),
-            dates_are_checked: mutation != Some(Mutation::UncheckedDates),
-            store_retries: mutation == Some(Mutation::StoreRetries),
+            broken: mutation,
             settings,
             rates,
         }

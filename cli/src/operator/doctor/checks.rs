@@ -428,7 +428,7 @@ pub(super) fn room(
     )
 }
 
-/// The least reservation of RebalanceFunction with which relief does not wait for moves: the ten batches that Lambda may have
+/// The least reservation of `RebalanceFunction` with which relief does not wait for moves: the ten batches that Lambda may have
 /// under way for one shard of the metadata table's stream, the sweep, and one more.
 const LEAST_FOR_REBALANCE: u32 = 12;
 

@@ -61,9 +61,9 @@ fn retrieve(alarm: &Alarm, source: &dyn MetricSource, end: u64) -> Vec<Datapoint
         && datapoints.iter().any(|datapoint| datapoint.value.is_some())
     {
         let filled = Value { value: fill.value, sample_count: 0.0 };
-        datapoints.iter_mut().for_each(|datapoint| {
+        for datapoint in &mut datapoints {
             datapoint.value.get_or_insert(filled);
-        });
+        }
     }
     datapoints
 }

@@ -41,8 +41,11 @@ pub(crate) struct Watch {
     /// The collections that are being reported.
     under_way: Mutex<HashSet<PartitionKey>>,
     /// What was last told of collections, or of all together: the revision that it was about, and when.
-    told: Mutex<LruCache<(Option<PartitionKey>, String), (u64, Duration)>>,
+    told: Mutex<LruCache<Topic, (u64, Duration)>>,
 }
+
+/// What is told, and of which collection; `None` of all together.
+type Topic = (Option<PartitionKey>, String);
 
 /// Whether a watch has come to act on what it saw, which is worth waiting for.
 pub(crate) type IsActing = Arc<AtomicBool>;
