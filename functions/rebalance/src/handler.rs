@@ -143,8 +143,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<I, M
     }
 
     fn measure(&self, key: &str, reshard: &ReshardSlice) {
-        let ReshardSlice { items_moved, age_secs, progress } = *reshard;
-        let Progress { source_shards, source_shards_done, percent_done, eta_secs, .. } = progress;
+        let ReshardSlice { items_moved, age_secs, progress, unmovable } = reshard;
+        let (items_moved, age_secs) = (*items_moved, *age_secs);
+        let Progress { source_shards, source_shards_done, percent_done, eta_secs, .. } = *progress;
         tracing::info!(
             partition_key = key,
             items_moved,
@@ -155,12 +156,25 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<I, M
             eta_secs,
             "reshard progress"
         );
+        for ((shard, sort), reason) in unmovable {
+            let (sort_key, shard) = (sort.to_string(), shard.get());
+            tracing::error!(
+                partition_key = key,
+                sort_key,
+                shard,
+                reason,
+                "DynamoDB rejects an item in the shard that it is to move to; the reshard does not close \
+                 before the item is replaced or deleted, or the reason is gone"
+            );
+        }
         let moved = usize::try_from(items_moved).unwrap_or(usize::MAX);
         self.metrics.count(self.now(), [(Counter::ItemsMoved, moved)]);
         let measured =
             [(Gauge::ReshardAge, age_secs), (Gauge::ReshardProgress, u64::from(percent_done))];
         let eta = eta_secs.map(|secs| (Gauge::ReshardEta, secs));
-        self.metrics.measure(self.now(), measured.into_iter().chain(eta));
+        let unmovable = u64::try_from(unmovable.len()).ok().filter(|items| *items > 0);
+        let unmovable = unmovable.map(|items| (Gauge::UnmovableItems, items));
+        self.metrics.measure(self.now(), measured.into_iter().chain(eta).chain(unmovable));
     }
 }
 

@@ -117,11 +117,17 @@ fn cancelled(reasons: &[CancellationReason], why: String) -> Refused {
     } else if codes().any(|code| THROTTLES.contains(&code)) {
         // Transactions do not say which limit was hit.
         StoreError::Throttled(Throttle::unknown())
-    } else if codes().any(|code| code == "ValidationError" || code.starts_with("ItemCollection")) {
-        StoreError::Rejected(why)
+    } else if let Some((code, reason)) = reasons.iter().find_map(rejection) {
+        StoreError::Rejected(reason.message().map_or(why, |message| format!("{code}: {message}")))
     } else {
         StoreError::Unavailable(why)
     })
+}
+
+/// Why a part of a transaction is rejected for what is in it, with its code.
+fn rejection(reason: &CancellationReason) -> Option<(&str, &CancellationReason)> {
+    let code = reason.code()?;
+    (code == "ValidationError" || code.starts_with("ItemCollection")).then_some((code, reason))
 }
 
 /// The reasons for which a part of a transaction is throttled.

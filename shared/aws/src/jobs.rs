@@ -90,6 +90,16 @@ pub(crate) fn encode(job: &Job) -> HashMap<String, AttributeValue> {
         });
         fields.insert("claims".to_owned(), AttributeValue::M(claims.collect()));
     }
+    if !job.unmovable.is_empty() {
+        let unmovable = job.unmovable.iter().map(|((at, sort), why)| {
+            AttributeValue::M(HashMap::from([
+                ("shard".to_owned(), shard(*at)),
+                ("sort".to_owned(), sort_key(sort)),
+                ("why".to_owned(), AttributeValue::S(why.clone())),
+            ]))
+        });
+        fields.insert("unmovable".to_owned(), AttributeValue::L(unmovable.collect()));
+    }
     if job.last_lane > 0 {
         fields.insert("last_lane".to_owned(), number(u64::from(job.last_lane)));
     }
@@ -167,6 +177,30 @@ pub(crate) fn decode(
         }
         Some(_) => return Err(fields.wrong("claims", "is not a map")),
     };
+    let unmovable = match fields.fields.get("unmovable") {
+        None => BTreeMap::new(),
+        Some(AttributeValue::L(unmovable)) => {
+            let unmovable = unmovable.iter().map(|entry| {
+                let wrong = || {
+                    fields.wrong(
+                        "unmovable",
+                        "holds what is not an item's shard, sort key and reason",
+                    )
+                };
+                let AttributeValue::M(entry) = entry else { return Err(wrong()) };
+                let (Some(sort), Some(AttributeValue::S(why))) =
+                    (entry.get("sort"), entry.get("why"))
+                else {
+                    return Err(wrong());
+                };
+                let entry = Fields { partition, fields: entry };
+                let shard = ShardId::new(entry.small("shard").map_err(|_| wrong())?);
+                Ok(((shard, fields.sort_key("unmovable", sort)?), why.clone()))
+            });
+            unmovable.collect::<Result<_, _>>()?
+        }
+        Some(_) => return Err(fields.wrong("unmovable", "is not a list")),
+    };
     let time = |field: &str| Ok::<_, StoreError>(fields.optional(field)?.map(ServerTime));
     Ok(Job {
         partition: partition.clone(),
@@ -200,6 +234,7 @@ pub(crate) fn decode(
             }),
         },
         items_moved: fields.required("items_moved")?,
+        unmovable,
         yielded: match item.get(SLICE) {
             Some(AttributeValue::S(slice)) => slice == YIELDED,
             _ => return Err(whole.wrong(SLICE, "is missing or is not a string")),

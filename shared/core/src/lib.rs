@@ -76,7 +76,7 @@ pub use pace::{MOVER_PART, most_moves_per_sec};
 pub use pattern::{PatternPart, matches_pattern};
 pub use read::{Got, Reader};
 pub use rebalance::{Advance, Rebalancer, ReshardSlice, Slice, Sweep};
-pub use reshard::{Claim, Job, LaneKey, Progress, ServerTime, ShardRange, Waits};
+pub use reshard::{Claim, Job, LaneKey, MAX_UNMOVABLE, Progress, ServerTime, ShardRange, Waits};
 pub use scale::{Scaler, ScalingStatus, Stage};
 pub use scaling::{
     Access, Action, Bound, Cause, DecidedBy, Decision, DecisionHistory, DecisionRecord,

@@ -237,10 +237,13 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         let at = |shard| self.at(lookup.key, known.metadata.placement, shard);
         let homes = Homes { old: at(old), new: at(new) };
         let mut settling = Settling::new(&self.items, &homes, known);
-        let settled = within(self.clock(), lookup.deadline, settling.bring_observed(seen)).await;
+        let bringing = settling.bring_observed(seen.clone());
+        let settled = within(self.clock(), lookup.deadline, bringing).await;
         cost.consumed_wcu += settling.consumed_wcu();
         let looked = match settled {
             Some(Ok(item)) => Looked::At(vec![project(item)]),
+            // It cannot be moved, and both homes were read at one moment.
+            Some(Err(Unsettled::Unmovable(_))) => Looked::At(vec![project(seen)]),
             Some(Err(unsettled)) => Looked::Unsettled(unsettled, [new, old]),
             None => return Err(Error::new(Code::Unavailable, NOT_IN_TIME)),
         };

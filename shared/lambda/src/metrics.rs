@@ -117,6 +117,8 @@ names! {
     ReshardEta;
     /// The percentage of the source shards that the running scan of a reshard has finished.
     ReshardProgress;
+    /// How many items of a reshard cannot be moved, since DynamoDB rejects them in their new shards.
+    UnmovableItems;
 }
 
 impl Counter {
@@ -158,6 +160,7 @@ impl Gauge {
         match self {
             Self::ReshardAge | Self::ReshardEta => "Seconds",
             Self::ReshardProgress => "Percent",
+            Self::UnmovableItems => "Count",
         }
     }
 }

@@ -20,12 +20,12 @@ pub struct CollectionView<'a> {
     last_updated: Option<u64>,
     shard_history: Vec<HistoryView>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    reshard: Option<ReshardView>,
+    reshard: Option<ReshardView<'a>>,
 }
 
 /// A reshard that moves items, and how far it is.
 #[derive(Debug, Serialize)]
-struct ReshardView {
+struct ReshardView<'a> {
     from: u32,
     to: u32,
     /// The count that follows, if an operator has reversed the reshard.
@@ -39,6 +39,17 @@ struct ReshardView {
     started: u64,
     closes_not_before: Option<u64>,
     eta_secs: Option<u64>,
+    /// The items that cannot be moved.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unmovable: Vec<UnmovableView<'a>>,
+}
+
+/// An item that DynamoDB rejects in the shard that it is to move to.
+#[derive(Debug, Serialize)]
+struct UnmovableView<'a> {
+    sk: SortKeyJson<'a>,
+    shard: u32,
+    reason: &'a str,
 }
 
 #[derive(Debug, Serialize)]
@@ -70,7 +81,7 @@ impl<'a> CollectionView<'a> {
     /// A collection's metadata, and how far its reshard is at this epoch second.
     pub fn with_progress(
         metadata: &'a CollectionMetadata,
-        job: Option<&Job>,
+        job: Option<&'a Job>,
         waits: Waits,
         now_secs: u64,
     ) -> Self {
@@ -82,6 +93,11 @@ impl<'a> CollectionView<'a> {
                 closes_not_before,
                 eta_secs,
             } = job.progress(&reshard, waits, ServerTime(now_secs));
+            let unmovable = job.unmovable.iter().map(|((shard, sort), reason)| UnmovableView {
+                sk: SortKeyJson(sort),
+                shard: shard.get(),
+                reason,
+            });
             ReshardView {
                 from: reshard.from.get(),
                 to: reshard.to.get(),
@@ -94,6 +110,7 @@ impl<'a> CollectionView<'a> {
                 started: job.started_secs,
                 closes_not_before: closes_not_before.map(|at| at.0),
                 eta_secs,
+                unmovable: unmovable.collect(),
             }
         });
         Self { reshard, ..Self::from(metadata) }

@@ -229,7 +229,7 @@ impl Client {
     async fn get(&self, key: &ItemKey) {
         let begun = self.world.kernel.moment();
         let key_of_it = key.clone();
-        let (consistency, lag) = draw_consistency(&self.world);
+        let (consistency, lag) = self.world.draw_consistency();
         let begun = begun.saturating_sub(lag);
         let get = move |reader: std::sync::Arc<Reader>, deadline| async move {
             reader.get(&key_of_it, None, consistency, deadline).await
@@ -261,7 +261,7 @@ impl Client {
         }
         let begun = self.world.kernel.moment();
         let asked = keys.iter().cloned().collect::<Vec<_>>();
-        let (consistency, lag) = draw_consistency(&self.world);
+        let (consistency, lag) = self.world.draw_consistency();
         let begun = begun.saturating_sub(lag);
         let get = move |reader: std::sync::Arc<Reader>, deadline| async move {
             reader.batch_get(asked, None, consistency, PageBudget::UNLIMITED, deadline).await
@@ -392,15 +392,6 @@ impl MayHaveVersion for Deleted {
     fn version(&self) -> Option<dynashard_core::Version> {
         None
     }
-}
-
-/// How a client reads, and how much earlier than it asked it may see things: an eventually consistent read is a read at some
-/// moment of the last seconds.
-pub(crate) fn draw_consistency(world: &World) -> (Consistency, Duration) {
-    if world.kernel.draw(|random| random.chance(700_000)) {
-        return (Consistency::Strong, Duration::ZERO);
-    }
-    (Consistency::Eventual, world.scenario.replicas_lag_by)
 }
 
 fn key(collection: &Collection, sort: &str) -> ItemKey {

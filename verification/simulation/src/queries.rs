@@ -9,7 +9,6 @@ use dynashard_core::query::{PageBudget, Query, Strategy};
 use dynashard_core::{Code, StoredItem};
 use dynashard_keys::{ItemKey, SortKey};
 
-use crate::clients::draw_consistency;
 use crate::scenario::Collection;
 use crate::world::{Process, Reader, Reply, World};
 
@@ -26,7 +25,7 @@ struct Page {
 /// Reads a collection page by page, as far as the pages come.
 pub(crate) async fn query(world: &World, process: &Process<Reader>, collection: &Collection) {
     let mut query = draw_query(world, collection);
-    let (consistency, lag) = draw_consistency(world);
+    let (consistency, lag) = world.draw_consistency();
     query.consistency = consistency;
     let mut pages = Vec::new();
     let is_complete = loop {

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use dynashard_core::ports::Clock;
+use dynashard_core::ports::{Clock, Consistency};
 use dynashard_core::{Deadline, Directory, Settings};
 use dynashard_testkit::SeededEntropy;
 use futures_util::future::{Either, select};
@@ -145,6 +145,15 @@ impl World {
     /// How much time a client gives a call.
     pub(crate) fn draw_timeout(&self) -> Duration {
         Duration::from_millis(self.kernel.draw(|random| random.between(1_500, 20_000)))
+    }
+
+    /// How a client reads, and how much earlier than it asked it may see things: an eventually consistent read is a read at some
+    /// moment of the last seconds.
+    pub(crate) fn draw_consistency(&self) -> (Consistency, Duration) {
+        if self.kernel.draw(|random| random.chance(700_000)) {
+            return (Consistency::Strong, Duration::ZERO);
+        }
+        (Consistency::Eventual, self.scenario.replicas_lag_by)
     }
 
     pub(crate) async fn rest(&self, time: Duration) {

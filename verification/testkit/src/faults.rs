@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dynashard_core::ports::{
-    BatchPage, Clock, CollectionCatalog, CollectionsPage, Consistency, Dated, ItemStore,
+    Arrival, BatchPage, Clock, CollectionCatalog, CollectionsPage, Consistency, Dated, ItemStore,
     MetadataStore, Metered, ShardPage, ShardQuery, StoreError, Transfer, Transferred, Write,
 };
 use dynashard_core::{
@@ -94,6 +94,7 @@ pub enum Fault {
 struct State {
     script: BTreeMap<Operation, VecDeque<Fault>>,
     throttled: BTreeSet<PhysicalPartitionKey>,
+    unmovable: BTreeSet<PhysicalKey>,
     attempts: BTreeMap<Operation, u64>,
     way: Option<(ManualClock, Duration)>,
     undated_jobs: usize,
@@ -150,6 +151,17 @@ impl<S> Faulty<S> {
     /// Ends [`Faulty::throttle`].
     pub fn relieve(&self, partition: &PhysicalPartitionKey) {
         self.lock().throttled.remove(partition);
+    }
+
+    /// Rejects what would put an item there in a transaction, as DynamoDB does where an index does not take it or its item
+    /// collection is full.
+    pub fn reject_arrival(&self, at: PhysicalKey) {
+        self.lock().unmovable.insert(at);
+    }
+
+    /// Ends [`Faulty::reject_arrival`].
+    pub fn accept_arrival(&self, at: &PhysicalKey) {
+        self.lock().unmovable.remove(at);
     }
 
     /// Every request takes so long to arrive, and those that are sent together arrive together.
@@ -271,7 +283,16 @@ impl<S: ItemStore> ItemStore for Faulty<S> {
 
     async fn transfer(&self, transfer: &Transfer) -> Result<Transferred, StoreError> {
         let homes = [&transfer.old, &transfer.new];
-        self.perform_at_both(Operation::Transfer, homes, self.store.transfer(transfer)).await
+        let request = async {
+            let arrives = matches!(transfer.arrival, Arrival::Copy(_));
+            if arrives && self.lock().unmovable.contains(&transfer.new) {
+                return Err(StoreError::Rejected(
+                    "ValidationError: Type mismatch for Index Key".to_owned(),
+                ));
+            }
+            self.store.transfer(transfer).await
+        };
+        self.perform_at_both(Operation::Transfer, homes, request).await
     }
 
     async fn batch_get(

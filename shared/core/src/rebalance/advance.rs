@@ -20,6 +20,9 @@ use crate::{Code, CollectionMetadata, Deadline, Error, Kind, Reading};
 /// long.
 const SCAN_SLICE: Duration = Duration::from_secs(10);
 
+/// When the next call is due that tries again to move what could not be moved. The sweep makes it.
+const TRY_AGAIN_SECS: u64 = 60;
+
 /// How long others are waited for to be called: meanwhile nothing moves.
 const CALLING: Duration = Duration::from_secs(1);
 
@@ -72,7 +75,16 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             if scans && shift.scanned >= SCAN_SLICE {
                 return self.end_slice(partition, shift, now, deadline).await;
             }
-            let outcome = self.carry_out(step, &seen, &job, now, shift, deadline).await;
+            let outcome = match seen.metadata.reshard() {
+                Some(reshard)
+                    if reshard.is_in_move
+                        && !job.unmovable.is_empty()
+                        && !std::mem::replace(&mut shift.has_tried_again, true) =>
+                {
+                    self.try_again((&seen, &job), Work::Move(reshard), shift, deadline).await
+                }
+                _ => self.carry_out(step, &seen, &job, now, shift, deadline).await,
+            };
             let outcome = match outcome {
                 // The metadata table has throttled a note, say: what it said is found out again.
                 Err(error) if error.is_passing() && error.code() != Code::MetadataBehind => {
@@ -132,6 +144,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             },
             NextStep::BeginScan { closing } => {
                 self.save(job, job.with_scan(closing, now), deadline).await
+            }
+            NextStep::TryAgainLater => {
+                let until = ServerTime(now.0 + TRY_AGAIN_SECS);
+                Ok(StepOutcome::WaitsUntil(until))
             }
             NextStep::NoteScanned(at) => {
                 self.save(job, Job { scanned: Some(at), ..job.clone() }, deadline).await

@@ -28,7 +28,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         at: At<'_>,
         homes: Homes,
         item: StoredItem,
-    ) -> Result<(), Stopped> {
+    ) -> Result<Carried, Stopped> {
         PacedRequests::new(self, at).move_item(&homes, item).await
     }
 
@@ -90,13 +90,13 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> PacedRequests<'a,
         Self { rebalancer, at, attempts }
     }
 
-    async fn move_item(mut self, homes: &Homes, item: StoredItem) -> Result<(), Stopped> {
+    async fn move_item(mut self, homes: &Homes, item: StoredItem) -> Result<Carried, Stopped> {
         let mut item = Some(item);
         let mut gives_way = false;
         let at_item = |stopped: Stopped| stopped.at_item(&homes.old.sort);
         loop {
             let Some(found) = item.take().filter(StoredItem::is_live) else {
-                return Ok(());
+                return Ok(Carried::Through);
             };
             // Each transaction is paid for, those that are cancelled too.
             let units = self.rebalancer.move_units(homes, &found);
@@ -111,11 +111,14 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> PacedRequests<'a,
                 settling.bring(found.clone()).await
             };
             match self.within(moving).await {
-                Some(Ok(Brought::Arrived)) => return Ok(()),
+                Some(Ok(Brought::Arrived)) => return Ok(Carried::Through),
                 Some(Ok(Brought::Occupied)) => {
                     gives_way = true;
                     item = Some(found);
                     continue;
+                }
+                Some(Err(Unsettled::Unmovable(why))) => {
+                    return Ok(Carried::Unmovable(homes.old.sort.clone(), why));
                 }
                 // A client was faster.
                 Some(Err(Unsettled::Changed)) => {
@@ -240,6 +243,13 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> PacedRequests<'a,
         let now = self.rebalancer.directory.now();
         if now.boot >= self.at.ends { Err(Stopped::NotYet) } else { Ok(()) }
     }
+}
+
+/// What became of an item that was not left for later.
+pub(super) enum Carried {
+    Through,
+    /// DynamoDB rejects the item with this sort key at its new home, for this reason.
+    Unmovable(SortKey, String),
 }
 
 /// Why a part was not done to its end.

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use dynashard_keys::PartitionKey;
+use dynashard_keys::{PartitionKey, ShardId, SortKey};
 
 use crate::directory::Directory;
 use crate::pace::Paces;
@@ -34,7 +34,7 @@ pub struct Slice {
 }
 
 /// How far a reshard is after one call, as it saw it last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReshardSlice {
     /// Items that this call has moved.
     pub items_moved: u64,
@@ -42,6 +42,8 @@ pub struct ReshardSlice {
     pub age_secs: u64,
     /// How far it is.
     pub progress: Progress,
+    /// The items that cannot be moved, as the job has them ([`Job::unmovable`]).
+    pub unmovable: BTreeMap<(ShardId, SortKey), String>,
 }
 
 /// What became of one collection.

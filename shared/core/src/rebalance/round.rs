@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use dynashard_keys::{ItemKey, PhysicalKey, SortKey};
@@ -9,9 +10,9 @@ use crate::pace::{Units, most_of_reads};
 use crate::ports::{
     Clock, Consistency, Entropy, ItemStore, MetadataStore, ShardPage, ShardQuery, SortRange,
 };
-use crate::rebalance::mover::{At, PacedRequests, Stopped};
+use crate::rebalance::mover::{At, Carried, PacedRequests, Stopped};
 use crate::rebalance::rebalancer::{RESERVE, Rebalancer, StepOutcome};
-use crate::rebalance::shift::{Part, Shift};
+use crate::rebalance::shift::{Part, Shift, Unmovable};
 use crate::rebalance::work::Work;
 use crate::reshard::{Homes, Job, Source};
 use crate::retry::within;
@@ -68,7 +69,15 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
     async fn part_of(&self, at: At<'_>, after: Option<SortKey>, work: Work) -> Part {
         let clock = self.directory.clock();
         let shard = at.shard;
-        let mut part = Part { shard, after, is_done: false, span: None, moved: 0, stopped: None };
+        let mut part = Part {
+            shard,
+            after,
+            is_done: false,
+            span: None,
+            moved: 0,
+            unmovable: Vec::new(),
+            stopped: None,
+        };
         let mut size = PAGE;
         let reads = most_of_reads(self.directory.settings().partition);
         loop {
@@ -92,6 +101,14 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                 part.moved += ended.done;
             }
             part.span = part.span.or(span);
+            let first_left = ended.stopped.as_ref().map_or(befores.len(), |(first, _)| *first);
+            part.unmovable.extend(
+                ended
+                    .unmovable
+                    .into_iter()
+                    .filter(|(n, ..)| *n < first_left)
+                    .map(|(n, sort, why)| Unmovable { before: befores[n].clone(), sort, why }),
+            );
             if let Some((first, stopped)) = ended.stopped {
                 part.after = befores.into_iter().nth(first).flatten();
                 return Part { stopped: Some(stopped), ..part };
@@ -157,12 +174,67 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         }
     }
 
-    async fn carry_through(&self, at: At<'_>, task: Task) -> Result<(), Stopped> {
+    async fn carry_through(&self, at: At<'_>, task: Task) -> Result<Carried, Stopped> {
         match task {
             Task::Move { homes, item } => self.move_item(at, homes, item).await,
             Task::RemoveMarker { key, generation, units } => {
-                self.remove_marker(at, generation, key, units).await
+                self.remove_marker(at, generation, key, units).await.map(|()| Carried::Through)
             }
+        }
+    }
+
+    /// Tries again to move what could not be moved, and takes out of the job what needs no move any more: the
+    /// item was moved, replaced or deleted.
+    pub(super) async fn try_again(
+        &self,
+        (seen, job): (&Known, &Job),
+        work: Work,
+        shift: &mut Shift,
+        deadline: Deadline,
+    ) -> Result<StepOutcome, Error> {
+        let began = self.directory.now();
+        shift.share(self.directory.settings(), work, job, &[]);
+        let shards = job.unmovable.keys().map(|(shard, _)| *shard).collect::<BTreeSet<_>>();
+        let shards = shards.into_iter().map(|shard| (shard, None));
+        shift.paces().take_up(shards, shift.wcu_each, work.at_source(), began.boot);
+        let (paces, until, ends) = (&shift.paces, deadline.earlier_by(RESERVE), began.boot + ROUND);
+        let attempts = job.unmovable.keys().map(|(shard, sort)| async move {
+            let at = At { seen, shard: *shard, paces, ends, deadline: until };
+            ((*shard, sort.clone()), self.try_item_again(at, sort, work).await)
+        });
+        let attempts = attempts.collect::<Vec<_>>();
+        let mut ended = stream::iter(attempts).buffer_unordered(ITEMS_AT_ONCE);
+        let mut next = job.clone();
+        while let Some((item, outcome)) = ended.next().await {
+            match outcome {
+                Ok(Carried::Through) => drop(next.unmovable.remove(&item)),
+                Ok(Carried::Unmovable(sort, why)) => drop(next.note_unmovable(item.0, &sort, &why)),
+                // The next call tries it again.
+                Err(_) => {}
+            }
+        }
+        drop(ended);
+        if next == *job {
+            return Ok(StepOutcome::Retry);
+        }
+        self.save(job, next, deadline).await
+    }
+
+    async fn try_item_again(
+        &self,
+        at: At<'_>,
+        sort: &SortKey,
+        work: Work,
+    ) -> Result<Carried, Stopped> {
+        let metadata = &at.seen.metadata;
+        let key = ItemKey::new(metadata.partition.clone(), sort.clone());
+        let separator = self.directory.settings().schema.separator;
+        let here = key.at(at.shard, metadata.placement, separator);
+        let read = || self.items.get(&here, None, Consistency::Strong);
+        let found = PacedRequests::new(self, at).made(read).await?.value;
+        match found.and_then(|item| self.task(at, work, sort.clone(), item)) {
+            Some(task) => self.carry_through(at, task).await,
+            None => Ok(Carried::Through),
         }
     }
 
@@ -170,7 +242,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
     async fn checkpoint(
         &self,
         job: &Job,
-        parts: Vec<Part>,
+        mut parts: Vec<Part>,
         shift: &mut Shift,
         deadline: Deadline,
     ) -> Result<StepOutcome, Error> {
@@ -200,7 +272,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         let mut seen = job.clone();
         for _ in 0..CHECKPOINT_ATTEMPTS {
             let now = self.directory.now();
-            let next = shift.with_parts(&seen, &parts, now);
+            let next = shift.with_parts(&seen, &mut parts, now);
             if self.save(&seen, next, deadline).await? != StepOutcome::Lost {
                 shift.uncounted = 0;
                 return Ok(ended);
@@ -287,21 +359,30 @@ fn items_for(items: f64) -> u32 {
 struct Ended {
     /// How many are done.
     done: u64,
-    /// The first that is not, and why one of those that are not is not.
+    /// Those that cannot be moved.
+    unmovable: Vec<(usize, SortKey, String)>,
+    /// The first that is neither, and why one of those that are neither is not.
     stopped: Option<(usize, Stopped)>,
 }
 
 /// Does what is to be done with the items of a page. What has begun comes to its end when the time has run
 /// out for the rest: else a slice too short for a whole page would get nowhere.
-async fn all_of(items: Vec<impl Future<Output = Result<(), Stopped>>>) -> Ended {
+async fn all_of(items: Vec<impl Future<Output = Result<Carried, Stopped>>>) -> Ended {
     let numbered = (0..).zip(items).map(|(n, item)| async move { (n, item.await) });
     let mut side_by_side =
         stream::iter(numbered.collect::<Vec<_>>()).buffer_unordered(ITEMS_AT_ONCE);
-    let mut ended = Ended { done: 0, stopped: None };
+    let mut ended = Ended { done: 0, unmovable: Vec::new(), stopped: None };
     while let Some((n, outcome)) = side_by_side.next().await {
-        let Err(stopped) = outcome else {
-            ended.done += 1;
-            continue;
+        let stopped = match outcome {
+            Ok(Carried::Through) => {
+                ended.done += 1;
+                continue;
+            }
+            Ok(Carried::Unmovable(sort, why)) => {
+                ended.unmovable.push((n, sort, why));
+                continue;
+            }
+            Err(stopped) => stopped,
         };
         let is_over = matches!(stopped, Stopped::MetadataChanged);
         ended.stopped = Some(match ended.stopped.take() {
@@ -312,6 +393,7 @@ async fn all_of(items: Vec<impl Future<Output = Result<(), Stopped>>>) -> Ended 
             break;
         }
     }
+    ended.unmovable.sort_by_key(|(n, ..)| *n);
     ended
 }
 

@@ -8,8 +8,8 @@ use crate::pace::Paces;
 use crate::rebalance::mover::Stopped;
 use crate::rebalance::rebalancer::ReshardSlice;
 use crate::rebalance::work::Work;
-use crate::reshard::{Job, ServerTime, Share, Waits, Worker};
-use crate::{CollectionMetadata, Error, Reading, Settings};
+use crate::reshard::{Job, MAX_UNMOVABLE, ServerTime, Share, Waits, Worker};
+use crate::{Code, CollectionMetadata, Error, Reading, Settings};
 
 /// What one call of the rebalancer remembers of the scans that it takes part in.
 pub(super) struct Shift {
@@ -30,6 +30,8 @@ pub(super) struct Shift {
     pub(super) reshard: Option<ReshardSlice>,
     /// Whether it has waited for the claims of others to lapse.
     pub(super) has_waited: bool,
+    /// Whether it has tried again what could not be moved.
+    pub(super) has_tried_again: bool,
     /// DynamoDB's time at the last look, and the local clock's.
     looked: (ServerTime, Reading),
 }
@@ -47,6 +49,7 @@ impl Shift {
             uncounted: 0,
             reshard: None,
             has_waited: false,
+            has_tried_again: false,
             looked: (ServerTime(0), now),
         }
     }
@@ -64,6 +67,7 @@ impl Shift {
             items_moved: 0,
             age_secs: now.0.saturating_sub(job.started_secs),
             progress: job.progress(&reshard, waits, now),
+            unmovable: job.unmovable.clone(),
         });
     }
 
@@ -91,16 +95,33 @@ impl Shift {
         self.paces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The job with what a round has done, and the claims that go on.
-    pub(super) fn with_parts(&self, job: &Job, parts: &[Part], now: Reading) -> Job {
+    /// The job with what a round has done, and the claims that go on. A part with more items that cannot be moved
+    /// than the job has room for ends in front of the first of those.
+    pub(super) fn with_parts(&mut self, job: &Job, parts: &mut [Part], now: Reading) -> Job {
         let (looked, then) = self.looked;
         let now = looked.plus(now.boot.saturating_sub(then.boot));
         let mut next = job.clone();
         next.items_moved += self.uncounted;
-        for Part { shard, after, is_done, span, .. } in parts {
-            if next.done.contains(shard) {
+        for part in parts {
+            if next.done.contains(&part.shard) {
                 continue;
             }
+            let noted = part.unmovable.iter().take_while(|Unmovable { sort, why, .. }| {
+                next.note_unmovable(part.shard, sort, why)
+            });
+            let noted = noted.count();
+            if noted < part.unmovable.len() {
+                let Unmovable { before, sort, why } = part.unmovable.swap_remove(noted);
+                part.unmovable.truncate(noted);
+                (part.after, part.is_done) = (before, false);
+                let sort = sort.to_string();
+                let why = format!(
+                    "the scan stops in front of the item with sort key {sort:?}, since {MAX_UNMOVABLE} others cannot \
+                     be moved either: {why}"
+                );
+                self.failed.add(part.shard, Error::new(Code::UnmovableItem, why));
+            }
+            let Part { shard, after, is_done, span, .. } = part;
             if *is_done {
                 next.note(*shard, None, None);
                 continue;
@@ -146,6 +167,14 @@ impl FailedShards {
     }
 }
 
+/// An item that DynamoDB rejects at its new home.
+pub(super) struct Unmovable {
+    /// The last sort key before it that is done with.
+    pub(super) before: Option<SortKey>,
+    pub(super) sort: SortKey,
+    pub(super) why: String,
+}
+
 /// How far a round has come in one shard.
 pub(super) struct Part {
     pub(super) shard: ShardId,
@@ -157,6 +186,8 @@ pub(super) struct Part {
     pub(super) span: Option<[SortKey; 2]>,
     /// How many items it has moved.
     pub(super) moved: u64,
+    /// The items up to `after` that cannot be moved.
+    pub(super) unmovable: Vec<Unmovable>,
     /// Why it did not go on, if it was not the end of the round.
     pub(super) stopped: Option<Stopped>,
 }

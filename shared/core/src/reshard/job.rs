@@ -60,10 +60,20 @@ pub struct Job {
     pub marked: Option<ShardRange>,
     /// Items moved so far, by all scans.
     pub items_moved: u64,
+    /// The items behind the scan that DynamoDB rejects at their new homes, by the shard in which each lies, and
+    /// why: at most [`MAX_UNMOVABLE`] of them. While there are any, the reshard does not close.
+    pub unmovable: BTreeMap<(ShardId, SortKey), String>,
     /// Whether the controller that wrote this has stopped, so that the next slice may begin. The
     /// stream passes only such changes on.
     pub yielded: bool,
 }
+
+/// How many items that cannot be moved a job notes. A scan stops in front of the next one: every item behind it
+/// has to be moved or noted.
+pub const MAX_UNMOVABLE: usize = 64;
+
+/// So much is noted of each reason: with the longest keys the item stays below 400 KB.
+const MAX_REASON_CHARS: usize = 300;
 
 /// A range of shards by index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -135,6 +145,7 @@ impl Job {
                 (sources, left) => sources.or(left),
             },
             items_moved: 0,
+            unmovable: BTreeMap::new(),
             yielded: false,
         })
     }
@@ -174,7 +185,8 @@ impl Job {
         let scanned = self.done.iter().map(|shard| ("done", shard));
         let under_way = self.under_way.keys().map(|shard| ("under_way", shard));
         let claimed = self.claims.keys().map(|shard| ("claims", shard));
-        let mut named = scanned.chain(under_way).chain(claimed);
+        let unmovable = self.unmovable.keys().map(|(shard, _)| ("unmovable", shard));
+        let mut named = scanned.chain(under_way).chain(claimed).chain(unmovable);
         if let Some((field, shard)) = named.find(|(_, shard)| !known(shard)) {
             let why = format!("shard {shard} is not one of those from marked_first to marked_last");
             return Err(Contradiction::new(field, why));
@@ -183,7 +195,9 @@ impl Job {
             return Err(Contradiction::new("under_way", format!("shard {shard} is done, too")));
         }
         let spans = self.spans.values().flatten().map(|key| ("spans", key));
-        let mut keys = self.under_way.values().map(|key| ("under_way", key)).chain(spans);
+        let unmovable = self.unmovable.keys().map(|(_, key)| ("unmovable", key));
+        let under_way = self.under_way.values().map(|key| ("under_way", key));
+        let mut keys = under_way.chain(spans).chain(unmovable);
         if let Some((field, _)) = keys.find(|(_, key)| !key.is(sort_key)) {
             return Err(Contradiction::new(field, "holds a sort key of another type"));
         }
@@ -216,6 +230,16 @@ impl Job {
             scan_began: Some(now),
             ..self.clone()
         }
+    }
+
+    /// Notes an item that cannot be moved. Returns whether there was room for it.
+    pub(crate) fn note_unmovable(&mut self, shard: ShardId, sort: &SortKey, why: &str) -> bool {
+        let at = (shard, sort.clone());
+        let has_room = self.unmovable.len() < MAX_UNMOVABLE || self.unmovable.contains_key(&at);
+        if has_room {
+            self.unmovable.insert(at, why.chars().take(MAX_REASON_CHARS).collect());
+        }
+        has_room
     }
 
     /// Whether the scan has come to the end of all these shards.

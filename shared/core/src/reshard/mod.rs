@@ -14,7 +14,7 @@ mod time;
 mod turn;
 
 pub use claims::{Claim, LaneKey};
-pub use job::{Job, Progress, ShardRange};
+pub use job::{Job, MAX_UNMOVABLE, Progress, ShardRange};
 pub(crate) use plan::{NextStep, Sight, plan};
 pub(crate) use settle::{Brought, Homes, OldHome, Settling, Unsettled};
 pub use time::{ServerTime, Waits};

@@ -29,6 +29,8 @@ pub(crate) enum NextStep {
         /// Whether no request from before `move` can be executed any more.
         closing: bool,
     },
+    /// Leave it to a later call to move what cannot be moved now.
+    TryAgainLater,
     /// Write into the job that the closing scan had ended by this time.
     NoteScanned(ServerTime),
     /// Publish `stable`.
@@ -171,6 +173,7 @@ fn in_move(metadata: &CollectionMetadata, job: &Job, now: ServerTime, waits: Wai
         };
     }
     match job.scanned {
+        None if !job.unmovable.is_empty() => NextStep::TryAgainLater,
         None => NextStep::NoteScanned(now),
         Some(scanned) if now.certainly_since(scanned) >= waits.before_close() => NextStep::Close,
         Some(scanned) => {

@@ -6,7 +6,7 @@ use crate::ports::{
     Transferred, Write,
 };
 use crate::retry::refusal;
-use crate::{Code, Error, Generation, StoredItem, Version};
+use crate::{Code, Error, Fields, Generation, StoredItem, Version};
 
 /// Both homes of an item that a reshard moves.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +32,8 @@ pub(crate) enum Unsettled {
     Behind,
     /// Another operation, or a mover, was at the item in between.
     Changed,
+    /// DynamoDB rejects the item at its new home, where nothing is live. It stays at its old one.
+    Unmovable(String),
     /// A request failed. One of unknown outcome may yet be carried out, which does no harm: it is
     /// conditional on what was seen.
     Failed(StoreError),
@@ -42,7 +44,7 @@ impl Unsettled {
     pub(crate) fn failure(&self) -> Option<&StoreError> {
         match self {
             Self::Failed(error) => Some(error),
-            Self::Behind | Self::Changed => None,
+            Self::Behind | Self::Changed | Self::Unmovable(_) => None,
         }
     }
 
@@ -52,6 +54,11 @@ impl Unsettled {
             Self::Behind => return Ok(None),
             Self::Changed => {
                 Error::new(Code::Contended, "the item was being moved by another operation")
+            }
+            Self::Unmovable(why) => {
+                let why =
+                    format!("DynamoDB rejects the item in the shard that it is to move to: {why}");
+                return Err(Error::new(Code::UnmovableItem, why));
             }
             // Whatever becomes of it is conditional on what was seen, and clients see none of it.
             Self::Failed(StoreError::OutcomeUnknown(why)) => Error::new(Code::Unavailable, why),
@@ -153,7 +160,22 @@ impl<'a, I: ItemStore> Settling<'a, I> {
             return Err(Unsettled::Behind);
         }
         let version = (seen.version, seen.generation);
-        match self.transfer(version, Arrival::Copy(StoredItem { generation, ..seen })).await? {
+        let arrival = Arrival::Copy(StoredItem { generation, ..seen });
+        let transferred = match self.transfer(version, arrival).await {
+            // It may say so before it looks at conditions.
+            Err(StoreError::Rejected(why)) => {
+                let keys_only = Fields::none();
+                let read = self.items.get(&self.homes.new, Some(&keys_only), Consistency::Strong);
+                match read.await?.value {
+                    Some(found) if found.is_live() || found.generation > generation => {
+                        Transferred::Refused { at_new: Some(Box::new(found)) }
+                    }
+                    _ => return Err(Unsettled::Unmovable(why)),
+                }
+            }
+            answer => answer?,
+        };
+        match transferred {
             Transferred::Done { .. } => Ok(Brought::Arrived),
             Transferred::Refused { at_new: Some(found) } if found.generation > generation => {
                 Err(Unsettled::Behind)

@@ -126,6 +126,10 @@ fn of_move(settled: Result<(), Unsettled>) -> Applied {
         Ok(()) => Applied::Done,
         Err(Unsettled::Changed | Unsettled::Behind) => changed(),
         Err(Unsettled::Failed(error)) => of_refusal(error),
+        Err(unmovable @ Unsettled::Unmovable(_)) => match unmovable.refusal() {
+            Ok(_) => changed(),
+            Err(error) => Applied::Failed(error),
+        },
     }
 }
 

@@ -16,7 +16,7 @@ use crate::write::home::{Settled, new_home_in_move};
 use crate::write::operation::{Interrupted, Operation};
 use crate::write::send::Sent;
 use crate::write::writer::{Precondition, Writer, expected, precondition_failed, refuse_random};
-use crate::{Code, Deadline, Error, Kind, StoredItem};
+use crate::{Code, Deadline, Error, Kind, StoredItem, Version};
 
 /// A delete that is done.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -32,6 +32,8 @@ enum Target {
     Nothing,
     /// The item in this shard, if it is as expected.
     Item(ShardId, Expected),
+    /// The item that lies at its old home, in this shard, and cannot be moved.
+    Unmovable(ShardId, Version),
 }
 
 /// What became of the removal of an item that may be in any shard.
@@ -97,12 +99,23 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
         }
         let expected = expected(precondition)?;
         let target = if *overtaken {
-            Target::Item(self.settled_shard(Settled::Marked, &known).await?, expected)
+            let settled = self.settled_shard(Settled::Marked, &known).await;
+            settled.map(|shard| Target::Item(shard, expected))
         } else {
-            self.target_of_delete(expected, &known).await?
+            self.target_of_delete(expected, &known).await
         };
-        let Target::Item(shard, as_seen) = target else {
-            return Ok(());
+        let target = match target {
+            Err(Interrupted::Failed(error)) if error.code() == Code::UnmovableItem => {
+                self.target_at_old_home(expected, &known).await?
+            }
+            target => target?,
+        };
+        let (shard, as_seen) = match target {
+            Target::Nothing => return Ok(()),
+            Target::Item(shard, as_seen) => (shard, as_seen),
+            Target::Unmovable(shard, version) => {
+                return self.delete_at_old_home(shard, version, &known).await;
+            }
         };
         let write = self.guarded(shard, Action::Delete, as_seen, &known);
         match self.send(&write, shard, self.deadline).await? {
@@ -135,13 +148,49 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
         }
         let [at_new, at_old] = self.read_homes(&homes, known).await?;
         if at_old.is_some_and(|item| item.is_live() || is_marker_of(&item, known)) {
-            let why = "the item was being moved by another operation";
-            return Err(self.begin_again_after(Error::new(Code::Contended, why)).await);
+            return Err(self.begin_again_after(moved_meanwhile()).await);
         }
         match at_new.filter(StoredItem::is_live) {
             found if !expected.holds(found.as_ref()) => Err(precondition_failed().into()),
             Some(item) => Ok(Target::Item(new, Expected::Version(item.version))),
             None => Ok(Target::Nothing),
+        }
+    }
+
+    /// What a delete is to delete of an item that cannot be moved.
+    async fn target_at_old_home(
+        &mut self,
+        expected: Expected,
+        known: &Known,
+    ) -> Result<Target, Interrupted> {
+        let homes = self.homes(known).zip(known.metadata.reshard());
+        let Some(((homes, _), reshard)) = homes else { return Err(Interrupted::BeginAgain) };
+        let both = self.read_homes(&homes, known).await?;
+        let ([None, Some(item)], Some((old, _))) =
+            (both.map(|item| item.filter(StoredItem::is_live)), reshard.homes(self.key))
+        else {
+            return Err(self.begin_again_after(moved_meanwhile()).await);
+        };
+        if !expected.holds(Some(&item)) {
+            return Err(precondition_failed().into());
+        }
+        Ok(Target::Unmovable(old, item.version))
+    }
+
+    /// Puts a marker in place of an item that cannot be moved. A put may have gone past it since it was read beside
+    /// an empty new home: that put then comes after this delete.
+    async fn delete_at_old_home(
+        &mut self,
+        old: ShardId,
+        version: Version,
+        known: &Known,
+    ) -> Result<(), Interrupted> {
+        let marker = Action::Put(StoredItem::marker(known.metadata.generation).into());
+        let write = self.guarded(old, marker, Expected::Version(version), known);
+        match self.send(&write, old, self.deadline).await? {
+            Sent::Done => Ok(()),
+            // It was moved after all, or deleted.
+            Sent::Unexpected { .. } => Err(self.begin_again_after(moved_meanwhile()).await),
         }
     }
 
@@ -292,4 +341,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
             Sent::Unexpected { .. } => Err(Interrupted::BeginAgain),
         }
     }
+}
+
+fn moved_meanwhile() -> Error {
+    Error::new(Code::Contended, "the item was being moved by another operation")
 }

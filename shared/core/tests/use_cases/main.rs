@@ -20,6 +20,7 @@ mod reshard;
 mod scaler;
 mod settings;
 mod ttl;
+mod unmovable;
 mod verify;
 mod world;
 mod writer;
