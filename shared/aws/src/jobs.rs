@@ -122,11 +122,7 @@ pub(crate) fn decode(
         return Err(whole.wrong(JOB, "is missing or is not a map"));
     };
     let fields = Fields { partition, fields };
-    let shard_text = |field: &str, text: &str| {
-        text.parse()
-            .map(ShardId::new)
-            .map_err(|_| fields.wrong(field, &format!("{text:?} is not a shard")))
-    };
+    let shard_text = |field: &str, text: &str| fields.shard(field, text);
     let done = match fields.fields.get("done") {
         None => Ok(Vec::new()),
         Some(AttributeValue::Ns(done)) => {
@@ -156,51 +152,8 @@ pub(crate) fn decode(
         }
         Some(_) => return Err(fields.wrong("spans", "is not a map")),
     };
-    let claims = match fields.fields.get("claims") {
-        None => BTreeMap::new(),
-        Some(AttributeValue::M(claims)) => {
-            let claims = claims.iter().map(|(shard, claim)| {
-                let AttributeValue::M(claim) = claim else {
-                    return Err(fields.wrong("claims", "holds what is not a map"));
-                };
-                let claim = Fields { partition, fields: claim };
-                let wrong = |_| fields.wrong("claims", "holds what is not a claim");
-                let claim = Claim {
-                    worker: claim.required("worker").map_err(wrong)?,
-                    lane: claim.small("lane").map_err(wrong)?,
-                    until: ServerTime(claim.required("until").map_err(wrong)?),
-                    wcu: claim.small("wcu").map_err(wrong)?,
-                };
-                Ok((shard_text("claims", shard)?, claim))
-            });
-            claims.collect::<Result<_, _>>()?
-        }
-        Some(_) => return Err(fields.wrong("claims", "is not a map")),
-    };
-    let unmovable = match fields.fields.get("unmovable") {
-        None => BTreeMap::new(),
-        Some(AttributeValue::L(unmovable)) => {
-            let unmovable = unmovable.iter().map(|entry| {
-                let wrong = || {
-                    fields.wrong(
-                        "unmovable",
-                        "holds what is not an item's shard, sort key and reason",
-                    )
-                };
-                let AttributeValue::M(entry) = entry else { return Err(wrong()) };
-                let (Some(sort), Some(AttributeValue::S(why))) =
-                    (entry.get("sort"), entry.get("why"))
-                else {
-                    return Err(wrong());
-                };
-                let entry = Fields { partition, fields: entry };
-                let shard = ShardId::new(entry.small("shard").map_err(|_| wrong())?);
-                Ok(((shard, fields.sort_key("unmovable", sort)?), why.clone()))
-            });
-            unmovable.collect::<Result<_, _>>()?
-        }
-        Some(_) => return Err(fields.wrong("unmovable", "is not a list")),
-    };
+    let claims = fields.claims()?;
+    let unmovable = fields.unmovable()?;
     let time = |field: &str| Ok::<_, StoreError>(fields.optional(field)?.map(ServerTime));
     Ok(Job {
         partition: partition.clone(),
@@ -251,6 +204,56 @@ impl Fields<'_> {
     fn wrong(&self, field: &str, why: &str) -> StoreError {
         let Self { partition, .. } = self;
         StoreError::Corrupt(format!("the job item of {partition:?} is damaged: {field}: {why}"))
+    }
+
+    fn shard(&self, field: &str, text: &str) -> Result<ShardId, StoreError> {
+        text.parse()
+            .map(ShardId::new)
+            .map_err(|_| self.wrong(field, &format!("{text:?} is not a shard")))
+    }
+
+    fn claims(&self) -> Result<BTreeMap<ShardId, Claim>, StoreError> {
+        let claims = match self.fields.get("claims") {
+            None => return Ok(BTreeMap::new()),
+            Some(AttributeValue::M(claims)) => claims,
+            Some(_) => return Err(self.wrong("claims", "is not a map")),
+        };
+        let claims = claims.iter().map(|(shard, claim)| {
+            let AttributeValue::M(claim) = claim else {
+                return Err(self.wrong("claims", "holds what is not a map"));
+            };
+            let claim = Fields { partition: self.partition, fields: claim };
+            let wrong = |_| self.wrong("claims", "holds what is not a claim");
+            let claim = Claim {
+                worker: claim.required("worker").map_err(wrong)?,
+                lane: claim.small("lane").map_err(wrong)?,
+                until: ServerTime(claim.required("until").map_err(wrong)?),
+                wcu: claim.small("wcu").map_err(wrong)?,
+            };
+            Ok((self.shard("claims", shard)?, claim))
+        });
+        claims.collect()
+    }
+
+    fn unmovable(&self) -> Result<BTreeMap<(ShardId, SortKey), String>, StoreError> {
+        let entries = match self.fields.get("unmovable") {
+            None => return Ok(BTreeMap::new()),
+            Some(AttributeValue::L(entries)) => entries,
+            Some(_) => return Err(self.wrong("unmovable", "is not a list")),
+        };
+        let wrong =
+            || self.wrong("unmovable", "holds what is not an item's shard, sort key and reason");
+        let entries = entries.iter().map(|entry| {
+            let AttributeValue::M(entry) = entry else { return Err(wrong()) };
+            let (Some(sort), Some(AttributeValue::S(why))) = (entry.get("sort"), entry.get("why"))
+            else {
+                return Err(wrong());
+            };
+            let entry = Fields { partition: self.partition, fields: entry };
+            let shard = ShardId::new(entry.small("shard").map_err(|_| wrong())?);
+            Ok(((shard, self.sort_key("unmovable", sort)?), why.clone()))
+        });
+        entries.collect()
     }
 
     fn sort_key(&self, field: &str, value: &AttributeValue) -> Result<SortKey, StoreError> {

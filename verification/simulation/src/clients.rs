@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use dynashard_core::ports::Consistency;
 use dynashard_core::query::PageBudget;
 use dynashard_core::{BatchOperation, Deleted, Error, NewItem, Precondition, Written};
 use dynashard_keys::{ItemKey, SortKey};
