@@ -216,7 +216,7 @@ mod tests {
     use std::time::Duration;
 
     use dynashard_core::{CollectionMetadata, Directory, Scaler, Settings};
-    use dynashard_keys::{Placement, ShardCount};
+    use dynashard_keys::{Placement, ShardCount, ShardId, SortKey};
     use dynashard_testkit::{ManualClock, MemoryStore, Output, SeededEntropy, block_on};
     use serde_json::json;
 
@@ -363,6 +363,22 @@ mod tests {
         assert_eq!(value_of("DamagedData"), Some(1), "{text}");
         let age = value_of("ReshardAge").expect("it is measured");
         assert!((1_800..1_900).contains(&age), "half an hour: {age}");
+    }
+
+    #[test]
+    fn items_that_cannot_be_moved_are_counted() {
+        let (memory, clock) = world();
+        begin(&memory, &clock, "a", Placement::Xxh64);
+        let job = memory.stored_job(&partition("a")).expect("a job");
+        let sort = SortKey::string("UA1545").expect("sk");
+        let unmovable = [((ShardId::new(0), sort), "no such type".to_owned())].into();
+        // Nothing is done about a job that is ahead of its metadata.
+        let job = Job { unmovable, generation: job.generation.next(), ..job };
+        memory.place_job(&partition("a"), Some(job));
+        let output = Output::default();
+        let schedule = json!({ "source": "aws.events" });
+        run_printing(&memory, &clock, &schedule, output.clone()).expect("a sweep");
+        assert!(output.text().contains(r#""UnmovableItems":1"#), "{}", output.text());
     }
 
     #[test]

@@ -153,7 +153,6 @@ pub(crate) fn decode(
         Some(_) => return Err(fields.wrong("spans", "is not a map")),
     };
     let claims = fields.claims()?;
-    let unmovable = fields.unmovable()?;
     let time = |field: &str| Ok::<_, StoreError>(fields.optional(field)?.map(ServerTime));
     Ok(Job {
         partition: partition.clone(),
@@ -187,7 +186,7 @@ pub(crate) fn decode(
             }),
         },
         items_moved: fields.required("items_moved")?,
-        unmovable,
+        unmovable: fields.unmovable()?,
         yielded: match item.get(SLICE) {
             Some(AttributeValue::S(slice)) => slice == YIELDED,
             _ => return Err(whole.wrong(SLICE, "is missing or is not a string")),
@@ -235,14 +234,25 @@ impl Fields<'_> {
         claims.collect()
     }
 
+    fn sort_key(&self, field: &str, value: &AttributeValue) -> Result<SortKey, StoreError> {
+        let key = match value {
+            AttributeValue::S(text) => SortKey::parse(text, SortKeyType::String),
+            AttributeValue::N(text) => SortKey::parse(text, SortKeyType::Number),
+            _ => return Err(self.wrong(field, "holds what is not a sort key")),
+        };
+        key.map_err(|error| self.wrong(field, &error.to_string()))
+    }
+
     fn unmovable(&self) -> Result<BTreeMap<(ShardId, SortKey), String>, StoreError> {
+        let wrong = || {
+            let why = "is not a list of maps, each of a shard, a sort key and a reason";
+            self.wrong("unmovable", why)
+        };
         let entries = match self.fields.get("unmovable") {
             None => return Ok(BTreeMap::new()),
             Some(AttributeValue::L(entries)) => entries,
-            Some(_) => return Err(self.wrong("unmovable", "is not a list")),
+            Some(_) => return Err(wrong()),
         };
-        let wrong =
-            || self.wrong("unmovable", "holds what is not an item's shard, sort key and reason");
         let entries = entries.iter().map(|entry| {
             let AttributeValue::M(entry) = entry else { return Err(wrong()) };
             let (Some(sort), Some(AttributeValue::S(why))) = (entry.get("sort"), entry.get("why"))
@@ -254,15 +264,6 @@ impl Fields<'_> {
             Ok(((shard, self.sort_key("unmovable", sort)?), why.clone()))
         });
         entries.collect()
-    }
-
-    fn sort_key(&self, field: &str, value: &AttributeValue) -> Result<SortKey, StoreError> {
-        let key = match value {
-            AttributeValue::S(text) => SortKey::parse(text, SortKeyType::String),
-            AttributeValue::N(text) => SortKey::parse(text, SortKeyType::Number),
-            _ => return Err(self.wrong(field, "holds what is not a sort key")),
-        };
-        key.map_err(|error| self.wrong(field, &error.to_string()))
     }
 
     fn optional(&self, field: &str) -> Result<Option<u64>, StoreError> {

@@ -353,6 +353,19 @@ async fn definite_refusals_are_told_apart() {
     }
 }
 
+/// The transaction's own message names neither the index nor the attribute.
+#[tokio::test]
+async fn regression_nobody_was_told_why_dynamodb_rejects_an_item() {
+    let mut body = error("TransactionCanceledException");
+    for code in ["ValidationError", "ItemCollectionSizeLimitExceeded"] {
+        body["CancellationReasons"] =
+            json!([{ "Code": "None" }, { "Code": code, "Message": "why" }]);
+        let stores = Stores::answering(400, &body).await;
+        let rejected = StoreError::Rejected(format!("{code}: why"));
+        assert_eq!(stores.transfer().await, Err(rejected));
+    }
+}
+
 /// Wrong credentials do not get better by waiting, and were retried until the deadline all the same:
 /// a signature that is wrong and one that came late have one code.
 #[tokio::test]
