@@ -74,7 +74,7 @@ fn the_window_is_measured_and_the_lifetime_follows() {
     ] {
         assert_eq!(status(&examined, check), "ok", "{check}: {report}");
     }
-    for check in ["main_recovery", "metadata_recovery", "writes", "concurrency"] {
+    for check in ["main_recovery", "metadata_recovery", "writes", "room", "concurrency"] {
         assert_eq!(status(&examined, check), "unknown", "{check}: {report}");
     }
     let lowered = advice(&examined, "request_lifetime");
@@ -100,7 +100,7 @@ fn the_window_is_measured_and_the_lifetime_follows() {
     let line = lines.iter().position(|line| line.starts_with("problem")).expect("a problem");
     assert!(lines[line].contains("RequestLifetimeSecs is 120"), "{too_low:?}");
     assert!(lines[line + 1].contains("set RequestLifetimeSecs=300"), "{too_low:?}");
-    assert_eq!(lines.last(), Some(&"1 problem, 0 warnings, 4 unknown"), "{too_low:?}");
+    assert_eq!(lines.last(), Some(&"1 problem, 0 warnings, 5 unknown"), "{too_low:?}");
 
     let unnamed = on(&stack, &["doctor", "--json"]);
     assert_eq!(unnamed.status, 0, "{unnamed:?}");
