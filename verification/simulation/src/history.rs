@@ -102,7 +102,9 @@ impl History {
                 Meaning::NothingHappened
             }
             (_, Kind::Throttled | Kind::Unavailable) => Meaning::NothingHappened,
-            (Code::Internal | Code::RequestRejected, _) if is_injected(error) => {
+            (Code::Internal | Code::RequestRejected | Code::UnmovableItem, _)
+                if is_injected(error) =>
+            {
                 Meaning::NothingHappened
             }
             (_, Kind::OutcomeUnknown) => Meaning::Unknown,
