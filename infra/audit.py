@@ -4,7 +4,7 @@
     python3 infra/audit.py target/audit/bin
 
 The argument is where cargo-deny and pip-audit are. Exits with 1 if an advisory was found, and with 2 if none was and a database
-could not be asked: that is no audit, and the line says so.
+could not be asked: nothing was audited then, and the line says so.
 """
 
 import argparse

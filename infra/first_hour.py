@@ -267,7 +267,7 @@ CHECKS = [
 
 
 def results(stack: Stack, *, before: bool, write: bool) -> dict[str, Result]:
-    """What each check says. One that cannot be carried out is no failure of the stack's, and does not keep the others back."""
+    """What each check says. One that cannot be carried out says nothing about the stack, and the others go on."""
     said: dict[str, Result] = {}
     for check in CHECKS:
         if before and not check.before:

@@ -247,7 +247,7 @@ impl Run {
     }
 
     /// Whether the answer leaves a doubt about what was done. Only that it does not know says so: a problem with any other
-    /// code has changed nothing, and is no answer of a stack whose tables are sound unless it passes.
+    /// code has changed nothing, and a stack whose tables are sound answers only such as pass.
     fn is_unknown(&self, answer: &Answer) -> bool {
         // A gateway whose function did not answer does not know, and has no code for it.
         let is_known = Self::is_problem(answer) && answer.code() != "outcome_unknown";

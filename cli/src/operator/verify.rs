@@ -58,7 +58,7 @@ Findings:
   duplicate     a second live item under a sort key; clients see the one in the item's own shard
   stray_marker  a marker that belongs to no reshard, and that no reshard will remove
   ahead         an item with a generation above that of its collection's metadata, or with a generation or version
-                that is no number, which counts as the highest there is; never repaired
+                that is not a number, which counts as the highest there is; never repaired
   hidden_by_expiring
                 a live item behind one that may expire, and that would show again when it does
 Clients may write and reshards may run meanwhile: a finding is reported only if a second read confirms it.

@@ -22,7 +22,8 @@ use dynashard_core::{
     Version,
 };
 use dynashard_keys::{
-    ItemKey, PartitionKey, Placement, Separator, ShardCount, ShardId, SortKey, SortKeyType,
+    ItemKey, PartitionKey, PhysicalKey, Placement, Separator, ShardCount, ShardId, SortKey,
+    SortKeyType,
 };
 use dynashard_testkit::contract::{self, Fixture};
 use dynashard_testkit::enlist;
@@ -182,15 +183,19 @@ macro_rules! on_the_engine {
 
 dynashard_testkit::contract_suite!(on_the_engine);
 
+/// The key of a flight in the first shard.
+fn flight() -> PhysicalKey {
+    let partition = PartitionKey::new("EWR").expect("a valid partition key");
+    let sort = SortKey::string("UA1545").expect("a valid sort key");
+    ItemKey::new(partition, sort).at(ShardId::new(0), Placement::Xxh64, Separator::HashTilde)
+}
+
 /// An item that was in the table before the system was: it counts as of generation and version 0,
 /// and every guard lets it be replaced.
 #[tokio::test]
 async fn an_item_without_the_systems_attributes_is_read_and_replaced() {
     let engine = Engine::with_string_keys().await;
-    let partition = PartitionKey::new("EWR").expect("a valid partition key");
-    let sort = SortKey::string("UA1545").expect("a valid sort key");
-    let key =
-        ItemKey::new(partition, sort).at(ShardId::new(0), Placement::Xxh64, Separator::HashTilde);
+    let key = flight();
     let text = |text: &str| Sdk::S(text.to_owned());
     let foreign = HashMap::from([
         ("pk".to_owned(), text(key.partition.as_str())),
@@ -231,10 +236,7 @@ async fn an_item_without_the_systems_attributes_is_read_and_replaced() {
 #[tokio::test]
 async fn regression_a_write_that_was_dated_ahead_was_sent() {
     let engine = Engine::with_string_keys().await;
-    let partition = PartitionKey::new("EWR").expect("a valid partition key");
-    let sort = SortKey::string("UA1545").expect("a valid sort key");
-    let key =
-        ItemKey::new(partition, sort).at(ShardId::new(0), Placement::Xxh64, Separator::HashTilde);
+    let key = flight();
     for (ahead, is_sent) in [(20, false), (2, true)] {
         let now = engine.clock.now();
         let server_secs = Some(now.epoch_secs() - ahead);
@@ -307,10 +309,7 @@ async fn regression_a_damaged_metadata_item_hid_the_other_collections() {
 #[tokio::test]
 async fn regression_an_item_without_a_version_could_not_be_written_by_its_version() {
     let engine = Engine::with_string_keys().await;
-    let partition = PartitionKey::new("EWR").expect("a valid partition key");
-    let sort = SortKey::string("UA1545").expect("a valid sort key");
-    let key =
-        ItemKey::new(partition, sort).at(ShardId::new(0), Placement::Xxh64, Separator::HashTilde);
+    let key = flight();
     let lease = Lease::new(engine.clock.now(), None, std::time::Duration::from_mins(1));
     let expected = Expected::Version(Version::new(0));
     let condition = Condition { generation: Generation::new(1), expected };

@@ -136,7 +136,7 @@ impl Counter {
                 Diagnosis::HotItem => Self::HotItems,
                 Diagnosis::HotQueries => Self::HotQueries,
                 Diagnosis::Neighbour => Self::Neighbours,
-                shared if shared.is_of_all_keys() => Self::SharedLimits,
+                shared if shared.is_of_a_shared_limit() => Self::SharedLimits,
                 Diagnosis::CooledDown | Diagnosis::InUse => return None,
                 _ => Self::GrowthsRefused,
             },

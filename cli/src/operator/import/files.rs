@@ -77,7 +77,7 @@ pub(super) fn is_plain(path: &Path, metadata: &Metadata) -> Result<(), Failure> 
     }
     Err(bad(
         path,
-        "is no plain file, and an input is read twice: write it to a file, and import that",
+        "is a pipe or a device, and an input is read twice: write it to a file, and import that",
     ))
 }
 

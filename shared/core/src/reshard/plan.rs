@@ -191,19 +191,24 @@ mod tests {
     const WAITS: Waits =
         Waits { settle: Duration::from_secs(6), request_lifetime: Duration::from_secs(20) };
 
+    /// A collection that grows from one shard to two, and the job of it.
+    fn begun(placement: Placement) -> (CollectionMetadata, Job) {
+        let partition = PartitionKey::new("EWR").expect("pk");
+        let two = ShardCount::new(2).expect("count");
+        let begun = CollectionMetadata::stable(partition, placement, ShardCount::ONE, 1_000)
+            .with_forward(two, 2_000);
+        let job = Job::new(&begun, None, 2_000).expect("a change begins");
+        (begun, job)
+    }
+
     /// Invariants I8, I11.
     #[test]
     fn who_waited_without_a_break_goes_on_when_the_time_has_passed_and_others_when_dates_prove_it()
     {
-        let partition = PartitionKey::new("EWR").expect("pk");
-        let two = ShardCount::new(2).expect("count");
         for (placement, next) in
             [(Placement::Xxh64, NextStep::Move), (Placement::Random, NextStep::Close)]
         {
-            let begun =
-                CollectionMetadata::stable(partition.clone(), placement, ShardCount::ONE, 1_000)
-                    .with_forward(two, 2_000);
-            let first = Job::new(&begun, None, 2_000).expect("a change begins");
+            let (begun, first) = begun(placement);
             let job = Job { forward_seen: Some(ServerTime(2_000)), ..first };
             let at = |now: u64, unchanged_for: u64| {
                 let unchanged_for = Duration::from_secs(unchanged_for);
@@ -223,12 +228,8 @@ mod tests {
     /// lagged by more did not find an item that had been there for days.
     #[test]
     fn regression_the_close_did_not_wait_for_replicas() {
-        let partition = PartitionKey::new("EWR").expect("pk");
-        let two = ShardCount::new(2).expect("count");
-        let begun = CollectionMetadata::stable(partition, Placement::Xxh64, ShardCount::ONE, 1_000)
-            .with_forward(two, 2_000);
+        let (begun, first) = begun(Placement::Xxh64);
         let moving = begun.with_move(2_010).expect("it is in forward");
-        let first = Job::new(&begun, None, 2_000).expect("a change begins");
         let scanned = Some(ServerTime(4_000));
         let done = [ShardId::new(0)].into();
         let job = Job { move_seen: Some(ServerTime(2_010)), closing: true, done, scanned, ..first };
@@ -248,12 +249,8 @@ mod tests {
     /// Invariant I21.
     #[test]
     fn regression_a_scan_of_move_counted_as_the_removal_of_markers() {
-        let partition = PartitionKey::new("EWR").expect("pk");
-        let two = ShardCount::new(2).expect("count");
-        let begun = CollectionMetadata::stable(partition, Placement::Xxh64, ShardCount::ONE, 1_000)
-            .with_forward(two, 2_000);
+        let (begun, first) = begun(Placement::Xxh64);
         let moving = begun.with_move(2_010).expect("it is in forward");
-        let first = Job::new(&begun, None, 2_000).expect("a change begins");
         let job = Job { move_seen: Some(ServerTime(2_010)), ..first };
         let now = Sight { now: ServerTime(2_100), unchanged_for: Duration::ZERO };
         assert_eq!(plan(&moving, &job, now, WAITS), NextStep::Scan);

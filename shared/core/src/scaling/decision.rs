@@ -182,7 +182,7 @@ impl Decision {
 
 impl Diagnosis {
     /// Whether the limit is one that many partition keys share, so that it says nothing about one of them.
-    pub fn is_of_all_keys(self) -> bool {
+    pub fn is_of_a_shared_limit(self) -> bool {
         matches!(
             self,
             Self::Table | Self::Account | Self::MaxOnDemand | Self::Index | Self::UnknownLimit

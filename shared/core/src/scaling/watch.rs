@@ -278,8 +278,8 @@ impl Watch {
             return;
         }
         let what = (decision.code(), decision.action, decision.hindrance.map(Hindrance::as_str));
-        // What all keys share is noted of one of them: a table at its quota may have millions.
-        let of = (!decision.diagnosis.is_of_all_keys()).then_some(seen);
+        // A shared limit is noted of one of the keys that met it: a table at its quota may have millions.
+        let of = (!decision.diagnosis.is_of_a_shared_limit()).then_some(seen);
         if outcome != Outcome::Begun && !self.is_news(of, format!("{what:?}"), directory.now()) {
             return;
         }

@@ -195,14 +195,20 @@ fn a_change_there_and_back_is_waited_for_anew() {
     assert!(waited >= settle_time(LONGER) * 3, "{waited:?}");
 }
 
+/// A collection of four shards, and a function that has leased the directory and not yet its metadata.
+fn with_the_directory_leased() -> (World, Knowledge) {
+    let world = World::new();
+    world.lay_out(1, 4, dynashard_keys::Placement::Xxh64);
+    let function = function(&world, LEASE);
+    let cold = PartitionKey::new("cold").expect("a partition key");
+    block_on(function.find(&cold, far(&world))).expect("the directory is leased");
+    (world, function)
+}
+
 /// The metadata table throttles for longer than the lease of the directory lives.
 #[test]
 fn regression_metadata_was_leased_after_the_lease_of_the_directory() {
-    let world = World::new();
-    world.lay_out(1, 4, dynashard_keys::Placement::Xxh64);
-    let old = function(&world, LEASE);
-    let cold = PartitionKey::new("cold").expect("a partition key");
-    block_on(old.find(&cold, far(&world))).expect("the directory is leased");
+    let (world, old) = with_the_directory_leased();
     let before = world.memory.requests().directory_gets;
     let refused = || Fault::Refuse(StoreError::Conflict);
     world.store.script(Operation::MetadataGet, (0..30).map(|_| refused()));
@@ -218,11 +224,7 @@ fn regression_metadata_was_leased_after_the_lease_of_the_directory() {
 #[test]
 fn regression_a_process_that_was_suspended_leased_metadata_under_a_directory_that_had_run_out() {
     for readings in 0..20 {
-        let world = World::new();
-        world.lay_out(1, 4, dynashard_keys::Placement::Xxh64);
-        let old = function(&world, LEASE);
-        let cold = PartitionKey::new("cold").expect("a partition key");
-        block_on(old.find(&cold, far(&world))).expect("the directory is leased");
+        let (world, old) = with_the_directory_leased();
         let before = world.memory.requests().directory_gets;
         let began = world.clock.now();
         world.clock.suspend_after(readings, LEASE * 2);
