@@ -152,7 +152,7 @@ impl Scenario {
         // What is broken is to matter: it happens often, and long enough for a reshard to close.
         match mutation {
             None | Some(Mutation::StoreRetries) => {}
-            Some(Mutation::LateRequests) => rates.late = 100_000,
+            Some(Mutation::LateRequests) => rates.late = 300_000,
             Some(Mutation::StaleReplicas) => rates.stale = 900_000,
             Some(Mutation::UncheckedDates) => {
                 rates.late = 100_000;
@@ -222,8 +222,8 @@ impl Scenario {
             wall_skew: Duration::from_millis(random.pick(&[0, 100, 2_000])),
             executed_within: beyond(lifetime, Mutation::LateRequests),
             visible_within: beyond(settle, Mutation::SlowVisibility),
-            // A read may tell of so long ago: were that longer, nothing that it tells could be wrong.
-            replicas_lag_by: settle * if mutation == Some(Mutation::StaleReplicas) { 3 } else { 1 },
+            // A read may tell of so long ago: were that much longer, hardly anything that it tells could be wrong.
+            replicas_lag_by: settle * if mutation == Some(Mutation::StaleReplicas) { 6 } else { 1 },
             dated_ahead_by: beyond(lifetime, Mutation::UncheckedDates),
             broken: mutation,
             settings,
