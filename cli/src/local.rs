@@ -116,7 +116,7 @@ async fn check_tables(stack: &Stack, is_kept: bool) -> Result<(), String> {
     let schema = settings.schema.clone();
     let operator = Operator::on_this_machine(&stack.endpoints().dynamodb).await;
     let main = existing.map_or("MainTable", String::as_str);
-    let metadata = operator.metadata("MetadataTable", &schema);
+    let metadata = operator.metadata("MetadataTable", main, &schema);
     let directory = Directory::new(metadata, operator.clock(), OsEntropy, settings);
     let deadline = Deadline::after(directory.now(), LOOK_TIME);
     let reader = Reader::new(operator.items(main, &schema), directory);

@@ -17,7 +17,7 @@ use std::time::Duration;
 use common::{Answer, LocalStack, operator_command};
 use dynashard_aws::{DynamoMetadataStore, OsEntropy, ServerClock, connect_local};
 use dynashard_core::ports::{Entropy, MetadataStore};
-use dynashard_core::{CollectionMetadata, Job, Phase};
+use dynashard_core::{CollectionMetadata, Job, Phase, TableSchema};
 use dynashard_keys::PartitionKey;
 use flate2::read::GzDecoder;
 use rustix::process::{Signal, kill_process};
@@ -588,8 +588,8 @@ impl KillSchedule {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("a runtime");
         let client = runtime.block_on(connect_local(&stack.dynamodb, ServerClock::default()));
-        let table = "MetadataTable".to_owned();
-        let metadata = DynamoMetadataStore::new(client, table, "pk".to_owned());
+        let [table, main] = ["MetadataTable", "MainTable"].map(str::to_owned);
+        let metadata = DynamoMetadataStore::new(client, table, main, TableSchema::default());
         Self { chance: Chance(seed), runtime, metadata, by_stage: BTreeMap::new() }
     }
 

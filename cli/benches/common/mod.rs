@@ -91,9 +91,13 @@ impl Tables {
         let server = ServerClock::default();
         let clock = SystemClock::new(server.clone());
         let client = dynashard_aws::connect_local(&stack.endpoints().dynamodb, server).await;
-        let key = schema.partition_key_name.clone();
         Self {
-            metadata: DynamoMetadataStore::new(client.clone(), METADATA_TABLE.into(), key),
+            metadata: DynamoMetadataStore::new(
+                client.clone(),
+                METADATA_TABLE.into(),
+                MAIN_TABLE.into(),
+                schema.clone(),
+            ),
             items: DynamoItemStore::new(client, clock.clone(), MAIN_TABLE.into(), schema),
             clock,
         }

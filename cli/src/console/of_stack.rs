@@ -47,7 +47,7 @@ impl Place {
         let watching = operator.metered(&watched);
         let operator = operator.metered(&asked);
         let directory = |operator: &Operator, settings: Settings| {
-            let store = operator.metadata(&metadata, &settings.schema);
+            let store = operator.metadata(&metadata, &main, &settings.schema);
             Directory::new(store, operator.clock(), OsEntropy, settings)
         };
         let reader = |operator: &Operator| {

@@ -388,10 +388,9 @@ impl Tables {
         let clock = SystemClock::new(server_clock.clone());
         let client = dynashard_aws::connect_local(endpoint, server_clock).await;
         let (items, metadata) = (MAIN_TABLE.to_owned(), METADATA_TABLE.to_owned());
-        let key = schema.partition_key_name.clone();
         Ok(Self {
-            items: DynamoItemStore::new(client.clone(), clock, items, schema.clone()),
-            metadata: DynamoMetadataStore::new(client, metadata, key),
+            items: DynamoItemStore::new(client.clone(), clock, items.clone(), schema.clone()),
+            metadata: DynamoMetadataStore::new(client, metadata, items, schema.clone()),
             schema,
         })
     }

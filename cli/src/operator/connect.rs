@@ -370,7 +370,8 @@ impl Connection {
     }
 
     fn directory_with(&self, settings: Settings) -> Directory {
-        let metadata = self.operator.metadata(&self.metadata_table, &settings.schema);
+        let metadata =
+            self.operator.metadata(&self.metadata_table, &self.main_table, &settings.schema);
         Directory::new(metadata, self.operator.clock(), OsEntropy, settings)
     }
 }

@@ -135,7 +135,8 @@ async fn what_reads_consume_is_counted() {
     let stack = LocalStack::start(&[]);
     let meter = ReadMeter::default();
     let operator = Operator::on_this_machine(&stack.dynamodb).await.metered(&meter);
-    let metadata = operator.metadata("MetadataTable", &dynashard_core::TableSchema::default());
+    let metadata =
+        operator.metadata("MetadataTable", "MainTable", &dynashard_core::TableSchema::default());
     let partition = PartitionKey::new("EWR").expect("a key");
     assert!(meter.consumed_rcu() < 1e-9);
     metadata.ledger(&partition, LedgerKind::Heat).await.expect("a read");
@@ -148,7 +149,8 @@ async fn what_reads_consume_is_counted() {
 async fn tables_of_another_version_are_named() {
     let stack = LocalStack::start(&[]);
     let operator = Operator::on_this_machine(&stack.dynamodb).await;
-    let metadata = operator.metadata("MetadataTable", &dynashard_core::TableSchema::default());
+    let metadata =
+        operator.metadata("MetadataTable", "MainTable", &dynashard_core::TableSchema::default());
     let pinned = Pinned { format: Pinned::FORMAT + 1, ..Pinned::of(&Settings::default()) };
     loop {
         let seen = metadata.directory().await.expect("a read").value.unwrap_or_default();

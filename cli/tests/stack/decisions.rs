@@ -6,7 +6,7 @@ use std::process::Stdio;
 use aws_sdk_dynamodb::types::AttributeValue;
 use dynashard_aws::{Client, DynamoMetadataStore, ServerClock, connect_local};
 use dynashard_core::ports::MetadataStore;
-use dynashard_core::{DecisionHistory, DecisionRecord};
+use dynashard_core::{DecisionHistory, DecisionRecord, TableSchema};
 use dynashard_keys::PartitionKey;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -26,8 +26,9 @@ impl Tables {
         // Flags name no settings, so commands take the pinned ones.
         stack.until_swept();
         let client = connect_local(&stack.dynamodb, ServerClock::default()).await;
-        let table = "MetadataTable".to_owned();
-        let metadata = DynamoMetadataStore::new(client.clone(), table, "pk".to_owned());
+        let [table, main] = ["MetadataTable", "MainTable"].map(str::to_owned);
+        let schema = TableSchema::default();
+        let metadata = DynamoMetadataStore::new(client.clone(), table, main, schema);
         Self { stack, client, metadata }
     }
 

@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use dynashard_aws::{Caller, DynamoMetadataStore, ServerClock, connect_local};
 use dynashard_client::{Client, Tables};
 use dynashard_core::ports::MetadataStore;
-use dynashard_core::{Pinned, PinnedTime, Settings};
+use dynashard_core::{Pinned, PinnedTime, Settings, TableSchema};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -41,8 +41,8 @@ async fn tables_alone() -> (LocalStack, aws_sdk_dynamodb::Client) {
 
 /// Pins the default settings with another T.
 async fn pin(client: &aws_sdk_dynamodb::Client, lease_term: PinnedTime) {
-    let (table, key) = ("MetadataTable".to_owned(), "pk".to_owned());
-    let metadata = DynamoMetadataStore::new(client.clone(), table, key);
+    let [table, main] = ["MetadataTable", "MainTable"].map(str::to_owned);
+    let metadata = DynamoMetadataStore::new(client.clone(), table, main, TableSchema::default());
     let seen = metadata.directory().await.expect("a read").value.unwrap_or_default();
     let pinned = Pinned { lease_term, ..Pinned::of(&Settings::default()) };
     metadata.save_directory(&seen, &seen.with_pinned(pinned)).await.expect("they are pinned");

@@ -29,6 +29,9 @@ const SORT_KEY_NAME: &str = "sort_key_name";
 const SORT_KEY_TYPE: &str = "sort_key_type";
 const SEPARATOR: &str = "separator";
 
+/// Left out where software of before has pinned.
+const STACK_ID: &str = "stack_id";
+
 /// Left out while no function was set to one.
 const TTL_ATTRIBUTES: &str = "ttl_attributes";
 
@@ -102,7 +105,8 @@ pub(crate) fn decode(item: &HashMap<String, AttributeValue>) -> Result<Directory
 }
 
 fn encode_pinned(pinned: &Pinned) -> HashMap<String, AttributeValue> {
-    let Pinned { format, revision, schema, lease_term, request_lifetime, ttl_attributes } = pinned;
+    let Pinned { format, revision, stack_id, schema, lease_term, request_lifetime, ttl_attributes } =
+        pinned;
     let text = |text: &str| AttributeValue::S(text.to_owned());
     let secs = |time: Duration| number(time.as_secs());
     let mut settings = HashMap::from([
@@ -121,6 +125,7 @@ fn encode_pinned(pinned: &Pinned) -> HashMap<String, AttributeValue> {
         let longer = (time.longest != time.accepted).then(|| secs(time.longest));
         settings.extend(longer.map(|time| (longest.to_owned(), time)));
     }
+    settings.extend(stack_id.iter().map(|id| (STACK_ID.to_owned(), text(id))));
     if !ttl_attributes.is_empty() {
         let names = ttl_attributes.iter().cloned().collect();
         settings.insert(TTL_ATTRIBUTES.to_owned(), AttributeValue::Ss(names));
@@ -142,6 +147,7 @@ fn decode_pinned(settings: &HashMap<String, AttributeValue>) -> Result<Pinned, S
         return Ok(Pinned {
             format,
             revision: 0,
+            stack_id: None,
             schema,
             lease_term,
             request_lifetime,
@@ -175,8 +181,20 @@ fn decode_pinned(settings: &HashMap<String, AttributeValue>) -> Result<Pinned, S
         Some(AttributeValue::Ss(names)) => names.iter().cloned().collect(),
         Some(_) => return Err(wrong(TTL_ATTRIBUTES, "is not a set of strings")),
     };
-    let revision = number(REVISION)?;
-    Ok(Pinned { format, revision, schema, lease_term, request_lifetime, ttl_attributes })
+    let stack_id = match settings.get(STACK_ID) {
+        None => None,
+        Some(AttributeValue::S(id)) => Some(id.clone()),
+        Some(_) => return Err(wrong(STACK_ID, "is not a string")),
+    };
+    Ok(Pinned {
+        format,
+        revision: number(REVISION)?,
+        stack_id,
+        schema,
+        lease_term,
+        request_lifetime,
+        ttl_attributes,
+    })
 }
 
 /// A whole number, if it is there.
@@ -219,6 +237,13 @@ mod tests {
             (vec![(REV, one()), (SETTINGS, settings(|s| _ = s.remove(FORMAT)))], "format"),
             (vec![(REV, one()), (SETTINGS, settings(|s| _ = s.remove(SEPARATOR)))], "separator"),
             (vec![(REV, one()), (SETTINGS, settings(|s| _ = s.remove(LEASE[0])))], "lease_secs"),
+            (
+                vec![
+                    (REV, one()),
+                    (SETTINGS, settings(|s| _ = s.insert(STACK_ID.to_owned(), number(1)))),
+                ],
+                "stack_id",
+            ),
             (
                 vec![
                     (REV, one()),

@@ -8,9 +8,9 @@ use aws_sdk_dynamodb::types::{
 use dynashard_core::ports::{CollectionCatalog, CollectionsPage, Dated, MetadataStore, StoreError};
 use dynashard_core::{
     Addition, CollectionMetadata, DecisionHistory, DecisionsPage, DirectoryItem, Generation,
-    HistoryEntry, Job, Ledger, LedgerKind, Phase,
+    HistoryEntry, Job, Ledger, LedgerKind, Owner, Phase, TableSchema,
 };
-use dynashard_keys::{PartitionKey, RESERVED_PREFIX, ShardCount};
+use dynashard_keys::{PartitionKey, RESERVED_PREFIX, ShardCount, SortKeyType};
 
 use crate::attributes::number;
 use crate::directory;
@@ -33,18 +33,32 @@ const GROWN: &str = "_ds_grown";
 /// stable.
 const ITEMS_MOVED: &str = "_ds_moved";
 
+/// The id of the stack that owns the main table, in the item that says so. No other item has the attribute. Must be kept stable.
+pub(crate) const OWNER_ID: &str = "_ds_owner";
+
+/// The name of its metadata table. Must be kept stable.
+const OWNER_METADATA: &str = "_ds_metadata";
+
 /// The metadata table in DynamoDB.
 #[derive(Debug, Clone)]
 pub struct DynamoMetadataStore {
     client: Client,
     table: String,
     partition_key_name: String,
+    main_table: String,
+    main_schema: TableSchema,
 }
 
 impl DynamoMetadataStore {
     /// The metadata items of `table`, whose key has the same name as the main table's partition key.
-    pub fn new(client: Client, table: String, partition_key_name: String) -> Self {
-        Self { client, table, partition_key_name }
+    pub fn new(
+        client: Client,
+        table: String,
+        main_table: String,
+        main_schema: TableSchema,
+    ) -> Self {
+        let partition_key_name = main_schema.partition_key_name.clone();
+        Self { client, table, partition_key_name, main_table, main_schema }
     }
 }
 
@@ -85,6 +99,34 @@ impl MetadataStore for DynamoMetadataStore {
             .await
             .map_err(|e| not_as_seen(of_write(&e)))?;
         Ok(Dated { value: (), server_secs: date.secs() })
+    }
+
+    async fn owner(&self) -> Result<Option<Owner>, StoreError> {
+        let answer = self
+            .client
+            .get_item()
+            .table_name(&self.main_table)
+            .set_key(Some(owner_key(&self.main_schema)))
+            .consistent_read(true)
+            .send()
+            .await
+            .map_err(|e| of_read(&e))?;
+        answer.item.map(|item| decode_owner(&item)).transpose()
+    }
+
+    async fn claim(&self, stack_id: &str) -> Result<(), StoreError> {
+        self.client
+            .put_item()
+            .table_name(&self.main_table)
+            .set_item(Some(owner_key(&self.main_schema)))
+            .item(OWNER_ID, AttributeValue::S(stack_id.to_owned()))
+            .item(OWNER_METADATA, AttributeValue::S(self.table.clone()))
+            .condition_expression("attribute_not_exists(#pk)")
+            .expression_attribute_names("#pk", &self.partition_key_name)
+            .send()
+            .await
+            .map_err(|e| not_as_seen(of_write(&e)))?;
+        Ok(())
     }
 
     async fn enlist(
@@ -574,6 +616,29 @@ fn rejected(error: &BuildError) -> StoreError {
 }
 
 /// What a refused change returns about the item.
+/// The key of the item of the main table that names its owner.
+fn owner_key(schema: &TableSchema) -> HashMap<String, AttributeValue> {
+    let sort = match schema.sort_key_type {
+        SortKeyType::String => AttributeValue::S(Owner::KEY.to_owned()),
+        SortKeyType::Number => AttributeValue::N("0".to_owned()),
+    };
+    HashMap::from([
+        (schema.partition_key_name.clone(), AttributeValue::S(Owner::KEY.to_owned())),
+        (schema.sort_key_name.clone(), sort),
+    ])
+}
+
+fn decode_owner(item: &HashMap<String, AttributeValue>) -> Result<Owner, StoreError> {
+    let text = |name: &str| {
+        let text = item.get(name).and_then(|value| value.as_s().ok());
+        let key = Owner::KEY;
+        let why =
+            || format!("the item {key:?} of the main table is damaged: {name} is not a string");
+        text.cloned().ok_or_else(|| StoreError::Corrupt(why()))
+    };
+    Ok(Owner { stack_id: text(OWNER_ID)?, metadata_table: text(OWNER_METADATA)? })
+}
+
 fn not_as_seen(refused: Refused) -> StoreError {
     match refused {
         Refused::Condition(_) | Refused::Cancelled(_) => {

@@ -158,10 +158,15 @@ impl Operator {
         DynamoItemStore::new(client, clock, main_table.to_owned(), schema.clone())
     }
 
-    /// The collections of a table.
-    pub fn metadata(&self, metadata_table: &str, schema: &TableSchema) -> DynamoMetadataStore {
-        let key_name = schema.partition_key_name.clone();
-        DynamoMetadataStore::new(self.client.clone(), metadata_table.to_owned(), key_name)
+    /// The collections of the stack whose metadata are in one table and whose items in the other.
+    pub fn metadata(
+        &self,
+        metadata_table: &str,
+        main_table: &str,
+        schema: &TableSchema,
+    ) -> DynamoMetadataStore {
+        let [metadata_table, main_table] = [metadata_table, main_table].map(str::to_owned);
+        DynamoMetadataStore::new(self.client.clone(), metadata_table, main_table, schema.clone())
     }
 
     /// Where requests go: the region, and the server if one stands in for AWS.

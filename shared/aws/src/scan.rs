@@ -9,6 +9,7 @@ use dynashard_core::ports::StoreError;
 
 use crate::attributes::{decode_attributes, encode_attributes};
 use crate::error::of_read;
+use crate::metadata::OWNER_ID;
 use crate::operator::Operator;
 
 /// One of the parts into which a scan divides a table, to be read side by side.
@@ -24,7 +25,7 @@ pub struct ScanSegment {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ScanPage {
     /// Whole items, with their keys and the system's own attributes: in the order of their sort keys
-    /// where they share a partition key.
+    /// where they share a partition key. The item that names the table's owner is not among them.
     pub items: Vec<Attributes>,
     /// The key behind which the next page begins; `None` at the end of the segment. It can be kept and
     /// used by another process.
@@ -64,6 +65,7 @@ impl Operator {
                 .items
                 .unwrap_or_default()
                 .into_iter()
+                .filter(|item| !item.contains_key(OWNER_ID))
                 .map(decoded)
                 .collect::<Result<_, _>>()?,
             next: answer.last_evaluated_key.map(decoded).transpose()?,

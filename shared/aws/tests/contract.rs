@@ -76,8 +76,8 @@ impl Engine {
             MAIN_TABLE.to_owned(),
             schema.clone(),
         );
-        let name = schema.partition_key_name.clone();
-        let metadata = DynamoMetadataStore::new(client.clone(), METADATA_TABLE.to_owned(), name);
+        let [metadata, main] = [METADATA_TABLE, MAIN_TABLE].map(str::to_owned);
+        let metadata = DynamoMetadataStore::new(client.clone(), metadata, main, schema.clone());
         Self { client, clock, schema, items, metadata }
     }
 

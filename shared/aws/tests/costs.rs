@@ -576,8 +576,8 @@ impl World {
         create_table(&client, MAIN_TABLE, &[partition.clone(), sort]).await;
         create_table(&client, METADATA_TABLE, &[partition]).await;
 
-        let name = schema.partition_key_name.clone();
-        let metadata = DynamoMetadataStore::new(client.clone(), METADATA_TABLE.to_owned(), name);
+        let [metadata, main] = [METADATA_TABLE, MAIN_TABLE].map(str::to_owned);
+        let metadata = DynamoMetadataStore::new(client.clone(), metadata, main, schema.clone());
         let items = DynamoItemStore::new(client, clock.clone(), MAIN_TABLE.to_owned(), schema);
         Self { database, clock, items, metadata, settings }
     }

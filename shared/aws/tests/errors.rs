@@ -159,8 +159,8 @@ impl Stores {
         let schema = TableSchema::default();
         let table = || "table".to_owned();
         Self {
-            items: DynamoItemStore::new(client.clone(), clock.clone(), table(), schema),
-            metadata: DynamoMetadataStore::new(client, table(), "pk".to_owned()),
+            items: DynamoItemStore::new(client.clone(), clock.clone(), table(), schema.clone()),
+            metadata: DynamoMetadataStore::new(client, table(), table(), schema),
             server,
             clock,
         }

@@ -58,7 +58,7 @@ impl Tables {
         let operator = Operator::connect(caller).await?;
         let schema = operator.schema(main_table, metadata_table, Separator::default()).await?;
         let directory = |settings: Settings| {
-            let metadata = operator.metadata(metadata_table, &settings.schema);
+            let metadata = operator.metadata(metadata_table, main_table, &settings.schema);
             Directory::new(metadata, operator.clock(), OsEntropy, settings)
         };
         let mut settings = Settings { schema, ..Settings::default() };

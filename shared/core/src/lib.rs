@@ -55,7 +55,7 @@ pub use capacity::{
 };
 pub use collection::Activity;
 pub use directory::{
-    ChangeableSetting, Directory, DirectoryItem, Known, Pinned, PinnedTime, SettingsChange,
+    ChangeableSetting, Directory, DirectoryItem, Known, Owner, Pinned, PinnedTime, SettingsChange,
 };
 pub use error::{Code, Error, Kind};
 pub use fields::{Fields, MAX_FIELDS};

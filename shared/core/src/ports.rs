@@ -12,7 +12,7 @@ pub use crate::guard::{Action, Arrival, Condition, Expected, Transfer, Transferr
 use crate::{
     Access, Addition, AlarmStatus, CapacityMetrics, CapacityUnits, CollectionMetadata,
     DecisionHistory, DecisionsPage, DirectoryItem, Fields, HeatWindow, HotKey, Job, Ledger,
-    LedgerKind, Reading, StoredItem, TableThroughput, Throttle, Usage,
+    LedgerKind, Owner, Reading, StoredItem, TableThroughput, Throttle, Usage,
 };
 
 /// Time, as three clocks tell it.
@@ -94,6 +94,13 @@ pub trait MetadataStore: Send + Sync {
         seen: &DirectoryItem,
         next: &DirectoryItem,
     ) -> impl Future<Output = Result<Dated<()>, StoreError>> + Send;
+
+    /// A strongly consistent `GetItem` of the item of the main table that names its owner.
+    fn owner(&self) -> impl Future<Output = Result<Option<Owner>, StoreError>> + Send;
+
+    /// `PutItem` of this item, with the name of this metadata table, where there is none.
+    /// [`StoreError::ConditionFailed`] where there is one.
+    fn claim(&self, stack_id: &str) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// `TransactWriteItems` that gives a collection its metadata item, and its job if it begins with a
     /// change, where there are none, and puts `next` in place of the directory item `seen`, or where there

@@ -90,8 +90,9 @@ impl Config {
     }
 
     fn directory(self, client: dynashard_aws::Client, clock: SystemClock) -> AwsDirectory {
-        let key_name = self.settings.schema.partition_key_name.clone();
-        let metadata = DynamoMetadataStore::new(client, self.metadata_table, key_name);
+        let schema = self.settings.schema.clone();
+        let metadata =
+            DynamoMetadataStore::new(client, self.metadata_table, self.main_table, schema);
         Directory::new(metadata, clock, OsEntropy, self.settings)
     }
 }

@@ -8,7 +8,7 @@ use dynashard_core::ports::{
 };
 use dynashard_core::{
     Addition, CollectionMetadata, DecisionHistory, DecisionsPage, DirectoryItem, Fields, Job,
-    Ledger, LedgerKind, StoredItem,
+    Ledger, LedgerKind, Owner, StoredItem,
 };
 use dynashard_keys::{PartitionKey, PhysicalKey};
 
@@ -167,6 +167,18 @@ impl MetadataStore for Endpoint {
         let change = (seen.rev, next.clone());
         let save = at_once(move |tables, _, now| tables.save_directory(change.clone(), now));
         self.call(name, Kind::Write(None), save).await
+    }
+
+    async fn owner(&self) -> Result<Option<Owner>, StoreError> {
+        let get = at_once(move |tables, _, _| Ok(tables.owner.clone()));
+        Ok(self.call(|| "get the owner".to_owned(), Kind::Read, get).await?.value)
+    }
+
+    async fn claim(&self, stack_id: &str) -> Result<(), StoreError> {
+        let stack_id = stack_id.to_owned();
+        let claim = at_once(move |tables, _, _| tables.claim(&stack_id));
+        self.call(|| "claim the main table".to_owned(), Kind::Write(None), claim).await?;
+        Ok(())
     }
 
     async fn enlist(

@@ -8,8 +8,8 @@ use dynashard_core::ports::{
     ShardQuery, StoreError, Transfer, Transferred, Write,
 };
 use dynashard_core::{
-    CollectionMetadata, DecisionHistory, DirectoryItem, Generation, Job, Ledger, LedgerKind, Phase,
-    PinnedTime, StoredItem,
+    CollectionMetadata, DecisionHistory, DirectoryItem, Generation, Job, Ledger, LedgerKind, Owner,
+    Phase, PinnedTime, StoredItem,
 };
 use dynashard_keys::{PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey};
 
@@ -18,6 +18,7 @@ use dynashard_keys::{PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey};
 pub(crate) struct Tables {
     shards: BTreeMap<PhysicalPartitionKey, BTreeMap<SortKey, Cell>>,
     directory: DirectoryItem,
+    pub(crate) owner: Option<Owner>,
     /// The last transaction that has enlisted a collection, while reads may see it in part.
     enlisting: Vec<Enlisting>,
     pub(crate) metadata: BTreeMap<PartitionKey, CollectionMetadata>,
@@ -291,6 +292,15 @@ impl Tables {
     /// What is pinned of T.
     pub(crate) fn pinned_term(&self) -> Option<PinnedTime> {
         self.directory.pinned.as_ref().map(|pinned| pinned.lease_term)
+    }
+
+    pub(crate) fn claim(&mut self, stack_id: &str) -> Result<(), StoreError> {
+        if self.owner.is_some() {
+            return Err(StoreError::ConditionFailed { existing: None });
+        }
+        let metadata_table = "metadata".to_owned();
+        self.owner = Some(Owner { stack_id: stack_id.to_owned(), metadata_table });
+        Ok(())
     }
 
     pub(crate) fn save_directory(

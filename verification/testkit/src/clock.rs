@@ -29,8 +29,8 @@ struct State {
     /// When each sleep ends, by its number, on the boot clock.
     sleeps: BTreeMap<u64, Duration>,
     sleeps_begun: u64,
-    /// Raised by whatever happens to the clock. While it rises, somebody is still at work.
-    activity: u64,
+    /// How often a sleeper looked since anything else happened to the clock. While something does, somebody is still at work.
+    idle_polls: usize,
     /// After how many more readings time passes before the next, and how much.
     suspension: Option<(usize, Duration)>,
 }
@@ -45,7 +45,7 @@ impl ManualClock {
             server: start,
             sleeps: BTreeMap::new(),
             sleeps_begun: 0,
-            activity: 0,
+            idle_polls: 0,
             suspension: None,
         })))
     }
@@ -78,7 +78,7 @@ impl ManualClock {
     /// Nobody but a sleeper that looks whether time has come may lock without being noticed.
     fn lock(&self) -> MutexGuard<'_, State> {
         let mut state = self.lock_unnoticed();
-        state.activity += 1;
+        state.idle_polls = 0;
         state
     }
 
@@ -125,7 +125,6 @@ struct Sleep {
     clock: ManualClock,
     number: u64,
     until: Duration,
-    activity_seen: u64,
 }
 
 impl Sleep {
@@ -135,23 +134,24 @@ impl Sleep {
         state.sleeps_begun += 1;
         state.sleeps.insert(number, until);
         drop(state);
-        Self { clock, number, until, activity_seen: 0 }
+        Self { clock, number, until }
     }
 }
 
 impl Future for Sleep {
     type Output = ();
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let clock = self.clock.clone();
         let mut state = clock.lock_unnoticed();
         let left = self.until.saturating_sub(state.boot);
         if !left.is_zero() {
-            // Between two polls everybody else had a turn; without activity, they all wait.
-            let all_wait = self.activity_seen == state.activity;
+            // A set of futures polls few that wake themselves before it lets others on, so one sleeper may be polled twice
+            // before another is at all. In two turns of all sleepers everybody had one; without activity, they all wait.
+            state.idle_polls += 1;
+            let all_wait = state.idle_polls > 2 * state.sleeps.len();
             let is_earliest = state.sleeps.values().all(|until| *until >= self.until);
             if !all_wait || !is_earliest {
-                self.activity_seen = state.activity;
                 context.waker().wake_by_ref();
                 return Poll::Pending;
             }

@@ -10,7 +10,7 @@ use dynashard_core::ports::{
 };
 use dynashard_core::{
     Addition, CollectionMetadata, DecisionHistory, DecisionsPage, DirectoryItem, Fields, Job,
-    Ledger, LedgerKind, StoredItem, Throttle,
+    Ledger, LedgerKind, Owner, StoredItem, Throttle,
 };
 use dynashard_keys::{PartitionKey, PhysicalKey, PhysicalPartitionKey};
 
@@ -44,6 +44,10 @@ pub enum Operation {
     DirectoryGet,
     /// [`MetadataStore::save_directory`]
     DirectorySave,
+    /// [`MetadataStore::owner`]
+    OwnerGet,
+    /// [`MetadataStore::claim`]
+    Claim,
     /// [`MetadataStore::enlist`]
     Enlist,
     /// [`MetadataStore::update`]
@@ -337,6 +341,14 @@ impl<S: MetadataStore> MetadataStore for Faulty<S> {
         next: &DirectoryItem,
     ) -> Result<Dated<()>, StoreError> {
         self.perform(Operation::DirectorySave, self.store.save_directory(seen, next)).await
+    }
+
+    async fn owner(&self) -> Result<Option<Owner>, StoreError> {
+        self.perform(Operation::OwnerGet, self.store.owner()).await
+    }
+
+    async fn claim(&self, stack_id: &str) -> Result<(), StoreError> {
+        self.perform(Operation::Claim, self.store.claim(stack_id)).await
     }
 
     async fn enlist(

@@ -9,7 +9,7 @@ use dynashard_core::ports::{
 };
 use dynashard_core::{
     Addition, CollectionMetadata, DecisionHistory, DecisionsPage, DirectoryItem, Fields,
-    Generation, Job, LaneKey, Ledger, LedgerKind, Pinned, StoredItem, TableSchema, Throttle,
+    Generation, Job, LaneKey, Ledger, LedgerKind, Owner, Pinned, StoredItem, TableSchema, Throttle,
 };
 use dynashard_keys::{
     Number, PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey, SortKeyType,
@@ -45,6 +45,7 @@ pub struct MemoryStore {
 struct State {
     shards: BTreeMap<PhysicalPartitionKey, BTreeMap<SortKey, StoredItem>>,
     directory: DirectoryItem,
+    owner: Option<Owner>,
     metadata: BTreeMap<PartitionKey, CollectionMetadata>,
     jobs: BTreeMap<PartitionKey, Job>,
     lanes: BTreeMap<(PartitionKey, u32), u64>,
@@ -129,6 +130,7 @@ impl MemoryStore {
         let state = State {
             shards: BTreeMap::new(),
             directory: DirectoryItem::default(),
+            owner: None,
             metadata: BTreeMap::new(),
             jobs: BTreeMap::new(),
             lanes: BTreeMap::new(),
@@ -222,6 +224,30 @@ impl MemoryStore {
     pub fn pin(&self, pinned: Pinned) {
         let mut state = self.lock();
         state.directory = state.directory.with_pinned(pinned);
+    }
+
+    /// Whose the main table is.
+    pub fn owned_by(&self) -> Option<Owner> {
+        self.lock().owner.clone()
+    }
+
+    /// Makes another stack its owner.
+    pub fn be_owned_by(&self, stack_id: &str) {
+        let metadata_table = "of another stack".to_owned();
+        self.lock().owner = Some(Owner { stack_id: stack_id.to_owned(), metadata_table });
+    }
+
+    /// Removes the item that names its owner.
+    pub fn be_owned_by_none(&self) {
+        self.lock().owner = None;
+    }
+
+    /// Makes the metadata table an empty one.
+    pub fn lose_metadata(&self) {
+        let mut state = self.lock();
+        state.directory = DirectoryItem::default();
+        state.metadata.clear();
+        state.jobs.clear();
     }
 
     /// Puts a metadata item that the directory does not list, as after a restore of one of the two alone.
@@ -557,6 +583,21 @@ impl MetadataStore for MemoryStore {
         }
         state.directory = next.clone();
         Ok(Dated { value: (), server_secs: self.clock.now().server_secs })
+    }
+
+    // Neither is counted: they come once for each environment.
+    async fn owner(&self) -> Result<Option<Owner>, StoreError> {
+        Ok(self.lock().owner.clone())
+    }
+
+    async fn claim(&self, stack_id: &str) -> Result<(), StoreError> {
+        let owner = &mut self.lock().owner;
+        if owner.is_some() {
+            return Err(StoreError::ConditionFailed { existing: None });
+        }
+        *owner =
+            Some(Owner { stack_id: stack_id.to_owned(), metadata_table: "metadata".to_owned() });
+        Ok(())
     }
 
     async fn enlist(

@@ -54,10 +54,10 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
     };
     let described = description::schema(&state, own.unwrap_or_default())
         .map_err(|_| Failure::connection(format!("table {} cannot be a main table", args.table)))?;
-    let pinned = pinned(&operator, &metadata_table, &described).await?;
+    let pinned = pinned(&operator, &metadata_table, &args.table, &described).await?;
     let schema = agreed(&args.table, described, own, pinned.as_ref())?;
 
-    let store = operator.metadata(&metadata_table, &schema);
+    let store = operator.metadata(&metadata_table, &args.table, &schema);
     let way = Way { args, metadata_table: &metadata_table, separator: schema.separator };
     let leftovers = leftovers(args, &operator, &state, &schema, output).await?;
     // A collection that grows during the scan is found only by who looks at the collections later: at rest
@@ -107,10 +107,11 @@ fn is_plain(totals: Totals, leftovers: &Leftovers) -> bool {
 async fn pinned(
     operator: &Operator,
     metadata_table: &str,
+    main_table: &str,
     schema: &TableSchema,
 ) -> Result<Option<Pinned>, Failure> {
     let settings = Settings { schema: schema.clone(), ..Settings::default() };
-    let store = operator.metadata(metadata_table, schema);
+    let store = operator.metadata(metadata_table, main_table, schema);
     let directory = Directory::new(store, operator.clock(), OsEntropy, settings);
     Ok(directory.pinned(deadline(&directory)).await?)
 }

@@ -30,8 +30,10 @@ pub struct Directory<M, C, E> {
     clock: C,
     entropy: E,
     settings: Settings,
-    /// Whether it pins its settings if none are pinned.
-    pins: bool,
+    /// Whether it pins its settings if none are pinned, and claims a main table that belongs to nobody.
+    pub(super) pins: bool,
+    /// Whether it was seen that the main table belongs to no other stack. It is looked at once.
+    owner_is_known: AtomicBool,
     item: Mutex<Option<(Arc<DirectoryItem>, Lease)>>,
     /// Why nobody may act, and until when of `CLOCK_BOOTTIME` that is answered without another look.
     refusal: Mutex<Option<(Error, Duration)>>,
@@ -79,6 +81,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
             entropy,
             settings,
             pins: false,
+            owner_is_known: AtomicBool::new(false),
             item: Mutex::default(),
             refusal: Mutex::default(),
             item_turn: AsyncMutex::new(()),
@@ -334,22 +337,36 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
             };
             let (item, lease) =
                 attempts.make(read, "the directory could not be read in time").await?;
-            let to_pin = match &item.pinned {
-                Some(pinned) => {
-                    pinned.check(&self.settings).inspect_err(|error| {
-                        self.drop_item();
-                        let again = self.clock.now().boot + REFUSAL_TERM;
-                        *self.lock_refusal() = Some((error.clone(), again));
-                    })?;
-                    pinned.with_ttl_attribute(&self.settings)
-                }
-                None => Some(Pinned::of(&self.settings)),
-            };
-            match to_pin.filter(|_| self.pins) {
-                Some(to_pin) => self.pin(&item, to_pin, deadline).await?,
-                None => return Ok(self.keep_item(item, lease)),
+            if let Some(pinned) = &item.pinned {
+                pinned.check(&self.settings).inspect_err(|error| self.refuse_all(error))?;
             }
+            if self.pins
+                && let Some(to_pin) = self.to_pin(item.pinned.as_ref())
+            {
+                self.pin(&item, to_pin, deadline).await?;
+                continue;
+            }
+            if !self.owner_is_known.load(Ordering::Relaxed) {
+                // On the heap: every future that stands on this one would carry what is needed once.
+                let compared = Box::pin(self.compare_owner(item.pinned.as_ref(), deadline)).await;
+                compared.inspect_err(|error| {
+                    if error.code() == Code::SettingsMismatch {
+                        self.refuse_all(error);
+                    }
+                })?;
+                self.owner_is_known.store(true, Ordering::Relaxed);
+            }
+            return Ok(self.keep_item(item, lease));
         }
+    }
+
+    /// What is to be pinned in place of this, if it lacks anything.
+    fn to_pin(&self, pinned: Option<&Pinned>) -> Option<Pinned> {
+        if let Some(pinned) = pinned {
+            return pinned.completed(&self.settings, || self.drawn_id());
+        }
+        let stack_id = Some(self.drawn_id());
+        Some(Pinned { stack_id, ..Pinned::of(&self.settings) })
     }
 
     /// Pins settings, unless another is quicker. What is pinned then is read again.
@@ -367,6 +384,13 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
             saved => saved.map(|_| ()),
         };
         attempts.make(save, "the settings could not be pinned in time").await
+    }
+
+    /// Answers everything so for a while: this environment may not act.
+    fn refuse_all(&self, error: &Error) {
+        self.drop_item();
+        let again = self.clock.now().boot + REFUSAL_TERM;
+        *self.lock_refusal() = Some((error.clone(), again));
     }
 
     fn drop_item(&self) {

@@ -2,7 +2,7 @@
 //!
 //! [`Directory`] keeps the directory item ([`item`]), with the settings that are pinned in it ([`pinned`]),
 //! and metadata under leases ([`leased`]), publishes changes of them ([`changes`], [`settings`]), stores the jobs of changes of shard counts ([`jobs`]) and lists
-//! collections ([`listing`]).
+//! collections ([`listing`]). Whether the main table is this stack's is asked once ([`owner`]).
 
 mod changes;
 mod item;
@@ -10,6 +10,7 @@ mod jobs;
 mod leased;
 mod ledgers;
 mod listing;
+mod owner;
 mod pinned;
 mod settings;
 
@@ -17,5 +18,6 @@ pub(crate) use changes::BeginOutcome;
 pub use item::DirectoryItem;
 pub(crate) use jobs::TurnedRound;
 pub use leased::{Directory, Known};
+pub use owner::Owner;
 pub use pinned::{ChangeableSetting, Pinned, PinnedTime};
 pub use settings::SettingsChange;

@@ -13,6 +13,9 @@ pub struct Pinned {
     pub format: u64,
     /// Raised by every change, so that one there and back is noticed.
     pub revision: u64,
+    /// Drawn when the first function pinned: the main table names the stack with this id as its owner. `None` where
+    /// software of before has pinned.
+    pub stack_id: Option<String>,
     /// The keys of the main table. They never change.
     pub schema: TableSchema,
     /// T.
@@ -66,6 +69,7 @@ impl Pinned {
         Self {
             format: Self::FORMAT,
             revision: 1,
+            stack_id: None,
             schema: settings.schema.clone(),
             lease_term: PinnedTime::only(settings.lease_term),
             request_lifetime: PinnedTime::only(settings.request_lifetime),
@@ -73,13 +77,21 @@ impl Pinned {
         }
     }
 
-    /// The same with the attribute by which items expire under these settings, if it is not pinned yet.
-    pub(crate) fn with_ttl_attribute(&self, settings: &Settings) -> Option<Self> {
+    /// With the attribute by which items expire under these settings, and an id. `None` if both are pinned.
+    pub(crate) fn completed(
+        &self,
+        settings: &Settings,
+        draw_id: impl FnOnce() -> String,
+    ) -> Option<Self> {
         let name = settings.ttl_attribute.as_ref();
-        let name = name.filter(|name| !self.ttl_attributes.contains(*name))?;
+        let name = name.filter(|name| !self.ttl_attributes.contains(*name));
+        if name.is_none() && self.stack_id.is_some() {
+            return None;
+        }
         let mut next = self.clone();
         next.revision += 1;
-        next.ttl_attributes.insert(name.clone());
+        next.ttl_attributes.extend(name.cloned());
+        next.stack_id.get_or_insert_with(draw_id);
         Some(next)
     }
 

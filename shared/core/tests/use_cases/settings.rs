@@ -32,8 +32,10 @@ fn find(world: &World, directory: &Knowledge) -> Result<(), Code> {
     found.map(|_| ()).map_err(|error| error.code())
 }
 
+/// Without the id, which is drawn.
 fn pinned(world: &World) -> Pinned {
-    world.memory.stored_directory().pinned.expect("pinned settings")
+    let pinned = world.memory.stored_directory().pinned.expect("pinned settings");
+    Pinned { stack_id: None, ..pinned }
 }
 
 fn to(value: Duration) -> SettingsChange {
@@ -76,7 +78,9 @@ fn of_two_functions_that_start_at_once_one_pins_and_the_other_agrees_or_refuses(
         let (one, two) = (function(&world, LEASE), function(&world, other));
         // The other is quicker between this one's read and its update.
         let memory = world.memory.clone();
-        let quicker = Fault::before(move || memory.pin(Pinned::of(&with_lease(other))));
+        let of_other =
+            Pinned { stack_id: Some("other".to_owned()), ..Pinned::of(&with_lease(other)) };
+        let quicker = Fault::before(move || memory.pin(of_other));
         world.store.script(Operation::DirectorySave, [quicker]);
         assert_eq!(find(&world, &one), expected, "what is pinned is read again");
         assert_eq!(find(&world, &two), Ok(()));
@@ -98,12 +102,62 @@ fn settings_of_a_later_format_are_left_as_they_are() {
     assert_eq!(pinned(&world), later);
 }
 
+/// A second stack on the table, or the same one with an empty metadata table, takes all collections for cold: what it
+/// acknowledges is invisible to the first, and the first one's items to it.
+#[test]
+fn regression_two_stacks_served_one_main_table() {
+    let world = World::new();
+    assert_eq!(find(&world, &function(&world, LEASE)), Ok(()));
+    let owner = world.memory.owned_by().expect("claimed by the first function");
+    assert_eq!(
+        Some(&owner.stack_id),
+        world.memory.stored_directory().pinned.unwrap().stack_id.as_ref()
+    );
+
+    world.memory.lose_metadata();
+    for second in [function(&world, LEASE), world.directory_of(with_lease(LEASE))] {
+        assert_eq!(find(&world, &second), Err(Code::SettingsMismatch));
+        let writer = Writer::new(world.store.clone(), second);
+        let put =
+            block_on(writer.put(&world.new_item("a", "new"), Precondition::None, world.deadline()));
+        assert_eq!(code(put), Code::SettingsMismatch);
+    }
+    assert_eq!((world.memory.contents().len(), world.memory.owned_by()), (0, Some(owner)));
+}
+
+#[test]
+fn a_claim_whose_answer_was_lost_is_looked_up_and_that_of_another_stack_counts() {
+    let world = World::new();
+    world.store.script(
+        Operation::Claim,
+        [Fault::ExecuteThen(StoreError::OutcomeUnknown("lost".to_owned()))],
+    );
+    assert_eq!(find(&world, &function(&world, LEASE)), Ok(()));
+
+    let world = World::new();
+    let memory = world.memory.clone();
+    let quicker = Fault::before(move || memory.be_owned_by("another"));
+    world.store.script(Operation::Claim, [quicker]);
+    assert_eq!(find(&world, &function(&world, LEASE)), Err(Code::SettingsMismatch));
+}
+
+#[test]
+fn a_table_that_was_released_belongs_to_who_comes_next() {
+    let world = World::new();
+    world.memory.be_owned_by("another");
+    let function = function(&world, LEASE);
+    assert_eq!(find(&world, &function), Err(Code::SettingsMismatch));
+    world.memory.be_owned_by_none();
+    world.clock.advance(secs(2));
+    assert_eq!(find(&world, &function), Ok(()));
+}
+
 #[test]
 fn whoever_only_reads_pins_nothing() {
     let world = World::new();
     let reader = world.directory_of(Settings::default());
     assert_eq!(find(&world, &reader), Ok(()));
-    assert_eq!(world.memory.stored_directory().pinned, None);
+    assert_eq!((world.memory.stored_directory().pinned, world.memory.owned_by()), (None, None));
 }
 
 /// Also of a collection whose metadata is leased: nothing else would tell the function.

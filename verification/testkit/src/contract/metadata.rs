@@ -77,6 +77,7 @@ pub async fn settings_are_pinned_where_the_directory_is_as_seen(fixture: &impl F
     let changing = PinnedTime { accepted: secs(5), next: Some(secs(9)), longest: secs(9) };
     let shrinking = PinnedTime { accepted: secs(360), next: None, longest: secs(960) };
     let change = Pinned {
+        stack_id: Some("a".repeat(32)),
         lease_term: changing,
         request_lifetime: shrinking,
         ttl_attributes: ["expires".to_owned(), "ttl".to_owned()].into(),
@@ -91,6 +92,19 @@ pub async fn settings_are_pinned_where_the_directory_is_as_seen(fixture: &impl F
         let again = store.save_directory(&seen, &next).await;
         assert_eq!(again.map(|dated| dated.value), refused, "it is not as seen");
     }
+}
+
+/// By whoever is first, for good.
+pub async fn a_main_table_is_claimed_once(fixture: &impl Fixture) {
+    let store = fixture.metadata();
+    assert_eq!(store.owner().await, Ok(None));
+    assert_eq!(store.claim("first").await, Ok(()));
+    let refused = Err(StoreError::ConditionFailed { existing: None });
+    for stack_id in ["first", "second"] {
+        assert_eq!(store.claim(stack_id).await, refused);
+    }
+    let owner = store.owner().await.map(|owner| owner.map(|owner| owner.stack_id));
+    assert_eq!(owner, Ok(Some("first".to_owned())));
 }
 
 /// Metadata, job and the list, or none of them.

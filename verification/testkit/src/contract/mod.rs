@@ -93,6 +93,7 @@ macro_rules! contract_suite {
             metadata::every_state_is_read_back,
             metadata::a_collection_is_created_once,
             metadata::settings_are_pinned_where_the_directory_is_as_seen,
+            metadata::a_main_table_is_claimed_once,
             metadata::a_collection_is_enlisted_with_its_job_or_not_at_all,
             metadata::a_change_is_made_where_the_metadata_is_as_seen,
             metadata::the_index_lists_what_is_being_resharded,
