@@ -56,6 +56,8 @@ pub struct Report {
     pub progress: Progress,
     /// The "sometimes" properties that some state showed.
     pub reached: Vec<&'static str>,
+    /// Those that some state should have shown.
+    pub missing: Vec<&'static str>,
 }
 
 /// Searches a model until a property is broken, the limit is reached, or nothing is left.
@@ -87,7 +89,8 @@ where
         None if limit.is_reached_by(progress) => Verdict::HoldsSoFar,
         None => Verdict::Holds,
     };
-    Report { verdict, progress, reached: reached.into_iter().map(|(name, _)| name).collect() }
+    let reached = reached.into_iter().map(|(name, _)| name).collect();
+    Report { verdict, progress, reached, missing: Vec::new() }
 }
 
 impl Limit {
@@ -110,7 +113,7 @@ impl fmt::Display for Verdict {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Holds => formatter.write_str("holds, searched to the end"),
-            Self::HoldsSoFar => formatter.write_str("holds as far as searched"),
+            Self::HoldsSoFar => formatter.write_str("CUT OFF, holds as far as searched"),
             Self::Violated { property, steps } => {
                 write!(formatter, "not {property}, after {} steps", steps.len())
             }

@@ -5,9 +5,10 @@
 
 use std::fmt;
 
-use crate::check::{Limit, Progress, Report, search};
+use crate::check::{Limit, Progress, Report, Verdict, search};
 use crate::item::{Home, ItemModel, Program, Value, Verb};
 use crate::mutation::Mutation;
+use crate::ownership::OwnershipModel;
 use crate::query::{QueryModel, SourceIs, Way};
 use crate::schedule::{Numbering, Revision};
 use crate::settings::{SettingsModel, Term};
@@ -19,9 +20,25 @@ pub struct Configuration {
     pub name: String,
     /// What is searched.
     pub subject: Subject,
+    /// How much there is to search.
+    pub extent: Extent,
+    /// What some state of every search must show, also of one that is cut off where the tests cut it off.
+    pub shows: &'static [&'static str],
 }
 
-/// One of the three models.
+/// How much there is to search, as measured. A search that no longer ends where it did has grown, and its bounds are to
+/// be looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// The tests search it to the end.
+    Small,
+    /// The nightly run does.
+    Large,
+    /// It is not known to end within the bound of the nightly run.
+    Open,
+}
+
+/// One of the four models.
 #[derive(Clone, Debug)]
 pub enum Subject {
     /// The item protocol.
@@ -30,6 +47,8 @@ pub enum Subject {
     Query(QueryModel),
     /// Changes of the lease term.
     Settings(SettingsModel),
+    /// Two stacks on one main table.
+    Ownership(OwnershipModel),
 }
 
 /// Where the search for a mutation ends. Those that are caught are caught before, and in as many steps each time.
@@ -50,15 +69,39 @@ pub enum Suite {
     Ext,
     /// Queries.
     Query,
-    /// Changes of the lease term during a reshard.
+    /// Changes of the lease term during a reshard, and the owner of a main table.
     Settings,
 }
+
+const BEGINS: &str = "the last reshard begins";
+const MOVES: &str = "an operation in the last `move`";
+const CLOSES: &str = "the last reshard closes";
+const ACTS_BEHIND: &str = "an operation behind the last reshard";
+const ALL_END: &str = "every operation ends behind the last reshard";
+const CLOSED: &[&str] = &[BEGINS, MOVES, CLOSES];
+const BEHIND: &[&str] = &[BEGINS, MOVES, CLOSES, ACTS_BEHIND];
+const ENDED: &[&str] = &[BEGINS, MOVES, CLOSES, ALL_END];
+const QUERY_ENDS: &str = "a query ends behind the reshard";
+const UNMOVABLE: &[&str] = &[
+    BEGINS,
+    MOVES,
+    CLOSES,
+    ACTS_BEHIND,
+    "an item that cannot be moved is noted",
+    "an item is deleted where it cannot be moved from",
+];
+const EXPIRES: &[&str] = &[BEGINS, MOVES, CLOSES, "an item that may expire beside a marker"];
+const QUERY_MOVES: &[&str] =
+    &["a query in `move`", "an item beside what it has replaced", "half of a transaction shows"];
 
 const WRITES: &[Verb] = &[Verb::Put, Verb::Delete, Verb::Create, Verb::Replace];
 const BLIND: &[Verb] = &[Verb::Put, Verb::Delete];
 const GET: &[Verb] = &[Verb::Get];
 const PEEK: &[Verb] = &[Verb::Peek];
 const READS: &[Verb] = &[Verb::Get, Verb::Peek];
+
+/// Blind writes, of items that may expire and of others.
+const EXPIRING: &[Verb] = &[Verb::PutExpiring, Verb::Put, Verb::Delete];
 
 /// A put that comes late and is read, one that hides it, and a delete that shows it again.
 const HIDDEN_AND_SHOWN: &[(&[Verb], u8)] =
@@ -102,10 +145,26 @@ impl fmt::Display for Suite {
 impl Configuration {
     /// Searches it.
     pub fn search(self, limit: Limit, on_progress: &mut (dyn FnMut(Progress) + Send)) -> Report {
-        match self.subject {
+        let end = self.end();
+        let mut report = match self.subject {
             Subject::Item(model) => search(model, limit, on_progress),
             Subject::Query(model) => search(model, limit, on_progress),
             Subject::Settings(model) => search(model, limit, on_progress),
+            Subject::Ownership(model) => search(model, limit, on_progress),
+        };
+        let end = Some(end).filter(|_| report.verdict == Verdict::Holds);
+        let shows = self.shows.iter().copied().chain(end);
+        report.missing = shows.filter(|label| !report.reached.contains(label)).collect();
+        report
+    }
+
+    /// What every search that comes to its end shows.
+    fn end(&self) -> &'static str {
+        match self.subject {
+            Subject::Item(_) => ALL_END,
+            Subject::Query(_) => QUERY_ENDS,
+            Subject::Settings(_) => "a reshard during which the term shrinks",
+            Subject::Ownership(_) => "the owner serves all writes",
         }
     }
 
@@ -116,6 +175,7 @@ impl Configuration {
         let (put, put_delete) = (&[Verb::Put][..], BLIND);
         let put_create = &[Verb::Put, Verb::Create][..];
         let search = match mutation {
+            M::SecondOwner => return ownership(Some(mutation)),
             M::UpsertKeepsMarker => {
                 let verbs = &[Verb::Upsert, Verb::Delete][..];
                 Search { crashes: 0, ..Search::of(&[(verbs, 2), (GET, 1)], UP_AND_DOWN, true) }
@@ -137,8 +197,18 @@ impl Configuration {
             M::DeleteSkipsMarker | M::DeleteReadsHomesApart => {
                 Search { crashes: 0, timeouts: 0, ..Search::of(HIDDEN_AND_SHOWN, UP, false) }
             }
+            M::DeleteUnmovableUnchecked | M::CloseOverUnmovable => Search {
+                crashes: 0,
+                timeouts: 0,
+                rejects: true,
+                ..Search::of(&[(BLIND, 1), (GET, 2)], UP, true)
+            },
+            M::UnpinnedTtl => {
+                let clients = [(EXPIRING, 1), (GET, 1)];
+                Search { crashes: 0, timeouts: 0, ..Search::of(&clients, UP, true) }
+            }
             M::ForwardBeforeStableIsKnown | M::MoveKeepsGeneration => {
-                Search::of(&[(WRITES, 2), (GET, 1)], UP_AND_DOWN, true)
+                Search::of(&[(WRITES, 2), (GET, 1)], UP_AND_DOWN, true).that_shows(CLOSED)
             }
             M::EnlistWithoutWait | M::CountEnlistingFromMetadata | M::AbsenceWithoutLease => {
                 Search { enlists: true, ..Search::of(&[(WRITES, 2), (GET, 2)], UP, false) }
@@ -198,8 +268,12 @@ struct Search {
     enlists: bool,
     crashes: u8,
     timeouts: u8,
+    /// Whether DynamoDB rejects moves.
+    rejects: bool,
     numbering: Numbering,
     mutation: Option<Mutation>,
+    extent: Extent,
+    shows: &'static [&'static str],
 }
 
 impl Search {
@@ -214,9 +288,21 @@ impl Search {
             enlists: false,
             crashes: 1,
             timeouts: 1,
+            rejects: false,
             numbering: Numbering::OncePerReshard,
             mutation: None,
+            extent: Extent::Open,
+            shows: &[BEGINS, MOVES, CLOSES, ACTS_BEHIND, ALL_END],
         }
+    }
+
+    fn that_is(self, extent: Extent) -> Self {
+        Self { extent, ..self }
+    }
+
+    /// Searched wide before deep, many clients that act get no further where the tests cut them off.
+    fn that_shows(self, shows: &'static [&'static str]) -> Self {
+        Self { shows, ..self }
     }
 
     fn name(&self) -> String {
@@ -225,10 +311,11 @@ impl Search {
         let programs = self.programs.iter().map(describe).collect::<Vec<_>>().join(", ");
         let exists = if self.exists { "there" } else { "absent" };
         let enlists = if self.enlists { ", unlisted" } else { "" };
+        let rejects = if self.rejects { ", moves rejected" } else { "" };
         let numbering = suffix(self.numbering);
         let Self { crashes, timeouts, .. } = self;
         format!(
-            "{mutation}{route}: {programs}; {exists}{enlists}, crashes {crashes}, timeouts {timeouts}{numbering}"
+            "{mutation}{route}: {programs}; {exists}{enlists}{rejects}, crashes {crashes}, timeouts {timeouts}{numbering}"
         )
     }
 }
@@ -238,6 +325,8 @@ impl From<Search> for Configuration {
         let reshards = u8::try_from(search.route.len() - 1).expect("routes are short");
         Self {
             name: search.name(),
+            extent: search.extent,
+            shows: search.shows,
             subject: Subject::Item(ItemModel {
                 programs: search.programs,
                 initial: search.exists.then_some(Value(1)),
@@ -246,6 +335,7 @@ impl From<Search> for Configuration {
                 last: Revision::closing(reshards),
                 crashes: search.crashes,
                 timeouts: search.timeouts,
+                rejects: search.rejects,
                 numbering: search.numbering,
                 mutation: search.mutation,
             }),
@@ -266,47 +356,69 @@ fn describe(program: &Program) -> String {
 fn good() -> Vec<Configuration> {
     let mut searches = Vec::new();
     for exists in [false, true] {
+        let small_if_absent = if exists { Extent::Large } else { Extent::Small };
+        let large_if_absent = if exists { Extent::Open } else { Extent::Large };
         searches.extend([
-            Search::of(&[(WRITES, 2), (GET, 2)], UP, exists),
-            Search::of(&[(WRITES, 1), (WRITES, 1), (GET, 1)], UP, exists),
-            Search::of(&[(WRITES, 1), (GET, 2)], UP_AND_DOWN, exists),
-            Search::of(&[(WRITES, 2), (GET, 1)], UP_AND_DOWN, exists),
-            Search::of(&[(WRITES, 2), (READS, 2)], UP, exists),
-            Search::of(&[(WRITES, 2), (PEEK, 1)], UP_AND_DOWN, exists),
+            Search::of(&[(WRITES, 2), (GET, 2)], UP, exists).that_is(large_if_absent),
+            Search::of(&[(WRITES, 1), (WRITES, 1), (GET, 1)], UP, exists).that_shows(BEHIND),
+            Search::of(&[(WRITES, 1), (GET, 2)], UP_AND_DOWN, exists).that_is(small_if_absent),
+            Search::of(&[(WRITES, 2), (GET, 1)], UP_AND_DOWN, exists).that_shows(CLOSED),
+            Search::of(&[(WRITES, 2), (READS, 2)], UP, exists).that_is(large_if_absent),
+            Search::of(&[(WRITES, 2), (PEEK, 1)], UP_AND_DOWN, exists).that_is(small_if_absent),
             // Clients that hold a lease of the directory beside those that have read the metadata.
-            Search { enlists: true, ..Search::of(&[(WRITES, 1), (GET, 2)], UP, exists) },
+            Search {
+                enlists: true,
+                extent: Extent::Small,
+                ..Search::of(&[(WRITES, 1), (GET, 2)], UP, exists)
+            },
             Search {
                 enlists: true,
                 crashes: 0,
+                extent: Extent::Small,
                 ..Search::of(&[(WRITES, 1), (GET, 2)], UP_AND_DOWN, exists)
             },
         ]);
     }
     searches.extend([
-        Search { enlists: true, crashes: 0, ..Search::of(&[(WRITES, 2), (GET, 1)], UP, false) },
+        Search {
+            enlists: true,
+            crashes: 0,
+            extent: Extent::Small,
+            ..Search::of(&[(WRITES, 2), (GET, 1)], UP, false)
+        },
         Search {
             enlists: true,
             crashes: 0,
             timeouts: 0,
+            extent: Extent::Small,
             ..Search::of(&[(WRITES, 1), (WRITES, 1), (GET, 1)], UP, false)
         },
     ]);
     let conditional = &[Verb::Create, Verb::Replace, Verb::Delete];
     searches.extend([
-        Search { timeouts: 0, ..Search::of(&[(conditional, 2), (WRITES, 2)], UP, true) },
-        Search::of(&[(WRITES, 1), (WRITES, 1), (GET, 2)], UP, true),
-        Search::of(&[(BLIND, 1), (WRITES, 1), (GET, 1)], UP_AND_DOWN, true),
+        Search { timeouts: 0, ..Search::of(&[(conditional, 2), (WRITES, 2)], UP, true) }
+            .that_shows(BEHIND),
+        Search::of(&[(WRITES, 1), (WRITES, 1), (GET, 2)], UP, true).that_shows(BEHIND),
+        Search::of(&[(BLIND, 1), (WRITES, 1), (GET, 1)], UP_AND_DOWN, true).that_shows(&[BEGINS]),
         // What a late put, a delete that overtakes it and a read that sees either can do to each other.
         Search {
             crashes: 0,
             timeouts: 0,
+            extent: Extent::Large,
             ..Search::of(&[(&[Verb::Put], 1), (BLIND, 2), (GET, 1)], UP, false)
         },
-        Search { crashes: 0, timeouts: 0, ..Search::of(HIDDEN_AND_SHOWN, UP, false) },
+        Search {
+            crashes: 0,
+            timeouts: 0,
+            extent: Extent::Small,
+            ..Search::of(HIDDEN_AND_SHOWN, UP, false)
+        },
         // The same with creates, which put no marker, and a reader of either kind.
         Search {
             crashes: 0,
             timeouts: 0,
+            extent: Extent::Large,
+            shows: BEHIND,
             ..Search::of(
                 &[(&[Verb::Put], 1), (&[Verb::Create], 1), (BLIND, 1), (READS, 1)],
                 UP,
@@ -318,7 +430,38 @@ fn good() -> Vec<Configuration> {
             ..Search::of(&[(WRITES, 2), (GET, 1)], UP_AND_DOWN, false)
         },
     ]);
+    searches.extend(rejections());
+    searches.extend(expirations());
     searches.into_iter().map(Configuration::from).collect()
+}
+
+/// DynamoDB rejects moves. There are no creates: one that overlaps with a get may succeed wrongly here, which the
+/// protocol says.
+fn rejections() -> Vec<Search> {
+    let writes = &[Verb::Put, Verb::Delete, Verb::Replace];
+    let conditional = &[Verb::Get, Verb::Swap, Verb::Remove];
+    let searches = [
+        Search::of(&[(writes, 2), (GET, 2)], UP, true).that_shows(UNMOVABLE),
+        Search::of(&[(BLIND, 1), (writes, 1), (READS, 1)], UP, true).that_shows(UNMOVABLE),
+        Search::of(&[(conditional, 2), (BLIND, 1)], UP, true).that_shows(UNMOVABLE),
+        Search { crashes: 0, ..Search::of(&[(BLIND, 1), (GET, 1)], UP_AND_DOWN, true) }
+            .that_is(Extent::Small)
+            .that_shows(UNMOVABLE),
+        Search { crashes: 0, ..Search::of(&[(EXPIRING, 2), (GET, 1)], UP, true) }
+            .that_shows(EXPIRES),
+    ];
+    searches.into_iter().map(|search| Search { rejects: true, ..search }).collect()
+}
+
+/// Items expire, and are patched so that they do.
+fn expirations() -> [Search; 3] {
+    let patches = &[Verb::Get, Verb::SwapExpiring, Verb::Delete];
+    let searches = [
+        Search::of(&[(EXPIRING, 2), (READS, 2)], UP, true),
+        Search::of(&[(patches, 2), (EXPIRING, 1), (GET, 1)], UP, true),
+        Search::of(&[(EXPIRING, 2), (GET, 1)], UP_AND_DOWN, true),
+    ];
+    searches.map(|search| search.that_shows(EXPIRES))
 }
 
 fn ext() -> Vec<Configuration> {
@@ -330,18 +473,23 @@ fn ext() -> Vec<Configuration> {
     let put_delete_create = [Verb::Put, Verb::Delete, Verb::Upsert, Verb::Create];
     let mut searches = Vec::new();
     for exists in [true, false] {
+        let small_if_absent = if exists { Extent::Open } else { Extent::Small };
         searches.extend([
-            Search::of(&[(&swap_delete, 2), (GET, 2)], UP, exists),
-            Search::of(&[(&[Verb::Get, Verb::Remove], 2), (BLIND, 2), (PEEK, 1)], UP, exists),
+            Search::of(&[(&swap_delete, 2), (GET, 2)], UP, exists).that_is(small_if_absent),
+            Search::of(&[(&[Verb::Get, Verb::Remove], 2), (BLIND, 2), (PEEK, 1)], UP, exists)
+                .that_shows(BEHIND),
             Search::of(&[(&swap, 1), (BLIND, 1), (GET, 1)], UP, exists),
-            Search::of(&[(&swap_get, 2), (&put_create, 2)], UP, exists),
-            Search::of(&[(&swap_delete, 2), (GET, 1)], UP_AND_DOWN, exists),
-            Search::of(&[(&swap_put_delete, 2), (GET, 1)], UP_AND_UP, exists),
-            Search::of(&[(&put_delete_create, 1), (GET, 1)], ROUND, exists),
+            Search::of(&[(&swap_get, 2), (&put_create, 2)], UP, exists).that_shows(BEHIND),
+            Search::of(&[(&swap_delete, 2), (GET, 1)], UP_AND_DOWN, exists).that_shows(CLOSED),
+            Search::of(&[(&swap_put_delete, 2), (GET, 1)], UP_AND_UP, exists).that_shows(CLOSED),
+            Search::of(&[(&put_delete_create, 1), (GET, 1)], ROUND, exists)
+                .that_is(small_if_absent)
+                .that_shows(ENDED),
         ]);
     }
     searches.push(Search {
         numbering: Numbering::TwicePerReshard,
+        shows: ENDED,
         ..Search::of(&[(&put_delete_create, 1), (GET, 1)], ROUND, true)
     });
     searches.into_iter().map(Configuration::from).collect()
@@ -384,6 +532,14 @@ fn queries() -> Vec<Configuration> {
     searches.into_iter().map(Configuration::from).collect()
 }
 
+fn extent(model: &QueryModel) -> Extent {
+    match (model.writes, model.source_is) {
+        (1, _) => Extent::Small,
+        (_, SourceIs::Last) if model.late_put => Extent::Small,
+        _ => Extent::Large,
+    }
+}
+
 impl From<QueryModel> for Configuration {
     fn from(model: QueryModel) -> Self {
         let QueryModel { limit, writes, crashes, .. } = model;
@@ -404,6 +560,8 @@ impl From<QueryModel> for Configuration {
             name: format!(
                 "{mutation}query {way}{pilot}, pages of {limit}; {exists}, writes {writes}, crashes {crashes}{late}{numbering}"
             ),
+            extent: extent(&model),
+            shows: QUERY_MOVES,
             subject: Subject::Query(model),
         }
     }
@@ -412,7 +570,18 @@ impl From<QueryModel> for Configuration {
 fn settings() -> Vec<Configuration> {
     // Two of a term may have read the directory and the metadata at different times.
     let terms: &[&[u8]] = &[&[1, 2], &[1, 3], &[2, 3], &[1, 2, 2], &[1, 1, 2], &[1, 2, 3]];
-    terms.iter().map(|terms| changes(terms, None)).collect()
+    let changes = terms.iter().map(|terms| changes(terms, None));
+    changes.chain([ownership(None)]).collect()
+}
+
+/// A second stack on the main table of another.
+fn ownership(mutation: Option<Mutation>) -> Configuration {
+    Configuration {
+        name: format!("{}two stacks on one main table", mutation.map(prefix).unwrap_or_default()),
+        extent: Extent::Small,
+        shows: &["a stack that is refused", "the owner serves all writes"],
+        subject: Subject::Ownership(OwnershipModel { mutation }),
+    }
 }
 
 /// Changes between the terms of the given environments.
@@ -420,6 +589,8 @@ fn changes(terms: &[u8], mutation: Option<Mutation>) -> Configuration {
     let prefix = mutation.map(prefix).unwrap_or_default();
     let environments = terms.iter().copied().map(Term).collect();
     Configuration {
+        extent: Extent::Small,
+        shows: &["an environment that is refused", "a lease of a term that is accepted no more"],
         name: format!("{prefix}settings, environments with terms of {terms:?}"),
         subject: Subject::Settings(SettingsModel { environments, mutation }),
     }

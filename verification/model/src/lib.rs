@@ -10,7 +10,7 @@
 //!
 //! - [`item`]: one item with up to three homes, and every operation on it: put, delete, create and replace
 //!   (`If-None-Match: *`, `If-Match: *`), a swap on the version that was read (`If-Match`), an upsert, a strong get.
-//!   An operation is a machine of the protocol's steps, one request each. Linearizability is tracked exactly, by all
+//!   Moves may be rejected, and items may expire. An operation is a machine of the protocol's steps, one request each. Linearizability is tracked exactly, by all
 //!   orders that are still possible (`item/history.rs`).
 //! - [`query`]: a query of four items in two shards, page by page, while a reshard moves three of them and
 //!   transactions show to plain reads one side at a time.
@@ -19,6 +19,7 @@
 //!   first reshard enlists it by a transaction whose halves show one after the other.
 //! - [`settings`]: a change of the lease term while a reshard goes on, with functions of the old and the new term and
 //!   the operator's command. It is about one wait and those whom it waits for, and has neither items nor shards.
+//! - [`ownership`]: two stacks on one main table, of which the second must serve nothing.
 //!
 //! | Part of the protocol | Where |
 //! |---|---|
@@ -55,8 +56,8 @@
 //!
 //! Two to four clients with one or two operations each; one crash of the mover (two with queries) and one timeout of
 //! each client; up to three reshards on routes over three homes; terms of one to three ticks, changed any number of
-//! times. [`config`] lists the searches. Many are searched to the end; the others end at a limit, and their verdict
-//! says so. States are told apart by a hash of 64 bits, so that two of some millions could be taken for one, with a
+//! times. [`config`] lists the searches, what each must show, and which come to their end. The others are cut off at a
+//! limit, and their verdict says so. States are told apart by a hash of 64 bits, so that two of some millions could be taken for one, with a
 //! probability below one in a hundred thousand.
 //!
 //! Not modelled are a second transaction that would enlist the collection (it is refused as a whole), the controller's
@@ -76,6 +77,7 @@ pub mod check;
 pub mod config;
 pub mod item;
 pub mod mutation;
+pub mod ownership;
 pub mod query;
 pub mod schedule;
 pub mod settings;

@@ -58,6 +58,10 @@ pub enum Mutation {
     /// the longer term again, and turns back.
     /// Invariant I33.
     ShortenThoughChanged,
+    /// Breaks "a main table has one owner": the environment of a second stack serves, although the table names the metadata
+    /// table of another. To each stack what the other has written is invisible.
+    /// Invariant I2.
+    SecondOwner,
     /// Breaks the waiting for H: the closing scan begins at once. A write that was signed under `stable(N)` executes
     /// behind it, and lies at a home where nobody looks any more.
     /// Invariants I4, I9.
@@ -141,6 +145,19 @@ pub enum Mutation {
     /// Invariant I6.
     RetryUnknown,
 
+    /// Breaks "a delete of what cannot be moved takes what it saw": it puts its marker whatever lies at the old home, and
+    /// is acknowledged although the item has been moved meanwhile.
+    /// Invariants I3, I28.
+    DeleteUnmovableUnchecked,
+    /// Breaks "the reshard closes when no item is left that could not be moved": an item that the scan has gone past
+    /// counts as moved.
+    /// Invariants I4, I10.
+    CloseOverUnmovable,
+    /// Breaks "the attributes by which items expire are pinned": a writer does not know the attribute, and its put in
+    /// `move` goes past the old home. When the item expires, what it has replaced shows again.
+    /// Invariants I3, I14.
+    UnpinnedTtl,
+
     /// Breaks "destinations before sources": a query reads an item at its source that a put has replaced at its
     /// destination before the query began, and a delete removes that before the destination is read.
     /// Invariants I24, I30.
@@ -195,7 +212,7 @@ pub enum Expectation {
 
 impl Mutation {
     /// All of them, in the order of the protocol's sections.
-    pub const ALL: [Self; 46] = [
+    pub const ALL: [Self; 50] = [
         Self::PublishBeforeLeasesEnd,
         Self::ForwardBeforeStableIsKnown,
         Self::EnlistWithoutWait,
@@ -210,6 +227,7 @@ impl Mutation {
         Self::ShortenAtOnce,
         Self::ShortenAfterOneLease,
         Self::ShortenThoughChanged,
+        Self::SecondOwner,
         Self::CloseWithoutH,
         Self::CountHFromForward,
         Self::LeaveNoMarkers,
@@ -231,6 +249,9 @@ impl Mutation {
         Self::GetOldHomeFirst,
         Self::AcknowledgeAfterLease,
         Self::RetryUnknown,
+        Self::DeleteUnmovableUnchecked,
+        Self::CloseOverUnmovable,
+        Self::UnpinnedTtl,
         Self::QuerySourcesFirst,
         Self::QueryTakesLargestWatermark,
         Self::QueryIgnoresGeneration,

@@ -66,6 +66,28 @@ impl ItemModel {
         self.go_on(state, at, running.operation, running.call, next);
     }
 
+    /// DynamoDB rejects the transaction by which a client moves the item, as where an index does not take it. It may have
+    /// done so before it looked at the conditions, so the client reads the new home before it takes the item for
+    /// unmovable; a delete reads both. The rejection changes nothing, so it may as well come in the moment of that read.
+    pub(super) fn rejected(&self, state: &mut State, at: usize) {
+        let Some(running) = state.clients[at].running.take() else { return };
+        let Step::Move(seen) = running.step else { return };
+        let client = &state.clients[at];
+        let layout = self.layout(client.lease.revision);
+        let [new, old] = [layout.new, layout.old].map(|home| state.cell(home));
+        let next = match running.operation {
+            _ if new.is_ahead_of(layout.generation) => Next::Refresh,
+            Operation::Change(_) if new.is_live() => self.drop_copy(layout, seen),
+            Operation::Change(change @ (Change::Delete | Change::Remove { .. })) => {
+                delete_at_old_home(layout, change, old)
+            }
+            Operation::Change(_) => Next::Return(Outcome::Unmovable),
+            _ if new.is_live() || !client.lease.runs => Next::StartOver,
+            _ => found_by(running.operation, Some(seen.value)),
+        };
+        self.go_on(state, at, running.operation, running.call, next);
+    }
+
     /// A client stops waiting for its request, which may execute at any later time.
     pub(super) fn time_out(&self, state: &mut State, at: usize) {
         let Some(running) = state.clients[at].running.take() else { return };
@@ -151,7 +173,7 @@ impl ItemModel {
             (
                 Phase::Move,
                 Operation::Change(change @ (Change::Replace(_) | Change::Swap { .. })),
-            ) => Next::Send(Step::TryNew, write(layout, change)),
+            ) if !self.leaves_marker(change) => Next::Send(Step::TryNew, write(layout, change)),
             (_, Operation::Change(_)) => Next::Send(Step::ReadOld, Command::Get(layout.old)),
         }
     }
@@ -169,6 +191,7 @@ impl ItemModel {
                 }
                 Answer::Changed if step == Step::DeleteAsSeen && expired => Next::StartOver,
                 Answer::Changed if step == Step::DeleteAsSeen => Next::Return(Outcome::Refused),
+                Answer::Changed if step == Step::DeleteAtOldHome => Next::StartOver,
                 Answer::Behind | Answer::Changed => Next::Refresh,
                 // Where an item is live at the new home, that decides.
                 Answer::ConditionFailed { live: false }
@@ -258,7 +281,11 @@ impl ItemModel {
             _ if old.is_ahead_of(layout.generation) => Next::Refresh,
             Cell::Marker(generation) if generation == layout.generation => apply(layout, change),
             Cell::Live(seen) => self.hand_over(layout, change, seen),
-            Cell::Marker(_) | Cell::Absent if layout.phase == Phase::Forward => mark(layout),
+            Cell::Marker(_) | Cell::Absent
+                if layout.phase == Phase::Forward || self.leaves_marker(change) =>
+            {
+                mark(layout)
+            }
             Cell::Marker(_) | Cell::Absent if self.keeps_what_it_hides(change) => {
                 apply(layout, change)
             }
@@ -291,11 +318,17 @@ impl ItemModel {
     /// In `move` a put without precondition is sent to the new home, whatever lies at the old one.
     fn is_for_new_home_alone(&self, change: Change) -> bool {
         match change {
-            Change::Put(_) => true,
+            Change::Put(_) => !self.leaves_marker(change),
             Change::Delete => self.has(Mutation::DeleteOnlyAtNewHome),
             Change::Create(_) => self.has(Mutation::CreateSkipsOldHome),
             _ => false,
         }
+    }
+
+    /// Whether a marker is to lie at the old home although the item is put in `move`: DynamoDB may delete it by itself, and
+    /// what it hides would show again.
+    fn leaves_marker(&self, change: Change) -> bool {
+        change.writes().is_some_and(Value::may_expire) && !self.has(Mutation::UnpinnedTtl)
     }
 
     /// Whether what a late request leaves at the old home stays hidden behind this write. A delete uncovers it.
@@ -330,7 +363,7 @@ impl ItemModel {
 /// saw.
 fn operation(verb: Verb, at: usize, client: &Client) -> Operation {
     let place = u8::try_from(at).expect("there are few clients");
-    let value = Value((place + 1) * 10 + client.begun);
+    let value = Value(u16::from((place + 1) * 10 + client.begun));
     let version =
         || client.last_read.expect("it is offered only after a read that found something");
     Operation::Change(match verb {
@@ -342,6 +375,8 @@ fn operation(verb: Verb, at: usize, client: &Client) -> Operation {
         Verb::Replace => Change::Replace(value),
         Verb::Upsert => Change::Upsert(Value(64 << place)),
         Verb::Swap => Change::Swap { expected: version(), new: value },
+        Verb::PutExpiring => Change::Put(value.expiring()),
+        Verb::SwapExpiring => Change::Swap { expected: version(), new: value.expiring() },
         Verb::Remove => Change::Remove { expected: version() },
     })
 }
@@ -380,6 +415,20 @@ fn delete_as_seen(layout: Layout, operation: Operation, new: Cell, old: Cell) ->
             Next::Send(Step::DeleteAsSeen, delete)
         }
         Cell::Marker(_) | Cell::Absent => Next::Return(Outcome::Done),
+    }
+}
+
+/// What follows for a delete of an item that cannot be moved. A put that goes past the old home from now on comes after
+/// the delete, since nobody has seen the item absent before that put.
+fn delete_at_old_home(layout: Layout, change: Change, old: Cell) -> Next {
+    match old {
+        _ if old.is_ahead_of(layout.generation) => Next::Refresh,
+        Cell::Live(seen) if change.apply(Some(seen.value)).is_ok() => {
+            let (at, generation) = (layout.old, layout.generation);
+            Next::Send(Step::DeleteAtOldHome, Command::MarkAsSeen { at, seen, generation })
+        }
+        Cell::Live(_) => Next::Return(Outcome::Refused),
+        Cell::Marker(_) | Cell::Absent => Next::StartOver,
     }
 }
 

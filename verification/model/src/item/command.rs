@@ -84,6 +84,15 @@ pub enum Command {
         /// The generation of the reshard.
         generation: Generation,
     },
+    /// Puts a marker in place of an item that still is what was read of it, with the guard.
+    MarkAsSeen {
+        /// The old home.
+        at: Home,
+        /// What was read there.
+        seen: Version,
+        /// The generation of the reshard.
+        generation: Generation,
+    },
     /// Puts a marker where nothing is live.
     Mark {
         /// The old home.

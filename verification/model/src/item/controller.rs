@@ -24,7 +24,10 @@ impl ItemModel {
             Phase::Stable | Phase::Forward => {
                 state.unseen.is_none() && self.leases_have_ended(state, state.published)
             }
-            Phase::Move => state.mover.closing && state.mover.scan == Scan::Ended,
+            Phase::Move => {
+                let is_left = state.mover.unmovable && !self.has(Mutation::CloseOverUnmovable);
+                state.mover.closing && state.mover.scan == Scan::Ended && !is_left
+            }
         }
     }
 
@@ -74,7 +77,7 @@ impl ItemModel {
         if let Scan::Waits(_, request) = state.mover.scan {
             state.abandon(request);
         }
-        state.mover = Mover { scan: Scan::Begins, closing: true };
+        state.mover = Mover { scan: Scan::Begins, closing: true, ..state.mover };
     }
 
     /// Whether a marker may be removed in the background: its reshard has closed.

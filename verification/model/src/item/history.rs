@@ -73,8 +73,12 @@ impl History {
 
     /// An operation returns. Only the worlds remain in which it returns just this.
     pub fn returns(&mut self, CallId(at): CallId, outcome: Outcome) {
+        let progress = match outcome {
+            Outcome::Unmovable => Progress::Open,
+            _ => Progress::TookEffect(outcome),
+        };
         self.rewrite(|world| {
-            let possible = world.progress[at] == Progress::TookEffect(outcome);
+            let possible = world.progress[at] == progress;
             world.progress[at] = Progress::Over;
             possible
         });
@@ -98,6 +102,16 @@ impl History {
             true
         });
         self.forget_what_is_over();
+    }
+
+    /// The item that clients see expires. From now on it is absent wherever it was there.
+    pub fn expires(&mut self, value: Value) {
+        self.let_open_calls_take_effect();
+        self.rewrite(|world| {
+            world.register = world.register.filter(|found| *found != value);
+            true
+        });
+        self.let_open_calls_take_effect();
     }
 
     /// The client gives an operation up without knowing its outcome.
@@ -253,6 +267,33 @@ mod tests {
         };
         assert!(history_until_the_delete(false).allows(Some(ONE)));
         assert!(!history_until_the_delete(true).allows(Some(ONE)));
+    }
+
+    /// Invariant I3.
+    #[test]
+    fn what_has_expired_is_not_seen_again_and_neither_is_what_it_replaced() {
+        let mut history = History::new(Some(ONE));
+        let write = history.call(put(TWO));
+        history.returns(write, Outcome::Done);
+        let read = history.call(Operation::Get);
+        history.expires(TWO);
+        assert!(history.allows(None));
+        assert!(!history.allows(Some(ONE)) && !history.allows(Some(TWO)));
+        for (found, possible) in [(None, true), (Some(TWO), true), (Some(ONE), false)] {
+            let mut seen = history.clone();
+            seen.returns(read, Outcome::Read(found));
+            assert_eq!(seen.is_linearizable(), possible, "{found:?}");
+        }
+    }
+
+    /// Invariant I6.
+    #[test]
+    fn a_write_that_could_not_be_moved_has_not_taken_effect() {
+        let mut history = History::new(Some(ONE));
+        let write = history.call(put(TWO));
+        history.returns(write, Outcome::Unmovable);
+        assert!(history.allows(Some(ONE)));
+        assert!(!history.allows(Some(TWO)));
     }
 
     #[test]

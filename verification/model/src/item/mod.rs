@@ -50,6 +50,8 @@ pub struct ItemModel {
     pub crashes: u8,
     /// How many requests each client stops to wait for at most.
     pub timeouts: u8,
+    /// Whether DynamoDB may reject the transaction that moves the item, now and then or each time.
+    pub rejects: bool,
     /// How generations are counted.
     pub numbering: Numbering,
     /// What is wrong, if anything.
@@ -70,6 +72,8 @@ pub enum Action {
     Answer(usize),
     /// A client stops waiting for its request.
     TimeOut(usize),
+    /// DynamoDB rejects the transaction by which a client moves the item.
+    Rejected(usize),
     /// The lease of a client ends in the middle of an operation.
     LeaseEnds(usize),
     /// A request that nobody waits for executes.
@@ -78,6 +82,8 @@ pub enum Action {
     Scan,
     /// The request of the mover executes and is answered.
     AnswerMover,
+    /// DynamoDB rejects the transaction by which the mover moves the item.
+    RejectedMover,
     /// The mover crashes while it waits.
     CrashMover,
     /// The controller has waited for H, and the closing scan begins.
@@ -90,6 +96,8 @@ pub enum Action {
     EnlistingShows,
     /// A marker of a closed reshard is removed.
     RemoveMarker(Home),
+    /// DynamoDB deletes an item that may expire, wherever it lies.
+    Expire(Home),
 }
 
 /// What a revision of the metadata says about the item.
@@ -127,6 +135,15 @@ impl ItemModel {
         if new.is_live() { new } else { state.cell(layout.old) }
     }
 
+    /// DynamoDB's time to live asks for no condition. Only of the item that clients see do they learn that it has expired.
+    fn expire(&self, state: &mut State, home: Home) {
+        let expired = state.cell(home);
+        if let Some(value) = expired.value().filter(|_| expired == self.visible(state)) {
+            state.history.expires(value);
+        }
+        *state.cell_mut(home) = Cell::Absent;
+    }
+
     fn client_actions(&self, state: &State, actions: &mut Vec<Action>) {
         for (at, (client, program)) in state.clients.iter().zip(&self.programs).enumerate() {
             let Lease { revision, runs, .. } = client.lease;
@@ -135,6 +152,9 @@ impl ItemModel {
             let ends = revision > Revision::FIRST || !self.has(Mutation::AbsenceWithoutLease);
             if let Some(running) = client.running {
                 actions.push(Action::Answer(at));
+                if self.rejects && matches!(running.request.command, Command::Move(_)) {
+                    actions.push(Action::Rejected(at));
+                }
                 if client.timeouts < self.timeouts && running.request.command.writes() {
                     actions.push(Action::TimeOut(at));
                 }
@@ -164,12 +184,16 @@ impl ItemModel {
         if state.published.phase() == Phase::Move {
             match state.mover.scan {
                 Scan::Begins => actions.push(Action::Scan),
-                Scan::Waits(..) => {
+                Scan::Waits(_, request) => {
                     actions.push(Action::AnswerMover);
+                    if self.rejects && matches!(request.command, Command::Move(_)) {
+                        actions.push(Action::RejectedMover);
+                    }
                     if state.crashes < self.crashes {
                         actions.push(Action::CrashMover);
                     }
                 }
+                Scan::Ended if state.mover.unmovable => actions.push(Action::Scan),
                 Scan::Ended => {}
             }
         }
@@ -189,6 +213,9 @@ impl ItemModel {
         for (home, &cell) in (0..).map(Home).zip(&state.cells) {
             if self.may_remove_marker(state, cell) {
                 actions.push(Action::RemoveMarker(home));
+            }
+            if cell.value().is_some_and(Value::may_expire) {
+                actions.push(Action::Expire(home));
             }
         }
     }
@@ -233,6 +260,7 @@ impl Model for ItemModel {
                 self.begin(&mut state, at, verb, Source::Metadata);
             }
             Action::Answer(at) => self.answer(&mut state, at),
+            Action::Rejected(at) => self.rejected(&mut state, at),
             Action::TimeOut(at) => self.time_out(&mut state, at),
             Action::LeaseEnds(at) => state.clients[at].lease.runs = false,
             Action::LateRequest(at) => {
@@ -241,12 +269,14 @@ impl Model for ItemModel {
             }
             Action::Scan => self.scan(&mut state),
             Action::AnswerMover => self.answer_mover(&mut state),
+            Action::RejectedMover => self.reject_mover(&mut state),
             Action::CrashMover => Self::crash_mover(&mut state),
             Action::BeginClosingScan => self.begin_closing_scan(&mut state),
             Action::Publish => self.publish(&mut state),
             Action::Enlist(unseen) => self.enlist(&mut state, unseen),
             Action::EnlistingShows => state.unseen = None,
             Action::RemoveMarker(home) => *state.cell_mut(home) = Cell::Absent,
+            Action::Expire(home) => self.expire(&mut state, home),
         }
         Some(state)
     }

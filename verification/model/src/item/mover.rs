@@ -10,7 +10,8 @@ use super::{ItemModel, Layout};
 use crate::mutation::Mutation;
 
 impl ItemModel {
-    /// The mover reads the old home, and sends what settles the item there.
+    /// The mover reads the old home, and sends what settles the item there. It does so again for an item that could not
+    /// be moved.
     pub(super) fn scan(&self, state: &mut State) {
         let layout = self.layout(state.published);
         let send =
@@ -22,7 +23,28 @@ impl ItemModel {
                     Command::RemoveMarker { at: layout.old, generation: layout.generation };
                 send(Task::RemoveMarker, remove)
             }
-            Cell::Marker(_) | Cell::Absent => Scan::Ended,
+            Cell::Marker(_) | Cell::Absent => {
+                state.mover.unmovable = false;
+                Scan::Ended
+            }
+        };
+    }
+
+    /// DynamoDB rejects what the mover sends. It may have done so before it looked at the conditions, so the mover reads
+    /// the new home before it notes that the item cannot be moved, and goes on. The rejection changes nothing, so it
+    /// may as well come in the moment of that read.
+    pub(super) fn reject_mover(&self, state: &mut State) {
+        let Scan::Waits(Task::Move(seen), request) = state.mover.scan else { return };
+        let layout = self.layout(state.published);
+        let new = state.cell(layout.new);
+        state.mover.scan = if new.is_ahead_of(layout.generation) {
+            Scan::Begins
+        } else if new.is_live() {
+            let command = self.drop_command(layout, seen);
+            Scan::Waits(Task::Drop, Request { command, ..request })
+        } else {
+            state.mover.unmovable = true;
+            Scan::Ended
         };
     }
 

@@ -2,7 +2,7 @@
 
 /// What an item holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Value(pub u8);
+pub struct Value(pub u16);
 
 /// A kind of operation that a client may choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -23,6 +23,11 @@ pub enum Verb {
     Upsert,
     /// PUT with `If-Match` on the version that the client read last.
     Swap,
+    /// PUT /item of an item that may expire.
+    PutExpiring,
+    /// The same with `If-Match` on the version that the client read last. Behind a read it is also a PATCH that lets the
+    /// item expire.
+    SwapExpiring,
     /// DELETE with `If-Match` on that version.
     Remove,
 }
@@ -80,12 +85,30 @@ pub enum Outcome {
     Read(Option<Value>),
     /// What an eventually consistent read found.
     Glimpsed(Option<Value>),
+    /// The item cannot be moved, and the write has done nothing (409).
+    Unmovable,
 }
 
 impl Verb {
     /// Whether it is conditional on the version that the client read last.
     pub fn needs_version(self) -> bool {
-        matches!(self, Self::Swap | Self::Remove)
+        matches!(self, Self::Swap | Self::SwapExpiring | Self::Remove)
+    }
+}
+
+impl Value {
+    /// The bit that values have which may expire.
+    const EXPIRES: u16 = 1 << 15;
+
+    /// The same value in an item that may expire.
+    #[must_use]
+    pub const fn expiring(self) -> Self {
+        Self(self.0 | Self::EXPIRES)
+    }
+
+    /// Whether DynamoDB may delete the item by itself.
+    pub const fn may_expire(self) -> bool {
+        self.0 & Self::EXPIRES != 0
     }
 }
 

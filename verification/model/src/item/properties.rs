@@ -3,8 +3,9 @@
 use stateright::Property;
 
 use super::ItemModel;
-use super::command::Home;
-use super::state::{Lease, State};
+use super::command::{Cell, Home};
+use super::operation::Value;
+use super::state::{Lease, State, Step};
 use crate::schedule::{Phase, Revision};
 
 /// The properties of the item model.
@@ -16,10 +17,39 @@ pub(super) fn properties() -> Vec<Property<ItemModel>> {
         Property::always("nothing revived", nothing_revived),
         Property::always("nothing twice", nothing_twice),
         Property::sometimes("every operation ends behind the last reshard", all_ends),
+        Property::sometimes("the last reshard begins", |model, state: &State| {
+            usize::from(state.published.reshards_begun()) + 1 == model.route.len()
+        }),
+        Property::sometimes("the last reshard closes", |model: &ItemModel, state: &State| {
+            state.published == model.last
+        }),
+        Property::sometimes(
+            "an operation in the last `move`",
+            |model: &ItemModel, state: &State| acts_on(state, model.last.previous()),
+        ),
+        Property::sometimes(
+            "an operation behind the last reshard",
+            |model: &ItemModel, state: &State| acts_on(state, model.last),
+        ),
         Property::sometimes("a late copy beside a newer item", |_, state: &State| {
             state.cells.iter().filter(|cell| cell.is_live()).count() > 1
         }),
         Property::sometimes("an operation without metadata beside one with it", sees_both),
+        Property::sometimes("an item that cannot be moved is noted", |_, state: &State| {
+            state.mover.unmovable
+        }),
+        Property::sometimes(
+            "an item is deleted where it cannot be moved from",
+            |_, state: &State| {
+                let mut running = state.clients.iter().filter_map(|client| client.running);
+                running.any(|running| running.step == Step::DeleteAtOldHome)
+            },
+        ),
+        Property::sometimes("an item that may expire beside a marker", |_, state: &State| {
+            let expires = |cell: &Cell| cell.value().is_some_and(Value::may_expire);
+            state.cells.iter().any(expires)
+                && state.cells.iter().any(|cell| matches!(cell, Cell::Marker(_)))
+        }),
     ]
 }
 
@@ -52,6 +82,12 @@ fn all_ends(model: &ItemModel, state: &State) -> bool {
             .iter()
             .zip(&model.programs)
             .all(|(client, program)| client.running.is_none() && client.begun == program.operations)
+}
+
+/// Whether a client acts on this revision.
+fn acts_on(state: &State, revision: Revision) -> bool {
+    let mut clients = state.clients.iter().filter(|client| client.running.is_some());
+    clients.any(|client| client.lease.revision == revision)
 }
 
 /// Whether one client acts on a directory that does not list the collection yet, and another on the metadata.

@@ -91,10 +91,12 @@ pub enum Step {
     /// settle: nothing is at the old home, and a marker keeps it so.
     Mark,
     /// A replacement in `move`, at the new home before anybody looks at the old one. A step that shows if its condition
-    /// holds, like the next two.
+    /// holds, like the next three.
     TryNew,
     /// A delete in `move` of an item as it was read.
     DeleteAsSeen,
+    /// A delete of an item that cannot be moved, as it was read at the old home.
+    DeleteAtOldHome,
     /// The operation itself, at its home or at the new one.
     Apply,
 }
@@ -106,6 +108,8 @@ pub struct Mover {
     pub scan: Scan,
     /// Whether this is the closing scan: the one that began after H. It is in the job item, so a crash keeps it.
     pub closing: bool,
+    /// Whether the job item notes that the item cannot be moved.
+    pub unmovable: bool,
 }
 
 /// One scan of the old home.
@@ -214,11 +218,11 @@ impl Client {
 impl Step {
     /// Whether clients can see what it does: the last step of its operation.
     pub(super) fn shows(self) -> bool {
-        matches!(self, Self::Apply | Self::DeleteAsSeen | Self::TryNew)
+        matches!(self, Self::Apply | Self::DeleteAsSeen | Self::DeleteAtOldHome | Self::TryNew)
     }
 }
 
 impl Mover {
     /// A mover that has done nothing.
-    pub const IDLE: Self = Self { scan: Scan::Begins, closing: false };
+    pub const IDLE: Self = Self { scan: Scan::Begins, closing: false, unmovable: false };
 }

@@ -24,6 +24,7 @@ pub(super) fn execute(
         Command::DeleteAsSeen { at, seen, generation } => {
             table.delete_as_seen(at, seen, generation)
         }
+        Command::MarkAsSeen { at, seen, generation } => table.mark_as_seen(at, seen, generation),
         Command::Mark { at, generation } => table.mark(at, generation),
         Command::Move(handover) => table.move_item(handover),
         Command::DropCopy(handover) => table.drop_copy(handover),
@@ -78,6 +79,18 @@ impl Table<'_> {
             Answer::Behind
         } else if cell.value() == Some(seen.value) {
             *self.at(at) = Cell::Absent;
+            Answer::Applied
+        } else {
+            Answer::Changed
+        }
+    }
+
+    fn mark_as_seen(&mut self, at: Home, seen: Version, generation: Generation) -> Answer {
+        let cell = *self.at(at);
+        if self.guard_fails(cell, generation) {
+            Answer::Behind
+        } else if cell.value() == Some(seen.value) || self.has(Mutation::DeleteUnmovableUnchecked) {
+            *self.at(at) = Cell::Marker(generation);
             Answer::Applied
         } else {
             Answer::Changed

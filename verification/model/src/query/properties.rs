@@ -29,6 +29,11 @@ pub(super) fn properties() -> Vec<Property<QueryModel>> {
         }),
         Property::always("source drained at the close", source_drained),
         Property::sometimes("a query ends behind the reshard", ends_behind),
+        Property::sometimes("a query in `move`", |model: &QueryModel, state: &State| {
+            let reader = &state.reader;
+            let phase = model.layout(reader.revision).phase;
+            phase == Phase::Move && !reader.returned.is_empty() && !reader.is_done()
+        }),
         Property::sometimes("an item beside what it has replaced", |_, state: &State| {
             SortKey::all().any(|key| state.item(key).is_live_twice())
         }),
