@@ -172,7 +172,9 @@ impl Client {
 
     fn new_content(&self) -> Content {
         let writer = self.world.history().number_write();
-        Content { writer, fields: [Some(writer), None] }
+        let expires = self.world.scenario.items_expire
+            && self.world.kernel.draw(|random| random.chance(400_000));
+        Content { writer, fields: [Some(writer), expires.then_some(writer)] }
     }
 
     fn new_item(&self, key: &ItemKey, content: Content) -> Option<NewItem> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use dynashard_core::{AttributeValue, Attributes, Code, Error, Kind, StoredItem, Version};
 use dynashard_keys::{ItemKey, Number};
 
-use crate::linearizability::{Call, Content, Step, Verdict, check};
+use crate::linearizability::{Call, Content, Expect, Step, Verdict, check};
 use crate::network::TO_BE_PUT_RIGHT;
 
 /// Everything that clients did and saw, and what of it was wrong at first sight.
@@ -23,6 +23,8 @@ pub(crate) struct History {
 /// The attribute that holds the number of the write, and those of the fields.
 const WRITER: &str = "writer";
 pub(crate) const FIELDS: [&str; 2] = ["a", "b"];
+/// The field by which items expire, which patches set and remove like any other.
+pub(crate) const EXPIRES: &str = FIELDS[1];
 
 /// What an error says about the item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +65,18 @@ impl History {
             }
         };
         self.add(key, Call { begun, ended, is_certain: true, step: Step::Saw(content) });
+    }
+
+    /// DynamoDB has deleted an item between these moments. If it lay hidden below another, clients see nothing of that.
+    pub(crate) fn expired(
+        &mut self,
+        key: &ItemKey,
+        item: &StoredItem,
+        [begun, ended]: [Duration; 2],
+    ) {
+        let Some(content) = content_of(item) else { return };
+        let step = Step::Delete(Expect::LeftBy(content.writer));
+        self.add(key, Call { begun, ended, is_certain: false, step });
     }
 
     /// An item's version belongs to one write.

@@ -44,6 +44,7 @@ enum MutationName {
     StoreRetries,
     StaleReplicas,
     UncheckedDates,
+    UnpinnedTtl,
 }
 
 impl From<MutationName> for Mutation {
@@ -55,6 +56,7 @@ impl From<MutationName> for Mutation {
             MutationName::StoreRetries => Self::StoreRetries,
             MutationName::StaleReplicas => Self::StaleReplicas,
             MutationName::UncheckedDates => Self::UncheckedDates,
+            MutationName::UnpinnedTtl => Self::UnpinnedTtl,
         }
     }
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dynashard_core::{ChangeableSetting, Code, Error, Kind, SettingsChange, Sweep};
-use dynashard_keys::PartitionKey;
+use dynashard_keys::{ItemKey, PartitionKey, PhysicalPartitionKey};
 
 use crate::environment::Role;
-use crate::history::is_injected;
+use crate::history::{EXPIRES, is_injected};
 use crate::scenario::any_count;
 use crate::world::{Knowledge, Process, Rebalancer, Reply, Scaler, World};
 
@@ -71,6 +71,32 @@ pub(crate) async fn change_lease(world: World, value: Duration) {
             if matches!(reply, Reply::Answer(Ok(_))) {
                 break;
             }
+        }
+    }
+}
+
+/// Deletes items that may expire, as DynamoDB's time to live does: now and then, at any home, and on no condition.
+pub(crate) async fn expire_items(world: World) {
+    let separator = world.settings().schema.separator;
+    loop {
+        world.rest(world.kernel.draw(|random| random.any_scale(Duration::from_secs(2)))).await;
+        if world.kernel.is_kind() {
+            return;
+        }
+        let now = world.kernel.now();
+        let expiring = world.network.tables().expiring(EXPIRES, now);
+        if expiring.is_empty() {
+            continue;
+        }
+        let key = &expiring[world.kernel.draw(|random| random.index(expiring.len()))];
+        let begun = world.kernel.moment();
+        let expired = world.network.tables().expire(key, now);
+        let ended = world.kernel.moment();
+        world.kernel.trace(|| format!("{key:?} expires: {expired:?}"));
+        let parsed = PhysicalPartitionKey::parse(key.partition.as_str(), separator);
+        if let (Some(item), Ok((partition, _))) = (expired, parsed) {
+            let key = ItemKey::new(partition, key.sort.clone());
+            world.history().expired(&key, &item, [begun, ended]);
         }
     }
 }

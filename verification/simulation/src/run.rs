@@ -80,6 +80,9 @@ fn play(world: &World, executor: &mut Executor) {
     if let Some(term) = world.scenario.next_term {
         ends.push(kernel.spawn(world.outside, operators::change_lease(world.clone(), term)));
     }
+    if world.scenario.items_expire {
+        kernel.spawn(world.outside, operators::expire_items(world.clone()));
+    }
     kernel.spawn(world.outside, operators::follow_stream(world.clone()));
     kernel.spawn(world.outside, operators::follow_schedule(world.clone()));
     let ended = executor.run_until(LONGEST_RUN, || ends.iter().all(Slot::is_over));

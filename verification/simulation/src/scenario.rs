@@ -6,6 +6,7 @@ use std::time::Duration;
 use dynashard_core::{ScalingMode, ScalingPolicy, Settings, settle_time};
 use dynashard_keys::{PartitionKey, Placement, ShardCount};
 
+use crate::history::EXPIRES;
 use crate::random::Random;
 
 /// A way to break what the protocol stands on. Each must be found out.
@@ -24,6 +25,8 @@ pub enum Mutation {
     /// An answer that refuses a condition is lost, and the request is sent again by the store, as
     /// the SDK would.
     StoreRetries,
+    /// No function knows the attribute by which items expire.
+    UnpinnedTtl,
 }
 
 /// Accidents per million turns of a process.
@@ -127,6 +130,8 @@ pub(crate) struct Scenario {
     pub(crate) longest_thought: Duration,
     pub(crate) longest_rest: Duration,
     pub(crate) longest_slice: Duration,
+    /// Whether items expire that have [`crate::history::EXPIRES`].
+    pub(crate) items_expire: bool,
     /// What an operator changes T to while all of it goes on.
     pub(crate) next_term: Option<Duration>,
     pub(crate) wall_skew: Duration,
@@ -151,7 +156,7 @@ impl Scenario {
         let mut rates = Rates::draw(random, term, lifetime);
         // What is broken is to matter: it happens often, and long enough for a reshard to close.
         match mutation {
-            None | Some(Mutation::StoreRetries) => {}
+            None | Some(Mutation::StoreRetries | Mutation::UnpinnedTtl) => {}
             Some(Mutation::LateRequests) => rates.late = 300_000,
             Some(Mutation::StaleReplicas) => rates.stale = 900_000,
             Some(Mutation::UncheckedDates) => {
@@ -167,6 +172,8 @@ impl Scenario {
         if mutation.is_some() {
             lifetime = Duration::from_secs(2);
         }
+        let unpinned = mutation == Some(Mutation::UnpinnedTtl);
+        let items_expire = unpinned || (mutation.is_none() && random.chance(300_000));
         let placements = [Placement::Xxh64, Placement::Jump, Placement::Random];
         let growth = random.chance(200_000);
         // Clients of a calculated collection need its placement from the start.
@@ -181,7 +188,8 @@ impl Scenario {
             request_lifetime: lifetime,
             max_shards: ShardCount::new(8).unwrap_or(ShardCount::ONE),
             // With the least an item stays at its old home for seconds, while clients go past it.
-            mover_wcu: random.pick(&[4, 20, 100, 400]),
+            mover_wcu: if unpinned { 4 } else { random.pick(&[4, 20, 100, 400]) },
+            ttl_attribute: (items_expire && !unpinned).then(|| EXPIRES.to_owned()),
             // With the least each source has a rebalancer of its own.
             moves_per_call: random.pick(&[1, 5, 800]),
             scaling: ScalingPolicy {
@@ -215,6 +223,7 @@ impl Scenario {
             scale_requests: random.between(2, 16),
             longest_thought: Duration::from_millis(random.pick(&[300, 3_000, 8_000])),
             longest_rest: Duration::from_secs(random.pick(&[4, 15, 40])),
+            items_expire,
             // The wait of a random growth is one slice's.
             next_term,
             longest_slice: settle_time(next_term.map_or(term, |next| next.max(term)))

@@ -117,6 +117,35 @@ impl Tables {
         cells.collect()
     }
 
+    /// Items that have an attribute, wherever they lie, if no transaction is under way for any home of them. DynamoDB
+    /// promises no moment at which it deletes an item that has expired, so it may as well wait for those.
+    pub(crate) fn expiring(&self, attribute: &str, now: Duration) -> Vec<PhysicalKey> {
+        let is_moving = |sort: &SortKey| {
+            let mut cells = self.shards.values().filter_map(|shard| shard.get(sort));
+            cells.any(|cell| cell.is_in_flight(now))
+        };
+        let contents = self.contents().into_iter();
+        let expiring = contents.filter(|(key, item, _)| {
+            item.is_live() && item.attributes.contains_key(attribute) && !is_moving(&key.sort)
+        });
+        expiring.map(|(key, ..)| key).collect()
+    }
+
+    /// DynamoDB deletes an item that has expired, on no condition.
+    pub(crate) fn expire(&mut self, key: &PhysicalKey, now: Duration) -> Option<StoredItem> {
+        let cell = self.cell_mut(key);
+        let expired = cell.committed.clone();
+        cell.written_at = now;
+        cell.change(None, now);
+        expired
+    }
+
+    /// Whether the directory pins an attribute by which items expire.
+    pub(crate) fn pins_expiry(&self) -> bool {
+        let pinned = self.directory.pinned.as_ref();
+        pinned.is_some_and(|pinned| !pinned.ttl_attributes.is_empty())
+    }
+
     pub(crate) fn get(&self, key: &PhysicalKey, now: Duration) -> Option<StoredItem> {
         self.cell(key)?.visible(now).cloned()
     }

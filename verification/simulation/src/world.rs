@@ -90,7 +90,14 @@ impl World {
         let endpoint = self.network.endpoint(environment);
         let clock = LocalClock::new(self.kernel.clone(), environment);
         let lease_term = self.draw_term();
-        let settings = Settings { lease_term, ..self.settings().clone() };
+        let mut settings = Settings { lease_term, ..self.settings().clone() };
+        // One that was deployed before items expired learns of the attribute from the directory.
+        if self.scenario.items_expire
+            && self.network.tables().pins_expiry()
+            && self.kernel.draw(|random| random.chance(500_000))
+        {
+            settings.ttl_attribute = None;
+        }
         let directory = Directory::new(endpoint.clone(), clock, entropy, settings).pinning();
         Process { environment, use_case: Arc::new(use_case(endpoint, directory)) }
     }

@@ -53,3 +53,11 @@ fn writes_that_are_sent_after_their_lease_are_found_out() {
 fn a_store_that_sends_writes_twice_is_found_out() {
     is_found_out(Mutation::StoreRetries, "is not linearizable");
 }
+
+/// A writer that does not know by which attribute items expire puts one past what lies at its old home. When it has expired,
+/// what it replaced shows again.
+/// Invariants I1, I3, I14.
+#[test]
+fn items_that_expire_by_an_attribute_that_nobody_pins_are_found_out() {
+    is_found_out(Mutation::UnpinnedTtl, "is not linearizable");
+}
