@@ -474,21 +474,25 @@ fn ext() -> Vec<Configuration> {
     let mut searches = Vec::new();
     for exists in [true, false] {
         let small_if_absent = if exists { Extent::Open } else { Extent::Small };
+        let large_if_absent = if exists { Extent::Open } else { Extent::Large };
         searches.extend([
             Search::of(&[(&swap_delete, 2), (GET, 2)], UP, exists).that_is(small_if_absent),
             Search::of(&[(&[Verb::Get, Verb::Remove], 2), (BLIND, 2), (PEEK, 1)], UP, exists)
                 .that_shows(BEHIND),
-            Search::of(&[(&swap, 1), (BLIND, 1), (GET, 1)], UP, exists),
+            Search::of(&[(&swap, 1), (BLIND, 1), (GET, 1)], UP, exists).that_is(large_if_absent),
             Search::of(&[(&swap_get, 2), (&put_create, 2)], UP, exists).that_shows(BEHIND),
-            Search::of(&[(&swap_delete, 2), (GET, 1)], UP_AND_DOWN, exists).that_shows(CLOSED),
+            Search::of(&[(&swap_delete, 2), (GET, 1)], UP_AND_DOWN, exists)
+                .that_is(large_if_absent)
+                .that_shows(CLOSED),
             Search::of(&[(&swap_put_delete, 2), (GET, 1)], UP_AND_UP, exists).that_shows(CLOSED),
             Search::of(&[(&put_delete_create, 1), (GET, 1)], ROUND, exists)
-                .that_is(small_if_absent)
+                .that_is(if exists { Extent::Large } else { Extent::Small })
                 .that_shows(ENDED),
         ]);
     }
     searches.push(Search {
         numbering: Numbering::TwicePerReshard,
+        extent: Extent::Large,
         shows: ENDED,
         ..Search::of(&[(&put_delete_create, 1), (GET, 1)], ROUND, true)
     });
