@@ -218,11 +218,19 @@ pub(crate) struct LimitArgs {
     /// Read capacity of one partition, in units a second.
     #[arg(long, value_name = "UNITS", default_value_t = Limits::default().partition_rcu)]
     partition_rcu: NonZeroU32,
+    /// Write units a second that a table or index on demand takes as a whole: its warm throughput. 4000 is what a new table
+    /// takes on AWS, however many shards it has. Beyond, it throttles though its partitions have room, and here it does not
+    /// grow. Without this the partitions alone limit it.
+    #[arg(long, value_name = "UNITS")]
+    warm_wcu: Option<NonZeroU32>,
+    /// The same for read units, of which a new table on AWS takes 12000.
+    #[arg(long, value_name = "UNITS")]
+    warm_rcu: Option<NonZeroU32>,
     /// Seconds of unused capacity that a provisioned table saves up; partitions save none.
     #[arg(long, value_name = "SECS", default_value_t = Limits::default().burst_secs)]
     burst_secs: u32,
     /// Refuse no request for a limit. What requests consume is counted all the same.
-    #[arg(long, conflicts_with_all = ["partitions", "partition_wcu", "partition_rcu", "burst_secs"])]
+    #[arg(long, conflicts_with_all = ["partitions", "partition_wcu", "partition_rcu", "warm_wcu", "warm_rcu", "burst_secs"])]
     no_throttle: bool,
 }
 
@@ -232,6 +240,8 @@ impl LimitArgs {
             partitions: self.partitions,
             partition_wcu: self.partition_wcu,
             partition_rcu: self.partition_rcu,
+            warm_wcu: self.warm_wcu,
+            warm_rcu: self.warm_rcu,
             burst_secs: self.burst_secs,
             are_enforced: !self.no_throttle,
         }

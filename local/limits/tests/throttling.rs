@@ -293,6 +293,39 @@ fn where_there_is_room_for_all_it_is_taken_and_otherwise_nothing_happens() {
     partitions.admit(now, &[write("c", 11)]).expect("a full partition takes what is larger");
 }
 
+/// As AWS's new table on demand: however many partitions its keys are spread over, the whole takes no more.
+#[test]
+fn a_table_on_demand_that_is_not_warm_throttles_though_its_partitions_have_room() {
+    let limits = Limits {
+        partition_wcu: units_per_sec(10),
+        warm_wcu: Some(units_per_sec(25)),
+        ..Limits::default()
+    };
+    assert_eq!(limits.warm_units(Kind::Write), 25);
+    assert_eq!(limits.warm_units(Kind::Read), 4_096 * 3_000, "what its partitions take");
+    let mut partitions = Partitions::new(limits);
+    let on_demand = Throughput::OnDemand;
+    partitions.set_table(millis(0), "Flights", on_demand, [("ByDay", on_demand)]);
+    let spread = |partitions: &mut Partitions, now| {
+        let keys: Vec<_> = (0..99).map(|key| key.to_string()).collect();
+        keys.iter().map(|key| admitted(partitions, now, write(key, 1), 1)).sum::<u64>()
+    };
+    assert_eq!(spread(&mut partitions, millis(0)), 25);
+    assert_eq!(spread(&mut partitions, Duration::from_secs(300)), 25, "it saves nothing up");
+    let now = Duration::from_secs(300);
+    let refusal = partitions.admit(now, &[write("x", 1)]).expect_err("the whole is used up");
+    assert_eq!(refusal.first().reason(), "TableWriteKeyRangeThroughputExceeded");
+    let throttled = partitions.throttled_partition_keys(TABLE, &[Kind::Write], 300..301, 99);
+    assert!(throttled.iter().any(|(key, _)| key.partition_key == "x"), "{throttled:?}");
+    assert_eq!(admitted(&mut partitions, now, index_write("x", 1), 99), 10, "its own partition's");
+    assert_eq!(admitted(&mut partitions, now, read("x", 1), 99), 99, "reads are metered alone");
+
+    partitions.set_table(now, "Flights", provisioned(90), []);
+    partitions.admit(now, &[write("y", 1)]).expect("what is provisioned is warm");
+    partitions.set_table(now, "Flights", on_demand, []);
+    assert_eq!(spread(&mut partitions, now + Duration::from_secs(1)), 25);
+}
+
 #[test]
 fn limits_that_are_not_enforced_refuse_nothing_and_count_everything() {
     let mut partitions = Partitions::new(Limits {

@@ -15,7 +15,7 @@ pub enum Kind {
 /// The capacity mode of a table or global secondary index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Throughput {
-    /// `PAY_PER_REQUEST`: only partitions limit.
+    /// `PAY_PER_REQUEST`: its partitions limit it, and its warm throughput if [`Limits`](super::Limits) have one.
     OnDemand,
     /// `PROVISIONED`
     Provisioned {

@@ -4,7 +4,7 @@ use std::time::Duration;
 use super::bucket::Bucket;
 use super::demand::{Demand, Kind, Resource};
 use super::limits::Limits;
-use super::meter::Side;
+use super::meter::{Side, UNBANKED_SECS};
 use super::refusal::Limit;
 use crate::units::Units;
 
@@ -20,8 +20,18 @@ pub(super) struct Draft<'a> {
 pub(super) struct LimitId<'a> {
     pub(super) resource: Resource<'a>,
     pub(super) kind: Kind,
-    /// The partition; `None` for what the table or index is provisioned with.
-    pub(super) range: Option<u32>,
+    pub(super) scope: Scope,
+}
+
+/// What a limit is about: a table or index as a whole, or one of its partitions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Scope {
+    /// What it is provisioned with.
+    Provisioned,
+    /// What it takes on demand, without having to grow first.
+    Warm,
+    /// The partition of this range.
+    Range(u32),
 }
 
 /// What a request asks of one limit.
@@ -42,16 +52,20 @@ impl<'a> Draft<'a> {
         if demand.units == Units::ZERO {
             return;
         }
-        let [(provisioned, _), (partition, _)] = self.limits_on(demand);
-        let now = self.now;
-        if let Some(bucket) = &side.provisioned {
-            self.asked_of(provisioned, || bucket.at(now)).total += demand.units;
+        let (now, units_per_sec) = (self.now, self.limits.partition_units(demand.kind));
+        for (id, _) in self.limits_on(demand) {
+            let bucket = match id.scope {
+                Scope::Provisioned => side.provisioned.as_ref().map(|bucket| bucket.at(now)),
+                Scope::Warm => side.warm.as_ref().map(|bucket| bucket.at(now)),
+                Scope::Range(range) => Some(side.partitions.get(&range).map_or_else(
+                    || Bucket::full(now, units_per_sec, UNBANKED_SECS),
+                    |bucket| bucket.at(now),
+                )),
+            };
+            if let Some(bucket) = bucket {
+                self.asked_of(id, bucket).total += demand.units;
+            }
         }
-        let known = partition.range.and_then(|range| side.partitions.get(&range));
-        let units_per_sec = self.limits.partition_units(demand.kind);
-        let full = || Bucket::full(now, units_per_sec, PARTITION_HOLD_SECS);
-        let bucket = || known.map_or_else(full, |bucket| bucket.at(now));
-        self.asked_of(partition, bucket).total += demand.units;
     }
 
     /// The first limit that refuses this demand. Call it once for each demand, in order.
@@ -89,30 +103,27 @@ impl<'a> Draft<'a> {
         })
     }
 
-    /// What is provisioned comes first. In DynamoDB the request routers keep that limit, and only
+    /// The limits of the whole come first. In DynamoDB the request routers keep that limit, and only
     /// what passes them meets the partition (USENIX ATC 2022: "Amazon DynamoDB: A Scalable,
     /// Predictably Performant, and Fully Managed `NoSQL` Database Service", on global admission
     /// control).
-    fn limits_on(&self, demand: &Demand<'a>) -> [(LimitId<'a>, Limit); 2] {
+    ///
+    /// DynamoDB has no reason of its own for a table that is not warm: that has too few partitions for its load, so they
+    /// refuse (Developer Guide: "Diagnosing throttling", whose other reasons are for provisioned tables, quotas and maxima).
+    fn limits_on(&self, demand: &Demand<'a>) -> [(LimitId<'a>, Limit); 3] {
         let Demand { resource, kind, .. } = *demand;
         let range = self.limits.partition_of(demand.partition_key);
         [
-            (LimitId { resource, kind, range: None }, Limit::Provisioned),
-            (LimitId { resource, kind, range: Some(range) }, Limit::KeyRange),
+            (LimitId { resource, kind, scope: Scope::Provisioned }, Limit::Provisioned),
+            (LimitId { resource, kind, scope: Scope::Warm }, Limit::KeyRange),
+            (LimitId { resource, kind, scope: Scope::Range(range) }, Limit::KeyRange),
         ]
     }
 
-    fn asked_of(&mut self, id: LimitId<'a>, bucket: impl FnOnce() -> Bucket) -> &mut Asked {
-        self.asked.entry(id).or_insert_with(|| Asked {
-            bucket: bucket(),
-            total: Units::ZERO,
-            running: Units::ZERO,
-        })
+    fn asked_of(&mut self, id: LimitId<'a>, bucket: Bucket) -> &mut Asked {
+        self.asked.entry(id).or_insert(Asked { bucket, total: Units::ZERO, running: Units::ZERO })
     }
 }
-
-/// A partition never saves up more than this.
-const PARTITION_HOLD_SECS: u32 = 1;
 
 impl Asked {
     fn refuses(&mut self, units: Units) -> bool {

@@ -4,7 +4,7 @@ use xxhash_rust::xxh64::xxh64;
 
 use super::demand::Kind;
 
-/// The limits of the local DynamoDB. By default they are AWS's.
+/// The limits of the local DynamoDB. By default they are AWS's, for tables that are warm enough for all of their partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// How many partitions each table and each index has: equal ranges of hashed partition keys.
@@ -13,6 +13,11 @@ pub struct Limits {
     pub partition_wcu: NonZeroU32,
     /// What one partition reads, in units a second.
     pub partition_rcu: NonZeroU32,
+    /// What a table or index on demand writes as a whole, in units a second, however much room its partitions have: its warm
+    /// throughput. `None` leaves the limits to the partitions.
+    pub warm_wcu: Option<NonZeroU32>,
+    /// What one reads as a whole, in units a second.
+    pub warm_rcu: Option<NonZeroU32>,
     /// For how many seconds a provisioned table keeps unused capacity. The current second counts
     /// among them, so 0 and 1 both mean no burst.
     pub burst_secs: u32,
@@ -33,6 +38,20 @@ impl Limits {
         u32::try_from(scaled).unwrap_or(u32::MAX)
     }
 
+    /// What a table or index on demand takes at once, in units a second: its warm throughput, and no more than all of its
+    /// partitions take.
+    pub fn warm_units(&self, kind: Kind) -> u64 {
+        let all = u64::from(self.partitions.get()) * u64::from(self.partition_units(kind).get());
+        self.warm(kind).map_or(all, |warm| all.min(warm.get().into()))
+    }
+
+    pub(super) const fn warm(&self, kind: Kind) -> Option<NonZeroU32> {
+        match kind {
+            Kind::Read => self.warm_rcu,
+            Kind::Write => self.warm_wcu,
+        }
+    }
+
     pub(super) const fn partition_units(&self, kind: Kind) -> NonZeroU32 {
         match kind {
             Kind::Read => self.partition_rcu,
@@ -50,6 +69,8 @@ impl Default for Limits {
             partitions: PARTITIONS,
             partition_wcu: PARTITION_WCU,
             partition_rcu: PARTITION_RCU,
+            warm_wcu: None,
+            warm_rcu: None,
             burst_secs: 300,
             are_enforced: true,
         }

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use super::bucket::Bucket;
 use super::demand::{Kind, Throughput};
+use super::limits::Limits;
 use super::tally::{COUNT_HISTORY_SECS, Tally};
 
 #[derive(Debug, Clone, Default)]
@@ -31,6 +32,8 @@ pub(super) struct Meter {
 pub(super) struct Side {
     /// `None` on demand.
     pub(super) provisioned: Option<Bucket>,
+    /// `None` if it is provisioned, or warm enough for all of its partitions.
+    pub(super) warm: Option<Bucket>,
     /// By range. A partition that is not here is full.
     pub(super) partitions: BTreeMap<u32, Bucket>,
     pub(super) tally: Tally,
@@ -55,19 +58,25 @@ impl Meter {
         &mut self,
         now: Duration,
         throughput: Throughput,
-        burst_secs: u32,
+        limits: &Limits,
     ) {
         self.note_throughput(now.as_secs(), throughput);
-        let (rcu, wcu) = match throughput {
-            Throughput::OnDemand => (None, None),
-            Throughput::Provisioned { rcu, wcu } => (Some(rcu), Some(wcu)),
-        };
-        for (kind, units_per_sec) in [(Kind::Read, rcu), (Kind::Write, wcu)] {
-            let provisioned = &mut self.of_mut(kind).provisioned;
-            *provisioned = units_per_sec.map(|units_per_sec| match provisioned {
-                Some(bucket) => bucket.at(now).with_rate(units_per_sec, burst_secs),
-                None => Bucket::full(now, units_per_sec, burst_secs),
-            });
+        for kind in [Kind::Read, Kind::Write] {
+            let (provisioned, warm) = match (throughput, kind) {
+                (Throughput::OnDemand, _) => (None, limits.warm(kind)),
+                (Throughput::Provisioned { rcu, .. }, Kind::Read) => (Some(rcu), None),
+                (Throughput::Provisioned { wcu, .. }, Kind::Write) => (Some(wcu), None),
+            };
+            let side = self.of_mut(kind);
+            for (bucket, units_per_sec, hold_secs) in [
+                (&mut side.provisioned, provisioned, limits.burst_secs),
+                (&mut side.warm, warm, UNBANKED_SECS),
+            ] {
+                *bucket = units_per_sec.map(|units_per_sec| match bucket {
+                    Some(bucket) => bucket.at(now).with_rate(units_per_sec, hold_secs),
+                    None => Bucket::full(now, units_per_sec, hold_secs),
+                });
+            }
         }
     }
 
@@ -91,3 +100,6 @@ impl Meter {
         }
     }
 }
+
+/// What is not provisioned saves up no more than this: a partition, and a table or index on demand.
+pub(super) const UNBANKED_SECS: u32 = 1;

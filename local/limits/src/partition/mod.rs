@@ -12,6 +12,9 @@
 //!   unused is banked, up to 300 seconds of it, and may be spent at any rate (Developer Guide:
 //!   "DynamoDB burst and adaptive capacity"). A new one begins with a full bank. The guide does not
 //!   say so, but DynamoDB behaves so: a new table with 5 units takes hundreds of writes at once.
+//! - A table or index on demand may have such a limit, too: its warm throughput, which it takes without having to grow first
+//!   (Developer Guide: "Understanding DynamoDB warm throughput"). Beyond it is refused as by a partition, because DynamoDB has
+//!   too few partitions for it. Here it does not grow.
 //!
 //! # What is admitted
 //!
@@ -31,8 +34,8 @@
 //!
 //! # What is not modelled
 //!
-//! Partitions do not split for heat, on-demand tables have neither a ramp nor a maximum throughput,
-//! and the account has no quota.
+//! Partitions do not split for heat, a table on demand does not grow by its load and has no maximum throughput, and the
+//! account has no quota.
 
 mod bucket;
 mod demand;
@@ -53,7 +56,7 @@ use std::time::Duration;
 
 use crate::units::Units;
 use bucket::Bucket;
-use draft::{Draft, LimitId};
+use draft::{Draft, LimitId, Scope};
 use meter::{Meter, Table};
 use tally::Tally;
 
@@ -101,13 +104,13 @@ impl Partitions {
         indexes: impl IntoIterator<Item = (&'a str, Throughput)>,
     ) {
         self.advance(now);
-        let (now, burst_secs) = (self.latest, self.limits.burst_secs);
+        let (now, limits) = (self.latest, self.limits);
         let table = self.tables.entry(name.to_owned()).or_default();
-        table.own.set_throughput(now, throughput, burst_secs);
+        table.own.set_throughput(now, throughput, &limits);
         let mut old = std::mem::take(&mut table.indexes);
         for (index, throughput) in indexes {
             let mut meter = old.remove(index).unwrap_or_default();
-            meter.set_throughput(now, throughput, burst_secs);
+            meter.set_throughput(now, throughput, &limits);
             table.indexes.insert(index.to_owned(), meter);
         }
     }
@@ -273,9 +276,10 @@ impl Partitions {
         for (id, bucket) in limits {
             let Some(meter) = self.meter_mut(id.resource) else { continue };
             let side = meter.of_mut(id.kind);
-            match id.range {
-                Some(range) => drop(side.partitions.insert(range, bucket)),
-                None => side.provisioned = Some(bucket),
+            match id.scope {
+                Scope::Provisioned => side.provisioned = Some(bucket),
+                Scope::Warm => side.warm = Some(bucket),
+                Scope::Range(range) => drop(side.partitions.insert(range, bucket)),
             }
         }
     }

@@ -68,6 +68,11 @@ impl<'a> Members<'a> {
         self.0.remove(name);
     }
 
+    /// The object that they make, as the value of a member.
+    pub(super) fn to_raw(&self) -> Option<Box<RawValue>> {
+        serde_json::value::to_raw_value(&self.0).ok()
+    }
+
     /// The object that they make.
     pub(super) fn to_body(&self) -> Option<Bytes> {
         serde_json::to_vec(&self.0).ok().map(Bytes::from)

@@ -25,6 +25,7 @@
 //! - What an `UpdateItem` writes to indexes is known only afterwards: it is charged there, into debt
 //!   if need be, but no update is refused because of an index.
 //! - `PartiQL` statements are passed on without being limited or counted as capacity.
+//! - The warm throughput of a request or a template has no effect: that of every table is in [`Limits`], and stays.
 //! - A transaction that repeats a `ClientRequestToken` costs nothing, and is answered as the first one
 //!   was. DynamoDB charges it for reading the items.
 //! - `ConsumedCapacity` is the engine's own. It follows the same rules, and tests hold the two
@@ -45,6 +46,7 @@ mod refusal;
 mod signature;
 mod tables;
 mod tokens;
+mod warm;
 
 pub use counters::{Counters, OperationCount};
 pub(crate) use insights::{InsightRule, RuleKeys};
@@ -92,6 +94,7 @@ pub(crate) struct Endpoint {
     client: Client<HttpConnector, Full<Bytes>>,
     store: Store,
     tables: Arc<Tables>,
+    limits: Limits,
     meter: Arc<Meter>,
     dry_run: Arc<DryRun>,
     tokens: Tokens,
@@ -134,6 +137,7 @@ impl Endpoint {
             client: Client::builder(TokioExecutor::new()).pool_idle_timeout(None).build(connector),
             store,
             tables: Arc::new(tables),
+            limits,
             meter: Arc::new(meter),
             dry_run: Arc::new(dry_run),
             tokens: Tokens::default(),
@@ -227,6 +231,7 @@ impl Endpoint {
         let now = since_epoch(self.clock.now());
         let Settled { charges, body } = admitted.settle(outcome, &answer, now, &self.meter);
         self.counters.consumed(&operation, &charges);
+        let body = body.or_else(|| warm::describe(&operation, &answer, &self.limits));
         remove_hop_headers(&mut parts.headers);
         if let Some(body) = &body {
             parts.headers.insert(CHECKSUM, crc32fast::hash(body).into());

@@ -138,6 +138,8 @@ const TEN_UNITS: Limits = Limits {
     partitions: NonZeroU32::new(4_096).expect("positive"),
     partition_wcu: NonZeroU32::new(10).expect("positive"),
     partition_rcu: NonZeroU32::new(10).expect("positive"),
+    warm_wcu: None,
+    warm_rcu: None,
     burst_secs: 300,
     are_enforced: true,
 };

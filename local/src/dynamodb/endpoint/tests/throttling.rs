@@ -256,6 +256,33 @@ async fn a_provisioned_table_has_a_limit_of_its_own_which_updates_change() {
 }
 
 #[tokio::test]
+async fn a_table_that_is_not_warm_says_what_it_takes_at_once_and_takes_no_more() {
+    let limits = Limits { warm_wcu: NonZeroU32::new(3), ..TEN_UNITS };
+    let rig = Rig::with(limits, None, &[]).await;
+    let created = rig.ok("CreateTable", indexed_table("Flights")).await;
+    let warm =
+        json!({ "ReadUnitsPerSecond": 40_960, "WriteUnitsPerSecond": 3, "Status": "ACTIVE" });
+    assert_eq!(created["TableDescription"]["WarmThroughput"], warm);
+    let described = rig.ok("DescribeTable", json!({ "TableName": "Flights" })).await;
+    assert_eq!(described["Table"]["WarmThroughput"], warm);
+    assert_eq!(described["Table"]["GlobalSecondaryIndexes"][0]["WarmThroughput"], warm);
+    for n in 0..3 {
+        rig.ok("PutItem", put(&format!("key {n}"), "1")).await;
+    }
+    let (error, answer) = rig.refused("PutItem", put("key 3", "1")).await;
+    assert_eq!(error, "ProvisionedThroughputExceededException");
+    assert_eq!(
+        answer["ThrottlingReasons"],
+        json!([{ "reason": "TableWriteKeyRangeThroughputExceeded", "resource": TABLE_ARN }])
+    );
+    let message = answer["message"].as_str().expect("a message");
+    assert!(message.contains("automatically scaling"), "{message}");
+    rig.clock.advance(Duration::from_secs(1));
+    rig.ok("PutItem", put("key 3", "1")).await;
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn a_table_that_was_deleted_is_forgotten() {
     let rig = Rig::with(Limits { burst_secs: 1, ..TEN_UNITS }, None, &[]).await;
     rig.ok("CreateTable", provisioned_table("Flights", 1, 1)).await;
