@@ -124,7 +124,46 @@ fn the_advice_follows_the_load() {
     // Nine shards, which xxh64 makes sixteen, of which each query reads all.
     assert_eq!(placement("--reads-per-second 1 --queries-per-second 9"), "jump");
     let large = advice("--writes-per-second 200000 --reads-per-second 1");
-    assert_eq!(large["settings"], json!([{"parameter": "MaxShards", "value": "1024"}]));
+    assert_eq!(
+        large["settings"],
+        json!([
+            {"parameter": "MaxShards", "value": "1024"},
+            {"parameter": "WarmWriteUnits", "value": "200000"},
+            {"parameter": "WarmReadUnits", "value": "12000"},
+        ])
+    );
+}
+
+/// Shards share what the table takes, and no plan said how much that has to be.
+#[test]
+fn regression_a_new_table_was_taken_for_one_that_takes_any_load() {
+    let table = |figures: &str| planned(&format!("--item-bytes 1024 {figures}"))["table"].clone();
+    let units = |reads: f64, writes: f64| json!({ "read_units": reads, "write_units": writes });
+    let (new, quota) = (units(12_000.0, 4_000.0), units(40_000.0, 40_000.0));
+    assert_eq!(table("--writes-per-second 4000"), json!({ "warm": new, "quota": quota }));
+    assert_eq!(
+        table("--writes-per-second 2000.5 --peak-ratio 3 --hot-key-share 0.1"),
+        json!({ "warm": units(12_000.0, 6_002.0), "quota": quota }),
+        "many keys have one table"
+    );
+    let grown = "--reads-per-second 1 --writes-per-second 4000 --growth-per-month 1 --months 4";
+    assert_eq!(table(grown), json!({ "warm": new, "quota": units(40_000.0, 64_000.0) }));
+    let loaded = table("--writes-per-second 1 --bulk-items 20000000 --bulk-minutes 5");
+    assert_eq!(loaded["warm"]["write_units"], 66_667.0, "the load comes at the beginning");
+    assert_eq!(loaded["quota"]["write_units"], 66_667.0);
+
+    let says = |figures: &str| {
+        let figures = format!("--item-bytes 1024 {figures}");
+        plan(&figures.split_whitespace().collect::<Vec<_>>()).stdout
+    };
+    let enough = says("--writes-per-second 100");
+    for part in ["4,000 / 12,000", "a new table takes", "AWS allows by default"] {
+        assert!(enough.contains(part), "{enough}");
+    }
+    let more = says("--writes-per-second 50000");
+    for part in ["Set WarmWriteUnits=50000.", "50,000 / 12,000", "Table quota: 50,000 / 40,000"] {
+        assert!(more.contains(part), "{more}");
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use crate::capacity::Throughput;
 use crate::figure::{dollars, number};
 use crate::shards;
 use crate::stage::Stage;
+use crate::table::TableNeeds;
 use crate::workload::Workload;
 
 /// What to do about a workload.
@@ -65,7 +66,13 @@ impl Verdict {
 
 impl Advice {
     /// The advice for a workload from what it takes now and later.
-    pub fn of(workload: &Workload, placement: Placement, now: &Stage, later: &Stage) -> Self {
+    pub fn of(
+        workload: &Workload,
+        placement: Placement,
+        table: &TableNeeds,
+        now: &Stage,
+        later: &Stage,
+    ) -> Self {
         let one = Throughput::of_a_partition();
         let is_too_hot = |stage: &&Stage| {
             stage.hottest_key.write_units * workload.hot_item_share > one.write_units
@@ -113,9 +120,24 @@ impl Advice {
             shards: now.shards,
             placement: placement.as_str(),
             reasons,
-            settings: if is_sharded { settings(placement, workload, later) } else { Vec::new() },
+            settings: if is_sharded { settings(placement, workload, later) } else { Vec::new() }
+                .into_iter()
+                .chain(warm(table))
+                .collect(),
         }
     }
+}
+
+/// Both or neither: AWS takes no warm throughput of writes or reads alone.
+fn warm(table: &TableNeeds) -> Vec<Setting> {
+    if !table.is_more_than_a_new_table_takes() {
+        return Vec::new();
+    }
+    let Throughput { read_units, write_units } = table.warm;
+    vec![
+        Setting { parameter: "WarmWriteUnits", value: format!("{write_units:.0}") },
+        Setting { parameter: "WarmReadUnits", value: format!("{read_units:.0}") },
+    ]
 }
 
 fn of_queries(later: &Stage) -> String {

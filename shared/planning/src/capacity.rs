@@ -29,6 +29,19 @@ impl Throughput {
         Self { read_units: f64::from(read_units), write_units: f64::from(write_units) }
     }
 
+    /// The most of both, of reads and of writes.
+    pub(crate) fn max(self, other: Self) -> Self {
+        Self {
+            read_units: self.read_units.max(other.read_units),
+            write_units: self.write_units.max(other.write_units),
+        }
+    }
+
+    /// The same in whole units, rounded up.
+    pub(crate) fn whole(self) -> Self {
+        Self { read_units: self.read_units.ceil(), write_units: self.write_units.ceil() }
+    }
+
     /// How many partitions this fills, as a fraction: reads and writes add up.
     pub fn in_partitions(self) -> f64 {
         let of_one = Self::of_a_partition();

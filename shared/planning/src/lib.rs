@@ -24,6 +24,7 @@ pub mod plan;
 pub mod shards;
 pub mod simulation;
 pub mod stage;
+pub mod table;
 pub mod workload;
 
 pub use plan::Plan;

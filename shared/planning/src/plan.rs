@@ -10,6 +10,7 @@ use crate::cost::{Prices, Reshard, query_read_units};
 use crate::partitions::Partitions;
 use crate::shards::{self, Collisions};
 use crate::stage::Stage;
+use crate::table::TableNeeds;
 use crate::workload::{Workload, WorkloadError};
 
 /// What a workload takes now and later, and what to do about it.
@@ -23,6 +24,8 @@ pub struct Plan {
     pub later: Stage,
     /// The bulk load, if there is one.
     pub bulk_load: Option<BulkLoad>,
+    /// What the table as a whole has to take, if it is on demand.
+    pub table: TableNeeds,
     /// For how many seconds the burst capacity of one provisioned partition would carry the hottest key without shards;
     /// none if it needs no burst, or more than one partition gives.
     pub burst_seconds: Option<f64>,
@@ -68,6 +71,7 @@ impl Plan {
         let placement = shards::placement(workload, in_the_end);
         let now = Stage::of(workload, 0, loaded, placement, prices)?;
         let later = Stage::of(workload, workload.months, Some(now.partitions), placement, prices)?;
+        let table = TableNeeds::of(&now, &later, bulk_load.as_ref());
         let hot_shards = u64::from(later.shards) * u64::from(workload.hot_keys);
         let items_of_key = later.items * workload.hot_key_share;
         let of_query =
@@ -75,6 +79,7 @@ impl Plan {
         Ok(Self {
             workload: workload.clone(),
             bulk_load,
+            table,
             burst_seconds: burst_seconds(&now),
             collisions: shards::collisions(hot_shards, later.partitions.count()),
             query: Query {
@@ -85,7 +90,7 @@ impl Plan {
             reshard: (later.shards > now.shards && placement.is_calculated()).then(|| {
                 Reshard::of(items_of_key, workload.item_bytes, (now.shards, later.shards), prices)
             }),
-            advice: Advice::of(workload, placement, &now, &later),
+            advice: Advice::of(workload, placement, &table, &now, &later),
             now,
             later,
             prices: prices.clone(),

@@ -5,6 +5,7 @@ use dynashard_planning::advice::Verdict;
 use dynashard_planning::capacity::Throughput;
 use dynashard_planning::figure::{count, dollars, number};
 use dynashard_planning::stage::Stage;
+use dynashard_planning::table::{DEFAULT_QUOTA, NEW_TABLE};
 
 use crate::operator::output::Output;
 
@@ -69,6 +70,7 @@ fn notes(plan: &Plan, output: &mut Output) {
             number(load.then_of_a_rounded_partition),
         ));
     }
+    table(plan, output);
     if let Some(seconds) = plan.burst_seconds {
         output.text(format!(
             "Burst: without shards, a partition that was idle carries the peak of the hottest key for {} seconds, if DynamoDB \
@@ -103,6 +105,26 @@ fn notes(plan: &Plan, output: &mut Output) {
             number(reshard.seconds / 3_600.0),
             dollars(reshard.usd)
         ));
+    }
+}
+
+/// What the table as a whole has to take on demand.
+fn table(plan: &Plan, output: &mut Output) {
+    let needs = &plan.table;
+    let warm = if needs.is_more_than_a_new_table_takes() {
+        format!(" from the beginning. A new table takes {}, whatever its shards", both(NEW_TABLE))
+    } else {
+        ", which a new table takes".to_owned()
+    };
+    let quota = if needs.is_above_the_default_quota() {
+        format!(". By default AWS allows {}", both(DEFAULT_QUOTA))
+    } else {
+        ", which AWS allows by default".to_owned()
+    };
+    for (name, units, says) in
+        [("Warm throughput", needs.warm, warm), ("Table quota", needs.quota, quota)]
+    {
+        output.text(format!("{name}: {} write / read units a second{says}.", both(units)));
     }
 }
 

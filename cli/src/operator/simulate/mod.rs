@@ -9,14 +9,17 @@ use std::str::FromStr;
 
 use dynashard_core::{ScalingMode, Settings};
 use dynashard_keys::{Placement, ShardCount};
+use dynashard_planning::capacity::write_units_of_item;
 use dynashard_planning::cost::Prices;
-use dynashard_planning::figure::count;
+use dynashard_planning::figure::{count, number};
 use dynashard_planning::shards;
 use dynashard_planning::simulation::{
     Capacity, Change, Recording, Run, Scenario, SortKeys, Strategy,
 };
+use dynashard_planning::table::{DEFAULT_QUOTA, NEW_TABLE};
 use serde::Serialize;
 
+use super::keys::spread::float;
 use super::keys::timed::{TimedSample, TimedSampleArgs};
 use super::output::Output;
 use super::planning::{BAD_INPUT, json_file, prices, refused};
@@ -174,6 +177,7 @@ struct Report<'a> {
     moved: u64,
     write_units: u64,
     move_write_units: u64,
+    peak_write_units: u64,
     usd: f64,
     changes: &'a [Change],
 }
@@ -211,13 +215,20 @@ pub(crate) fn run(args: &SimulateArgs) -> ExitCode {
         output.failure(None, &failure);
         return output.end(ExitCode::FAILURE);
     }
-    let reports = names.iter().zip(&runs).map(|(name, run)| report(name, run, &prices));
+    let units_of_item = u64::from(write_units_of_item(scenario.item_bytes));
+    let offered = runs.iter().flat_map(|run| &run.seconds).map(|second| second.offered);
+    let peak = offered.max().unwrap_or(0) * units_of_item;
+    let reports = names.iter().zip(&runs).map(|(name, run)| report(name, run, peak, &prices));
     print(&reports.collect::<Vec<_>>(), scenario.patience_seconds > 0, &mut output);
     let pays = match scenario.capacity {
         Capacity::OnDemand => "the write units, on demand",
         Capacity::Provisioned { .. } => "the write units that were provisioned",
     };
-    output.text(format!("\nUSD: {pays} in {}, at prices of {}", prices.region, prices.date));
+    output.text("");
+    if matches!(scenario.capacity, Capacity::OnDemand) {
+        output.text(of_table(peak));
+    }
+    output.text(format!("USD: {pays} in {}, at prices of {}", prices.region, prices.date));
     output.end(ExitCode::SUCCESS)
 }
 
@@ -258,7 +269,26 @@ fn print(reports: &[Report<'_>], are_patient: bool, output: &mut Output) {
     }
 }
 
-fn report<'a>(strategy: &'a str, run: &'a Run, prices: &Prices) -> Report<'a> {
+/// What a load that offers so many write units in its busiest second needs of a table on demand.
+fn of_table(peak: u64) -> String {
+    let (peak, new, quota) = (float(peak), NEW_TABLE.write_units, DEFAULT_QUOTA.write_units);
+    let warm = if peak > new {
+        format!(
+            "a new table takes {} at once, and with WarmWriteUnits={peak:.0} all of it",
+            number(new)
+        )
+    } else {
+        format!("a new table takes {} at once", number(new))
+    };
+    let quota = if peak > quota {
+        format!("; the table quota, {} by default, has to be raised", number(quota))
+    } else {
+        String::new()
+    };
+    format!("Table: the busiest second offers {} write units; {warm}{quota}", number(peak))
+}
+
+fn report<'a>(strategy: &'a str, run: &'a Run, peak: u64, prices: &Prices) -> Report<'a> {
     Report {
         strategy,
         offered: run.offered,
@@ -273,6 +303,7 @@ fn report<'a>(strategy: &'a str, run: &'a Run, prices: &Prices) -> Report<'a> {
         moved: run.moved,
         write_units: run.write_units,
         move_write_units: run.move_write_units,
+        peak_write_units: peak,
         usd: run.usd(prices),
         changes: &run.changes,
     }
