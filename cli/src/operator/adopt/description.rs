@@ -251,7 +251,7 @@ fn local_indexes(state: &TableState) -> Check {
     )
 }
 
-fn vector_indexes(state: &TableState) -> Check {
+pub(in crate::operator) fn vector_indexes(state: &TableState) -> Check {
     const CHECK: &str = "vector_indexes";
     if state.vector_indexes.is_empty() {
         return Check::ok(CHECK, "the table has no vector indexes");

@@ -11,6 +11,8 @@ mod source;
 mod state;
 mod survey;
 
+pub(super) use description::vector_indexes;
+
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,5 +1,6 @@
 //! What follows from what was seen: one line for each thing that an application needs.
 
+use super::super::adopt;
 use super::super::check::{Check, Status};
 use super::window::{Bound, MARGIN_SECS, TOLERANCE_SECS, Window, lifetime_secs};
 use dynashard_aws::{
@@ -405,6 +406,7 @@ pub(super) fn room(
     const CHECK: &str = "room";
     let allowed = match quota {
         Ok((_, writes)) => format!("the account allows a table {writes} write units"),
+        Err(Unseen::NotSupported) => "this server has no quota for a table".to_owned(),
         Err(unseen) => format!("the account's quota could not be seen (DescribeLimits): {unseen}"),
     };
     if let Some((_, writes)) = main.provisioned {
@@ -421,11 +423,19 @@ pub(super) fn room(
         "the main table takes {writes} write and {reads} read units a second at once, as {shards} shards in full use do; \
          {allowed}"
     );
-    let status = if quota.is_ok() { Status::Ok } else { Status::Unknown };
+    let status = match quota {
+        Ok(_) | Err(Unseen::NotSupported) => Status::Ok,
+        Err(_) => Status::Unknown,
+    };
     Check::new(CHECK, status, seen).advise(
         "beyond that it throttles until DynamoDB has split partitions, whatever the shards: before a launch deploy \
          WarmWriteUnits and WarmReadUnits",
     )
+}
+
+/// What searches of the main table see of collections with several shards; `None` if it has no vector indexes.
+pub(super) fn vector_indexes(main: &TableState) -> Option<Check> {
+    (!main.vector_indexes.is_empty()).then(|| adopt::vector_indexes(main))
 }
 
 /// The least reservation of `RebalanceFunction` with which relief does not wait for moves: the ten batches that Lambda may have

@@ -150,6 +150,7 @@ async fn examine(args: &DoctorArgs) -> Result<Report, Failure> {
     if let Ok(main) = &main {
         let shard = place.settings.partition;
         checks.push(checks::room(main, &operator.table_quota().await, shard));
+        checks.extend(checks::vector_indexes(main));
     }
     checks.push(checks::concurrency(
         value("ScaleReservedConcurrency"),

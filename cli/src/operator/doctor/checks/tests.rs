@@ -336,12 +336,25 @@ fn regression_nobody_said_how_many_shards_a_new_table_carries() {
     assert!(check.advice.expect("what to deploy").contains("WarmWriteUnits"));
     let check = room(&new, &Err(Unseen::NotPermitted), PartitionLimits::default());
     assert_eq!(check.status, Status::Unknown);
+    let check = room(&new, &Err(Unseen::NotSupported), PartitionLimits::default());
+    assert_eq!(check.status, Status::Ok, "a server without quotas has told everything");
     let unsaid = TableState::default();
     let check = room(&unsaid, &Err(Unseen::NotSupported), PartitionLimits::default());
     assert_eq!(check.status, Status::Unknown);
     let provisioned = TableState { provisioned: Some((5, 7)), ..TableState::default() };
     let check = room(&provisioned, &Ok((40_000, 40_000)), PartitionLimits::default());
     assert_eq!((check.status, check.advice), (Status::Ok, None));
+}
+
+#[test]
+fn vector_indexes_are_named_where_there_are_some() {
+    assert_eq!(vector_indexes(&TableState::default()), None);
+    let names = ["ByImage", "ByText"].map(str::to_owned);
+    let check =
+        vector_indexes(&TableState { vector_indexes: names.into(), ..TableState::default() });
+    let check = check.expect("a line");
+    assert_eq!((check.name, check.status), ("vector_indexes", Status::Warning));
+    assert!(check.seen.contains("ByImage, ByText"), "{}", check.seen);
 }
 
 /// A reservation is a maximum, and this one was recommended.
