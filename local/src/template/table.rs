@@ -26,7 +26,7 @@ pub(super) fn table(resource: &Resource) -> Result<Table, Problem> {
                 request[name]["StreamEnabled"] = true.into();
             }
             "ContributorInsightsSpecification" => insights = insights_mode(node)?,
-            // Items do not expire on one machine, its endpoint refuses nobody, and its tables are warm.
+            // Items do not expire on one machine, its endpoint refuses nobody, and all of its tables are as warm as its limits say.
             "PointInTimeRecoverySpecification"
             | "ResourcePolicy"
             | "SSESpecification"
