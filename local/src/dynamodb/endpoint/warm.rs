@@ -66,7 +66,7 @@ mod tests {
     use super::*;
     use std::num::NonZeroU32;
 
-    fn described(table: Value, operation: &str, limits: &Limits) -> Value {
+    fn described(table: &Value, operation: &str, limits: &Limits) -> Value {
         let member = if operation == "DescribeTable" { "Table" } else { "TableDescription" };
         let answer = json!({ member: table }).to_string();
         let answer = describe(operation, answer.as_bytes(), limits).expect("a table");
@@ -90,16 +90,16 @@ mod tests {
             "GlobalSecondaryIndexes": [{ "IndexName": "ByDay" }],
         });
         for operation in ["CreateTable", "DeleteTable", "DescribeTable", "UpdateTable"] {
-            let table = described(table.clone(), operation, &new);
+            let table = described(&table, operation, &new);
             assert_eq!(table["WarmThroughput"], warm(12_000, 4_000), "{operation}");
             assert_eq!(table["GlobalSecondaryIndexes"][0]["WarmThroughput"], warm(12_000, 4_000));
             assert_eq!(table["CreationDateTime"], 1_795_169_410.123, "the rest stays");
         }
-        let table = described(table, "DescribeTable", &Limits::default());
+        let table = described(&table, "DescribeTable", &Limits::default());
         assert_eq!(table["WarmThroughput"], warm(4_096 * 3_000, 4_096 * 1_000), "all partitions");
         let provisioned = json!({ "ReadCapacityUnits": 5, "WriteCapacityUnits": 9_000 });
         let table = json!({ "ProvisionedThroughput": provisioned });
-        let table = described(table, "DescribeTable", &new);
+        let table = described(&table, "DescribeTable", &new);
         assert_eq!(table["WarmThroughput"], warm(12_000, 9_000));
         assert_eq!(table.get("GlobalSecondaryIndexes"), None);
     }
