@@ -311,8 +311,8 @@ fn a_table_on_demand_that_is_not_warm_throttles_though_its_partitions_have_room(
         keys.iter().map(|key| admitted(partitions, now, write(key, 1), 1)).sum::<u64>()
     };
     assert_eq!(spread(&mut partitions, millis(0)), 25);
-    assert_eq!(spread(&mut partitions, Duration::from_secs(300)), 25, "it saves nothing up");
-    let now = Duration::from_secs(300);
+    let now = Duration::from_mins(5);
+    assert_eq!(spread(&mut partitions, now), 25, "it saves nothing up");
     let refusal = partitions.admit(now, &[write("x", 1)]).expect_err("the whole is used up");
     assert_eq!(refusal.first().reason(), "TableWriteKeyRangeThroughputExceeded");
     let throttled = partitions.throttled_partition_keys(TABLE, &[Kind::Write], 300..301, 99);
