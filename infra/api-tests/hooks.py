@@ -68,7 +68,8 @@ def breaks_a_pattern(case):
 
 def carries_a_key(case):
     body = case.body if isinstance(case.body, dict) else {}
-    items = [body] if case.path == "/item" else [put["item"] for put in body.get("puts") or []]
+    documents = [body.get("item"), body.get("patch"), *(put["item"] for put in body.get("puts") or [])]
+    items = [body] if case.path == "/item" else [item for item in documents if item is not None]
     return any("pk" in item or "sk" in item for item in items)
 
 
@@ -78,7 +79,7 @@ RULES = [
     # The state of the item or of the query decides.
     (412, "precondition_failed", "", lambda case: has(case, "If-Match") or has(case, "If-None-Match")),
     (410, "cursor_expired", "", lambda case: has(case, "cursor")),
-    (400, "not_for_placement", "", lambda case: case.method == "PATCH" or has(case, "If-Match") or has(case, "If-None-Match")),
+    (400, "not_for_placement", "", lambda case: "patch" in case.operation.label.lower() or has(case, "If-Match") or has(case, "If-None-Match")),
     # A cursor is good if it came from a page of the same query.
     (400, "bad_cursor|cursor_mismatch|unsupported_cursor", "", lambda case: has(case, "cursor")),
     # OpenAPI has no parameters that exclude one another.

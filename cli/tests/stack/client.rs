@@ -46,6 +46,17 @@ async fn both_stores_see_the_same_items_and_versions() {
     api.delete(&key, &Condition::Version(etag)).await.expect("it is the next version");
     assert_eq!(tables.get_consistent::<User>(&key).await.expect("it reads"), None);
 
+    // A key that is too long for a URL is as good as any other.
+    let (tenant_id, id) = ("é".repeat(900), "é".repeat(400));
+    let key = User::item_key_of(&tenant_id, &id).expect("a key");
+    let long = User { tenant_id, id, ..found.value };
+    let etag = api.put_if(&long, &Condition::Absent).await.expect("it is new");
+    let found = api.get_consistent::<User>(&key).await.expect("it reads").expect("it exists");
+    assert_eq!((&found.value, &found.etag), (&long, &etag));
+    assert!(api.put_if(&long, &Condition::Absent).await.is_err());
+    api.delete(&key, &Condition::Version(etag)).await.expect("it is this version");
+    assert_eq!(tables.get_consistent::<User>(&key).await.expect("it reads"), None);
+
     // A collection has the shards of its type, whoever made it, and its items lie in all of them.
     for (client_of, tenant_id) in [("api", "spread-by-api"), ("tables", "spread-by-tables")] {
         let partition = User::partition_key_of(tenant_id).expect("a key");

@@ -28,8 +28,12 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> ReadHandler<I, M, C, 
         Self { reader, admission }
     }
 
-    async fn get(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
-        let mut params = request.params()?;
+    async fn get(
+        &self,
+        request: &Request,
+        mut params: Params,
+        deadline: Deadline,
+    ) -> Result<Response, Problem> {
         let key = params.item_key(self.schema().sort_key_type, &request.granted)?;
         let consistency = params.consistency()?;
         let fields = params.fields()?;
@@ -154,13 +158,15 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> ReadHandler<I, M, C, 
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Handler for ReadHandler<I, M, C, E> {
     async fn handle(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
         match (request.method.as_str(), request.path.as_str()) {
-            ("GET" | "HEAD", "/item") => self.get(request, deadline).await,
+            ("GET" | "HEAD", "/item") => self.get(request, request.params()?, deadline).await,
+            ("POST", "/item/get") => {
+                let params = body::params(request, self.schema().sort_key_type)?;
+                self.get(request, params, deadline).await
+            }
             ("POST", "/batch-get") => self.batch_get(request, deadline).await,
             ("GET", "/query") => self.query(request, request.params()?, deadline).await,
             ("POST", "/query") => {
-                request.params()?.finish()?;
-                headers::expect_json(request)?;
-                let params = Params::from_json(&request.body, self.schema().sort_key_type)?;
+                let params = body::params(request, self.schema().sort_key_type)?;
                 self.query(request, params, deadline).await
             }
             ("GET", "/collection") => self.collection(request, deadline).await,

@@ -7,6 +7,7 @@ mod fields;
 mod fuzz;
 mod golden;
 mod grants;
+mod in_body;
 
 use std::time::Duration;
 

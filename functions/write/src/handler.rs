@@ -1,7 +1,9 @@
 use dynashard_core::ports::{Clock, Entropy, ItemStore, MetadataStore};
 use dynashard_core::{Deadline, Reading, TableSchema, Writer, Written};
 use dynashard_keys::ItemKey;
+use dynashard_lambda::body::Document;
 use dynashard_lambda::json::SortKeyJson;
+use dynashard_lambda::params::Params;
 use dynashard_lambda::view::Unprocessed;
 use dynashard_lambda::{
     Admission, Handler, Problem, Request, Response, body, headers, log_failures,
@@ -18,26 +20,40 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> WriteHandler<I, M, C,
         Self { writer, admission }
     }
 
-    async fn put(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
-        let key = self.item_key(request)?;
+    async fn put(
+        &self,
+        request: &Request,
+        (params, item): (Params, Document<'_>),
+        deadline: Deadline,
+    ) -> Result<Response, Problem> {
+        let key = self.item_key(request, params)?;
         let precondition = headers::precondition(request)?;
         let format = headers::body_format(request)?;
-        let item = body::item(&request.body, key, format, self.schema())?;
+        let item = body::item(item, key, format, self.schema())?;
         let written = self.writer.put(&item, precondition, deadline).await?;
         Ok(stored(item.key(), written))
     }
 
-    async fn patch(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
-        let key = self.item_key(request)?;
+    async fn patch(
+        &self,
+        request: &Request,
+        (params, patch): (Params, Document<'_>),
+        deadline: Deadline,
+    ) -> Result<Response, Problem> {
+        let key = self.item_key(request, params)?;
         let precondition = headers::if_match(request)?;
-        headers::expect_merge_patch(request)?;
-        let patch = body::patch(&request.body, &key, self.schema())?;
+        let patch = body::patch(patch, &key, self.schema())?;
         let written = self.writer.patch(&key, patch, precondition, deadline).await?;
         Ok(stored(&key, written))
     }
 
-    async fn delete(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
-        let key = self.item_key(request)?;
+    async fn delete(
+        &self,
+        request: &Request,
+        params: Params,
+        deadline: Deadline,
+    ) -> Result<Response, Problem> {
+        let key = self.item_key(request, params)?;
         let precondition = headers::if_match(request)?;
         let deleted = self.writer.delete(&key, precondition, deadline).await?;
         Ok(consuming(Response::empty(204), deleted.consumed_wcu))
@@ -57,11 +73,20 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> WriteHandler<I, M, C,
         Ok(consuming(response, outcome.consumed_wcu))
     }
 
-    fn item_key(&self, request: &Request) -> Result<ItemKey, Problem> {
-        let mut params = request.params()?;
+    fn item_key(&self, request: &Request, mut params: Params) -> Result<ItemKey, Problem> {
         let key = params.item_key(self.schema().sort_key_type, &request.granted)?;
         params.finish()?;
         Ok(key)
+    }
+
+    /// What a body has that takes the key beside this document.
+    fn beside<'a>(
+        &self,
+        request: &'a Request,
+        document: &'static str,
+    ) -> Result<(Params, Document<'a>), Problem> {
+        request.params()?.finish()?;
+        body::params_beside(&request.body, document, self.schema().sort_key_type)
     }
 
     fn schema(&self) -> &TableSchema {
@@ -72,9 +97,28 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> WriteHandler<I, M, C,
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Handler for WriteHandler<I, M, C, E> {
     async fn handle(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
         match (request.method.as_str(), request.path.as_str()) {
-            ("PUT", "/item") => self.put(request, deadline).await,
-            ("PATCH", "/item") => self.patch(request, deadline).await,
-            ("DELETE", "/item") => self.delete(request, deadline).await,
+            ("PUT", "/item") => {
+                let item = Document::Body(&request.body);
+                self.put(request, (request.params()?, item), deadline).await
+            }
+            ("POST", "/item/put") => {
+                headers::expect_json(request)?;
+                self.put(request, self.beside(request, "item")?, deadline).await
+            }
+            ("PATCH", "/item") => {
+                headers::expect_merge_patch(request)?;
+                let patch = Document::Body(&request.body);
+                self.patch(request, (request.params()?, patch), deadline).await
+            }
+            ("POST", "/item/patch") => {
+                headers::expect_plain_json(request)?;
+                self.patch(request, self.beside(request, "patch")?, deadline).await
+            }
+            ("DELETE", "/item") => self.delete(request, request.params()?, deadline).await,
+            ("POST", "/item/delete") => {
+                let params = body::params(request, self.schema().sort_key_type)?;
+                self.delete(request, params, deadline).await
+            }
             ("POST", "/batch-write") => self.batch(request, deadline).await,
             (method, path) => Err(Problem::no_route(method, path)),
         }

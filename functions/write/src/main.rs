@@ -1,4 +1,4 @@
-//! `WriteFunction`: PUT, PATCH and DELETE /item, POST /batch-write.
+//! `WriteFunction`: PUT, PATCH and DELETE /item, POST /item/put, /item/patch, /item/delete and /batch-write.
 
 // The SDK's futures nest deeply, and so do the types of the futures that await them.
 #![recursion_limit = "256"]

@@ -4,6 +4,7 @@ mod bad_input;
 mod contract;
 mod golden;
 mod grants;
+mod in_body;
 
 use dynashard_core::Writer;
 use dynashard_testkit::{ManualClock, SeededEntropy};

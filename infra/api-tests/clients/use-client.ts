@@ -46,6 +46,23 @@ async function oneItem() {
   assert.ok(absent.error && "code" in absent.error && absent.error.code === "item_not_found");
 }
 
+async function anItemWithALongKey() {
+  const key = { pk: "é".repeat(1000), sk: "é".repeat(512) };
+  const stored = await client.POST("/item/put", {
+    params: { header: { "If-None-Match": "*" } },
+    body: { ...key, item: { dest: "IAH" } },
+  });
+  const etag = stored.response.headers.get("etag");
+  assert.ok(etag);
+  const header = { "If-Match": etag };
+  const changed = await client.POST("/item/patch", { params: { header }, body: { ...key, patch: { distance: 1400 } } });
+  assert.equal(changed.response.status, 200);
+  const read = await client.POST("/item/get", { body: { ...key, consistent: true } });
+  assert.deepEqual(read.data, { ...key, dest: "IAH", distance: 1400 });
+  const deleted = await client.POST("/item/delete", { body: key });
+  assert.equal(deleted.response.status, 204);
+}
+
 async function manyItems() {
   const puts = Array.from({ length: 30 }, (_, n) => ({ pk, sk: `row/${String(n).padStart(2, "0")}`, item: { n } }));
   const written = await client.POST("/batch-write", { body: { puts, deletes: [{ pk, sk: "no such item" }] } });
@@ -86,6 +103,7 @@ async function collection() {
 }
 
 await oneItem();
+await anItemWithALongKey();
 await manyItems();
 await collection();
 console.log("the TypeScript client stored, changed, read and queried items, and got typed problems");

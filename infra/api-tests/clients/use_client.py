@@ -6,7 +6,7 @@ import httpx
 from dynashard_client import Client
 from dynashard_client.api.batches import batch_get, batch_write
 from dynashard_client.api.collections import create_collection, get_collection, scale_collection
-from dynashard_client.api.items import delete_item, get_item, patch_item, put_item
+from dynashard_client.api.items import delete_item, delete_item_by_body, get_item, get_item_by_body, patch_item, patch_item_by_body, put_item, put_item_by_body
 from dynashard_client.api.queries import query, query_by_body
 from dynashard_client.models import (
     BadRequestCode,
@@ -20,6 +20,7 @@ from dynashard_client.models import (
     CollectionState,
     ConflictCode,
     ConflictProblem,
+    GetItem,
     Item,
     ItemKey,
     MergePatch,
@@ -28,6 +29,7 @@ from dynashard_client.models import (
     NotFoundProblem,
     Order,
     Page,
+    PatchByKey,
     Placement,
     PreconditionFailedCode,
     PreconditionFailedProblem,
@@ -43,6 +45,7 @@ PK = "python/EWR"
 def main(api: str) -> None:
     with Client(base_url=api, timeout=httpx.Timeout(30)) as client:
         one_item(client)
+        an_item_with_a_long_key(client)
         many_items(client)
         collection(client)
     print("the Python client stored, changed, read and queried items, and got typed problems")
@@ -75,6 +78,20 @@ def one_item(client: Client) -> None:
     assert isinstance(absent, NotFoundProblem) and absent.code == NotFoundCode.ITEM_NOT_FOUND, absent
     wrong = get_item.sync(client=client, pk=PK, sk="x" * 1_025)
     assert isinstance(wrong, BadRequestProblem) and wrong.code == BadRequestCode.BAD_KEY, wrong
+
+
+def an_item_with_a_long_key(client: Client) -> None:
+    pk, sk = "é" * 1_000, "é" * 512
+    put = Put(pk=pk, sk=sk, item=Item.from_dict({"dest": "IAH"}))
+    stored = put_item_by_body.sync_detailed(client=client, body=put, if_none_match="*")
+    assert isinstance(stored.parsed, Stored), stored
+    patch = PatchByKey(pk=pk, sk=sk, patch=MergePatch.from_dict({"distance": 1400}))
+    changed = patch_item_by_body.sync(client=client, body=patch, if_match=stored.headers["etag"])
+    assert isinstance(changed, Stored), changed
+    read = get_item_by_body.sync(client=client, body=GetItem(pk=pk, sk=sk, consistent=True))
+    assert isinstance(read, Item) and read.to_dict() == {"pk": pk, "sk": sk, "dest": "IAH", "distance": 1400}, read
+    deleted = delete_item_by_body.sync_detailed(client=client, body=ItemKey(pk=pk, sk=sk))
+    assert deleted.status_code == 204, deleted
 
 
 def many_items(client: Client) -> None:

@@ -26,6 +26,10 @@ const TIMEOUT: Duration = Duration::from_secs(31);
 /// What a URL may hold as it is (RFC 3986, 2.3). A signature covers the query string as it was sent.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
+/// The longest path that names a key. The gateway takes 10,240 bytes of request line and headers, and the token of a
+/// signature may take some thousand of them. A longer key is sent in the body.
+const MAX_PATH: usize = 4_096;
+
 /// The HTTP API of an application.
 #[derive(Clone)]
 pub struct HttpApi {
@@ -95,7 +99,7 @@ impl HttpApi {
         let Call { method, path, mut headers, body } = call;
         let url = format!("{}{path}", self.base);
         // Whether a read has had an effect is not a question.
-        let is_write = !matches!(method, Method::GET) && !path.starts_with("/query");
+        let is_write = method != Method::GET && !matches!(path.as_str(), "/query" | "/item/get");
         if let Some(signer) = &self.signer {
             let signature = signer.sign(method.as_str(), &url, &headers, body.as_bytes()).await?;
             headers.extend(signature);
@@ -139,11 +143,16 @@ impl Store for HttpApi {
         key: &ItemKey,
         consistency: Consistency,
     ) -> Result<Option<Found>, ClientError> {
-        let mut path = item_path(key);
-        if consistency == Consistency::Strong {
-            path.push_str("&consistent=true");
-        }
-        let call = Call { method: Method::GET, path, headers: Vec::new(), body: String::new() };
+        let is_strong = consistency == Consistency::Strong;
+        let call = if let Some(mut path) = item_path(key) {
+            if is_strong {
+                path.push_str("&consistent=true");
+            }
+            Call { method: Method::GET, path, headers: Vec::new(), body: String::new() }
+        } else {
+            let body = item_body(key, is_strong.then_some(true), None)?;
+            by_body("/item/get", None, body)
+        };
         match self.send(call).await {
             Ok(answer) => {
                 Ok(Some(Found { json: answer.json()?, etag: answer.etag("bad_answer")? }))
@@ -159,17 +168,25 @@ impl Store for HttpApi {
         json: &str,
         condition: &Condition,
     ) -> Result<ETag, ClientError> {
-        let headers = [json_header()].into_iter().chain(conditional(condition)).collect();
-        let (path, body) = (item_path(key), json.to_owned());
-        let answer = self.send(Call { method: Method::PUT, path, headers, body }).await?;
+        let call = if let Some(path) = item_path(key) {
+            let headers = [json_header()].into_iter().chain(conditional(condition)).collect();
+            Call { method: Method::PUT, path, headers, body: json.to_owned() }
+        } else {
+            by_body("/item/put", conditional(condition), item_body(key, None, Some(json))?)
+        };
+        let answer = self.send(call).await?;
         // Something between has lost it, or answered in place of the API.
         answer.etag(Code::OutcomeUnknown.as_str())
     }
 
     async fn delete(&self, key: &ItemKey, condition: &Condition) -> Result<(), ClientError> {
-        let headers = conditional(condition).into_iter().collect();
-        let (path, body) = (item_path(key), String::new());
-        self.send(Call { method: Method::DELETE, path, headers, body }).await?;
+        let call = if let Some(path) = item_path(key) {
+            let headers = conditional(condition).into_iter().collect();
+            Call { method: Method::DELETE, path, headers, body: String::new() }
+        } else {
+            by_body("/item/delete", conditional(condition), item_body(key, None, None)?)
+        };
+        self.send(call).await?;
         Ok(())
     }
 
@@ -286,9 +303,37 @@ fn query_body(query: &CollectionQuery, cursor: Option<&str>) -> Result<String, C
         .map_err(|source| ClientError::Json { what: "the query does not become JSON", source })
 }
 
-fn item_path(key: &ItemKey) -> String {
+/// The path of an item, unless its key is too long for one.
+fn item_path(key: &ItemKey) -> Option<String> {
     let (pk, sk) = (encoded(key.partition.as_str()), encoded(&key.sort.to_string()));
-    format!("/item?pk={pk}&sk={sk}")
+    let path = format!("/item?pk={pk}&sk={sk}");
+    (path.len() <= MAX_PATH).then_some(path)
+}
+
+/// A request that has its key in the body.
+fn by_body(path: &str, condition: Option<(String, String)>, body: String) -> Call {
+    let headers = [json_header()].into_iter().chain(condition).collect();
+    Call { method: Method::POST, path: path.to_owned(), headers, body }
+}
+
+fn item_body(
+    key: &ItemKey,
+    consistent: Option<bool>,
+    item: Option<&str>,
+) -> Result<String, ClientError> {
+    #[derive(Serialize)]
+    struct Body<'a> {
+        pk: &'a str,
+        sk: SortKeyJson<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        consistent: Option<bool>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        item: Option<&'a RawValue>,
+    }
+    let failed = |source| ClientError::Json { what: "the item does not become JSON", source };
+    let item = item.map(serde_json::from_str).transpose().map_err(failed)?;
+    let body = Body { pk: key.partition.as_str(), sk: SortKeyJson(&key.sort), consistent, item };
+    serde_json::to_string(&body).map_err(failed)
 }
 
 fn encoded(text: &str) -> String {

@@ -11,6 +11,7 @@ use dynashard_core::{
     StoredItem, TableSchema, Version, Writer,
 };
 use dynashard_keys::{ItemKey, PartitionKey, Placement, Separator, ShardCount, SortKey};
+use dynashard_lambda::body::Document;
 use dynashard_lambda::json::ItemJson;
 use dynashard_lambda::{Format, body};
 use serde_json::value::{RawValue, to_raw_value};
@@ -135,7 +136,8 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Store for InProcess<I
         json: &str,
         condition: &Condition,
     ) -> Result<ETag, ClientError> {
-        let item = body::item(json.as_bytes(), key.clone(), Format::Plain, self.schema())?;
+        let item = Document::Body(json.as_bytes());
+        let item = body::item(item, key.clone(), Format::Plain, self.schema())?;
         let written = Box::pin(self.writer.put(&item, precondition(condition), self.deadline()));
         Ok(etag(written.await?.version))
     }

@@ -5,26 +5,68 @@ use dynashard_core::{
     Attributes, BatchOperation, Code, Error, Fields, MAX_BATCH_GETS, MAX_BATCH_OPERATIONS, NewItem,
     TableSchema,
 };
-use dynashard_keys::{ItemKey, Placement, ShardCount};
+use dynashard_keys::{ItemKey, Placement, ShardCount, SortKeyType};
 use serde_json::value::RawValue;
 
 use crate::json::{self, Members};
-use crate::{Format, GrantedKeys, Problem};
+use crate::params::Params;
+use crate::{Format, GrantedKeys, Problem, Request, headers};
+
+/// Where a request has its item or its patch.
+#[derive(Debug, Clone, Copy)]
+pub enum Document<'a> {
+    /// The body is the document, since the key is in the URL.
+    Body(&'a [u8]),
+    /// A member of the body, beside the key.
+    Member(&'static str, &'a RawValue),
+}
+
+impl<'a> Document<'a> {
+    fn members(self) -> Result<Members<'a>, Problem> {
+        match self {
+            Self::Body(body) => json::object(body),
+            Self::Member(name, value) => json::inner_object(value, &format!("{name:?}")),
+        }
+    }
+}
+
+/// The parameters of a request that has them in its body, and none in its URL.
+pub fn params(request: &Request, sort_key_type: SortKeyType) -> Result<Params, Problem> {
+    request.params()?.finish()?;
+    headers::expect_json(request)?;
+    Params::from_json(&request.body, sort_key_type)
+}
+
+/// The parameters of a request whose body has them in place of its URL, and the document beside them under this name.
+pub fn params_beside<'a>(
+    body: &'a [u8],
+    name: &'static str,
+    sort_key_type: SortKeyType,
+) -> Result<(Params, Document<'a>), Problem> {
+    let mut members = json::object(body)?;
+    let value = members.remove(name);
+    let value = value.ok_or_else(|| Problem::bad_body(format!("the body has no {name:?}")))?;
+    Ok((Params::from_members(members, sort_key_type)?, Document::Member(name, value)))
+}
 
 /// The item of a put.
 pub fn item(
-    body: &[u8],
+    document: Document<'_>,
     key: ItemKey,
     format: Format,
     schema: &TableSchema,
 ) -> Result<NewItem, Problem> {
-    let attributes = json::attributes(json::object(body)?, format)?;
+    let attributes = json::attributes(document.members()?, format)?;
     Ok(NewItem::new(key, attributes, schema)?)
 }
 
 /// The changes of a patch.
-pub fn patch(body: &[u8], key: &ItemKey, schema: &TableSchema) -> Result<Attributes, Problem> {
-    let changes = json::attributes(json::object(body)?, Format::Plain)?;
+pub fn patch(
+    document: Document<'_>,
+    key: &ItemKey,
+    schema: &TableSchema,
+) -> Result<Attributes, Problem> {
+    let changes = json::attributes(document.members()?, Format::Plain)?;
     Ok(dynashard_core::checked_patch(key, changes, schema)?)
 }
 

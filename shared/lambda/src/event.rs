@@ -77,7 +77,10 @@ impl Request {
         let mut in_url = self.params().unwrap_or_default();
         let in_body = json::object(&self.body).unwrap_or_default();
         ["pk", "sk"].map(|name| {
-            let in_body = || serde_json::from_str(in_body.get(name)?.get()).ok();
+            let in_body = || match in_body.get(name)? {
+                number if json::type_name(number) == "number" => Some(number.get().to_owned()),
+                text => serde_json::from_str(text.get()).ok(),
+            };
             in_url.take(name).or_else(in_body)
         })
     }

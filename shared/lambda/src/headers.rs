@@ -49,6 +49,14 @@ pub fn expect_merge_patch(request: &Request) -> Result<(), Problem> {
     }
 }
 
+/// Checks that the body is plain JSON: it has attributes that DynamoDB's JSON is not taken for.
+pub fn expect_plain_json(request: &Request) -> Result<(), Problem> {
+    match body_format(request)? {
+        Format::Plain => Ok(()),
+        Format::DynamoDb => Err(Problem::unsupported_media_type(DYNAMODB_JSON, "application/json")),
+    }
+}
+
 /// The format that the client asks for in `Accept`: plain JSON unless it names DynamoDB's.
 pub fn answer_format(request: &Request) -> Format {
     let accepted = request.header("accept").unwrap_or_default();
@@ -85,7 +93,7 @@ pub fn precondition(request: &Request) -> Result<Precondition, Problem> {
 pub fn if_match(request: &Request) -> Result<Precondition, Problem> {
     match precondition(request)? {
         Precondition::Absent => Err(Problem::bad_header(
-            "If-None-Match is for PUT; this method takes If-Match".to_owned(),
+            "If-None-Match is for puts; this request takes If-Match".to_owned(),
         )),
         precondition => Ok(precondition),
     }

@@ -27,14 +27,16 @@ pub type Members<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
 pub fn object(body: &[u8]) -> Result<Members<'_>, Problem> {
     let text = std::str::from_utf8(body)
         .map_err(|_| Problem::bad_body("the body is not UTF-8".to_owned()))?;
-    let members = serde_json::from_str::<UniqueMembers<'_>>(text)
-        .map_err(|e| Problem::bad_body(format!("the body is not a JSON object: {e}")))?;
-    Ok(members.0)
+    object_in(text, "the body")
 }
 
 /// Reads a value inside a body that must be an object.
 pub fn inner_object<'a>(value: &'a RawValue, what: &str) -> Result<Members<'a>, Problem> {
-    let members = serde_json::from_str::<UniqueMembers<'_>>(value.get())
+    object_in(value.get(), what)
+}
+
+fn object_in<'a>(text: &'a str, what: &str) -> Result<Members<'a>, Problem> {
+    let members = serde_json::from_str::<UniqueMembers<'_>>(text)
         .map_err(|e| Problem::bad_body(format!("{what} is not a JSON object: {e}")))?;
     Ok(members.0)
 }

@@ -33,22 +33,30 @@ impl Params {
         Ok(params)
     }
 
-    /// Reads the parameters of a query from a JSON object, where each has a type. A null is one that
-    /// was left out.
+    /// Reads parameters from a JSON object, where each has a type. A null is one that was left out.
     pub fn from_json(body: &[u8], sort_key_type: SortKeyType) -> Result<Self, Problem> {
+        Self::from_members(json::object(body)?, sort_key_type)
+    }
+
+    /// As [`Params::from_json`], of the members that something else has left.
+    pub fn from_members(
+        members: json::Members<'_>,
+        sort_key_type: SortKeyType,
+    ) -> Result<Self, Problem> {
         let mut params = Self::default();
-        for (name, value) in json::object(body)? {
+        for (name, value) in members {
             if name == "fields" {
                 let names = json::strings(value, "the parameter \"fields\"");
                 params.fields = names.map_err(Problem::bad_parameter)?;
                 continue;
             }
             let takes = match (name.as_ref(), sort_key_type) {
-                ("limit", _) | ("from" | "to", SortKeyType::Number) => "number",
+                ("limit", _) | ("sk" | "from" | "to", SortKeyType::Number) => "number",
                 ("consistent", _) => "boolean",
-                ("pk" | "begins_with" | "from" | "to" | "order" | "strategy" | "cursor", _) => {
-                    "string"
-                }
+                (
+                    "pk" | "sk" | "begins_with" | "from" | "to" | "order" | "strategy" | "cursor",
+                    _,
+                ) => "string",
                 _ => {
                     // Nobody takes it, so that it is refused as unknown.
                     params.insert(name.into_owned(), Some(value.get().to_owned()))?;
@@ -292,6 +300,7 @@ mod tests {
             ("begins_with", "string", "string"),
             ("order", "string", "string"),
             ("strategy", "string", "string"),
+            ("sk", "string", "number"),
             ("from", "string", "number"),
             ("to", "string", "number"),
             ("limit", "number", "number"),

@@ -189,7 +189,9 @@ pub async fn answer(
     let is_head = request.as_ref().is_ok_and(|request| request.method == "HEAD");
     let result = match &request {
         Ok(request) => {
-            let (is_single, is_batch) = (request.path == "/item", request.path == "/batch-write");
+            let path = request.path.as_str();
+            let is_single = path == "/item" || path.starts_with("/item/");
+            let is_batch = path == "/batch-write";
             let left = patience.left(began);
             let longest = if is_single { left } else { LONGEST_THROTTLED };
             // What arrives behind a batch that is held waits for an environment, where nobody counts it.

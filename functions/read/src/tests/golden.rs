@@ -14,6 +14,7 @@ fn every_event_gets_its_expected_answer() {
             ("read-get-dynamodb-json", flights),
             ("read-get-fields", flights),
             ("read-get-repeated-field", flights),
+            ("read-get-post", flights),
             ("read-get-absent", flights),
             ("read-get-missing-parameter", flights),
             ("read-get-invalid-utf8", flights),

@@ -8,6 +8,7 @@ fn calls(pk: &str) -> Vec<Call> {
     let query = |body: String| Call::new("POST /query").json(body);
     vec![
         Call::new(&format!("GET /item?pk={pk}&sk=2013-01-01T10:00:00Z%23UA1545")),
+        Call::new("POST /item/get").json(format!(r#"{{"pk":"{pk}","sk":"1"}}"#)),
         Call::new("POST /batch-get").json(format!(r#"{{"keys":[{{"pk":"{pk}","sk":"1"}}]}}"#)),
         Call::new(&format!("GET /query?pk={pk}")),
         query(format!(r#"{{"pk":"{pk}"}}"#)),

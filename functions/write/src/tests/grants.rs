@@ -6,6 +6,10 @@ use dynashard_eventkit::{Answer, Call, World};
 /// A request of every route that touches this partition key.
 fn calls(pk: &str) -> Vec<Call> {
     let item = |method: &str| Call::new(&format!("{method} /item?pk={pk}&sk=1"));
+    let by_body = |name: &str, beside: &str| {
+        let body = format!(r#"{{"pk":"{pk}","sk":"1"{beside}}}"#);
+        Call::new(&format!("POST /item/{name}")).json(body)
+    };
     let put = |pk: &str| format!(r#"{{"pk":"{pk}","sk":"1","item":{{}}}}"#);
     let key = |pk: &str| format!(r#"{{"pk":"{pk}","sk":"2"}}"#);
     let batch = |body: String| Call::new("POST /batch-write").json(body);
@@ -13,6 +17,9 @@ fn calls(pk: &str) -> Vec<Call> {
         item("PUT").json("{}"),
         item("PATCH").json("{}"),
         item("DELETE"),
+        by_body("put", r#","item":{}"#),
+        by_body("patch", r#","patch":{}"#),
+        by_body("delete", ""),
         batch(format!(r#"{{"puts":[{}]}}"#, put(pk))),
         batch(format!(r#"{{"deletes":[{}]}}"#, key(pk))),
     ]
