@@ -224,7 +224,14 @@ fn only_tokens_of_the_issuer_reach_a_function_and_only_a_tenants_own_keys_a_tabl
     let grants = "KeyGrants=*={tenant},{tenant}/*; cognito:groups:admin=*";
     let stack = start(
         &path,
-        &["AuthMode=jwt", "ControlAuth=auth-mode", &issuer, "JwtAudience=other,flights", grants],
+        &[
+            "AuthMode=jwt",
+            "ControlAuth=auth-mode",
+            &issuer,
+            "JwtAudience=other,flights",
+            grants,
+            "KeysPerGrant=1",
+        ],
     );
     stack.until_swept();
     let swept = stack.unscheduled_of_metadata();
@@ -266,6 +273,14 @@ fn only_tokens_of_the_issuer_reach_a_function_and_only_a_tenants_own_keys_a_tabl
     let admin = bearer("", &json!({ "cognito:groups": ["users", "admin"] }));
     let answer = send(&stack, &get, &admin);
     assert_eq!((answer.status, &answer.json()["n"]), (200, &json!(1)), "{answer:?}");
+
+    let create = |tenant: &str, key: &str| {
+        let create = call("PUT", format!("/collection?pk={tenant}%2F{key}"), Some(json!({})));
+        send(&stack, &create, &bearer(tenant, &json!({})))
+    };
+    assert_eq!(create("acme", "1").status, 201);
+    assert_eq!(create("acme", "2").code(), "grant_exhausted");
+    assert_eq!(create("other", "1").status, 201);
 }
 
 /// Any token could fill the directory for good.

@@ -1,5 +1,5 @@
 use dynashard_core::ports::{Clock, Entropy, MetadataStore};
-use dynashard_core::{Deadline, Directory, Phase, Reading, Scaler};
+use dynashard_core::{Deadline, Directory, Grant, Phase, Reading, Scaler};
 use dynashard_keys::{PartitionKey, ShardCount};
 use dynashard_lambda::view::CollectionView;
 use dynashard_lambda::{Admission, Handler, Problem, Request, Response, body, headers};
@@ -19,11 +19,17 @@ impl<M: MetadataStore, C: Clock, E: Entropy> ScaleHandler<M, C, E> {
     }
 
     async fn create(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
-        let partition = partition_key(request)?;
+        let (partition, grant) = self.partition_key(request)?;
         headers::expect_json(request)?;
         let (placement, count) = body::new_collection(&request.body, self.max_shards())?;
-        let metadata =
-            self.scaler.create_collection(&partition, placement, count, deadline).await?;
+        let created = self.scaler.create_collection_under(
+            grant.as_ref(),
+            &partition,
+            placement,
+            count,
+            deadline,
+        );
+        let metadata = created.await?;
         // Where leases last long, the request ends before puts go to the new shards.
         let is_in_force = !matches!(metadata.phase, Phase::Forward { .. });
         let status = if is_in_force { 201 } else { 202 };
@@ -31,11 +37,22 @@ impl<M: MetadataStore, C: Clock, E: Entropy> ScaleHandler<M, C, E> {
     }
 
     async fn scale(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
-        let partition = partition_key(request)?;
+        let (partition, grant) = self.partition_key(request)?;
         headers::expect_json(request)?;
         let count = body::scale(&request.body, self.max_shards())?;
-        let metadata = self.scaler.request_count(&partition, count, deadline).await?;
+        let requested =
+            self.scaler.request_count_under(grant.as_ref(), &partition, count, deadline);
+        let metadata = requested.await?;
         Ok(Response::json(202, &CollectionView::from(&metadata)))
+    }
+
+    /// The partition key of the request, and what bounds how many of them its caller may have enlisted.
+    fn partition_key(&self, request: &Request) -> Result<(PartitionKey, Option<Grant>), Problem> {
+        let mut params = request.params()?;
+        let partition = params.partition_key(&request.granted)?;
+        params.finish()?;
+        let grant = request.granted.grant_of(&partition, self.admission.keys_per_grant);
+        Ok((partition, grant))
     }
 
     fn max_shards(&self) -> ShardCount {
@@ -59,11 +76,4 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Handler for ScaleHandler<M, C, E> {
     fn now(&self) -> Reading {
         self.scaler.directory().now()
     }
-}
-
-fn partition_key(request: &Request) -> Result<PartitionKey, Problem> {
-    let mut params = request.params()?;
-    let partition = params.partition_key(&request.granted)?;
-    params.finish()?;
-    Ok(partition)
 }

@@ -2,12 +2,13 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::BuildError;
+use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::{
     AttributeValue, Delete, Put, ReturnValue, TransactWriteItem, Update,
 };
 use dynashard_core::ports::{CollectionCatalog, CollectionsPage, Dated, MetadataStore, StoreError};
 use dynashard_core::{
-    Addition, CollectionMetadata, DecisionHistory, DecisionsPage, DirectoryItem, Generation,
+    Addition, CollectionMetadata, DecisionHistory, DecisionsPage, DirectoryItem, Generation, Grant,
     HistoryEntry, Job, Ledger, LedgerKind, Owner, Phase, TableSchema,
 };
 use dynashard_keys::{PartitionKey, RESERVED_PREFIX, ShardCount, SortKeyType};
@@ -38,6 +39,9 @@ pub(crate) const OWNER_ID: &str = "_ds_owner";
 
 /// The name of its metadata table. Must be kept stable.
 const OWNER_METADATA: &str = "_ds_metadata";
+
+/// The hashes of the keys that were enlisted under a grant: a set of 8 bytes of each, big-endian. Must be kept stable.
+const COUNTED: &str = "collections";
 
 /// The metadata table in DynamoDB.
 #[derive(Debug, Clone)]
@@ -173,6 +177,26 @@ impl MetadataStore for DynamoMetadataStore {
             .await
             .map_err(|e| not_as_seen(of_write(&e)))?;
         Ok(Dated { value: (), server_secs: date.secs() })
+    }
+
+    async fn count_enlisting(&self, grant: &Grant, hash: u64) -> Result<(), StoreError> {
+        let hash = Blob::new(hash.to_be_bytes());
+        self.client
+            .update_item()
+            .table_name(&self.table)
+            .key(&self.partition_key_name, AttributeValue::S(grant.key().to_owned()))
+            .update_expression("ADD #counted :hashes")
+            .condition_expression(
+                "attribute_not_exists(#counted) OR size(#counted) < :most OR contains(#counted, :hash)",
+            )
+            .expression_attribute_names("#counted", COUNTED)
+            .expression_attribute_values(":hashes", AttributeValue::Bs(vec![hash.clone()]))
+            .expression_attribute_values(":hash", AttributeValue::B(hash))
+            .expression_attribute_values(":most", number(u64::from(grant.most())))
+            .send()
+            .await
+            .map_err(|e| not_as_seen(of_write(&e)))?;
+        Ok(())
     }
 
     async fn update(

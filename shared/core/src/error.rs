@@ -280,6 +280,8 @@ codes! {
     SettingsMismatch = "settings_mismatch", Unavailable;
     /// The directory lists as many collections as it can, so that no further one can get several shards.
     DirectoryFull = "directory_full", Conflict;
+    /// As many collections were enlisted under the caller's grant as it allows.
+    GrantExhausted = "grant_exhausted", Conflict;
     /// A write that timed out, or was answered after its lease.
     OutcomeUnknown = "outcome_unknown", OutcomeUnknown;
     /// An item or a metadata item that breaks a rule.

@@ -21,6 +21,7 @@ mod directory;
 mod error;
 mod fan_out;
 mod fields;
+mod grant;
 mod guard;
 mod heat;
 mod item;
@@ -59,6 +60,7 @@ pub use directory::{
 };
 pub use error::{Code, Error, Kind};
 pub use fields::{Fields, MAX_FIELDS};
+pub use grant::Grant;
 pub use heat::{AlarmStatus, HeatWindow, HotKey, Throttles};
 pub use item::{
     AttributeValue, Attributes, MAX_DEPTH, MAX_ITEM_BYTES, NewItem, StoredItem, check_values,

@@ -11,7 +11,7 @@ use dynashard_keys::{PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey};
 pub use crate::guard::{Action, Arrival, Condition, Expected, Transfer, Transferred, Write};
 use crate::{
     Access, Addition, AlarmStatus, CapacityMetrics, CapacityUnits, CollectionMetadata,
-    DecisionHistory, DecisionsPage, DirectoryItem, Fields, HeatWindow, HotKey, Job, Ledger,
+    DecisionHistory, DecisionsPage, DirectoryItem, Fields, Grant, HeatWindow, HotKey, Job, Ledger,
     LedgerKind, Owner, Reading, StoredItem, TableThroughput, Throttle, Usage,
 };
 
@@ -112,6 +112,15 @@ pub trait MetadataStore: Send + Sync {
         metadata: &CollectionMetadata,
         job: Option<&Job>,
     ) -> impl Future<Output = Result<Dated<()>, StoreError>> + Send;
+
+    /// `UpdateItem` that counts a collection, by the hash that the directory knows it by, to those that are enlisted under
+    /// a grant. One that is counted already is not counted again. [`StoreError::ConditionFailed`] where as many others
+    /// are counted as the grant allows.
+    fn count_enlisting(
+        &self,
+        grant: &Grant,
+        hash: u64,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// `UpdateItem` from `seen` to `next`, on condition that `rev` and `last_updated` are as seen.
     /// [`StoreError::ConditionFailed`] if they are not.

@@ -6,7 +6,7 @@ use crate::directory::{BeginOutcome, Directory, Known, TurnedRound};
 use crate::ports::{Clock, Entropy, MetadataStore};
 use crate::reshard::{NextStep, ServerTime, Sight, plan};
 use crate::scaling::{Hindrance, check_change};
-use crate::{Code, CollectionMetadata, Deadline, Error, Job, Phase};
+use crate::{Code, CollectionMetadata, Deadline, Error, Grant, Job, Phase};
 
 /// How long a request that comes too soon waits at least before it is made again.
 const LEAST_REST: Duration = Duration::from_millis(200);
@@ -66,6 +66,18 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
         requested: ShardCount,
         deadline: Deadline,
     ) -> Result<CollectionMetadata, Error> {
+        self.create_collection_under(None, partition, placement, requested, deadline).await
+    }
+
+    /// As [`Scaler::create_collection`], for a caller of whom this grant bounds what the directory is to list.
+    pub async fn create_collection_under(
+        &self,
+        grant: Option<&Grant>,
+        partition: &PartitionKey,
+        placement: Option<Placement>,
+        requested: ShardCount,
+        deadline: Deadline,
+    ) -> Result<CollectionMetadata, Error> {
         let placement = placement.unwrap_or(self.directory.settings().placement);
         let count = self.allowed(placement, requested)?;
         let mut attempts = self.directory.attempts(deadline);
@@ -77,11 +89,13 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
             }
             let cold = CollectionMetadata::cold(partition.clone(), placement);
             let cold = CollectionMetadata { min_shards: count, ..cold };
-            let begun = if count == ShardCount::ONE {
-                let now_secs = self.directory.epoch_secs();
-                self.directory.enlist(cold.enlisted(now_secs), None, deadline).await
-            } else {
-                self.directory.begin(&cold, count, None, deadline).await
+            let begun = match self.directory.count_enlisting(partition, grant, deadline).await {
+                Err(error) => Err(error),
+                Ok(()) if count == ShardCount::ONE => {
+                    let now_secs = self.directory.epoch_secs();
+                    self.directory.enlist(cold.enlisted(now_secs), None, deadline).await
+                }
+                Ok(()) => self.directory.begin(&cold, count, None, deadline).await,
             };
             match begun {
                 Ok(BeginOutcome::Begun(known)) => return self.when_in_force(known, deadline).await,
@@ -127,9 +141,20 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
         requested: ShardCount,
         deadline: Deadline,
     ) -> Result<CollectionMetadata, Error> {
+        self.request_count_under(None, partition, requested, deadline).await
+    }
+
+    /// As [`Scaler::request_count`], for a caller of whom this grant bounds what the directory is to list.
+    pub async fn request_count_under(
+        &self,
+        grant: Option<&Grant>,
+        partition: &PartitionKey,
+        requested: ShardCount,
+        deadline: Deadline,
+    ) -> Result<CollectionMetadata, Error> {
         let mut attempts = self.directory.attempts(deadline);
         loop {
-            match self.try_request(partition, requested, deadline).await? {
+            match self.try_request(grant, partition, requested, deadline).await? {
                 RequestOutcome::Accepted(metadata) => return Ok(metadata),
                 // A rebalancer that clears up behind the last change has noted how far it is.
                 RequestOutcome::Overtaken => attempts.pause(changed_meanwhile()).await?,
@@ -159,6 +184,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
 
     async fn try_request(
         &self,
+        grant: Option<&Grant>,
         partition: &PartitionKey,
         requested: ShardCount,
         deadline: Deadline,
@@ -192,6 +218,9 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
                 return Ok(RequestOutcome::TooSoon { until_secs });
             }
             Err(_) => return Err(running(metadata)),
+        }
+        if !metadata.is_enlisted() {
+            self.directory.count_enlisting(partition, grant, deadline).await?;
         }
         match self.directory.begin(metadata, target, None, deadline).await? {
             BeginOutcome::Begun(known) => Ok(RequestOutcome::accepted(&known.metadata)),

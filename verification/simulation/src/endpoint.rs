@@ -7,8 +7,8 @@ use dynashard_core::ports::{
     ShardQuery, StoreError, Transfer, Transferred, Write,
 };
 use dynashard_core::{
-    Addition, CollectionMetadata, DecisionHistory, DecisionsPage, DirectoryItem, Fields, Job,
-    Ledger, LedgerKind, Owner, StoredItem,
+    Addition, CollectionMetadata, DecisionHistory, DecisionsPage, DirectoryItem, Fields, Grant,
+    Job, Ledger, LedgerKind, Owner, StoredItem,
 };
 use dynashard_keys::{PartitionKey, PhysicalKey};
 
@@ -198,6 +198,14 @@ impl MetadataStore for Endpoint {
             tables.enlist(listed, &metadata, job.as_ref(), visible, now + index_lag(kernel), now)
         });
         self.call(name, Kind::Write(None), enlist).await
+    }
+
+    async fn count_enlisting(&self, grant: &Grant, hash: u64) -> Result<(), StoreError> {
+        let name = || format!("count {hash} to {grant:?}");
+        let grant = grant.clone();
+        let count = at_once(move |tables, _, _| tables.count_enlisting(&grant, hash));
+        self.call(name, Kind::Write(None), count).await?;
+        Ok(())
     }
 
     async fn update(

@@ -8,8 +8,8 @@ use dynashard_core::ports::{
     ShardQuery, StoreError, Transfer, Transferred, Write,
 };
 use dynashard_core::{
-    CollectionMetadata, DecisionHistory, DirectoryItem, Generation, Job, Ledger, LedgerKind, Owner,
-    Phase, PinnedTime, StoredItem,
+    CollectionMetadata, DecisionHistory, DirectoryItem, Generation, Grant, Job, Ledger, LedgerKind,
+    Owner, Phase, PinnedTime, StoredItem,
 };
 use dynashard_keys::{PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey};
 
@@ -35,6 +35,8 @@ pub(crate) struct Tables {
     lanes: BTreeSet<(PartitionKey, u32)>,
     pub(crate) ledgers: BTreeMap<(PartitionKey, LedgerKind), Ledger>,
     pub(crate) decisions: BTreeMap<PartitionKey, DecisionHistory>,
+    /// What is counted to each grant, by the key of the grant.
+    granted: BTreeMap<String, BTreeSet<u64>>,
     /// When the request that is being executed is answered, if ever: strong reads see what it did from then on (A3).
     pub(crate) answered_at: Option<Duration>,
     /// Requests that DynamoDB would have refused as wrong.
@@ -344,6 +346,16 @@ impl Tables {
             return Err(StoreError::ConditionFailed { existing: None });
         }
         self.directory = next;
+        Ok(())
+    }
+
+    pub(crate) fn count_enlisting(&mut self, grant: &Grant, hash: u64) -> Result<(), StoreError> {
+        let counted = self.granted.entry(grant.key().to_owned()).or_default();
+        let has_room = u32::try_from(counted.len()).is_ok_and(|count| count < grant.most());
+        if !has_room && !counted.contains(&hash) {
+            return Err(StoreError::ConditionFailed { existing: None });
+        }
+        counted.insert(hash);
         Ok(())
     }
 

@@ -9,8 +9,8 @@ use dynashard_core::ports::{
     MetadataStore, Metered, ShardPage, ShardQuery, StoreError, Transfer, Transferred, Write,
 };
 use dynashard_core::{
-    Addition, CollectionMetadata, DecisionHistory, DecisionsPage, DirectoryItem, Fields, Job,
-    Ledger, LedgerKind, Owner, StoredItem, Throttle,
+    Addition, CollectionMetadata, DecisionHistory, DecisionsPage, DirectoryItem, Fields, Grant,
+    Job, Ledger, LedgerKind, Owner, StoredItem, Throttle,
 };
 use dynashard_keys::{PartitionKey, PhysicalKey, PhysicalPartitionKey};
 
@@ -50,6 +50,8 @@ pub enum Operation {
     Claim,
     /// [`MetadataStore::enlist`]
     Enlist,
+    /// [`MetadataStore::count_enlisting`]
+    EnlistingCount,
     /// [`MetadataStore::update`]
     MetadataUpdate,
     /// [`MetadataStore::begin`]
@@ -360,6 +362,11 @@ impl<S: MetadataStore> MetadataStore for Faulty<S> {
     ) -> Result<Dated<()>, StoreError> {
         let request = self.store.enlist(seen, next, metadata, job);
         self.perform(Operation::Enlist, request).await
+    }
+
+    async fn count_enlisting(&self, grant: &Grant, hash: u64) -> Result<(), StoreError> {
+        let request = self.store.count_enlisting(grant, hash);
+        self.perform(Operation::EnlistingCount, request).await
     }
 
     async fn update(

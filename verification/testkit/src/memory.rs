@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,7 +9,8 @@ use dynashard_core::ports::{
 };
 use dynashard_core::{
     Addition, CollectionMetadata, DecisionHistory, DecisionsPage, DirectoryItem, Fields,
-    Generation, Job, LaneKey, Ledger, LedgerKind, Owner, Pinned, StoredItem, TableSchema, Throttle,
+    Generation, Grant, Job, LaneKey, Ledger, LedgerKind, Owner, Pinned, StoredItem, TableSchema,
+    Throttle,
 };
 use dynashard_keys::{
     Number, PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey, SortKeyType,
@@ -51,6 +52,8 @@ struct State {
     lanes: BTreeMap<(PartitionKey, u32), u64>,
     ledgers: BTreeMap<(PartitionKey, LedgerKind), Ledger>,
     decisions: BTreeMap<PartitionKey, DecisionHistory>,
+    /// What is counted to each grant, by the key of the grant.
+    granted: BTreeMap<String, BTreeSet<u64>>,
     page_items: usize,
     page_bytes: usize,
     page_ends: VecDeque<usize>,
@@ -136,6 +139,7 @@ impl MemoryStore {
             lanes: BTreeMap::new(),
             ledgers: BTreeMap::new(),
             decisions: BTreeMap::new(),
+            granted: BTreeMap::new(),
             page_items: usize::MAX,
             page_bytes: PAGE_BYTES,
             page_ends: VecDeque::new(),
@@ -619,6 +623,18 @@ impl MetadataStore for MemoryStore {
         state.metadata.insert(partition.clone(), metadata.clone());
         state.jobs.extend(job.map(|job| (partition.clone(), job.clone())));
         Ok(Dated { value: (), server_secs: self.clock.now().server_secs })
+    }
+
+    async fn count_enlisting(&self, grant: &Grant, hash: u64) -> Result<(), StoreError> {
+        let mut state = self.lock();
+        state.requests.metadata_updates += 1;
+        let counted = state.granted.entry(grant.key().to_owned()).or_default();
+        let has_room = u32::try_from(counted.len()).is_ok_and(|count| count < grant.most());
+        if !has_room && !counted.contains(&hash) {
+            return Err(StoreError::ConditionFailed { existing: None });
+        }
+        counted.insert(hash);
+        Ok(())
     }
 
     async fn update(

@@ -7,7 +7,7 @@ use crate::metadata::Contradiction;
 use crate::ports::{Clock, Dated, Entropy, MetadataStore, StoreError};
 use crate::reshard::Job;
 use crate::retry::{refusal, within};
-use crate::{Code, CollectionMetadata, Deadline, Error, Lease, Reading};
+use crate::{Code, CollectionMetadata, Deadline, Error, Grant, Lease, Reading};
 
 /// What became of a change of a shard count that was to begin.
 #[derive(Debug, Clone)]
@@ -88,11 +88,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         job: Option<&Job>,
         deadline: Deadline,
     ) -> Result<BeginOutcome, Error> {
-        self.check_allowed(&metadata.partition)?;
-        // Whoever has seen it full need not read it again: it never has more room.
-        if self.last_item().is_some_and(|item| !item.has_room_for(&metadata.partition)) {
-            return Err(directory_is_full());
-        }
+        self.check_enlisting(&metadata.partition)?;
         let (seen, _) = self.read_item_now(deadline).await?;
         let next = seen.with(&metadata.partition).ok_or_else(directory_is_full)?;
         let sent = self.clock().now();
@@ -106,6 +102,46 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
             metadata: Arc::new(metadata),
         });
         self.begun(published, deadline).await
+    }
+
+    /// Counts a collection that is about to be enlisted to those of the grant under which somebody asks for it. It comes
+    /// before the enlisting, so that no crash leaves a collection that is listed and not counted. One that is counted and
+    /// was not listed costs no more when it is asked for again.
+    pub(crate) async fn count_enlisting(
+        &self,
+        partition: &PartitionKey,
+        grant: Option<&Grant>,
+        deadline: Deadline,
+    ) -> Result<(), Error> {
+        let Some(grant) = grant else { return Ok(()) };
+        self.check_enlisting(partition)?;
+        let request = self.store.count_enlisting(grant, DirectoryItem::hash_of(partition));
+        let why = "the count of the grant was not answered in time".to_owned();
+        let answer = within(self.clock(), deadline, request).await;
+        match answer.unwrap_or(Err(StoreError::OutcomeUnknown(why))) {
+            Ok(()) => Ok(()),
+            Err(StoreError::ConditionFailed { .. }) => {
+                let why = format!(
+                    "{} collections were enlisted under the grant by which the caller may touch this one, as many as \
+                     the parameter KeysPerGrant allows",
+                    grant.most()
+                );
+                Err(Error::new(Code::GrantExhausted, why))
+            }
+            // Whether it was counted makes no difference to whoever sends the request again.
+            Err(StoreError::OutcomeUnknown(why)) => Err(Error::new(Code::Unavailable, why)),
+            Err(error) => Err(refusal(error).unwrap_or_else(|error| error)),
+        }
+    }
+
+    /// Refuses a collection that cannot be enlisted, as far as that is known without a request.
+    fn check_enlisting(&self, partition: &PartitionKey) -> Result<(), Error> {
+        self.check_allowed(partition)?;
+        // Whoever has seen it full need not read it again: it never has more room.
+        if self.last_item().is_some_and(|item| !item.has_room_for(partition)) {
+            return Err(directory_is_full());
+        }
+        Ok(())
     }
 
     /// Refuses to change a collection that the operator does not let grow.

@@ -1,13 +1,14 @@
 //! Pre-sharding, and requests for another count that cannot be met.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dynashard_core::ports::Clock;
 use dynashard_core::{
-    Code, CollectionMetadata, Error, Generation, HistoryEntry, Phase, Precondition, Settings,
-    Stage, settle_time,
+    Code, CollectionMetadata, Error, Generation, Grant, HistoryEntry, Phase, Precondition,
+    Settings, Stage, settle_time,
 };
 use dynashard_keys::{PartitionKey, Placement};
 use dynashard_testkit::{Fault, Operation, block_on};
@@ -192,6 +193,97 @@ fn what_grow_keys_do_not_name_is_refused_and_nothing_is_written() {
         |shards| block_on(scaler.request_count(&partition(), count(shards), world.deadline()));
     assert_eq!(code(ask(8)), Code::CollectionNotAllowed);
     ask(1).expect("fewer shards");
+}
+
+fn grant(digest: &str, most: u32) -> Grant {
+    Grant::new(digest, NonZeroU32::new(most).expect("not zero"))
+}
+
+fn key(name: &str) -> PartitionKey {
+    PartitionKey::new(name).expect("a partition key")
+}
+
+#[test]
+fn a_grant_bounds_how_many_collections_are_enlisted_under_it() {
+    let world = World::new();
+    let scaler = world.scaler();
+    let (tenant, other) = (grant("tenant", 2), grant("other", 1));
+    let create = |grant, name: &str| {
+        let (key, deadline) = (key(name), world.deadline());
+        block_on(scaler.create_collection_under(Some(grant), &key, None, count(1), deadline))
+            .map_err(|error| error.code())
+    };
+    let request = |name: &str, shards| {
+        let (key, deadline) = (key(name), world.deadline());
+        block_on(scaler.request_count_under(Some(&tenant), &key, count(shards), deadline))
+            .map_err(|error| error.code())
+    };
+    create(&tenant, "a").expect("the first");
+    request("b", 2).expect("the second");
+    for refused in [create(&tenant, "c"), request("c", 2)] {
+        assert_eq!(refused.map(|_| ()), Err(Code::GrantExhausted));
+    }
+    let directory = world.memory.stored_directory();
+    assert_eq!(directory.hashes().len(), 2);
+    assert_eq!(world.memory.stored_metadata(&key("c")), None);
+    // One shard is what it has.
+    request("c", 1).expect("it is not enlisted for that");
+    assert_eq!(create(&tenant, "a").map(|_| ()), Err(Code::CollectionExists));
+    create(&other, "c").expect("another grant");
+    // What is enlisted may change, whoever enlisted it, and operators are not bound.
+    world.clock.advance(Duration::from_mins(20));
+    request("c", 2).expect("it is enlisted");
+    block_on(scaler.create_collection(&key("d"), None, count(1), world.deadline())).expect("new");
+}
+
+#[test]
+fn what_is_not_enlisted_is_not_counted() {
+    let grow_keys = "hot*".parse().expect("patterns");
+    let world = World::with(Settings { grow_keys, ..Settings::default() });
+    let scaler = world.scaler();
+    let tenant = grant("tenant", 1);
+    let create = |name: &str, shards| {
+        let (key, deadline) = (key(name), world.deadline());
+        block_on(scaler.create_collection_under(Some(&tenant), &key, None, count(shards), deadline))
+            .map_err(|error| error.code())
+            .map(|_| ())
+    };
+    assert_eq!(create("cold", 1), Err(Code::CollectionNotAllowed));
+    assert_eq!(create("hot", 257), Err(Code::BadShardCount));
+    assert_eq!(world.store.attempts(Operation::EnlistingCount), 0);
+    assert_eq!(create("hot", 2), Ok(()));
+}
+
+/// The count may be one too high after a crash, and never too low.
+#[test]
+fn a_collection_is_counted_before_it_is_enlisted_and_once() {
+    for fault in [Fault::Refuse(outcome_unknown()), Fault::Lose, Fault::ExecuteUnanswered] {
+        let world = World::new();
+        let scaler = world.scaler();
+        let tenant = grant("tenant", 1);
+        let create = |name: &str| {
+            let (key, deadline) = (key(name), world.deadline());
+            block_on(scaler.create_collection_under(Some(&tenant), &key, None, count(1), deadline))
+                .map_err(|error| error.code())
+                .map(|_| ())
+        };
+        world.store.script(Operation::Enlist, [fault]);
+        assert_eq!(create("a"), Err(Code::OutcomeUnknown));
+        assert_eq!(create("b"), Err(Code::GrantExhausted));
+        assert!(matches!(create("a"), Ok(()) | Err(Code::CollectionExists)));
+    }
+    // Where it is not known whether it was counted, nothing was enlisted.
+    for fault in [Fault::Refuse(outcome_unknown()), Fault::ExecuteThen(outcome_unknown())] {
+        let world = World::new();
+        let scaler = world.scaler();
+        world.store.script(Operation::EnlistingCount, [fault]);
+        let (tenant, key) = (grant("tenant", 1), key("a"));
+        let request = scaler.request_count_under(Some(&tenant), &key, count(2), world.deadline());
+        assert_eq!(block_on(request).map(|_| ()).map_err(|e| e.code()), Err(Code::Unavailable));
+        assert_eq!(world.store.attempts(Operation::Enlist), 0);
+        let request = scaler.request_count_under(Some(&tenant), &key, count(2), world.deadline());
+        block_on(request).expect("the same request");
+    }
 }
 
 #[test]

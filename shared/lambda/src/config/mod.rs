@@ -16,6 +16,7 @@ pub use self::settings::{
 use self::settings::{check_request_lifetime, read_settings};
 pub use self::variables::{ConfigError, ConfigErrors};
 use self::variables::{Variables, unknown};
+use crate::admission::KEYS_PER_GRANT;
 use crate::{Admission, Grants, LogKeys};
 
 /// What the template passes to every function in its environment.
@@ -38,7 +39,8 @@ pub struct Config {
     /// `CAPACITY_ALARM_NAMES`: the alarms on throttles by that capacity. Only the scale function has
     /// them, if it raises the capacity.
     pub capacity_alarms: Vec<String>,
-    /// `KEY_GRANTS` and `MAX_BODY_BYTES`: what a request has to be to be answered.
+    /// `KEY_GRANTS` and `MAX_BODY_BYTES`: what a request has to be to be answered. And `KEYS_PER_GRANT`, which only the
+    /// scale function has.
     pub admission: Admission,
     /// `LOG_LEVEL`: the least severe lines that are logged.
     pub log_level: LevelFilter,
@@ -85,6 +87,7 @@ impl Config {
         let capacity = capacity(variables);
         let capacity_alarms = variables.keep(capacity_alarms(variables));
         let grants = variables.keep(variables.parsed_or("KEY_GRANTS", Grants::default()));
+        let keys_per_grant = variables.keep(variables.parsed_or("KEYS_PER_GRANT", KEYS_PER_GRANT));
         let max_body_bytes = variables.keep(variables.parsed_or("MAX_BODY_BYTES", usize::MAX));
         let log_level = variables.keep(log_level(variables));
         let log_keys = variables.keep(log_keys(variables));
@@ -103,7 +106,11 @@ impl Config {
                 .map(|(writes, reads)| ThrottleAlarms { writes, reads }),
             capacity: capacity?,
             capacity_alarms: capacity_alarms?,
-            admission: Admission { grants: grants?, max_body_bytes: max_body_bytes? },
+            admission: Admission {
+                grants: grants?,
+                keys_per_grant: keys_per_grant?,
+                max_body_bytes: max_body_bytes?,
+            },
             log_level: log_level?,
             log_keys: log_keys?,
             trace_daemon: trace_daemon?,

@@ -172,6 +172,8 @@ fn each_wrong_variable_about_the_capacity_is_named() {
 fn a_stack_without_the_parameters_admits_what_the_api_lets_in() {
     let config = Config::from_variables(variable).expect("complete");
     assert_eq!(config.admission, Admission::default());
+    let config = with("KEYS_PER_GRANT", "7").expect("complete");
+    assert_eq!(config.admission.keys_per_grant.get(), 7);
     let config = with("MAX_BODY_BYTES", "1024").expect("complete");
     assert_eq!(config.admission.max_body_bytes, 1_024);
     assert_eq!(with("KEY_GRANTS", "").expect("complete").admission, Admission::default());
@@ -197,6 +199,7 @@ fn each_wrong_variable_is_named() {
         ("DYNAMO_DB_ENDPOINT", "127.0.0.1:8000"),
         ("KEY_GRANTS", "acme/*"),
         ("MAX_BODY_BYTES", "many"),
+        ("KEYS_PER_GRANT", "0"),
         ("LOG_LEVEL", "off"),
         ("LOG_KEYS", ""),
         ("LOG_KEYS", "hidden"),

@@ -17,11 +17,14 @@
 mod caller;
 mod parse;
 
+use std::fmt::Write as _;
+use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use dynashard_core::{PatternPart, matches_pattern};
+use dynashard_core::{Grant, PatternPart, matches_pattern};
 use dynashard_keys::PartitionKey;
+use ring::digest::{SHA256, digest};
 use serde_json::Value;
 use thiserror::Error;
 
@@ -139,14 +142,53 @@ impl GrantedKeys {
 
     /// Refuses a partition key that the caller may not touch. Whether anything lies under it plays no part.
     pub fn check(&self, partition: &PartitionKey) -> Result<(), Problem> {
-        let Some(patterns) = &self.0 else { return Ok(()) };
-        if patterns.iter().any(|pattern| matches(pattern, partition.as_str())) {
+        if self.0.is_none() || self.granting(partition).is_some() {
             return Ok(());
         }
         let why = format!("no rule of KeyGrants grants the caller pk={:?}", partition.as_str());
         Err(Problem::key_not_granted(why))
     }
+
+    /// What grants the caller this partition key, if rules do: the first pattern that matches, with the caller's claims in
+    /// their places. So each tenant of one rule has a grant of its own, and all who have a key by the same pattern share
+    /// one. `most` is how many collections may be enlisted under it.
+    pub fn grant_of(&self, partition: &PartitionKey, most: NonZeroU32) -> Option<Grant> {
+        let pattern = self.granting(partition)?;
+        Some(Grant::new(&digest_of(pattern), most))
+    }
+
+    fn granting(&self, partition: &PartitionKey) -> Option<&Pattern> {
+        let mut patterns = self.0.as_deref()?.iter();
+        patterns.find(|pattern| matches(pattern, partition.as_str()))
+    }
 }
+
+/// Names a pattern in the metadata table, where patterns may be too long for a key and hold what tells about callers. Must
+/// be kept stable: a pattern with another digest is counted anew.
+fn digest_of(pattern: &[PatternPart]) -> String {
+    let mut text = String::with_capacity(pattern.len());
+    for part in pattern {
+        match part {
+            PatternPart::AnyMany => text.push('*'),
+            PatternPart::AnyOne => text.push('?'),
+            PatternPart::Literal(character) => {
+                if matches!(character, '*' | '?' | '\\') {
+                    text.push('\\');
+                }
+                text.push(*character);
+            }
+        }
+    }
+    let digest = digest(&SHA256, text.as_bytes());
+    digest.as_ref().iter().take(DIGEST_BYTES).fold(String::new(), |mut hex, byte| {
+        // Writing to a text does not fail.
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+/// How many bytes of a digest are kept: enough that nobody finds two patterns with one digest.
+const DIGEST_BYTES: usize = 16;
 
 fn matches(pattern: &[PatternPart], text: &str) -> bool {
     matches_pattern(pattern.iter().copied(), text)

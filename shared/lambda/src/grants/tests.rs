@@ -235,3 +235,30 @@ proptest! {
         }
     }
 }
+
+/// The counts of the metadata table are kept under these digests, so they must stay what they are.
+#[test]
+fn a_grant_is_the_pattern_with_the_claims_of_the_caller() {
+    let most = NonZeroU32::new(7).expect("not zero");
+    let grant = |rules: &str, event: &Value, key: &str| {
+        let granted = grants(rules).of_event(event).expect("a caller");
+        granted.grant_of(&PartitionKey::new(key).expect("a partition key"), most)
+    };
+    let acme = jwt(&json!({ "tenant": "acme" }));
+    let of_acme = grant("*={tenant}/*", &acme, "acme/1").expect("a grant");
+    assert_eq!((of_acme.key(), of_acme.most()), ("_ds_grant#d5698328bdfb19735ba1188664e08b7e", 7));
+    // Whoever has the pattern, and whatever the key is.
+    assert_eq!(grant("tenant:a*=acme/*", &acme, "acme/2"), Some(of_acme.clone()));
+    let other = jwt(&json!({ "tenant": "other" }));
+    assert_ne!(grant("*={tenant}/*", &other, "other/1"), Some(of_acme.clone()));
+    // A wildcard is another pattern than its character.
+    let literal = |tenant: &str| grant("*={tenant}", &jwt(&json!({ "tenant": tenant })), tenant);
+    for (character, wildcard) in [("a*", "*=a*"), ("a?", "*=a?"), ("a\\", "*=a\\\\*")] {
+        assert_ne!(literal(character), grant(wildcard, &acme, character), "{wildcard}");
+    }
+    // The first pattern that matches counts, and no other.
+    assert_eq!(grant("*=acme/*,acme/1*", &acme, "acme/1"), Some(of_acme.clone()));
+    assert_ne!(grant("*=acme/1*,acme/*", &acme, "acme/1"), Some(of_acme));
+    assert_eq!(grant("", &acme, "acme/1"), None);
+    assert_eq!(grant("*={tenant}/*", &acme, "other/1"), None);
+}

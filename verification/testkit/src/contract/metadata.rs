@@ -1,11 +1,12 @@
 //! Metadata items.
 
 use dynashard_core::ports::{Clock, CollectionCatalog, MetadataStore, StoreError};
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use dynashard_core::{
-    Addition, Bucket, CollectionMetadata, DecisionHistory, Generation, HistoryEntry, Job, Ledger,
-    LedgerKind, MAX_HISTORY_ENTRIES, Measures, Phase, Pinned, PinnedTime, Settings, Span,
+    Addition, Bucket, CollectionMetadata, DecisionHistory, Generation, Grant, HistoryEntry, Job,
+    Ledger, LedgerKind, MAX_HISTORY_ENTRIES, Measures, Phase, Pinned, PinnedTime, Settings, Span,
 };
 use dynashard_keys::{PartitionKey, Placement, ShardCount};
 
@@ -136,6 +137,28 @@ pub async fn a_collection_is_enlisted_with_its_job_or_not_at_all(fixture: &impl 
     let enlisted = store.enlist(&next, &again, &of(&one), None).await;
     assert_eq!(enlisted.map(|dated| dated.value), refused, "it has metadata");
     assert_eq!(directory().await, next);
+}
+
+/// A collection that is counted is not refused when it is counted again, and those of one grant do not count to another.
+pub async fn a_grant_counts_each_collection_once_up_to_its_bound(fixture: &impl Fixture) {
+    let store = fixture.metadata();
+    let grant = |digest, most| Grant::new(digest, NonZeroU32::new(most).expect("not zero"));
+    let (one, other) = (grant("one", 2), grant("other", 1));
+    let full = Err(StoreError::ConditionFailed { existing: None });
+    for (grant, hash, expected) in [
+        (&one, 0, Ok(())),
+        (&one, 0, Ok(())),
+        (&one, u64::MAX, Ok(())),
+        (&one, 1, full.clone()),
+        (&one, 0, Ok(())),
+        (&other, 1, Ok(())),
+        (&other, 0, full.clone()),
+        (&grant("one", 3), 1, Ok(())),
+        (&one, 1, Ok(())),
+        (&one, 2, full),
+    ] {
+        assert_eq!(store.count_enlisting(grant, hash).await, expected, "{grant:?}: {hash}");
+    }
 }
 
 /// The second of two changes of the same state is refused, and changes nothing.

@@ -95,6 +95,7 @@ macro_rules! contract_suite {
             metadata::settings_are_pinned_where_the_directory_is_as_seen,
             metadata::a_main_table_is_claimed_once,
             metadata::a_collection_is_enlisted_with_its_job_or_not_at_all,
+            metadata::a_grant_counts_each_collection_once_up_to_its_bound,
             metadata::a_change_is_made_where_the_metadata_is_as_seen,
             metadata::the_index_lists_what_is_being_resharded,
             metadata::the_longest_keys_are_taken_everywhere,
