@@ -19,6 +19,7 @@ mod jobs;
 mod ledgers;
 mod metadata;
 mod operator;
+mod owner;
 mod plain;
 mod pool;
 mod read_meter;

@@ -11,7 +11,7 @@ use dynashard_core::{
     Addition, CollectionMetadata, DecisionHistory, DecisionsPage, DirectoryItem, Generation, Grant,
     HistoryEntry, Job, Ledger, LedgerKind, Owner, Phase, TableSchema,
 };
-use dynashard_keys::{PartitionKey, RESERVED_PREFIX, ShardCount, SortKeyType};
+use dynashard_keys::{PartitionKey, RESERVED_PREFIX, ShardCount};
 
 use crate::attributes::number;
 use crate::directory;
@@ -19,6 +19,7 @@ use crate::error::{Refused, of_read, of_write};
 use crate::interceptors::DateProbe;
 use crate::jobs::{self, job_key, lane_key};
 use crate::ledgers::{self, decisions_key, ledger_key};
+use crate::owner;
 
 /// The key attribute of the sparse index [`ACTIVE_INDEX`]. Its value is the same text for collections in which a
 /// change of the shard count runs or is to be cleared up. Must be kept stable.
@@ -33,12 +34,6 @@ const GROWN: &str = "_ds_grown";
 /// How many items the last change has moved. Items of which none has moved do not have it. Must be kept
 /// stable.
 const ITEMS_MOVED: &str = "_ds_moved";
-
-/// The id of the stack that owns the main table, in the item that says so. No other item has the attribute. Must be kept stable.
-pub(crate) const OWNER_ID: &str = "_ds_owner";
-
-/// The name of its metadata table. Must be kept stable.
-const OWNER_METADATA: &str = "_ds_metadata";
 
 /// The hashes of the keys that were enlisted under a grant: a set of 8 bytes of each, big-endian. Must be kept stable.
 const COUNTED: &str = "collections";
@@ -106,25 +101,16 @@ impl MetadataStore for DynamoMetadataStore {
     }
 
     async fn owner(&self) -> Result<Option<Owner>, StoreError> {
-        let answer = self
-            .client
-            .get_item()
-            .table_name(&self.main_table)
-            .set_key(Some(owner_key(&self.main_schema)))
-            .consistent_read(true)
-            .send()
-            .await
-            .map_err(|e| of_read(&e))?;
-        answer.item.map(|item| decode_owner(&item)).transpose()
+        owner::read(&self.client, &self.main_table, &self.main_schema).await
     }
 
     async fn claim(&self, stack_id: &str) -> Result<(), StoreError> {
+        let (stack_id, metadata_table) = (stack_id.to_owned(), self.table.clone());
+        let item = owner::encode(&Owner { stack_id, metadata_table }, &self.main_schema);
         self.client
             .put_item()
             .table_name(&self.main_table)
-            .set_item(Some(owner_key(&self.main_schema)))
-            .item(OWNER_ID, AttributeValue::S(stack_id.to_owned()))
-            .item(OWNER_METADATA, AttributeValue::S(self.table.clone()))
+            .set_item(Some(item))
             .condition_expression("attribute_not_exists(#pk)")
             .expression_attribute_names("#pk", &self.partition_key_name)
             .send()
@@ -640,29 +626,6 @@ fn rejected(error: &BuildError) -> StoreError {
 }
 
 /// What a refused change returns about the item.
-/// The key of the item of the main table that names its owner.
-fn owner_key(schema: &TableSchema) -> HashMap<String, AttributeValue> {
-    let sort = match schema.sort_key_type {
-        SortKeyType::String => AttributeValue::S(Owner::KEY.to_owned()),
-        SortKeyType::Number => AttributeValue::N("0".to_owned()),
-    };
-    HashMap::from([
-        (schema.partition_key_name.clone(), AttributeValue::S(Owner::KEY.to_owned())),
-        (schema.sort_key_name.clone(), sort),
-    ])
-}
-
-fn decode_owner(item: &HashMap<String, AttributeValue>) -> Result<Owner, StoreError> {
-    let text = |name: &str| {
-        let text = item.get(name).and_then(|value| value.as_s().ok());
-        let key = Owner::KEY;
-        let why =
-            || format!("the item {key:?} of the main table is damaged: {name} is not a string");
-        text.cloned().ok_or_else(|| StoreError::Corrupt(why()))
-    };
-    Ok(Owner { stack_id: text(OWNER_ID)?, metadata_table: text(OWNER_METADATA)? })
-}
-
 fn not_as_seen(refused: Refused) -> StoreError {
     match refused {
         Refused::Condition(_) | Refused::Cancelled(_) => {

@@ -9,8 +9,8 @@ use dynashard_core::ports::StoreError;
 
 use crate::attributes::{decode_attributes, encode_attributes};
 use crate::error::of_read;
-use crate::metadata::OWNER_ID;
 use crate::operator::Operator;
+use crate::owner::OWNER_ID;
 
 /// One of the parts into which a scan divides a table, to be read side by side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

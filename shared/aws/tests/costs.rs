@@ -483,7 +483,7 @@ async fn check(phase: In, moves: bool, tables: &[&[Row]]) {
         let metadata = metadata(&format!("case {n}"), phase);
         enlist(&world.metadata, &metadata).await.expect("a new collection");
         // They would believe for a lease that the collection is cold.
-        let (writer, reader) = (world.writer(), world.reader());
+        let (writer, reader) = (world.writer().await, world.reader().await);
         let key = item_key(&metadata.partition, 0, moves);
         world.lay(&key, *there).await;
         for (n, (operation, outcome, requests, units)) in steps.iter().enumerate() {
@@ -518,14 +518,9 @@ async fn a_mover_pays_what_the_protocol_says_for_items_and_markers() {
     let next =
         Job { rev: job.rev + 1, forward_seen: seen, move_seen: seen, yielded: true, ..job.clone() };
     world.metadata.begin(&begun, &moving, Some(&job), &next).await.expect("moving");
-    let before = world.database.counters();
-    let waits = Box::pin(world.advance(partition)).await;
+    let (waits, spent) = Box::pin(world.advance(partition)).await;
     assert!(matches!(waits, Advance::Waiting { .. }), "{waits:?}");
-    let spent_since = |before: &Counters| {
-        let (requests, units) = spent(before, &world.database.counters());
-        format!("{requests}: {units}")
-    };
-    assert_eq!(spent_since(&before), "Query, 5 TransactWriteItems: 1 RCU + 20 WCU");
+    assert_eq!(spent, "Query, 5 TransactWriteItems: 1 RCU + 20 WCU");
 
     // Closed, long enough ago for the removal of markers.
     let job = world.job(partition).await;
@@ -544,10 +539,9 @@ async fn a_mover_pays_what_the_protocol_says_for_items_and_markers() {
         ..job.clone()
     };
     world.metadata.begin(&moving, &closed, Some(&job), &next).await.expect("closed");
-    let before = world.database.counters();
-    let finished = Box::pin(world.advance(partition)).await;
+    let (finished, spent) = Box::pin(world.advance(partition)).await;
     assert!(matches!(finished, Advance::Finished(_)), "{finished:?}");
-    assert_eq!(spent_since(&before), "4 DeleteItem, Query: 1 RCU + 4 WCU");
+    assert_eq!(spent, "4 DeleteItem, Query: 1 RCU + 4 WCU");
     world.database.shutdown().await;
 }
 
@@ -582,16 +576,20 @@ impl World {
         Self { database, clock, items, metadata, settings }
     }
 
-    fn directory(&self) -> Directory<DynamoMetadataStore, SystemClock, OsEntropy> {
-        Directory::new(self.metadata.clone(), self.clock.clone(), OsEntropy, self.settings.clone())
+    /// That of an environment which has seen already that the main table belongs to no other stack.
+    async fn directory(&self) -> Directory<DynamoMetadataStore, SystemClock, OsEntropy> {
+        let (metadata, clock) = (self.metadata.clone(), self.clock.clone());
+        let directory = Directory::new(metadata, clock, OsEntropy, self.settings.clone());
+        directory.hold(self.deadline()).await.expect("a read");
+        directory
     }
 
-    fn writer(&self) -> Writes {
-        Writer::new(self.items.clone(), self.directory())
+    async fn writer(&self) -> Writes {
+        Writer::new(self.items.clone(), self.directory().await)
     }
 
-    fn reader(&self) -> Reads {
-        Reader::new(self.items.clone(), self.directory())
+    async fn reader(&self) -> Reads {
+        Reader::new(self.items.clone(), self.directory().await)
     }
 
     fn deadline(&self) -> Deadline {
@@ -654,7 +652,7 @@ impl World {
             ..metadata(name, In::Forward)
         };
         enlist(&self.metadata, &one).await.expect("a new collection");
-        let scaler = Scaler::new(self.directory());
+        let scaler = Scaler::new(self.directory().await);
         let begun = Box::pin(scaler.request_count(&one.partition, two(), self.deadline())).await;
         begun.expect("it begins")
     }
@@ -663,10 +661,13 @@ impl World {
         self.metadata.job(partition).await.expect("a read").value.expect("a job")
     }
 
-    async fn advance(&self, partition: &PartitionKey) -> Advance {
-        let rebalancer = Rebalancer::new(self.items.clone(), self.directory());
+    /// What a slice of a rebalancer came to, and what it has spent.
+    async fn advance(&self, partition: &PartitionKey) -> (Advance, String) {
+        let rebalancer = Rebalancer::new(self.items.clone(), self.directory().await);
+        let before = self.database.counters();
         let slice = Box::pin(rebalancer.advance(partition, 0, self.deadline())).await;
-        slice.advance.expect("a slice")
+        let (requests, units) = spent(&before, &self.database.counters());
+        (slice.advance.expect("a slice"), format!("{requests}: {units}"))
     }
 }
 

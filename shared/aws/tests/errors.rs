@@ -560,6 +560,20 @@ async fn regression_a_damaged_item_hid_the_others_of_its_batch() {
     metadata["min_shards"] = json!({ "N": "1" });
     // The same answer stands for the directory item, which lists EWR.
     metadata["collections"] = json!({ "B": "1DUkdAibYxw=" });
+    // And for the item of the owner.
+    metadata["_ds_owner"] = json!({ "S": "one" });
+    metadata["_ds_metadata"] = json!({ "S": "metadata" });
+    metadata["settings"] = json!({ "M": {
+        "format": { "N": "1" },
+        "revision": { "N": "1" },
+        "stack_id": { "S": "one" },
+        "partition_key_name": { "S": "pk" },
+        "sort_key_name": { "S": "sk" },
+        "sort_key_type": { "S": "S" },
+        "separator": { "S": "#~" },
+        "lease_secs": { "N": "5" },
+        "request_lifetime_secs": { "N": "960" },
+    } });
     let body = json!({ "Item": metadata, "Responses": { "table": [damaged, sound] } });
     let Stores { items, metadata, clock, .. } = Stores::answering(200, &body).await;
     let directory = Directory::new(metadata, clock.clone(), OsEntropy, Settings::default());

@@ -17,6 +17,7 @@ use super::super::files::replace;
 use super::super::output::{Activity, Output};
 use super::description::{self, Surroundings};
 use super::judge::{self, Finding};
+use super::owner;
 use super::plan::{Parameters, Plan};
 use super::policy;
 use super::source::Position;
@@ -52,6 +53,9 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
     let mut checks = description::keys(&state);
     checks.extend(description::checks(&args.table, &state, &around));
     let schema = description::schema(&state, wanted.unwrap_or_default()).ok();
+    if let Some(schema) = &schema {
+        checks.push(owner::check(args, &operator, schema, stack.as_ref()).await?);
+    }
     let survey = match &schema {
         Some(schema) if !args.skip_scan => {
             let lens = Lens {

@@ -72,6 +72,11 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
             checks.push(Check::new("removal", Status::Problem, seen));
         } else {
             let removal = remove(args, &operator, &state, &schema, output).await?;
+            let table = &args.table;
+            let owner = patiently(async || operator.owner(table, &schema).await).await?;
+            if let Some(owner) = owner {
+                patiently(async || operator.release(table, &schema, &owner).await).await?;
+            }
             // What was said of the attributes before is out of date.
             checks.retain(|check| check.name != "attributes");
             checks.push(removal.check());

@@ -5,6 +5,7 @@ mod description;
 mod judge;
 mod leave;
 mod leftovers;
+mod owner;
 mod plan;
 mod policy;
 mod source;
@@ -77,6 +78,10 @@ pub(crate) struct AdoptArgs {
     /// Keep the state of the scan in this file, and continue from it. It is removed at the end.
     #[arg(long, value_name = "FILE", conflicts_with = "skip_scan")]
     state: Option<PathBuf>,
+    /// Let another stack serve the table, which belongs to the stack with this metadata table. That stack must be gone: what
+    /// it would write from now on is invisible to the other.
+    #[arg(long, value_name = "METADATA_TABLE", conflicts_with_all = ["check", "leave", "skip_scan", "state", "policy", "operator_role", "grow_keys", "separator", "stack_name"])]
+    take_over: Option<String>,
     /// Print JSON on stdout, one object per line: each finding, or collection, and the report.
     #[arg(long)]
     json: bool,
@@ -129,6 +134,11 @@ then (ScalingMode=off), or collections spread again. Collections whose key ends 
 and a number keep a suffix for good: the report counts their items, which have to be copied by
 other means, and the table is not plain as long as they are there.
 
+The first stack that serves a table writes an item with the key _ds_owner into it, and no other
+stack serves it from then on. With --take-over the item is removed, for a table whose stack was
+deleted, or whose metadata table was lost: the next stack that serves it claims it. Collections
+that had more than one shard have to be back at one before, or their items are not found.
+
 Exit status: 0 if the table can be adopted, or with --leave is plain; 1 if not, 2 if it could not
 be looked at, 130 after Ctrl-C.
 
@@ -139,6 +149,7 @@ Examples:
   dynashard adopt --table Orders --leave --stack-name dynashard
   dynashard adopt --table Orders --leave --metadata-table NAME \\
     --remove-attributes --stack-is-deleted
+  dynashard adopt --table Orders --take-over dynashard-MetadataTable-1A2B3C
   dynashard adopt --table Orders --json | jq 'select(.event == \"finding\")'";
 
 pub(crate) async fn run(args: AdoptArgs) -> ExitCode {
@@ -181,7 +192,11 @@ async fn until_interrupted(
 }
 
 async fn act(args: &AdoptArgs, output: &mut Output) -> Result<ExitCode, Failure> {
-    if args.leave.leave { leave::run(args, output).await } else { check::run(args, output).await }
+    match &args.take_over {
+        Some(owned_by) => owner::take_over(args, owned_by, output).await,
+        None if args.leave.leave => leave::run(args, output).await,
+        None => check::run(args, output).await,
+    }
 }
 
 /// The table, to be read at the rate that was asked for, or that leaves most to others.

@@ -1,0 +1,89 @@
+//! Which stack a table belongs to, and `dynashard adopt --take-over`.
+
+use std::process::ExitCode;
+
+use dynashard_aws::{Operator, Stack};
+use dynashard_core::{Owner, TableSchema};
+use dynashard_keys::Separator;
+use serde::Serialize;
+
+use super::super::check::{Check, Status};
+use super::super::connect::table_of;
+use super::super::output::Output;
+use super::super::patience::patiently;
+use super::super::{Failure, shell};
+use super::{AdoptArgs, PROBLEMS_FOUND, description, undescribed};
+
+/// Whether the stack that is to use a table, or any, may serve it.
+pub(super) async fn check(
+    args: &AdoptArgs,
+    operator: &Operator,
+    schema: &TableSchema,
+    stack: Option<&Stack>,
+) -> Result<Check, Failure> {
+    const CHECK: &str = "owner";
+    let owner = patiently(async || operator.owner(&args.table, schema).await).await?;
+    let Some(Owner { metadata_table, .. }) = owner else {
+        return Ok(Check::ok(CHECK, "the table belongs to no stack"));
+    };
+    let seen = format!("the table belongs to the stack with the metadata table {metadata_table}");
+    let own = stack.and_then(|stack| table_of(stack, "MetadataTable"));
+    if own.is_some_and(|own| *own == metadata_table) {
+        return Ok(Check::ok(CHECK, seen));
+    }
+    let (table, metadata_table) = (shell::quoted(&args.table), shell::quoted(&metadata_table));
+    let caller = args.caller.for_shell();
+    Ok(Check::new(CHECK, Status::Problem, seen).advise(format!(
+        "only one stack can serve it: deploy that one, or bring its collections back to one shard (dynashard adopt \
+         --leave), delete it, and run dynashard adopt --table {table} --take-over {metadata_table}{caller}"
+    )))
+}
+
+/// Lets another stack claim the table.
+pub(super) async fn take_over(
+    args: &AdoptArgs,
+    owned_by: &str,
+    output: &mut Output,
+) -> Result<ExitCode, Failure> {
+    let operator = args.caller.connect().await?;
+    let table = &args.table;
+    let state = operator.table(table).await.map_err(|why| undescribed(table, &why))?;
+    // The separator is in no key of the item.
+    let schema = description::schema(&state, Separator::default())
+        .map_err(|_| Failure::connection(format!("table {table} cannot be a main table")))?;
+    let owner = patiently(async || operator.owner(table, &schema).await).await?;
+    let is_owned = owner.is_some();
+    let released = match owner {
+        Some(owner) if owner.metadata_table != owned_by => {
+            let other = owner.metadata_table;
+            let why = format!(
+                "the table {table} belongs to the stack with the metadata table {other}, not {owned_by}; nothing was changed"
+            );
+            return Err(Failure::connection(why));
+        }
+        Some(owner) => patiently(async || operator.release(table, &schema, &owner).await).await?,
+        None => false,
+    };
+    output.json(&Report { event: "take_over", table, metadata_table: owned_by, released });
+    output.text(match (is_owned, released) {
+        (_, true) => {
+            format!("{table} belongs to nobody now: the next stack that serves it claims it")
+        }
+        (true, false) => {
+            format!("{table} has changed hands meanwhile: run dynashard adopt to see whose it is")
+        }
+        (false, false) => format!("{table} belongs to no stack: there is nothing to take over"),
+    });
+    Ok(if is_owned && !released { ExitCode::from(PROBLEMS_FOUND) } else { ExitCode::SUCCESS })
+}
+
+/// `{"event":"take_over", ...}`
+#[derive(Serialize)]
+struct Report<'a> {
+    event: &'static str,
+    table: &'a str,
+    /// That of the owner.
+    metadata_table: &'a str,
+    /// Whether the table was the owner's, and is nobody's now.
+    released: bool,
+}

@@ -1,0 +1,100 @@
+//! The item of the main table that names its owner.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::AttributeValue;
+use dynashard_core::ports::StoreError;
+use dynashard_core::{Owner, TableSchema};
+use dynashard_keys::SortKeyType;
+
+use crate::error::{Refused, of_read, of_write};
+use crate::operator::Operator;
+
+/// The id of the stack that owns the table. No other item has the attribute. Must be kept stable.
+pub(crate) const OWNER_ID: &str = "_ds_owner";
+
+/// The name of its metadata table. Must be kept stable.
+const OWNER_METADATA: &str = "_ds_metadata";
+
+impl Operator {
+    /// The stack that a main table belongs to; `None` if no stack has served it, or it was released.
+    pub async fn owner(
+        &self,
+        table: &str,
+        schema: &TableSchema,
+    ) -> Result<Option<Owner>, StoreError> {
+        read(&self.client, table, schema).await
+    }
+
+    /// `DeleteItem`: lets the next stack claim a main table. `false` where it does not belong to this owner any more.
+    pub async fn release(
+        &self,
+        table: &str,
+        schema: &TableSchema,
+        owner: &Owner,
+    ) -> Result<bool, StoreError> {
+        let request = self
+            .client
+            .delete_item()
+            .table_name(table)
+            .set_key(Some(key(schema)))
+            .condition_expression("#owner = :owner")
+            .expression_attribute_names("#owner", OWNER_ID)
+            .expression_attribute_values(":owner", AttributeValue::S(owner.stack_id.clone()));
+        match request.send().await {
+            Ok(_) => Ok(true),
+            Err(error) => match of_write(&error) {
+                Refused::Condition(_) | Refused::Cancelled(_) => Ok(false),
+                Refused::Other(error) => Err(error),
+            },
+        }
+    }
+}
+
+/// A strongly consistent `GetItem`.
+pub(crate) async fn read(
+    client: &Client,
+    main_table: &str,
+    schema: &TableSchema,
+) -> Result<Option<Owner>, StoreError> {
+    let answer = client
+        .get_item()
+        .table_name(main_table)
+        .set_key(Some(key(schema)))
+        .consistent_read(true)
+        .send()
+        .await
+        .map_err(|e| of_read(&e))?;
+    answer.item.map(|item| decode(&item)).transpose()
+}
+
+/// The whole item.
+pub(crate) fn encode(owner: &Owner, schema: &TableSchema) -> HashMap<String, AttributeValue> {
+    let attributes = [(OWNER_ID, &owner.stack_id), (OWNER_METADATA, &owner.metadata_table)];
+    let mut item = key(schema);
+    item.extend(attributes.map(|(name, text)| (name.to_owned(), AttributeValue::S(text.clone()))));
+    item
+}
+
+fn key(schema: &TableSchema) -> HashMap<String, AttributeValue> {
+    let sort = match schema.sort_key_type {
+        SortKeyType::String => AttributeValue::S(Owner::KEY.to_owned()),
+        SortKeyType::Number => AttributeValue::N("0".to_owned()),
+    };
+    HashMap::from([
+        (schema.partition_key_name.clone(), AttributeValue::S(Owner::KEY.to_owned())),
+        (schema.sort_key_name.clone(), sort),
+    ])
+}
+
+fn decode(item: &HashMap<String, AttributeValue>) -> Result<Owner, StoreError> {
+    let text = |name: &str| {
+        let text = item.get(name).and_then(|value| value.as_s().ok());
+        let key = Owner::KEY;
+        let why =
+            || format!("the item {key:?} of the main table is damaged: {name} is not a string");
+        text.cloned().ok_or_else(|| StoreError::Corrupt(why()))
+    };
+    Ok(Owner { stack_id: text(OWNER_ID)?, metadata_table: text(OWNER_METADATA)? })
+}
