@@ -8,49 +8,13 @@ use dynashard_core::ports::StoreError;
 use dynashard_core::{Owner, TableSchema};
 use dynashard_keys::SortKeyType;
 
-use crate::error::{Refused, of_read, of_write};
-use crate::operator::Operator;
+use crate::error::of_read;
 
 /// The id of the stack that owns the table. No other item has the attribute. Must be kept stable.
 pub(crate) const OWNER_ID: &str = "_ds_owner";
 
 /// The name of its metadata table. Must be kept stable.
 const OWNER_METADATA: &str = "_ds_metadata";
-
-impl Operator {
-    /// The stack that a main table belongs to; `None` if no stack has served it, or it was released.
-    pub async fn owner(
-        &self,
-        table: &str,
-        schema: &TableSchema,
-    ) -> Result<Option<Owner>, StoreError> {
-        read(&self.client, table, schema).await
-    }
-
-    /// `DeleteItem`: lets the next stack claim a main table. `false` where it does not belong to this owner any more.
-    pub async fn release(
-        &self,
-        table: &str,
-        schema: &TableSchema,
-        owner: &Owner,
-    ) -> Result<bool, StoreError> {
-        let request = self
-            .client
-            .delete_item()
-            .table_name(table)
-            .set_key(Some(key(schema)))
-            .condition_expression("#owner = :owner")
-            .expression_attribute_names("#owner", OWNER_ID)
-            .expression_attribute_values(":owner", AttributeValue::S(owner.stack_id.clone()));
-        match request.send().await {
-            Ok(_) => Ok(true),
-            Err(error) => match of_write(&error) {
-                Refused::Condition(_) | Refused::Cancelled(_) => Ok(false),
-                Refused::Other(error) => Err(error),
-            },
-        }
-    }
-}
 
 /// A strongly consistent `GetItem`.
 pub(crate) async fn read(
@@ -77,7 +41,8 @@ pub(crate) fn encode(owner: &Owner, schema: &TableSchema) -> HashMap<String, Att
     item
 }
 
-fn key(schema: &TableSchema) -> HashMap<String, AttributeValue> {
+/// Its key.
+pub(crate) fn key(schema: &TableSchema) -> HashMap<String, AttributeValue> {
     let sort = match schema.sort_key_type {
         SortKeyType::String => AttributeValue::S(Owner::KEY.to_owned()),
         SortKeyType::Number => AttributeValue::N("0".to_owned()),

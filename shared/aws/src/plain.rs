@@ -1,14 +1,15 @@
-//! Takes the system's own attributes off items, for a table that leaves the application.
+//! Takes the system's own attributes off items, and its owner off a table, for a table that leaves the application.
 
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::{AttributeValue as Sdk, ReturnConsumedCapacity};
 use dynashard_core::ports::StoreError;
-use dynashard_core::{Attributes, TableSchema};
+use dynashard_core::{Attributes, Owner, TableSchema};
 
 use crate::attributes::{FORWARDED, GENERATION, VERSION, encode_attributes};
 use crate::error::{Refused, of_write};
 use crate::operator::Operator;
+use crate::owner::{self, OWNER_ID};
 
 /// What became of an item whose attributes were to be removed.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -71,6 +72,39 @@ impl Operator {
             }
             Err(error) => match of_write(&error) {
                 Refused::Condition(_) | Refused::Cancelled(_) => Ok(Stripped::Changed),
+                Refused::Other(error) => Err(error),
+            },
+        }
+    }
+
+    /// The stack that a main table belongs to; `None` if no stack has served it, or it was released.
+    pub async fn owner(
+        &self,
+        table: &str,
+        schema: &TableSchema,
+    ) -> Result<Option<Owner>, StoreError> {
+        owner::read(&self.client, table, schema).await
+    }
+
+    /// `DeleteItem`: lets the next stack claim a main table. `false` where it does not belong to this owner any more.
+    pub async fn release(
+        &self,
+        table: &str,
+        schema: &TableSchema,
+        owner: &Owner,
+    ) -> Result<bool, StoreError> {
+        let request = self
+            .client
+            .delete_item()
+            .table_name(table)
+            .set_key(Some(owner::key(schema)))
+            .condition_expression("#owner = :owner")
+            .expression_attribute_names("#owner", OWNER_ID)
+            .expression_attribute_values(":owner", Sdk::S(owner.stack_id.clone()));
+        match request.send().await {
+            Ok(_) => Ok(true),
+            Err(error) => match of_write(&error) {
+                Refused::Condition(_) | Refused::Cancelled(_) => Ok(false),
                 Refused::Other(error) => Err(error),
             },
         }
