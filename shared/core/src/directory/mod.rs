@@ -18,6 +18,5 @@ pub(crate) use changes::BeginOutcome;
 pub use item::DirectoryItem;
 pub(crate) use jobs::TurnedRound;
 pub use leased::{Directory, Known};
-pub use owner::Owner;
-pub use pinned::{ChangeableSetting, Pinned, PinnedTime};
+pub use pinned::{ChangeableSetting, Owner, Pinned, PinnedTime};
 pub use settings::SettingsChange;

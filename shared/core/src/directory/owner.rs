@@ -1,20 +1,7 @@
+use crate::directory::Owner;
 use crate::ports::{Clock, Entropy, MetadataStore, StoreError};
 use crate::retry::refusal;
 use crate::{Code, Deadline, Directory, Error, Pinned};
-
-/// The stack that a main table belongs to, as an item of that table says (protocol: "The owner").
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Owner {
-    /// The id that the owner's directory has pinned.
-    pub stack_id: String,
-    /// The metadata table that holds this directory, for people to read.
-    pub metadata_table: String,
-}
-
-impl Owner {
-    /// The partition key of the item in the main table. Must be kept stable.
-    pub const KEY: &str = "_ds_owner";
-}
 
 impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
     /// Refuses a main table that belongs to another stack. A function that pins claims one that belongs to none.

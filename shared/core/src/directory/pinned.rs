@@ -27,6 +27,20 @@ pub struct Pinned {
     pub ttl_attributes: BTreeSet<String>,
 }
 
+/// The stack that a main table belongs to, as an item of that table says (protocol: "The owner").
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    /// The id that the owner's directory has pinned.
+    pub stack_id: String,
+    /// The metadata table that holds this directory, for people to read.
+    pub metadata_table: String,
+}
+
+impl Owner {
+    /// The partition key of the item in the main table. Must be kept stable.
+    pub const KEY: &str = "_ds_owner";
+}
+
 /// A time that all functions must agree on, and that an operator may change. In whole seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PinnedTime {
