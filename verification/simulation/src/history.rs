@@ -8,6 +8,7 @@ use dynashard_keys::{ItemKey, Number};
 
 use crate::linearizability::{Call, Content, Expect, Step, Verdict, check};
 use crate::network::TO_BE_PUT_RIGHT;
+use crate::scenario::EXPIRES;
 
 /// Everything that clients did and saw, and what of it was wrong at first sight.
 #[derive(Debug, Default)]
@@ -22,9 +23,7 @@ pub(crate) struct History {
 
 /// The attribute that holds the number of the write, and those of the fields.
 const WRITER: &str = "writer";
-pub(crate) const FIELDS: [&str; 2] = ["a", "b"];
-/// The field by which items expire, which patches set and remove like any other.
-pub(crate) const EXPIRES: &str = FIELDS[1];
+pub(crate) const FIELDS: [&str; 2] = ["a", EXPIRES];
 
 /// What an error says about the item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

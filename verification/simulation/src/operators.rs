@@ -8,8 +8,8 @@ use dynashard_core::{ChangeableSetting, Code, Error, Kind, SettingsChange, Sweep
 use dynashard_keys::{ItemKey, PartitionKey, PhysicalPartitionKey};
 
 use crate::environment::Role;
-use crate::history::{EXPIRES, is_injected};
-use crate::scenario::any_count;
+use crate::history::is_injected;
+use crate::scenario::{EXPIRES, any_count};
 use crate::world::{Knowledge, Process, Rebalancer, Reply, Scaler, World};
 
 /// What an operator may be given, whatever he asks for.

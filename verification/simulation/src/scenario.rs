@@ -6,8 +6,10 @@ use std::time::Duration;
 use dynashard_core::{ScalingMode, ScalingPolicy, Settings, settle_time};
 use dynashard_keys::{PartitionKey, Placement, ShardCount};
 
-use crate::history::EXPIRES;
 use crate::random::Random;
+
+/// The field by which items expire, which patches set and remove like any other.
+pub(crate) const EXPIRES: &str = "b";
 
 /// A way to break what the protocol stands on. Each must be found out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,7 +132,7 @@ pub(crate) struct Scenario {
     pub(crate) longest_thought: Duration,
     pub(crate) longest_rest: Duration,
     pub(crate) longest_slice: Duration,
-    /// Whether items expire that have [`crate::history::EXPIRES`].
+    /// Whether items expire that have [`EXPIRES`].
     pub(crate) items_expire: bool,
     /// What an operator changes T to while all of it goes on.
     pub(crate) next_term: Option<Duration>,
