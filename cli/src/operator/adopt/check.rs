@@ -54,7 +54,7 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
     checks.extend(description::checks(&args.table, &state, &around));
     let schema = description::schema(&state, wanted.unwrap_or_default()).ok();
     if let Some(schema) = &schema {
-        checks.push(owner::check(args, &operator, schema, stack.as_ref()).await?);
+        checks.push(owner::check(args, &operator, schema, stack.as_ref()).await);
     }
     let survey = match &schema {
         Some(schema) if !args.skip_scan => {

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use dynashard_aws::{Operator, Stack};
-use dynashard_core::{Owner, TableSchema};
+use dynashard_core::TableSchema;
 use dynashard_keys::Separator;
 use serde::Serialize;
 
@@ -20,23 +20,29 @@ pub(super) async fn check(
     operator: &Operator,
     schema: &TableSchema,
     stack: Option<&Stack>,
-) -> Result<Check, Failure> {
+) -> Check {
     const CHECK: &str = "owner";
-    let owner = patiently(async || operator.owner(&args.table, schema).await).await?;
-    let Some(Owner { metadata_table, .. }) = owner else {
-        return Ok(Check::ok(CHECK, "the table belongs to no stack"));
+    let metadata_table = match patiently(async || operator.owner(&args.table, schema).await).await {
+        Ok(Some(owner)) => owner.metadata_table,
+        Ok(None) => return Check::ok(CHECK, "the table belongs to no stack"),
+        Err(why) => {
+            let (_, why) = why.into_parts();
+            let seen = format!("whose the table is could not be read: {why}");
+            let advice = format!("allow dynamodb:GetItem on the table {}", args.table);
+            return Check::new(CHECK, Status::Unknown, seen).advise(advice);
+        }
     };
     let seen = format!("the table belongs to the stack with the metadata table {metadata_table}");
     let own = stack.and_then(|stack| table_of(stack, "MetadataTable"));
     if own.is_some_and(|own| *own == metadata_table) {
-        return Ok(Check::ok(CHECK, seen));
+        return Check::ok(CHECK, seen);
     }
     let (table, metadata_table) = (shell::quoted(&args.table), shell::quoted(&metadata_table));
     let caller = args.caller.for_shell();
-    Ok(Check::new(CHECK, Status::Problem, seen).advise(format!(
+    Check::new(CHECK, Status::Problem, seen).advise(format!(
         "only one stack can serve it: deploy that one, or bring its collections back to one shard (dynashard adopt \
          --leave), delete it, and run dynashard adopt --table {table} --take-over {metadata_table}{caller}"
-    )))
+    ))
 }
 
 /// Lets another stack claim the table.
