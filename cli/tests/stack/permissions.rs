@@ -13,12 +13,19 @@ use serde_json::{Value, json};
 use crate::common::{LocalStack, checkout};
 
 /// What the template grants and no test can use, each with the reason.
-const NOT_USED_HERE: [(&str, &str, &str); 1] = [(
-    "RebalanceRole",
-    "sqs:SendMessage",
-    "Lambda tells the queue of records that failed until they were given up, for which a function has \
-     to fail",
-)];
+const NOT_USED_HERE: [(&str, &str, &str); 2] = [
+    (
+        "RebalanceRole",
+        "sqs:SendMessage",
+        "Lambda tells the queue of records that failed until they were given up, for which a function has \
+         to fail",
+    ),
+    (
+        "ScaleRole",
+        "dynamodb:PutItem",
+        "the function that acts first names the owner of the main table, and here another one does",
+    ),
+];
 
 /// The actions that may be granted for every resource, since they take none. By AWS's Service
 /// Authorization Reference no permission for them can be narrower.
