@@ -131,7 +131,8 @@ async fn check_tables(stack: &Stack, is_kept: bool) -> Result<(), String> {
         Err(error) => match error.code() {
             Code::ItemNotFound => Ok(()),
             Code::SettingsMismatch => Err(format!(
-                "{error}; start it with what is pinned, and change that with `dynashard settings` while it runs"
+                "{error}; start it with what is pinned and with the stack's own tables: `dynashard settings` changes the one while \
+                 it runs, and `dynashard adopt --take-over` whose the main table is"
             )),
             Code::Internal if error.message().contains("ResourceNotFound") => Err(format!(
                 "there is no table {main}; make it with `dynashard local --engine-only --data-dir DIR`, and start the stack on the \

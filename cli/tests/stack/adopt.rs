@@ -497,6 +497,46 @@ async fn a_table_leaves_as_it_came() {
     assert_eq!(again.last()["items_stripped"], 0, "{again:?}");
 }
 
+/// What a stack with another metadata table wrote was invisible to the first, and the other way round.
+#[tokio::test]
+async fn regression_a_second_stack_was_let_on_a_main_table() {
+    let stack = LocalStack::start(&SHORT);
+    let put = |stack: &LocalStack| stack.json("PUT", "/item?pk=a&sk=1", &json!({ "n": 1 }));
+    assert_eq!(put(&stack).status, 200);
+    // As if a stack with another metadata table had come first, for functions that start from now on.
+    let client = connect_local(&stack.dynamodb, ServerClock::default()).await;
+    let key = [("pk", text("_ds_owner")), ("sk", text("_ds_owner"))];
+    let other = [("_ds_owner", text("another")), ("_ds_metadata", text("OtherMetadata"))];
+    self::put(&client, "MainTable", key, &other).await;
+    for pid in stack.all_environments() {
+        kill_process(pid, Signal::KILL).expect("it runs");
+    }
+
+    // What was under way in a killed one is of unknown outcome.
+    let looks = (0..MOST_LOOKS).map(|_| put(&stack));
+    let refused = looks.into_iter().find(|answer| answer.status == 503).expect("a new one looks");
+    assert_eq!((refused.status, refused.json()["code"].as_str()), (503, Some("settings_mismatch")));
+    let table = ["--table", "MainTable", "--json"];
+    let report = adopt(&stack, &[&table[..], &["--skip-scan"]].concat()).last();
+    assert_eq!(status(&report, "owner"), "problem", "{report}");
+    let advice = check(&report, "owner")["advice"].as_str().expect("advice");
+    assert!(advice.contains("--take-over 'OtherMetadata'"), "{advice}");
+
+    let take_over = |of: &str| adopt(&stack, &[&table[..], &["--take-over", of]].concat());
+    let wrong = take_over("MetadataTable");
+    assert_eq!((wrong.status, wrong.last()["code"].as_str()), (2, Some("connection_failed")));
+    assert!(wrong.last().to_string().contains("OtherMetadata"), "{wrong:?}");
+    assert_eq!(put(&stack).status, 503, "nothing was changed");
+    let taken = take_over("OtherMetadata");
+    assert_eq!((taken.status, &taken.last()["released"]), (0, &json!(true)), "{taken:?}");
+    // A function that was refused looks again after a second, and claims it.
+    while put(&stack).status != 200 {
+        std::thread::yield_now();
+    }
+    let report = adopt(&stack, &[&table[..], &["--skip-scan"]].concat()).last();
+    assert!(check(&report, "owner")["seen"].to_string().contains("MetadataTable"), "{report}");
+}
+
 /// A collection that grew while the items were read was at rest when the command looked at it.
 #[test]
 fn regression_collections_were_looked_at_before_the_items() {

@@ -29,7 +29,7 @@ const SORT_KEY_NAME: &str = "sort_key_name";
 const SORT_KEY_TYPE: &str = "sort_key_type";
 const SEPARATOR: &str = "separator";
 
-/// Left out where software of before has pinned.
+/// Left out where an earlier version has pinned, until a function adds it.
 const STACK_ID: &str = "stack_id";
 
 /// Left out while no function was set to one.

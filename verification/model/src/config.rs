@@ -435,8 +435,7 @@ fn good() -> Vec<Configuration> {
     searches.into_iter().map(Configuration::from).collect()
 }
 
-/// DynamoDB rejects moves. There are no creates: one that overlaps with a get may succeed wrongly here, which the
-/// protocol says.
+/// DynamoDB rejects moves. Creates are left out: by the protocol, one that overlaps with a get may succeed wrongly here.
 fn rejections() -> Vec<Search> {
     let writes = &[Verb::Put, Verb::Delete, Verb::Replace];
     let conditional = &[Verb::Get, Verb::Swap, Verb::Remove];

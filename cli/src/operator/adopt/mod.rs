@@ -99,8 +99,8 @@ struct LeaveArgs {
     /// before.
     #[arg(long, conflicts_with_all = ["check", "skip_scan", "state", "policy", "operator_role", "grow_keys"], requires = "metadata")]
     leave: bool,
-    /// With --leave: remove `_ds_v` and `_ds_g` from all items, if nothing else stands in the way. They
-    /// guard against late writers for as long as the stack runs, so it must be gone.
+    /// With --leave: remove `_ds_v` and `_ds_g` from all items, and the item that names the owner, if nothing else stands in
+    /// the way. They guard against late writers for as long as the stack runs, so it must be gone.
     #[arg(long, requires_all = ["leave", "stack_is_deleted"])]
     remove_attributes: bool,
     /// With --remove-attributes: states that the stack is deleted, and has been for `RequestLifetimeSecs`.

@@ -54,7 +54,7 @@ pub(super) async fn take_over(
     let operator = args.caller.connect().await?;
     let table = &args.table;
     let state = operator.table(table).await.map_err(|why| undescribed(table, &why))?;
-    // The separator is in no key of the item.
+    // The key of the item that names the owner has no separator in it.
     let schema = description::schema(&state, Separator::default())
         .map_err(|_| Failure::connection(format!("table {table} cannot be a main table")))?;
     let owner = patiently(async || operator.owner(table, &schema).await).await?;
@@ -88,7 +88,7 @@ pub(super) async fn take_over(
 struct Report<'a> {
     event: &'static str,
     table: &'a str,
-    /// That of the owner.
+    /// The owner's.
     metadata_table: &'a str,
     /// Whether the table was the owner's, and is nobody's now.
     released: bool,

@@ -4,7 +4,7 @@ use crate::retry::refusal;
 use crate::{Code, Deadline, Directory, Error, Pinned};
 
 impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
-    /// Refuses a main table that belongs to another stack. A function that pins claims one that belongs to none.
+    /// Refuses a main table that belongs to another stack. A function that pins claims one that belongs to nobody.
     pub(super) async fn compare_owner(
         &self,
         pinned: Option<&Pinned>,

@@ -13,8 +13,8 @@ pub struct Pinned {
     pub format: u64,
     /// Raised by every change, so that one there and back is noticed.
     pub revision: u64,
-    /// Drawn when the first function pinned: the main table names the stack with this id as its owner. `None` where
-    /// software of before has pinned.
+    /// Drawn by the function that pins first: the main table names the stack with this id as its owner. `None` where an
+    /// earlier version has pinned, until a function adds it.
     pub stack_id: Option<String>,
     /// The keys of the main table. They never change.
     pub schema: TableSchema,
