@@ -31,10 +31,12 @@ use dynashard_keys::{KeyError, PartitionKey};
 use dynashard_local::{Endpoints, Limits, Stack, StackOptions};
 use flights::Airport;
 use history::SettledRule;
+use http::Method;
 use load::Loaded;
 use offer::Offers;
 use plan::Plan;
 use read_back::{ReadBack, count_shards};
+use serde_json::json;
 use simulated::Simulated;
 use summary::{Steady, Summary, growth, reshards};
 use thiserror::Error;
@@ -278,6 +280,10 @@ async fn show(
         Tables::connect(dynamodb, &args.project.settings).await?;
     let partitions = airports.iter().map(|airport| PartitionKey::new(&airport.code));
     let partitions = partitions.collect::<Result<Vec<_>, _>>()?;
+    // The first function that acts pins the settings and puts the item that names the table's owner, which are not part of the
+    // load: with this one it has done so before anything is counted.
+    let nothing = json!({ "deletes": [{ "pk": "nobody", "sk": "0" }] });
+    client.json(Method::POST, &format!("{api}/batch-write"), JSON, Some(&nothing)).await?;
     let watched = Watched::start(metadata.clone(), partitions.clone());
     let before = stack.counters();
     let Loaded { mut history, steady, flights, watch, load } =
