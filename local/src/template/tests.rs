@@ -58,9 +58,13 @@ fn the_shipped_template_gives_the_tables_functions_and_routes_of_the_contract() 
             "WriteFunction PUT /item",
             "WriteFunction PATCH /item",
             "WriteFunction DELETE /item",
+            "WriteFunction POST /item/put",
+            "WriteFunction POST /item/patch",
+            "WriteFunction POST /item/delete",
             "WriteFunction POST /batch-write",
             "ReadFunction GET /item",
             "ReadFunction HEAD /item",
+            "ReadFunction POST /item/get",
             "ReadFunction POST /batch-get",
             "ReadFunction GET /query",
             "ReadFunction POST /query",
@@ -469,7 +473,7 @@ fn the_shipped_template_lets_in_whom_auth_mode_says() {
             let method = route.method.as_str();
             route.path.starts_with("/collection") && method != "GET"
         });
-        assert_eq!((control.len(), others.len()), (2, 10));
+        assert_eq!((control.len(), others.len()), (2, 14));
         [control, others].map(|routes| {
             let first = routes[0].authorization.clone();
             assert!(routes.iter().all(|route| route.authorization == first), "{pairs:?}");
