@@ -252,7 +252,7 @@ def check_configuration(deployed: Deployed) -> str:
     functions = deployed.functions
     own = {"ScaleFunction": {
         "READ_ALARM_NAME", "ALARM_NAME", "CAPACITY_ALARM_NAMES",
-        "CAPACITY_SCALING", "MAX_READ_CAPACITY_UNITS", "MAX_WRITE_CAPACITY_UNITS",
+        "KEYS_PER_GRANT", "CAPACITY_SCALING", "MAX_READ_CAPACITY_UNITS", "MAX_WRITE_CAPACITY_UNITS",
     }}
     common = variables(PARAMETERS, deployed.names | {"AWS::StackId": deployed.id})
     for name, (timeout, memory) in FUNCTIONS.items():
