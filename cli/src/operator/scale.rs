@@ -30,6 +30,10 @@ pub(crate) struct ScaleArgs {
     /// The new shard count. Under xxh64 it is rounded up to a power of two.
     #[arg(long, value_name = "N")]
     shards: u32,
+    /// Change the count also on a table with local secondary indexes and more than 5 GB. Such an index bounds each shard to
+    /// 10 GB: look first whether fewer shards hold the collection, since items that do not fit cannot move.
+    #[arg(long)]
+    whatever_their_size: bool,
     /// Return once the change is accepted, and do not wait until it is complete.
     #[arg(long)]
     no_wait: bool,
@@ -70,7 +74,10 @@ async fn scale(args: &ScaleArgs, output: &mut Output) -> Result<ExitCode, Failur
     let shards = ShardCount::new(args.shards).map_err(dynashard_core::Error::from)?;
     let mut signals = signals()?;
     let connection = args.connect.connect().await?.until_pinned().await?;
-    let scaler = Scaler::new(connection.writing_directory());
+    let mut scaler = Scaler::new(connection.writing_directory());
+    if args.whatever_their_size {
+        scaler = scaler.whatever_their_size();
+    }
     let directory = scaler.directory();
     // It may wait for leases on the last change to end.
     let activity = Activity::begin(!output.is_json());

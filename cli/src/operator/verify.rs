@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use dynashard_aws::{DynamoItemStore, DynamoMetadataStore, OsEntropy, SystemClock};
 use dynashard_core::{
-    Code, Error, Finding, FindingKind, Tally, Verification, Verifier, VerifyObserver, VerifyOptions,
+    Code, Error, Finding, FindingKind, Repair, Tally, Verification, Verifier, VerifyObserver,
+    VerifyOptions,
 };
 use dynashard_keys::PartitionKey;
 use dynashard_lambda::json::SortKeyJson;
@@ -34,10 +35,11 @@ pub(crate) struct VerifyArgs {
     /// Check every collection. The command scans the metadata table for them.
     #[arg(long)]
     all: bool,
-    /// Repair what can be repaired without a choice: move a misplaced item to its shard, remove a
-    /// duplicate that clients do not see, remove a stray marker.
-    #[arg(long)]
-    repair: bool,
+    /// Repair what can be repaired without a choice: remove a duplicate that clients do not see, remove a stray marker. With
+    /// `misplaced`, also move misplaced items to their shards, where clients see them. After a restore one may be an item that
+    /// was deleted, which then lives again: look at the findings first.
+    #[arg(long, value_name = "WHAT", num_args = 0..=1, default_missing_value = "certain")]
+    repair: Option<RepairArg>,
     /// Consume at most this many read units a second. The command begins with a quarter of them.
     #[arg(long, value_name = "UNITS")]
     read_units: Option<NonZeroU32>,
@@ -48,13 +50,31 @@ pub(crate) struct VerifyArgs {
     connect: ConnectArgs,
 }
 
+/// What `--repair` repairs.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum RepairArg {
+    Certain,
+    Misplaced,
+}
+
+impl VerifyArgs {
+    fn repair(&self) -> Repair {
+        match self.repair {
+            None => Repair::Nothing,
+            Some(RepairArg::Certain) => Repair::Certain,
+            Some(RepairArg::Misplaced) => Repair::Misplaced,
+        }
+    }
+}
+
 /// What follows the arguments in `--help`.
 pub(crate) const EXAMPLES: &str = "\
 Exit status: 0 with no findings left, 1 if findings remain or the report cannot be printed, 2 if verification could not
 finish, 130 after Ctrl-C.
 
 Findings:
-  misplaced     a live item outside its shard, with no live copy in it; clients do not see the item
+  misplaced     a live item outside its shard, with no live copy in it; clients do not see the item. Repaired with
+                --repair misplaced only
   duplicate     a second live item under a sort key; clients see the one in the item's own shard
   stray_marker  a marker that belongs to no reshard, and that no reshard will remove
   ahead         an item with a generation above that of its collection's metadata, or with a generation or version
@@ -121,7 +141,7 @@ async fn check(
     summary: &mut Summary,
 ) -> Result<(), Failure> {
     let mut connection = args.connect.connect().await?;
-    if args.repair {
+    if args.repair() > Repair::Nothing {
         connection = connection.until_pinned().await?.into_inner();
     }
     let verifier = Verifier::new(connection.items().bearing_damage(), connection.directory());
@@ -156,7 +176,7 @@ async fn collection(
     summary: &mut Summary,
 ) {
     let options =
-        VerifyOptions { repair: args.repair, read_units: args.read_units, patience: PATIENCE };
+        VerifyOptions { repair: args.repair(), read_units: args.read_units, patience: PATIENCE };
     let activity = Activity::begin(!args.json);
     let mut report = Report { partition, output, activity, shown: BTreeMap::new() };
     let outcome = Box::pin(verifier.verify(partition, options, &mut report)).await;

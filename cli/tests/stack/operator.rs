@@ -114,9 +114,18 @@ async fn damage_made_by_hand_is_found_and_repaired() {
     assert_eq!(findings(&found), expected(false));
     assert_eq!(stack.get("/item?pk=EWR&sk=lost").status, 404, "no client sees it");
 
-    let repaired = on(&stack, &["verify", "--all", "--repair", "--json"]);
+    // What is misplaced may have been deleted.
+    let certain = on(&stack, &["verify", "--all", "--repair", "--json"]);
+    let lost = ("EWR/lost".to_owned(), (json!("misplaced"), json!(away("lost")), json!(false)));
+    let mut expected_certain = expected(true);
+    expected_certain.extend([lost.clone()]);
+    assert_eq!(findings(&certain), expected_certain);
+    assert_eq!(stack.get("/item?pk=EWR&sk=lost").status, 404, "--repair revived it");
+
+    let repaired = on(&stack, &["verify", "--all", "--repair", "misplaced", "--json"]);
     assert_eq!(repaired.status, 1, "what is ahead of the metadata is left: {repaired:?}");
-    assert_eq!(findings(&repaired), expected(true));
+    let (lost, (kind, shard, _)) = lost;
+    assert_eq!(findings(&repaired).get(&lost), Some(&(kind, shard, json!(true))));
     assert_eq!(stack.get("/item?pk=EWR&sk=lost").json()["number"], 1);
     assert_eq!(stack.get("/item?pk=EWR&sk=0007").json()["number"], 7);
 

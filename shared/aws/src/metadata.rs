@@ -119,6 +119,10 @@ impl MetadataStore for DynamoMetadataStore {
         Ok(())
     }
 
+    async fn locally_indexed_bytes(&self) -> Result<Option<u64>, StoreError> {
+        owner::locally_indexed_bytes(&self.client, &self.main_table).await
+    }
+
     async fn enlist(
         &self,
         seen: &DirectoryItem,

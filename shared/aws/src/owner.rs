@@ -8,7 +8,7 @@ use dynashard_core::ports::StoreError;
 use dynashard_core::{Owner, TableSchema};
 use dynashard_keys::SortKeyType;
 
-use crate::error::of_read;
+use crate::error::{of_read, of_watch};
 
 /// The id of the stack that owns the table. No other item has the attribute. Must be kept stable.
 pub(crate) const OWNER_ID: &str = "_ds_owner";
@@ -31,6 +31,26 @@ pub(crate) async fn read(
         .await
         .map_err(|e| of_read(&e))?;
     answer.item.map(|item| decode(&item)).transpose()
+}
+
+/// The bytes of the main table and its local secondary indexes, where it has any.
+pub(crate) async fn locally_indexed_bytes(
+    client: &Client,
+    main_table: &str,
+) -> Result<Option<u64>, StoreError> {
+    let answer = client.describe_table().table_name(main_table).send().await;
+    let table = answer.map_err(|e| of_watch("DescribeTable", &e))?.table;
+    let table = table.ok_or_else(|| {
+        StoreError::Unavailable("DescribeTable answered without the table".to_owned())
+    })?;
+    let indexes = table.local_secondary_indexes();
+    if indexes.is_empty() {
+        return Ok(None);
+    }
+    // What DynamoDB does not say may be large.
+    let of = |bytes: Option<i64>| bytes.and_then(|b| u64::try_from(b).ok()).unwrap_or(u64::MAX);
+    let indexes = indexes.iter().map(|index| of(index.index_size_bytes));
+    Ok(Some(indexes.fold(of(table.table_size_bytes), u64::saturating_add)))
 }
 
 /// The whole item.

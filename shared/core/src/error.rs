@@ -264,6 +264,8 @@ codes! {
     ReshardTooSoon = "reshard_too_soon", Conflict;
     /// The operator lets other collections get another shard count, and not this one.
     CollectionNotAllowed = "collection_not_allowed", Conflict;
+    /// The table has local secondary indexes, which bound a shard to 10 GB, and fewer shards might hold more.
+    ShardsTooLarge = "shards_too_large", Conflict;
     /// A reshard cannot move the item, since DynamoDB rejects it in its new shard.
     UnmovableItem = "unmovable_item", Conflict;
     /// DynamoDB's capacity was exceeded for as long as the request could wait.

@@ -91,7 +91,8 @@ pub use settings::Settings;
 pub use throttle::{Throttle, ThrottleLimit};
 pub use usage::{TableUnits, ThrottleCounts, Usage, UsagePeriod};
 pub use verify::{
-    Digest, Finding, FindingKind, Tally, Verification, Verifier, VerifyObserver, VerifyOptions,
+    Digest, Finding, FindingKind, Repair, Tally, Verification, Verifier, VerifyObserver,
+    VerifyOptions,
 };
 pub use version::{Generation, Version};
 pub use write::{Deleted, Precondition, Writer, Written};

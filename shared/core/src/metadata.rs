@@ -130,10 +130,7 @@ impl CollectionMetadata {
 
     /// The most shards that the collection ever had, or is about to have.
     pub fn most_shards(&self) -> ShardCount {
-        let running = match self.phase {
-            Phase::Stable => self.number_of_shards,
-            Phase::Forward { from, to } | Phase::Move { from, to } => from.max(to),
-        };
+        let running = self.phase.most_shards(self.number_of_shards);
         // A change by earlier software leaves `largest_count` as it was.
         let counts = [self.number_of_shards, self.min_shards, self.largest_count];
         let history = self.shard_history.iter().map(|entry| entry.count);
@@ -417,6 +414,14 @@ impl Phase {
             Self::Stable => "stable",
             Self::Forward { .. } => "forward",
             Self::Move { .. } => "move",
+        }
+    }
+
+    /// The count while nothing changes; the larger of both during a change.
+    pub fn most_shards(self, settled: ShardCount) -> ShardCount {
+        match self {
+            Self::Stable => settled,
+            Self::Forward { from, to } | Self::Move { from, to } => from.max(to),
         }
     }
 }

@@ -102,6 +102,11 @@ pub trait MetadataStore: Send + Sync {
     /// [`StoreError::ConditionFailed`] where there is one.
     fn claim(&self, stack_id: &str) -> impl Future<Output = Result<(), StoreError>> + Send;
 
+    /// `DescribeTable` of the main table: the bytes of its items and of its local secondary indexes together, as DynamoDB
+    /// counted them within the last six hours, or so. `None` where it has no such index.
+    fn locally_indexed_bytes(&self)
+    -> impl Future<Output = Result<Option<u64>, StoreError>> + Send;
+
     /// `TransactWriteItems` that gives a collection its metadata item, and its job if it begins with a
     /// change, where there are none, and puts `next` in place of the directory item `seen`, or where there
     /// is none. [`StoreError::ConditionFailed`] where any of that is not so.

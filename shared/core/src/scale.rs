@@ -43,12 +43,20 @@ pub enum Stage {
 /// Gives collections their shards ahead of their first item, and changes their shard counts.
 pub struct Scaler<M, C, E> {
     directory: Directory<M, C, E>,
+    asks_for_size: bool,
 }
 
 impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
     /// A scaler over this directory.
     pub fn new(directory: Directory<M, C, E>) -> Self {
-        Self { directory }
+        Self { directory, asks_for_size: true }
+    }
+
+    /// This scaler, giving collections fewer shards also where a local secondary index may bound them: for an operator who
+    /// knows that they fit.
+    #[must_use]
+    pub fn whatever_their_size(self) -> Self {
+        Self { asks_for_size: false, ..self }
     }
 
     /// What the scaler knows about collections.
@@ -199,6 +207,9 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
             }
             return Ok(RequestOutcome::accepted(metadata));
         }
+        if target < metadata.phase.most_shards(metadata.number_of_shards) {
+            self.check_size(deadline).await?;
+        }
         if let Some(reshard) = metadata.reshard()
             && (target == reshard.from || target == reshard.to)
         {
@@ -235,6 +246,17 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
                 Err(running(metadata))
             }
         }
+    }
+
+    /// Refuses fewer shards where they might not hold the items.
+    async fn check_size(&self, deadline: Deadline) -> Result<(), Error> {
+        if self.asks_for_size && !self.directory.fit_one_shard(deadline).await? {
+            let why = "the table has local secondary indexes, which bound a shard to 10 GB, and more than 5 GB in all, so that \
+                       fewer shards might not hold the collection; if they do, `dynashard scale --whatever-their-size` changes \
+                       the count";
+            return Err(Error::new(Code::ShardsTooLarge, why));
+        }
+        Ok(())
     }
 
     /// How far a collection is on the way to `target`, whatever is cached.

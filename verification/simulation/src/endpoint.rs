@@ -181,6 +181,11 @@ impl MetadataStore for Endpoint {
         Ok(())
     }
 
+    // The simulated table has no index.
+    async fn locally_indexed_bytes(&self) -> Result<Option<u64>, StoreError> {
+        Ok(None)
+    }
+
     async fn enlist(
         &self,
         seen: &DirectoryItem,

@@ -48,6 +48,8 @@ pub enum Operation {
     OwnerGet,
     /// [`MetadataStore::claim`]
     Claim,
+    /// [`MetadataStore::locally_indexed_bytes`]
+    SizeGet,
     /// [`MetadataStore::enlist`]
     Enlist,
     /// [`MetadataStore::count_enlisting`]
@@ -351,6 +353,10 @@ impl<S: MetadataStore> MetadataStore for Faulty<S> {
 
     async fn claim(&self, stack_id: &str) -> Result<(), StoreError> {
         self.perform(Operation::Claim, self.store.claim(stack_id)).await
+    }
+
+    async fn locally_indexed_bytes(&self) -> Result<Option<u64>, StoreError> {
+        self.perform(Operation::SizeGet, self.store.locally_indexed_bytes()).await
     }
 
     async fn enlist(

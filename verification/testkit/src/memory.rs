@@ -47,6 +47,7 @@ struct State {
     shards: BTreeMap<PhysicalPartitionKey, BTreeMap<SortKey, StoredItem>>,
     directory: DirectoryItem,
     owner: Option<Owner>,
+    locally_indexed_bytes: Option<u64>,
     metadata: BTreeMap<PartitionKey, CollectionMetadata>,
     jobs: BTreeMap<PartitionKey, Job>,
     lanes: BTreeMap<(PartitionKey, u32), u64>,
@@ -134,6 +135,7 @@ impl MemoryStore {
             shards: BTreeMap::new(),
             directory: DirectoryItem::default(),
             owner: None,
+            locally_indexed_bytes: None,
             metadata: BTreeMap::new(),
             jobs: BTreeMap::new(),
             lanes: BTreeMap::new(),
@@ -239,6 +241,11 @@ impl MemoryStore {
     pub fn be_owned_by(&self, stack_id: &str) {
         let metadata_table = "of another stack".to_owned();
         self.lock().owner = Some(Owner { stack_id: stack_id.to_owned(), metadata_table });
+    }
+
+    /// Gives the main table local secondary indexes, with so many bytes in all.
+    pub fn index_locally(&self, bytes: u64) {
+        self.lock().locally_indexed_bytes = Some(bytes);
     }
 
     /// Removes the item that names its owner.
@@ -602,6 +609,10 @@ impl MetadataStore for MemoryStore {
         *owner =
             Some(Owner { stack_id: stack_id.to_owned(), metadata_table: "metadata".to_owned() });
         Ok(())
+    }
+
+    async fn locally_indexed_bytes(&self) -> Result<Option<u64>, StoreError> {
+        Ok(self.lock().locally_indexed_bytes)
     }
 
     async fn enlist(

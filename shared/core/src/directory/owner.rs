@@ -1,6 +1,7 @@
 use crate::directory::Owner;
 use crate::ports::{Clock, Entropy, MetadataStore, StoreError};
 use crate::retry::refusal;
+use crate::scaling::fits_one_shard;
 use crate::{Code, Deadline, Directory, Error, Pinned};
 
 impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
@@ -30,6 +31,13 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
                 (None, _) => return Ok(()),
             }
         }
+    }
+
+    /// Whether fewer shards can hold the items of any collection, of which nobody knows the size.
+    pub(crate) async fn fit_one_shard(&self, deadline: Deadline) -> Result<bool, Error> {
+        let why = "the size of the main table could not be read in time";
+        let read = || self.store.locally_indexed_bytes();
+        Ok(fits_one_shard(self.attempts(deadline).make(read, why).await?))
     }
 
     /// An id that no other stack has.

@@ -30,6 +30,9 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
                     TurnedRound::Overtaken => (decision, Outcome::Overtaken),
                 });
             }
+            Action::Shrink(_) if !self.fit_one_shard(deadline).await? => {
+                return Ok(refused(decision, Hindrance::TooLarge));
+            }
             Action::Grow(to) | Action::Shrink(to) => to,
         };
         Ok(match self.begin(seen, to, None, deadline).await? {

@@ -127,6 +127,8 @@ pub enum Hindrance {
     TooDear,
     /// Moving the items of a shrink would take so long that a load which comes back meanwhile is throttled for too long.
     TooLong,
+    /// The table has local secondary indexes, which bound a shard to 10 GB, and fewer shards might hold more.
+    TooLarge,
 }
 
 impl Hindrance {
@@ -140,6 +142,7 @@ impl Hindrance {
             Self::ClearingUp => "clearing_up",
             Self::TooDear => "too_dear",
             Self::TooLong => "too_long",
+            Self::TooLarge => "too_large",
         }
     }
 }
@@ -160,8 +163,24 @@ impl fmt::Display for Hindrance {
             Self::TooLong => f.write_str(
                 "moving its items would take longer than a load that comes back could wait",
             ),
+            Self::TooLarge => f.write_str(
+                "the table has local secondary indexes, which bound a shard to 10 GB, and fewer shards might hold more",
+            ),
         }
     }
+}
+
+/// The most bytes of a table with local secondary indexes of which any collection may get fewer shards. Such an index bounds
+/// what lies under one partition key to 10 GB ([item collections]), and an item that would go beyond cannot move. DynamoDB
+/// counts a table's bytes every six hours, so that what has come since is unknown: half of the bound is left for it.
+///
+/// [item collections]: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/LSI.html#LSI.ItemCollections.SizeLimit
+const LOCALLY_INDEXED_BYTES: u64 = 5_000_000_000;
+
+/// Whether all items of the main table have room under one partition key, given the bytes that DynamoDB counts of them with
+/// their entries in local secondary indexes. Without such an index any number has.
+pub(crate) fn fits_one_shard(locally_indexed_bytes: Option<u64>) -> bool {
+    locally_indexed_bytes.is_none_or(|bytes| bytes <= LOCALLY_INDEXED_BYTES)
 }
 
 /// Whether a collection may begin to change its count, when it rests for `pause` after a change.

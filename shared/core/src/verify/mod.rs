@@ -34,17 +34,29 @@ pub struct Verifier<I, M, C, E> {
 /// How a collection is verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VerifyOptions {
-    /// Whether what is found is repaired.
-    pub repair: bool,
+    /// What of it that is found is repaired.
+    pub repair: Repair,
     /// The most read units a second that the walk takes. It begins with a quarter of them.
     pub read_units: Option<NonZeroU32>,
     /// How long a request that is refused is tried again before the collection is given up.
     pub patience: Duration,
 }
 
+/// What is repaired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Repair {
+    /// Nothing.
+    Nothing,
+    /// What no client sees, or what would show again by itself.
+    Certain,
+    /// Misplaced items come home, too. One may be an item that was deleted, and was found in a table that was restored, or
+    /// after a request that took effect later than any may: no rule tells it from one that was lost, and it lives again.
+    Misplaced,
+}
+
 impl Default for VerifyOptions {
     fn default() -> Self {
-        Self { repair: false, read_units: None, patience: Duration::from_mins(1) }
+        Self { repair: Repair::Nothing, read_units: None, patience: Duration::from_mins(1) }
     }
 }
 

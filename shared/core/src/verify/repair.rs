@@ -2,7 +2,7 @@ use dynashard_keys::{ItemKey, ShardId};
 
 use super::examine::Examined;
 use super::judge::{Remedy, View, Wrong};
-use super::{Verifier, VerifyOptions};
+use super::{Repair, Verifier, VerifyOptions};
 use crate::ports::{
     Action, Clock, Condition, Entropy, Expected, ItemStore, MetadataStore, StoreError, Write,
 };
@@ -35,7 +35,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
         let mut attempts = Attempts::new(directory.clock(), directory.entropy(), deadline);
         let first = self.examine(key, shards, view, deadline).await?;
         let mut examined = first.clone();
-        while let Some((wrong, remedy)) = next_remedy(&examined) {
+        while let Some((wrong, remedy)) = next_remedy(&examined, options.repair) {
             let outcome =
                 within(directory.clock(), deadline, self.apply(key, &examined, &wrong, remedy));
             match outcome.await {
@@ -108,8 +108,10 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
     }
 }
 
-fn next_remedy(examined: &Examined) -> Option<(Wrong, Remedy)> {
-    examined.verdict.wrong.iter().find_map(|wrong| Some((*wrong, wrong.remedy?)))
+fn next_remedy(examined: &Examined, repair: Repair) -> Option<(Wrong, Remedy)> {
+    let is_due = |remedy: &Remedy| *remedy != Remedy::Move || repair == Repair::Misplaced;
+    let due = |wrong: &Wrong| Some((*wrong, wrong.remedy.filter(is_due)?));
+    examined.verdict.wrong.iter().find_map(due)
 }
 
 fn of_removal(answer: Result<f64, StoreError>) -> Applied {

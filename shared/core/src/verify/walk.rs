@@ -8,7 +8,7 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use super::examine::Examined;
 use super::judge::{Entry, Verdict, View, Wrong};
-use super::{Finding, Verification, Verifier, VerifyObserver, VerifyOptions};
+use super::{Finding, Repair, Verification, Verifier, VerifyObserver, VerifyOptions};
 use crate::fan_out::fan_out;
 use crate::pace::Pace;
 use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore, ShardPage};
@@ -266,7 +266,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> 
     ) -> Result<(), Error> {
         let looks = doubtful.into_iter().map(|(key, entries)| async move {
             let shards = entries.iter().map(|entry| entry.shard).collect::<Vec<_>>();
-            let (examined, repaired) = if options.repair {
+            let (examined, repaired) = if options.repair > Repair::Nothing {
                 self.mend(&key, &shards, view, options).await?
             } else {
                 let examined = self.examine(&key, &shards, view, self.deadline(options)).await?;

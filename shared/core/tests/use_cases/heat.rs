@@ -694,3 +694,22 @@ fn regression_the_ledger_of_an_unused_collection_grew_for_ever() {
     let buckets = load.expect("a ledger").value.buckets.len();
     assert!((30..40).contains(&buckets), "{buckets} buckets");
 }
+
+#[test]
+fn regression_a_shrink_that_a_local_index_forbids_was_decided() {
+    for (bytes, shrinks) in [(5_000_000_001, false), (5_000_000_000, true)] {
+        let shrink = ShrinkPolicy { mode: ScalingMode::On, ..ShrinkPolicy::default() };
+        let hot = Hot::of(1, Settings { shrink, ..Settings::default() });
+        let grown =
+            CollectionMetadata { min_shards: count(1), ..new_metadata(2, 4, Placement::Random) };
+        hot.world.memory.place_metadata(grown);
+        hot.world.memory.index_locally(bytes);
+        let directory = hot.world.directory();
+        let autoscaler = AutoScaler::new(&hot.heat, &directory);
+        for _ in 0..4 * 60 {
+            block_on(autoscaler.shrink(None, hot.world.deadline())).expect("a page");
+            hot.world.clock.advance(Duration::from_mins(1));
+        }
+        assert_eq!(hot.metadata().phase != Phase::Stable, shrinks, "{bytes} bytes");
+    }
+}

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use dynashard_core::ports::Clock;
 use dynashard_core::{
-    Code, CollectionMetadata, Error, Generation, Grant, HistoryEntry, Phase, Precondition,
+    Code, CollectionMetadata, Error, Generation, Grant, HistoryEntry, Kind, Phase, Precondition,
     Settings, Stage, settle_time,
 };
 use dynashard_keys::{PartitionKey, Placement};
@@ -418,4 +418,40 @@ fn whoever_waits_for_a_count_is_told_when_it_is_there_and_when_it_never_will_be(
         let metadata = world.memory.stored_metadata(&partition()).expect("metadata");
         assert_eq!((metadata.number_of_shards, metadata.phase), (count(target), Phase::Stable));
     }
+}
+
+/// The transfer of the first item beyond 10 GB was rejected, and the reshard never ended.
+#[test]
+fn regression_a_shrink_that_a_local_index_forbids_was_begun() {
+    const LIMIT: u64 = 5_000_000_000;
+    let world = World::new();
+    world.lay_out(1, 4, Placement::Xxh64);
+    world.clock.advance(Duration::from_hours(1));
+    world.memory.index_locally(LIMIT + 1);
+    let scaler = world.scaler();
+    let request =
+        |shards| block_on(scaler.request_count(&partition(), count(shards), world.deadline()));
+    let refused = request(2).expect_err("fewer shards");
+    assert_eq!(refused.code(), Code::ShardsTooLarge);
+    assert_eq!(refused.kind(), Kind::Conflict);
+    let kept = world.memory.stored_metadata(&partition()).expect("metadata");
+    assert_eq!((kept.phase, kept.number_of_shards), (Phase::Stable, count(4)));
+
+    // More shards hold no more than there is.
+    let grown = request(8).expect("more shards");
+    assert_eq!(grown.phase, Phase::Forward { from: count(4), to: count(8) });
+    assert_eq!(code(request(4)), Code::ShardsTooLarge, "turned round it is a shrink");
+
+    let knowing = world.scaler().whatever_their_size();
+    block_on(knowing.request_count(&partition(), count(4), world.deadline()))
+        .expect("an operator knows that they fit");
+
+    let small = World::new();
+    small.lay_out(1, 4, Placement::Xxh64);
+    small.clock.advance(Duration::from_hours(1));
+    small.memory.index_locally(LIMIT);
+    let scaler = small.scaler();
+    let shrunk = block_on(scaler.request_count(&partition(), count(2), small.deadline()))
+        .expect("all items of the table fit under one key");
+    assert_eq!(shrunk.phase, Phase::Forward { from: count(4), to: count(2) });
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use dynashard_core::ports::Consistency;
 use dynashard_core::query::{PageBudget, Query};
 use dynashard_core::{
-    AttributeValue, Code, CollectionMetadata, FindingKind, NewItem, Phase, Precondition, Settings,
-    Tally, Verification, VerifyObserver, VerifyOptions, Writer,
+    AttributeValue, Code, CollectionMetadata, FindingKind, NewItem, Phase, Precondition, Repair,
+    Settings, Tally, Verification, VerifyObserver, VerifyOptions, Writer,
 };
 use dynashard_keys::Placement;
 use dynashard_testkit::block_on;
@@ -101,7 +101,7 @@ fn verify_finds_what_an_item_that_expires_would_uncover_and_repairs_it() {
     let mut item = stored("new", 2);
     item.attributes.insert(TTL.to_owned(), AttributeValue::Number(1_356_998_400_u64.into()));
     world.memory.place(&home(MOVES, 2), item);
-    for (repair, repaired) in [(false, 0), (true, 1)] {
+    for (repair, repaired) in [(Repair::Nothing, 0), (Repair::Certain, 1)] {
         let options =
             VerifyOptions { repair, patience: Duration::from_mins(1), ..VerifyOptions::default() };
         let verifier = world.verifier();

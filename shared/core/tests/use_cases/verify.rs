@@ -7,8 +7,8 @@ use std::time::Duration;
 use dynashard_core::ports::{Clock, Entropy, StoreError};
 use dynashard_core::{
     Advance, Code, CollectionMetadata, Deadline, Digest, Directory, Error, Finding, FindingKind,
-    Generation, HistoryEntry, Precondition, Rebalancer, Settings, StoredItem, Tally, Throttle,
-    Verification, VerifyObserver, VerifyOptions, Version, settle_time,
+    Generation, HistoryEntry, Precondition, Rebalancer, Repair, Settings, StoredItem, Tally,
+    Throttle, Verification, VerifyObserver, VerifyOptions, Version, settle_time,
 };
 use dynashard_keys::{PartitionKey, Placement, ShardCount, ShardId, SortKey};
 use dynashard_testkit::{Fault, ManualClock, MemoryStore, Operation, SeededEntropy, block_on};
@@ -52,7 +52,8 @@ fn verify(world: &World) -> (Verification, Vec<String>) {
 
 #[track_caller]
 fn repair(world: &World) -> (Verification, Vec<String>) {
-    run(world, VerifyOptions { repair: true, ..VerifyOptions::default() }).expect("a report")
+    run(world, VerifyOptions { repair: Repair::Misplaced, ..VerifyOptions::default() })
+        .expect("a report")
 }
 
 fn names() -> impl Iterator<Item = String> {
