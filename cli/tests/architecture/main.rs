@@ -74,6 +74,14 @@ const LOCAL_LAYERS: &[(&str, &[&str])] = &[
     ("events", &["access", "clock", "cloudwatch", "ids", "lambda", "plan", "queues", "server"]),
 ];
 
+/// What each floor of the core may use of the others, from the bottom to the top.
+const CORE_LAYERS: &[(&str, &[&str])] = &[
+    ("model", &[]),
+    ("decide", &["model"]),
+    ("ports", &["model"]),
+    ("usecases", &["decide", "model", "ports"]),
+];
+
 /// The rooms that put the stack together, and may use all of it.
 const TOP: &[&str] = &["lib", "stack"];
 
@@ -117,27 +125,63 @@ fn no_files_import_each_other_in_a_circle() {
     }
 }
 
+/// The module at this depth that a file belongs to: at depth 1 `a` of `a/b/c.rs`, at depth 2 `a/b`.
+fn room(file: &Path, depth: usize) -> String {
+    let names = file.components().take(depth).collect::<PathBuf>();
+    names.with_extension("").display().to_string()
+}
+
 #[test]
-fn the_layers_of_the_local_stack_use_those_below() {
-    let src = concat!(env!("CARGO_MANIFEST_DIR"), "/../local/src");
-    let room = |file: &Path| {
-        let first = file.components().next().expect("a name").as_os_str();
-        Path::new(first).with_extension("").display().to_string()
-    };
-    let layers = LOCAL_LAYERS.iter().copied().collect::<BTreeMap<_, _>>();
-    for (file, used) in imports::imports(Path::new(src)) {
-        let of = room(&file);
+fn layers_use_those_below() {
+    uses_those_below("local", LOCAL_LAYERS);
+    uses_those_below("shared/core", CORE_LAYERS);
+}
+
+fn uses_those_below(package: &str, layers: &[(&str, &[&str])]) {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(package).join("src");
+    let layers = layers.iter().copied().collect::<BTreeMap<_, _>>();
+    for (file, used) in imports::imports(&src) {
+        let of = room(&file, 1);
         if TOP.contains(&of.as_str()) {
             continue;
         }
         let may_use = layers.get(of.as_str());
         let may_use = may_use.unwrap_or_else(|| panic!("{of} is not a room of this table"));
         for target in used {
-            let to = room(&target);
+            let to = room(&target, 1);
             let (file, target) = (file.display(), target.display());
             let is_below = to == of || may_use.contains(&to.as_str());
             assert!(is_below, "{file} imports from {target}: {of} may not use {to}");
         }
+    }
+}
+
+/// Each module of a floor can be read, and tested, with what it uses: none uses it in turn, by whatever way.
+#[test]
+fn no_modules_of_the_core_use_each_other_in_a_circle() {
+    let src = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/core/src");
+    let mut modules = BTreeMap::<PathBuf, BTreeSet<PathBuf>>::new();
+    for (file, used) in imports::imports(Path::new(src)) {
+        let of = PathBuf::from(room(&file, 2));
+        let used = used.iter().map(|target| PathBuf::from(room(target, 2)));
+        let used = used.filter(|to| *to != of).collect::<Vec<_>>();
+        modules.entry(of).or_default().extend(used);
+    }
+    assert_eq!(imports::circle(&modules), None);
+}
+
+/// A name that comes from the root hides which module it comes from.
+#[test]
+fn the_core_imports_by_module() {
+    let src = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/core/src");
+    for file in sources(Path::new(src)) {
+        let text = std::fs::read_to_string(&file).expect("source");
+        assert!(!text.contains("use crate::{"), "{} imports from the root", file.display());
+        assert!(
+            text.starts_with("//!") || file.ends_with("tests.rs"),
+            "{} does not say what it is for",
+            file.display()
+        );
     }
 }
 

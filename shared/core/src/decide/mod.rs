@@ -1,0 +1,19 @@
+//! Decisions: pure functions of values. Time, chance and evidence are arguments.
+//!
+//! - [`next_step`] says what a change of a shard count does next, [`turn`] who of several calls does it, [`work`] to what, and
+//!   [`pace`] how fast.
+//! - [`shard_count`] says how many shards a collection is to have, from the [`evidence`] that functions report ([`chance`] says how
+//!   many of them do); [`rates`] is what people are told of it, and [`capacity`] what the whole table needs.
+//! - [`judge`] says what is wrong with what lies under a key, and [`digest`] whether two collections hold the same.
+
+pub(crate) mod capacity;
+pub(crate) mod chance;
+pub(crate) mod digest;
+pub(crate) mod evidence;
+pub(crate) mod judge;
+pub(crate) mod next_step;
+pub(crate) mod pace;
+pub(crate) mod rates;
+pub(crate) mod shard_count;
+pub(crate) mod turn;
+pub(crate) mod work;

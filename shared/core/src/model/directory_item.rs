@@ -1,0 +1,115 @@
+//! The directory item: which collections have metadata, as a filter of hashes, and the settings that are pinned.
+
+use std::sync::Arc;
+
+use dynashard_keys::PartitionKey;
+use xxhash_rust::xxh64::xxh64;
+
+use crate::model::pinned::Pinned;
+
+/// The directory item: which collections have a metadata item at all. All others have one shard, and
+/// cost nothing in the metadata table (protocol: "The directory"). And the settings that all functions
+/// must agree on (protocol: "Pinned settings").
+///
+/// No collection is ever taken out of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DirectoryItem {
+    /// The optimistic lock: every change raises it. 0 where nothing was stored yet.
+    pub rev: u64,
+    /// What is pinned, if a function that may pin it was ever started.
+    pub pinned: Option<Pinned>,
+    /// In order, each once.
+    hashes: Arc<[u64]>,
+}
+
+impl DirectoryItem {
+    /// Its key in the metadata table. Must be kept stable.
+    pub const KEY: &str = "_ds_directory";
+
+    /// How many collections it may list: each takes 8 of the 400 KB of an item.
+    pub const MAX_COLLECTIONS: usize = 50_000;
+
+    /// An item as it was stored, or `None` if its hashes are not in order.
+    pub fn stored(rev: u64, hashes: Vec<u64>, pinned: Option<Pinned>) -> Option<Self> {
+        let in_order = hashes.is_sorted_by(|one, next| one < next);
+        in_order.then(|| Self { rev, pinned, hashes: hashes.into() })
+    }
+
+    /// The hashes of the keys of all collections that it lists, in order.
+    pub fn hashes(&self) -> &[u64] {
+        &self.hashes
+    }
+
+    /// What a collection is listed by.
+    pub(crate) fn hash_of(partition: &PartitionKey) -> u64 {
+        hash(partition)
+    }
+
+    /// Whether the collection has a metadata item. One that has none may share its hash with one that has.
+    pub fn lists(&self, partition: &PartitionKey) -> bool {
+        self.hashes.binary_search(&hash(partition)).is_ok()
+    }
+
+    /// Whether the collection is listed, or could be.
+    pub(crate) fn has_room_for(&self, partition: &PartitionKey) -> bool {
+        self.hashes.len() < Self::MAX_COLLECTIONS || self.lists(partition)
+    }
+
+    /// The item with a collection added, or `None` if it is full.
+    #[must_use]
+    pub fn with(&self, partition: &PartitionKey) -> Option<Self> {
+        self.has_room_for(partition).then(|| {
+            let mut hashes = self.hashes.to_vec();
+            if let Err(at) = hashes.binary_search(&hash(partition)) {
+                hashes.insert(at, hash(partition));
+            }
+            Self { rev: self.rev + 1, pinned: self.pinned.clone(), hashes: hashes.into() }
+        })
+    }
+
+    /// The item with these settings pinned.
+    #[must_use]
+    pub fn with_pinned(&self, pinned: Pinned) -> Self {
+        Self { rev: self.rev + 1, pinned: Some(pinned), hashes: Arc::clone(&self.hashes) }
+    }
+}
+
+/// XXH64 with seed 0 over the UTF-8 bytes of the key. Must be kept stable.
+fn hash(partition: &PartitionKey) -> u64 {
+    xxh64(partition.as_str().as_bytes(), 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn partition(name: &str) -> PartitionKey {
+        PartitionKey::new(name).expect("a valid partition key")
+    }
+
+    #[test]
+    fn collections_are_listed_once_and_in_order() {
+        let one = DirectoryItem::default().with(&partition("EWR")).expect("room");
+        let two = one.with(&partition("JFK")).and_then(|two| two.with(&partition("EWR")));
+        let two = two.expect("room");
+        assert_eq!((two.rev, two.hashes().len()), (3, 2));
+        assert!(["EWR", "JFK"].iter().all(|name| two.lists(&partition(name))));
+        assert!(!two.lists(&partition("LGA")) && !one.lists(&partition("JFK")));
+        assert_eq!(DirectoryItem::stored(3, two.hashes().to_vec(), None), Some(two));
+        assert_eq!(DirectoryItem::stored(1, vec![2, 1], None), None);
+        assert_eq!(DirectoryItem::stored(1, vec![1, 1], None), None);
+    }
+
+    #[test]
+    fn the_hash_of_a_key_is_what_it_always_was() {
+        let item = DirectoryItem::default().with(&partition("EWR")).expect("room");
+        assert_eq!(item.hashes(), [15_291_168_190_585_594_652]);
+    }
+
+    #[test]
+    fn a_full_directory_takes_no_more() {
+        let full = (0..50_000).collect::<Vec<u64>>();
+        let full = DirectoryItem::stored(1, full, None).expect("in order");
+        assert_eq!(full.with(&partition("EWR")), None);
+    }
+}

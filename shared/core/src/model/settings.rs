@@ -1,0 +1,59 @@
+//! What the operator set for the whole stack.
+
+use std::time::Duration;
+
+use dynashard_keys::{Placement, ShardCount};
+
+use crate::model::grow_keys::GrowKeys;
+use crate::model::policy::{PartitionLimits, ScalingPolicy, ShrinkPolicy};
+use crate::model::schema::TableSchema;
+
+/// What the operator set for the whole stack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The main table's keys.
+    pub schema: TableSchema,
+    /// The placement of collections whose count was never changed.
+    pub placement: Placement,
+    /// T: how long metadata may be used after it was read (protocol: "Lease").
+    pub lease_term: Duration,
+    /// H: how long after its signing a request may still be executed (protocol: "Assumptions").
+    pub request_lifetime: Duration,
+    /// No collection has more shards than this.
+    pub max_shards: ShardCount,
+    /// Which collections may get another shard count.
+    pub grow_keys: GrowKeys,
+    /// The attribute by which the main table's items expire, if they do.
+    pub ttl_attribute: Option<String>,
+    /// The write units a second that moving the items of one collection may take, at most.
+    pub mover_wcu: u32,
+    /// How many items a second one call of the rebalancer is reckoned to move: what more there is to
+    /// move is left to others beside it.
+    pub moves_per_call: u32,
+    /// Whether and when shard counts change by themselves.
+    pub scaling: ScalingPolicy,
+    /// Whether and when they go back.
+    pub shrink: ShrinkPolicy,
+    /// What one partition takes.
+    pub partition: PartitionLimits,
+}
+
+impl Default for Settings {
+    /// The template's defaults.
+    fn default() -> Self {
+        Self {
+            schema: TableSchema::default(),
+            placement: Placement::default(),
+            lease_term: Duration::from_secs(5),
+            request_lifetime: Duration::from_mins(16),
+            max_shards: ShardCount::new(256).unwrap_or(ShardCount::ONE),
+            grow_keys: GrowKeys::default(),
+            ttl_attribute: None,
+            mover_wcu: 8_000,
+            moves_per_call: 800,
+            scaling: ScalingPolicy::default(),
+            shrink: ShrinkPolicy::default(),
+            partition: PartitionLimits::default(),
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The items of the main table.
+
+use std::future::Future;
+
+use dynashard_keys::{PhysicalKey, PhysicalPartitionKey, SortKey};
+
+use crate::model::fields::Fields;
+use crate::model::guard::{Transfer, Transferred, Write};
+use crate::model::item::StoredItem;
+use crate::ports::errors::StoreError;
+
+/// The main table.
+pub trait ItemStore: Send + Sync {
+    /// `GetItem`. Of what is there, these fields are returned, or all where none are named; the
+    /// system's own attributes always are.
+    fn get(
+        &self,
+        key: &PhysicalKey,
+        fields: Option<&Fields>,
+        consistency: Consistency,
+    ) -> impl Future<Output = Result<Metered<Option<StoredItem>>, StoreError>> + Send;
+
+    /// `PutItem` or `DeleteItem` under a condition and a lease. Returns the write units that DynamoDB
+    /// reported.
+    fn write(&self, write: &Write) -> impl Future<Output = Result<f64, StoreError>> + Send;
+
+    /// `TransactGetItems` of two items: both as they were at one moment.
+    fn get_both(
+        &self,
+        keys: [&PhysicalKey; 2],
+        fields: Option<&Fields>,
+    ) -> impl Future<Output = Result<Metered<[Option<StoredItem>; 2]>, StoreError>> + Send;
+
+    /// `TransactWriteItems`: what a reshard does to both homes of an item at once.
+    fn transfer(
+        &self,
+        transfer: &Transfer,
+    ) -> impl Future<Output = Result<Transferred, StoreError>> + Send;
+
+    /// `BatchGetItem`, of at most [`MAX_KEYS_PER_BATCH_GET`] distinct keys.
+    fn batch_get(
+        &self,
+        keys: &[PhysicalKey],
+        fields: Option<&Fields>,
+        consistency: Consistency,
+    ) -> impl Future<Output = Result<BatchPage, StoreError>> + Send;
+
+    /// `Query`: one page of one shard.
+    fn query(
+        &self,
+        query: &ShardQuery,
+    ) -> impl Future<Output = Result<ShardPage, StoreError>> + Send;
+}
+
+/// What was read, and what it cost.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Metered<T> {
+    /// What was read.
+    pub value: T,
+    /// The read units that DynamoDB reported.
+    pub consumed_rcu: f64,
+}
+
+/// The most keys of one `BatchGetItem`.
+pub const MAX_KEYS_PER_BATCH_GET: usize = 100;
+
+/// How current a read must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Consistency {
+    /// It sees every write that was answered before it began.
+    Strong,
+    /// At half the price, it may not.
+    Eventual,
+}
+
+/// One page of one shard, in sort-key order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ShardQuery {
+    /// The shard.
+    pub partition: PhysicalPartitionKey,
+    /// Which sort keys.
+    pub range: SortRange,
+    /// Ascending, or descending.
+    pub ascending: bool,
+    /// Where to go on: exclusive, and in the direction of the query. It need not exist.
+    pub after: Option<SortKey>,
+    /// At most so many items are read.
+    pub limit: u32,
+    /// What to return of each item; everything where nothing is named.
+    pub fields: Option<Fields>,
+    /// How current.
+    pub consistency: Consistency,
+}
+
+/// A condition on sort keys.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub enum SortRange {
+    /// All of them.
+    #[default]
+    All,
+    /// String keys that begin so.
+    BeginsWith(String),
+    /// At least this.
+    From(SortKey),
+    /// At most this.
+    To(SortKey),
+    /// Between the two, both included.
+    Between(SortKey, SortKey),
+}
+
+impl SortRange {
+    /// What of the range a query in this order comes to up to `last`, which is in the range. The start of
+    /// strings cannot be bounded below, so it stays as it is there.
+    #[must_use]
+    pub(crate) fn up_to(&self, last: &SortKey, ascending: bool) -> Self {
+        let last = last.clone();
+        match (self.clone(), ascending) {
+            (Self::All | Self::To(_), true) => Self::To(last),
+            (Self::From(from) | Self::Between(from, _), true) => Self::Between(from, last),
+            // What is between a prefix and a key that begins with it begins with it.
+            (Self::BeginsWith(prefix), true) => match SortKey::string(&prefix) {
+                Ok(from) => Self::Between(from, last),
+                Err(_) => Self::BeginsWith(prefix),
+            },
+            (Self::All | Self::From(_), false) => Self::From(last),
+            (Self::To(to) | Self::Between(_, to), false) => Self::Between(last, to),
+            (Self::BeginsWith(prefix), false) => Self::BeginsWith(prefix),
+        }
+    }
+
+    /// Whether the range holds `key`.
+    pub fn contains(&self, key: &SortKey) -> bool {
+        match self {
+            Self::All => true,
+            Self::BeginsWith(prefix) => {
+                matches!(key, SortKey::String(text) if text.starts_with(prefix.as_str()))
+            }
+            Self::From(from) => key >= from,
+            Self::To(to) => key <= to,
+            Self::Between(from, to) => (from..=to).contains(&key),
+        }
+    }
+}
+
+/// What one page of a shard held, markers included.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ShardPage {
+    /// In the order of the query.
+    pub items: Vec<(SortKey, StoredItem)>,
+    /// Where the next page begins, or `None` at the end of the shard. DynamoDB may name one where
+    /// nothing follows, and may end a page early.
+    pub next: Option<SortKey>,
+    /// The items that were read and paid for.
+    pub items_read: u64,
+    /// The read units that DynamoDB reported.
+    pub consumed_rcu: f64,
+}
+
+/// What a `BatchGetItem` returned.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct BatchPage {
+    /// The items that exist.
+    pub items: Vec<(PhysicalKey, StoredItem)>,
+    /// The keys that DynamoDB left for another request.
+    pub unprocessed: Vec<PhysicalKey>,
+    /// The keys of items that cannot be understood, and why not.
+    pub damaged: Vec<(PhysicalKey, String)>,
+    /// The read units that DynamoDB reported.
+    pub consumed_rcu: f64,
+}

@@ -1,0 +1,23 @@
+//! What the use cases need from the world, in the terms of the domain.
+//!
+//! One call of a store is one request to DynamoDB: a store never retries, never fans out and never
+//! decides. Its errors are what any implementation could suffer.
+
+mod errors;
+mod items;
+mod records;
+mod signals;
+mod time;
+
+pub use crate::model::guard::{Action, Arrival, Condition, Expected, Transfer, Transferred, Write};
+pub use crate::model::lease::Dated;
+pub use errors::StoreError;
+pub use items::{
+    BatchPage, Consistency, ItemStore, MAX_KEYS_PER_BATCH_GET, Metered, ShardPage, ShardQuery,
+    SortRange,
+};
+pub use records::{CollectionCatalog, CollectionsPage, MetadataStore};
+pub use signals::{
+    AlarmControl, CapacityUpdate, HeatAlarms, HeatSource, TableCapacity, UsageSource,
+};
+pub use time::{Clock, Entropy};

@@ -1,0 +1,478 @@
+//! Many gets in one request.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use dynashard_keys::{ItemKey, PartitionKey, PhysicalKey, ShardId};
+use futures_util::future::join_all;
+use futures_util::stream;
+use futures_util::stream::StreamExt;
+
+use crate::model::error::{Code, Error};
+use crate::model::fields::Fields;
+use crate::model::item::{MAX_ITEM_BYTES, StoredItem};
+use crate::model::lease::Deadline;
+use crate::model::policy::Access;
+use crate::model::throttle::Throttle;
+use crate::model::version::Generation;
+use crate::ports::{
+    BatchPage, Clock, Consistency, Entropy, ItemStore, MAX_KEYS_PER_BATCH_GET, MetadataStore,
+};
+use crate::usecases::batch::refuse_duplicates;
+use crate::usecases::cost::Cost;
+use crate::usecases::directory::Known;
+use crate::usecases::fan_out::FAN_OUT;
+use crate::usecases::query::PageBudget;
+use crate::usecases::read::{Lookup, Reader, possible_shards};
+use crate::usecases::retry::{Attempts, refusal, within};
+
+/// The most keys of one batch read.
+pub const MAX_BATCH_GETS: usize = 100;
+
+/// The result of a batch read: every key is found, absent, or listed.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct BatchGot {
+    /// The items that exist, by key.
+    pub items: Vec<(ItemKey, StoredItem)>,
+    /// Keys that could not be looked up in time, and why.
+    pub unprocessed: Vec<(ItemKey, Code)>,
+    /// Keys that were not looked up, or whose items are not returned, because the answer was full.
+    pub left_out: Vec<ItemKey>,
+    /// The full errors that an operator has to look at, for logs.
+    pub failures: Vec<(ItemKey, Error)>,
+    /// The items that were read and paid for, markers and repetitions included.
+    pub items_read: u64,
+    /// The read units that DynamoDB reported. A key without an item takes some, too.
+    pub consumed_rcu: f64,
+    /// The write units that it reported for moving items which a strongly consistent read found before
+    /// the mover did.
+    pub consumed_wcu: f64,
+}
+
+/// How the keys of a batch are read.
+#[derive(Clone, Copy)]
+struct BatchRead<'a> {
+    fields: Option<&'a Fields>,
+    consistency: Consistency,
+    deadline: Deadline,
+}
+
+/// What is known about the collections of a batch.
+type Collections = BTreeMap<PartitionKey, Result<Known, Error>>;
+
+impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
+    /// Reads items by their keys, as many as fit `budget`. What DynamoDB leaves unprocessed is asked
+    /// for again until the deadline.
+    pub async fn batch_get(
+        &self,
+        keys: Vec<ItemKey>,
+        fields: Option<&Fields>,
+        consistency: Consistency,
+        budget: PageBudget<'_, ItemKey>,
+        deadline: Deadline,
+    ) -> Result<BatchGot, Error> {
+        if keys.len() > MAX_BATCH_GETS {
+            let why =
+                format!("the batch has {} keys; at most {MAX_BATCH_GETS} are allowed", keys.len());
+            return Err(Error::new(Code::BadParameter, why));
+        }
+        refuse_duplicates(keys.iter())?;
+        for key in &keys {
+            self.arrived(&key.partition, Some(key), Access::Get);
+        }
+        let batch = BatchRead { fields, consistency, deadline };
+        let mut attempts = Attempts::new(self.clock(), self.directory().entropy(), deadline);
+        let partitions = keys.iter().map(|key| key.partition.clone()).collect::<BTreeSet<_>>();
+        let mut progress = Progress::new(budget);
+        let left = self.get_in_rounds(keys, &mut progress, batch, &mut attempts).await;
+        // What DynamoDB leaves unprocessed has no reason. A report says what was asked for and not of whom, so that of
+        // a partition does: nothing is decided here.
+        let throttle = progress.throttle.take().unwrap_or_else(Throttle::of_a_partition);
+        let refused = Error::throttled(throttle);
+        let got = progress.finish(left);
+        // DynamoDB says of a batch only what it took as a whole.
+        let parts = f64::from(u32::try_from(partitions.len()).unwrap_or(u32::MAX).max(1));
+        let answered = async |partition| {
+            let part = Ok(got.consumed_rcu / parts);
+            self.answered(partition, None, Access::Get, part).await;
+            let throttled = got.unprocessed.iter().filter(|(_, code)| *code == Code::Throttled);
+            let throttled = throttled.map(|(key, _)| key).filter(|key| key.partition == *partition);
+            let throttled = throttled.collect::<Vec<_>>();
+            if !throttled.is_empty() {
+                self.answered(partition, throttled, Access::Get, Err(&refused)).await;
+            }
+        };
+        // Side by side, as an answer is held for one report's time at most.
+        join_all(partitions.iter().map(answered)).await;
+        Ok(got)
+    }
+
+    /// Reads these keys until the deadline, and returns those that could not be read, and why.
+    async fn get_in_rounds(
+        &self,
+        mut keys: Vec<ItemKey>,
+        progress: &mut Progress<'_>,
+        batch: BatchRead<'_>,
+        attempts: &mut Attempts<'_, C, E>,
+    ) -> BTreeMap<ItemKey, Code> {
+        loop {
+            let Left { keys: left, ahead } = self.read_round(keys, progress, batch).await;
+            // Keys that wait for something else than a partition are not given up with the throttled ones.
+            let code = left.values().copied().find(|code| *code != Code::Throttled);
+            let Some(code) = code.or(left.values().next().copied()).filter(|_| !progress.is_full())
+            else {
+                return left;
+            };
+            let another = if ahead {
+                attempts.refresh().await
+            } else {
+                let why = "keys were left unprocessed";
+                let refusal = match code {
+                    Code::Unavailable => Error::fault(why),
+                    code => Error::new(code, why),
+                };
+                attempts.pause(refusal).await
+            };
+            if another.is_err() {
+                return left;
+            }
+            keys = left.into_keys().collect();
+        }
+    }
+
+    /// Tries each of `keys` once, unless the answer is full before, and returns those that are
+    /// neither found nor known to be absent.
+    async fn read_round(
+        &self,
+        keys: Vec<ItemKey>,
+        progress: &mut Progress<'_>,
+        batch: BatchRead<'_>,
+    ) -> Left {
+        let mut collections = self.collections_of(&keys, batch.deadline).await;
+        let mut left = Left::default();
+        let (moving, mut at_rest): (Vec<_>, Vec<_>) = keys.into_iter().partition(|key| {
+            let known = collections.get(&key.partition);
+            matches!(known, Some(Ok(known)) if known.metadata.reshard().is_some())
+        });
+        while !at_rest.is_empty() && !progress.is_full() {
+            let rest = at_rest.split_off(progress.room().min(at_rest.len()));
+            let wave = std::mem::replace(&mut at_rest, rest);
+            // A request that is not answered must not take the time of the keys behind it.
+            let deadline = match at_rest.len() + moving.len() {
+                0 => batch.deadline,
+                _ => self.half_of(batch.deadline),
+            };
+            let batch = BatchRead { deadline, ..batch };
+            self.read_wave(&wave, &mut collections, progress, batch, &mut left).await;
+        }
+        progress.left_out.extend(at_rest);
+        self.read_moving(moving, progress, batch).await;
+        left
+    }
+
+    /// The metadata of all collections of a batch, each looked up once.
+    async fn collections_of(&self, keys: &[ItemKey], deadline: Deadline) -> Collections {
+        let mut distinct = HashSet::new();
+        let partitions = keys.iter().map(|key| &key.partition);
+        let partitions = partitions.filter(|partition| distinct.insert(*partition));
+        // Metadata that does not come in half of the time leaves the rest to the others' items.
+        let half = self.half_of(deadline);
+        let reads = partitions.map(|partition| async move {
+            (partition.clone(), self.directory().find(partition, half).await)
+        });
+        let reads = reads.collect::<Vec<_>>();
+        stream::iter(reads).buffer_unordered(FAN_OUT).collect().await
+    }
+
+    /// Asks once, side by side, for all places where these items may be. None of their collections
+    /// was being resharded when the round began.
+    async fn read_wave(
+        &self,
+        wave: &[ItemKey],
+        collections: &mut Collections,
+        progress: &mut Progress<'_>,
+        batch: BatchRead<'_>,
+        left: &mut Left,
+    ) {
+        for key in wave {
+            let now = self.clock().now();
+            // The first may have waited for the others for longer than their leases last.
+            if let Some(read @ Ok(_)) = collections.get_mut(&key.partition)
+                && !matches!(read, Ok(known) if known.lease.is_fresh(now))
+            {
+                *read = self.directory().find(&key.partition, batch.deadline).await;
+            }
+        }
+        let mut places = BTreeMap::<PhysicalKey, Place<'_>>::new();
+        for key in wave {
+            match collections.get(&key.partition) {
+                Some(Ok(known)) if known.metadata.reshard().is_some() => {
+                    left.keys.insert(key.clone(), Code::Unavailable);
+                }
+                Some(Ok(known)) => {
+                    let placement = known.metadata.placement;
+                    for shard in progress.unread(key, known) {
+                        let place = Place { key, known, shard };
+                        places.insert(self.at(key, placement, shard), place);
+                    }
+                }
+                None => progress.conclude(key, None),
+                // One collection's failure is not another's.
+                Some(Err(error)) => progress.conclude(key, Some(Err(error.clone()))),
+            }
+        }
+        self.read_places(&places, progress, batch, left).await;
+        for key in wave {
+            if let Some(Ok(known)) = collections.get(&key.partition)
+                && known.metadata.reshard().is_none()
+                && progress.unread(key, known).is_empty()
+            {
+                // What a higher shard failed to answer does not matter any more.
+                left.keys.remove(key);
+                let copy = progress.searches.remove(key).and_then(|search| search.lowest);
+                progress.conclude(key, copy.map(|(_, copy)| copy));
+            }
+        }
+    }
+
+    /// Notes what lies in these places, and in `left` the keys of those that did not answer.
+    async fn read_places(
+        &self,
+        places: &BTreeMap<PhysicalKey, Place<'_>>,
+        progress: &mut Progress<'_>,
+        batch: BatchRead<'_>,
+        left: &mut Left,
+    ) {
+        let BatchRead { fields, consistency, deadline } = batch;
+        let asked = places.keys().cloned().collect::<Vec<_>>();
+        let requests = asked.chunks(MAX_KEYS_PER_BATCH_GET).map(|chunk| async move {
+            let request = self.items().batch_get(chunk, fields, consistency);
+            let answer = within(self.clock(), deadline, request).await;
+            (chunk, answer, self.clock().now())
+        });
+        let requests = requests.collect::<Vec<_>>();
+        let mut answers = stream::iter(requests).buffer_unordered(FAN_OUT);
+        while let Some((chunk, answer, answered_at)) = answers.next().await {
+            let nothing = || BatchPage { unprocessed: chunk.to_vec(), ..BatchPage::default() };
+            let (page, code) = match answer {
+                Some(Ok(page)) => (page, Code::Throttled),
+                Some(Err(error)) => match refusal(error) {
+                    Ok(refused) => {
+                        progress.was_refused(&refused);
+                        (nothing(), refused.code())
+                    }
+                    Err(error) => {
+                        for place in chunk.iter().filter_map(|at| places.get(at)) {
+                            progress.note(place, Some(Err(error.clone())));
+                        }
+                        continue;
+                    }
+                },
+                None => (nothing(), Code::DeadlineExceeded),
+            };
+            let items_read = page.items.len() + page.damaged.len();
+            let items_read = u64::try_from(items_read).unwrap_or(u64::MAX);
+            let consumed_rcu = page.consumed_rcu;
+            progress.cost += Cost { items_read, consumed_rcu, ..Cost::default() };
+            let unprocessed = page.unprocessed.iter().collect::<HashSet<_>>();
+            let mut damaged = page.damaged.into_iter().collect::<HashMap<_, _>>();
+            let mut items = page.items.into_iter().collect::<HashMap<_, _>>();
+            for (at, place) in chunk.iter().filter_map(|at| places.get_key_value(at)) {
+                let Place { key, known, .. } = place;
+                let item = items.remove(at);
+                if unprocessed.contains(at) {
+                    left.keys.insert(ItemKey::clone(key), code);
+                } else if !known.lease.is_live(answered_at) {
+                    // What was read after the lease is thrown away (protocol: "Lease").
+                    left.keys.insert(ItemKey::clone(key), Code::Unavailable);
+                } else if let Some(why) = damaged.remove(at) {
+                    progress.note(place, Some(Err(Error::new(Code::CorruptData, why))));
+                } else if item.as_ref().is_some_and(|i| i.generation > known.metadata.generation) {
+                    self.directory().forget(&key.partition);
+                    left.ahead = true;
+                    left.keys.insert(ItemKey::clone(key), Code::MetadataBehind);
+                } else {
+                    progress.note(place, item.filter(StoredItem::is_live).map(Ok));
+                }
+            }
+        }
+    }
+
+    /// Reads items of collections that are being resharded, each by itself, since it may take two
+    /// requests to tell where one is. When the answer is full the others are left out.
+    async fn read_moving(
+        &self,
+        keys: Vec<ItemKey>,
+        progress: &mut Progress<'_>,
+        batch: BatchRead<'_>,
+    ) {
+        let BatchRead { fields, consistency, deadline } = batch;
+        let at_once = progress.room().clamp(1, FAN_OUT);
+        let mut unread = keys.iter().collect::<BTreeSet<_>>();
+        let reads = keys.iter().map(|key| async move {
+            (key, self.look_up(Lookup { key, fields, consistency, deadline }).await)
+        });
+        let reads = reads.collect::<Vec<_>>();
+        let mut reads = stream::iter(reads).buffer_unordered(at_once);
+        while !progress.is_full()
+            && let Some((key, read)) = reads.next().await
+        {
+            unread.remove(key);
+            let found = match read {
+                Ok((item, cost)) => {
+                    progress.cost += cost;
+                    item.map(Ok)
+                }
+                Err(error) => Some(Err(error)),
+            };
+            progress.conclude(key, found);
+        }
+        progress.left_out.extend(unread.into_iter().cloned());
+    }
+
+    fn half_of(&self, deadline: Deadline) -> Deadline {
+        deadline.earlier_by(deadline.remaining(self.clock().now()) / 2)
+    }
+}
+
+/// A shard in which an item may be.
+struct Place<'a> {
+    key: &'a ItemKey,
+    known: &'a Known,
+    shard: ShardId,
+}
+
+/// What lies in a shard under a key: an item, or one that cannot be read.
+type Copy = Result<StoredItem, Error>;
+
+/// What is known of a key, under one layout.
+struct Search {
+    generation: Generation,
+    answered: BTreeSet<ShardId>,
+    /// Of an item that lies in several shards of a random collection, the one that every read
+    /// returns.
+    lowest: Option<(ShardId, Copy)>,
+}
+
+/// What a batch read knows so far.
+struct Progress<'a> {
+    budget: PageBudget<'a, ItemKey>,
+    searches: BTreeMap<ItemKey, Search>,
+    found: BTreeMap<ItemKey, StoredItem>,
+    /// What the items found take of the budget.
+    bytes: usize,
+    /// How many keys were found, or found to be absent.
+    concluded: usize,
+    /// The keys that another attempt would not help, and why.
+    failed: BTreeMap<ItemKey, Error>,
+    left_out: Vec<ItemKey>,
+    /// The limit that refused a request last.
+    throttle: Option<Throttle>,
+    cost: Cost,
+}
+
+impl<'a> Progress<'a> {
+    fn new(budget: PageBudget<'a, ItemKey>) -> Self {
+        Self {
+            budget,
+            searches: BTreeMap::new(),
+            found: BTreeMap::new(),
+            bytes: 0,
+            concluded: 0,
+            failed: BTreeMap::new(),
+            left_out: Vec::new(),
+            throttle: None,
+            cost: Cost::default(),
+        }
+    }
+
+    /// Whether an item did not fit any more.
+    fn is_full(&self) -> bool {
+        !self.left_out.is_empty()
+    }
+
+    /// For how many more items there is room, if they are as large as those before, and at first, if
+    /// they are as large as items can be.
+    fn room(&self) -> usize {
+        let mean = self.bytes.checked_div(self.concluded).unwrap_or(MAX_ITEM_BYTES);
+        let bytes_left = self.budget.max_bytes.saturating_sub(self.bytes);
+        // The one that does not fit has to be read to know it.
+        bytes_left.checked_div(mean).map_or(MAX_BATCH_GETS, |fit| fit.saturating_add(1))
+    }
+
+    /// The shards that still have to be read for an item: none above one that has it, since every
+    /// read returns the copy in the lowest shard.
+    fn unread(&self, key: &ItemKey, known: &Known) -> Vec<ShardId> {
+        let search = self.searches.get(key);
+        let search = search.filter(|search| search.generation == known.metadata.generation);
+        let shards = possible_shards(key, known, known.metadata.layout().readable);
+        let is_unread = |shard: &ShardId| {
+            search.is_none_or(|Search { answered, lowest, .. }| {
+                !answered.contains(shard)
+                    && lowest.as_ref().is_none_or(|(lowest, _)| shard < lowest)
+            })
+        };
+        shards.filter(is_unread).collect()
+    }
+
+    fn note(&mut self, place: &Place<'_>, copy: Option<Copy>) {
+        let Place { key, known, shard } = *place;
+        let generation = known.metadata.generation;
+        let new = || Search { generation, answered: BTreeSet::new(), lowest: None };
+        let search = self.searches.entry(key.clone()).or_insert_with(new);
+        if search.generation != generation {
+            *search = new();
+        }
+        search.answered.insert(shard);
+        if let Some(copy) = copy
+            && search.lowest.as_ref().is_none_or(|(lowest, _)| shard < *lowest)
+        {
+            search.lowest = Some((shard, copy));
+        }
+    }
+
+    /// Takes note of the limit that refused a request, if one did.
+    fn was_refused(&mut self, error: &Error) {
+        self.throttle = error.throttle().cloned().or(self.throttle.take());
+    }
+
+    /// Takes in what was found of a key.
+    fn conclude(&mut self, key: &ItemKey, found: Option<Copy>) {
+        match found {
+            None => self.concluded += 1,
+            Some(Ok(item)) => {
+                let bytes = (self.budget.measure)(key, &item);
+                if self.budget.fits(self.bytes, bytes) || self.found.is_empty() {
+                    self.concluded += 1;
+                    self.bytes = self.bytes.saturating_add(bytes);
+                    self.found.insert(key.clone(), item);
+                } else {
+                    self.left_out.push(key.clone());
+                }
+            }
+            Some(Err(error)) => {
+                self.was_refused(&error);
+                self.failed.insert(key.clone(), error);
+            }
+        }
+    }
+
+    /// The result when `left` could not be read.
+    fn finish(self, left: BTreeMap<ItemKey, Code>) -> BatchGot {
+        let Self { found, failed, mut left_out, cost, .. } = self;
+        let Cost { items_read, consumed_rcu, consumed_wcu } = cost;
+        left_out.sort();
+        let codes = failed.iter().map(|(key, error)| (key.clone(), error.code()));
+        let unprocessed = left.into_iter().chain(codes).collect();
+        let failures = failed.into_iter().filter(|(_, error)| error.needs_operator()).collect();
+        let items = found.into_iter().collect();
+        BatchGot { items, unprocessed, left_out, failures, items_read, consumed_rcu, consumed_wcu }
+    }
+}
+
+/// The keys for which a round of requests was not enough, and why.
+#[derive(Default)]
+struct Left {
+    keys: BTreeMap<ItemKey, Code>,
+    /// An item showed that metadata is out of date.
+    ahead: bool,
+}

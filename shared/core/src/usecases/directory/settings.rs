@@ -1,0 +1,161 @@
+//! Changes of pinned settings.
+
+use std::time::Duration;
+
+use crate::model::directory_item::DirectoryItem;
+use crate::model::error::{Code, Error};
+use crate::model::lease::Deadline;
+use crate::model::pinned::{ChangeableSetting, Pinned};
+use crate::ports::{Clock, Dated, Entropy, MetadataStore, StoreError};
+use crate::usecases::directory::leased::Directory;
+use crate::usecases::retry::refusal;
+
+/// For how many times T' the longer of two values is waited for after only the shorter one is accepted:
+/// whoever has the longer one may stand on the directory for one, and on metadata of which it took a
+/// lease at its end for another.
+const TERMS: u32 = 2;
+
+/// A change of a pinned setting that an operator has asked for (protocol: "Pinned settings").
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SettingsChange {
+    /// What changes.
+    pub setting: ChangeableSetting,
+    /// The value that it is to have.
+    pub value: Duration,
+}
+
+impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
+    /// What is pinned now, whether this directory's own settings differ or not.
+    ///
+    /// Settings of a format that this software does not know are an error.
+    pub async fn pinned(&self, deadline: Deadline) -> Result<Option<Pinned>, Error> {
+        let pinned = self.uncompared_item(deadline).await?.pinned;
+        pinned.map(|pinned| pinned.check_format().map(|()| pinned)).transpose()
+    }
+
+    /// The first step: functions may be set to the new value as well. From now on all waits go by the
+    /// longer of the two.
+    pub async fn announce(
+        &self,
+        change: SettingsChange,
+        deadline: Deadline,
+    ) -> Result<Pinned, Error> {
+        let SettingsChange { setting, value } = change;
+        let accept = |pinned: &Pinned| {
+            let time = pinned.time(setting);
+            if let Some(next) = time.next.filter(|next| ![*next, time.accepted].contains(&value)) {
+                let (name, from, to) =
+                    (setting.parameter(), time.accepted.as_secs(), next.as_secs());
+                let why = format!(
+                    "{name} is being changed from {from} to {to}: complete that first, or cancel it with {name}={from}"
+                );
+                return Err(Error::new(Code::SettingsMismatch, why));
+            }
+            // Taking back is ended like any other change: the new value may be in use.
+            let is_on_the_way = time.next.is_some();
+            Ok(if is_on_the_way {
+                pinned.clone()
+            } else {
+                pinned.with(setting, time.accepting(value))
+            })
+        };
+        self.change_pinned(accept, deadline).await
+    }
+
+    /// The second and the third step, when all functions are set to the new value: only that is accepted,
+    /// and when nobody can be acting under a longer one, nothing waits for that any more. It takes twice T',
+    /// and may be begun again if it was interrupted.
+    pub async fn complete(
+        &self,
+        change: SettingsChange,
+        deadline: Deadline,
+    ) -> Result<Pinned, Error> {
+        let SettingsChange { setting, value } = change;
+        let accept_only = |pinned: &Pinned| {
+            let time = pinned.time(setting);
+            if !time.accepts(value) {
+                let why = format!(
+                    "{} is pinned to {}; no change to {} was started: start it first",
+                    setting.parameter(),
+                    time.accepted.as_secs(),
+                    value.as_secs(),
+                );
+                return Err(Error::new(Code::SettingsMismatch, why));
+            }
+            Ok(pinned.with(setting, time.accepting_only(value)))
+        };
+        loop {
+            let left = self.change_pinned(accept_only, deadline).await?;
+            if left.time(setting).longest == value {
+                return Ok(left);
+            }
+            let wait = left.waits().settle * TERMS;
+            if wait > deadline.remaining(self.clock().now()) {
+                let why = format!(
+                    "the change needs {} more seconds: run the same command again",
+                    wait.as_secs()
+                );
+                return Err(Error::new(Code::DeadlineExceeded, why));
+            }
+            self.clock().sleep(wait).await;
+            let settle = |pinned: &Pinned| {
+                let time = pinned.time(setting);
+                if time.accepted != value || time.next.is_some() {
+                    let name = setting.parameter();
+                    let why = format!("{name} was changed by somebody else meanwhile");
+                    return Err(Error::new(Code::SettingsMismatch, why));
+                }
+                // It may have been changed there and back, so it has to be waited for anew.
+                let is_as_left = pinned.revision == left.revision;
+                let next = if is_as_left { time.settled() } else { time };
+                Ok(pinned.with(setting, next))
+            };
+            let settled = self.change_pinned(settle, deadline).await?;
+            if settled.time(setting).longest == value {
+                return Ok(settled);
+            }
+        }
+    }
+
+    /// Changes what is pinned, if it changes.
+    async fn change_pinned(
+        &self,
+        change: impl Fn(&Pinned) -> Result<Pinned, Error>,
+        deadline: Deadline,
+    ) -> Result<Pinned, Error> {
+        let mut attempts = self.attempts(deadline);
+        loop {
+            let item = self.uncompared_item(deadline).await?;
+            let pinned = item.pinned.clone().ok_or_else(nothing_is_pinned)?;
+            pinned.check_format()?;
+            let next = change(&pinned)?;
+            if next == pinned {
+                return Ok(pinned);
+            }
+            let next = Pinned { revision: pinned.revision + 1, ..next };
+            match self.store.save_directory(&item, &item.with_pinned(next.clone())).await {
+                Ok(_) => return Ok(next),
+                // Another collection was enlisted meanwhile; or the next read shows what has become of it.
+                Err(StoreError::ConditionFailed { .. } | StoreError::OutcomeUnknown(_)) => {
+                    let why = "the directory kept changing; ask again";
+                    attempts.pause(Error::new(Code::Contended, why)).await?;
+                }
+                Err(error) => attempts.pause(refusal(error)?).await?,
+            }
+        }
+    }
+
+    /// The directory item as it is, whatever is pinned in it. Nobody acts on it.
+    async fn uncompared_item(&self, deadline: Deadline) -> Result<DirectoryItem, Error> {
+        let read = || self.store.directory();
+        let why = "the directory could not be read in time";
+        let Dated { value, .. } = self.attempts(deadline).make(read, why).await?;
+        Ok(value.unwrap_or_default())
+    }
+}
+
+fn nothing_is_pinned() -> Error {
+    let why = "no settings are pinned yet: the stack's functions do that with the first write, or within a \
+               minute of their deployment";
+    Error::new(Code::SettingsMismatch, why)
+}

@@ -1,0 +1,29 @@
+//! What clients, operators and the schedule ask for, done through the ports.
+//!
+//! - [`mod@write`] puts, patches and deletes, [`read`] gets, [`query`] reads pages, [`batch`] does many at once, [`collection`] says how a
+//!   collection is. [`settle`] is what each of them and the mover does to an item that changes its home.
+//! - [`directory`] is what is known of collections, and for how long. [`retry`] says what is sent again, [`fan_out`] asks several
+//!   shards at once, and [`cost`] adds up what they took.
+//! - [`meter`] counts what arrives, [`watch`] reports it and decides on it, [`begin`] begins what was decided.
+//! - [`scale`] does what an operator asks, [`autoscaler`] what an alarm leads to, [`capacity`] what one on the table's own capacity
+//!   does, [`rebalance`] carries changes to their end.
+//! - [`verify`] looks whole collections over.
+
+pub(crate) mod autoscaler;
+pub(crate) mod batch;
+pub(crate) mod begin;
+pub(crate) mod capacity;
+pub(crate) mod collection;
+pub(crate) mod cost;
+pub(crate) mod directory;
+pub(crate) mod fan_out;
+pub(crate) mod meter;
+pub mod query;
+pub(crate) mod read;
+pub(crate) mod rebalance;
+pub(crate) mod retry;
+pub(crate) mod scale;
+pub(crate) mod settle;
+pub(crate) mod verify;
+pub(crate) mod watch;
+pub(crate) mod write;

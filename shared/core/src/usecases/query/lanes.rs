@@ -1,0 +1,192 @@
+//! One shard of a page: what was read of it, and where it goes on.
+
+use std::collections::VecDeque;
+
+use dynashard_keys::{Homes, Placement, ShardId, SortKey};
+
+use crate::model::error::Error;
+use crate::model::item::StoredItem;
+use crate::model::lease::Deadline;
+use crate::ports::{Clock, Entropy, ItemStore, MetadataStore, ShardPage, ShardQuery};
+use crate::usecases::cost::Cost;
+use crate::usecases::directory::Known;
+use crate::usecases::fan_out::fan_out_each;
+use crate::usecases::query::cursor::Position;
+use crate::usecases::query::page::{PageBudget, PageRead};
+use crate::usecases::query::{Abandon, MAX_LIMIT, Query};
+use crate::usecases::read::Reader;
+use crate::usecases::retry::Attempts;
+
+/// How often a page of one shard is asked for, which takes some 6 seconds with the standard back-off. A
+/// shard that does not answer for longer is a matter for the caller, and should not keep the other shards'
+/// items back until the deadline. For a throttled one [`Deadline::of_throttled`] ends it sooner.
+const MAX_ATTEMPTS: u32 = 16;
+
+/// One shard of a query: what was read of it and not yet returned, and where it goes on.
+#[derive(Debug, Clone)]
+pub(super) struct Lane {
+    pub(super) shard: ShardId,
+    pub(super) buffer: VecDeque<Buffered>,
+    pub(super) next: Position,
+    /// How many items it was asked for last, if it was.
+    pub(super) asked: Option<u32>,
+    /// The items that were read of it for this page, and those of them that a query may return.
+    read: u64,
+    kept: u64,
+}
+
+/// An item that was read and not yet returned.
+#[derive(Debug, Clone)]
+pub(super) struct Buffered {
+    pub(super) key: SortKey,
+    /// What it takes in the body of a page.
+    pub(super) bytes: usize,
+    /// `None` if it was dropped, because it cannot be in this page.
+    pub(super) item: Option<StoredItem>,
+}
+
+/// A request for more of a lane.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Ask {
+    /// An index into the lanes.
+    pub(super) lane: usize,
+    shard: ShardId,
+    /// Where the lane goes on.
+    pub(super) from: Position,
+    /// The most items.
+    pub(super) limit: u32,
+}
+
+impl Lane {
+    pub(super) fn new(shard: ShardId, next: Position) -> Self {
+        Self { shard, buffer: VecDeque::new(), next, asked: None, read: 0, kept: 0 }
+    }
+
+    /// Whether nothing can be said about the lane's next item without another request.
+    pub(super) fn is_dry(&self) -> bool {
+        self.buffer.is_empty() && self.next != Position::End
+    }
+
+    /// Whether everything of the lane was returned.
+    pub(super) fn is_done(&self) -> bool {
+        self.buffer.is_empty() && self.next == Position::End
+    }
+
+    /// A request for more of this lane, which has the index `lane`, where `wanted` more items could
+    /// be used. Markers and what is not at home are read and not used: as large a part of the next
+    /// page as of the pages before. Where nothing else came at all the pages grow.
+    pub(super) fn ask(&self, lane: usize, wanted: usize) -> Ask {
+        let wanted = u32::try_from(wanted.max(1)).unwrap_or(u32::MAX);
+        let most = MAX_LIMIT.max(wanted);
+        let limit = match (self.asked, self.kept) {
+            (None, _) => wanted,
+            (Some(asked), 0) => asked.saturating_mul(2).clamp(wanted, most),
+            (Some(_), kept) => {
+                let scaled = u64::from(wanted).saturating_mul(self.read) / kept;
+                u32::try_from(scaled).unwrap_or(most).clamp(wanted, most)
+            }
+        };
+        Ask { lane, shard: self.shard, from: self.next.clone(), limit }
+    }
+
+    /// Takes in a page: what lives here stays, markers and misplaced items are passed over. An item
+    /// that is ahead of the metadata spoils it. Returns how many bytes of a page's body the lane holds
+    /// more than before.
+    pub(super) fn take(
+        &mut self,
+        page: ShardPage,
+        limit: u32,
+        known: &Known,
+        budget: PageBudget<'_>,
+    ) -> Result<usize, Abandon> {
+        let Known { metadata, .. } = known;
+        if page.items.iter().any(|(_, item)| item.generation > metadata.generation) {
+            return Err(Abandon::Redo);
+        }
+        let homes = Homes::of(&metadata.partition, metadata.placement, metadata.number_of_shards);
+        let mut more = 0;
+        for (sort, item) in page.items {
+            self.read += 1;
+            let at_home = homes.as_ref().is_none_or(|homes| homes.home(&sort) == self.shard);
+            if item.is_live() && at_home {
+                self.kept += 1;
+                let bytes = (budget.measure)(&sort, &item);
+                more += bytes;
+                self.buffer.push_back(Buffered { key: sort, bytes, item: Some(item) });
+            }
+        }
+        self.next = page.next.map_or(Position::End, Position::After);
+        self.asked = Some(limit);
+        Ok(more)
+    }
+}
+
+impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
+    /// Reads on in several lanes at once. `take` gets each page as it comes; the error of the shards
+    /// that did not answer for now is returned, for whoever can do without them.
+    ///
+    /// What was answered after the lease is thrown away: the lane stays where it was, and the
+    /// metadata is renewed, under the same layout or not at all.
+    pub(super) async fn read_lanes(
+        &self,
+        asks: &[Ask],
+        reading: &mut PageRead<'_>,
+        mut take: impl FnMut(&Ask, ShardPage, &PageRead<'_>) -> Result<(), Abandon>,
+    ) -> Result<Option<Error>, Abandon> {
+        let (query, deadline) = (reading.query, reading.deadline);
+        let placement = reading.known.metadata.placement;
+        let requests = asks.iter().map(|ask| async move {
+            let at = (placement, ask.shard);
+            let page = self.lane_page(query, at, &ask.from, ask.limit, deadline).await?;
+            Ok((ask, page, self.clock().now()))
+        });
+        let requests = requests.collect::<Vec<_>>();
+        let mut overdue = false;
+        let missing = fan_out_each(requests, |(ask, shard_page, answered)| {
+            reading.page.pay(Cost::of_page(&shard_page));
+            if reading.known.lease.is_live(answered) {
+                take(ask, shard_page, reading)
+            } else {
+                overdue = true;
+                Ok(())
+            }
+        });
+        let missing = missing.await?;
+        if overdue {
+            match self.renewed(&reading.known, deadline).await {
+                Ok(fresh) => reading.known = fresh,
+                Err(Abandon::Failed(error)) if error.is_passing() => {
+                    return Ok(missing.or(Some(error)));
+                }
+                Err(abandon) => return Err(abandon),
+            }
+        }
+        Ok(missing)
+    }
+
+    /// The next page of a lane. Refusals are retried, with full jitter, [`MAX_ATTEMPTS`] times and
+    /// until the deadline at most; then the error names the shard.
+    pub(crate) async fn lane_page(
+        &self,
+        query: &Query,
+        (placement, shard): (Placement, ShardId),
+        next: &Position,
+        limit: u32,
+        deadline: Deadline,
+    ) -> Result<ShardPage, Error> {
+        let separator = self.directory().settings().schema.separator;
+        let request = ShardQuery {
+            partition: query.partition.at(shard, placement, separator),
+            range: query.range.clone(),
+            ascending: query.ascending,
+            after: next.key().cloned(),
+            limit,
+            fields: query.fields.clone(),
+            consistency: query.consistency,
+        };
+        let mut attempts =
+            Attempts::new(self.clock(), self.directory().entropy(), deadline).at_most(MAX_ATTEMPTS);
+        let page = attempts.make(|| self.items().query(&request), "a shard did not answer in time");
+        page.await.map_err(|error| error.of_shards(vec![shard]))
+    }
+}

@@ -1,0 +1,199 @@
+//! Reads a page of a sharded collection, by one of four strategies ([`Strategy`]).
+//!
+//! A page ends with a [`cursor`] that only the same query can resume. A page that could not be read
+//! to its limit is shorter, with a cursor where it ended; one of which nothing could be read is an
+//! error that names the shards that are missing.
+
+pub mod cursor;
+pub(crate) mod lanes;
+mod moving;
+mod ordered;
+mod page;
+mod strategy;
+mod unordered;
+
+use dynashard_keys::{PartitionKey, SortKey, SortKeyType};
+
+use crate::model::error::{Code, Error};
+use crate::model::fields::Fields;
+use crate::model::lease::Deadline;
+use crate::model::metadata::Reshard;
+use crate::model::policy::Access;
+use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore, SortRange};
+use crate::usecases::directory::Known;
+use crate::usecases::query::cursor::Cursor;
+use crate::usecases::query::page::PageRead;
+use crate::usecases::read::Reader;
+use crate::usecases::retry::Attempts;
+pub use page::{MAX_PAGE_BYTES, PageBudget, QueryPage};
+pub use strategy::Strategy;
+
+/// The most items of one page.
+pub const MAX_LIMIT: u32 = 1_000;
+
+/// The items of a page when the client does not say.
+pub const DEFAULT_LIMIT: u32 = 100;
+
+/// In how many shards a query without an order may be under way at once: so many positions of its
+/// cursor are sort keys, at most.
+pub const MAX_OPEN_SHARDS: usize = 256;
+
+/// A query of one collection.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Query {
+    /// The collection.
+    pub partition: PartitionKey,
+    /// Which sort keys.
+    pub range: SortRange,
+    /// Ascending, or descending.
+    pub ascending: bool,
+    /// The most items of the page, 1 to [`MAX_LIMIT`].
+    pub limit: u32,
+    /// How the shards are read.
+    pub strategy: Strategy,
+    /// What to return of each item; everything where nothing is named.
+    pub fields: Option<Fields>,
+    /// How current the read must be.
+    pub consistency: Consistency,
+    /// The cursor of the page before.
+    pub cursor: Option<String>,
+}
+
+impl Query {
+    /// The first page of everything, in order.
+    pub fn all(partition: PartitionKey) -> Self {
+        Self {
+            partition,
+            range: SortRange::All,
+            ascending: true,
+            limit: DEFAULT_LIMIT,
+            strategy: Strategy::Ordered,
+            fields: None,
+            consistency: Consistency::Eventual,
+            cursor: None,
+        }
+    }
+
+    fn check(&self, sort_key_type: SortKeyType) -> Result<(), Error> {
+        let bad = |why: String| Err(Error::new(Code::BadParameter, why));
+        if self.limit == 0 || self.limit > MAX_LIMIT {
+            return bad(format!("the limit {} is not between 1 and {MAX_LIMIT}", self.limit));
+        }
+        let of_the_type = |key: &SortKey| key.is(sort_key_type);
+        match &self.range {
+            SortRange::BeginsWith(_) if sort_key_type == SortKeyType::Number => {
+                bad("begins_with is for string sort keys, and this table's are numbers".to_owned())
+            }
+            SortRange::BeginsWith(prefix) if prefix.is_empty() => {
+                bad("begins_with is empty".to_owned())
+            }
+            SortRange::BeginsWith(prefix) if prefix.len() > SortKey::MAX_BYTES => {
+                bad("begins_with is longer than any sort key".to_owned())
+            }
+            SortRange::Between(from, to) if from > to => {
+                bad("from lies above to, so nothing can match".to_owned())
+            }
+            SortRange::From(key) | SortRange::To(key) if !of_the_type(key) => {
+                bad("from and to must have the type of the sort key".to_owned())
+            }
+            SortRange::Between(from, to) if !of_the_type(from) || !of_the_type(to) => {
+                bad("from and to must have the type of the sort key".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Why reading a page ended without one.
+enum Abandon {
+    /// An item is ahead of the metadata, or the layout changed while the page was read: begin it
+    /// again.
+    Redo,
+    Failed(Error),
+}
+
+impl From<Error> for Abandon {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// The reshard that moves items while the page is read, and where the page begins. All strategies
+/// read it in order then, so that one watermark says how far they have come.
+fn moving_from(
+    cursor: Option<&Cursor>,
+    known: &Known,
+) -> Result<Option<(Reshard, Option<SortKey>)>, Error> {
+    let Some(reshard) = known.metadata.reshard() else {
+        return Ok(None);
+    };
+    let start = match cursor {
+        None => None,
+        Some(Cursor::Watermark(key)) => Some(key.clone()),
+        Some(Cursor::Positions { .. }) => return Err(expired()),
+    };
+    Ok(Some((reshard, start)))
+}
+
+/// A cursor of positions is good for the layout that it was made under.
+fn expired() -> Error {
+    Error::new(
+        Code::CursorExpired,
+        "the collection was resharded since the last page; begin the query again",
+    )
+}
+
+impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
+    /// Reads one page. A collection that was never written is an empty page with one shard.
+    pub async fn query(
+        &self,
+        query: &Query,
+        budget: PageBudget<'_>,
+        deadline: Deadline,
+    ) -> Result<QueryPage, Error> {
+        let sort_keys = self.directory().settings().schema.sort_key_type;
+        query.check(sort_keys)?;
+        let cursor = query.cursor.as_deref().map(|text| Cursor::decode(text, query, sort_keys));
+        let cursor = cursor.transpose()?;
+        self.arrived(&query.partition, None, Access::Query);
+        // It is large, and most callers hold it in a future of their own.
+        let page = Box::pin(self.page(query, cursor.as_ref(), budget, deadline)).await;
+        let consumed_rcu = page.as_ref().map(|page| page.consumed_rcu);
+        self.answered(&query.partition, None, Access::Query, consumed_rcu).await;
+        page
+    }
+
+    async fn page(
+        &self,
+        query: &Query,
+        cursor: Option<&Cursor>,
+        budget: PageBudget<'_>,
+        deadline: Deadline,
+    ) -> Result<QueryPage, Error> {
+        let mut attempts = Attempts::new(self.clock(), self.directory().entropy(), deadline);
+        loop {
+            let known = self.directory().find(&query.partition, deadline).await?;
+            let moving = moving_from(cursor, &known)?;
+            let reading = PageRead::new(query, budget, known, deadline);
+            let page = match (moving, query.strategy) {
+                (Some((reshard, start)), _) => self.moving_page(reading, reshard, start).await,
+                (None, Strategy::Ordered) => self.ordered_page(reading, cursor).await,
+                (None, _) => self.unordered_page(reading, cursor).await,
+            };
+            match page {
+                Ok(page) => return Ok(page),
+                Err(Abandon::Failed(error)) => return Err(error),
+                Err(Abandon::Redo) => {
+                    self.directory().forget(&query.partition);
+                    attempts.refresh().await?;
+                }
+            }
+        }
+    }
+
+    /// Metadata that may still be acted on and says what `known` said, or a reason to begin again.
+    async fn renewed(&self, known: &Known, deadline: Deadline) -> Result<Known, Abandon> {
+        let fresh = self.directory().find(&known.metadata.partition, deadline).await?;
+        if fresh.metadata == known.metadata { Ok(fresh) } else { Err(Abandon::Redo) }
+    }
+}

@@ -1,0 +1,355 @@
+//! Takes one step of a change after another, as far as the time of a call goes.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use dynashard_keys::{PartitionKey, ShardId};
+use futures_util::future::join_all;
+
+use crate::decide::next_step::{NextStep, Sight, plan};
+use crate::decide::turn::{Turn, Worker};
+use crate::decide::work::Work;
+use crate::model::error::{Code, Error, Kind};
+use crate::model::lease::{Deadline, Reading};
+use crate::model::metadata::CollectionMetadata;
+use crate::model::reshard::{Job, ServerTime};
+use crate::ports::{Clock, Entropy, ItemStore, MetadataStore, StoreError};
+use crate::usecases::directory::{BeginOutcome, Known};
+use crate::usecases::rebalance::rebalancer::{
+    Advance, RESERVE, Rebalancer, ReshardSlice, Slice, StepOutcome, of_conditional,
+};
+use crate::usecases::rebalance::shift::Shift;
+use crate::usecases::retry::refusal;
+
+/// For how long a slice goes through items, whatever time it has. Meanwhile the collections whose
+/// records are behind it in the stream wait, and one that is to get its new shards should not for
+/// long.
+const SCAN_SLICE: Duration = Duration::from_secs(10);
+
+/// When the next call is due that tries again to move what could not be moved. The sweep makes it.
+const TRY_AGAIN_SECS: u64 = 60;
+
+/// How long others are waited for to be called: meanwhile nothing moves.
+const CALLING: Duration = Duration::from_secs(1);
+
+impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E> {
+    /// Carries the change of one collection on, to its end or as far as the time allows. `lane` is that of
+    /// the item whose record has called, or 0.
+    pub async fn advance(&self, partition: &PartitionKey, lane: u32, deadline: Deadline) -> Slice {
+        let worker = Worker { id: self.directory.entropy().next_u64(), lane };
+        let mut shift = Shift::new(worker, self.take_paces(partition), self.directory.now());
+        let advance = Box::pin(self.steps(partition, &mut shift, deadline)).await;
+        let Shift { moved: items_moved, reshard, paces, .. } = shift;
+        self.keep_paces(partition, paces.into_inner().unwrap_or_else(PoisonError::into_inner));
+        let reshard = reshard.map(|seen| ReshardSlice { items_moved, ..seen });
+        Slice { advance, reshard }
+    }
+
+    async fn steps(
+        &self,
+        partition: &PartitionKey,
+        shift: &mut Shift,
+        deadline: Deadline,
+    ) -> Result<Advance, Error> {
+        let mut sighting = Sighting::default();
+        let last_pause = deadline.earlier_by(RESERVE);
+        let refusals_from_now = || self.directory.attempts(last_pause);
+        let mut refusals = refusals_from_now();
+        loop {
+            let Some(seen) = self.directory.read_enlisted(partition, deadline).await? else {
+                return Ok(Advance::Nothing);
+            };
+            if !seen.metadata.needs_rebalancing() {
+                return Ok(Advance::Nothing);
+            }
+            let unchanged_for = sighting.lasts(&seen, self.directory.now());
+            let (job, now) = self.directory.job(partition, deadline).await?;
+            shift.looks_at(now, self.directory.now());
+            let Some(job) = job else {
+                let why = format!(
+                    "the job item of {partition:?} is missing, although a change of the shard \
+                     count runs or is to be cleared up"
+                );
+                let damage = Error::new(Code::CorruptData, why);
+                self.unless_changed(&seen, damage, deadline).await?;
+                continue;
+            };
+            let waits = self.directory.waits_now(deadline).await?;
+            shift.finds(&seen.metadata, &job, waits);
+            let step = plan(&seen.metadata, &job, Sight { now, unchanged_for }, waits);
+            let scans = matches!(step, NextStep::Scan | NextStep::RemoveMarkers);
+            if scans && shift.scanned >= SCAN_SLICE {
+                return self.end_slice(partition, shift, now, deadline).await;
+            }
+            let outcome = match seen.metadata.reshard() {
+                Some(reshard)
+                    if reshard.is_in_move
+                        && !job.unmovable.is_empty()
+                        && !std::mem::replace(&mut shift.has_tried_again, true) =>
+                {
+                    self.try_again((&seen, &job), Work::Move(reshard), shift, deadline).await
+                }
+                _ => self.carry_out(step, &seen, &job, now, shift, deadline).await,
+            };
+            let outcome = match outcome {
+                // The metadata table has throttled a note, say: what it said is found out again.
+                Err(error) if error.is_passing() && error.code() != Code::MetadataBehind => {
+                    match refusals.pause(error).await {
+                        Ok(()) => StepOutcome::Retry,
+                        Err(_) => StepOutcome::OutOfTime,
+                    }
+                }
+                outcome => {
+                    refusals = refusals_from_now();
+                    outcome?
+                }
+            };
+            match outcome {
+                StepOutcome::Done | StepOutcome::Retry => {}
+                StepOutcome::Finished(metadata) => {
+                    return Ok(Advance::Finished(CollectionMetadata::clone(&metadata)));
+                }
+                StepOutcome::Lost => {
+                    return shift.failed.error().map_or(Ok(Advance::Elsewhere), Err);
+                }
+                StepOutcome::WaitsUntil(until) => {
+                    return Ok(Advance::Waiting { until_secs: until.0 });
+                }
+                StepOutcome::OutOfTime => {
+                    return self.end_slice(partition, shift, now, deadline).await;
+                }
+            }
+        }
+    }
+
+    async fn carry_out(
+        &self,
+        step: NextStep,
+        seen: &Known,
+        job: &Job,
+        now: ServerTime,
+        shift: &mut Shift,
+        deadline: Deadline,
+    ) -> Result<StepOutcome, Error> {
+        let metadata = &seen.metadata;
+        let now_secs = self.directory.epoch_secs();
+        match step {
+            NextStep::NoteForward(at) => {
+                self.save(job, Job { forward_seen: Some(at), ..job.clone() }, deadline).await
+            }
+            NextStep::Move => self.publish(metadata, metadata.with_move(now_secs), deadline).await,
+            NextStep::NoteMove(at) => {
+                self.save(job, Job { move_seen: Some(at), ..job.clone() }, deadline).await
+            }
+            NextStep::Scan => match metadata.reshard() {
+                Some(reshard) => {
+                    let sources = reshard.sources().collect();
+                    self.scan((seen, job), Work::Move(reshard), sources, shift, deadline).await
+                }
+                None => Ok(StepOutcome::Retry),
+            },
+            NextStep::BeginScan { closing } => {
+                self.save(job, job.with_scan(closing, now), deadline).await
+            }
+            NextStep::TryAgainLater => {
+                let until = ServerTime(now.0 + TRY_AGAIN_SECS);
+                Ok(StepOutcome::WaitsUntil(until))
+            }
+            NextStep::NoteScanned(at) => {
+                self.save(job, Job { scanned: Some(at), ..job.clone() }, deadline).await
+            }
+            NextStep::Close => {
+                self.publish(metadata, metadata.with_close(now_secs), deadline).await
+            }
+            NextStep::NoteClosed(at) => {
+                let next = Job { closed_seen: Some(at), ..job.with_scan(job.closing, at) };
+                self.save(job, next, deadline).await
+            }
+            NextStep::RemoveMarkers => {
+                let (work, shards) = (Work::RemoveMarkers(job.generation), job.marked_shards());
+                self.scan((seen, job), work, shards.collect(), shift, deadline).await
+            }
+            NextStep::Finish => {
+                for lane in 1..=job.last_lane {
+                    self.directory.remove_lane(&job.partition, lane, deadline).await?;
+                }
+                match self.directory.finish(metadata, job, deadline).await {
+                    Ok(known) => Ok(StepOutcome::Finished(known.metadata)),
+                    Err(error) => of_conditional(error),
+                }
+            }
+            NextStep::TurnRound => self.turn_round(metadata, job, deadline).await,
+            NextStep::Wait { until, at_most } => {
+                let by_date = Duration::from_secs(until.0.saturating_sub(now.0));
+                let wait = at_most.map_or(by_date, |at_most| at_most.min(by_date));
+                Ok(self.wait(wait, until, deadline).await)
+            }
+            NextStep::Mismatch(contradiction) => {
+                let damage = Error::new(Code::CorruptData, job.damaged(&contradiction));
+                self.unless_changed(seen, damage, deadline).await?;
+                Ok(StepOutcome::Retry)
+            }
+        }
+    }
+
+    /// Goes on with a scan, as far as others leave something to do: two that went through one shard would
+    /// move each item twice, at twice the cost (protocol: "Taking turns").
+    async fn scan(
+        &self,
+        (seen, job): (&Known, &Job),
+        work: Work,
+        shards: Vec<ShardId>,
+        shift: &mut Shift,
+        deadline: Deadline,
+    ) -> Result<StepOutcome, Error> {
+        let (now, share) =
+            (shift.now(), shift.share(self.directory.settings(), work, job, &shards));
+        match job.turn(shift.worker, shards.into_iter(), shift.failed.shards(), share, now) {
+            Turn::Work(sources) => {
+                let began = self.directory.now();
+                let left = SCAN_SLICE.saturating_sub(shift.scanned) + RESERVE;
+                let until = deadline.min(Deadline::after(began, left));
+                let outcome = self.round((seen, job), work, sources, shift, until).await;
+                shift.scanned += self.directory.now().boot.saturating_sub(began.boot);
+                outcome
+            }
+            Turn::Claim { job: next, lanes } => {
+                if self.save(job, *next, deadline).await? == StepOutcome::Done {
+                    shift.has_waited = false;
+                    let soon = Deadline::after(self.directory.now(), CALLING).min(deadline);
+                    let call = |lane| self.directory.call_lane(&job.partition, lane, soon);
+                    // The next slice calls again whoever could not be called.
+                    drop(join_all(lanes.into_iter().map(call)).await);
+                }
+                Ok(StepOutcome::Retry)
+            }
+            // Whoever is at work has renewed its claims by then.
+            Turn::Wait(_) if shift.has_waited => Ok(StepOutcome::Lost),
+            Turn::Wait(until) => {
+                shift.has_waited = true;
+                let wait = Duration::from_secs(until.0.saturating_sub(now.0) + 1);
+                Ok(self.wait(wait, until, deadline).await)
+            }
+            Turn::Nothing => shift.failed.error().map_or(Ok(StepOutcome::Retry), Err),
+        }
+    }
+
+    /// Waits in this slice, if it leaves the time for that; otherwise another goes on at `until`.
+    async fn wait(&self, wait: Duration, until: ServerTime, deadline: Deadline) -> StepOutcome {
+        let clock = self.directory.clock();
+        if wait + RESERVE >= deadline.remaining(clock.now()) {
+            return StepOutcome::WaitsUntil(until);
+        }
+        clock.sleep(wait).await;
+        StepOutcome::Retry
+    }
+
+    /// Metadata and job are read one after the other, and another rebalancer may have gone on between:
+    /// they only contradict each other if the metadata still is as seen.
+    async fn unless_changed(
+        &self,
+        seen: &Known,
+        damage: Error,
+        deadline: Deadline,
+    ) -> Result<(), Error> {
+        let now = self.directory.read_now(&seen.metadata.partition, deadline).await?;
+        if now.metadata == seen.metadata { Err(damage) } else { Ok(()) }
+    }
+
+    /// Begins the reshard that an operator has asked for while the last one ran.
+    async fn turn_round(
+        &self,
+        metadata: &CollectionMetadata,
+        job: &Job,
+        deadline: Deadline,
+    ) -> Result<StepOutcome, Error> {
+        let target = job.then.filter(|target| *target != metadata.number_of_shards);
+        let Some(target) = target else {
+            return self.save(job, Job { then: None, ..job.clone() }, deadline).await;
+        };
+        match self.directory.begin(metadata, target, Some(job), deadline).await {
+            Ok(BeginOutcome::Begun(_)) => Ok(StepOutcome::Done),
+            Ok(BeginOutcome::Running | BeginOutcome::TooSoon { .. } | BeginOutcome::Overtaken) => {
+                Ok(StepOutcome::Retry)
+            }
+            // After a pause it is found out.
+            Err(error) if error.kind() == Kind::OutcomeUnknown => {
+                Err(Error::new(Code::Unavailable, error.message()))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn publish(
+        &self,
+        seen: &CollectionMetadata,
+        next: Option<CollectionMetadata>,
+        deadline: Deadline,
+    ) -> Result<StepOutcome, Error> {
+        let Some(next) = next else {
+            return Ok(StepOutcome::Retry);
+        };
+        match self.directory.update(seen, next, deadline).await {
+            Ok(_) => Ok(StepOutcome::Done),
+            Err(error) => of_conditional(error),
+        }
+    }
+
+    /// Ends a slice that has not come to the end: gives its sources free, and has the stream call the next
+    /// one by the same lane.
+    ///
+    /// Where nothing could even be begun, since what comes next takes more than a slice at this pace, or
+    /// where all that was met has failed, another would come no further. That is for the sweep.
+    async fn end_slice(
+        &self,
+        partition: &PartitionKey,
+        shift: &Shift,
+        now: ServerTime,
+        deadline: Deadline,
+    ) -> Result<Advance, Error> {
+        let goes_on = shift.has_come_on || shift.paces().has_begun();
+        let lane = shift.worker.lane;
+        loop {
+            let (Some(job), _) = self.directory.job(partition, deadline).await? else {
+                break;
+            };
+            let items_moved = job.items_moved + shift.uncounted;
+            let mut next = Job { yielded: goes_on && lane == 0, items_moved, ..job.clone() };
+            next.release(shift.worker);
+            match self.directory.save_job(&job, next, deadline).await {
+                // Another call has noted something.
+                Err(StoreError::ConditionFailed { .. }) => {}
+                // The sweep will find the collection, if nothing was written.
+                Ok(_) | Err(StoreError::OutcomeUnknown(_)) => break,
+                Err(error) => return Err(refusal(error).unwrap_or_else(|error| error)),
+            }
+        }
+        if goes_on && lane > 0 {
+            self.directory.call_lane(partition, lane, deadline).await?;
+        }
+        if let Some(error) = shift.failed.error() {
+            return Err(error);
+        }
+        Ok(if goes_on { Advance::Yielded } else { Advance::Waiting { until_secs: now.0 + 1 } })
+    }
+}
+
+/// The metadata as a controller saw it last, and since when it has.
+///
+/// A strong read that returned it proves that it was published by then, so every lease on what was
+/// before began earlier.
+#[derive(Default)]
+struct Sighting(Option<(Arc<CollectionMetadata>, Reading)>);
+
+impl Sighting {
+    /// For how long the metadata certainly has been as it was just read.
+    fn lasts(&mut self, seen: &Known, now: Reading) -> Duration {
+        match &self.0 {
+            Some((metadata, since)) if *metadata == seen.metadata => now.certainly_since(*since),
+            _ => {
+                self.0 = Some((Arc::clone(&seen.metadata), now));
+                Duration::ZERO
+            }
+        }
+    }
+}

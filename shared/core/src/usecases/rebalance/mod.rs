@@ -1,0 +1,15 @@
+//! Carries changes of shard counts to their end, and moves items for them (protocol: "The rebalancer").
+//!
+//! One call ([`advance`]) takes step after step for a collection. It moves items, or removes markers
+//! ([`work`](crate::decide::work)), in rounds ([`round`]), item by item ([`mover`]), beside other calls and at a pace that it
+//! remembers ([`shift`]). A [`sweep`] calls for each collection that has come to a halt.
+
+mod advance;
+mod mover;
+mod rebalancer;
+mod round;
+mod shift;
+mod sweep;
+
+pub use rebalancer::{Advance, Rebalancer, ReshardSlice, Slice};
+pub use sweep::Sweep;

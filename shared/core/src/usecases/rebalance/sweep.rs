@@ -1,0 +1,92 @@
+//! Calls for each collection whose change has come to a halt.
+
+use dynashard_keys::PartitionKey;
+use futures_util::stream;
+use futures_util::stream::StreamExt;
+
+use crate::model::error::Error;
+use crate::model::lease::Deadline;
+use crate::ports::{Clock, Entropy, ItemStore, MetadataStore};
+use crate::usecases::rebalance::rebalancer::{RESERVE, Rebalancer, Slice};
+
+/// What one sweep did.
+#[derive(Debug)]
+pub struct Sweep {
+    /// What became of each collection that was begun with.
+    pub collections: Vec<(PartitionKey, Slice)>,
+    /// How many others there was no time to begin with.
+    pub left: usize,
+    /// The entries of the list that cannot be a collection's, each with its fault.
+    pub damaged: Vec<String>,
+    /// Why the list of collections could not be read to its end, if it could not.
+    pub unlisted: Option<Error>,
+}
+
+/// How many collections one sweep works on at a time.
+const COLLECTIONS_AT_ONCE: usize = 8;
+
+impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E> {
+    /// Carries all running changes on, whatever the stream has said of them. A collection that cannot go
+    /// on is passed over, and those for which the time is too short are left to the next sweep.
+    ///
+    /// Each listed collection has the same chance in each sweep, since their order is drawn: in that of
+    /// the list the last ones would always be left.
+    pub async fn sweep(&self, deadline: Deadline) -> Sweep {
+        let List { mut partitions, damaged, unlisted } = self.list(deadline).await;
+        partitions.sort_by_cached_key(|_| self.directory.entropy().next_u64());
+        let last_begin = deadline.earlier_by(RESERVE);
+        let advances = partitions.into_iter().map(|partition| async move {
+            if last_begin.remaining(self.directory.now()).is_zero() {
+                return None;
+            }
+            let slice = self.advance(&partition, 0, deadline).await;
+            Some((partition, slice))
+        });
+        let side_by_side =
+            stream::iter(advances.collect::<Vec<_>>()).buffer_unordered(COLLECTIONS_AT_ONCE);
+        let mut sweep = Sweep { collections: Vec::new(), left: 0, damaged, unlisted };
+        for advanced in side_by_side.collect::<Vec<_>>().await {
+            sweep.left += usize::from(advanced.is_none());
+            sweep.collections.extend(advanced);
+        }
+        sweep
+    }
+
+    /// The collections in which a change seems to run: those that the index lists behind the position where
+    /// the last list was cut off, or all.
+    ///
+    /// A list is cut off only where the index is throttled, or holds hundreds of thousands of changes. So
+    /// the position is kept in memory, and a new environment begins at the start.
+    async fn list(&self, deadline: Deadline) -> List {
+        // A page that does not come leaves the time for those that have come.
+        let now = self.directory.now();
+        let deadline = deadline.min(Deadline::after(now, deadline.remaining(now) / 4));
+        let mut list = List::default();
+        let mut after = self.list_position().take();
+        loop {
+            match self.directory.resharding(after.as_deref(), deadline).await {
+                Ok(page) => {
+                    list.partitions.extend(page.partitions);
+                    list.damaged.extend(page.damaged);
+                    after = page.next;
+                    if after.is_none() {
+                        return list;
+                    }
+                }
+                Err(error) => {
+                    // A page that never comes must not keep the others from being listed.
+                    *self.list_position() = after.filter(|_| !list.partitions.is_empty());
+                    return List { unlisted: Some(error), ..list };
+                }
+            }
+        }
+    }
+}
+
+/// The collections that a sweep looks at.
+#[derive(Default)]
+struct List {
+    partitions: Vec<PartitionKey>,
+    damaged: Vec<String>,
+    unlisted: Option<Error>,
+}

@@ -1,0 +1,354 @@
+//! Reports what is asked for to the ledgers, and has a throttled writer decide.
+
+use std::collections::HashSet;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use dynashard_keys::{PartitionKey, ShardId};
+use lru::LruCache;
+
+use crate::decide::evidence::COMPLETE_AFTER;
+use crate::decide::shard_count::{Cause, Evidence, decide};
+use crate::model::decision::{Action, Decision, Diagnosis, Outcome};
+use crate::model::error::{Code, Error};
+use crate::model::history::DecidedBy;
+use crate::model::lease::{Deadline, Reading};
+use crate::model::ledger::{Addition, Ledger, LedgerKind, Span};
+use crate::model::metadata::CollectionMetadata;
+use crate::model::policy::{Access, Hindrance, PartitionLimits, ScalingMode};
+use crate::model::throttle::Throttle;
+use crate::ports::{Clock, Dated, Entropy, MetadataStore};
+use crate::usecases::directory::Directory;
+use crate::usecases::meter::{Due, Meter};
+
+/// Is told of what throttled requests lead to, beside being answered.
+pub trait Telemetry: Send + Sync {
+    /// It was decided on a collection. An environment reports what is not done once for each state of a
+    /// collection.
+    fn decided(&self, decision: &Decision, outcome: Outcome);
+
+    /// A ledger, or a collection, could not be read or changed. An environment reports it once for each state of a
+    /// collection and code.
+    fn failed(&self, partition: &PartitionKey, error: &Error);
+
+    /// A ledger holds figures that no environment has written so, or that are from the future. An
+    /// environment reports it once for each state of a collection.
+    fn ledger_damaged(&self, partition: &PartitionKey, figures: usize);
+}
+
+/// What one environment sees of the heat of its collections, and does about it: it reports to the ledgers,
+/// and a writer decides.
+pub(crate) struct Watch {
+    pub(crate) meter: Meter,
+    telemetry: Option<Arc<dyn Telemetry>>,
+    /// Whether it also decides.
+    decides: bool,
+    /// The collections that are being reported.
+    under_way: Mutex<HashSet<PartitionKey>>,
+    /// What was last told of collections, or of all together: the revision that it was about, and when.
+    told: Mutex<LruCache<Topic, (u64, Duration)>>,
+}
+
+/// What is told, and of which collection; `None` of all together.
+type Topic = (Option<PartitionKey>, String);
+
+/// Whether a watch has come to act on what it saw, which is worth waiting for.
+pub(crate) type IsActing = Arc<AtomicBool>;
+
+/// How long an answer is held for a report that is being made. What that would have told is lost otherwise, and others
+/// report, too.
+pub(crate) const REPORTING_TIME: Duration = Duration::from_millis(80);
+
+/// What one environment remembers to have told.
+const REMEMBERED: NonZeroUsize = NonZeroUsize::new(10_000).expect("not zero");
+
+/// How often an environment says the same of a collection in the same state.
+const TOLD_EVERY: Duration = Duration::from_mins(1);
+
+impl Watch {
+    /// One that reports, and decides if it is a writer's.
+    pub(crate) fn new(decides: bool, partition: PartitionLimits) -> Self {
+        Self {
+            meter: Meter::new(partition.of(Access::Write)),
+            telemetry: None,
+            decides,
+            under_way: Mutex::default(),
+            told: Mutex::new(LruCache::new(REMEMBERED)),
+        }
+    }
+
+    /// Tells `telemetry` of what it does.
+    pub(crate) fn report_to(&mut self, telemetry: Arc<dyn Telemetry>) {
+        self.telemetry = Some(telemetry);
+    }
+
+    /// Takes note of a throttle, reports what this environment has seen since the last time if it is its turn, and
+    /// decides what is to be done if the reports make it the one.
+    pub(crate) async fn after_throttle<M: MetadataStore, C: Clock, E: Entropy>(
+        &self,
+        directory: &Directory<M, C, E>,
+        partition: &PartitionKey,
+        (access, shard): (Access, ShardId),
+        throttle: &Throttle,
+        (deadline, is_acting): (Deadline, IsActing),
+    ) {
+        let settings = directory.settings();
+        self.meter.throttled(partition, directory.now());
+        if settings.scaling.mode == ScalingMode::Off {
+            return;
+        }
+        // Without metadata the writer's next attempt reads it, and comes here if it is throttled again.
+        let Some(known) = directory.cached(partition) else { return };
+        let seen = &*known.metadata;
+        let cause = Cause::Throttled { access, throttle, shards: &[shard] };
+        let decides = self.decides && settings.scaling.writers;
+        if !throttle.is_of_a_partition() {
+            // The limit says it all.
+            if decides {
+                let nothing = Ledger::default();
+                let now = self.meter.now(directory.now());
+                let evidence =
+                    Evidence { metadata: seen, heat: &nothing, load: &nothing, cause, now };
+                let decision = decide(evidence, settings, directory.waits());
+                self.act(directory, seen, decision, (deadline, is_acting)).await;
+            }
+            return;
+        }
+        let capacity = f64::from(seen.number_of_shards.get()) * settings.partition.of(access);
+        let (now, draw) = (directory.now(), directory.entropy().next_u64());
+        let Some(_turn) = self.turn(partition) else { return };
+        let due = self.meter.heat_due(partition, access, capacity, now, draw);
+        let heat = match due {
+            None => return,
+            Some(Due::Report(addition)) => {
+                let added = self.add(directory, seen, LedgerKind::Heat, &addition, deadline);
+                // A sample alone counts for no report.
+                let may_decide = decides && !addition.added.is_empty();
+                let Some(heat) = added.await.filter(|_| may_decide) else { return };
+                let now = self.meter.now(directory.now());
+                if !is_elected(heat.at(Span::Second, now).reports) {
+                    return;
+                }
+                if Duration::from_nanos(now.subsec_nanos().into()) < COMPLETE_AFTER {
+                    self.meter.decide_later(partition, directory.now());
+                    return;
+                }
+                heat
+            }
+            Some(look @ (Due::Look | Due::Decide)) => {
+                // Whoever is to decide is worth waiting for.
+                let is_to_decide = decides && matches!(look, Due::Decide);
+                is_acting.store(is_to_decide, Ordering::Relaxed);
+                let ledger = directory.ledger(partition, LedgerKind::Heat, deadline).await;
+                is_acting.store(false, Ordering::Relaxed);
+                let Ok(value) = ledger else { return };
+                let answer = Dated { value, server_secs: None };
+                self.meter.learn(partition, LedgerKind::Heat, &answer, directory.now());
+                if !is_to_decide {
+                    return;
+                }
+                answer.value
+            }
+        };
+        let now = self.meter.now(directory.now());
+        let load = Ledger::default();
+        let evidence = Evidence { metadata: seen, heat: &heat, load: &load, cause, now };
+        let mut decision = decide(evidence, settings, directory.waits());
+        if matches!(decision.action, Action::Grow(_)) && seen.is_enlisted() {
+            // What it asked for in the last minutes may tell that it will need more.
+            if let Ok(load) = directory.ledger(partition, LedgerKind::Load, deadline).await {
+                let evidence = Evidence { load: &load, ..evidence };
+                decision = decide(evidence, settings, directory.waits());
+            }
+        }
+        self.act(directory, seen, decision, (deadline, is_acting)).await;
+    }
+
+    /// Whether a report of a collection is due though nothing is throttled.
+    pub(crate) fn load_due<M: MetadataStore, C: Clock, E: Entropy>(
+        &self,
+        directory: &Directory<M, C, E>,
+        partition: &PartitionKey,
+    ) -> Option<Addition> {
+        let settings = directory.settings();
+        let is_off = |mode| mode == ScalingMode::Off;
+        if is_off(settings.scaling.mode) && is_off(settings.shrink.mode) {
+            return None;
+        }
+        // A collection that costs nothing in the metadata table goes on costing nothing there.
+        directory.cached(partition).filter(|known| known.metadata.is_enlisted())?;
+        self.meter.load_due(partition, directory.now(), directory.entropy().next_u64())
+    }
+
+    /// Reports what a collection was asked for in the last minutes, and has it grow ahead of a ramp.
+    pub(crate) async fn report_load<M: MetadataStore, C: Clock, E: Entropy>(
+        &self,
+        directory: &Directory<M, C, E>,
+        partition: &PartitionKey,
+        addition: Addition,
+        (deadline, is_acting): (Deadline, IsActing),
+    ) {
+        let settings = directory.settings();
+        let Some(known) = directory.cached(partition) else { return };
+        let seen = &*known.metadata;
+        let load = self.add(directory, seen, LedgerKind::Load, &addition, deadline).await;
+        let Some(load) = load else { return };
+        let now = self.meter.now(directory.now());
+        let last = load.at(Span::Minute, now.saturating_sub(Duration::from_mins(1)));
+        let is_off = settings.scaling.mode == ScalingMode::Off;
+        if is_off || !self.decides || !settings.scaling.writers || !is_elected(last.reports) {
+            return;
+        }
+        let heat = Ledger::default();
+        let evidence =
+            Evidence { metadata: seen, heat: &heat, load: &load, cause: Cause::Time, now };
+        let decision = decide(evidence, settings, directory.waits());
+        if decision.diagnosis == Diagnosis::Ramp {
+            self.act(directory, seen, decision, (deadline, is_acting)).await;
+        }
+    }
+
+    /// Reports that what was asked for was not done when nothing was left to wait for: the metadata table is
+    /// slow, or does not answer.
+    pub(crate) fn was_cut_off<M: MetadataStore, C: Clock, E: Entropy>(
+        &self,
+        directory: &Directory<M, C, E>,
+        partition: &PartitionKey,
+    ) {
+        let why = "the metadata table did not answer by the time that the request was answered";
+        if let Some(known) = directory.cached(partition) {
+            self.tell_failure(&known.metadata, &Error::new(Code::DeadlineExceeded, why));
+        }
+    }
+
+    async fn add<M: MetadataStore, C: Clock, E: Entropy>(
+        &self,
+        directory: &Directory<M, C, E>,
+        seen: &CollectionMetadata,
+        kind: LedgerKind,
+        addition: &Addition,
+        deadline: Deadline,
+    ) -> Option<Ledger> {
+        let partition = &seen.partition;
+        let answer = match directory.add_to_ledger(partition, kind, addition, deadline).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                // A reader waits for a moment only, and what that loses others report.
+                if self.decides || !error.is_passing() {
+                    self.tell_failure(seen, &error);
+                }
+                return None;
+            }
+        };
+        self.meter.learn(partition, kind, &answer, directory.now());
+        let ledger = answer.value;
+        let wrong = ledger.damaged + ledger.of_the_future(self.meter.now(directory.now()));
+        if wrong > 0
+            && let Some(telemetry) = &self.telemetry
+            && self.is_news(Some(seen), "damaged ledger".to_owned(), directory.now())
+        {
+            telemetry.ledger_damaged(partition, wrong);
+        }
+        Some(ledger)
+    }
+
+    async fn act<M: MetadataStore, C: Clock, E: Entropy>(
+        &self,
+        directory: &Directory<M, C, E>,
+        seen: &CollectionMetadata,
+        decision: Decision,
+        (deadline, is_acting): (Deadline, IsActing),
+    ) {
+        is_acting.store(decision.is_worth_a_note(), Ordering::Relaxed);
+        let mode = directory.settings().scaling.mode;
+        match directory.carry_out(seen, decision, mode, deadline).await {
+            Ok((decision, outcome)) => {
+                self.tell(directory, seen, decision, outcome, deadline).await;
+            }
+            Err(error) => self.tell_failure(seen, &error),
+        }
+        is_acting.store(false, Ordering::Relaxed);
+    }
+
+    /// Logs, counts and notes a decision, if it is news.
+    async fn tell<M: MetadataStore, C: Clock, E: Entropy>(
+        &self,
+        directory: &Directory<M, C, E>,
+        seen: &CollectionMetadata,
+        decision: Decision,
+        outcome: Outcome,
+        deadline: Deadline,
+    ) {
+        if !decision.is_worth_a_note() || outcome == Outcome::Overtaken {
+            return;
+        }
+        let what = (decision.code(), decision.action, decision.hindrance.map(Hindrance::as_str));
+        // A shared limit is noted of one of the keys that met it: a table at its quota may have millions.
+        let of = (!decision.diagnosis.is_of_a_shared_limit()).then_some(seen);
+        if outcome != Outcome::Begun && !self.is_news(of, format!("{what:?}"), directory.now()) {
+            return;
+        }
+        if let Some(telemetry) = &self.telemetry {
+            telemetry.decided(&decision, outcome);
+        }
+        let noted = directory.note(&decision, outcome, DecidedBy::Writer, deadline).await;
+        // What could not be noted now is noted when it is decided again, and nothing else waits for it.
+        if let Err(error) = noted.or_else(|error| error.is_passing().then_some(()).ok_or(error)) {
+            self.tell_failure(seen, &error);
+        }
+    }
+
+    fn tell_failure(&self, seen: &CollectionMetadata, error: &Error) {
+        let Some(telemetry) = &self.telemetry else { return };
+        // By code, so that a passing failure does not hide a lasting one.
+        if self.is_news(Some(seen), format!("{:?}", error.code()), Reading::default()) {
+            telemetry.failed(&seen.partition, error);
+        }
+    }
+
+    /// Whether this was not told of the collection in its state, or of all collections, a moment ago.
+    fn is_news(&self, of: Option<&CollectionMetadata>, what: String, now: Reading) -> bool {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (of.map(|seen| seen.partition.clone()), what);
+        let now_rev = of.map_or(0, |seen| seen.rev);
+        let last = told.get(&key);
+        let is_old = last.is_some_and(|(rev, at)| *rev == now_rev && now.wall < *at + TOLD_EVERY);
+        if !is_old {
+            told.put(key, (now_rev, now.wall));
+        }
+        !is_old
+    }
+
+    /// The right to report a collection. `None` if another request of this environment has it: nobody
+    /// waits for that.
+    fn turn<'a>(&'a self, partition: &'a PartitionKey) -> Option<Turn<'a>> {
+        let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        if !under_way.insert(partition.clone()) {
+            return None;
+        }
+        Some(Turn { under_way: &self.under_way, partition })
+    }
+}
+
+/// Whether the environment whose report was this one of its time decides: few do of however many report, and
+/// if one is frozen before it could, another does a moment later.
+fn is_elected(reports: f64) -> bool {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
+    let reports = reports as u64;
+    reports.is_power_of_two()
+}
+
+/// See [`Watch::turn`]. It ends when it is dropped.
+struct Turn<'a> {
+    under_way: &'a Mutex<HashSet<PartitionKey>>,
+    partition: &'a PartitionKey,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        under_way.remove(self.partition);
+    }
+}

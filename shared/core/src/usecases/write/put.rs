@@ -1,0 +1,102 @@
+//! Puts.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use crate::model::error::Error;
+use crate::model::guard::Action;
+use crate::model::item::{NewItem, StoredItem, item_bytes};
+use crate::model::lease::Deadline;
+use crate::model::version::Generation;
+use crate::ports::{Clock, Entropy, ItemStore, MetadataStore};
+use crate::usecases::write::home::{Settled, new_home_in_move};
+use crate::usecases::write::operation::{Interrupted, Operation};
+use crate::usecases::write::send::Sent;
+use crate::usecases::write::writer::{
+    Precondition, Writer, Written, expected, precondition_failed, refuse_random,
+};
+
+impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
+    /// Stores an item in place of what is there.
+    pub async fn put(
+        &self,
+        item: &NewItem,
+        precondition: Precondition,
+        deadline: Deadline,
+    ) -> Result<Written, Error> {
+        let mut operation = Operation::arriving(self, item.key(), Some(put_units(item)), deadline);
+        // The attempts share the item. Only its generation may differ from one to the next.
+        let mut item = Arc::new(StoredItem {
+            attributes: item.attributes().clone(),
+            generation: Generation::default(),
+            version: self.draw_version(),
+            forwarded: false,
+        });
+        let mut tried_new_home = false;
+        let aside = Arc::clone(&operation.aside);
+        let result = {
+            let attempts = pin!(async {
+                loop {
+                    match operation.try_put(&mut item, precondition, &mut tried_new_home).await {
+                        Ok(written) => return Ok(written),
+                        Err(Interrupted::BeginAgain) => {}
+                        Err(Interrupted::Failed(error)) => return Err(error),
+                    }
+                }
+            });
+            aside.beside(attempts).await
+        };
+        operation.end(result.as_ref().err()).await;
+        result
+    }
+}
+
+impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C, E> {
+    /// `tried_new_home` is whether a put with `If-Match` found nothing at the new home of its item. Then
+    /// the old home is asked.
+    async fn try_put(
+        &mut self,
+        item: &mut Arc<StoredItem>,
+        precondition: Precondition,
+        tried_new_home: &mut bool,
+    ) -> Result<Written, Interrupted> {
+        let writer = self.writer;
+        let known = writer.directory.find(&self.key.partition, self.deadline).await?;
+        if precondition != Precondition::None {
+            refuse_random(known.metadata.placement, "If-Match and If-None-Match need")?;
+        }
+        let expected = expected(precondition)?;
+        // What an item hides at its old home would show again when it expires.
+        let may_expire = item.may_expire(&writer.directory.ttl_attributes());
+        let until = if may_expire { Settled::Marked } else { Settled::Emptied };
+        let new_home = new_home_in_move(self.key, &known).filter(|_| until == Settled::Emptied);
+        let asks_new_home_first = match precondition {
+            Precondition::None => true,
+            Precondition::Absent | Precondition::Never => false,
+            // New wins: what holds there holds, whatever lies at the old home.
+            Precondition::Exists | Precondition::Version(_) => !*tried_new_home,
+        };
+        let first = new_home.filter(|_| asks_new_home_first);
+        let shard = match first {
+            Some(shard) => shard,
+            None => self.settled_shard(until, &known).await?,
+        };
+        Arc::make_mut(item).generation = known.metadata.generation;
+        let version = item.version;
+        let write = self.guarded(shard, Action::Put(Arc::clone(item)), expected, &known);
+        match self.send_put(&write, shard, version).await? {
+            Sent::Done => Ok(Written { shard, version, consumed_wcu: self.consumed_wcu }),
+            Sent::Unexpected { live: false } if first.is_some() => {
+                *tried_new_home = true;
+                Err(Interrupted::BeginAgain)
+            }
+            Sent::Unexpected { .. } => Err(precondition_failed().into()),
+        }
+    }
+}
+
+/// The write units that a put asks for: one for each kilobyte.
+fn put_units(item: &NewItem) -> f64 {
+    let kilobytes = item_bytes(item.attributes()).div_ceil(1_024).max(1);
+    f64::from(u32::try_from(kilobytes).unwrap_or(u32::MAX))
+}

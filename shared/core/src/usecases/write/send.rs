@@ -1,0 +1,163 @@
+//! Sends one guarded write, again only if it was certainly refused.
+
+use std::time::Duration;
+
+use async_lock::SemaphoreGuard;
+use dynashard_keys::{PhysicalPartitionKey, ShardId};
+
+use crate::model::error::{Code, Error};
+use crate::model::guard::{Expected, Write};
+use crate::model::lease::Deadline;
+use crate::model::throttle::Throttle;
+use crate::ports::{Clock, Entropy, ItemStore, MetadataStore, StoreError};
+use crate::usecases::retry::{refusal, within};
+use crate::usecases::write::operation::{Interrupted, LEAST_WRITE_TIME, Operation};
+use crate::usecases::write::pacing::Turn;
+
+/// What became of one request that was answered in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sent {
+    Done,
+    /// The guard held, but not what the operation expected.
+    Unexpected {
+        /// Whether an item lies there.
+        live: bool,
+    },
+}
+
+/// How long a write waits for its turn at a shard that is full. Who is more patient asks again.
+const LONGEST_WAIT: Duration = Duration::from_millis(250);
+
+/// The same where its environment has the shard to itself, as where one client writes a lot: nobody else waits.
+const LONGEST_ALONE: Duration = Duration::from_secs(1);
+
+impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'a, I, M, C, E> {
+    /// Sends one guarded write to its shard, waits for its answer until `answer_by`, and sorts out what
+    /// that means.
+    pub(super) async fn send(
+        &mut self,
+        write: &Write,
+        shard: ShardId,
+        answer_by: Deadline,
+    ) -> Result<Sent, Interrupted> {
+        let writer = self.writer;
+        let at = &write.key.partition;
+        let slot = loop {
+            let asked = writer.clock().now().boot;
+            self.turn(at, Some(shard)).await?;
+            let slot = self.slot().await?;
+            // A batch waits for its slots, and what it has sent before may show meanwhile that the shard is full.
+            if writer.pacing.as_ref().is_none_or(|pacing| pacing.holds(at, asked)) {
+                break slot;
+            }
+        };
+        let sent = writer.clock().now().boot;
+        let answer = within(writer.clock(), answer_by, writer.items.write(write)).await;
+        drop(slot);
+        if let Some(answer) = &answer {
+            self.was_answered(at, answer.as_ref().err(), sent);
+        }
+        let in_lease = write.lease.is_live(writer.clock().now());
+        match answer {
+            Some(Ok(consumed_wcu)) => {
+                self.consumed_wcu += consumed_wcu;
+                if in_lease {
+                    return Ok(Sent::Done);
+                }
+                let why = "the write was answered after its metadata lease had run out";
+                Err(Error::new(Code::OutcomeUnknown, why).into())
+            }
+            None => {
+                let why = "the write was not answered in time";
+                Err(Error::new(Code::OutcomeUnknown, why).into())
+            }
+            Some(Err(StoreError::ConditionFailed { existing })) => {
+                if !write.condition.generation_holds(existing.as_deref()) {
+                    Err(self.begin_again_fresh().await)
+                } else if in_lease && write.condition.expected != Expected::Any {
+                    Ok(Sent::Unexpected { live: existing.is_some_and(|item| item.is_live()) })
+                } else {
+                    // It had no effect, so an answer after the lease is simply asked for again.
+                    let why = "the answer came after the metadata lease had run out";
+                    Err(self.begin_again_after(Error::new(Code::Unavailable, why)).await)
+                }
+            }
+            Some(Err(error)) => {
+                if let StoreError::Throttled(throttle) = &error {
+                    self.was_throttled(shard, throttle.clone());
+                }
+                Err(self.begin_again_after(refusal(error)?).await)
+            }
+        }
+    }
+
+    /// Waits for this environment's turn at a shard that is full. If that does not come while the operation may be tried,
+    /// the shard would refuse it, and is not asked. `reported` is the shard where that counts as a throttle.
+    pub(super) async fn turn(
+        &mut self,
+        at: &PhysicalPartitionKey,
+        reported: Option<ShardId>,
+    ) -> Result<(), Interrupted> {
+        let Some(pacing) = &self.writer.pacing else { return Ok(()) };
+        let (clock, now) = (self.writer.clock(), self.writer.clock().now());
+        let patience = self.attempts.patience(now);
+        let hurry = patience.min(self.deadline.of_full().remaining(now));
+        // Both are short, so that the lease which the write stands on is a fresh one.
+        let alone = LONGEST_ALONE.min(self.writer.directory.settings().lease_term / 4);
+        let waits = (hurry.min(LONGEST_WAIT), patience.min(alone));
+        match pacing.turn(at, || self.rev(), waits, now.boot) {
+            Turn::In(wait) if wait.is_zero() => Ok(()),
+            Turn::In(wait) => {
+                clock.sleep(wait).await;
+                Ok(())
+            }
+            Turn::TooLate => {
+                let throttle = Throttle::of_a_partition();
+                if let Some(shard) = reported {
+                    self.was_throttled(shard, throttle.clone());
+                }
+                let refusal = Error::throttled(throttle);
+                if hurry > LONGEST_WAIT {
+                    return Err(self.begin_again_after(refusal).await);
+                }
+                Err(refusal.into())
+            }
+        }
+    }
+
+    /// The revision of the metadata in hand.
+    fn rev(&self) -> u64 {
+        let known = self.writer.directory.cached(&self.key.partition);
+        known.map_or(0, |known| known.metadata.rev)
+    }
+
+    /// Takes note of how a shard has answered a write that was sent at this time.
+    pub(super) fn was_answered(
+        &self,
+        at: &PhysicalPartitionKey,
+        error: Option<&StoreError>,
+        sent: Duration,
+    ) {
+        let Some(pacing) = &self.writer.pacing else { return };
+        let now = self.writer.clock().now().boot;
+        match error {
+            Some(StoreError::Throttled(throttle)) if throttle.is_of_a_partition() => {
+                pacing.refused(at, self.rev(), sent, now);
+            }
+            None | Some(StoreError::ConditionFailed { .. }) => pacing.granted(at, now),
+            Some(_) => {}
+        }
+    }
+
+    /// Waits for a turn among the requests under way.
+    pub(super) async fn slot(&self) -> Result<SemaphoreGuard<'a>, Error> {
+        let begin_by = self.deadline.earlier_by(LEAST_WRITE_TIME);
+        let turn = within(self.writer.clock(), begin_by, self.writer.slots.acquire());
+        turn.await.ok_or_else(out_of_time)
+    }
+}
+
+/// Nothing was sent, or nothing that a client could see, so there is no doubt about the outcome.
+pub(super) fn out_of_time() -> Error {
+    Error::new(Code::DeadlineExceeded, "the time ran out before the write was sent")
+}
