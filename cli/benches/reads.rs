@@ -27,11 +27,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use async_trait::async_trait;
 use common::{Failure, Tables, stack_options};
 use dynashard_aws::{DynamoItemStore, DynamoMetadataStore, OsEntropy, SystemClock};
 use dynashard_core::ports::{
     BatchPage, Consistency, ItemStore, Metered, ShardPage, ShardQuery, SortRange, StoreError,
-    Transfer, Transferred, Write,
+    Transfer, Transferred, World, Write,
 };
 use dynashard_core::query::{PageBudget, Query, QueryPage, Strategy};
 use dynashard_core::{
@@ -148,9 +149,12 @@ struct Collections {
 }
 
 impl Collections {
-    fn directory(&self) -> Directory<DynamoMetadataStore, SystemClock, OsEntropy> {
+    fn directory(&self) -> Directory {
         let Tables { metadata, clock, .. } = &self.tables;
-        Directory::new(metadata.clone(), clock.clone(), OsEntropy, self.settings.clone())
+        Directory::new(
+            World::new(metadata.clone(), metadata.clone(), clock.clone(), OsEntropy),
+            self.settings.clone(),
+        )
     }
 
     fn slow_items(&self) -> Slow<DynamoItemStore> {
@@ -180,7 +184,7 @@ impl Collections {
         let created = CollectionMetadata { phase, ..created };
         let created = dynashard_testkit::enlist(&self.tables.metadata, &created).await;
         created.map_err(|error| format!("the collection was not created: {error:?}"))?;
-        let writer = Writer::new(self.tables.items.clone(), self.directory());
+        let writer = Writer::new(self.directory());
         let writer = &writer;
         let puts = flights.iter().map(|(sort, attributes)| {
             let key = ItemKey::new(partition.clone(), sort.clone());
@@ -197,7 +201,7 @@ impl Collections {
     }
 }
 
-type SlowReader = Reader<Slow<DynamoItemStore>, DynamoMetadataStore, SystemClock, OsEntropy>;
+type SlowReader = Reader;
 
 async fn page(reader: &SlowReader, query: &Query) -> Result<QueryPage, Failure> {
     let deadline = Deadline::after(reader.directory().now(), Duration::from_secs(20));
@@ -438,8 +442,11 @@ fn merging() -> Result<Merged, Failure> {
         shards.0.entry(partition).or_default().push((sort, item));
     }
     let timed = Timed { store: Arc::new(shards), nanos: Arc::default() };
-    let directory = Directory::new(memory, clock.clone(), SeededEntropy::new(1), settings.clone());
-    let reader = Reader::new(timed.clone(), directory);
+    let directory = Directory::new(
+        World::new(memory.clone(), memory, clock.clone(), SeededEntropy::new(1)),
+        settings.clone(),
+    );
+    let reader = Reader::new(directory);
 
     let mut by_page = Vec::new();
     reset_peak()?;
@@ -591,6 +598,7 @@ fn not_wanted() -> StoreError {
     StoreError::Rejected("the benchmark only queries".to_owned())
 }
 
+#[async_trait]
 impl<S: ItemStore> ItemStore for Slow<S> {
     only_queries!();
 
@@ -600,6 +608,7 @@ impl<S: ItemStore> ItemStore for Slow<S> {
     }
 }
 
+#[async_trait]
 impl ItemStore for InOrder {
     only_queries!();
 
@@ -622,6 +631,7 @@ impl ItemStore for InOrder {
     }
 }
 
+#[async_trait]
 impl ItemStore for Timed {
     only_queries!();
 

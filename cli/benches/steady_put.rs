@@ -152,7 +152,7 @@ async fn puts(stack: &Stack, way: Way, puts: u32) -> Result<Cost, Failure> {
     let schema = settings.schema.clone();
     let Tables { items, metadata, clock } = Tables::of(stack).await;
     let client = connect_local(&stack.endpoints().dynamodb, ServerClock::default()).await;
-    let writer = Writer::new(items, Directory::new(metadata.clone(), clock, OsEntropy, settings));
+    let writer = Writer::new(Directory::new(metadata.clone(), clock, OsEntropy, settings));
     let hot = PartitionKey::new("hot")?;
     if way == Way::Hot {
         let body = json!({ "number_of_shards": 4 });

@@ -119,7 +119,7 @@ async fn check_tables(stack: &Stack, is_kept: bool) -> Result<(), String> {
     let metadata = operator.metadata("MetadataTable", main, &schema);
     let directory = Directory::new(metadata, operator.clock(), OsEntropy, settings);
     let deadline = Deadline::after(directory.now(), LOOK_TIME);
-    let reader = Reader::new(operator.items(main, &schema), directory);
+    let reader = Reader::new(directory);
     // Any key tells: it is read under the pinned settings, from the table, by the names of its keys.
     let got = async {
         let sort = SortKey::parse("0", schema.sort_key_type)?;

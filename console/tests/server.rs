@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use dynashard_console::{Console, Options, Stores, Tables, Trouble, UsagePace};
-use dynashard_core::ports::{MetadataStore, StoreError, UsageSource};
+use dynashard_core::ports::{MetadataStore, StoreError, UsageSource, World};
 use dynashard_core::{
     AttributeValue, Attributes, CollectionMetadata, DecisionHistory, DecisionRecord, Directory,
     Generation, HeatWindow, NewItem, Reader, Scaler, ScalingMode, Settings, StoredItem, TableUnits,
@@ -32,6 +33,7 @@ impl Stores for Memory {
 /// An hour in which the same happened in each minute.
 struct Counted;
 
+#[async_trait]
 impl UsageSource for Counted {
     async fn usage(&self, window: HeatWindow) -> Result<Usage, StoreError> {
         let period = UsagePeriod {
@@ -171,15 +173,18 @@ fn tables(
     allows_changes: bool,
 ) -> Tables<Memory> {
     let directory = |settings: Settings, seed| {
-        Directory::new(store.clone(), clock.clone(), SeededEntropy::new(seed), settings)
+        Directory::new(
+            World::new(store.clone(), store.clone(), clock.clone(), SeededEntropy::new(seed)),
+            settings,
+        )
     };
     let mut looking = settings.clone();
     looking.scaling.mode = ScalingMode::Off;
     Tables {
         place: "memory".to_owned(),
         scaling: ScalingMode::DryRun,
-        reader: Reader::new(store.clone(), directory(looking.clone(), 1)),
-        watcher: Reader::new(store.clone(), directory(looking, 3)),
+        reader: Reader::new(directory(looking.clone(), 1)),
+        watcher: Reader::new(directory(looking, 3)),
         scaler: allows_changes.then(|| Scaler::new(directory(settings.clone(), 2).pinning())),
         usage: Some((Counted, UsagePace::AWS)),
         watched_rcu: Box::new(|| 0.0),

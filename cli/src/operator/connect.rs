@@ -19,13 +19,13 @@ use dynashard_lambda::{ConfigError, settings_from_variables};
 use super::{Failure, shell};
 
 /// What is known about collections, by way of the tables.
-pub(super) type Directory = dynashard_core::Directory<DynamoMetadataStore, SystemClock, OsEntropy>;
+pub(super) type Directory = dynashard_core::Directory;
 
 /// Reads items and collections of the tables.
-pub(super) type TableReader = Reader<DynamoItemStore, DynamoMetadataStore, SystemClock, OsEntropy>;
+pub(super) type TableReader = Reader;
 
 /// Writes items of the tables.
-pub(super) type TableWriter = Writer<DynamoItemStore, DynamoMetadataStore, SystemClock, OsEntropy>;
+pub(super) type TableWriter = Writer;
 
 /// `RebalanceFunction` pins the settings of a new stack when its schedule first calls it, if no request to
 /// `WriteFunction` comes before.
@@ -293,12 +293,12 @@ impl Connection {
     }
 
     pub(super) fn reader(&self) -> TableReader {
-        Reader::new(self.items(), self.directory())
+        Reader::new(self.directory())
     }
 
     /// A reader of these settings.
     pub(super) fn reader_with(&self, settings: Settings) -> TableReader {
-        Reader::new(self.items(), self.directory_with(settings))
+        Reader::new(self.directory_with(settings))
     }
 
     /// The same, with what it reads from now on counted by `meter`.
@@ -416,7 +416,7 @@ impl PinnedConnection {
             };
         }
         // An import has a pace of its own for each shard.
-        Ok(Writer::new(self.items(), self.writing(self.directory_with(settings))).unpaced())
+        Ok(Writer::new(self.writing(self.directory_with(settings))).unpaced())
     }
 
     /// A directory that a command writes by.

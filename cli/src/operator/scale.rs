@@ -68,7 +68,7 @@ pub(crate) async fn run(args: ScaleArgs) -> ExitCode {
     output.end(status)
 }
 
-type TableScaler = Scaler<DynamoMetadataStore, SystemClock, OsEntropy>;
+type TableScaler = Scaler;
 
 async fn scale(args: &ScaleArgs, output: &mut Output) -> Result<ExitCode, Failure> {
     let shards = ShardCount::new(args.shards).map_err(dynashard_core::Error::from)?;

@@ -133,7 +133,7 @@ async fn until_interrupted(
     }
 }
 
-type TableVerifier = Verifier<DynamoItemStore, DynamoMetadataStore, SystemClock, OsEntropy>;
+type TableVerifier = Verifier;
 
 async fn check(
     args: &VerifyArgs,
@@ -144,7 +144,7 @@ async fn check(
     if args.repair() > Repair::Nothing {
         connection = connection.until_pinned().await?.into_inner();
     }
-    let verifier = Verifier::new(connection.items().bearing_damage(), connection.directory());
+    let verifier = Verifier::new(connection.directory());
     if let Some(partition) = &args.pk {
         collection(args, &verifier, partition, output, summary).await;
         return Ok(());

@@ -18,13 +18,13 @@ const MAX_BATCH_BYTES: usize = 6_000_000;
 /// The code of a key that a batch did not read, because its answer was full.
 const ANSWER_FULL: &str = "answer_full";
 
-pub(crate) struct ReadHandler<I, M, C, E> {
-    reader: Reader<I, M, C, E>,
+pub(crate) struct ReadHandler {
+    reader: Reader,
     admission: Admission,
 }
 
-impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> ReadHandler<I, M, C, E> {
-    pub(crate) fn new(reader: Reader<I, M, C, E>, admission: Admission) -> Self {
+impl ReadHandler {
+    pub(crate) fn new(reader: Reader, admission: Admission) -> Self {
         Self { reader, admission }
     }
 
@@ -155,7 +155,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> ReadHandler<I, M, C, 
     }
 }
 
-impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Handler for ReadHandler<I, M, C, E> {
+impl Handler for ReadHandler {
     async fn handle(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
         match (request.method.as_str(), request.path.as_str()) {
             ("GET" | "HEAD", "/item") => self.get(request, request.params()?, deadline).await,

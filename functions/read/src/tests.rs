@@ -22,7 +22,7 @@ use crate::handler::ReadHandler;
 use dynashard_eventkit::{Store, World};
 
 fn handler(world: &World) -> ReadHandler<Store, Store, ManualClock, SeededEntropy> {
-    ReadHandler::new(Reader::new(world.store.clone(), world.directory()), world.admission.clone())
+    ReadHandler::new(Reader::new(world.directory()), world.admission.clone())
 }
 
 fn ewr() -> PartitionKey {

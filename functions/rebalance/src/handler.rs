@@ -1,6 +1,6 @@
 use aws_lambda_events::dynamodb::{Event as StreamEvent, EventRecord};
 use aws_lambda_events::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse};
-use dynashard_core::ports::{Clock, Entropy, ItemStore, MetadataStore};
+use dynashard_core::ports::{Clock, Entropy, ItemStore, MetadataStore, World};
 use dynashard_core::{
     Advance, Deadline, Job, LaneKey, Progress, Reading, Rebalancer, ReshardSlice, Slice, Sweep,
 };
@@ -12,13 +12,13 @@ use lambda_runtime::Error;
 use serde_dynamo::AttributeValue;
 use serde_json::Value;
 
-pub(crate) struct RebalanceHandler<I, M, C, E> {
-    rebalancer: Rebalancer<I, M, C, E>,
+pub(crate) struct RebalanceHandler {
+    rebalancer: Rebalancer,
     metrics: Metrics,
 }
 
-impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<I, M, C, E> {
-    pub(crate) fn new(rebalancer: Rebalancer<I, M, C, E>, metrics: Metrics) -> Self {
+impl RebalanceHandler {
+    pub(crate) fn new(rebalancer: Rebalancer, metrics: Metrics) -> Self {
         Self { rebalancer, metrics }
     }
 
@@ -178,9 +178,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<I, M
     }
 }
 
-impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> EventHandler
-    for RebalanceHandler<I, M, C, E>
-{
+impl EventHandler for RebalanceHandler {
     type Outcome = DynamoDbEventResponse;
 
     async fn handle(
@@ -237,7 +235,10 @@ mod tests {
             CollectionMetadata::stable(partition.clone(), placement, ShardCount::ONE, 1_000);
         memory.place_metadata(created);
         let entropy = SeededEntropy::new(2);
-        let directory = Directory::new(memory.clone(), clock.clone(), entropy, Settings::default());
+        let directory = Directory::new(
+            World::new(memory.clone(), memory.clone(), clock.clone(), entropy),
+            Settings::default(),
+        );
         let scaler = Scaler::new(directory);
         let deadline = Deadline::after(scaler.directory().now(), Duration::from_secs(10));
         let two = ShardCount::new(2).expect("count");
@@ -261,8 +262,11 @@ mod tests {
         let settings = Settings::default();
         let entropy = SeededEntropy::new(1);
         let metrics = Metrics::to("rebalance".to_owned(), output);
-        let directory = Directory::new(memory.clone(), clock.clone(), entropy, settings);
-        let rebalancer = Rebalancer::new(memory.clone(), directory);
+        let directory = Directory::new(
+            World::new(memory.clone(), memory.clone(), clock.clone(), entropy),
+            settings,
+        );
+        let rebalancer = Rebalancer::new(directory);
         let handler = RebalanceHandler::new(rebalancer, metrics);
         let deadline = Deadline::after(handler.now(), Duration::from_secs(50));
         block_on(handler.handle(&event.to_string(), "request", deadline)).map_err(|e| e.to_string())

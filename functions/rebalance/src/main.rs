@@ -20,7 +20,7 @@ async fn main() -> ExitCode {
     dynashard_lambda::start(async |config| {
         let (metrics, tracer) = (config.metrics(), config.tracer());
         let (items, directory) = config.connect(&tracer).await;
-        let handler = RebalanceHandler::new(Rebalancer::new(items, directory), metrics.clone());
+        let handler = RebalanceHandler::new(Rebalancer::new(directory), metrics.clone());
         dynashard_lambda::run_events(handler, metrics, tracer).await
     })
     .await

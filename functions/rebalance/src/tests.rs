@@ -27,7 +27,7 @@ fn growing_flights() -> World {
 
 /// What Lambda reads as the outcome of an event.
 fn outcome(world: &World, event: &str) -> Value {
-    let rebalancer = Rebalancer::new(world.store.clone(), world.directory());
+    let rebalancer = Rebalancer::new(world.directory());
     let metrics = Metrics::to("rebalance".to_owned(), Output::default());
     let handler = RebalanceHandler::new(rebalancer, metrics);
     let deadline = Deadline::after(handler.now(), Duration::from_secs(50));

@@ -18,7 +18,7 @@ use crate::report::{HeatView, counts, decisions, log, log_collections};
 /// The events of the scale function: requests, the alarms on throttles, and the schedule, which finds an alarm whose
 /// event was lost and lets collections shrink.
 pub(crate) struct ScaleEvents<W, M, C, E> {
-    requests: ScaleHandler<M, C, E>,
+    requests: ScaleHandler,
     patience: Patience,
     watch: W,
     main_table: String,
@@ -54,7 +54,7 @@ where
 {
     /// Passes requests to `requests`, and acts on the throttles of `main_table` that `watch` finds.
     pub(crate) fn new(
-        requests: ScaleHandler<M, C, E>,
+        requests: ScaleHandler,
         watch: W,
         main_table: String,
         metrics: Metrics,

@@ -4,17 +4,17 @@ use dynashard_keys::{PartitionKey, ShardCount};
 use dynashard_lambda::view::CollectionView;
 use dynashard_lambda::{Admission, Handler, Problem, Request, Response, body, headers};
 
-pub(crate) struct ScaleHandler<M, C, E> {
-    scaler: Scaler<M, C, E>,
+pub(crate) struct ScaleHandler {
+    scaler: Scaler,
     admission: Admission,
 }
 
-impl<M: MetadataStore, C: Clock, E: Entropy> ScaleHandler<M, C, E> {
-    pub(crate) fn new(scaler: Scaler<M, C, E>, admission: Admission) -> Self {
+impl ScaleHandler {
+    pub(crate) fn new(scaler: Scaler, admission: Admission) -> Self {
         Self { scaler, admission }
     }
 
-    pub(crate) fn directory(&self) -> &Directory<M, C, E> {
+    pub(crate) fn directory(&self) -> &Directory {
         self.scaler.directory()
     }
 
@@ -60,7 +60,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> ScaleHandler<M, C, E> {
     }
 }
 
-impl<M: MetadataStore, C: Clock, E: Entropy> Handler for ScaleHandler<M, C, E> {
+impl Handler for ScaleHandler {
     async fn handle(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
         match (request.method.as_str(), request.path.as_str()) {
             ("PUT", "/collection") => self.create(request, deadline).await,

@@ -10,13 +10,13 @@ use dynashard_lambda::{
 };
 use serde::Serialize;
 
-pub(crate) struct WriteHandler<I, M, C, E> {
-    writer: Writer<I, M, C, E>,
+pub(crate) struct WriteHandler {
+    writer: Writer,
     admission: Admission,
 }
 
-impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> WriteHandler<I, M, C, E> {
-    pub(crate) fn new(writer: Writer<I, M, C, E>, admission: Admission) -> Self {
+impl WriteHandler {
+    pub(crate) fn new(writer: Writer, admission: Admission) -> Self {
         Self { writer, admission }
     }
 
@@ -94,7 +94,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> WriteHandler<I, M, C,
     }
 }
 
-impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Handler for WriteHandler<I, M, C, E> {
+impl Handler for WriteHandler {
     async fn handle(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
         match (request.method.as_str(), request.path.as_str()) {
             ("PUT", "/item") => {

@@ -13,5 +13,5 @@ use crate::handler::WriteHandler;
 use dynashard_eventkit::{Store, World};
 
 fn handler(world: &World) -> WriteHandler<Store, Store, ManualClock, SeededEntropy> {
-    WriteHandler::new(Writer::new(world.store.clone(), world.directory()), world.admission.clone())
+    WriteHandler::new(Writer::new(world.directory()), world.admission.clone())
 }

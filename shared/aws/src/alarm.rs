@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use async_trait::async_trait;
 use aws_sdk_cloudwatch::primitives::DateTime;
 use aws_sdk_cloudwatch::types::{MetricAlarm, StateValue};
 use dynashard_core::AlarmStatus;
@@ -13,6 +14,7 @@ pub(crate) struct CloudWatchAlarm<'a> {
     pub(crate) name: &'a str,
 }
 
+#[async_trait]
 impl AlarmControl for CloudWatchAlarm<'_> {
     async fn status(&self) -> Result<AlarmStatus, StoreError> {
         let answer = self

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use aws_sdk_cloudwatch::types::{
     Dimension, Metric, MetricDataQuery, MetricDataResult, MetricStat, ScanBy,
 };
@@ -41,6 +42,7 @@ impl DynamoTableCapacity {
     }
 }
 
+#[async_trait]
 impl TableCapacity for DynamoTableCapacity {
     async fn throughput(&self) -> Result<TableThroughput, StoreError> {
         // The client sends every request once because of the writes. This one is safe to repeat.
@@ -108,6 +110,7 @@ impl TableCapacity for DynamoTableCapacity {
     }
 }
 
+#[async_trait]
 impl AlarmControl for DynamoTableCapacity {
     /// Raised is who of the alarms is; the periods are the longest.
     async fn status(&self) -> Result<AlarmStatus, StoreError> {

@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use dynashard_core::Reading;
 use dynashard_core::ports::{Clock, Entropy};
 use rustix::time::{ClockId, clock_gettime};
@@ -35,6 +36,7 @@ impl SystemClock {
     }
 }
 
+#[async_trait]
 impl Clock for SystemClock {
     fn now(&self) -> Reading {
         let Clocks { boot, wall, .. } = Clocks::now();

@@ -1,3 +1,4 @@
+use async_trait::async_trait;
 use aws_sdk_cloudwatch::types::InsightRuleContributor;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use dynashard_core::ports::{AlarmControl, HeatAlarms, HeatSource, StoreError};
@@ -98,6 +99,7 @@ impl CloudWatchHeat {
     }
 }
 
+#[async_trait]
 impl HeatSource for CloudWatchHeat {
     async fn throttled_keys(&self, window: HeatWindow) -> Result<Vec<HotKey>, StoreError> {
         let rules = self.rules().await?;
@@ -136,8 +138,8 @@ fn latest<'a>(rules: &'a [String], prefix: &str) -> Option<&'a str> {
 }
 
 impl HeatAlarms for CloudWatchHeat {
-    fn alarm(&self, access: Access) -> impl AlarmControl {
-        CloudWatchAlarm { cloudwatch: &self.cloudwatch, name: self.alarms.on(access) }
+    fn alarm(&self, access: Access) -> Box<dyn AlarmControl + '_> {
+        Box::new(CloudWatchAlarm { cloudwatch: &self.cloudwatch, name: self.alarms.on(access) })
     }
 }
 

@@ -1,5 +1,6 @@
 use std::collections::{BTreeSet, HashMap};
 
+use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::BuildError;
 use aws_sdk_dynamodb::types::{
@@ -73,6 +74,7 @@ impl DynamoItemStore {
     }
 }
 
+#[async_trait]
 impl ItemStore for DynamoItemStore {
     async fn get(
         &self,

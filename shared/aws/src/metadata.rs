@@ -1,5 +1,6 @@
 use std::collections::HashMap;
 
+use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::BuildError;
 use aws_sdk_dynamodb::primitives::Blob;
@@ -61,6 +62,7 @@ impl DynamoMetadataStore {
     }
 }
 
+#[async_trait]
 impl MetadataStore for DynamoMetadataStore {
     async fn get(
         &self,
@@ -403,6 +405,7 @@ impl MetadataStore for DynamoMetadataStore {
     }
 }
 
+#[async_trait]
 impl CollectionCatalog for DynamoMetadataStore {
     async fn collections(&self, after: Option<&str>) -> Result<CollectionsPage, StoreError> {
         let start = after.map(|key| {

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use async_trait::async_trait;
 use aws_sdk_cloudwatch::Client;
 use aws_sdk_cloudwatch::types::{
     Dimension, Metric, MetricDataQuery, MetricDataResult, MetricStat, ScanBy,
@@ -36,6 +37,7 @@ impl CloudWatchUsage {
     }
 }
 
+#[async_trait]
 impl UsageSource for CloudWatchUsage {
     async fn usage(&self, window: HeatWindow) -> Result<Usage, StoreError> {
         let period_secs = window.period_secs.max(1);

@@ -545,8 +545,8 @@ async fn a_mover_pays_what_the_protocol_says_for_items_and_markers() {
     world.database.shutdown().await;
 }
 
-type Writes = Writer<DynamoItemStore, DynamoMetadataStore, SystemClock, OsEntropy>;
-type Reads = Reader<DynamoItemStore, DynamoMetadataStore, SystemClock, OsEntropy>;
+type Writes = Writer;
+type Reads = Reader;
 
 /// The tables in an engine of their own, behind an endpoint that counts.
 struct World {
@@ -577,7 +577,7 @@ impl World {
     }
 
     /// That of an environment which has seen already that the main table belongs to no other stack.
-    async fn directory(&self) -> Directory<DynamoMetadataStore, SystemClock, OsEntropy> {
+    async fn directory(&self) -> Directory {
         let (metadata, clock) = (self.metadata.clone(), self.clock.clone());
         let directory = Directory::new(metadata, clock, OsEntropy, self.settings.clone());
         directory.hold(self.deadline()).await.expect("a read");
@@ -585,11 +585,11 @@ impl World {
     }
 
     async fn writer(&self) -> Writes {
-        Writer::new(self.items.clone(), self.directory().await)
+        Writer::new(self.directory().await)
     }
 
     async fn reader(&self) -> Reads {
-        Reader::new(self.items.clone(), self.directory().await)
+        Reader::new(self.directory().await)
     }
 
     fn deadline(&self) -> Deadline {
@@ -663,7 +663,7 @@ impl World {
 
     /// What a slice of a rebalancer came to, and what it has spent.
     async fn advance(&self, partition: &PartitionKey) -> (Advance, String) {
-        let rebalancer = Rebalancer::new(self.items.clone(), self.directory().await);
+        let rebalancer = Rebalancer::new(self.directory().await);
         let before = self.database.counters();
         let slice = Box::pin(rebalancer.advance(partition, 0, self.deadline())).await;
         let (requests, units) = spent(&before, &self.database.counters());

@@ -577,7 +577,7 @@ async fn regression_a_damaged_item_hid_the_others_of_its_batch() {
     let body = json!({ "Item": metadata, "Responses": { "table": [damaged, sound] } });
     let Stores { items, metadata, clock, .. } = Stores::answering(200, &body).await;
     let directory = Directory::new(metadata, clock.clone(), OsEntropy, Settings::default());
-    let reader = Reader::new(items, directory);
+    let reader = Reader::new(directory);
     let keys = ["1", "2", "3"]
         .map(|sk| ItemKey::new(partition(), SortKey::string(sk).expect("a sort key")));
     let deadline = Deadline::after(clock.now(), Duration::from_secs(20));

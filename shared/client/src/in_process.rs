@@ -23,10 +23,10 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The tables of an application, by the use cases of its functions: every write carries the guard, acts on leased
 /// metadata, and may run while a collection is resharded.
-pub struct InProcess<I, M, C, E> {
-    writer: Writer<I, M, C, E>,
-    reader: Reader<I, M, C, E>,
-    scaler: Scaler<M, C, E>,
+pub struct InProcess {
+    writer: Writer,
+    reader: Reader,
+    scaler: Scaler,
     timeout: Duration,
 }
 
@@ -87,13 +87,13 @@ impl Tables {
     }
 }
 
-impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> InProcess<I, M, C, E> {
+impl InProcess {
     /// Over any stores. The use cases keep what they know of collections each for itself, so each gets a
     /// directory.
-    pub fn new(items: impl Fn() -> I, directory: impl Fn() -> Directory<M, C, E>) -> Self {
+    pub fn new(items: impl Fn() -> I, directory: impl Fn() -> Directory) -> Self {
         Self {
-            writer: Writer::new(items(), directory()),
-            reader: Reader::new(items(), directory()),
+            writer: Writer::new(directory()),
+            reader: Reader::new(directory()),
             scaler: Scaler::new(directory()),
             timeout: TIMEOUT,
         }
@@ -114,7 +114,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> InProcess<I, M, C, E>
     }
 }
 
-impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Store for InProcess<I, M, C, E> {
+impl Store for InProcess {
     async fn get(
         &self,
         key: &ItemKey,
@@ -175,7 +175,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Store for InProcess<I
     }
 }
 
-impl<I, M, C, E> fmt::Debug for InProcess<I, M, C, E> {
+impl fmt::Debug for InProcess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("InProcess").field("timeout", &self.timeout).finish_non_exhaustive()
     }

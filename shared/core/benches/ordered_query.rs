@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use dynashard_core::ports::Clock;
+use dynashard_core::ports::{Clock, World};
 use dynashard_core::query::{PageBudget, Query};
 use dynashard_core::{
     Attributes, CollectionMetadata, Deadline, Directory, Generation, Reader, Settings, StoredItem,
@@ -54,10 +54,13 @@ fn ordered_query(criterion: &mut Criterion) {
             let reader = || {
                 let entropy = SeededEntropy::new(1);
                 let settings = Settings::default();
-                let directory = Directory::new(memory.clone(), clock.clone(), entropy, settings);
-                Reader::new(memory.clone(), directory)
+                let directory = Directory::new(
+                    World::new(memory.clone(), memory.clone(), clock.clone(), entropy),
+                    settings,
+                );
+                Reader::new(directory)
             };
-            let page = |reader: Reader<_, _, ManualClock, _>| {
+            let page = |reader: Reader| {
                 let deadline = Deadline::after(clock.now(), Duration::from_secs(20));
                 let page = block_on(reader.query(&query, PageBudget::UNLIMITED, deadline));
                 assert_eq!(page.expect("a page").items.len(), limit as usize);

@@ -13,9 +13,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use dynashard_core::ports::{
-    BatchPage, Clock, Consistency, Entropy, ItemStore, Metered, ShardPage, ShardQuery, StoreError,
-    Transfer, Transferred, Write,
+    self, BatchPage, Clock, Consistency, Entropy, ItemStore, Metered, ShardPage, ShardQuery,
+    StoreError, Transfer, Transferred, Write,
 };
 use dynashard_core::{
     Advance, Attributes, CollectionMetadata, Deadline, Directory, Fields, Generation, LaneKey,
@@ -163,18 +164,18 @@ struct Run {
     most_at_work: AtomicU32,
 }
 
-type Rebalances = Rebalancer<Partitions, Faulty<MemoryStore>, ManualClock, SeededEntropy>;
-
 impl World {
-    fn directory(&self) -> Directory<Faulty<MemoryStore>, ManualClock, SeededEntropy> {
+    fn directory(&self) -> Directory {
         let metadata = Faulty::new(self.memory.clone());
         metadata.delay(&self.clock, ROUND_TRIP);
         let entropy = SeededEntropy::new(self.seeds.fetch_add(1, Ordering::Relaxed));
-        Directory::new(metadata, self.clock.clone(), entropy, self.settings.clone())
+        let items = self.store.clone();
+        let world = ports::World::new(items, metadata, self.clock.clone(), entropy);
+        Directory::new(world, self.settings.clone())
     }
 
-    fn rebalancer(&self) -> Rebalances {
-        Rebalancer::new(self.store.clone(), self.directory())
+    fn rebalancer(&self) -> Rebalancer {
+        Rebalancer::new(self.directory())
     }
 
     /// Calls one rebalancer after the other, as the stream does by one lane, until the reshard is closed.
@@ -223,7 +224,7 @@ impl World {
     /// What one invocation came to, or nothing if its environment was killed.
     async fn invocation(
         &self,
-        rebalancer: &Rebalances,
+        rebalancer: &Rebalancer,
         lane: u32,
         chance: &SeededEntropy,
     ) -> Option<Advance> {
@@ -297,6 +298,7 @@ impl Partitions {
     }
 }
 
+#[async_trait]
 impl ItemStore for Partitions {
     async fn get(
         &self,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dynashard_core::ports::Clock;
+use dynashard_core::ports::{Clock, World};
 use dynashard_core::{BatchOperation, CollectionMetadata, Deadline, Directory, Settings, Writer};
 use dynashard_keys::{ItemKey, PartitionKey, Placement, ShardCount, SortKey};
 use dynashard_testkit::{Faulty, ManualClock, MemoryStore, SeededEntropy, block_on};
@@ -25,13 +25,16 @@ fn regression_a_batch_of_deletes_took_a_part_of_memory_for_each_shard() {
     ));
     let store = Faulty::new(memory);
     store.delay(&clock, Duration::from_millis(1));
-    let directory = Directory::new(store.clone(), clock.clone(), SeededEntropy::new(1), settings);
+    let directory = Directory::new(
+        World::new(store.clone(), store.clone(), clock.clone(), SeededEntropy::new(1)),
+        settings,
+    );
     let deletes = (0..DELETES).map(|n| {
         let sort = SortKey::string(n.to_string()).expect("a sort key");
         BatchOperation::Delete(ItemKey::new(partition.clone(), sort))
     });
     let deletes = deletes.collect();
-    let writer = Writer::new(store, directory);
+    let writer = Writer::new(directory);
     let deadline = Deadline::after(clock.now(), Duration::from_secs(20));
     let before = peak_kilobytes();
     let written = block_on(writer.batch(deletes, deadline)).expect("a batch");

@@ -12,13 +12,13 @@ use crate::config::{Config, ConfigError};
 use crate::metrics::{HeatTelemetry, Metrics};
 
 /// The stores and the clock in AWS.
-type AwsDirectory = Directory<DynamoMetadataStore, SystemClock, OsEntropy>;
+type AwsDirectory = Directory;
 
 /// A reader over them.
-type AwsReader = Reader<DynamoItemStore, DynamoMetadataStore, SystemClock, OsEntropy>;
+type AwsReader = Reader;
 
 /// A writer over them.
-type AwsWriter = Writer<DynamoItemStore, DynamoMetadataStore, SystemClock, OsEntropy>;
+type AwsWriter = Writer;
 
 impl Config {
     /// What tells the daemon of each request to AWS. An environment makes one.
@@ -51,7 +51,7 @@ impl Config {
         let metrics = self.metrics();
         let (items, directory) = self.connect_unpinned(tracer).await;
         let telemetry = HeatTelemetry::new(metrics, directory.clock().clone());
-        Reader::new(items, directory).with_telemetry(Arc::new(telemetry))
+        Reader::new(directory).with_telemetry(Arc::new(telemetry))
     }
 
     async fn connect_unpinned(self, tracer: &Tracer) -> (DynamoItemStore, AwsDirectory) {
@@ -69,7 +69,7 @@ impl Config {
         let metrics = self.metrics();
         let (items, directory) = self.connect(tracer).await;
         let telemetry = HeatTelemetry::new(metrics, directory.clock().clone());
-        Writer::new(items, directory).with_telemetry(Arc::new(telemetry))
+        Writer::new(directory).with_telemetry(Arc::new(telemetry))
     }
 
     /// As [`Config::connect`], for the function that acts on throttles: CloudWatch comes in place of

@@ -1,3 +1,4 @@
+use dynashard_core::ports::World;
 use dynashard_core::{CollectionMetadata, Directory, Generation, Settings, StoredItem, Version};
 use dynashard_keys::{
     ItemKey, PartitionKey, PhysicalKey, Placement, ShardCount, ShardId, SortKey, SortKeyType,
@@ -11,7 +12,7 @@ use dynashard_testkit::{
 pub type Store = Faulty<MemoryStore>;
 
 /// What a function knows about collections.
-pub type TestDirectory = Directory<Store, ManualClock, SeededEntropy>;
+pub type TestDirectory = Directory;
 
 /// The flight of the first line of the records that ship with the project.
 pub const FLIGHT: &str = "pk=EWR&sk=2013-01-01T10:00:00Z%23UA1545";
@@ -153,7 +154,10 @@ impl World {
     /// time, so that answers can be compared.
     pub fn directory(&self) -> TestDirectory {
         let entropy = SeededEntropy::new(2013);
-        Directory::new(self.store.clone(), self.clock.clone(), entropy, self.settings.clone())
+        Directory::new(
+            World::new(self.store.clone(), self.store.clone(), self.clock.clone(), entropy),
+            self.settings.clone(),
+        )
     }
 
     /// What a test compares to see that nothing was written.

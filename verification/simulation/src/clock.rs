@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use dynashard_core::Reading;
 use dynashard_core::ports::Clock;
 
@@ -24,6 +25,7 @@ impl LocalClock {
     }
 }
 
+#[async_trait]
 impl Clock for LocalClock {
     fn now(&self) -> Reading {
         self.kernel.environment(self.environment, Environment::reading)

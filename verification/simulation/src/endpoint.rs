@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use async_trait::async_trait;
 use dynashard_core::ports::{
     BatchPage, CollectionsPage, Consistency, Dated, ItemStore, MetadataStore, Metered, ShardPage,
     ShardQuery, StoreError, Transfer, Transferred, Write,
@@ -24,6 +25,7 @@ fn at_once<T>(
     move |tables: &mut Tables, kernel: &Kernel, now: Duration| Some(execute(tables, kernel, now))
 }
 
+#[async_trait]
 impl ItemStore for Endpoint {
     async fn get(
         &self,
@@ -142,6 +144,7 @@ impl ItemStore for Endpoint {
     }
 }
 
+#[async_trait]
 impl MetadataStore for Endpoint {
     async fn get(
         &self,

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use dynashard_core::ports::{Clock, Consistency};
+use dynashard_core::ports::{Clock, Consistency, World};
 use dynashard_core::{Deadline, Directory, Settings};
 use dynashard_testkit::SeededEntropy;
 use futures_util::future::{Either, select};
@@ -18,12 +18,11 @@ use crate::network::{Endpoint, Network};
 use crate::random::Random;
 use crate::scenario::Scenario;
 
-pub(crate) type Knowledge = Directory<Endpoint, LocalClock, SeededEntropy>;
-pub(crate) type Writer = dynashard_core::Writer<Endpoint, Endpoint, LocalClock, SeededEntropy>;
-pub(crate) type Reader = dynashard_core::Reader<Endpoint, Endpoint, LocalClock, SeededEntropy>;
-pub(crate) type Scaler = dynashard_core::Scaler<Endpoint, LocalClock, SeededEntropy>;
-pub(crate) type Rebalancer =
-    dynashard_core::Rebalancer<Endpoint, Endpoint, LocalClock, SeededEntropy>;
+pub(crate) type Knowledge = Directory;
+pub(crate) type Writer = dynashard_core::Writer;
+pub(crate) type Reader = dynashard_core::Reader;
+pub(crate) type Scaler = dynashard_core::Scaler;
+pub(crate) type Rebalancer = dynashard_core::Rebalancer;
 
 /// Everything that tasks of a run share. Clones are the same world.
 #[derive(Clone)]
@@ -98,7 +97,11 @@ impl World {
         {
             settings.ttl_attribute = None;
         }
-        let directory = Directory::new(endpoint.clone(), clock, entropy, settings).pinning();
+        let directory = Directory::new(
+            World::new(endpoint.clone(), endpoint.clone(), clock, entropy),
+            settings,
+        )
+        .pinning();
         Process { environment, use_case: Arc::new(use_case(endpoint, directory)) }
     }
 

@@ -2,6 +2,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use dynashard_core::ports::{AlarmControl, CapacityUpdate, Clock, StoreError, TableCapacity};
 use dynashard_core::{
     AlarmStatus, CapacityMetrics, CapacityPeriod, CapacitySide, CapacityUnits, HeatWindow,
@@ -133,6 +134,7 @@ impl MemoryCapacity {
     }
 }
 
+#[async_trait]
 impl TableCapacity for MemoryCapacity {
     async fn throughput(&self) -> Result<TableThroughput, StoreError> {
         let mut state = self.arrive()?;
@@ -168,6 +170,7 @@ impl TableCapacity for MemoryCapacity {
     }
 }
 
+#[async_trait]
 impl AlarmControl for MemoryCapacity {
     async fn status(&self) -> Result<AlarmStatus, StoreError> {
         let is_raised = self.arrive()?.is_raised;

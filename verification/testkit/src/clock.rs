@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use dynashard_core::Reading;
 use dynashard_core::ports::Clock;
 
@@ -101,6 +102,7 @@ impl State {
     }
 }
 
+#[async_trait]
 impl Clock for ManualClock {
     fn now(&self) -> Reading {
         let mut state = self.lock();

@@ -4,6 +4,7 @@ use std::future::{Future, pending};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use dynashard_core::ports::{
     Arrival, BatchPage, Clock, CollectionCatalog, CollectionsPage, Consistency, Dated, ItemStore,
     MetadataStore, Metered, ShardPage, ShardQuery, StoreError, Transfer, Transferred, Write,
@@ -265,6 +266,7 @@ impl<S> Faulty<S> {
     }
 }
 
+#[async_trait]
 impl<S: ItemStore> ItemStore for Faulty<S> {
     async fn get(
         &self,
@@ -327,6 +329,7 @@ impl<S: ItemStore> ItemStore for Faulty<S> {
     }
 }
 
+#[async_trait]
 impl<S: MetadataStore> MetadataStore for Faulty<S> {
     async fn get(
         &self,
@@ -474,6 +477,7 @@ impl<S: MetadataStore> MetadataStore for Faulty<S> {
     }
 }
 
+#[async_trait]
 impl<S: CollectionCatalog> CollectionCatalog for Faulty<S> {
     async fn collections(&self, after: Option<&str>) -> Result<CollectionsPage, StoreError> {
         self.perform(Operation::MetadataScan, self.store.collections(after)).await

@@ -2,6 +2,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use dynashard_core::ports::{AlarmControl, HeatAlarms, HeatSource, StoreError};
 use dynashard_core::{Access, AlarmStatus, HeatWindow, HotKey, Throttles};
 
@@ -80,6 +81,7 @@ impl MemoryHeat {
     }
 }
 
+#[async_trait]
 impl HeatSource for MemoryHeat {
     async fn throttled_keys(&self, window: HeatWindow) -> Result<Vec<HotKey>, StoreError> {
         let HeatWindow { from_secs, to_secs, period_secs } = window;
@@ -111,8 +113,8 @@ impl HeatSource for MemoryHeat {
 }
 
 impl HeatAlarms for MemoryHeat {
-    fn alarm(&self, access: Access) -> impl AlarmControl {
-        MemoryAlarm { heat: self.clone(), access }
+    fn alarm(&self, access: Access) -> Box<dyn AlarmControl + '_> {
+        Box::new(MemoryAlarm { heat: self.clone(), access })
     }
 }
 
@@ -122,6 +124,7 @@ struct MemoryAlarm {
     access: Access,
 }
 
+#[async_trait]
 impl AlarmControl for MemoryAlarm {
     async fn status(&self) -> Result<AlarmStatus, StoreError> {
         let is_raised = self.heat.arrive()?.is_raised && self.access == Access::Write;

@@ -2,6 +2,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use async_trait::async_trait;
 use dynashard_core::ports::{
     Action, Arrival, BatchPage, Clock, CollectionCatalog, CollectionsPage, Consistency, Dated,
     ItemStore, MAX_KEYS_PER_BATCH_GET, MetadataStore, Metered, ShardPage, ShardQuery, SortRange,
@@ -381,6 +382,7 @@ impl State {
     }
 }
 
+#[async_trait]
 impl ItemStore for MemoryStore {
     async fn get(
         &self,
@@ -564,6 +566,7 @@ impl ItemStore for MemoryStore {
     }
 }
 
+#[async_trait]
 impl MetadataStore for MemoryStore {
     async fn get(
         &self,
@@ -836,6 +839,7 @@ impl State {
     }
 }
 
+#[async_trait]
 impl CollectionCatalog for MemoryStore {
     async fn collections(&self, after: Option<&str>) -> Result<CollectionsPage, StoreError> {
         let mut state = self.lock();

@@ -2,6 +2,7 @@ use std::iter;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use dynashard_core::ports::{
     BatchPage, Clock, Consistency, ItemStore, Metered, ShardPage, ShardQuery, StoreError, Transfer,
     Transferred, Write,
@@ -235,6 +236,7 @@ impl Watched {
     }
 }
 
+#[async_trait]
 impl ItemStore for Watched {
     async fn get(
         &self,
@@ -312,8 +314,7 @@ fn reads_are_strongly_consistent_where_the_client_asks_for_it_and_only_there() {
             let world = World::of_flights();
             let asked = Arc::default();
             let store = Watched { store: world.store.clone(), asked: Arc::clone(&asked) };
-            let handler =
-                ReadHandler::new(Reader::new(store, world.directory()), world.admission.clone());
+            let handler = ReadHandler::new(Reader::new(world.directory()), world.admission.clone());
             assert_eq!(Answer::of(&handler, &call).status, 200);
             let asked = asked.lock().expect("no test panics here");
             assert!(!asked.is_empty(), "{call:?}");

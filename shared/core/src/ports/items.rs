@@ -1,7 +1,6 @@
 //! The items of the main table.
 
-use std::future::Future;
-
+use async_trait::async_trait;
 use dynashard_keys::{PhysicalKey, PhysicalPartitionKey, SortKey};
 
 use crate::model::fields::Fields;
@@ -10,46 +9,41 @@ use crate::model::item::StoredItem;
 use crate::ports::errors::StoreError;
 
 /// The main table.
+#[async_trait]
 pub trait ItemStore: Send + Sync {
     /// `GetItem`. Of what is there, these fields are returned, or all where none are named; the
     /// system's own attributes always are.
-    fn get(
+    async fn get(
         &self,
         key: &PhysicalKey,
         fields: Option<&Fields>,
         consistency: Consistency,
-    ) -> impl Future<Output = Result<Metered<Option<StoredItem>>, StoreError>> + Send;
+    ) -> Result<Metered<Option<StoredItem>>, StoreError>;
 
     /// `PutItem` or `DeleteItem` under a condition and a lease. Returns the write units that DynamoDB
     /// reported.
-    fn write(&self, write: &Write) -> impl Future<Output = Result<f64, StoreError>> + Send;
+    async fn write(&self, write: &Write) -> Result<f64, StoreError>;
 
     /// `TransactGetItems` of two items: both as they were at one moment.
-    fn get_both(
+    async fn get_both(
         &self,
         keys: [&PhysicalKey; 2],
         fields: Option<&Fields>,
-    ) -> impl Future<Output = Result<Metered<[Option<StoredItem>; 2]>, StoreError>> + Send;
+    ) -> Result<Metered<[Option<StoredItem>; 2]>, StoreError>;
 
     /// `TransactWriteItems`: what a reshard does to both homes of an item at once.
-    fn transfer(
-        &self,
-        transfer: &Transfer,
-    ) -> impl Future<Output = Result<Transferred, StoreError>> + Send;
+    async fn transfer(&self, transfer: &Transfer) -> Result<Transferred, StoreError>;
 
     /// `BatchGetItem`, of at most [`MAX_KEYS_PER_BATCH_GET`] distinct keys.
-    fn batch_get(
+    async fn batch_get(
         &self,
         keys: &[PhysicalKey],
         fields: Option<&Fields>,
         consistency: Consistency,
-    ) -> impl Future<Output = Result<BatchPage, StoreError>> + Send;
+    ) -> Result<BatchPage, StoreError>;
 
     /// `Query`: one page of one shard.
-    fn query(
-        &self,
-        query: &ShardQuery,
-    ) -> impl Future<Output = Result<ShardPage, StoreError>> + Send;
+    async fn query(&self, query: &ShardQuery) -> Result<ShardPage, StoreError>;
 }
 
 /// What was read, and what it cost.

@@ -8,6 +8,7 @@ mod items;
 mod records;
 mod signals;
 mod time;
+mod world;
 
 pub use crate::model::guard::{Action, Arrival, Condition, Expected, Transfer, Transferred, Write};
 pub use crate::model::lease::Dated;
@@ -21,3 +22,4 @@ pub use signals::{
     AlarmControl, CapacityUpdate, HeatAlarms, HeatSource, TableCapacity, UsageSource,
 };
 pub use time::{Clock, Entropy};
+pub use world::World;

@@ -1,17 +1,19 @@
 //! Time and chance.
 
-use std::future::Future;
 use std::time::Duration;
+
+use async_trait::async_trait;
 
 use crate::model::lease::Reading;
 
 /// Time, as three clocks tell it.
+#[async_trait]
 pub trait Clock: Send + Sync {
     /// Reads the clocks.
     fn now(&self) -> Reading;
 
     /// Completes after `duration`.
-    fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send;
+    async fn sleep(&self, duration: Duration);
 }
 
 /// Chance.

@@ -15,9 +15,7 @@ use crate::model::lease::Deadline;
 use crate::model::ledger::{Addition, Bucket, Ledger, LedgerKind, Measures, Span};
 use crate::model::metadata::{CollectionMetadata, Phase};
 use crate::model::policy::{Access, Hindrance, ScalingMode};
-use crate::ports::{
-    AlarmControl, Clock, Entropy, HeatAlarms, HeatSource, MetadataStore, StoreError,
-};
+use crate::ports::{HeatAlarms, HeatSource, StoreError};
 use crate::usecases::directory::Directory;
 use crate::usecases::retry::once;
 
@@ -29,9 +27,9 @@ use crate::usecases::retry::once;
 ///
 /// A report counts refusals, and does not tell reads from writes. So what is decided stands on the
 /// [ledgers](crate::model::ledger::Ledger), where functions have reported, and on the report alone where they have not.
-pub struct AutoScaler<'a, W, M, C, E> {
+pub struct AutoScaler<'a, W> {
     watch: &'a W,
-    directory: &'a Directory<M, C, E>,
+    directory: &'a Directory,
 }
 
 /// What was found, and what was done about it.
@@ -79,15 +77,9 @@ pub enum HeatOutcome {
     Failed(Error),
 }
 
-impl<'a, W, M, C, E> AutoScaler<'a, W, M, C, E>
-where
-    W: HeatSource + HeatAlarms,
-    M: MetadataStore,
-    C: Clock,
-    E: Entropy,
-{
+impl<'a, W: HeatSource + HeatAlarms> AutoScaler<'a, W> {
     /// An autoscaler that asks `watch` and acts through `directory`.
-    pub fn new(watch: &'a W, directory: &'a Directory<M, C, E>) -> Self {
+    pub fn new(watch: &'a W, directory: &'a Directory) -> Self {
         Self { watch, directory }
     }
 

@@ -6,10 +6,9 @@ use crate::model::history::DecidedBy;
 use crate::model::lease::Deadline;
 use crate::model::metadata::CollectionMetadata;
 use crate::model::policy::{Hindrance, ScalingMode};
-use crate::ports::{Clock, Entropy, MetadataStore};
 use crate::usecases::directory::{BeginOutcome, Directory, TurnedRound};
 
-impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
+impl Directory {
     /// Begins the change that was decided on, if `mode` is on. Of all who try at the same time, one
     /// succeeds: the change is conditional on `seen`. Returns what became of it, and the decision, with what
     /// was found to keep it from being carried out.

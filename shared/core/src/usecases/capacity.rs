@@ -19,9 +19,9 @@ use crate::usecases::retry::once;
 ///
 /// An event says only when to look, and may repeat, come late or be lost. What to do follows from
 /// what DynamoDB and CloudWatch say of the table.
-pub struct CapacityScaler<'a, T, C> {
+pub struct CapacityScaler<'a, T> {
     table: &'a T,
-    clock: &'a C,
+    clock: &'a dyn Clock,
     policy: CapacityPolicy,
     mode: ScalingMode,
 }
@@ -79,13 +79,14 @@ impl fmt::Display for CapacityOutcome {
     }
 }
 
-impl<'a, T, C> CapacityScaler<'a, T, C>
-where
-    T: TableCapacity + AlarmControl,
-    C: Clock,
-{
+impl<'a, T: TableCapacity + AlarmControl> CapacityScaler<'a, T> {
     /// A scaler of the capacity of `table`.
-    pub fn new(table: &'a T, clock: &'a C, policy: CapacityPolicy, mode: ScalingMode) -> Self {
+    pub fn new(
+        table: &'a T,
+        clock: &'a dyn Clock,
+        policy: CapacityPolicy,
+        mode: ScalingMode,
+    ) -> Self {
         Self { table, clock, policy, mode }
     }
 

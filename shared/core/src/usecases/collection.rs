@@ -12,7 +12,7 @@ use crate::model::lease::Deadline;
 use crate::model::ledger::LedgerKind;
 use crate::model::metadata::CollectionMetadata;
 use crate::model::reshard::Job;
-use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore};
+use crate::ports::Consistency;
 use crate::usecases::directory::Known;
 use crate::usecases::query::Query;
 use crate::usecases::query::cursor::Position;
@@ -30,7 +30,7 @@ pub struct Activity {
 /// What is told beside an answer does not hold that up.
 const TIME_FOR_ACTIVITY: Duration = Duration::from_secs(1);
 
-impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
+impl Reader {
     /// The metadata of a collection, and the job of a running reshard, as they are now: a client that has
     /// just asked for another count is to see it.
     pub async fn collection(

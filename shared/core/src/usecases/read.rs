@@ -11,7 +11,7 @@ use crate::model::item::StoredItem;
 use crate::model::lease::Deadline;
 use crate::model::metadata::Reshard;
 use crate::model::policy::Access;
-use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore, Metered};
+use crate::ports::{Clock, Consistency, ItemStore, Metered};
 use crate::usecases::cost::Cost;
 use crate::usecases::directory::{Directory, Known};
 use crate::usecases::fan_out::fan_out;
@@ -21,9 +21,8 @@ use crate::usecases::settle::{Homes, Settling, Unsettled};
 use crate::usecases::watch::{IsActing, REPORTING_TIME, Telemetry, Watch};
 
 /// Reads items and collections.
-pub struct Reader<I, M, C, E> {
-    items: I,
-    directory: Directory<M, C, E>,
+pub struct Reader {
+    directory: Directory,
     watch: Watch,
 }
 
@@ -49,11 +48,11 @@ enum Looked {
     Unsettled(Unsettled, [ShardId; 2]),
 }
 
-impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
+impl Reader {
     /// A reader over these stores.
-    pub fn new(items: I, directory: Directory<M, C, E>) -> Self {
+    pub fn new(directory: Directory) -> Self {
         let watch = Watch::new(false, directory.settings().partition);
-        Self { items, directory, watch }
+        Self { directory, watch }
     }
 
     /// Reports to `telemetry` what cannot be written into the ledgers.
@@ -64,7 +63,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
     }
 
     /// The metadata that the reader works with.
-    pub fn directory(&self) -> &Directory<M, C, E> {
+    pub fn directory(&self) -> &Directory {
         &self.directory
     }
 
@@ -243,7 +242,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         };
         let at = |shard| self.at(lookup.key, known.metadata.placement, shard);
         let homes = Homes { old: at(old), new: at(new) };
-        let mut settling = Settling::new(&self.items, &homes, known);
+        let mut settling = Settling::new(self.items(), &homes, known);
         let bringing = settling.bring_observed(seen.clone());
         let settled = within(self.clock(), lookup.deadline, bringing).await;
         cost.consumed_wcu += settling.consumed_wcu();
@@ -314,16 +313,16 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         let Lookup { key, fields, deadline, .. } = lookup;
         let keys = shards.map(|shard| self.at(key, placement, shard));
         let mut attempts = Attempts::new(self.clock(), self.directory.entropy(), deadline);
-        let read = attempts.make(|| self.items.get_both(keys.each_ref(), fields), NOT_IN_TIME);
+        let read = attempts.make(|| self.items().get_both(keys.each_ref(), fields), NOT_IN_TIME);
         let [one, other] = shards;
         read.await.map_err(|error| error.of_shards(vec![one.min(other), one.max(other)]))
     }
 
-    pub(crate) fn items(&self) -> &I {
-        &self.items
+    pub(crate) fn items(&self) -> &dyn ItemStore {
+        self.directory.items()
     }
 
-    pub(crate) fn clock(&self) -> &C {
+    pub(crate) fn clock(&self) -> &dyn Clock {
         self.directory.clock()
     }
 
@@ -368,7 +367,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         let Lookup { key, fields, consistency, deadline } = lookup;
         let key = self.at(key, placement, shard);
         let mut attempts = Attempts::new(self.clock(), self.directory.entropy(), deadline);
-        let read = attempts.make(|| self.items.get(&key, fields, consistency), NOT_IN_TIME);
+        let read = attempts.make(|| self.items().get(&key, fields, consistency), NOT_IN_TIME);
         read.await.map_err(|error| error.of_shards(vec![shard]))
     }
 }

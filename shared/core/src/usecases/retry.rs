@@ -35,9 +35,9 @@ impl Backoff {
 }
 
 /// One operation's attempts: how many there were, and whether there is time for another.
-pub(crate) struct Attempts<'a, C, E> {
-    clock: &'a C,
-    entropy: &'a E,
+pub(crate) struct Attempts<'a> {
+    clock: &'a dyn Clock,
+    entropy: &'a dyn Entropy,
     deadline: Deadline,
     backoff: Backoff,
     made: u32,
@@ -51,8 +51,8 @@ pub(crate) struct Attempts<'a, C, E> {
 /// (assumption A4 of the protocol).
 const MAX_REFRESHES: u32 = 5;
 
-impl<'a, C: Clock, E: Entropy> Attempts<'a, C, E> {
-    pub(crate) fn new(clock: &'a C, entropy: &'a E, deadline: Deadline) -> Self {
+impl<'a> Attempts<'a> {
+    pub(crate) fn new(clock: &'a dyn Clock, entropy: &'a dyn Entropy, deadline: Deadline) -> Self {
         let (backoff, at_most) = (Backoff::STANDARD, u32::MAX);
         Self {
             clock,
@@ -146,7 +146,7 @@ impl<'a, C: Clock, E: Entropy> Attempts<'a, C, E> {
 
 /// The future's output, or `None` if the deadline passes first. Past the deadline nothing is begun.
 pub(crate) async fn within<F: Future>(
-    clock: &impl Clock,
+    clock: &dyn Clock,
     deadline: Deadline,
     future: F,
 ) -> Option<F::Output> {
@@ -163,7 +163,7 @@ pub(crate) async fn within<F: Future>(
 
 /// The answer to one request that is not tried again, or the error `why` if the deadline passes first.
 pub(crate) async fn once<T>(
-    clock: &impl Clock,
+    clock: &dyn Clock,
     deadline: Deadline,
     request: impl Future<Output = Result<T, StoreError>>,
     why: &'static str,

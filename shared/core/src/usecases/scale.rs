@@ -11,7 +11,6 @@ use crate::model::lease::Deadline;
 use crate::model::metadata::{CollectionMetadata, Phase};
 use crate::model::policy::{Hindrance, check_change};
 use crate::model::reshard::{Job, ServerTime};
-use crate::ports::{Clock, Entropy, MetadataStore};
 use crate::usecases::directory::{BeginOutcome, Directory, Known, TurnedRound};
 
 /// How long a request that comes too soon waits at least before it is made again.
@@ -47,14 +46,14 @@ pub enum Stage {
 }
 
 /// Gives collections their shards ahead of their first item, and changes their shard counts.
-pub struct Scaler<M, C, E> {
-    directory: Directory<M, C, E>,
+pub struct Scaler {
+    directory: Directory,
     asks_for_size: bool,
 }
 
-impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
+impl Scaler {
     /// A scaler over this directory.
-    pub fn new(directory: Directory<M, C, E>) -> Self {
+    pub fn new(directory: Directory) -> Self {
         Self { directory, asks_for_size: true }
     }
 
@@ -66,7 +65,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Scaler<M, C, E> {
     }
 
     /// What the scaler knows about collections.
-    pub fn directory(&self) -> &Directory<M, C, E> {
+    pub fn directory(&self) -> &Directory {
         &self.directory
     }
 

@@ -86,16 +86,16 @@ pub(crate) enum Brought {
 }
 
 /// The steps that bring one item to its new home, under the metadata in hand (protocol: "Steps").
-pub(crate) struct Settling<'a, I> {
-    items: &'a I,
+pub(crate) struct Settling<'a> {
+    items: &'a dyn ItemStore,
     homes: &'a Homes,
     known: &'a Known,
     consumed_wcu: f64,
     found_live: bool,
 }
 
-impl<'a, I: ItemStore> Settling<'a, I> {
-    pub(crate) fn new(items: &'a I, homes: &'a Homes, known: &'a Known) -> Self {
+impl<'a> Settling<'a> {
+    pub(crate) fn new(items: &'a dyn ItemStore, homes: &'a Homes, known: &'a Known) -> Self {
         Self { items, homes, known, consumed_wcu: 0.0, found_live: false }
     }
 

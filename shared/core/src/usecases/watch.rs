@@ -19,7 +19,7 @@ use crate::model::ledger::{Addition, Ledger, LedgerKind, Span};
 use crate::model::metadata::CollectionMetadata;
 use crate::model::policy::{Access, Hindrance, PartitionLimits, ScalingMode};
 use crate::model::throttle::Throttle;
-use crate::ports::{Clock, Dated, Entropy, MetadataStore};
+use crate::ports::Dated;
 use crate::usecases::directory::Directory;
 use crate::usecases::meter::{Due, Meter};
 
@@ -86,9 +86,9 @@ impl Watch {
 
     /// Takes note of a throttle, reports what this environment has seen since the last time if it is its turn, and
     /// decides what is to be done if the reports make it the one.
-    pub(crate) async fn after_throttle<M: MetadataStore, C: Clock, E: Entropy>(
+    pub(crate) async fn after_throttle(
         &self,
-        directory: &Directory<M, C, E>,
+        directory: &Directory,
         partition: &PartitionKey,
         (access, shard): (Access, ShardId),
         throttle: &Throttle,
@@ -167,9 +167,9 @@ impl Watch {
     }
 
     /// Whether a report of a collection is due though nothing is throttled.
-    pub(crate) fn load_due<M: MetadataStore, C: Clock, E: Entropy>(
+    pub(crate) fn load_due(
         &self,
-        directory: &Directory<M, C, E>,
+        directory: &Directory,
         partition: &PartitionKey,
     ) -> Option<Addition> {
         let settings = directory.settings();
@@ -183,9 +183,9 @@ impl Watch {
     }
 
     /// Reports what a collection was asked for in the last minutes, and has it grow ahead of a ramp.
-    pub(crate) async fn report_load<M: MetadataStore, C: Clock, E: Entropy>(
+    pub(crate) async fn report_load(
         &self,
-        directory: &Directory<M, C, E>,
+        directory: &Directory,
         partition: &PartitionKey,
         addition: Addition,
         (deadline, is_acting): (Deadline, IsActing),
@@ -212,20 +212,16 @@ impl Watch {
 
     /// Reports that what was asked for was not done when nothing was left to wait for: the metadata table is
     /// slow, or does not answer.
-    pub(crate) fn was_cut_off<M: MetadataStore, C: Clock, E: Entropy>(
-        &self,
-        directory: &Directory<M, C, E>,
-        partition: &PartitionKey,
-    ) {
+    pub(crate) fn was_cut_off(&self, directory: &Directory, partition: &PartitionKey) {
         let why = "the metadata table did not answer by the time that the request was answered";
         if let Some(known) = directory.cached(partition) {
             self.tell_failure(&known.metadata, &Error::new(Code::DeadlineExceeded, why));
         }
     }
 
-    async fn add<M: MetadataStore, C: Clock, E: Entropy>(
+    async fn add(
         &self,
-        directory: &Directory<M, C, E>,
+        directory: &Directory,
         seen: &CollectionMetadata,
         kind: LedgerKind,
         addition: &Addition,
@@ -254,9 +250,9 @@ impl Watch {
         Some(ledger)
     }
 
-    async fn act<M: MetadataStore, C: Clock, E: Entropy>(
+    async fn act(
         &self,
-        directory: &Directory<M, C, E>,
+        directory: &Directory,
         seen: &CollectionMetadata,
         decision: Decision,
         (deadline, is_acting): (Deadline, IsActing),
@@ -273,9 +269,9 @@ impl Watch {
     }
 
     /// Logs, counts and notes a decision, if it is news.
-    async fn tell<M: MetadataStore, C: Clock, E: Entropy>(
+    async fn tell(
         &self,
-        directory: &Directory<M, C, E>,
+        directory: &Directory,
         seen: &CollectionMetadata,
         decision: Decision,
         outcome: Outcome,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dynashard_core::ports::Clock;
+use dynashard_core::ports::{self, Clock};
 use dynashard_core::{
     Advance, Code, CollectionMetadata, Deadline, Directory, Known, Settings, settle_time,
 };
@@ -12,19 +12,24 @@ use dynashard_testkit::{
 };
 use futures_util::future::join_all;
 
-use crate::world::{
-    FRESH, Knowledge, LEASE, TIMEOUT, World, count, metadata, partition, resharding,
-};
+use crate::world::{FRESH, LEASE, TIMEOUT, World, count, metadata, partition, resharding};
 
 /// A metadata table whose answers take their time, so that requests can meet.
-fn slow() -> (MemoryStore, Knowledge, Deadline) {
+fn slow() -> (MemoryStore, Directory, Deadline) {
     let clock = ManualClock::new();
     let settings = Settings::default();
     let memory = MemoryStore::new(clock.clone(), settings.schema.clone());
     let store = Faulty::new(memory.clone());
     store.delay(&clock, Duration::from_millis(10));
     let deadline = Deadline::after(clock.now(), TIMEOUT);
-    (memory, Directory::new(store, clock, SeededEntropy::new(1), settings), deadline)
+    (
+        memory,
+        Directory::new(
+            ports::World::new(store.clone(), store, clock, SeededEntropy::new(1)),
+            settings,
+        ),
+        deadline,
+    )
 }
 
 #[test]

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use dynashard_core::ports::{Clock, StoreError};
-use dynashard_core::{Deadline, Phase, Precondition, Settings, Throttle};
+use dynashard_core::{Deadline, Phase, Precondition, Settings, Throttle, Writer};
 use dynashard_keys::Placement;
 use dynashard_testkit::{Fault, Operation, block_on};
 use futures_util::future::join_all;
 
-use crate::world::{World, Writes, count, partition};
+use crate::world::{World, count, partition};
 
 const ENVIRONMENTS: u32 = 1_000;
 
@@ -31,7 +31,7 @@ fn refusal() -> Fault {
 }
 
 /// Each environment puts one item, which is tried once. One of eight is granted.
-fn round(world: &World, writers: &[Writes], n: u32) {
+fn round(world: &World, writers: &[Writer], n: u32) {
     let faults = (0..ENVIRONMENTS)
         .map(|of| if (of + n).is_multiple_of(OVERLOAD) { Fault::before(|| ()) } else { refusal() });
     world.store.script(Operation::Write, faults);

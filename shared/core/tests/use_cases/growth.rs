@@ -6,16 +6,14 @@ use std::time::Duration;
 use dynashard_core::ports::{Clock, Consistency, StoreError};
 use dynashard_core::query::{PageBudget, Query};
 use dynashard_core::{
-    Advance, Code, CollectionMetadata, Generation, HistoryEntry, Phase, Precondition, ScalingMode,
-    ScalingPolicy, Settings, Sweep, Throttle, settle_time,
+    Advance, Code, CollectionMetadata, Generation, HistoryEntry, Phase, Precondition, Reader,
+    ScalingMode, ScalingPolicy, Settings, Sweep, Throttle, Writer, settle_time,
 };
 use dynashard_keys::{PartitionKey, Placement, ShardId};
 use dynashard_testkit::{Fault, Operation, block_on};
 use futures_util::future::join_all;
 
-use crate::world::{
-    LEASE, Reads, World, Writes, code, count, key, outcome_unknown, partition, shard_of,
-};
+use crate::world::{LEASE, World, code, count, key, outcome_unknown, partition, shard_of};
 
 /// Longer than T', and than the longest back-off after the cooldown.
 const LONG: Duration = Duration::from_secs(71);
@@ -33,12 +31,12 @@ fn world(shards: u32) -> World {
     world
 }
 
-fn put(world: &World, writer: &Writes, sk: &str) {
+fn put(world: &World, writer: &Writer, sk: &str) {
     let item = world.new_item(sk, "new");
     block_on(writer.put(&item, Precondition::None, world.deadline())).expect("a put");
 }
 
-fn throttled_put(world: &World, writer: &Writes, sk: &str) {
+fn throttled_put(world: &World, writer: &Writer, sk: &str) {
     world.heat_up();
     world.store.script(Operation::Write, [hot_partition()]);
     put(world, writer, sk);
@@ -48,7 +46,7 @@ fn metadata(world: &World) -> CollectionMetadata {
     world.memory.stored_metadata(&partition()).expect("the collection exists")
 }
 
-fn read(world: &World, reader: &Reads) -> Vec<String> {
+fn read(world: &World, reader: &Reader) -> Vec<String> {
     let query = Query { consistency: Consistency::Strong, limit: 1_000, ..Query::all(partition()) };
     let page = block_on(reader.query(&query, PageBudget::UNLIMITED, world.deadline()));
     page.expect("a page").items.into_iter().map(|(sort, _)| sort.to_string()).collect()

@@ -4,6 +4,7 @@ use std::iter;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use dynashard_core::ports::{
     AlarmControl, Clock, HeatAlarms, HeatSource, MetadataStore, StoreError,
 };
@@ -467,16 +468,18 @@ fn without_a_report_nothing_is_done() {
 #[test]
 fn an_alarm_that_cannot_be_set_back_undoes_nothing() {
     struct NoRearm(MemoryHeat);
+    #[async_trait]
     impl HeatSource for NoRearm {
         async fn throttled_keys(&self, window: HeatWindow) -> Result<Vec<HotKey>, StoreError> {
             self.0.throttled_keys(window).await
         }
     }
     impl HeatAlarms for NoRearm {
-        fn alarm(&self, _: Access) -> impl AlarmControl {
-            Self(self.0.clone())
+        fn alarm(&self, _: Access) -> Box<dyn AlarmControl + '_> {
+            Box::new(Self(self.0.clone()))
         }
     }
+    #[async_trait]
     impl AlarmControl for NoRearm {
         async fn status(&self) -> Result<AlarmStatus, StoreError> {
             self.0.alarm(Access::Write).status().await
@@ -571,7 +574,7 @@ impl Telemetry for Reports {
 impl Reports {
     /// What is decided after puts of which each is throttled once, a second apart.
     fn by_throttled_puts(&self, hot: &Hot, puts: u32) -> Vec<Decided> {
-        let writer = Writer::new(hot.world.store.clone(), hot.world.directory());
+        let writer = Writer::new(hot.world.directory());
         let writer = writer.with_telemetry(Arc::new(self.clone()));
         for n in 0..puts {
             hot.world.heat_up();
@@ -645,7 +648,7 @@ fn a_ledger_from_the_future_is_reported_and_makes_nothing_grow() {
     let ahead = hot.world.clock.now().wall + Duration::from_mins(5);
     hot.world.ask_for(5_000.0, ahead);
     let reports = Reports::default();
-    let writer = Writer::new(hot.world.store.clone(), hot.world.directory());
+    let writer = Writer::new(hot.world.directory());
     let writer = writer.with_telemetry(Arc::new(reports.clone()));
     hot.world.store.script(Operation::Write, [hot_partition()]);
     let item = hot.world.new_item("a", "new");

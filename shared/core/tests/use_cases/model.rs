@@ -7,15 +7,15 @@ use std::time::Duration;
 use dynashard_core::ports::{Consistency, StoreError};
 use dynashard_core::query::{MAX_LIMIT, PageBudget, Query};
 use dynashard_core::{
-    AttributeValue, Attributes, Code, Error, NewItem, Precondition, StoredItem, Version,
-    merge_patch,
+    AttributeValue, Attributes, Code, Error, NewItem, Precondition, Reader, StoredItem, Version,
+    Writer, merge_patch,
 };
 use dynashard_testkit::{Fault, Operation, block_on};
 use proptest::prelude::{Just, ProptestConfig, any, prop, prop_assert_eq, prop_oneof};
 use proptest::strategy::Strategy;
 use proptest::test_runner::TestCaseError;
 
-use crate::world::{LEASE, Reads, World, Writes, key, partition};
+use crate::world::{LEASE, World, key, partition};
 
 /// What is done next.
 #[derive(Debug, Clone)]
@@ -124,7 +124,7 @@ impl If {
 /// The two environments, and what their operations must have come to.
 struct Run {
     world: World,
-    environments: [(Writes, Reads); 2],
+    environments: [(Writer, Reader); 2],
     model: Model,
     generation: u64,
 }

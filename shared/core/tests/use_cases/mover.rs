@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use dynashard_core::ports::Clock;
 use dynashard_core::{
-    Advance, Error, Job, LaneKey, PartitionLimits, ServerTime, Settings, StoredItem, Waits,
-    settle_time,
+    Advance, Error, Job, LaneKey, PartitionLimits, Rebalancer, ServerTime, Settings, StoredItem,
+    Waits, settle_time,
 };
 use dynashard_keys::Placement;
 use dynashard_testkit::{Fault, Operation, block_on};
 
-use crate::world::{Rebalances, World, attributes, count, home, partition, stored};
+use crate::world::{World, attributes, count, home, partition, stored};
 
 /// Write units a second that the mover may take.
 const BUDGET_WCU: u32 = 400;
@@ -95,7 +95,7 @@ fn finish(world: &World, environments: usize) {
     panic!("it never closed");
 }
 
-fn advance(world: &World, rebalancer: &Rebalances, time: Duration) -> Result<Advance, Error> {
+fn advance(world: &World, rebalancer: &Rebalancer, time: Duration) -> Result<Advance, Error> {
     let slice = block_on(rebalancer.advance(&partition(), 0, world.deadline_in(time)));
     slice.advance
 }
@@ -303,7 +303,7 @@ fn two_rebalancers_move_each_item_once(items: u32, kilobytes: usize, seconds_aft
         let first_slice = Duration::from_secs(30);
         block_on(async {
             // As the stream does: a slice that is over is followed by the next.
-            let slices = async |rebalancer: &Rebalances, mut time: Duration| {
+            let slices = async |rebalancer: &Rebalancer, mut time: Duration| {
                 loop {
                     let slice = rebalancer.advance(&partition, 0, world.deadline_in(time)).await;
                     let advance = slice.advance.expect("a slice");

@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use dynashard_core::ports::{Consistency, StoreError};
-use dynashard_core::{Code, Error, StoredItem};
+use dynashard_core::{Code, Error, Reader, StoredItem};
 use dynashard_keys::Placement;
 use dynashard_testkit::{Fault, Operation, Requests, block_on};
 
 use crate::world::{
-    LEASE, Reads, World, code, home, in_shard, in_shard_of, key, marker, metadata, partition,
-    resharding, shard, shard_of, stored, text_of,
+    LEASE, World, code, home, in_shard, in_shard_of, key, marker, metadata, partition, resharding,
+    shard, shard_of, stored, text_of,
 };
 
-fn get(world: &World, reader: &Reads, sk: &str) -> Result<StoredItem, Error> {
+fn get(world: &World, reader: &Reader, sk: &str) -> Result<StoredItem, Error> {
     let got = block_on(reader.get(&key(sk), None, Consistency::Strong, world.deadline()));
     got.map(|got| got.item)
 }

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use dynashard_core::ports::{Clock, StoreError};
 use dynashard_core::{
-    ChangeableSetting, Code, Deadline, Pinned, PinnedTime, Precondition, Settings, SettingsChange,
-    Writer, settle_time,
+    ChangeableSetting, Code, Deadline, Directory, Pinned, PinnedTime, Precondition, Settings,
+    SettingsChange, Writer, settle_time,
 };
 use dynashard_keys::PartitionKey;
 use dynashard_testkit::{Fault, Operation, block_on};
 
-use crate::world::{Knowledge, LEASE, World, code, partition};
+use crate::world::{LEASE, World, code, partition};
 
 const LONGER: Duration = Duration::from_secs(9);
 
@@ -23,11 +23,11 @@ fn with_lease(lease_term: Duration) -> Settings {
 }
 
 /// The directory of a function that writes and has this T.
-fn function(world: &World, lease_term: Duration) -> Knowledge {
+fn function(world: &World, lease_term: Duration) -> Directory {
     world.directory_of(with_lease(lease_term)).pinning()
 }
 
-fn find(world: &World, directory: &Knowledge) -> Result<(), Code> {
+fn find(world: &World, directory: &Directory) -> Result<(), Code> {
     let found = block_on(directory.find(&partition(), world.deadline()));
     found.map(|_| ()).map_err(|error| error.code())
 }
@@ -42,7 +42,7 @@ fn to(value: Duration) -> SettingsChange {
     SettingsChange { setting: ChangeableSetting::LeaseSecs, value }
 }
 
-fn announce(world: &World, directory: &Knowledge, value: Duration) -> PinnedTime {
+fn announce(world: &World, directory: &Directory, value: Duration) -> PinnedTime {
     let announced = block_on(directory.announce(to(value), world.deadline()));
     announced.expect("announced").lease_term
 }
@@ -59,7 +59,7 @@ fn the_first_function_pins_its_settings_and_one_that_differs_acts_on_nothing() {
     assert_eq!(pinned(&world), Pinned::of(&with_lease(LEASE)));
     let before = world.memory.requests();
     assert_eq!(find(&world, &second), Err(Code::SettingsMismatch));
-    let writer = Writer::new(world.store.clone(), second);
+    let writer = Writer::new(second);
     let item = world.new_item("a", "new");
     let put = block_on(writer.put(&item, Precondition::None, world.deadline()));
     assert_eq!(code(put), Code::SettingsMismatch);
@@ -117,7 +117,7 @@ fn regression_two_stacks_served_one_main_table() {
     world.memory.lose_metadata();
     for second in [function(&world, LEASE), world.directory_of(with_lease(LEASE))] {
         assert_eq!(find(&world, &second), Err(Code::SettingsMismatch));
-        let writer = Writer::new(world.store.clone(), second);
+        let writer = Writer::new(second);
         let put =
             block_on(writer.put(&world.new_item("a", "new"), Precondition::None, world.deadline()));
         assert_eq!(code(put), Code::SettingsMismatch);
@@ -250,7 +250,7 @@ fn a_change_there_and_back_is_waited_for_anew() {
 }
 
 /// A collection of four shards, and a function that has leased the directory and not yet its metadata.
-fn with_the_directory_leased() -> (World, Knowledge) {
+fn with_the_directory_leased() -> (World, Directory) {
     let world = World::new();
     world.lay_out(1, 4, dynashard_keys::Placement::Xxh64);
     let function = function(&world, LEASE);

@@ -63,7 +63,7 @@ fn regression_a_process_that_had_begun_before_items_expired_let_them_uncover_wha
     let mut attributes = attributes("new");
     attributes.insert(TTL.to_owned(), AttributeValue::Number(1_356_998_400_u64.into()));
     let item = NewItem::new(key(MOVES), attributes, &Settings::default().schema);
-    let (item, writer) = (item.expect("an item"), Writer::new(world.store.clone(), old));
+    let (item, writer) = (item.expect("an item"), Writer::new(old));
     block_on(writer.put(&item, Precondition::None, world.deadline())).expect("a put");
     let marker = world.memory.stored(&home(MOVES, 1)).expect("a marker");
     assert!(!marker.is_live());

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use dynashard_core::ports::{Clock, Entropy, StoreError};
+use dynashard_core::ports::{self, Clock, Entropy, StoreError};
 use dynashard_core::{
     Advance, Code, CollectionMetadata, Deadline, Digest, Directory, Error, Finding, FindingKind,
     Generation, HistoryEntry, Precondition, Rebalancer, Repair, Settings, StoredItem, Tally,
@@ -87,9 +87,11 @@ fn advance(world: &World, time: Duration) -> Advance {
 
 /// A slice over the tables themselves: what befalls the verifier's requests is not for these.
 fn rebalance(memory: &MemoryStore, clock: &ManualClock, time: Duration) -> Advance {
-    let directory =
-        Directory::new(memory.clone(), clock.clone(), SeededEntropy::new(7), settings());
-    let rebalancer = Rebalancer::new(memory.clone(), directory);
+    let directory = Directory::new(
+        ports::World::new(memory.clone(), memory.clone(), clock.clone(), SeededEntropy::new(7)),
+        settings(),
+    );
+    let rebalancer = Rebalancer::new(directory);
     let deadline = Deadline::after(clock.now(), time);
     block_on(rebalancer.advance(&partition(), 0, deadline)).advance.expect("it goes on")
 }
@@ -607,7 +609,7 @@ fn all_collections_are_listed_and_no_jobs() {
     let mut listed = Vec::new();
     let mut after = None;
     loop {
-        let page = block_on(verifier.collections(after.as_deref(), world.deadline()));
+        let page = block_on(verifier.collections(&world.store, after.as_deref(), world.deadline()));
         let page = page.expect("a page");
         listed.extend(page.partitions);
         after = page.next;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use dynashard_core::ports::{Clock, StoreError};
+use dynashard_core::ports::{self, Clock, StoreError};
 use dynashard_core::{
     AttributeValue, Attributes, Bucket, Code, CollectionMetadata, Deadline, Directory, Error,
     Generation, Ledger, LedgerKind, Measures, NewItem, PartitionLimits, Phase, Reader, Rebalancer,
@@ -15,11 +15,7 @@ use dynashard_keys::{
 };
 use dynashard_testkit::{Faulty, ManualClock, MemoryStore, SeededEntropy};
 
-pub(crate) type Knowledge = Directory<Store, ManualClock, SeededEntropy>;
 pub(crate) type Store = Faulty<MemoryStore>;
-pub(crate) type Writes = Writer<Store, Store, ManualClock, SeededEntropy>;
-pub(crate) type Reads = Reader<Store, Store, ManualClock, SeededEntropy>;
-pub(crate) type Rebalances = Rebalancer<Store, Store, ManualClock, SeededEntropy>;
 
 /// T of the default settings.
 pub(crate) const LEASE: Duration = Duration::from_secs(5);
@@ -82,34 +78,35 @@ impl World {
         &self.settings
     }
 
-    pub(crate) fn writer(&self) -> Writes {
-        Writer::new(self.store.clone(), self.directory())
+    pub(crate) fn writer(&self) -> Writer {
+        Writer::new(self.directory())
     }
 
-    pub(crate) fn reader(&self) -> Reads {
-        Reader::new(self.store.clone(), self.directory())
+    pub(crate) fn reader(&self) -> Reader {
+        Reader::new(self.directory())
     }
 
-    pub(crate) fn scaler(&self) -> Scaler<Store, ManualClock, SeededEntropy> {
+    pub(crate) fn scaler(&self) -> Scaler {
         Scaler::new(self.directory())
     }
 
-    pub(crate) fn rebalancer(&self) -> Rebalances {
-        Rebalancer::new(self.store.clone(), self.directory())
+    pub(crate) fn rebalancer(&self) -> Rebalancer {
+        Rebalancer::new(self.directory())
     }
 
-    pub(crate) fn verifier(&self) -> Verifier<Store, Store, ManualClock, SeededEntropy> {
-        Verifier::new(self.store.clone(), self.directory())
+    pub(crate) fn verifier(&self) -> Verifier {
+        Verifier::new(self.directory())
     }
 
-    pub(crate) fn directory(&self) -> Knowledge {
+    pub(crate) fn directory(&self) -> Directory {
         self.directory_of(self.settings.clone())
     }
 
     /// The directory of a function with settings of its own.
-    pub(crate) fn directory_of(&self, settings: Settings) -> Knowledge {
+    pub(crate) fn directory_of(&self, settings: Settings) -> Directory {
         let entropy = SeededEntropy::new(self.seeds.fetch_add(1, Ordering::Relaxed));
-        Directory::new(self.store.clone(), self.clock.clone(), entropy, settings)
+        let (items, records) = (self.store.clone(), self.store.clone());
+        Directory::new(ports::World::new(items, records, self.clock.clone(), entropy), settings)
     }
 
     pub(crate) fn new_item(&self, sk: &str, text: &str) -> NewItem {

@@ -6,42 +6,42 @@ use std::time::Duration;
 use dynashard_core::ports::{Clock, Consistency, StoreError};
 use dynashard_core::{
     AttributeValue, Attributes, Code, Error, Generation, MAX_ITEM_BYTES, Precondition, Version,
-    Written,
+    Writer, Written,
 };
 use dynashard_keys::{Placement, ShardId};
 use dynashard_testkit::{Fault, Operation, Requests, block_on};
 
 use crate::world::{
-    LEASE, TIMEOUT, World, Writes, attributes, code, home, in_shard, in_shard_of, key, marker,
+    LEASE, TIMEOUT, World, attributes, code, home, in_shard, in_shard_of, key, marker,
     outcome_unknown, partition, shard, stored, text_of,
 };
 
 const NONE: Precondition = Precondition::None;
 
-fn put(world: &World, writer: &Writes, sk: &str, text: &str) {
+fn put(world: &World, writer: &Writer, sk: &str, text: &str) {
     let item = world.new_item(sk, text);
     block_on(writer.put(&item, NONE, world.deadline())).expect("a put");
 }
 
 type Result = std::result::Result<Written, Error>;
 
-fn result_of_put(world: &World, writer: &Writes, precondition: Precondition) -> Result {
+fn result_of_put(world: &World, writer: &Writer, precondition: Precondition) -> Result {
     block_on(writer.put(&world.new_item("a", "new"), precondition, world.deadline()))
 }
 
-fn put_code(world: &World, writer: &Writes, precondition: Precondition) -> Code {
+fn put_code(world: &World, writer: &Writer, precondition: Precondition) -> Code {
     code(result_of_put(world, writer, precondition))
 }
 
-fn result_of_patch(world: &World, writer: &Writes, precondition: Precondition) -> Result {
+fn result_of_patch(world: &World, writer: &Writer, precondition: Precondition) -> Result {
     block_on(writer.patch(&key("a"), attributes("new"), precondition, world.deadline()))
 }
 
-fn patch_code(world: &World, writer: &Writes, precondition: Precondition) -> Code {
+fn patch_code(world: &World, writer: &Writer, precondition: Precondition) -> Code {
     code(result_of_patch(world, writer, precondition))
 }
 
-fn delete_code(world: &World, writer: &Writes, precondition: Precondition) -> Code {
+fn delete_code(world: &World, writer: &Writer, precondition: Precondition) -> Code {
     code(block_on(writer.delete(&key("a"), precondition, world.deadline())))
 }
 

@@ -14,9 +14,7 @@ use crate::model::lease::Deadline;
 use crate::model::policy::Access;
 use crate::model::throttle::Throttle;
 use crate::model::version::Generation;
-use crate::ports::{
-    BatchPage, Clock, Consistency, Entropy, ItemStore, MAX_KEYS_PER_BATCH_GET, MetadataStore,
-};
+use crate::ports::{BatchPage, Consistency, MAX_KEYS_PER_BATCH_GET};
 use crate::usecases::batch::refuse_duplicates;
 use crate::usecases::cost::Cost;
 use crate::usecases::directory::Known;
@@ -59,7 +57,7 @@ struct BatchRead<'a> {
 /// What is known about the collections of a batch.
 type Collections = BTreeMap<PartitionKey, Result<Known, Error>>;
 
-impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
+impl Reader {
     /// Reads items by their keys, as many as fit `budget`. What DynamoDB leaves unprocessed is asked
     /// for again until the deadline.
     pub async fn batch_get(
@@ -112,7 +110,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
         mut keys: Vec<ItemKey>,
         progress: &mut Progress<'_>,
         batch: BatchRead<'_>,
-        attempts: &mut Attempts<'_, C, E>,
+        attempts: &mut Attempts<'_>,
     ) -> BTreeMap<ItemKey, Code> {
         loop {
             let Left { keys: left, ahead } = self.read_round(keys, progress, batch).await;

@@ -8,7 +8,6 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use crate::model::error::{Code, Error};
 use crate::model::item::NewItem;
 use crate::model::lease::Deadline;
-use crate::ports::{Clock, Entropy, ItemStore, MetadataStore};
 use crate::usecases::batch::refuse_duplicates;
 use crate::usecases::write::{Precondition, Writer};
 
@@ -47,7 +46,7 @@ pub struct BatchWritten {
     pub consumed_wcu: f64,
 }
 
-impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
+impl Writer {
     /// Carries out independent writes, interleaved over partition keys so that no collection waits
     /// for another's hot partition. Operations that were not begun by the deadline are listed.
     pub async fn batch(

@@ -10,7 +10,7 @@ use crate::model::grant::Grant;
 use crate::model::lease::{Deadline, Lease, Reading};
 use crate::model::metadata::{CollectionMetadata, Contradiction};
 use crate::model::reshard::Job;
-use crate::ports::{Clock, Dated, Entropy, MetadataStore, StoreError};
+use crate::ports::{Dated, StoreError};
 use crate::usecases::directory::leased::{Directory, Known};
 use crate::usecases::retry::{refusal, within};
 
@@ -30,7 +30,7 @@ pub(crate) enum BeginOutcome {
     Overtaken,
 }
 
-impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
+impl Directory {
     /// Publishes `forward` to `target`, with the job of the change. Whether the collection may change
     /// at all was decided before.
     ///
@@ -79,7 +79,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
             return Ok(BeginOutcome::Overtaken);
         };
         let sent = self.sending();
-        let request = self.store.begin(seen, &next, before.as_ref(), &job);
+        let request = self.records().begin(seen, &next, before.as_ref(), &job);
         let answer = within(self.clock(), deadline, request).await;
         let published = self.published(next, sent, answer);
         self.begun(published, deadline).await
@@ -97,7 +97,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         let (seen, _) = self.read_item_now(deadline).await?;
         let next = seen.with(&metadata.partition).ok_or_else(directory_is_full)?;
         let sent = self.clock().now();
-        let request = self.store.enlist(&seen, &next, &metadata, job);
+        let request = self.records().enlist(&seen, &next, &metadata, job);
         let answer = within(self.clock(), deadline, request).await;
         // Nobody acts on it before strong reads show both: others would find items ahead of what they can
         // read. So it is not kept.
@@ -120,7 +120,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
     ) -> Result<(), Error> {
         let Some(grant) = grant else { return Ok(()) };
         self.check_enlisting(partition)?;
-        let request = self.store.count_enlisting(grant, DirectoryItem::hash_of(partition));
+        let request = self.records().count_enlisting(grant, DirectoryItem::hash_of(partition));
         let why = "the count of the grant was not answered in time".to_owned();
         let answer = within(self.clock(), deadline, request).await;
         match answer.unwrap_or(Err(StoreError::OutcomeUnknown(why))) {
@@ -190,7 +190,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
     ) -> Result<Known, StoreError> {
         let next = seen.without_cleanup(job.items_moved, self.epoch_secs());
         let sent = self.sending();
-        let answer = within(self.clock(), deadline, self.store.finish(seen, &next, job)).await;
+        let answer = within(self.clock(), deadline, self.records().finish(seen, &next, job)).await;
         self.published(next, sent, answer)
     }
 
@@ -203,7 +203,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         deadline: Deadline,
     ) -> Result<Known, StoreError> {
         let sent = self.sending();
-        let answer = within(self.clock(), deadline, self.store.update(seen, &next)).await;
+        let answer = within(self.clock(), deadline, self.records().update(seen, &next)).await;
         self.published(next, sent, answer)
     }
 

@@ -6,7 +6,7 @@ use crate::model::error::{Code, Error};
 use crate::model::lease::Deadline;
 use crate::model::metadata::CollectionMetadata;
 use crate::model::reshard::{Job, ServerTime};
-use crate::ports::{Clock, Dated, Entropy, MetadataStore, StoreError};
+use crate::ports::{Dated, StoreError};
 use crate::usecases::directory::leased::Directory;
 use crate::usecases::retry::{refusal, within};
 
@@ -21,7 +21,7 @@ pub(crate) enum TurnedRound {
     Overtaken,
 }
 
-impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
+impl Directory {
     /// The job of a collection, and DynamoDB's time when it was read.
     pub(crate) async fn job(
         &self,
@@ -37,7 +37,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         &self,
         partition: &PartitionKey,
     ) -> Result<(Option<Job>, ServerTime), StoreError> {
-        let Dated { value, server_secs } = self.store.job(partition).await?;
+        let Dated { value, server_secs } = self.records().job(partition).await?;
         // Another clock in its place could end a wait early (protocol: "Phases").
         let undated = || StoreError::Unavailable("the answer has no Date header".to_owned());
         let now = ServerTime(server_secs.ok_or_else(undated)?);
@@ -57,7 +57,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         deadline: Deadline,
     ) -> Result<Job, StoreError> {
         next.rev = seen.rev + 1;
-        let answer = within(self.clock(), deadline, self.store.save_job(seen, &next)).await;
+        let answer = within(self.clock(), deadline, self.records().save_job(seen, &next)).await;
         let answer = answer.unwrap_or_else(|| {
             let why = "the change of the job was not answered in time";
             Err(StoreError::OutcomeUnknown(why.to_owned()))
@@ -104,7 +104,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         let call = self.entropy().next_u64();
         let mut attempts = self.attempts(deadline);
         let why_late = "another rebalancer could not be called in time";
-        let request = || repeatable(self.store.call_lane(partition, lane, call));
+        let request = || repeatable(self.records().call_lane(partition, lane, call));
         attempts.make(request, why_late).await
     }
 
@@ -117,7 +117,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
     ) -> Result<(), Error> {
         let mut attempts = self.attempts(deadline);
         let why_late = "the item of a lane could not be removed in time";
-        attempts.make(|| repeatable(self.store.remove_lane(partition, lane)), why_late).await
+        attempts.make(|| repeatable(self.records().remove_lane(partition, lane)), why_late).await
     }
 }
 

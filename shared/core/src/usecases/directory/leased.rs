@@ -18,7 +18,7 @@ use crate::model::metadata::{CollectionMetadata, Phase};
 use crate::model::pinned::Pinned;
 use crate::model::reshard::Waits;
 use crate::model::settings::Settings;
-use crate::ports::{Clock, Dated, Entropy, MetadataStore, StoreError};
+use crate::ports::{Clock, Dated, Entropy, ItemStore, MetadataStore, StoreError, World};
 use crate::usecases::retry::{Attempts, refusal, within};
 
 /// The collections whose metadata one execution environment keeps. An entry takes well under a
@@ -30,10 +30,8 @@ const CACHED_COLLECTIONS: NonZeroUsize = NonZeroUsize::new(10_000).expect("not z
 /// The directory item and the metadata of the collections that it lists are read strongly and kept for
 /// a lease; while the lease lives, a look-up costs no request. A collection that the item does not
 /// list stands on the lease of the item itself.
-pub struct Directory<M, C, E> {
-    pub(super) store: M,
-    clock: C,
-    entropy: E,
+pub struct Directory {
+    world: World,
     settings: Settings,
     /// Whether it pins its settings if none are pinned, and claims a main table that belongs to nobody.
     pub(super) pins: bool,
@@ -75,15 +73,13 @@ pub struct Known {
     pub lease: Lease,
 }
 
-impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
+impl Directory {
     /// An empty directory.
-    pub fn new(store: M, clock: C, entropy: E, settings: Settings) -> Self {
+    pub fn new(world: World, settings: Settings) -> Self {
         let cache = Mutex::new(LruCache::new(CACHED_COLLECTIONS));
-        let stripe_seed = entropy.next_u64();
+        let stripe_seed = world.entropy.next_u64();
         Self {
-            store,
-            clock,
-            entropy,
+            world,
             settings,
             pins: false,
             owner_is_known: AtomicBool::new(false),
@@ -152,7 +148,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         let mut attempts = self.attempts(deadline);
         let mut first_seen = None;
         loop {
-            let began = self.clock.now();
+            let began = self.clock().now();
             let known = self.read_now(partition, deadline).await?;
             if known.metadata.is_enlisted() {
                 return Ok(Some(known));
@@ -165,11 +161,12 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
                 );
                 return Err(Error::new(Code::CorruptData, why));
             }
-            let read = attempts.make(|| self.store.get(partition), METADATA_NOT_IN_TIME).await?;
+            let read =
+                attempts.make(|| self.records().get(partition), METADATA_NOT_IN_TIME).await?;
             if read.value.is_none() {
                 return Ok(None);
             }
-            first_seen.get_or_insert_with(|| self.clock.now());
+            first_seen.get_or_insert_with(|| self.clock().now());
             let why = "the directory does not show yet that the collection has metadata";
             attempts.pause(Error::new(Code::Unavailable, why)).await?;
         }
@@ -179,7 +176,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
     /// that may begin on it still: the next one then has to wait for nothing. It is tried once for each
     /// lease, and may be dropped at any time. Trouble with it is the next one's.
     pub async fn renew_early(&self, deadline: Deadline) {
-        let now = self.clock.now();
+        let now = self.clock().now();
         let is_due = |lease: &Lease| lease.is_fresh(now) && !lease.is_young(now);
         if !self.lock_item().as_ref().is_some_and(|(_, lease)| is_due(lease)) {
             return;
@@ -242,36 +239,51 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
 
     /// The time, for the deadlines of requests.
     pub fn now(&self) -> Reading {
-        self.clock.now()
+        self.clock().now()
     }
 
     /// The epoch second by DynamoDB's clock, as far as the directory's last read tells it: metadata says in that time when it
     /// changed, whoever changed it, and a machine whose clock is a day ahead bars no change for a day.
     pub(crate) fn epoch_secs(&self) -> u64 {
-        let now = self.clock.now();
+        let now = self.clock().now();
         let read = self.lock_item().as_ref().map(|(_, lease)| lease.since());
         let read = read.and_then(|since| Some((since.boot, since.server_secs?)));
         read.map_or(now.epoch_secs(), |(boot, secs)| secs + now.boot.saturating_sub(boot).as_secs())
     }
 
+    /// What the use cases on this directory need from outside.
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
     /// Time, for whoever stands on this directory.
-    pub fn clock(&self) -> &C {
-        &self.clock
+    pub fn clock(&self) -> &dyn Clock {
+        &*self.world.clock
     }
 
     /// Chance, for the use cases that stand on this directory.
-    pub(crate) fn entropy(&self) -> &E {
-        &self.entropy
+    pub(crate) fn entropy(&self) -> &dyn Entropy {
+        &*self.world.entropy
+    }
+
+    /// The main table.
+    pub(crate) fn items(&self) -> &dyn ItemStore {
+        &*self.world.items
+    }
+
+    /// The metadata table.
+    pub(super) fn records(&self) -> &dyn MetadataStore {
+        &*self.world.records
     }
 
     /// A series of attempts until `deadline`.
-    pub(crate) fn attempts(&self, deadline: Deadline) -> Attempts<'_, C, E> {
-        Attempts::new(&self.clock, &self.entropy, deadline)
+    pub(crate) fn attempts(&self, deadline: Deadline) -> Attempts<'_> {
+        Attempts::new(self.clock(), self.entropy(), deadline)
     }
 
     /// What is cached about a collection, if an operation may begin on it.
     pub(crate) fn cached(&self, partition: &PartitionKey) -> Option<Known> {
-        let now = self.clock.now();
+        let now = self.clock().now();
         // Whoever differs from what is pinned stops within T, whatever it stands on (protocol: "Pinned
         // settings").
         let (item, lease) = self.lock_item().clone().filter(|(_, lease)| lease.is_fresh(now))?;
@@ -310,7 +322,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
     /// The directory item under a lease.
     async fn item(&self, deadline: Deadline) -> Result<(Arc<DirectoryItem>, Lease), Error> {
         let fresh = || {
-            let now = self.clock.now();
+            let now = self.clock().now();
             self.lock_item().clone().filter(|(_, lease)| lease.is_fresh(now))
         };
         if let Some(fresh) = fresh() {
@@ -321,7 +333,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
             return Ok(fresh);
         }
         let refused = self.lock_refusal().clone();
-        match refused.filter(|(_, until)| self.clock.now().boot < *until) {
+        match refused.filter(|(_, until)| self.clock().now().boot < *until) {
             Some((error, _)) => Err(error),
             None => self.read_item_now(deadline).await,
         }
@@ -335,8 +347,8 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         loop {
             let mut attempts = self.attempts(deadline);
             let read = async || {
-                let before = self.clock.now();
-                let Dated { value, server_secs } = self.store.directory().await?;
+                let before = self.clock().now();
+                let Dated { value, server_secs } = self.records().directory().await?;
                 let lease = Lease::new(before, server_secs, self.settings.lease_term);
                 Ok((value.unwrap_or_default(), lease))
             };
@@ -383,7 +395,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
     ) -> Result<(), Error> {
         let next = seen.with_pinned(pinned);
         let mut attempts = self.attempts(deadline);
-        let save = async || match self.store.save_directory(seen, &next).await {
+        let save = async || match self.records().save_directory(seen, &next).await {
             // Of unknown outcome is what took effect, or did not: the next read shows it.
             Err(StoreError::ConditionFailed { .. } | StoreError::OutcomeUnknown(_)) => Ok(()),
             saved => saved.map(|_| ()),
@@ -394,7 +406,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
     /// Answers everything so for a while: this environment may not act.
     fn refuse_all(&self, error: &Error) {
         self.drop_item();
-        let again = self.clock.now().boot + REFUSAL_TERM;
+        let again = self.clock().now().boot + REFUSAL_TERM;
         *self.lock_refusal() = Some((error.clone(), again));
     }
 
@@ -446,11 +458,11 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
             self.hold(deadline).await?;
             // A lease of metadata is taken only while that of the directory lives (protocol: "Pinned
             // settings"). One reading of the clock decides both: a process may be suspended between two.
-            let before = self.clock.now();
+            let before = self.clock().now();
             if !self.is_held(before) {
                 continue;
             }
-            match within(&self.clock, deadline, self.read(partition, before)).await {
+            match within(self.clock(), deadline, self.read(partition, before)).await {
                 Some(Ok(known)) => return Ok(known),
                 Some(Err(error)) => attempts.pause(refusal(error)?).await?,
                 None => return Err(Error::new(Code::Unavailable, METADATA_NOT_IN_TIME)),
@@ -461,7 +473,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
     /// What a listed collection has for metadata, under a lease from `before` on. One that has none is cold under
     /// the lease of this read: another key has the same hash, or the transaction that enlists it shows in part.
     async fn read(&self, partition: &PartitionKey, before: Reading) -> Result<Known, StoreError> {
-        let Dated { value, server_secs } = self.store.get(partition).await?;
+        let Dated { value, server_secs } = self.records().get(partition).await?;
         if let Some(Err(contradiction)) = value.as_ref().map(CollectionMetadata::check) {
             let what = format!("the metadata item of {partition:?} is damaged: {contradiction}");
             return Err(StoreError::Corrupt(what));

@@ -6,11 +6,11 @@ use crate::model::error::Error;
 use crate::model::history::{DecisionHistory, DecisionsPage};
 use crate::model::lease::Deadline;
 use crate::model::ledger::{Addition, Ledger, LedgerKind};
-use crate::ports::{Clock, CollectionsPage, Dated, Entropy, MetadataStore, StoreError};
+use crate::ports::{CollectionsPage, Dated, StoreError};
 use crate::usecases::directory::leased::Directory;
 use crate::usecases::retry::once;
 
-impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
+impl Directory {
     /// Adds to a ledger, once: what is lost is lost.
     pub(crate) async fn add_to_ledger(
         &self,
@@ -19,7 +19,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         addition: &Addition,
         deadline: Deadline,
     ) -> Result<Dated<Ledger>, Error> {
-        self.once(self.store.add_to_ledger(partition, kind, addition), deadline).await
+        self.once(self.records().add_to_ledger(partition, kind, addition), deadline).await
     }
 
     /// A ledger as it is now.
@@ -29,7 +29,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         kind: LedgerKind,
         deadline: Deadline,
     ) -> Result<Ledger, Error> {
-        Ok(self.once(self.store.ledger(partition, kind), deadline).await?.value)
+        Ok(self.once(self.records().ledger(partition, kind), deadline).await?.value)
     }
 
     /// What was decided about a collection.
@@ -38,7 +38,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         partition: &PartitionKey,
         deadline: Deadline,
     ) -> Result<DecisionHistory, Error> {
-        self.once(self.store.decisions(partition), deadline).await
+        self.once(self.records().decisions(partition), deadline).await
     }
 
     /// One page of what was decided about all collections.
@@ -47,7 +47,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         after: Option<&str>,
         deadline: Deadline,
     ) -> Result<DecisionsPage, Error> {
-        self.once(self.store.all_decisions(after), deadline).await
+        self.once(self.records().all_decisions(after), deadline).await
     }
 
     /// One page of the collections that rest with more shards than their floor.
@@ -56,7 +56,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         after: Option<&str>,
         deadline: Deadline,
     ) -> Result<CollectionsPage, Error> {
-        self.once(self.store.grown(after), deadline).await
+        self.once(self.records().grown(after), deadline).await
     }
 
     /// Puts a history in place of `seen`. Returns whether it was as seen.
@@ -67,7 +67,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         next: &DecisionHistory,
         deadline: Deadline,
     ) -> Result<bool, Error> {
-        let saving = self.store.save_decisions(partition, seen, next);
+        let saving = self.records().save_decisions(partition, seen, next);
         let saving = async {
             match saving.await {
                 Ok(()) => Ok(true),

@@ -2,10 +2,10 @@
 
 use crate::model::error::Error;
 use crate::model::lease::Deadline;
-use crate::ports::{Clock, CollectionCatalog, CollectionsPage, Entropy, MetadataStore};
+use crate::ports::{CollectionCatalog, CollectionsPage};
 use crate::usecases::directory::leased::Directory;
 
-impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
+impl Directory {
     /// One page of the collections in which a reshard seems to run.
     pub async fn resharding(
         &self,
@@ -15,7 +15,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         let mut attempts = self.attempts(deadline);
         attempts
             .make(
-                || self.store.resharding(after),
+                || self.records().resharding(after),
                 "the index of running reshards could not be read in time",
             )
             .await
@@ -24,15 +24,13 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
     /// One page of all collections.
     pub(crate) async fn collections(
         &self,
+        catalog: &dyn CollectionCatalog,
         after: Option<&str>,
         deadline: Deadline,
-    ) -> Result<CollectionsPage, Error>
-    where
-        M: CollectionCatalog,
-    {
+    ) -> Result<CollectionsPage, Error> {
         let mut attempts = self.attempts(deadline);
         attempts
-            .make(|| self.store.collections(after), "the metadata table could not be read in time")
+            .make(|| catalog.collections(after), "the metadata table could not be read in time")
             .await
     }
 }

@@ -4,11 +4,11 @@ use crate::model::error::{Code, Error};
 use crate::model::lease::Deadline;
 use crate::model::pinned::{Owner, Pinned};
 use crate::model::policy::fits_one_shard;
-use crate::ports::{Clock, Entropy, MetadataStore, StoreError};
+use crate::ports::StoreError;
 use crate::usecases::directory::leased::Directory;
 use crate::usecases::retry::refusal;
 
-impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
+impl Directory {
     /// Refuses a main table that belongs to another stack. A function that pins claims one that belongs to nobody.
     pub(super) async fn compare_owner(
         &self,
@@ -18,12 +18,12 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
         let stack_id = pinned.and_then(|pinned| pinned.stack_id.as_deref());
         let mut attempts = self.attempts(deadline);
         loop {
-            let read = || self.store.owner();
+            let read = || self.records().owner();
             let why = "the owner of the main table could not be read in time";
             match (attempts.make(read, why).await?, stack_id) {
                 (Some(owner), Some(own)) if owner.stack_id == own => return Ok(()),
                 (Some(owner), _) => return Err(belongs_to(&owner)),
-                (None, Some(own)) if self.pins => match self.store.claim(own).await {
+                (None, Some(own)) if self.pins => match self.records().claim(own).await {
                     Ok(()) => return Ok(()),
                     // The next read shows whose it is.
                     Err(StoreError::ConditionFailed { .. } | StoreError::OutcomeUnknown(_)) => {
@@ -40,7 +40,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
     /// Whether fewer shards can hold the items of any collection, of which nobody knows the size.
     pub(crate) async fn fit_one_shard(&self, deadline: Deadline) -> Result<bool, Error> {
         let why = "the size of the main table could not be read in time";
-        let read = || self.store.locally_indexed_bytes();
+        let read = || self.records().locally_indexed_bytes();
         Ok(fits_one_shard(self.attempts(deadline).make(read, why).await?))
     }
 

@@ -6,7 +6,7 @@ use crate::model::directory_item::DirectoryItem;
 use crate::model::error::{Code, Error};
 use crate::model::lease::Deadline;
 use crate::model::pinned::{ChangeableSetting, Pinned};
-use crate::ports::{Clock, Dated, Entropy, MetadataStore, StoreError};
+use crate::ports::{Dated, StoreError};
 use crate::usecases::directory::leased::Directory;
 use crate::usecases::retry::refusal;
 
@@ -24,7 +24,7 @@ pub struct SettingsChange {
     pub value: Duration,
 }
 
-impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
+impl Directory {
     /// What is pinned now, whether this directory's own settings differ or not.
     ///
     /// Settings of a format that this software does not know are an error.
@@ -133,7 +133,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
                 return Ok(pinned);
             }
             let next = Pinned { revision: pinned.revision + 1, ..next };
-            match self.store.save_directory(&item, &item.with_pinned(next.clone())).await {
+            match self.records().save_directory(&item, &item.with_pinned(next.clone())).await {
                 Ok(_) => return Ok(next),
                 // Another collection was enlisted meanwhile; or the next read shows what has become of it.
                 Err(StoreError::ConditionFailed { .. } | StoreError::OutcomeUnknown(_)) => {
@@ -147,7 +147,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> Directory<M, C, E> {
 
     /// The directory item as it is, whatever is pinned in it. Nobody acts on it.
     async fn uncompared_item(&self, deadline: Deadline) -> Result<DirectoryItem, Error> {
-        let read = || self.store.directory();
+        let read = || self.records().directory();
         let why = "the directory could not be read in time";
         let Dated { value, .. } = self.attempts(deadline).make(read, why).await?;
         Ok(value.unwrap_or_default())

@@ -7,7 +7,7 @@ use dynashard_keys::{Homes, Placement, ShardId, SortKey};
 use crate::model::error::Error;
 use crate::model::item::StoredItem;
 use crate::model::lease::Deadline;
-use crate::ports::{Clock, Entropy, ItemStore, MetadataStore, ShardPage, ShardQuery};
+use crate::ports::{ShardPage, ShardQuery};
 use crate::usecases::cost::Cost;
 use crate::usecases::directory::Known;
 use crate::usecases::fan_out::fan_out_each;
@@ -121,7 +121,7 @@ impl Lane {
     }
 }
 
-impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
+impl Reader {
     /// Reads on in several lanes at once. `take` gets each page as it comes; the error of the shards
     /// that did not answer for now is returned, for whoever can do without them.
     ///

@@ -19,7 +19,7 @@ use crate::model::fields::Fields;
 use crate::model::lease::Deadline;
 use crate::model::metadata::Reshard;
 use crate::model::policy::Access;
-use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore, SortRange};
+use crate::ports::{Consistency, SortRange};
 use crate::usecases::directory::Known;
 use crate::usecases::query::cursor::Cursor;
 use crate::usecases::query::page::PageRead;
@@ -143,7 +143,7 @@ fn expired() -> Error {
     )
 }
 
-impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
+impl Reader {
     /// Reads one page. A collection that was never written is an empty page with one shard.
     pub async fn query(
         &self,

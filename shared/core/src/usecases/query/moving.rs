@@ -7,7 +7,7 @@ use dynashard_keys::{ItemKey, ShardId, SortKey};
 use crate::model::error::Error;
 use crate::model::item::StoredItem;
 use crate::model::metadata::Reshard;
-use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore, ShardPage};
+use crate::ports::{Consistency, ShardPage};
 use crate::usecases::cost::Cost;
 use crate::usecases::directory::Known;
 use crate::usecases::fan_out::fan_out_each;
@@ -109,7 +109,7 @@ struct Wave {
     held: usize,
 }
 
-impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
+impl Reader {
     /// Reads a page while a reshard moves items (protocol: "Queries").
     ///
     /// It goes window by window: the destinations first, then the sources, both from the same sort key,

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use dynashard_keys::SortKey;
 
 use crate::model::error::Error;
-use crate::ports::{Clock, Entropy, ItemStore, MetadataStore, ShardPage};
+use crate::ports::ShardPage;
 use crate::usecases::directory::Known;
 use crate::usecases::query::Abandon;
 use crate::usecases::query::cursor::{Cursor, Position};
@@ -271,7 +271,7 @@ impl Frontier {
     }
 }
 
-impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
+impl Reader {
     /// Merges all shards. An item is returned once every shard's next item is known, so what was
     /// returned is exactly what a single shard would have returned, however the shards' pages fall.
     pub(super) async fn ordered_page(

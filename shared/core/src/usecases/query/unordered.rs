@@ -5,7 +5,6 @@ use std::collections::HashSet;
 use dynashard_keys::SortKey;
 
 use crate::model::error::{Code, Error};
-use crate::ports::{Clock, Entropy, ItemStore, MetadataStore};
 use crate::usecases::directory::Known;
 use crate::usecases::fan_out::FAN_OUT;
 use crate::usecases::query::cursor::{Cursor, Position};
@@ -115,7 +114,7 @@ fn is_enough(strategy: Strategy, page: &Page<'_>) -> bool {
 /// The sort keys of a page. A random collection may hold one in several shards.
 type Seen = HashSet<SortKey>;
 
-impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Reader<I, M, C, E> {
+impl Reader {
     /// Reads shards without an order between them, as the strategy says. In a random collection a
     /// repeated sort key is dropped within the page only.
     ///

@@ -13,7 +13,7 @@ use crate::model::error::{Code, Error, Kind};
 use crate::model::lease::{Deadline, Reading};
 use crate::model::metadata::CollectionMetadata;
 use crate::model::reshard::{Job, ServerTime};
-use crate::ports::{Clock, Entropy, ItemStore, MetadataStore, StoreError};
+use crate::ports::StoreError;
 use crate::usecases::directory::{BeginOutcome, Known};
 use crate::usecases::rebalance::rebalancer::{
     Advance, RESERVE, Rebalancer, ReshardSlice, Slice, StepOutcome, of_conditional,
@@ -32,7 +32,7 @@ const TRY_AGAIN_SECS: u64 = 60;
 /// How long others are waited for to be called: meanwhile nothing moves.
 const CALLING: Duration = Duration::from_secs(1);
 
-impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E> {
+impl Rebalancer {
     /// Carries the change of one collection on, to its end or as far as the time allows. `lane` is that of
     /// the item whose record has called, or 0.
     pub async fn advance(&self, partition: &PartitionKey, lane: u32, deadline: Deadline) -> Slice {

@@ -12,7 +12,7 @@ use crate::model::guard::{Action, Condition, Expected, Write};
 use crate::model::item::{StoredItem, stored_bytes};
 use crate::model::lease::Deadline;
 use crate::model::version::Generation;
-use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore, StoreError};
+use crate::ports::{Consistency, StoreError};
 use crate::usecases::directory::Known;
 use crate::usecases::rebalance::rebalancer::Rebalancer;
 use crate::usecases::retry::{Attempts, Backoff, refusal, within};
@@ -23,7 +23,7 @@ use crate::usecases::settle::{Brought, Homes, Settling, Unsettled};
 const REFUSED: Backoff =
     Backoff { base: Duration::from_millis(25), cap: Duration::from_millis(200) };
 
-impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E> {
+impl Rebalancer {
     /// Settles an item that is to leave its shard.
     pub(super) async fn move_item(
         &self,
@@ -80,14 +80,14 @@ impl At<'_> {
 
 /// The requests that one item or one page takes: each waits for the mover's pace, and is made until the
 /// deadline if it is refused.
-pub(super) struct PacedRequests<'a, I, M, C, E> {
-    rebalancer: &'a Rebalancer<I, M, C, E>,
+pub(super) struct PacedRequests<'a> {
+    rebalancer: &'a Rebalancer,
     at: At<'a>,
-    attempts: Attempts<'a, C, E>,
+    attempts: Attempts<'a>,
 }
 
-impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> PacedRequests<'a, I, M, C, E> {
-    pub(super) fn new(rebalancer: &'a Rebalancer<I, M, C, E>, at: At<'a>) -> Self {
+impl<'a> PacedRequests<'a> {
+    pub(super) fn new(rebalancer: &'a Rebalancer, at: At<'a>) -> Self {
         let attempts = rebalancer.directory.attempts(at.deadline).pausing(REFUSED);
         Self { rebalancer, at, attempts }
     }
@@ -104,7 +104,7 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> PacedRequests<'a,
             let units = self.rebalancer.move_units(homes, &found);
             self.wait_for_turn(units).await?;
             let known = self.renewed().await?;
-            let mut settling = Settling::new(&self.rebalancer.items, homes, &known);
+            let mut settling = Settling::new(self.rebalancer.directory.items(), homes, &known);
             let moving = async {
                 if gives_way {
                     settling.give_way((found.version, found.generation)).await?;
@@ -151,7 +151,8 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> PacedRequests<'a,
                 }
                 None => return Err(Stopped::OutOfTime),
             }
-            let read = || self.rebalancer.items.get(&homes.old, None, Consistency::Strong);
+            let read =
+                || self.rebalancer.directory.items().get(&homes.old, None, Consistency::Strong);
             item = self.made(read).await.map_err(at_item)?.value;
             gives_way = false;
         }
@@ -172,7 +173,7 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> PacedRequests<'a,
                 condition: Condition { generation, expected: Expected::Marker },
                 lease: known.lease,
             };
-            match self.within(self.rebalancer.items.write(&write)).await {
+            match self.within(self.rebalancer.directory.items().write(&write)).await {
                 // Where the condition fails there is no marker any more, or one of a later reshard.
                 Some(Ok(_) | Err(StoreError::ConditionFailed { .. })) => return Ok(()),
                 Some(Err(StoreError::OutcomeUnknown(why))) => {

@@ -11,7 +11,7 @@ use crate::model::error::{Code, Error};
 use crate::model::lease::Deadline;
 use crate::model::metadata::CollectionMetadata;
 use crate::model::reshard::{Job, Progress, ServerTime};
-use crate::ports::{Clock, Entropy, ItemStore, MetadataStore, StoreError};
+use crate::ports::StoreError;
 use crate::usecases::directory::Directory;
 use crate::usecases::retry::refusal;
 
@@ -19,9 +19,8 @@ use crate::usecases::retry::refusal;
 ///
 /// What starts it is a hint: metadata and job are always read again, so a record of the stream may
 /// repeat, come late or be lost, and two rebalancers may work on one collection.
-pub struct Rebalancer<I, M, C, E> {
-    pub(super) items: I,
-    pub(super) directory: Directory<M, C, E>,
+pub struct Rebalancer {
+    pub(super) directory: Directory,
     /// What the last calls have spent, for the next ones: by the collection.
     paces: Mutex<BTreeMap<PartitionKey, Paces>>,
     /// Where the list of a sweep was cut off: the key behind which the next one begins.
@@ -76,15 +75,15 @@ pub(super) const RESERVE: Duration = Duration::from_secs(2);
 /// For how long a pace is kept that nobody uses: a debt is paid by then.
 const LONGEST_IDLE: Duration = Duration::from_mins(30);
 
-impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E> {
+impl Rebalancer {
     /// A rebalancer over these stores.
-    pub fn new(items: I, directory: Directory<M, C, E>) -> Self {
+    pub fn new(directory: Directory) -> Self {
         let paces = Mutex::new(BTreeMap::new());
-        Self { items, directory, paces, list_position: Mutex::new(None) }
+        Self { directory, paces, list_position: Mutex::new(None) }
     }
 
     /// What the rebalancer knows about collections.
-    pub fn directory(&self) -> &Directory<M, C, E> {
+    pub fn directory(&self) -> &Directory {
         &self.directory
     }
 

@@ -17,9 +17,7 @@ use crate::model::item::StoredItem;
 use crate::model::lease::Deadline;
 use crate::model::reshard::Job;
 use crate::model::version::Generation;
-use crate::ports::{
-    Clock, Consistency, Entropy, ItemStore, MetadataStore, ShardPage, ShardQuery, SortRange,
-};
+use crate::ports::{Consistency, ShardPage, ShardQuery, SortRange};
 use crate::usecases::directory::Known;
 use crate::usecases::rebalance::mover::{At, Carried, PacedRequests, Stopped};
 use crate::usecases::rebalance::rebalancer::{RESERVE, Rebalancer, StepOutcome};
@@ -48,7 +46,7 @@ const ROUND: Duration = Duration::from_secs(2);
 /// How often a checkpoint is written anew because another call has written its own meanwhile.
 const CHECKPOINT_ATTEMPTS: u32 = 8;
 
-impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E> {
+impl Rebalancer {
     /// One round of a scan: a part of each source that the call has claimed, and a checkpoint when all items
     /// of them are settled (protocol: "Steps", "mover"), or all markers removed (protocol: "in the
     /// background").
@@ -239,7 +237,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         let key = ItemKey::new(metadata.partition.clone(), sort.clone());
         let separator = self.directory.settings().schema.separator;
         let here = key.at(at.shard, metadata.placement, separator);
-        let read = || self.items.get(&here, None, Consistency::Strong);
+        let read = || self.directory.items().get(&here, None, Consistency::Strong);
         let found = PacedRequests::new(self, at).made(read).await?.value;
         match found.and_then(|item| self.task(at, work, sort.clone(), item)) {
             Some(task) => self.carry_through(at, task).await,
@@ -315,7 +313,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
             },
             ..self.keys_of(at)
         };
-        PacedRequests::new(self, at).made(|| self.items.query(&query)).await
+        PacedRequests::new(self, at).made(|| self.directory.items().query(&query)).await
     }
 
     /// The first and the last sort key of the shard, if this is its first page and there are more of
@@ -325,7 +323,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
         at: At<'a>,
         part: &Part,
         page: &ShardPage,
-    ) -> impl Future<Output = Option<[SortKey; 2]>> + use<'a, I, M, C, E> {
+    ) -> impl Future<Output = Option<[SortKey; 2]>> + use<'a> {
         let is_asked_for = part.after.is_none() && page.next.is_some();
         let first = page.items.first().filter(|_| is_asked_for).map(|(sort, _)| sort.clone());
         async move {
@@ -336,7 +334,9 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E
                 consistency: Consistency::Eventual,
                 ..self.keys_of(at)
             };
-            let ends = within(self.directory.clock(), at.deadline, self.items.query(&query)).await;
+            let ends =
+                within(self.directory.clock(), at.deadline, self.directory.items().query(&query))
+                    .await;
             let (last, _) = ends?.ok()?.items.into_iter().next()?;
             Some([first, last])
         }

@@ -6,7 +6,6 @@ use futures_util::stream::StreamExt;
 
 use crate::model::error::Error;
 use crate::model::lease::Deadline;
-use crate::ports::{Clock, Entropy, ItemStore, MetadataStore};
 use crate::usecases::rebalance::rebalancer::{RESERVE, Rebalancer, Slice};
 
 /// What one sweep did.
@@ -25,7 +24,7 @@ pub struct Sweep {
 /// How many collections one sweep works on at a time.
 const COLLECTIONS_AT_ONCE: usize = 8;
 
-impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Rebalancer<I, M, C, E> {
+impl Rebalancer {
     /// Carries all running changes on, whatever the stream has said of them. A collection that cannot go
     /// on is passed over, and those for which the time is too short are left to the next sweep.
     ///

@@ -8,7 +8,7 @@ use crate::decide::judge::{Entry, Verdict, View};
 use crate::model::error::{Code, Error};
 use crate::model::item::StoredItem;
 use crate::model::lease::Deadline;
-use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore};
+use crate::ports::Consistency;
 use crate::usecases::directory::Known;
 use crate::usecases::read::Lookup;
 use crate::usecases::retry::Attempts;
@@ -26,7 +26,7 @@ pub(super) struct Examined {
     pub(super) found: BTreeMap<ShardId, StoredItem>,
 }
 
-impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> {
+impl Verifier {
     /// What the items of a collection are to be judged by.
     pub(super) async fn view(
         &self,

@@ -23,13 +23,13 @@ use crate::model::error::Error;
 use crate::model::lease::Deadline;
 use crate::model::metadata::CollectionMetadata;
 use crate::model::version::Generation;
-use crate::ports::{Clock, CollectionCatalog, CollectionsPage, Entropy, ItemStore, MetadataStore};
+use crate::ports::{CollectionCatalog, CollectionsPage};
 use crate::usecases::directory::Directory;
 use crate::usecases::read::Reader;
 
 /// Verifies collections, and repairs them.
-pub struct Verifier<I, M, C, E> {
-    reader: Reader<I, M, C, E>,
+pub struct Verifier {
+    reader: Reader,
 }
 
 /// How a collection is verified.
@@ -152,27 +152,25 @@ impl Verification {
     }
 }
 
-impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> {
+impl Verifier {
     /// A verifier over these stores.
-    pub fn new(items: I, directory: Directory<M, C, E>) -> Self {
-        Self { reader: Reader::new(items, directory) }
+    pub fn new(directory: Directory) -> Self {
+        Self { reader: Reader::new(directory) }
     }
 
     /// What the verifier knows about collections.
-    pub fn directory(&self) -> &Directory<M, C, E> {
+    pub fn directory(&self) -> &Directory {
         self.reader.directory()
     }
 
     /// One page of all collections, from behind the key where the page before has ended.
     pub async fn collections(
         &self,
+        catalog: &dyn CollectionCatalog,
         after: Option<&str>,
         deadline: Deadline,
-    ) -> Result<CollectionsPage, Error>
-    where
-        M: CollectionCatalog,
-    {
-        self.directory().collections(after, deadline).await
+    ) -> Result<CollectionsPage, Error> {
+        self.directory().collections(catalog, after, deadline).await
     }
 
     /// Walks a whole collection, tells `observer` of all that is wrong, and repairs it if asked to.

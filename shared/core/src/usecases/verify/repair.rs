@@ -5,7 +5,7 @@ use dynashard_keys::{ItemKey, ShardId};
 use crate::decide::judge::{Remedy, View, Wrong};
 use crate::model::error::{Code, Error};
 use crate::model::guard::{Action, Condition, Expected, Write};
-use crate::ports::{Clock, Entropy, ItemStore, MetadataStore, StoreError};
+use crate::ports::StoreError;
 use crate::usecases::retry::{Attempts, refusal, within};
 use crate::usecases::settle::{Homes, Settling, Unsettled};
 use crate::usecases::verify::examine::Examined;
@@ -20,7 +20,7 @@ enum Applied {
     Failed(Error),
 }
 
-impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> {
+impl Verifier {
     /// Puts right what is wrong with a key, one thing at a time, and looks again after each: what
     /// became of a request is never guessed. Returns what was found at first, and the shards in which
     /// nothing is wrong any more.

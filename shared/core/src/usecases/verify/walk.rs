@@ -13,7 +13,7 @@ use crate::decide::judge::{Entry, Verdict, View, Wrong};
 use crate::decide::pace::Pace;
 use crate::model::error::{Code, Error};
 use crate::model::metadata::CollectionMetadata;
-use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore, ShardPage};
+use crate::ports::{Consistency, ShardPage};
 use crate::usecases::fan_out::fan_out;
 use crate::usecases::query::cursor::Position;
 use crate::usecases::query::{MAX_LIMIT, Query};
@@ -153,7 +153,7 @@ impl Walk {
 /// answered.
 const LEAST_TIME: Duration = Duration::from_secs(1);
 
-impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Verifier<I, M, C, E> {
+impl Verifier {
     pub(super) async fn walk(
         &self,
         partition: &PartitionKey,

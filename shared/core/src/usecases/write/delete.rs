@@ -12,7 +12,6 @@ use crate::model::guard::{Action, Expected};
 use crate::model::item::StoredItem;
 use crate::model::lease::Deadline;
 use crate::model::version::Version;
-use crate::ports::{Clock, Entropy, ItemStore, MetadataStore};
 use crate::usecases::directory::Known;
 use crate::usecases::fan_out::FAN_OUT;
 use crate::usecases::read::is_marker_of;
@@ -59,7 +58,7 @@ enum InShard {
     LayoutChanged,
 }
 
-impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
+impl Writer {
     /// Removes an item. That there was none is success, unless the precondition asks for one.
     pub async fn delete(
         &self,
@@ -87,7 +86,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
     }
 }
 
-impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C, E> {
+impl Operation<'_> {
     /// `overtaken` is whether another write came between the look at an item and its delete: then a
     /// marker makes sure that the next attempt needs nothing to stay as it was.
     async fn try_delete(

@@ -6,7 +6,7 @@ use dynashard_keys::{ItemKey, PhysicalKey, ShardId};
 
 use crate::model::error::{Code, Error};
 use crate::model::item::StoredItem;
-use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore, StoreError};
+use crate::ports::{Consistency, StoreError};
 use crate::usecases::directory::Known;
 use crate::usecases::retry::{refusal, within};
 use crate::usecases::settle::{Homes, OldHome, Settling, Unsettled};
@@ -23,7 +23,7 @@ pub(super) enum Settled {
     Emptied,
 }
 
-impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C, E> {
+impl Operation<'_> {
     /// The shard that the item is written to. One that a reshard moves is settled there first, so
     /// that its write is the only thing left to happen to it.
     pub(super) async fn settled_shard(
@@ -36,7 +36,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
             let draw = self.writer.directory.entropy().next_u64();
             return Ok(metadata.placement.place(self.key, metadata.layout().writable, draw));
         };
-        let mut settling = Settling::new(&self.writer.items, &homes, known);
+        let mut settling = Settling::new(self.writer.items(), &homes, known);
         // A stable collection's writes need not carry this with them.
         let is_enough = until == Settled::Emptied && new_home_in_move(self.key, known).is_some();
         let old = &homes.old.partition;
@@ -65,7 +65,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
         homes: &Homes,
         known: &Known,
     ) -> Result<OldHome, Interrupted> {
-        let mut settling = Settling::new(&self.writer.items, homes, known);
+        let mut settling = Settling::new(self.writer.items(), homes, known);
         let settled = self.in_time(Box::pin(settling.settle_live())).await;
         self.settled(settled, &settling, known).await
     }
@@ -90,7 +90,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
         // only believed of a read that no transaction is under way for.
         match self.read_homes(&homes, known).await?.map(|item| item.filter(StoredItem::is_live)) {
             [None, Some(seen)] => {
-                let mut settling = Settling::new(&self.writer.items, &homes, known);
+                let mut settling = Settling::new(self.writer.items(), &homes, known);
                 let settled = self.in_time(Box::pin(settling.bring_observed(seen))).await;
                 self.settled(settled, &settling, known).await.map(Some)
             }
@@ -110,7 +110,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
         home: &PhysicalKey,
         known: &Known,
     ) -> Result<Option<StoredItem>, Interrupted> {
-        let get = self.writer.items.get(home, None, Consistency::Strong);
+        let get = self.writer.items().get(home, None, Consistency::Strong);
         let [found] = self.read(async { Ok([get.await?.value]) }, known).await?;
         Ok(found)
     }
@@ -121,7 +121,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
         homes: &Homes,
         known: &Known,
     ) -> Result<[Option<StoredItem>; 2], Interrupted> {
-        let both = self.writer.items.get_both([&homes.new, &homes.old], None);
+        let both = self.writer.items().get_both([&homes.new, &homes.old], None);
         self.read(async { Ok(both.await?.value) }, known).await
     }
 
@@ -141,7 +141,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
     async fn settled<T>(
         &mut self,
         settled: Result<Option<Result<T, Unsettled>>, Error>,
-        settling: &Settling<'_, I>,
+        settling: &Settling<'_>,
         known: &Known,
     ) -> Result<T, Interrupted> {
         self.consumed_wcu += settling.consumed_wcu();

@@ -8,7 +8,7 @@ use crate::model::error::Kind;
 use crate::model::guard::Write;
 use crate::model::item::StoredItem;
 use crate::model::version::Version;
-use crate::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore};
+use crate::ports::Consistency;
 use crate::usecases::retry::within;
 use crate::usecases::settle::{Settling, Unsettled};
 use crate::usecases::write::operation::{Interrupted, Operation};
@@ -18,7 +18,7 @@ use crate::usecases::write::send::Sent;
 /// milliseconds.
 const LOOK_TIME: Duration = Duration::from_millis(300);
 
-impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C, E> {
+impl Operation<'_> {
     /// Sends the put of this version. If its fate is unknown, one look may prove that it took effect; if
     /// not, the error says by which version the client can tell.
     pub(super) async fn send_put(
@@ -42,7 +42,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C
     /// Whether a reader finds this version of the item now (protocol: "A look at what is in doubt").
     /// That it does not find it proves nothing.
     async fn finds(&mut self, version: Version, shard: ShardId) -> bool {
-        let (directory, items) = (&self.writer.directory, &self.writer.items);
+        let (directory, items) = (&self.writer.directory, self.writer.items());
         let Ok(known) = directory.find(&self.key.partition, self.deadline).await else {
             return false;
         };

@@ -13,7 +13,6 @@ use crate::model::guard::{Action, Condition, Expected, Write};
 use crate::model::lease::Deadline;
 use crate::model::policy::Access;
 use crate::model::throttle::Throttle;
-use crate::ports::{Clock, Entropy, ItemStore, MetadataStore};
 use crate::usecases::directory::Known;
 use crate::usecases::retry::{Attempts, within};
 use crate::usecases::watch::{IsActing, REPORTING_TIME};
@@ -39,11 +38,11 @@ pub(super) struct Aside<'a> {
 type GoingOn<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// One operation on one item: what all its attempts share.
-pub(super) struct Operation<'a, I, M, C, E> {
-    pub(super) writer: &'a Writer<I, M, C, E>,
+pub(super) struct Operation<'a> {
+    pub(super) writer: &'a Writer,
     pub(super) key: &'a ItemKey,
     pub(super) deadline: Deadline,
-    pub(super) attempts: Attempts<'a, C, E>,
+    pub(super) attempts: Attempts<'a>,
     /// Parts of the operation in several shards share it.
     pub(super) aside: Arc<Aside<'a>>,
     /// The write units that DynamoDB has reported so far.
@@ -64,19 +63,15 @@ impl From<Error> for Interrupted {
     }
 }
 
-impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'a, I, M, C, E> {
-    pub(super) fn new(
-        writer: &'a Writer<I, M, C, E>,
-        key: &'a ItemKey,
-        deadline: Deadline,
-    ) -> Self {
+impl<'a> Operation<'a> {
+    pub(super) fn new(writer: &'a Writer, key: &'a ItemKey, deadline: Deadline) -> Self {
         let attempts = writer.directory.attempts(deadline.earlier_by(LEAST_WRITE_TIME));
         Self { writer, key, deadline, attempts, aside: Arc::default(), consumed_wcu: 0.0 }
     }
 
     /// The same for an operation that comes in, and asks for so many write units, if that is known.
     pub(super) fn arriving(
-        writer: &'a Writer<I, M, C, E>,
+        writer: &'a Writer,
         key: &'a ItemKey,
         units: Option<f64>,
         deadline: Deadline,

@@ -10,7 +10,6 @@ use crate::model::guard::{Action, Condition, Expected};
 use crate::model::item::{Attributes, NewItem, StoredItem, take_key};
 use crate::model::lease::Deadline;
 use crate::model::merge_patch::merge_patch;
-use crate::ports::{Clock, Entropy, ItemStore, MetadataStore};
 use crate::usecases::write::home::{Settled, new_home_in_move};
 use crate::usecases::write::operation::{Interrupted, Operation};
 use crate::usecases::write::send::Sent;
@@ -18,7 +17,7 @@ use crate::usecases::write::writer::{
     Precondition, Writer, Written, expected, precondition_failed, refuse_random,
 };
 
-impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
+impl Writer {
     /// Merges `patch` into an item (RFC 7396): a strong read, and a write on condition that the
     /// version read is still there.
     pub async fn patch(
@@ -48,7 +47,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
     }
 }
 
-impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C, E> {
+impl Operation<'_> {
     async fn try_patch(
         &mut self,
         patch: &Attributes,

@@ -8,7 +8,6 @@ use crate::model::guard::Action;
 use crate::model::item::{NewItem, StoredItem, item_bytes};
 use crate::model::lease::Deadline;
 use crate::model::version::Generation;
-use crate::ports::{Clock, Entropy, ItemStore, MetadataStore};
 use crate::usecases::write::home::{Settled, new_home_in_move};
 use crate::usecases::write::operation::{Interrupted, Operation};
 use crate::usecases::write::send::Sent;
@@ -16,7 +15,7 @@ use crate::usecases::write::writer::{
     Precondition, Writer, Written, expected, precondition_failed, refuse_random,
 };
 
-impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
+impl Writer {
     /// Stores an item in place of what is there.
     pub async fn put(
         &self,
@@ -51,7 +50,7 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
     }
 }
 
-impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'_, I, M, C, E> {
+impl Operation<'_> {
     /// `tried_new_home` is whether a put with `If-Match` found nothing at the new home of its item. Then
     /// the old home is asked.
     async fn try_put(

@@ -9,7 +9,7 @@ use crate::model::error::{Code, Error};
 use crate::model::guard::{Expected, Write};
 use crate::model::lease::Deadline;
 use crate::model::throttle::Throttle;
-use crate::ports::{Clock, Entropy, ItemStore, MetadataStore, StoreError};
+use crate::ports::StoreError;
 use crate::usecases::retry::{refusal, within};
 use crate::usecases::write::operation::{Interrupted, LEAST_WRITE_TIME, Operation};
 use crate::usecases::write::pacing::Turn;
@@ -31,7 +31,7 @@ const LONGEST_WAIT: Duration = Duration::from_millis(250);
 /// The same where its environment has the shard to itself, as where one client writes a lot: nobody else waits.
 const LONGEST_ALONE: Duration = Duration::from_secs(1);
 
-impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'a, I, M, C, E> {
+impl<'a> Operation<'a> {
     /// Sends one guarded write to its shard, waits for its answer until `answer_by`, and sorts out what
     /// that means.
     pub(super) async fn send(
@@ -52,7 +52,7 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'a, I, 
             }
         };
         let sent = writer.clock().now().boot;
-        let answer = within(writer.clock(), answer_by, writer.items.write(write)).await;
+        let answer = within(writer.clock(), answer_by, writer.items().write(write)).await;
         drop(slot);
         if let Some(answer) = &answer {
             self.was_answered(at, answer.as_ref().err(), sent);

@@ -9,7 +9,7 @@ use crate::model::error::{Code, Error};
 use crate::model::guard::Expected;
 use crate::model::policy::Access;
 use crate::model::version::Version;
-use crate::ports::{Clock, Entropy, ItemStore, MetadataStore};
+use crate::ports::{Clock, ItemStore};
 use crate::usecases::directory::Directory;
 use crate::usecases::meter::Arrival;
 use crate::usecases::watch::{Telemetry, Watch};
@@ -20,9 +20,8 @@ use crate::usecases::write::pacing::Pacing;
 /// Every write is one guarded request to the item's home (protocol: "The guard on every write").
 /// What DynamoDB definitely refused is sent again, with full jitter, until the deadline; a write
 /// whose fate is unknown never is.
-pub struct Writer<I, M, C, E> {
-    pub(super) items: I,
-    pub(super) directory: Directory<M, C, E>,
+pub struct Writer {
+    pub(super) directory: Directory,
     pub(super) watch: Watch,
     /// Held by each request of a write while it is under way, and not while it waits to be tried
     /// again.
@@ -70,12 +69,11 @@ pub struct Written {
     pub consumed_wcu: f64,
 }
 
-impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
+impl Writer {
     /// A writer over these stores.
-    pub fn new(items: I, directory: Directory<M, C, E>) -> Self {
+    pub fn new(directory: Directory) -> Self {
         let partition = directory.settings().partition;
         Self {
-            items,
             directory,
             watch: Watch::new(true, partition),
             slots: Semaphore::new(REQUESTS_IN_FLIGHT),
@@ -98,12 +96,16 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Writer<I, M, C, E> {
     }
 
     /// What the writer knows about collections.
-    pub fn directory(&self) -> &Directory<M, C, E> {
+    pub fn directory(&self) -> &Directory {
         &self.directory
     }
 
-    pub(crate) fn clock(&self) -> &C {
+    pub(crate) fn clock(&self) -> &dyn Clock {
         self.directory.clock()
+    }
+
+    pub(super) fn items(&self) -> &dyn ItemStore {
+        self.directory.items()
     }
 
     /// Takes note of an operation that comes in, and of the units that it asks for, if they are known.

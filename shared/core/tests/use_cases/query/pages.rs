@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use dynashard_core::ports::{Clock, Consistency, SortRange, StoreError};
 use dynashard_core::query::{MAX_LIMIT, PageBudget, Query, QueryPage, Strategy};
-use dynashard_core::{Code, Error, Kind};
+use dynashard_core::{Code, Error, Kind, Reader};
 use dynashard_keys::{Placement, ShardId, SortKey, SortKeyType};
 use dynashard_testkit::{Fault, Operation, block_on};
 
 use super::reference::GENERATION;
 use crate::world::{
-    LEASE, Reads, World, code, count, in_shard, in_shard_of, metadata, partition, shard, sort,
-    stored, text_of,
+    LEASE, World, code, count, in_shard, in_shard_of, metadata, partition, shard, sort, stored,
+    text_of,
 };
 
 pub(super) fn names(page: &QueryPage) -> Vec<String> {
@@ -28,7 +28,7 @@ pub(super) fn forty(shards: u32) -> World {
     world
 }
 
-pub(super) fn page(world: &World, reader: &Reads, query: &Query) -> Result<QueryPage, Error> {
+pub(super) fn page(world: &World, reader: &Reader, query: &Query) -> Result<QueryPage, Error> {
     block_on(reader.query(query, PageBudget::UNLIMITED, world.deadline()))
 }
 

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use dynashard_core::ports::SortRange;
 use dynashard_core::query::{PageBudget, Query, Strategy};
-use dynashard_core::{AttributeValue, Attributes, Generation, Kind, StoredItem, Version};
+use dynashard_core::{AttributeValue, Attributes, Generation, Kind, Reader, StoredItem, Version};
 use dynashard_keys::{ItemKey, PhysicalKey, Placement, Separator, ShardId, SortKey, SortKeyType};
 use dynashard_testkit::block_on;
 use proptest::prelude::{Just, any, prop, prop_assert, prop_assert_eq, prop_oneof};
 use proptest::strategy::{BoxedStrategy, Strategy as _};
 use proptest::test_runner::TestCaseError;
 
-use crate::world::{Reads, World, count, partition, shard_at, shard_of};
+use crate::world::{World, count, partition, shard_at, shard_of};
 
 /// How many requests may fail in one case.
 pub(super) const MAX_FAULTS: usize = 60;
@@ -214,7 +214,7 @@ impl Case {
     pub(super) fn walk(
         &self,
         world: &World,
-        reader: &Reads,
+        reader: &Reader,
         mut query: Query,
         mut between_pages: impl FnMut(),
     ) -> Result<Vec<(SortKey, StoredItem)>, TestCaseError> {

@@ -1,0 +1,37 @@
+//! The world of a use case.
+
+use std::sync::Arc;
+
+use crate::ports::items::ItemStore;
+use crate::ports::records::MetadataStore;
+use crate::ports::time::{Clock, Entropy};
+
+/// All that a use case needs from outside. Clones share it.
+#[derive(Clone)]
+pub struct World {
+    /// The main table.
+    pub items: Arc<dyn ItemStore>,
+    /// The metadata table.
+    pub records: Arc<dyn MetadataStore>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Chance.
+    pub entropy: Arc<dyn Entropy>,
+}
+
+impl World {
+    /// A world of these parts.
+    pub fn new(
+        items: impl ItemStore + 'static,
+        records: impl MetadataStore + 'static,
+        clock: impl Clock + 'static,
+        entropy: impl Entropy + 'static,
+    ) -> Self {
+        Self {
+            items: Arc::new(items),
+            records: Arc::new(records),
+            clock: Arc::new(clock),
+            entropy: Arc::new(entropy),
+        }
+    }
+}
