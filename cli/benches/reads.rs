@@ -14,8 +14,6 @@
 //! The first two read real flights from the embedded engine through the SDK, as the functions do; the
 //! third reads from memory, so that nothing but the reader is measured.
 
-// The SDK's futures nest deeply, and so do the types of the futures that await them.
-#![recursion_limit = "256"]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 mod common;
@@ -29,7 +27,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use common::{Failure, Tables, stack_options};
-use dynashard_aws::{DynamoItemStore, DynamoMetadataStore, OsEntropy, SystemClock};
+use dynashard_aws::OsEntropy;
 use dynashard_core::ports::{
     BatchPage, Consistency, ItemStore, Metered, ShardPage, ShardQuery, SortRange, StoreError,
     Transfer, Transferred, World, Write,
@@ -150,15 +148,18 @@ struct Collections {
 
 impl Collections {
     fn directory(&self) -> Directory {
-        let Tables { metadata, clock, .. } = &self.tables;
-        Directory::new(
-            World::new(metadata.clone(), metadata.clone(), clock.clone(), OsEntropy),
-            self.settings.clone(),
-        )
+        self.directory_over(self.tables.items.clone())
     }
 
-    fn slow_items(&self) -> Slow<DynamoItemStore> {
-        Slow(self.tables.items.clone())
+    fn directory_over(&self, items: impl ItemStore + 'static) -> Directory {
+        let Tables { metadata, clock, .. } = &self.tables;
+        let world = World::new(items, metadata.clone(), clock.clone(), OsEntropy);
+        Directory::new(world, self.settings.clone())
+    }
+
+    /// A reader each request of which takes [`LATENCY`] longer.
+    fn slow_reader(&self) -> Reader {
+        Reader::new(self.directory_over(OnlyQueries(Slow(self.tables.items.clone()))))
     }
 
     /// Makes a collection of so many shards, with these items in it.
@@ -201,9 +202,7 @@ impl Collections {
     }
 }
 
-type SlowReader = Reader;
-
-async fn page(reader: &SlowReader, query: &Query) -> Result<QueryPage, Failure> {
+async fn page(reader: &Reader, query: &Query) -> Result<QueryPage, Failure> {
     let deadline = Deadline::after(reader.directory().now(), Duration::from_secs(20));
     Ok(reader.query(query, PageBudget::UNLIMITED, deadline).await?)
 }
@@ -229,7 +228,7 @@ async fn pages(
     flights: &[(SortKey, Attributes)],
     bounds: &mut Bounds,
 ) -> Result<(), Failure> {
-    let reader = SlowReader::new(collections.slow_items(), collections.directory());
+    let reader = collections.slow_reader();
     // The same places for all: anywhere but so near the end that a page is not full.
     let start = |n: usize| {
         let last = flights.len() - PAGE as usize - 1;
@@ -242,7 +241,7 @@ async fn pages(
 
     let separator = collections.settings.schema.separator;
     let shard = Placement::Xxh64.shards(ShardCount::ONE).next().ok_or("no shard")?;
-    let slow = collections.slow_items();
+    let slow = Slow(collections.tables.items.clone());
     let plain = median(async |n| {
         let first = first_of_shard(unsharded.at(shard, Placement::Xxh64, separator), PAGE);
         let query = ShardQuery { range: start(n), ..first };
@@ -312,7 +311,7 @@ async fn walks(
     items: usize,
     bounds: &mut Bounds,
 ) -> Result<(), Failure> {
-    let reader = SlowReader::new(collections.slow_items(), collections.directory());
+    let reader = collections.slow_reader();
     println!("\nA walk over {items} flights in {SHARDS} shards, {PAGE} a page");
     println!("{:<40} {:>8} {:>12} {:>12}", "", "pages", "items read", "a returned");
     for strategy in Strategy::ALL {
@@ -349,7 +348,7 @@ async fn just_made(
     flights: &[(SortKey, Attributes)],
     bounds: &mut Bounds,
 ) -> Result<(), Failure> {
-    let reader = SlowReader::new(collections.slow_items(), collections.directory());
+    let reader = collections.slow_reader();
     println!("\nA walk over {MADE} flights of a collection that was made with {SHARDS} shards");
     println!("{:<40} {:>12} {:>12}", "", "a returned", "RCU an item");
     let moves = Phase::Move { from: ShardCount::ONE, to: ShardCount::new(SHARDS)? };
@@ -384,7 +383,7 @@ async fn high_watermark_page(
     collections: &Collections,
     partition: &PartitionKey,
 ) -> Result<(u64, usize), Failure> {
-    let slow = collections.slow_items();
+    let slow = Slow(collections.tables.items.clone());
     let slow = &slow;
     let shards = Placement::Xxh64.shards(ShardCount::new(SHARDS)?);
     let separator = collections.settings.schema.separator;
@@ -443,7 +442,7 @@ fn merging() -> Result<Merged, Failure> {
     }
     let timed = Timed { store: Arc::new(shards), nanos: Arc::default() };
     let directory = Directory::new(
-        World::new(memory.clone(), memory, clock.clone(), SeededEntropy::new(1)),
+        World::new(OnlyQueries(timed.clone()), memory, clock.clone(), SeededEntropy::new(1)),
         settings.clone(),
     );
     let reader = Reader::new(directory);
@@ -555,43 +554,54 @@ impl Timed {
     }
 }
 
+/// What answers queries.
+#[async_trait]
+trait Queries: Send + Sync {
+    async fn query(&self, query: &ShardQuery) -> Result<ShardPage, StoreError>;
+}
+
 /// A store of which nothing but queries is wanted.
-macro_rules! only_queries {
-    () => {
-        async fn get(
-            &self,
-            _: &PhysicalKey,
-            _: Option<&Fields>,
-            _: Consistency,
-        ) -> Result<Metered<Option<StoredItem>>, StoreError> {
-            Err(not_wanted())
-        }
+struct OnlyQueries<Q>(Q);
 
-        async fn write(&self, _: &Write) -> Result<f64, StoreError> {
-            Err(not_wanted())
-        }
+#[async_trait]
+impl<Q: Queries> ItemStore for OnlyQueries<Q> {
+    async fn get(
+        &self,
+        _: &PhysicalKey,
+        _: Option<&Fields>,
+        _: Consistency,
+    ) -> Result<Metered<Option<StoredItem>>, StoreError> {
+        Err(not_wanted())
+    }
 
-        async fn get_both(
-            &self,
-            _: [&PhysicalKey; 2],
-            _: Option<&Fields>,
-        ) -> Result<Metered<[Option<StoredItem>; 2]>, StoreError> {
-            Err(not_wanted())
-        }
+    async fn write(&self, _: &Write) -> Result<f64, StoreError> {
+        Err(not_wanted())
+    }
 
-        async fn transfer(&self, _: &Transfer) -> Result<Transferred, StoreError> {
-            Err(not_wanted())
-        }
+    async fn get_both(
+        &self,
+        _: [&PhysicalKey; 2],
+        _: Option<&Fields>,
+    ) -> Result<Metered<[Option<StoredItem>; 2]>, StoreError> {
+        Err(not_wanted())
+    }
 
-        async fn batch_get(
-            &self,
-            _: &[PhysicalKey],
-            _: Option<&Fields>,
-            _: Consistency,
-        ) -> Result<BatchPage, StoreError> {
-            Err(not_wanted())
-        }
-    };
+    async fn transfer(&self, _: &Transfer) -> Result<Transferred, StoreError> {
+        Err(not_wanted())
+    }
+
+    async fn batch_get(
+        &self,
+        _: &[PhysicalKey],
+        _: Option<&Fields>,
+        _: Consistency,
+    ) -> Result<BatchPage, StoreError> {
+        Err(not_wanted())
+    }
+
+    async fn query(&self, query: &ShardQuery) -> Result<ShardPage, StoreError> {
+        self.0.query(query).await
+    }
 }
 
 fn not_wanted() -> StoreError {
@@ -599,9 +609,7 @@ fn not_wanted() -> StoreError {
 }
 
 #[async_trait]
-impl<S: ItemStore> ItemStore for Slow<S> {
-    only_queries!();
-
+impl<S: ItemStore> Queries for Slow<S> {
     async fn query(&self, query: &ShardQuery) -> Result<ShardPage, StoreError> {
         tokio::time::sleep(LATENCY).await;
         self.0.query(query).await
@@ -609,9 +617,7 @@ impl<S: ItemStore> ItemStore for Slow<S> {
 }
 
 #[async_trait]
-impl ItemStore for InOrder {
-    only_queries!();
-
+impl Queries for InOrder {
     /// An ascending query of everything, as the third part sends them.
     async fn query(&self, query: &ShardQuery) -> Result<ShardPage, StoreError> {
         let shard = self.0.get(&query.partition).map_or(&[][..], Vec::as_slice);
@@ -632,9 +638,7 @@ impl ItemStore for InOrder {
 }
 
 #[async_trait]
-impl ItemStore for Timed {
-    only_queries!();
-
+impl Queries for Timed {
     async fn query(&self, query: &ShardQuery) -> Result<ShardPage, StoreError> {
         let started = Instant::now();
         let page = self.store.query(query).await;

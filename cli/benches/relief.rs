@@ -13,8 +13,6 @@
 //! Partitions take 100 write units a second where nothing else is said, and save nothing up. `-- kinds`, `-- readers` and
 //! `-- overload` choose among the three.
 
-// The SDK's futures nest deeply, and so do the types of the futures that await them.
-#![recursion_limit = "256"]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 mod common;

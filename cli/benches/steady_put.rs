@@ -13,8 +13,6 @@
 //! Requests and units come from the `dynamodb` endpoint's own counters and are the same on every machine:
 //! the benchmark fails if a cold put takes more than it may. Times are the machine's.
 
-// The SDK's futures nest deeply, and so do the types of the futures that await them.
-#![recursion_limit = "256"]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 mod common;
@@ -30,6 +28,7 @@ use common::{
     stack_options, workspace,
 };
 use dynashard_aws::{OsEntropy, ServerClock, connect_local};
+use dynashard_core::ports::World;
 use dynashard_core::ports::{CollectionCatalog, MetadataStore};
 use dynashard_core::{
     AttributeValue, Attributes, Deadline, Directory, NewItem, Precondition, Settings, Writer,
@@ -152,7 +151,8 @@ async fn puts(stack: &Stack, way: Way, puts: u32) -> Result<Cost, Failure> {
     let schema = settings.schema.clone();
     let Tables { items, metadata, clock } = Tables::of(stack).await;
     let client = connect_local(&stack.endpoints().dynamodb, ServerClock::default()).await;
-    let writer = Writer::new(Directory::new(metadata.clone(), clock, OsEntropy, settings));
+    let world = World::new(items, metadata.clone(), clock, OsEntropy);
+    let writer = Writer::new(Directory::new(world, settings));
     let hot = PartitionKey::new("hot")?;
     if way == Way::Hot {
         let body = json!({ "number_of_shards": 4 });

@@ -1,10 +1,10 @@
 use std::io;
 use std::time::Duration;
 
-use dynashard_aws::{Operator, OsEntropy};
+use dynashard_aws::Operator;
 use dynashard_console::Console;
 use dynashard_core::ports::Consistency;
-use dynashard_core::{Code, Deadline, Directory, Reader};
+use dynashard_core::{Code, Deadline, Reader};
 use dynashard_keys::{ItemKey, PartitionKey, SortKey};
 use dynashard_local::{DynamoDb, DynamoDbOptions, Endpoints, Principals, Stack, StartError};
 use serde::Serialize;
@@ -116,8 +116,7 @@ async fn check_tables(stack: &Stack, is_kept: bool) -> Result<(), String> {
     let schema = settings.schema.clone();
     let operator = Operator::on_this_machine(&stack.endpoints().dynamodb).await;
     let main = existing.map_or("MainTable", String::as_str);
-    let metadata = operator.metadata("MetadataTable", main, &schema);
-    let directory = Directory::new(metadata, operator.clock(), OsEntropy, settings);
+    let directory = operator.directory(main, "MetadataTable", settings);
     let deadline = Deadline::after(directory.now(), LOOK_TIME);
     let reader = Reader::new(directory);
     // Any key tells: it is read under the pinned settings, from the table, by the names of its keys.

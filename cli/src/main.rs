@@ -1,8 +1,5 @@
 //! The `dynashard` command.
 
-// The SDK's futures nest deeply, and so do the types of the futures that await them.
-#![recursion_limit = "256"]
-
 #[macro_use]
 mod streams;
 

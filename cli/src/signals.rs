@@ -1,9 +1,8 @@
 //! The signals that end a command.
 
-use std::io;
-use std::process;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use std::{io, process};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 

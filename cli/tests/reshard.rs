@@ -2,9 +2,6 @@
 //! 2, 16 and 4. Partitions throttle, the rebalancer is killed at random moments until nothing is left
 //! to clear up, and a writer freezes for longer than its lease.
 
-// The SDK's futures nest deeply, and so do the types of the futures that await them.
-#![recursion_limit = "256"]
-
 mod common;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::change::plan_change;
 use crate::guard::Refusal;
-use crate::shared::{Shared, Stores, Tables};
+use crate::shared::{Shared, Tables};
 use crate::view;
 
 /// A page of a query ends before its items take so many bytes.
@@ -76,7 +76,7 @@ impl From<Problem> for Failed {
 
 type Answer = Result<Value, Failed>;
 
-fn connected<S: Stores>(shared: &Shared<S>) -> Result<&Tables<S>, Failed> {
+fn connected(shared: &Shared) -> Result<&Tables, Failed> {
     shared.tables().ok_or_else(|| {
         let known = shared.known();
         let why = known.troubles.get(crate::known::CONNECTION).map(|of| of.detail.clone());
@@ -94,7 +94,7 @@ fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Failed> {
 }
 
 /// The decisions that are known: `pk`, `diagnosis` and `outcome` choose among them.
-pub(crate) fn decisions<S: Stores>(shared: &Shared<S>, query: &str) -> Answer {
+pub(crate) fn decisions(shared: &Shared, query: &str) -> Answer {
     let tables = connected(shared)?;
     let mut params = Params::from_query_string(query)?;
     let [pk, diagnosis, outcome] = ["pk", "diagnosis", "outcome"]
@@ -159,7 +159,7 @@ impl QueryAsked {
 }
 
 /// A page of a collection. Items travel as text, since numbers have more digits than a browser keeps.
-pub(crate) async fn query<S: Stores>(shared: &Shared<S>, body: &[u8]) -> Answer {
+pub(crate) async fn query(shared: &Shared, body: &[u8]) -> Answer {
     let tables = connected(shared)?;
     let schema = &tables.directory().settings().schema;
     let mut params = read::<QueryAsked>(body)?.params();
@@ -178,10 +178,7 @@ pub(crate) async fn query<S: Stores>(shared: &Shared<S>, body: &[u8]) -> Answer 
     }))
 }
 
-async fn page<S: Stores>(
-    tables: &Tables<S>,
-    query: &Query,
-) -> Result<dynashard_core::query::QueryPage, Failed> {
+async fn page(tables: &Tables, query: &Query) -> Result<dynashard_core::query::QueryPage, Failed> {
     let schema = &tables.directory().settings().schema;
     let measure = |sort: &SortKey, item: &StoredItem| {
         ItemJson::plain(schema, &query.partition, sort, item).payload_bytes()
@@ -208,7 +205,7 @@ struct ItemAsked {
 }
 
 /// One item, with its physical key now and under the counts before.
-pub(crate) async fn item<S: Stores>(shared: &Shared<S>, body: &[u8]) -> Answer {
+pub(crate) async fn item(shared: &Shared, body: &[u8]) -> Answer {
     let tables = connected(shared)?;
     let ItemAsked { pk, sk } = read(body)?;
     let schema = &tables.directory().settings().schema;
@@ -249,7 +246,7 @@ struct CollectionAsked {
 }
 
 /// How the first items of a collection are spread over its shards.
-pub(crate) async fn balance<S: Stores>(shared: &Shared<S>, body: &[u8]) -> Answer {
+pub(crate) async fn balance(shared: &Shared, body: &[u8]) -> Answer {
     let tables = connected(shared)?;
     let CollectionAsked { pk } = read(body)?;
     let partition = partition_key(&pk)?;
@@ -288,7 +285,7 @@ struct ChangeAsked {
 }
 
 /// What another count would do. Nothing is changed.
-pub(crate) async fn plan<S: Stores>(shared: &Shared<S>, body: &[u8]) -> Answer {
+pub(crate) async fn plan(shared: &Shared, body: &[u8]) -> Answer {
     let tables = connected(shared)?;
     let ChangeAsked { pk, number_of_shards } = read(body)?;
     let partition = partition_key(&pk)?;
@@ -330,7 +327,7 @@ struct ScaleAsked {
 }
 
 /// Asks for another count.
-pub(crate) async fn scale<S: Stores>(shared: &Shared<S>, body: &[u8]) -> Answer {
+pub(crate) async fn scale(shared: &Shared, body: &[u8]) -> Answer {
     let tables = connected(shared)?;
     let ScaleAsked { pk, number_of_shards, confirm } = read(body)?;
     let Some(scaler) = tables.scaler.as_ref().filter(|_| shared.allows_changes) else {

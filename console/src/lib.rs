@@ -5,9 +5,6 @@
 //! shows is made of that by pure functions (`view`, `series`, `change`), what it reads next is decided by
 //! another (`schedule`). The server (`server`) is on 127.0.0.1, and answers only its own page (`guard`).
 
-// The SDK's futures nest deeply, and so do the types of the futures that await them.
-#![recursion_limit = "256"]
-
 mod answer;
 mod assets;
 mod change;
@@ -25,4 +22,4 @@ mod watcher;
 pub use cost::Prices;
 pub use known::Trouble;
 pub use server::{Console, Options};
-pub use shared::{Stores, Tables, UsagePace};
+pub use shared::{Tables, UsagePace};

@@ -30,7 +30,7 @@ use crate::assets::asset;
 use crate::guard;
 use crate::known::Trouble;
 use crate::series::Range;
-use crate::shared::{Shared, Stores, Tables, Viewer};
+use crate::shared::{Shared, Tables, Viewer};
 use crate::view;
 use crate::watcher;
 
@@ -81,14 +81,14 @@ const GRACE: Duration = Duration::from_millis(500);
 impl Console {
     /// Serves the page on this listener, which is to be on 127.0.0.1, and watches the tables that `connect` finds. While
     /// it finds none the page says why, and it is asked again.
-    pub fn serve<S: Stores, F>(
+    pub fn serve<F>(
         listener: TcpListener,
         options: Options,
         entropy: &impl Entropy,
         connect: impl Fn() -> F + Send + Sync + 'static,
     ) -> io::Result<Self>
     where
-        F: Future<Output = Result<Tables<S>, Trouble>> + Send + 'static,
+        F: Future<Output = Result<Tables, Trouble>> + Send + 'static,
     {
         let address = listener.local_addr()?;
         let token = format!("{:016x}{:016x}", entropy.next_u64(), entropy.next_u64());
@@ -122,10 +122,10 @@ impl Console {
     }
 }
 
-async fn accept<S: Stores>(
+async fn accept(
     listener: TcpListener,
     port: u16,
-    shared: Arc<Shared<S>>,
+    shared: Arc<Shared>,
     mut stopped: watch::Receiver<bool>,
 ) {
     let mut connections = JoinSet::new();
@@ -156,7 +156,7 @@ async fn told_to_stop(stopped: &mut watch::Receiver<bool>) {
     let _ = stopped.wait_for(|stopped| *stopped).await;
 }
 
-async fn converse<S: Stores>(stream: TcpStream, port: u16, shared: Arc<Shared<S>>) {
+async fn converse(stream: TcpStream, port: u16, shared: Arc<Shared>) {
     let service = service_fn(move |request| {
         let shared = Arc::clone(&shared);
         async move { Ok::<_, Infallible>(Box::pin(respond(request, port, &shared)).await) }
@@ -183,11 +183,7 @@ fn method_of(path: &str) -> Option<Method> {
     }
 }
 
-async fn respond<S: Stores>(
-    request: Request<Incoming>,
-    port: u16,
-    shared: &Arc<Shared<S>>,
-) -> Response<Body> {
+async fn respond(request: Request<Incoming>, port: u16, shared: &Arc<Shared>) -> Response<Body> {
     let (head, body) = request.into_parts();
     let path = head.uri.path();
     if let Err(refusal) = guard::check(&head.method, path, &head.headers, port, &shared.token) {
@@ -297,8 +293,8 @@ fn with(status: StatusCode, media_type: &'static str, body: Body) -> Response<Bo
 }
 
 /// One page that is open, and what it was told.
-struct Telling<S: Stores> {
-    viewer: Viewer<S>,
+struct Telling {
+    viewer: Viewer,
     range: Range,
     changes: watch::Receiver<u64>,
     /// The row of each collection as it was told last.
@@ -308,7 +304,7 @@ struct Telling<S: Stores> {
     has_met: bool,
 }
 
-fn stream_of<S: Stores>(shared: &Arc<Shared<S>>, query: &str) -> Result<Response<Body>, Failed> {
+fn stream_of(shared: &Arc<Shared>, query: &str) -> Result<Response<Body>, Failed> {
     let mut params = Params::from_query_string(query)?;
     let pk = params.take("pk").filter(|pk| !pk.is_empty());
     let range =
@@ -332,7 +328,7 @@ fn stream_of<S: Stores>(shared: &Arc<Shared<S>>, query: &str) -> Result<Response
     Ok(with(StatusCode::OK, "text/event-stream", StreamBody::new(events).boxed_unsync()))
 }
 
-impl<S: Stores> Telling<S> {
+impl Telling {
     /// Until there is something to tell, or it is time for a sign of life.
     async fn wait(&mut self) {
         if self.has_begun {

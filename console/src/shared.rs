@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use dynashard_core::ports::{Clock, Entropy, ItemStore, MetadataStore, UsageSource};
+use dynashard_core::ports::UsageSource;
 use dynashard_core::{Deadline, Directory, Reader, Scaler, ScalingMode};
 use dynashard_keys::PartitionKey;
 use tokio::sync::watch;
@@ -12,36 +12,22 @@ use crate::cost::Prices;
 use crate::known::Known;
 use crate::view::Frame;
 
-/// What the console reads from.
-pub trait Stores: Send + Sync + 'static {
-    /// The main table.
-    type Items: ItemStore + 'static;
-    /// The metadata table.
-    type Metadata: MetadataStore + 'static;
-    /// Time.
-    type Clock: Clock + 'static;
-    /// Chance.
-    type Entropy: Entropy + 'static;
-    /// What CloudWatch counts.
-    type Usage: UsageSource + 'static;
-}
-
 /// The tables of a stack.
-pub struct Tables<S: Stores> {
+pub struct Tables {
     /// Where they are, for people: the stack or the tables, the region.
     pub place: String,
     /// Whether the stack changes shard counts by itself.
     pub scaling: ScalingMode,
     /// Reads items and collections. Its settings are to have scaling and shrinking off: a console that only looks
     /// reports nothing to the ledgers.
-    pub reader: Reader<S::Items, S::Metadata, S::Clock, S::Entropy>,
+    pub reader: Reader,
     /// Such a reader, by which the console follows all collections. Its read units are counted apart: they are what the
     /// console's budget bounds.
-    pub watcher: Reader<S::Items, S::Metadata, S::Clock, S::Entropy>,
+    pub watcher: Reader,
     /// Changes shard counts, if whoever started the console allows that.
-    pub scaler: Option<Scaler<S::Metadata, S::Clock, S::Entropy>>,
+    pub scaler: Option<Scaler>,
     /// What CloudWatch counts, and how often it is asked. Without it neither throttles by reason nor costs are shown.
-    pub usage: Option<(S::Usage, UsagePace)>,
+    pub usage: Option<(Box<dyn UsageSource>, UsagePace)>,
     /// The read units that `watcher` has consumed so far.
     pub watched_rcu: Box<dyn Fn() -> f64 + Send + Sync>,
     /// Those of `reader` and `scaler`, for what people ask.
@@ -75,21 +61,21 @@ impl UsagePace {
 const PATIENCE: Duration = Duration::from_secs(8);
 
 /// What the server and the watcher share.
-pub(crate) struct Shared<S: Stores> {
+pub(crate) struct Shared {
     pub(crate) allows_changes: bool,
     pub(crate) read_units: f64,
     /// Whoever was shown the page has it.
     pub(crate) token: String,
     /// Tells this console from an earlier one at the same address, whose page has another token.
     pub(crate) session: String,
-    tables: OnceLock<Tables<S>>,
+    tables: OnceLock<Tables>,
     known: Mutex<Known>,
     viewers: AtomicUsize,
     viewed: Mutex<BTreeMap<PartitionKey, usize>>,
     changed: watch::Sender<u64>,
 }
 
-impl<S: Stores> Shared<S> {
+impl Shared {
     pub(crate) fn new(
         allows_changes: bool,
         read_units: f64,
@@ -109,11 +95,11 @@ impl<S: Stores> Shared<S> {
     }
 
     /// The tables, once they were found.
-    pub(crate) fn tables(&self) -> Option<&Tables<S>> {
+    pub(crate) fn tables(&self) -> Option<&Tables> {
         self.tables.get()
     }
 
-    pub(crate) fn connected(&self, tables: Tables<S>) {
+    pub(crate) fn connected(&self, tables: Tables) {
         // They are found once.
         let _ = self.tables.set(tables);
         self.tell();
@@ -148,7 +134,7 @@ impl<S: Stores> Shared<S> {
     }
 
     /// Somebody looks, perhaps at one collection, for as long as the viewer lives.
-    pub(crate) fn view(self: &Arc<Self>, partition: Option<PartitionKey>) -> Viewer<S> {
+    pub(crate) fn view(self: &Arc<Self>, partition: Option<PartitionKey>) -> Viewer {
         self.viewers.fetch_add(1, Ordering::Relaxed);
         if let Some(partition) = &partition {
             *self.viewed().entry(partition.clone()).or_default() += 1;
@@ -158,12 +144,12 @@ impl<S: Stores> Shared<S> {
     }
 }
 
-impl<S: Stores> Tables<S> {
-    pub(crate) fn directory(&self) -> &Directory<S::Metadata, S::Clock, S::Entropy> {
+impl Tables {
+    pub(crate) fn directory(&self) -> &Directory {
         self.reader.directory()
     }
 
-    pub(crate) fn watched(&self) -> &Directory<S::Metadata, S::Clock, S::Entropy> {
+    pub(crate) fn watched(&self) -> &Directory {
         self.watcher.directory()
     }
 
@@ -187,18 +173,18 @@ impl<S: Stores> Tables<S> {
 }
 
 /// Somebody who looks.
-pub(crate) struct Viewer<S: Stores> {
-    shared: Arc<Shared<S>>,
+pub(crate) struct Viewer {
+    shared: Arc<Shared>,
     pub(crate) partition: Option<PartitionKey>,
 }
 
-impl<S: Stores> Viewer<S> {
-    pub(crate) fn shared(&self) -> &Arc<Shared<S>> {
+impl Viewer {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 }
 
-impl<S: Stores> Drop for Viewer<S> {
+impl Drop for Viewer {
     fn drop(&mut self) {
         self.shared.viewers.fetch_sub(1, Ordering::Relaxed);
         let Some(partition) = &self.partition else { return };

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use dynashard_core::ports::{StoreError, UsageSource};
+use dynashard_core::ports::StoreError;
 use dynashard_core::{Code, Error, HeatWindow, Kind, LedgerKind};
 use dynashard_keys::PartitionKey;
 
 use crate::known::{COLLECTIONS, CONNECTION, DECISIONS, LISTS, Trouble, USAGE};
 use crate::schedule::{Schedule, Task};
-use crate::shared::{Shared, Stores, Tables, UsagePace};
+use crate::shared::{Shared, Tables, UsagePace};
 
 /// How often the schedule is asked.
 const TICK: Duration = Duration::from_millis(250);
@@ -36,9 +36,9 @@ const USAGE_OVERLAP: u64 = 5;
 const USAGE_BACK_SECS: u64 = 3_600;
 
 /// Finds the tables, and watches them for as long as it is polled.
-pub(crate) async fn run<S: Stores, F>(shared: Arc<Shared<S>>, connect: impl Fn() -> F + Send + Sync)
+pub(crate) async fn run<F>(shared: Arc<Shared>, connect: impl Fn() -> F + Send + Sync)
 where
-    F: Future<Output = Result<Tables<S>, Trouble>> + Send + 'static,
+    F: Future<Output = Result<Tables, Trouble>> + Send + 'static,
 {
     loop {
         match connect().await {
@@ -59,7 +59,7 @@ where
     tokio::join!(watch_tables(&shared, tables), watch_usage(&shared, tables));
 }
 
-async fn watch_tables<S: Stores>(shared: &Shared<S>, tables: &Tables<S>) {
+async fn watch_tables(shared: &Shared, tables: &Tables) {
     let mut schedule = Schedule::new(shared.read_units);
     loop {
         if shared.is_viewed() {
@@ -70,7 +70,7 @@ async fn watch_tables<S: Stores>(shared: &Shared<S>, tables: &Tables<S>) {
 }
 
 /// Does everything that is due.
-async fn look<S: Stores>(shared: &Shared<S>, tables: &Tables<S>, schedule: &mut Schedule) {
+async fn look(shared: &Shared, tables: &Tables, schedule: &mut Schedule) {
     loop {
         let now = tables.watched().now();
         let task = {
@@ -157,7 +157,7 @@ pub(crate) fn trouble(error: &Error) -> Trouble {
     Trouble::new(error.code().as_str(), format!("{}{advice}", error.message()))
 }
 
-async fn lists<S: Stores>(shared: &Shared<S>, tables: &Tables<S>) -> Result<(), Error> {
+async fn lists(shared: &Shared, tables: &Tables) -> Result<(), Error> {
     let directory = tables.watched();
     let (mut changing, mut grown) = (BTreeSet::new(), BTreeSet::new());
     let mut damaged = Vec::new();
@@ -184,7 +184,7 @@ async fn lists<S: Stores>(shared: &Shared<S>, tables: &Tables<S>) -> Result<(), 
     Ok(())
 }
 
-async fn decisions<S: Stores>(shared: &Shared<S>, tables: &Tables<S>) -> Result<(), Error> {
+async fn decisions(shared: &Shared, tables: &Tables) -> Result<(), Error> {
     let directory = tables.watched();
     let mut histories = BTreeMap::new();
     let mut damaged = Vec::new();
@@ -203,12 +203,7 @@ async fn decisions<S: Stores>(shared: &Shared<S>, tables: &Tables<S>) -> Result<
 }
 
 /// Reads of one collection what has become old, and notes why what could not be read was not.
-async fn collection<S: Stores>(
-    shared: &Shared<S>,
-    tables: &Tables<S>,
-    partition: &PartitionKey,
-    is_active: bool,
-) {
+async fn collection(shared: &Shared, tables: &Tables, partition: &PartitionKey, is_active: bool) {
     let directory = tables.watched();
     let now = directory.now();
     let (is_listed, metadata_read, load_read, decisions_read) = {
@@ -269,15 +264,15 @@ async fn collection<S: Stores>(
     });
 }
 
-fn update<S: Stores>(
-    shared: &Shared<S>,
+fn update(
+    shared: &Shared,
     partition: &PartitionKey,
     change: impl FnOnce(&mut crate::known::Collection),
 ) {
     shared.note(|known| change(known.collection(partition)));
 }
 
-async fn watch_usage<S: Stores>(shared: &Shared<S>, tables: &Tables<S>) {
+async fn watch_usage(shared: &Shared, tables: &Tables) {
     let Some((source, pace)) = &tables.usage else { return };
     let mut read_secs = None;
     loop {

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use dynashard_console::{Console, Options, Stores, Tables, Trouble, UsagePace};
-use dynashard_core::ports::{MetadataStore, StoreError, UsageSource, World};
+use dynashard_console::{Console, Options, Tables, Trouble, UsagePace};
+use dynashard_core::ports::{self, MetadataStore, StoreError, UsageSource};
 use dynashard_core::{
     AttributeValue, Attributes, CollectionMetadata, DecisionHistory, DecisionRecord, Directory,
     Generation, HeatWindow, NewItem, Reader, Scaler, ScalingMode, Settings, StoredItem, TableUnits,
@@ -19,16 +19,6 @@ use dynashard_testkit::{Fault, Faulty, ManualClock, MemoryStore, Operation, Seed
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-
-struct Memory;
-
-impl Stores for Memory {
-    type Items = Faulty<MemoryStore>;
-    type Metadata = Faulty<MemoryStore>;
-    type Clock = ManualClock;
-    type Entropy = SeededEntropy;
-    type Usage = Counted;
-}
 
 /// An hour in which the same happened in each minute.
 struct Counted;
@@ -76,7 +66,7 @@ impl World {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let entropy = SeededEntropy::new(7);
-        let console = Console::serve::<Memory, _>(listener, options, &entropy, connect);
+        let console = Console::serve(listener, options, &entropy, connect);
         let console = console.expect("it serves");
         let token = String::new();
         let mut world = Self { console, memory, store, clock, settings, port, token };
@@ -171,10 +161,15 @@ fn tables(
     clock: &ManualClock,
     settings: &Settings,
     allows_changes: bool,
-) -> Tables<Memory> {
+) -> Tables {
     let directory = |settings: Settings, seed| {
         Directory::new(
-            World::new(store.clone(), store.clone(), clock.clone(), SeededEntropy::new(seed)),
+            ports::World::new(
+                store.clone(),
+                store.clone(),
+                clock.clone(),
+                SeededEntropy::new(seed),
+            ),
             settings,
         )
     };
@@ -186,7 +181,7 @@ fn tables(
         reader: Reader::new(directory(looking.clone(), 1)),
         watcher: Reader::new(directory(looking, 3)),
         scaler: allows_changes.then(|| Scaler::new(directory(settings.clone(), 2).pinning())),
-        usage: Some((Counted, UsagePace::AWS)),
+        usage: Some((Box::new(Counted), UsagePace::AWS)),
         watched_rcu: Box::new(|| 0.0),
         asked_rcu: Box::new(|| 0.0),
         prices: None,
@@ -504,8 +499,7 @@ async fn tables_that_cannot_be_reached_are_named_until_they_can() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
     let port = listener.local_addr().expect("an address").port();
     let entropy = SeededEntropy::new(7);
-    let console =
-        Console::serve::<Memory, _>(listener, Options::default(), &entropy, connect).expect("up");
+    let console = Console::serve(listener, Options::default(), &entropy, connect).expect("up");
     let (clock, settings, token) = (ManualClock::new(), Settings::default(), String::new());
     let memory = MemoryStore::new(clock.clone(), settings.schema.clone());
     let store = Faulty::new(memory.clone());

@@ -13,8 +13,6 @@
 //!
 //! `-- growth`, `-- others`, `-- shrink` and `-- clients` choose among them.
 
-// The SDK's futures nest deeply, and so do the types of the futures that await them.
-#![recursion_limit = "256"]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 mod clients;

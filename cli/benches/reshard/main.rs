@@ -14,8 +14,6 @@
 //! Units come from the `dynamodb` endpoint's own counters and are the same on every machine: the
 //! benchmark fails if they are more than allowed. Times are the machine's, and are only reported.
 
-// The SDK's futures nest deeply, and so do the types of the futures that await them.
-#![recursion_limit = "256"]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 mod collection;

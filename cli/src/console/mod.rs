@@ -15,7 +15,7 @@ use stores::prices;
 use tokio::net::TcpListener;
 
 pub(crate) use of_stack::console_of_stack;
-pub(crate) use stores::{DynamoTables, only_looking};
+pub(crate) use stores::only_looking;
 
 use crate::operator::{ConsoleConnectArgs, Failure};
 use crate::signals::TerminationSignals;

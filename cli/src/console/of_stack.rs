@@ -2,12 +2,12 @@ use std::collections::BTreeMap;
 use std::io;
 
 use dynashard_aws::{MeasuredTables, Operator, OsEntropy, ReadMeter};
-use dynashard_console::{Console, Options, Trouble, UsagePace};
-use dynashard_core::{Directory, Reader, Scaler, Settings};
+use dynashard_console::{Console, Options, Tables, Trouble, UsagePace};
+use dynashard_core::{Reader, Scaler};
 use dynashard_local::Stack;
 use tokio::net::TcpListener;
 
-use super::stores::{DynamoStores, DynamoTables, only_looking, prices};
+use super::stores::{only_looking, prices};
 use crate::operator::settings_of;
 
 /// Serves the console of a stack on this machine.
@@ -22,7 +22,7 @@ pub(crate) fn console_of_stack(
         parameters: stack.parameters().clone(),
     };
     let place = std::sync::Arc::new(place);
-    Console::serve::<DynamoStores, _>(listener, options, &OsEntropy, move || {
+    Console::serve(listener, options, &OsEntropy, move || {
         let place = std::sync::Arc::clone(&place);
         async move { place.tables(options.allows_changes).await }
     })
@@ -35,7 +35,7 @@ struct Place {
 }
 
 impl Place {
-    async fn tables(&self, allows_changes: bool) -> Result<DynamoTables, Trouble> {
+    async fn tables(&self, allows_changes: bool) -> Result<Tables, Trouble> {
         let settings = settings_of(&self.parameters).map_err(|why| {
             Trouble::new("connection_failed", format!("{why}; is it dynashard's template?"))
         })?;
@@ -46,29 +46,27 @@ impl Place {
         let operator = Operator::on_this_machine(&self.dynamodb).await;
         let watching = operator.metered(&watched);
         let operator = operator.metered(&asked);
-        let directory = |operator: &Operator, settings: Settings| {
-            let store = operator.metadata(&metadata, &main, &settings.schema);
-            Directory::new(store, operator.clock(), OsEntropy, settings)
-        };
         let reader = |operator: &Operator| {
-            let items = operator.items(&main, &settings.schema);
-            Reader::new(items, directory(operator, only_looking(settings.clone())))
+            Reader::new(operator.directory(&main, &metadata, only_looking(settings.clone())))
         };
         // All settings are those of the stack, so they may be pinned here.
-        let scaler =
-            allows_changes.then(|| Scaler::new(directory(&operator, settings.clone()).pinning()));
+        let scaler = allows_changes
+            .then(|| Scaler::new(operator.directory(&main, &metadata, settings.clone()).pinning()));
         let measured = MeasuredTables {
             main: main.clone(),
             metadata: metadata.clone(),
             rebalance_function: Some("RebalanceFunction".to_owned()),
         };
-        Ok(DynamoTables {
+        Ok(Tables {
             place: format!("local stack at {}", self.dynamodb),
             scaling: settings.scaling.mode,
             reader: reader(&operator),
             watcher: reader(&watching),
             scaler,
-            usage: Some((operator.usage(Some(&self.cloudwatch), measured), UsagePace::LOCAL)),
+            usage: Some((
+                Box::new(operator.usage(Some(&self.cloudwatch), measured)),
+                UsagePace::LOCAL,
+            )),
             watched_rcu: Box::new(move || watched.consumed_rcu()),
             asked_rcu: Box::new(move || asked.consumed_rcu()),
             prices: prices(),

@@ -1,20 +1,6 @@
-use dynashard_aws::{
-    CloudWatchUsage, DynamoItemStore, DynamoMetadataStore, OsEntropy, SystemClock,
-};
-use dynashard_console::{Prices, Stores, Tables};
+use dynashard_console::Prices;
 use dynashard_core::{ScalingMode, Settings};
 use serde_json::Value;
-
-/// The tables of DynamoDB.
-pub(crate) struct DynamoStores;
-
-impl Stores for DynamoStores {
-    type Items = DynamoItemStore;
-    type Metadata = DynamoMetadataStore;
-    type Clock = SystemClock;
-    type Entropy = OsEntropy;
-    type Usage = CloudWatchUsage;
-}
 
 /// What units cost on demand, by the price file of the project.
 pub(crate) fn prices() -> Option<Prices> {
@@ -29,9 +15,6 @@ pub(crate) fn prices() -> Option<Prices> {
         read_units_usd: unit("dynamodb_read_units")?,
     })
 }
-
-/// Whatever serves a page of [`DynamoStores`].
-pub(crate) type DynamoTables = Tables<DynamoStores>;
 
 /// The settings of a reader that reports nothing to the ledgers.
 pub(crate) fn only_looking(mut settings: Settings) -> Settings {

@@ -45,12 +45,10 @@ use watched::Watched;
 
 use crate::args::{DemoArgs, Scaling};
 use crate::clock::Stopwatch;
-use crate::console;
 use crate::http::{Client, HttpError};
-use crate::logs;
 use crate::project::stack_options;
 use crate::signals::TerminationSignals;
-use crate::streams;
+use crate::{console, logs, streams};
 
 const MAIN_TABLE: &str = "MainTable";
 const METADATA_TABLE: &str = "MetadataTable";

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
 
 use dynashard_aws::{
-    Caller, DynamoItemStore, DynamoMetadataStore, MeasuredTables, Operator, OsEntropy, ReadMeter,
-    Stack, SystemClock, Unseen,
+    Caller, DynamoItemStore, DynamoMetadataStore, MeasuredTables, Operator, ReadMeter, Stack,
+    Unseen,
 };
 use dynashard_core::{
     Code, Deadline, Error, GrowKeys, Pinned, Reader, ScalingMode, ScalingPolicy, Settings,
@@ -20,12 +21,6 @@ use super::{Failure, shell};
 
 /// What is known about collections, by way of the tables.
 pub(super) type Directory = dynashard_core::Directory;
-
-/// Reads items and collections of the tables.
-pub(super) type TableReader = Reader;
-
-/// Writes items of the tables.
-pub(super) type TableWriter = Writer;
 
 /// `RebalanceFunction` pins the settings of a new stack when its schedule first calls it, if no request to
 /// `WriteFunction` comes before.
@@ -292,12 +287,25 @@ impl Connection {
         self.operator.items(&self.main_table, &self.settings.schema)
     }
 
-    pub(super) fn reader(&self) -> TableReader {
+    pub(super) fn reader(&self) -> Reader {
         Reader::new(self.directory())
     }
 
+    /// A directory over items of which what can be understood is read.
+    pub(super) fn directory_bearing_damage(&self) -> Directory {
+        let (main, metadata) = (&self.main_table, &self.metadata_table);
+        let mut world = self.operator.world(main, metadata, &self.settings.schema);
+        world.items = Arc::new(self.items().bearing_damage());
+        Directory::new(world, self.settings.clone())
+    }
+
+    /// All collections there are.
+    pub(super) fn catalog(&self) -> DynamoMetadataStore {
+        self.operator.metadata(&self.metadata_table, &self.main_table, &self.settings.schema)
+    }
+
     /// A reader of these settings.
-    pub(super) fn reader_with(&self, settings: Settings) -> TableReader {
+    pub(super) fn reader_with(&self, settings: Settings) -> Reader {
         Reader::new(self.directory_with(settings))
     }
 
@@ -370,9 +378,7 @@ impl Connection {
     }
 
     fn directory_with(&self, settings: Settings) -> Directory {
-        let metadata =
-            self.operator.metadata(&self.metadata_table, &self.main_table, &settings.schema);
-        Directory::new(metadata, self.operator.clock(), OsEntropy, settings)
+        self.operator.directory(&self.main_table, &self.metadata_table, settings)
     }
 }
 
@@ -397,7 +403,7 @@ impl PinnedConnection {
 
     /// A writer like those of the functions. What its throttles say about shard counts is acted on as the
     /// stack has it, unless `grows` forbids it.
-    pub(super) async fn writer(&self, grows: bool) -> Result<TableWriter, Failure> {
+    pub(super) async fn writer(&self, grows: bool) -> Result<Writer, Failure> {
         let mut settings = self.settings.clone();
         // Plain programs may write what the stack does not let grow.
         if !grows || !self.knows_grow_keys {

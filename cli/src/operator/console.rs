@@ -1,12 +1,13 @@
 //! The tables of `dynashard console`: those of the other commands, and what CloudWatch counts of them.
 
 use dynashard_aws::{ReadMeter, is_on_this_machine};
-use dynashard_console::{Prices, UsagePace};
+use dynashard_console::{Prices, Tables, UsagePace};
 use dynashard_core::Scaler;
+use dynashard_core::ports::UsageSource;
 
 use super::Failure;
 use super::connect::ConnectArgs;
-use crate::console::{DynamoTables, only_looking};
+use crate::console::only_looking;
 
 /// Where the tables are, and who counts what they consume.
 #[derive(Debug, clap::Args)]
@@ -25,7 +26,7 @@ impl ConsoleConnectArgs {
         &self,
         allows_changes: bool,
         prices: Option<Prices>,
-    ) -> Result<DynamoTables, Failure> {
+    ) -> Result<Tables, Failure> {
         let (watched, asked) = (ReadMeter::default(), ReadMeter::default());
         let mut connection = self.connect.connect().await?;
         let mut scaler = None;
@@ -46,10 +47,10 @@ impl ConsoleConnectArgs {
         let is_asked = self.cloudwatch_url.is_some() || !self.connect.caller().is_elsewhere();
         let usage = is_asked.then(|| {
             let source = connection.operator().usage(self.cloudwatch_url.as_deref(), measured);
-            (source, pace)
+            (Box::new(source) as Box<dyn UsageSource>, pace)
         });
         let name = connection.stack_name().unwrap_or_else(|| connection.main_table());
-        Ok(DynamoTables {
+        Ok(Tables {
             place: format!("{name}, {}", connection.operator().place()),
             scaling: settings.scaling.mode,
             reader: connection.reader_with(only_looking(settings.clone())),

@@ -4,14 +4,14 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
 
 use dynashard_core::query::{MAX_LIMIT, MAX_PAGE_BYTES, PageBudget, Query, QueryPage};
-use dynashard_core::{StoredItem, TableSchema};
+use dynashard_core::{Reader, StoredItem, TableSchema};
 use dynashard_keys::{PartitionKey, SortKey};
 use dynashard_lambda::json::ItemJson;
 use dynashard_lambda::params::Params;
 use dynashard_lambda::{GrantedKeys, Problem};
 use serde::Serialize;
 
-use super::connect::{ConnectArgs, Connection, TableReader, deadline};
+use super::connect::{ConnectArgs, Connection, deadline};
 use super::output::{Activity, Output};
 use super::{Failure, INTERRUPTED, partition_key, signals};
 use crate::streams::Unwritten;
@@ -198,7 +198,7 @@ fn checked(args: &QueryArgs, connection: &Connection) -> Result<Query, Problem> 
     Ok(query)
 }
 
-async fn page(reader: &TableReader, query: &Query) -> Result<QueryPage, Failure> {
+async fn page(reader: &Reader, query: &Query) -> Result<QueryPage, Failure> {
     let partition = &query.partition;
     let schema = &reader.directory().settings().schema;
     let measure = |sort: &SortKey, item: &StoredItem| {

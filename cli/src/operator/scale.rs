@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use dynashard_aws::{DynamoMetadataStore, OsEntropy, SystemClock};
 use dynashard_core::{
     CollectionMetadata, DecisionHistory, DecisionRecord, Phase, Progress, Scaler, ScalingStatus,
     ServerTime, Stage, Waits,
@@ -68,8 +67,6 @@ pub(crate) async fn run(args: ScaleArgs) -> ExitCode {
     output.end(status)
 }
 
-type TableScaler = Scaler;
-
 async fn scale(args: &ScaleArgs, output: &mut Output) -> Result<ExitCode, Failure> {
     let shards = ShardCount::new(args.shards).map_err(dynashard_core::Error::from)?;
     let mut signals = signals()?;
@@ -133,7 +130,7 @@ async fn wait(
     partition: &PartitionKey,
     target: ShardCount,
     since_secs: u64,
-    scaler: &TableScaler,
+    scaler: &Scaler,
     output: &mut Output,
 ) -> Result<CollectionMetadata, Failure> {
     let activity = Activity::begin(!output.is_json());

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::process::ExitCode;
 
-use dynashard_aws::{DynamoItemStore, DynamoMetadataStore, OsEntropy, SystemClock};
 use dynashard_core::{
     Code, Error, Finding, FindingKind, Repair, Tally, Verification, Verifier, VerifyObserver,
     VerifyOptions,
@@ -133,8 +132,6 @@ async fn until_interrupted(
     }
 }
 
-type TableVerifier = Verifier;
-
 async fn check(
     args: &VerifyArgs,
     output: &mut Output,
@@ -144,15 +141,16 @@ async fn check(
     if args.repair() > Repair::Nothing {
         connection = connection.until_pinned().await?.into_inner();
     }
-    let verifier = Verifier::new(connection.directory());
+    let verifier = Verifier::new(connection.directory_bearing_damage());
     if let Some(partition) = &args.pk {
         collection(args, &verifier, partition, output, summary).await;
         return Ok(());
     }
+    let catalog = connection.catalog();
     let mut after = None;
     loop {
         let deadline = deadline(verifier.directory());
-        let page = verifier.collections(after.as_deref(), deadline).await?;
+        let page = verifier.collections(&catalog, after.as_deref(), deadline).await?;
         for partition in &page.partitions {
             collection(args, &verifier, partition, output, summary).await;
         }
@@ -170,7 +168,7 @@ async fn check(
 /// Verifies one collection. If that fails, the next one follows all the same.
 async fn collection(
     args: &VerifyArgs,
-    verifier: &TableVerifier,
+    verifier: &Verifier,
     partition: &PartitionKey,
     output: &mut Output,
     summary: &mut Summary,

@@ -4,7 +4,7 @@
 pub(crate) mod users;
 
 use dynashard_aws::{Caller, RequestSigner};
-use dynashard_client::{Client, CollectionQuery, Condition, HttpApi, Store, Tables};
+use dynashard_client::{Client, CollectionQuery, Condition, HttpApi, InProcess, Store};
 use futures_util::TryStreamExt;
 use serde_json::json;
 use users::User;
@@ -27,7 +27,7 @@ async fn both_stores_see_the_same_items_and_versions() {
     let by_api = users::tour(&api, "of-api").await.expect("it runs");
     let endpoint_url = Some(stack.dynamodb.clone());
     let caller = Caller { endpoint_url, ..Caller::default() };
-    let tables = Tables::connect(&caller, "MainTable", "MetadataTable").await;
+    let tables = InProcess::connect(&caller, "MainTable", "MetadataTable").await;
     let tables = Client::new(tables.expect("the settings are pinned"));
     let by_tables = users::tour(&tables, "of-tables").await.expect("it runs");
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use dynashard_aws::{Caller, DynamoMetadataStore, ServerClock, connect_local};
-use dynashard_client::{Client, Tables};
+use dynashard_client::{Client, InProcess};
 use dynashard_core::ports::MetadataStore;
 use dynashard_core::{Pinned, PinnedTime, Settings, TableSchema};
 use rustix::process::Signal;
@@ -139,7 +139,7 @@ async fn regression_a_client_that_connected_during_a_change_stopped_after_it() {
     pin(&client, old.accepting(new)).await;
     let endpoint_url = Some(stack.dynamodb.clone());
     let caller = Caller { endpoint_url, ..Caller::default() };
-    let connected = Tables::connect(&caller, "MainTable", "MetadataTable").await;
+    let connected = InProcess::connect(&caller, "MainTable", "MetadataTable").await;
     let connected = Client::new(connected.expect("both are accepted"));
     pin(&client, old.accepting(new).accepting_only(new)).await;
     assert!(users::tour(&connected, "abc").await.is_ok());

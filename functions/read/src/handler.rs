@@ -1,4 +1,3 @@
-use dynashard_core::ports::{Clock, Entropy, ItemStore, MetadataStore};
 use dynashard_core::query::{MAX_PAGE_BYTES, PageBudget};
 use dynashard_core::{Activity, Deadline, Error, Got, Reader, Reading, StoredItem, TableSchema};
 use dynashard_keys::{ItemKey, PartitionKey, SortKey};

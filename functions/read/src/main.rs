@@ -1,8 +1,5 @@
 //! `ReadFunction`: GET and HEAD /item, POST /item/get and /batch-get, GET and POST /query, GET /collection.
 
-// The SDK's futures nest deeply, and so do the types of the futures that await them.
-#![recursion_limit = "256"]
-
 mod handler;
 #[cfg(test)]
 mod tests;

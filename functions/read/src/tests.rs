@@ -16,12 +16,12 @@ use dynashard_core::{
     Addition, Bucket, DecisionHistory, DecisionRecord, LedgerKind, Measures, Reader, Span,
 };
 use dynashard_keys::PartitionKey;
-use dynashard_testkit::{ManualClock, SeededEntropy, block_on};
+use dynashard_testkit::block_on;
 
 use crate::handler::ReadHandler;
-use dynashard_eventkit::{Store, World};
+use dynashard_eventkit::World;
 
-fn handler(world: &World) -> ReadHandler<Store, Store, ManualClock, SeededEntropy> {
+fn handler(world: &World) -> ReadHandler {
     ReadHandler::new(Reader::new(world.directory()), world.admission.clone())
 }
 

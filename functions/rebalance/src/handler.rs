@@ -1,6 +1,5 @@
 use aws_lambda_events::dynamodb::{Event as StreamEvent, EventRecord};
 use aws_lambda_events::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse};
-use dynashard_core::ports::{Clock, Entropy, ItemStore, MetadataStore, World};
 use dynashard_core::{
     Advance, Deadline, Job, LaneKey, Progress, Reading, Rebalancer, ReshardSlice, Slice, Sweep,
 };
@@ -236,7 +235,12 @@ mod tests {
         memory.place_metadata(created);
         let entropy = SeededEntropy::new(2);
         let directory = Directory::new(
-            World::new(memory.clone(), memory.clone(), clock.clone(), entropy),
+            dynashard_core::ports::World::new(
+                memory.clone(),
+                memory.clone(),
+                clock.clone(),
+                entropy,
+            ),
             Settings::default(),
         );
         let scaler = Scaler::new(directory);
@@ -263,7 +267,12 @@ mod tests {
         let entropy = SeededEntropy::new(1);
         let metrics = Metrics::to("rebalance".to_owned(), output);
         let directory = Directory::new(
-            World::new(memory.clone(), memory.clone(), clock.clone(), entropy),
+            dynashard_core::ports::World::new(
+                memory.clone(),
+                memory.clone(),
+                clock.clone(),
+                entropy,
+            ),
             settings,
         );
         let rebalancer = Rebalancer::new(directory);

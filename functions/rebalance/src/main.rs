@@ -3,9 +3,6 @@
 //! The metadata table's stream starts it for a collection, and a schedule sweeps up what the stream
 //! did not bring.
 
-// The SDK's futures nest deeply, and so do the types of the futures that await them.
-#![recursion_limit = "256"]
-
 mod handler;
 #[cfg(test)]
 mod tests;
@@ -19,7 +16,7 @@ use handler::RebalanceHandler;
 async fn main() -> ExitCode {
     dynashard_lambda::start(async |config| {
         let (metrics, tracer) = (config.metrics(), config.tracer());
-        let (items, directory) = config.connect(&tracer).await;
+        let directory = config.connect(&tracer).await;
         let handler = RebalanceHandler::new(Rebalancer::new(directory), metrics.clone());
         dynashard_lambda::run_events(handler, metrics, tracer).await
     })

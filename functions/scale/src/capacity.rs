@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use dynashard_core::ports::{AlarmControl, Clock, TableCapacity};
 use dynashard_core::{
     CapacityDecision, CapacityOutcome, CapacityPolicy, CapacityReport, CapacityScaler,
@@ -12,10 +14,10 @@ use serde_json::Value;
 
 /// The events of the scale function: alarms on the capacity of the main table lead to more of it,
 /// the schedule looks for those whose event was lost, and all else is `events`'.
-pub(crate) struct CapacityEvents<S, T, C> {
+pub(crate) struct CapacityEvents<S, T> {
     events: S,
     table: T,
-    clock: C,
+    clock: Arc<dyn Clock>,
     main_table: String,
     metrics: Metrics,
     policy: CapacityPolicy,
@@ -60,17 +62,16 @@ struct DecisionView {
     decision: String,
 }
 
-impl<S, T, C> CapacityEvents<S, T, C>
+impl<S, T> CapacityEvents<S, T>
 where
     S: EventHandler,
     T: TableCapacity + AlarmControl,
-    C: Clock,
 {
     /// Passes events to `events`, and acts on throttles by the capacity of `main_table`, which is
     /// `table`, if the operator wants the function to.
     pub(crate) fn new(
         events: S,
-        (table, clock): (T, C),
+        (table, clock): (T, Arc<dyn Clock>),
         main_table: String,
         metrics: Metrics,
         (policy, mode): (CapacityPolicy, ScalingMode),
@@ -107,8 +108,8 @@ where
         }
     }
 
-    fn scaler(&self) -> CapacityScaler<'_, T, C> {
-        CapacityScaler::new(&self.table, &self.clock, self.policy, self.mode)
+    fn scaler(&self) -> CapacityScaler<'_, T> {
+        CapacityScaler::new(&self.table, &*self.clock, self.policy, self.mode)
     }
 
     /// Logs and counts what was decided. If something could not be asked or changed, the invocation has to
@@ -129,11 +130,10 @@ where
     }
 }
 
-impl<S, T, C> EventHandler for CapacityEvents<S, T, C>
+impl<S, T> EventHandler for CapacityEvents<S, T>
 where
     S: EventHandler,
     T: TableCapacity + AlarmControl,
-    C: Clock,
 {
     type Outcome = Outcome<S::Outcome>;
 

@@ -1,7 +1,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use dynashard_core::ports::{Clock, Entropy, HeatAlarms, HeatSource, MetadataStore};
+use dynashard_core::ports::{HeatAlarms, HeatSource};
 use dynashard_core::{
     Access, AutoScaler, Deadline, Error as CoreError, HeatOutcome, HeatReport, Reading, ScalingMode,
 };
@@ -17,7 +17,7 @@ use crate::report::{HeatView, counts, decisions, log, log_collections};
 
 /// The events of the scale function: requests, the alarms on throttles, and the schedule, which finds an alarm whose
 /// event was lost and lets collections shrink.
-pub(crate) struct ScaleEvents<W, M, C, E> {
+pub(crate) struct ScaleEvents<W> {
     requests: ScaleHandler,
     patience: Patience,
     watch: W,
@@ -45,12 +45,9 @@ pub(crate) enum Outcome {
     },
 }
 
-impl<W, M, C, E> ScaleEvents<W, M, C, E>
+impl<W> ScaleEvents<W>
 where
     W: HeatSource + HeatAlarms,
-    M: MetadataStore,
-    C: Clock,
-    E: Entropy,
 {
     /// Passes requests to `requests`, and acts on the throttles of `main_table` that `watch` finds.
     pub(crate) fn new(
@@ -120,7 +117,7 @@ where
         Ok(())
     }
 
-    fn autoscaler(&self) -> AutoScaler<'_, W, M, C, E> {
+    fn autoscaler(&self) -> AutoScaler<'_, W> {
         AutoScaler::new(&self.watch, self.requests.directory())
     }
 
@@ -158,12 +155,9 @@ where
     }
 }
 
-impl<W, M, C, E> EventHandler for ScaleEvents<W, M, C, E>
+impl<W> EventHandler for ScaleEvents<W>
 where
     W: HeatSource + HeatAlarms,
-    M: MetadataStore,
-    C: Clock,
-    E: Entropy,
 {
     type Outcome = Outcome;
 

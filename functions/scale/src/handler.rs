@@ -1,4 +1,3 @@
-use dynashard_core::ports::{Clock, Entropy, MetadataStore};
 use dynashard_core::{Deadline, Directory, Grant, Phase, Reading, Scaler};
 use dynashard_keys::{PartitionKey, ShardCount};
 use dynashard_lambda::view::CollectionView;

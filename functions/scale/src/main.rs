@@ -1,8 +1,5 @@
 //! `ScaleFunction`: PUT /collection, POST /collection/scale, and the alarms on throttles.
 
-// The SDK's futures nest deeply, and so do the types of the futures that await them.
-#![recursion_limit = "256"]
-
 mod capacity;
 mod events;
 mod handler;
@@ -11,6 +8,7 @@ mod report;
 mod tests;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use capacity::CapacityEvents;
 use dynashard_core::Scaler;
@@ -26,7 +24,7 @@ async fn main() -> ExitCode {
         let policy = (config.capacity, config.settings.scaling.mode);
         let (alarms, admission) = (config.capacity_alarms.clone(), config.admission.clone());
         let (heat, directory) = config.connect_to_heat(&tracer).await?;
-        let table = (heat.table_capacity(alarms), directory.clock().clone());
+        let table = (heat.table_capacity(alarms), Arc::clone(&directory.world().clock));
         let requests = ScaleHandler::new(Scaler::new(directory), admission);
         let events = ScaleEvents::new(requests, heat, main_table.clone(), metrics.clone());
         let events = CapacityEvents::new(events, table, main_table, metrics.clone(), policy);

@@ -9,24 +9,25 @@ mod grants;
 mod hostile;
 mod logs;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use dynashard_core::ports::Clock;
 use dynashard_core::{CapacityPolicy, CapacityScaling, CapacityUnits, Deadline, Scaler, Settings};
 use dynashard_lambda::EventHandler;
 use dynashard_lambda::metrics::Metrics;
-use dynashard_testkit::{ManualClock, MemoryCapacity, MemoryHeat, Output, SeededEntropy, block_on};
+use dynashard_testkit::{MemoryCapacity, MemoryHeat, Output, block_on};
 use serde_json::{Value, json};
 
 use crate::capacity::CapacityEvents;
 use crate::events::ScaleEvents;
 use crate::handler::ScaleHandler;
-use dynashard_eventkit::{Store, World};
+use dynashard_eventkit::World;
 
 /// The main table of the events.
 const MAIN_TABLE: &str = "dynashard-MainTable-1PH9Q3ZV0XK2S";
 
-fn handler(world: &World) -> ScaleHandler<Store, ManualClock, SeededEntropy> {
+fn handler(world: &World) -> ScaleHandler {
     ScaleHandler::new(Scaler::new(world.directory()), world.admission.clone())
 }
 
@@ -51,15 +52,12 @@ const CAPACITY: CapacityPolicy = CapacityPolicy {
     most: CapacityUnits { reads: 300, writes: 400 },
 };
 
-type Events = CapacityEvents<
-    ScaleEvents<MemoryHeat, Store, ManualClock, SeededEntropy>,
-    MemoryCapacity,
-    ManualClock,
->;
+type Events = CapacityEvents<ScaleEvents<MemoryHeat>, MemoryCapacity>;
 
 fn events(world: &World, output: Output) -> Events {
     let metrics = Metrics::to("scale".to_owned(), output);
-    let table = (world.capacity.clone(), world.clock.clone());
+    let clock = Arc::new(world.clock.clone());
+    let table = (world.capacity.clone(), clock as Arc<dyn Clock>);
     let policy = (CAPACITY, world.directory().settings().scaling.mode);
     let main_table = || MAIN_TABLE.to_owned();
     let events =

@@ -1,4 +1,3 @@
-use dynashard_core::ports::{Clock, Entropy, ItemStore, MetadataStore};
 use dynashard_core::{Deadline, Reading, TableSchema, Writer, Written};
 use dynashard_keys::ItemKey;
 use dynashard_lambda::body::Document;

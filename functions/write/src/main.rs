@@ -1,8 +1,5 @@
 //! `WriteFunction`: PUT, PATCH and DELETE /item, POST /item/put, /item/patch, /item/delete and /batch-write.
 
-// The SDK's futures nest deeply, and so do the types of the futures that await them.
-#![recursion_limit = "256"]
-
 mod handler;
 #[cfg(test)]
 mod tests;

@@ -7,11 +7,10 @@ mod grants;
 mod in_body;
 
 use dynashard_core::Writer;
-use dynashard_testkit::{ManualClock, SeededEntropy};
 
 use crate::handler::WriteHandler;
-use dynashard_eventkit::{Store, World};
+use dynashard_eventkit::World;
 
-fn handler(world: &World) -> WriteHandler<Store, Store, ManualClock, SeededEntropy> {
+fn handler(world: &World) -> WriteHandler {
     WriteHandler::new(Writer::new(world.directory()), world.admission.clone())
 }

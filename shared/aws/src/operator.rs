@@ -15,10 +15,11 @@ use aws_sdk_dynamodb::config::{
     Credentials, ProvideCredentials, Region, SharedCredentialsProvider,
 };
 use aws_smithy_http_client::proxy::ProxyConfig;
-use dynashard_core::TableSchema;
+use dynashard_core::ports::World;
+use dynashard_core::{Directory, Settings, TableSchema};
 
 use crate::client::{self, client_of_operator, config_of_operator};
-use crate::clock::{ServerClock, SystemClock};
+use crate::clock::{OsEntropy, ServerClock, SystemClock};
 use crate::error::causes;
 use crate::interceptors::DateWatch;
 use crate::items::DynamoItemStore;
@@ -167,6 +168,22 @@ impl Operator {
     ) -> DynamoMetadataStore {
         let [metadata_table, main_table] = [metadata_table, main_table].map(str::to_owned);
         DynamoMetadataStore::new(self.client.clone(), metadata_table, main_table, schema.clone())
+    }
+
+    /// What use cases on these tables need from outside.
+    pub fn world(&self, main_table: &str, metadata_table: &str, schema: &TableSchema) -> World {
+        let metadata = self.metadata(metadata_table, main_table, schema);
+        World::new(self.items(main_table, schema), metadata, self.clock(), OsEntropy)
+    }
+
+    /// What is known about the collections of a stack with these settings: nothing yet.
+    pub fn directory(
+        &self,
+        main_table: &str,
+        metadata_table: &str,
+        settings: Settings,
+    ) -> Directory {
+        Directory::new(self.world(main_table, metadata_table, &settings.schema), settings)
     }
 
     /// Where requests go: the region, and the server if one stands in for AWS.

@@ -4,9 +4,6 @@
 //! and capacity as DynamoDB does. Metadata and what lies at an item's homes are put there by hand,
 //! and nobody rebalances, so that a collection stays in its phase.
 
-// The SDK's futures nest deeply, and so do the types of the futures that await them.
-#![recursion_limit = "256"]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -579,7 +576,10 @@ impl World {
     /// That of an environment which has seen already that the main table belongs to no other stack.
     async fn directory(&self) -> Directory {
         let (metadata, clock) = (self.metadata.clone(), self.clock.clone());
-        let directory = Directory::new(metadata, clock, OsEntropy, self.settings.clone());
+        let directory = Directory::new(
+            dynashard_core::ports::World::new(self.items.clone(), metadata, clock, OsEntropy),
+            self.settings.clone(),
+        );
         directory.hold(self.deadline()).await.expect("a read");
         directory
     }

@@ -12,7 +12,7 @@ use dynashard_aws::{
 };
 use dynashard_core::ports::{
     Action, Arrival, Clock, Condition, Consistency, Dated, Expected, ItemStore, MetadataStore,
-    ShardPage, ShardQuery, SortRange, StoreError, Transfer, Transferred, Write,
+    ShardPage, ShardQuery, SortRange, StoreError, Transfer, Transferred, World, Write,
 };
 use dynashard_core::query::PageBudget;
 use dynashard_core::{
@@ -576,7 +576,8 @@ async fn regression_a_damaged_item_hid_the_others_of_its_batch() {
     } });
     let body = json!({ "Item": metadata, "Responses": { "table": [damaged, sound] } });
     let Stores { items, metadata, clock, .. } = Stores::answering(200, &body).await;
-    let directory = Directory::new(metadata, clock.clone(), OsEntropy, Settings::default());
+    let directory =
+        Directory::new(World::new(items, metadata, clock.clone(), OsEntropy), Settings::default());
     let reader = Reader::new(directory);
     let keys = ["1", "2", "3"]
         .map(|sk| ItemKey::new(partition(), SortKey::string(sk).expect("a sort key")));

@@ -4,7 +4,7 @@ mod service;
 
 use std::time::Duration;
 
-use dynashard_core::ports::{AlarmControl, HeatAlarms, HeatSource, StoreError};
+use dynashard_core::ports::{HeatAlarms, HeatSource, StoreError};
 use dynashard_core::{Access, AlarmStatus, HeatWindow, HotKey, Throttles};
 use serde_json::{Value, json};
 use service::Service;

@@ -11,7 +11,7 @@
 use std::error::Error;
 
 use dynashard_aws::Caller;
-use dynashard_client::{Client, CollectionQuery, Condition, HttpApi, Store, Tables};
+use dynashard_client::{Client, CollectionQuery, Condition, HttpApi, InProcess, Store};
 use dynashard_keys::Sharded;
 use futures_util::TryStreamExt;
 use serde::{Deserialize, Serialize};
@@ -64,7 +64,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         [dynamodb, main, metadata] => {
             let endpoint_url = Some((*dynamodb).to_owned());
             let caller = Caller { endpoint_url, ..Caller::default() };
-            tour(&Client::new(Tables::connect(&caller, main, metadata).await?), "abc").await?
+            tour(&Client::new(InProcess::connect(&caller, main, metadata).await?), "abc").await?
         }
         _ => return Err("users API-URL, or users DYNAMODB-URL MAIN-TABLE METADATA-TABLE".into()),
     };

@@ -1,10 +1,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use dynashard_aws::{
-    Caller, DynamoItemStore, DynamoMetadataStore, Operator, OsEntropy, SystemClock, Unseen,
-};
-use dynashard_core::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore};
+use dynashard_aws::{Caller, Operator, Unseen};
+use dynashard_core::ports::Consistency;
 use dynashard_core::query::{MAX_PAGE_BYTES, PageBudget};
 use dynashard_core::{
     Code, Deadline, Directory, Precondition, Reader, Scaler, ScalingMode, ScalingPolicy, Settings,
@@ -30,10 +28,7 @@ pub struct InProcess {
     timeout: Duration,
 }
 
-/// The tables in DynamoDB.
-pub type Tables = InProcess<DynamoItemStore, DynamoMetadataStore, SystemClock, OsEntropy>;
-
-impl Tables {
+impl InProcess {
     /// Finds the tables, with the caller's credentials and region, and takes the settings that the stack has
     /// pinned. It needs the permissions of `WriteFunction` and `ReadFunction`, and to describe the tables.
     ///
@@ -58,10 +53,8 @@ impl Tables {
     ) -> Result<Self, ClientError> {
         let operator = Operator::connect(caller).await?;
         let schema = operator.schema(main_table, metadata_table, Separator::default()).await?;
-        let directory = |settings: Settings| {
-            let metadata = operator.metadata(metadata_table, main_table, &settings.schema);
-            Directory::new(metadata, operator.clock(), OsEntropy, settings)
-        };
+        let directory =
+            |settings: Settings| operator.directory(main_table, metadata_table, settings);
         let mut settings = Settings { schema, ..Settings::default() };
         settings.scaling = ScalingPolicy { mode: ScalingMode::Off, ..settings.scaling };
         let unpinned = directory(settings.clone());
@@ -82,15 +75,14 @@ impl Tables {
                 return Err(ClientError::Connection(why));
             }
         };
-        let items = || operator.items(main_table, &settings.schema);
-        Ok(Self::new(items, || directory(settings.clone())))
+        Ok(Self::new(|| directory(settings.clone())))
     }
 }
 
 impl InProcess {
     /// Over any stores. The use cases keep what they know of collections each for itself, so each gets a
     /// directory.
-    pub fn new(items: impl Fn() -> I, directory: impl Fn() -> Directory) -> Self {
+    pub fn new(directory: impl Fn() -> Directory) -> Self {
         Self {
             writer: Writer::new(directory()),
             reader: Reader::new(directory()),

@@ -35,9 +35,6 @@
 //! # }
 //! ```
 
-// The SDK's futures nest deeply, and so do the types of the futures that await them.
-#![recursion_limit = "256"]
-
 mod client;
 mod error;
 mod http_api;
@@ -47,5 +44,5 @@ mod store;
 pub use client::{Client, Stored};
 pub use error::ClientError;
 pub use http_api::HttpApi;
-pub use in_process::{InProcess, Tables};
+pub use in_process::InProcess;
 pub use store::{CollectionQuery, Condition, ETag, Found, Page, Store};

@@ -1,6 +1,7 @@
 //! The client over the use cases and tables in memory: what it stores, finds and refuses.
 
 use dynashard_client::{Client, ClientError, CollectionQuery, Condition, ETag, InProcess};
+use dynashard_core::ports::World;
 use dynashard_core::{Directory, Settings};
 use dynashard_keys::{KeyError, Sharded};
 use dynashard_testkit::{ManualClock, MemoryStore, SeededEntropy, block_on};
@@ -10,16 +11,15 @@ use serde::{Deserialize, Serialize};
 #[path = "../examples/users.rs"]
 mod users;
 
-type Memory = InProcess<MemoryStore, MemoryStore, ManualClock, SeededEntropy>;
-
-fn client() -> Client<Memory> {
+fn client() -> Client<InProcess> {
     let (settings, clock) = (Settings::default(), ManualClock::new());
     let store = MemoryStore::new(clock.clone(), settings.schema.clone());
     let directory = || {
         let entropy = SeededEntropy::new(2013);
-        Directory::new(store.clone(), clock.clone(), entropy, settings.clone()).pinning()
+        let world = World::new(store.clone(), store.clone(), clock.clone(), entropy);
+        Directory::new(world, settings.clone()).pinning()
     };
-    Client::new(InProcess::new(|| store.clone(), directory))
+    Client::new(InProcess::new(directory))
 }
 
 #[derive(Debug, Clone, PartialEq, Sharded, Serialize, Deserialize)]

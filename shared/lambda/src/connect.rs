@@ -6,19 +6,11 @@ use dynashard_aws::{
     CloudWatchHeat, DynamoItemStore, DynamoMetadataStore, OsEntropy, ServerClock, SystemClock,
     Tracer,
 };
+use dynashard_core::ports::World;
 use dynashard_core::{Directory, Reader, Writer};
 
 use crate::config::{Config, ConfigError};
 use crate::metrics::{HeatTelemetry, Metrics};
-
-/// The stores and the clock in AWS.
-type AwsDirectory = Directory;
-
-/// A reader over them.
-type AwsReader = Reader;
-
-/// A writer over them.
-type AwsWriter = Writer;
 
 impl Config {
     /// What tells the daemon of each request to AWS. An environment makes one.
@@ -40,35 +32,32 @@ impl Config {
 
     /// The stores of this configuration in DynamoDB, and the clock that they share, for a function that
     /// writes. Made once, when an execution environment starts.
-    pub async fn connect(self, tracer: &Tracer) -> (DynamoItemStore, AwsDirectory) {
-        let (items, directory) = self.connect_unpinned(tracer).await;
-        (items, directory.pinning())
+    pub async fn connect(self, tracer: &Tracer) -> Directory {
+        self.connect_unpinned(tracer).await.pinning()
     }
 
     /// As [`Config::connect`], for the function that reads. It changes nothing in the metadata table but the
     /// ledgers.
-    pub async fn connect_reader(self, tracer: &Tracer) -> AwsReader {
+    pub async fn connect_reader(self, tracer: &Tracer) -> Reader {
         let metrics = self.metrics();
-        let (items, directory) = self.connect_unpinned(tracer).await;
-        let telemetry = HeatTelemetry::new(metrics, directory.clock().clone());
+        let directory = self.connect_unpinned(tracer).await;
+        let telemetry = HeatTelemetry::new(metrics, Arc::clone(&directory.world().clock));
         Reader::new(directory).with_telemetry(Arc::new(telemetry))
     }
 
-    async fn connect_unpinned(self, tracer: &Tracer) -> (DynamoItemStore, AwsDirectory) {
+    async fn connect_unpinned(self, tracer: &Tracer) -> Directory {
         let server_clock = ServerClock::default();
         let endpoint = self.dynamodb_endpoint.as_deref();
         let client = dynashard_aws::connect(endpoint, tracer, server_clock.clone()).await;
         let clock = SystemClock::new(server_clock);
-        let (main_table, schema) = (self.main_table.clone(), self.settings.schema.clone());
-        let items = DynamoItemStore::new(client.clone(), clock.clone(), main_table, schema);
-        (items, self.directory(client, clock))
+        self.directory(client, clock)
     }
 
     /// As [`Config::connect`], for the function that writes, whose telemetry goes into its metrics.
-    pub async fn connect_writer(self, tracer: &Tracer) -> AwsWriter {
+    pub async fn connect_writer(self, tracer: &Tracer) -> Writer {
         let metrics = self.metrics();
-        let (items, directory) = self.connect(tracer).await;
-        let telemetry = HeatTelemetry::new(metrics, directory.clock().clone());
+        let directory = self.connect(tracer).await;
+        let telemetry = HeatTelemetry::new(metrics, Arc::clone(&directory.world().clock));
         Writer::new(directory).with_telemetry(Arc::new(telemetry))
     }
 
@@ -77,7 +66,7 @@ impl Config {
     pub async fn connect_to_heat(
         self,
         tracer: &Tracer,
-    ) -> Result<(CloudWatchHeat, AwsDirectory), ConfigError> {
+    ) -> Result<(CloudWatchHeat, Directory), ConfigError> {
         let alarms = self.alarms.clone().ok_or_else(ConfigError::no_alarm)?;
         let server_clock = ServerClock::default();
         let endpoint = self.dynamodb_endpoint.as_deref();
@@ -89,10 +78,11 @@ impl Config {
         Ok((heat, self.directory(dynamodb, clock).pinning()))
     }
 
-    fn directory(self, client: dynashard_aws::Client, clock: SystemClock) -> AwsDirectory {
-        let schema = self.settings.schema.clone();
-        let metadata =
-            DynamoMetadataStore::new(client, self.metadata_table, self.main_table, schema);
-        Directory::new(metadata, clock, OsEntropy, self.settings)
+    fn directory(self, client: dynashard_aws::Client, clock: SystemClock) -> Directory {
+        let (main_table, schema) = (self.main_table, self.settings.schema.clone());
+        let items =
+            DynamoItemStore::new(client.clone(), clock.clone(), main_table.clone(), schema.clone());
+        let metadata = DynamoMetadataStore::new(client, self.metadata_table, main_table, schema);
+        Directory::new(World::new(items, metadata, clock, OsEntropy), self.settings)
     }
 }

@@ -243,19 +243,19 @@ struct Metric {
 }
 
 /// Logs and counts what throttled requests lead to, beside being answered.
-pub struct HeatTelemetry<C> {
+pub struct HeatTelemetry {
     metrics: Metrics,
-    clock: C,
+    clock: Arc<dyn Clock>,
 }
 
-impl<C: Clock> HeatTelemetry<C> {
+impl HeatTelemetry {
     /// Telemetry in these metrics, at the time of this clock.
-    pub fn new(metrics: Metrics, clock: C) -> Self {
+    pub fn new(metrics: Metrics, clock: Arc<dyn Clock>) -> Self {
         Self { metrics, clock }
     }
 }
 
-impl<C: Clock> Telemetry for HeatTelemetry<C> {
+impl Telemetry for HeatTelemetry {
     fn decided(&self, decision: &Decision, outcome: Outcome) {
         log_decision(decision, outcome);
         let counter = match (decision.action, outcome) {

@@ -25,5 +25,5 @@ pub use faults::{MakeError, MakeFault, STACK_FAULTS, UNKNOWN_OUTCOMES, unreachab
 pub use golden::{Given, assert_golden, event, event_files};
 pub use hostile::{assert_damaged_events_are_answered, damaged_events};
 pub use logs::{digests, logged};
-pub use world::{FLIGHT, OLD_ETAG, OLD_VERSION, Snapshot, Store, TestDirectory, World};
+pub use world::{FLIGHT, OLD_ETAG, OLD_VERSION, Snapshot, Store, World};
 pub use wrong::{Wrong, assert_refused, malformed_events};

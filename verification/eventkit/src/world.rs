@@ -1,4 +1,4 @@
-use dynashard_core::ports::World;
+use dynashard_core::ports::{self, ItemStore};
 use dynashard_core::{CollectionMetadata, Directory, Generation, Settings, StoredItem, Version};
 use dynashard_keys::{
     ItemKey, PartitionKey, PhysicalKey, Placement, ShardCount, ShardId, SortKey, SortKeyType,
@@ -10,9 +10,6 @@ use dynashard_testkit::{
 
 /// The tables as a function sees them.
 pub type Store = Faulty<MemoryStore>;
-
-/// What a function knows about collections.
-pub type TestDirectory = Directory;
 
 /// The flight of the first line of the records that ship with the project.
 pub const FLIGHT: &str = "pk=EWR&sk=2013-01-01T10:00:00Z%23UA1545";
@@ -152,12 +149,15 @@ impl World {
 
     /// A new execution environment's knowledge of the collections. It draws the same numbers each
     /// time, so that answers can be compared.
-    pub fn directory(&self) -> TestDirectory {
+    pub fn directory(&self) -> Directory {
+        self.directory_over(self.store.clone())
+    }
+
+    /// The same over another store of items.
+    pub fn directory_over(&self, items: impl ItemStore + 'static) -> Directory {
         let entropy = SeededEntropy::new(2013);
-        Directory::new(
-            World::new(self.store.clone(), self.store.clone(), self.clock.clone(), entropy),
-            self.settings.clone(),
-        )
+        let world = ports::World::new(items, self.store.clone(), self.clock.clone(), entropy);
+        Directory::new(world, self.settings.clone())
     }
 
     /// What a test compares to see that nothing was written.

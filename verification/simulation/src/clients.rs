@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use dynashard_core::query::PageBudget;
-use dynashard_core::{BatchOperation, Deleted, Error, NewItem, Precondition, Written};
+use dynashard_core::{
+    BatchOperation, Deleted, Error, NewItem, Precondition, Reader, Writer, Written,
+};
 use dynashard_keys::{ItemKey, SortKey};
 
 use crate::environment::Role;
@@ -12,7 +14,7 @@ use crate::linearizability::{Call, Content, Expect, Step};
 use crate::network::TO_BE_PUT_RIGHT;
 use crate::queries::query;
 use crate::scenario::Collection;
-use crate::world::{Process, Reader, Reply, World, Writer};
+use crate::world::{Process, Reply, World};
 
 /// One client, and the two functions that serve it.
 struct Client {

@@ -31,8 +31,8 @@ impl Clock for LocalClock {
         self.kernel.environment(self.environment, Environment::reading)
     }
 
-    fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {
-        Sleep { clock: self.clone(), until: self.now().boot + duration, alarm: None }
+    async fn sleep(&self, duration: Duration) {
+        Sleep { clock: self.clone(), until: self.now().boot + duration, alarm: None }.await;
     }
 }
 

@@ -4,13 +4,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dynashard_core::{ChangeableSetting, Code, Error, Kind, SettingsChange, Sweep};
+use dynashard_core::{
+    ChangeableSetting, Code, Directory, Error, Kind, Rebalancer, Scaler, SettingsChange, Sweep,
+};
 use dynashard_keys::{ItemKey, PartitionKey, PhysicalPartitionKey};
 
 use crate::environment::Role;
 use crate::history::is_injected;
 use crate::scenario::{EXPIRES, any_count};
-use crate::world::{Knowledge, Process, Rebalancer, Reply, Scaler, World};
+use crate::world::{Process, Reply, World};
 
 /// What an operator may be given, whatever he asks for.
 const CREATION_TIME: Duration = Duration::from_secs(10);
@@ -20,7 +22,7 @@ const COMMAND_TIME: Duration = Duration::from_mins(1);
 
 /// Creates the collections that are created ahead, and then asks for other counts again and again.
 pub(crate) async fn run(world: World) {
-    let mut scaler = world.start(Role::Function, |_, directory| Scaler::new(directory));
+    let mut scaler = world.start(Role::Function, Scaler::new);
     for collection in &world.scenario.collections {
         let Some(count) = collection.pre_sharded else {
             continue;
@@ -58,8 +60,8 @@ pub(crate) async fn change_lease(world: World, value: Duration) {
     world.rest(rest()).await;
     for step in [Step::Announce, Step::Complete] {
         loop {
-            let command = world.start(Role::Function, |_, directory| directory);
-            let carry_out = move |directory: Arc<Knowledge>, deadline| async move {
+            let command = world.start(Role::Function, |directory| directory);
+            let carry_out = move |directory: Arc<Directory>, deadline| async move {
                 match step {
                     Step::Announce => directory.announce(change, deadline).await,
                     Step::Complete => directory.complete(change, deadline).await,
@@ -110,7 +112,7 @@ enum Step {
 
 fn replaced(world: &World, scaler: Process<Scaler>) -> Process<Scaler> {
     if world.is_killed(&scaler) {
-        return world.start(Role::Function, |_, directory| Scaler::new(directory));
+        return world.start(Role::Function, Scaler::new);
     }
     scaler
 }

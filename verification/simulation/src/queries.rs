@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use dynashard_core::ports::{Consistency, SortRange};
 use dynashard_core::query::{PageBudget, Query, Strategy};
-use dynashard_core::{Code, StoredItem};
+use dynashard_core::{Code, Reader, StoredItem};
 use dynashard_keys::{ItemKey, SortKey};
 
 use crate::scenario::Collection;
-use crate::world::{Process, Reader, Reply, World};
+use crate::world::{Process, Reply, World};
 
 /// An item that a query returned.
 type Row = (SortKey, StoredItem);

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use dynashard_core::ports::{Clock, Consistency, World};
+use dynashard_core::ports::{self, Clock, Consistency};
 use dynashard_core::{Deadline, Directory, Settings};
 use dynashard_testkit::SeededEntropy;
 use futures_util::future::{Either, select};
@@ -14,15 +14,9 @@ use crate::clock::LocalClock;
 use crate::environment::{Environment, EnvironmentId, Role};
 use crate::history::History;
 use crate::kernel::Kernel;
-use crate::network::{Endpoint, Network};
+use crate::network::Network;
 use crate::random::Random;
 use crate::scenario::Scenario;
-
-pub(crate) type Knowledge = Directory;
-pub(crate) type Writer = dynashard_core::Writer;
-pub(crate) type Reader = dynashard_core::Reader;
-pub(crate) type Scaler = dynashard_core::Scaler;
-pub(crate) type Rebalancer = dynashard_core::Rebalancer;
 
 /// Everything that tasks of a run share. Clones are the same world.
 #[derive(Clone)]
@@ -76,11 +70,7 @@ impl World {
     }
 
     /// Starts a process in an environment of its own.
-    pub(crate) fn start<T>(
-        &self,
-        role: Role,
-        use_case: impl FnOnce(Endpoint, Knowledge) -> T,
-    ) -> Process<T> {
+    pub(crate) fn start<T>(&self, role: Role, use_case: impl FnOnce(Directory) -> T) -> Process<T> {
         let now = self.kernel.now();
         let skew = self.scenario.wall_skew;
         let environment =
@@ -97,12 +87,9 @@ impl World {
         {
             settings.ttl_attribute = None;
         }
-        let directory = Directory::new(
-            World::new(endpoint.clone(), endpoint.clone(), clock, entropy),
-            settings,
-        )
-        .pinning();
-        Process { environment, use_case: Arc::new(use_case(endpoint, directory)) }
+        let world = ports::World::new(endpoint.clone(), endpoint, clock, entropy);
+        let use_case = use_case(Directory::new(world, settings).pinning());
+        Process { environment, use_case: Arc::new(use_case) }
     }
 
     /// Which T a new process is deployed with: that of before or the new one, once an operator has

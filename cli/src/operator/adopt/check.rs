@@ -17,14 +17,13 @@ use super::super::files::replace;
 use super::super::output::{Activity, Output};
 use super::description::{self, Surroundings};
 use super::judge::{self, Finding};
-use super::owner;
 use super::plan::{Parameters, Plan};
-use super::policy;
 use super::source::Position;
 use super::state::{FORMAT, Progress, StateFile, Subject};
 use super::survey::{Lens, Survey};
 use super::{
-    AdoptArgs, NOT_EXAMINED, PROBLEMS_FOUND, owned_by, parameter, scan_of, undescribed, uses,
+    AdoptArgs, NOT_EXAMINED, PROBLEMS_FOUND, owned_by, owner, parameter, policy, scan_of,
+    undescribed, uses,
 };
 use crate::clock::Stopwatch;
 

@@ -1,9 +1,8 @@
 //! The state of a scan in a small file, so that the next run of the command continues where this one
 //! ended, however it did.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use dynashard_core::{AttributeValue, Attributes, TableSchema};
 use dynashard_keys::{SortKey, SortKeyType};

@@ -5,12 +5,12 @@ use std::collections::HashSet;
 use dynashard_aws::{OsEntropy, ScanSegment};
 use dynashard_core::ports::{Consistency, Entropy};
 use dynashard_core::query::{MAX_LIMIT, MAX_PAGE_BYTES, PageBudget, Query};
-use dynashard_core::{AttributeValue, Attributes, StoredItem};
+use dynashard_core::{AttributeValue, Attributes, Reader, StoredItem};
 use dynashard_keys::{PartitionKey, PhysicalPartitionKey, SortKey};
 use xxhash_rust::xxh64::xxh64;
 
 use crate::operator::Failure;
-use crate::operator::connect::{Connection, TableReader, deadline};
+use crate::operator::connect::{Connection, deadline};
 use crate::operator::scan::{ReadRate, TableScan};
 use crate::signals::TerminationSignals;
 
@@ -37,7 +37,7 @@ pub(super) struct Progress {
 /// Reads collections.
 pub(super) struct Walk<'a> {
     pub(super) connection: &'a Connection,
-    pub(super) reader: TableReader,
+    pub(super) reader: Reader,
     /// These collections, or all where none is named.
     pub(super) partitions: &'a [PartitionKey],
     pub(super) consistency: Consistency,

@@ -1,12 +1,11 @@
 //! Which lane a row goes by: that of its physical partition key, as far as placement tells.
 
+use dynashard_core::Writer;
 use std::collections::HashMap;
 use std::time::Duration;
 
 use dynashard_core::Deadline;
 use dynashard_keys::{ItemKey, PartitionKey, PhysicalPartitionKey, Placement, ShardCount, ShardId};
-
-use crate::operator::connect::TableWriter;
 
 /// What is remembered of the layouts of collections. A lane is only good for even loads: where a row is
 /// written the writer decides, by metadata that is never older than a lease.
@@ -24,11 +23,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 impl Lanes {
     /// The lane of a row, if the layout of its collection is remembered.
-    pub(super) fn known(
-        &self,
-        key: &ItemKey,
-        writer: &TableWriter,
-    ) -> Option<PhysicalPartitionKey> {
+    pub(super) fn known(&self, key: &ItemKey, writer: &Writer) -> Option<PhysicalPartitionKey> {
         let (placement, count) = *self.layouts.get(&key.partition)?;
         let shard = placement.home(key, count).unwrap_or(placement.first());
         let separator = writer.directory().settings().schema.separator;
@@ -36,7 +31,7 @@ impl Lanes {
     }
 
     /// The lane of a row.
-    pub(super) async fn of(&mut self, key: &ItemKey, writer: &TableWriter) -> PhysicalPartitionKey {
+    pub(super) async fn of(&mut self, key: &ItemKey, writer: &Writer) -> PhysicalPartitionKey {
         if let Some(known) = self.known(key, writer) {
             return known;
         }

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dynashard_core::ports::Consistency;
-use dynashard_core::{Attributes, Code, Deadline, Error, Kind, NewItem, Precondition, StoredItem};
+use dynashard_core::{
+    Attributes, Code, Deadline, Error, Kind, NewItem, Precondition, Reader, StoredItem, Writer,
+};
 use dynashard_keys::ShardId;
 
 use super::refused::RowPlace;
-use crate::operator::connect::{TableReader, TableWriter};
 
 /// A row that was read.
 #[derive(Debug, Clone)]
@@ -85,8 +86,8 @@ pub(super) struct Rules {
 
 /// The table that rows are put to.
 pub(super) struct Target {
-    pub(super) writer: TableWriter,
-    pub(super) reader: TableReader,
+    pub(super) writer: Writer,
+    pub(super) reader: Reader,
     pub(super) rules: Rules,
 }
 

@@ -314,7 +314,8 @@ fn reads_are_strongly_consistent_where_the_client_asks_for_it_and_only_there() {
             let world = World::of_flights();
             let asked = Arc::default();
             let store = Watched { store: world.store.clone(), asked: Arc::clone(&asked) };
-            let handler = ReadHandler::new(Reader::new(world.directory()), world.admission.clone());
+            let handler =
+                ReadHandler::new(Reader::new(world.directory_over(store)), world.admission.clone());
             assert_eq!(Answer::of(&handler, &call).status, 200);
             let asked = asked.lock().expect("no test panics here");
             assert!(!asked.is_empty(), "{call:?}");
