@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use std::ops::Deref;
 use std::time::Duration;
 
+use dynashard_api::settings::{ConfigError, settings_from_variables};
 use dynashard_aws::{
     Caller, DynamoItemStore, DynamoMetadataStore, MeasuredTables, Operator, OsEntropy, ReadMeter,
     Stack, SystemClock, Unseen,
@@ -14,7 +15,6 @@ use dynashard_core::{
     TableSchema, Writer,
 };
 use dynashard_keys::{Placement, Separator, ShardCount};
-use dynashard_lambda::{ConfigError, settings_from_variables};
 
 use super::{Failure, shell};
 

@@ -1,13 +1,14 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use dynashard_api::response::Response;
 use dynashard_core::ports::{Clock, Entropy, HeatAlarms, HeatSource, MetadataStore};
 use dynashard_core::{
     Access, AutoScaler, Deadline, Error as CoreError, HeatOutcome, HeatReport, Reading, ScalingMode,
 };
 use dynashard_lambda::alarm::{AlarmEvent, AlarmRefusal};
 use dynashard_lambda::metrics::{Counter, Metrics};
-use dynashard_lambda::{EventHandler, Handler, Patience, Response, answer};
+use dynashard_lambda::{EventHandler, Handler, Patience, answer};
 use lambda_runtime::Error;
 use serde::Serialize;
 use serde_json::Value;
@@ -184,7 +185,7 @@ where
             return self.alarm(&shape, deadline).await;
         }
         let response = answer(&self.requests, event, request_id, deadline, &self.patience).await;
-        self.count(response.counted());
+        self.count(Counter::of_codes(response.reasons()));
         Ok(Outcome::Answered(response))
     }
 

@@ -1,8 +1,12 @@
+use dynashard_api::problem::Problem;
+use dynashard_api::request::Request;
+use dynashard_api::response::Response;
+use dynashard_api::view::CollectionView;
+use dynashard_api::{body, headers};
 use dynashard_core::ports::{Clock, Entropy, MetadataStore};
 use dynashard_core::{Deadline, Directory, Grant, Phase, Reading, Scaler};
 use dynashard_keys::{PartitionKey, ShardCount};
-use dynashard_lambda::view::CollectionView;
-use dynashard_lambda::{Admission, Handler, Problem, Request, Response, body, headers};
+use dynashard_lambda::{Admission, Handler};
 
 pub(crate) struct ScaleHandler<M, C, E> {
     scaler: Scaler<M, C, E>,

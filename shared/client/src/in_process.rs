@@ -1,6 +1,9 @@
 use std::fmt;
 use std::time::Duration;
 
+use dynashard_api::body;
+use dynashard_api::body::Document;
+use dynashard_api::json::{Format, ItemJson};
 use dynashard_aws::{
     Caller, DynamoItemStore, DynamoMetadataStore, Operator, OsEntropy, SystemClock, Unseen,
 };
@@ -11,9 +14,6 @@ use dynashard_core::{
     StoredItem, TableSchema, Version, Writer,
 };
 use dynashard_keys::{ItemKey, PartitionKey, Placement, Separator, ShardCount, SortKey};
-use dynashard_lambda::body::Document;
-use dynashard_lambda::json::ItemJson;
-use dynashard_lambda::{Format, body};
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::{ClientError, CollectionQuery, Condition, ETag, Found, Page, Store};

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use dynashard_api::settings::ConfigError;
 use dynashard_aws::{
     CloudWatchHeat, DynamoItemStore, DynamoMetadataStore, OsEntropy, ServerClock, SystemClock,
     Tracer,
 };
 use dynashard_core::{Directory, Reader, Writer};
 
-use crate::config::{Config, ConfigError};
+use crate::config::{ALARM_NAME, Config};
 use crate::metrics::{HeatTelemetry, Metrics};
 
 /// The stores and the clock in AWS.
@@ -78,7 +79,8 @@ impl Config {
         self,
         tracer: &Tracer,
     ) -> Result<(CloudWatchHeat, AwsDirectory), ConfigError> {
-        let alarms = self.alarms.clone().ok_or_else(ConfigError::no_alarm)?;
+        let alarms =
+            self.alarms.clone().ok_or_else(|| ConfigError::new(ALARM_NAME, "is missing"))?;
         let server_clock = ServerClock::default();
         let endpoint = self.dynamodb_endpoint.as_deref();
         let (dynamodb, cloudwatch) =

@@ -1,94 +1,50 @@
-use std::collections::BTreeMap;
+//! Events, as Lambda hands them over.
+
 use std::fmt;
 
 use aws_lambda_events::apigw::ApiGatewayV2httpRequest;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use dynashard_api::problem::Problem;
+use dynashard_api::request::Request;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::params::Params;
-use crate::{Admission, GrantedKeys, Problem, json};
+use crate::Admission;
 
-/// An HTTP request, as API Gateway's payload format 2.0 carries it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
-    /// The method, in capitals.
-    pub method: String,
-    /// The path of the API's route that the request came by.
-    pub path: String,
-    /// The query string as the client sent it.
-    pub raw_query: String,
-    /// The headers, by lower-case name.
-    pub headers: BTreeMap<String, String>,
-    /// The body.
-    pub body: Vec<u8>,
-    /// The partition keys that the caller may touch.
-    pub granted: GrantedKeys,
-}
-
-impl Request {
-    /// Reads an event. One that is not an HTTP request in payload format 2.0 is a 400, and one that the stack does not
-    /// admit is a 403 or a 413.
-    pub fn from_event(event: &str, admission: &Admission) -> Result<Self, Problem> {
-        let mut event = serde_json::from_str(event).map_err(|e| malformed(&e))?;
-        check_shape(&event)?;
-        let granted = admission.grants.of_event(&event)?;
-        // The library's type of a claim is a text, and nobody reads more of it.
-        event["requestContext"]["authorizer"].take();
-        let event = ApiGatewayV2httpRequest::deserialize(event).map_err(|e| malformed(&e))?;
-        let body = event.body.unwrap_or_default();
-        let body = if event.is_base64_encoded {
-            STANDARD
-                .decode(body)
-                .map_err(|_| Problem::bad_event("the event's body is not base64".to_owned()))?
-        } else {
-            body.into_bytes()
-        };
-        if body.len() > admission.max_body_bytes {
-            return Err(Problem::body_too_large(body.len(), admission.max_body_bytes));
-        }
-        // A header's value may hold more than ASCII, and does so as UTF-8: it came in JSON.
-        let headers = event.headers.iter().map(|(name, value)| {
-            (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
-        });
-        let raw_path = event.raw_path.ok_or_else(|| malformed(&"rawPath is missing"))?;
-        Ok(Self {
-            method: event.request_context.http.method.as_str().to_ascii_uppercase(),
-            path: event
-                .route_key
-                .as_deref()
-                .and_then(path_of_route)
-                .map_or(raw_path, str::to_owned),
-            raw_query: event.raw_query_string.unwrap_or_default(),
-            headers: headers.collect(),
-            body,
-            granted,
-        })
+/// Reads an event. One that is not an HTTP request in payload format 2.0 is a 400, and one that the stack does not
+/// admit is a 403 or a 413.
+pub(crate) fn request(event: &str, admission: &Admission) -> Result<Request, Problem> {
+    let mut event = serde_json::from_str(event).map_err(|e| malformed(&e))?;
+    check_shape(&event)?;
+    let granted = admission.grants.of_authorizer(event.pointer("/requestContext/authorizer"))?;
+    // The library's type of a claim is a text, and nobody reads more of it.
+    event["requestContext"]["authorizer"].take();
+    let event = ApiGatewayV2httpRequest::deserialize(event).map_err(|e| malformed(&e))?;
+    let body = event.body.unwrap_or_default();
+    let body = if event.is_base64_encoded {
+        STANDARD
+            .decode(body)
+            .map_err(|_| Problem::bad_event("the event's body is not base64".to_owned()))?
+    } else {
+        body.into_bytes()
+    };
+    if body.len() > admission.max_body_bytes {
+        return Err(Problem::body_too_large(body.len(), admission.max_body_bytes));
     }
-
-    /// The query parameters.
-    pub fn params(&self) -> Result<Params, Problem> {
-        Params::from_query_string(&self.raw_query)
-    }
-
-    /// The partition key and the sort key that the request names in its URL or else in its body, as they came, for the log.
-    pub(crate) fn named_key(&self) -> [Option<String>; 2] {
-        let mut in_url = self.params().unwrap_or_default();
-        let in_body = json::object(&self.body).unwrap_or_default();
-        ["pk", "sk"].map(|name| {
-            let in_body = || match in_body.get(name)? {
-                number if json::type_name(number) == "number" => Some(number.get().to_owned()),
-                text => serde_json::from_str(text.get()).ok(),
-            };
-            in_url.take(name).or_else(in_body)
-        })
-    }
-
-    /// A header's value, by its lower-case name.
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name).map(String::as_str)
-    }
+    // A header's value may hold more than ASCII, and does so as UTF-8: it came in JSON.
+    let headers = event.headers.iter().map(|(name, value)| {
+        (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+    });
+    let raw_path = event.raw_path.ok_or_else(|| malformed(&"rawPath is missing"))?;
+    Ok(Request {
+        method: event.request_context.http.method.as_str().to_ascii_uppercase(),
+        path: event.route_key.as_deref().and_then(path_of_route).map_or(raw_path, str::to_owned),
+        raw_query: event.raw_query_string.unwrap_or_default(),
+        headers: headers.collect(),
+        body,
+        granted,
+    })
 }
 
 /// The path that a route key such as `GET /item` names. In front of it the path of the request may have the name of a stage,
@@ -135,13 +91,11 @@ mod tests {
             r#"{"rawPath":"/item","requestContext":[{"method":"DELETE"}]}"#,
             r#"{"rawPath":"/item","requestContext":{"http":["DELETE"]}}"#,
         ] {
-            let refused =
-                Request::from_event(event, &Admission::default()).map_err(|problem| problem.code());
+            let refused = request(event, &Admission::default()).map_err(|problem| problem.code());
             assert_eq!(refused, Err("bad_event"), "{event}");
         }
         let event = r#"{"rawPath":"/item","requestContext":{"http":{"method":"delete"}}}"#;
-        let request =
-            Request::from_event(event, &Admission::default()).expect("all that is needed");
+        let request = request(event, &Admission::default()).expect("all that is needed");
         assert_eq!((request.method.as_str(), request.path.as_str()), ("DELETE", "/item"));
     }
 
@@ -152,7 +106,7 @@ mod tests {
             let event = format!(
                 r#"{{"routeKey":{route_key},"rawPath":"{raw_path}","requestContext":{{"http":{{"method":"GET"}}}}}}"#
             );
-            Request::from_event(&event, &Admission::default()).expect("a request").path
+            request(&event, &Admission::default()).expect("a request").path
         };
         for (route_key, raw_path) in [
             (r#""GET /query""#, "/prod/query"),
@@ -172,7 +126,7 @@ mod tests {
     fn a_header_keeps_what_is_not_ascii() {
         let event = r#"{"rawPath":"/item","headers":{"If-Match":"\"é\""},
                         "requestContext":{"http":{"method":"PUT"}}}"#;
-        let request = Request::from_event(event, &Admission::default()).expect("a request");
+        let request = request(event, &Admission::default()).expect("a request");
         assert_eq!(request.header("if-match"), Some("\"é\""));
     }
 }

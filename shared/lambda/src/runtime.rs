@@ -5,6 +5,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dynashard_api::problem::Problem;
+use dynashard_api::release;
+use dynashard_api::request::Request;
+use dynashard_api::response::Response;
+use dynashard_api::settings::ConfigErrors;
 use dynashard_aws::{OsEntropy, Tracer};
 use dynashard_core::ports::Entropy;
 use dynashard_core::{Code, Deadline, Reading};
@@ -14,9 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::metrics::{Counter, Metrics};
-use crate::{
-    Admission, Config, ConfigErrors, Patience, Problem, Request, Response, release, subscriber,
-};
+use crate::{Admission, Config, Patience, event, subscriber};
 
 /// The longest that any request may take: `/batch-write` promises an answer by 25 s, gateway and a
 /// cold start included.
@@ -166,7 +169,7 @@ impl<H: Handler> EventHandler for Http<H> {
         deadline: Deadline,
     ) -> Result<Response, Error> {
         let response = answer(&self.handler, event, request_id, deadline, &self.patience).await;
-        self.metrics.count(self.now(), response.counted());
+        self.metrics.count(self.now(), Counter::of_codes(response.reasons()));
         Ok(response)
     }
 
@@ -185,7 +188,7 @@ pub async fn answer(
 ) -> Response {
     let began = handler.now();
     let after = |time| Deadline::after(began, time);
-    let request = Request::from_event(event, handler.admission());
+    let request = event::request(event, handler.admission());
     let is_head = request.as_ref().is_ok_and(|request| request.method == "HEAD");
     let result = match &request {
         Ok(request) => {

@@ -1,9 +1,9 @@
+//! Answers.
+
 use std::collections::BTreeMap;
 
 use dynashard_core::{Code, Version};
 use serde::Serialize;
-
-use crate::metrics::Counter;
 
 /// An HTTP answer in API Gateway's payload format 2.0.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -14,19 +14,7 @@ pub struct Response {
     body: String,
     is_base64_encoded: bool,
     #[serde(skip)]
-    counted: BTreeMap<Counter, usize>,
-    #[serde(skip)]
-    is_throttled: bool,
-}
-
-/// The JSON that attributes are written in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Format {
-    /// Plain JSON.
-    #[default]
-    Plain,
-    /// DynamoDB's own, with a type for each value.
-    DynamoDb,
+    reasons: Vec<Code>,
 }
 
 /// The latest that a client is told to come back, in seconds. A growth comes into force a little later
@@ -41,8 +29,7 @@ impl Response {
             headers: BTreeMap::new(),
             body: String::new(),
             is_base64_encoded: false,
-            counted: BTreeMap::new(),
-            is_throttled: false,
+            reasons: Vec::new(),
         }
     }
 
@@ -56,32 +43,26 @@ impl Response {
         Self { headers, body, ..Self::empty(status) }
     }
 
-    /// The answer with the reasons why it, or a part of it, is a refusal. Those count as metrics that an operator has to look
-    /// at, and [`log_failures`](crate::log_failures) logs their details.
+    /// The answer with the reasons why it, or a part of it, is a refusal.
     #[must_use]
     pub fn because_of(mut self, codes: impl IntoIterator<Item = Code>) -> Self {
-        for code in codes {
-            self.is_throttled |= code == Code::Throttled;
-            if let Some(counter) = Counter::of_code(code) {
-                *self.counted.entry(counter).or_default() += 1;
-            }
-        }
+        self.reasons.extend(codes);
         self
     }
 
-    /// Whether DynamoDB throttled what it answers, or a part of that.
-    pub(crate) fn is_throttled(&self) -> bool {
-        self.is_throttled
+    /// Why the answer, or a part of it, is a refusal: a reason for each part.
+    pub fn reasons(&self) -> &[Code] {
+        &self.reasons
     }
 
-    /// The metrics that the answer counts.
-    pub fn counted(&self) -> impl Iterator<Item = (Counter, usize)> {
-        self.counted.iter().map(|(counter, times)| (*counter, *times))
+    /// Whether DynamoDB throttled what it answers, or a part of that.
+    pub fn is_throttled(&self) -> bool {
+        self.reasons.contains(&Code::Throttled)
     }
 
     /// The answer to `HEAD`: what is said of the answer to `GET`, and nothing of what that holds.
     #[must_use]
-    pub(crate) fn without_body(mut self) -> Self {
+    pub fn without_body(mut self) -> Self {
         self.body.clear();
         self
     }
@@ -101,7 +82,7 @@ impl Response {
 
     /// The answer to a client that is to come back, at another time than others are.
     #[must_use]
-    pub(crate) fn with_retry_after(self, draw: u64) -> Self {
+    pub fn with_retry_after(self, draw: u64) -> Self {
         self.with_header("retry-after", (1 + draw % LATEST_RETRY_SECS).to_string())
     }
 

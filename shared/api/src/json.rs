@@ -17,7 +17,18 @@ use serde::ser::{SerializeMap, SerializeSeq, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::{Format, GrantedKeys, Problem};
+use crate::grants::GrantedKeys;
+use crate::problem::Problem;
+
+/// The JSON that attributes are written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Format {
+    /// Plain JSON.
+    #[default]
+    Plain,
+    /// DynamoDB's own, with a type for each value.
+    DynamoDb,
+}
 
 /// The members of a JSON object, each as it was written.
 pub type Members<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;

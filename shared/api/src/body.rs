@@ -8,9 +8,12 @@ use dynashard_core::{
 use dynashard_keys::{ItemKey, Placement, ShardCount, SortKeyType};
 use serde_json::value::RawValue;
 
-use crate::json::{self, Members};
+use crate::grants::GrantedKeys;
+use crate::headers;
+use crate::json::{self, Format, Members};
 use crate::params::Params;
-use crate::{Format, GrantedKeys, Problem, Request, headers};
+use crate::problem::Problem;
+use crate::request::Request;
 
 /// Where a request has its item or its patch.
 #[derive(Debug, Clone, Copy)]

@@ -21,8 +21,7 @@ pub(super) enum Claim {
 
 impl Caller {
     /// `None` if no authorizer has looked at the request.
-    pub(super) fn of_event(event: &Value) -> Option<Self> {
-        let authorizer = event.pointer("/requestContext/authorizer")?;
+    pub(super) fn of_authorizer(authorizer: &Value) -> Option<Self> {
         if let Some(arn) = authorizer.pointer("/iam/userArn").and_then(Value::as_str) {
             return Some(Self::Iam { arn: arn.to_owned() });
         }

@@ -1,23 +1,22 @@
-mod settings;
+//! What the template passes to the functions in their environment.
+
 #[cfg(test)]
 mod tests;
-mod variables;
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
+use dynashard_api::grants::Grants;
+use dynashard_api::settings::{
+    ConfigError, ConfigErrors, SHORTEST_REQUEST_LIFETIME, UNVERIFIED_REQUEST_LIFETIME, Variables,
+    is_request_lifetime_verified, read_settings, unknown,
+};
 use dynashard_aws::ThrottleAlarms;
 use dynashard_core::{CapacityPolicy, CapacityScaling, CapacityUnits, Settings};
 use tracing_subscriber::filter::LevelFilter;
 
-pub use self::settings::{
-    LONGEST_LEASE, LONGEST_REQUEST_LIFETIME, SHORTEST_REQUEST_LIFETIME,
-    UNVERIFIED_REQUEST_LIFETIME, is_request_lifetime_verified, settings_from_variables,
-};
-use self::settings::{check_request_lifetime, read_settings};
-pub use self::variables::{ConfigError, ConfigErrors};
-use self::variables::{Variables, unknown};
 use crate::admission::KEYS_PER_GRANT;
-use crate::{Admission, Grants, LogKeys};
+use crate::{Admission, LogKeys};
 
 /// What the template passes to every function in its environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,6 +118,39 @@ impl Config {
     }
 }
 
+/// On AWS requests live longer than on one machine, and how long is known or measured.
+fn check_request_lifetime<F: Fn(&str) -> Option<String>>(
+    variables: &Variables<F>,
+    lifetime: Option<Duration>,
+) -> Result<(), ConfigError> {
+    let is_verified = is_request_lifetime_verified(|name| variables.lookup(name))?;
+    // Only a server that stands in for AWS is reached without encryption.
+    let is_stand_in = [DYNAMO_DB_ENDPOINT, "AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL"]
+        .iter()
+        .any(|name| variables.lookup(name).is_some_and(|url| url.starts_with("http://")));
+    let Some(lifetime) = lifetime.filter(|_| !is_stand_in) else { return Ok(()) };
+    let (secs, longest, shortest) = (
+        lifetime.as_secs(),
+        UNVERIFIED_REQUEST_LIFETIME.as_secs(),
+        SHORTEST_REQUEST_LIFETIME.as_secs(),
+    );
+    let problem = if lifetime < SHORTEST_REQUEST_LIFETIME {
+        format!(
+            "is {secs}, and DynamoDB executes requests for longer: set the parameter \
+             RequestLifetimeSecs to at least {longest}, or to {shortest} if `dynashard doctor` says so"
+        )
+    } else if !is_verified && lifetime < UNVERIFIED_REQUEST_LIFETIME {
+        format!(
+            "is {secs} and not verified: run `dynashard doctor`, and set the parameter \
+             RequestLifetimeSecs to what it says and RequestLifetimeVerified to yes, or \
+             RequestLifetimeSecs to at least {longest}"
+        )
+    } else {
+        return Ok(());
+    };
+    Err(ConfigError::new("REQUEST_LIFETIME_SECS", problem))
+}
+
 /// Which lines are logged. Lambda's own filter (`AWS_LAMBDA_LOG_LEVEL`) lets everything pass: it takes metrics for lines
 /// of `INFO`.
 fn log_level<F: Fn(&str) -> Option<String>>(
@@ -161,7 +193,7 @@ fn trace_daemon<F: Fn(&str) -> Option<String>>(
 }
 
 /// The alarm on throttled writes.
-const ALARM_NAME: &str = "ALARM_NAME";
+pub(crate) const ALARM_NAME: &str = "ALARM_NAME";
 
 /// The alarm on throttled reads.
 const READ_ALARM_NAME: &str = "READ_ALARM_NAME";
@@ -187,7 +219,7 @@ fn capacity<F: Fn(&str) -> Option<String>>(variables: &Variables<F>) -> Option<C
         return Some(CapacityPolicy { scaling, ..CapacityPolicy::default() });
     }
     let units = |name| match variables.parsed::<u64>(name)? {
-        0 => Err(ConfigError { name, problem: "is 0; it must be at least 1".to_owned() }),
+        0 => Err(ConfigError::new(name, "is 0; it must be at least 1")),
         units => Ok(units),
     };
     let reads = variables.keep(units("MAX_READ_CAPACITY_UNITS"));
@@ -199,7 +231,7 @@ fn capacity_scaling<F: Fn(&str) -> Option<String>>(
     variables: &Variables<F>,
 ) -> Result<CapacityScaling, ConfigError> {
     const NAME: &str = "CAPACITY_SCALING";
-    match (variables.lookup)(NAME).as_deref() {
+    match variables.lookup(NAME).as_deref() {
         None | Some("" | "off") => Ok(CapacityScaling::Off),
         Some("function") => Ok(CapacityScaling::Function),
         Some("auto-scaling") => Ok(CapacityScaling::AutoScaling),

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use dynashard_core::{Code, Error, Precondition, Version};
 
-use crate::{Format, Problem, Request};
+use crate::json::Format;
+use crate::problem::Problem;
+use crate::request::Request;
 
 /// The media type of DynamoDB's own JSON.
 pub const DYNAMODB_JSON: &str = "application/x-amz-json-1.0";
@@ -220,7 +222,7 @@ fn media_type(header: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Response;
+    use crate::response::Response;
 
     fn request(headers: &[(&str, &str)]) -> Request {
         Request {
@@ -229,7 +231,7 @@ mod tests {
             raw_query: String::new(),
             headers: headers.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
             body: Vec::new(),
-            granted: crate::GrantedKeys::all(),
+            granted: crate::grants::GrantedKeys::all(),
         }
     }
 

@@ -1,10 +1,10 @@
-use std::collections::BTreeMap;
+//! Errors as clients see them.
 
 use dynashard_core::{Code, Error, Kind, Version};
-use dynashard_keys::{ItemKey, KeyError, PartitionKey};
+use dynashard_keys::KeyError;
 use serde::Serialize;
 
-use crate::Response;
+use crate::response::Response;
 
 /// The longest detail of a problem. It may quote the request, which may be as large as an answer, and
 /// escapes make it larger.
@@ -76,7 +76,8 @@ impl Problem {
         self.internal.as_deref().unwrap_or(&self.detail)
     }
 
-    pub(crate) fn bad_event(detail: String) -> Self {
+    /// What came is not a request.
+    pub fn bad_event(detail: String) -> Self {
         Self::of(BAD_EVENT, detail)
     }
 
@@ -105,7 +106,8 @@ impl Problem {
         Self::of(KEY_NOT_GRANTED, detail)
     }
 
-    pub(crate) fn body_too_large(bytes: usize, max_bytes: usize) -> Self {
+    /// The body is larger than the stack admits.
+    pub fn body_too_large(bytes: usize, max_bytes: usize) -> Self {
         let detail = format!("the body has {bytes} bytes; send at most {max_bytes} (MaxBodyBytes)");
         Self::of(BODY_TOO_LARGE, detail)
     }
@@ -175,27 +177,6 @@ impl From<Error> for Problem {
             ..Self::of((status, code), of_shards(detail))
         }
     }
-}
-
-/// Logs the failures of a batch that an operator has to look at, each code once. The batch itself is
-/// answered with 200.
-pub fn log_failures(failures: &[(ItemKey, Error)]) {
-    let mut by_code = BTreeMap::<&str, (usize, &ItemKey, &Error)>::new();
-    for (key, error) in failures {
-        by_code.entry(error.code().as_str()).or_insert((0, key, error)).0 += 1;
-    }
-    for (code, (items, key, error)) in by_code {
-        let (partition_key, sort_key) = (key.partition.as_str(), key.sort.to_string());
-        let detail = error.message();
-        tracing::error!(code, items, partition_key, sort_key, detail, "items of a batch failed");
-    }
-}
-
-/// Logs what a request did without: its answer shows null in that place.
-pub fn log_left_out(partition: &PartitionKey, what: &'static str, error: &Error) {
-    let (partition_key, code, detail) =
-        (partition.as_str(), error.code().as_str(), error.message());
-    tracing::warn!(code, partition_key, what, detail, "a part of an answer could not be read");
 }
 
 fn status_of(code: Code) -> u16 {
@@ -284,7 +265,6 @@ impl Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::Counter;
 
     #[test]
     fn each_code_has_a_status_and_internals_stay_inside() {
@@ -322,25 +302,6 @@ mod tests {
         assert_eq!(retry_after(Code::Unavailable), (503, true));
         assert_eq!(retry_after(Code::OutcomeUnknown), (504, false));
         assert_eq!(retry_after(Code::Internal), (500, false));
-    }
-
-    #[test]
-    fn what_an_operator_has_to_look_at_is_counted() {
-        for code in Code::ALL {
-            let response = Problem::from(Error::new(*code, "")).respond("request-1", 0);
-            let counted = response.counted().collect::<Vec<_>>();
-            let expected = match code {
-                Code::CorruptData => vec![(Counter::DamagedData, 1)],
-                Code::MetadataBehind => vec![(Counter::MetadataBehind, 1)],
-                Code::SettingsMismatch => vec![(Counter::SettingsMismatch, 1)],
-                _ => Vec::new(),
-            };
-            assert_eq!(counted, expected, "{code:?}");
-        }
-        let codes = [Code::Throttled, Code::MetadataBehind, Code::CorruptData, Code::CorruptData];
-        let batch = Response::empty(200).because_of(codes);
-        let counted = batch.counted().collect::<Vec<_>>();
-        assert_eq!(counted, [(Counter::DamagedData, 2), (Counter::MetadataBehind, 1)]);
     }
 
     #[test]

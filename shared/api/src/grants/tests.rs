@@ -16,8 +16,12 @@ fn jwt(claims: &Value) -> Value {
     json!({ "requestContext": { "authorizer": { "jwt": { "claims": claims, "scopes": null } } } })
 }
 
+fn authorizer(event: &Value) -> Option<&Value> {
+    event.pointer("/requestContext/authorizer")
+}
+
 fn may(rules: &str, event: &Value, key: &str) -> bool {
-    let granted = grants(rules).of_event(event).expect("a caller");
+    let granted = grants(rules).of_authorizer(authorizer(event)).expect("a caller");
     match granted.check(&PartitionKey::new(key).expect("a partition key")) {
         Ok(()) => true,
         Err(problem) => {
@@ -48,7 +52,7 @@ fn with_rules_a_request_that_no_authorizer_has_seen_is_refused() {
         json!({ "requestContext": { "authorizer": { "lambda": { "userArn": ORDERS } } } }),
         json!({ "authorizer": { "iam": { "userArn": ORDERS } } }),
     ] {
-        let refused = grants("*=*").of_event(&event).expect_err("nobody is known");
+        let refused = grants("*=*").of_authorizer(authorizer(&event)).expect_err("nobody is known");
         assert_eq!((refused.status(), refused.code()), (403, "key_not_granted"), "{event}");
     }
     assert!(may("*=*", &jwt(&json!({})), "anything"));
@@ -228,7 +232,7 @@ proptest! {
     fn no_text_of_rules_and_no_caller_brings_the_function_down(rules in "[a*?{}/;=,:\\\\ ]{0,24}", value in hostile()) {
         if let Ok(grants) = rules.parse::<Grants>() {
             for event in [jwt(&json!({ "a": value })), iam(&value), json!({})] {
-                if let Ok(granted) = grants.of_event(&event) {
+                if let Ok(granted) = grants.of_authorizer(authorizer(&event)) {
                     let _ = granted.check(&PartitionKey::new("a/a").expect("a key"));
                 }
             }
@@ -241,7 +245,7 @@ proptest! {
 fn a_grant_is_the_pattern_with_the_claims_of_the_caller() {
     let most = NonZeroU32::new(7).expect("not zero");
     let grant = |rules: &str, event: &Value, key: &str| {
-        let granted = grants(rules).of_event(event).expect("a caller");
+        let granted = grants(rules).of_authorizer(authorizer(event)).expect("a caller");
         granted.grant_of(&PartitionKey::new(key).expect("a partition key"), most)
     };
     let acme = jwt(&json!({ "tenant": "acme" }));

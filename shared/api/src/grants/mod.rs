@@ -28,7 +28,7 @@ use ring::digest::{SHA256, digest};
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::Problem;
+use crate::problem::Problem;
 use caller::Caller;
 
 /// The rules of a stack.
@@ -82,13 +82,14 @@ impl FromStr for Grants {
 }
 
 impl Grants {
-    /// What the caller of an event may touch: every partition key if there are no rules. With rules, an event that no
-    /// authorizer of the API has looked at is refused, since its caller is unknown.
-    pub(crate) fn of_event(&self, event: &Value) -> Result<GrantedKeys, Problem> {
+    /// What a caller may touch, by what an authorizer of the API says of it (`requestContext.authorizer` of an event): every
+    /// partition key if there are no rules. With rules, a request that no authorizer has looked at is refused, since its
+    /// caller is unknown.
+    pub fn of_authorizer(&self, authorizer: Option<&Value>) -> Result<GrantedKeys, Problem> {
         if self.0.is_empty() {
             return Ok(GrantedKeys::all());
         }
-        let caller = Caller::of_event(event).ok_or_else(|| {
+        let caller = authorizer.and_then(Caller::of_authorizer).ok_or_else(|| {
             let why = "the caller is unknown, and KeyGrants needs one: send the request through the API, whose authorizer names the caller";
             Problem::key_not_granted(why.to_owned())
         })?;

@@ -1,3 +1,7 @@
+//! The settings of a stack, from the parameters of its template.
+
+mod variables;
+
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -6,8 +10,7 @@ use dynashard_core::{
 };
 use dynashard_keys::{Placement, RESERVED_PREFIX, Separator, ShardCount, SortKeyType};
 
-use super::DYNAMO_DB_ENDPOINT;
-use super::variables::{ConfigError, ConfigErrors, Variables, unknown};
+pub use variables::{ConfigError, ConfigErrors, Variables, unknown};
 
 /// The shortest `RequestLifetimeSecs` that needs no measurement: the longest time after its signing
 /// that DynamoDB is known to execute a request, with a minute to spare (AWS Identity and Access
@@ -52,9 +55,8 @@ pub fn settings_from_variables(
     settings.ok_or_else(|| variables.wrong())
 }
 
-pub(super) fn read_settings<F: Fn(&str) -> Option<String>>(
-    variables: &Variables<F>,
-) -> Option<Settings> {
+/// Reads the settings from `variables`, and notes there what is missing or wrong. `None` if any of it is.
+pub fn read_settings<F: Fn(&str) -> Option<String>>(variables: &Variables<F>) -> Option<Settings> {
     let schema = schema(variables);
     let lease_secs = variables.keep(within("LEASE_SECS", LONGEST_LEASE, variables));
     let request_lifetime_secs =
@@ -80,10 +82,8 @@ pub(super) fn read_settings<F: Fn(&str) -> Option<String>>(
     let read_units = units("PARTITION_READ_UNITS", defaults.partition.read_units);
     let placement = variables.keep(variables.parsed::<Placement>("PLACEMENT"));
     let max_shards = variables.keep(variables.parsed::<u32>("MAX_SHARDS").and_then(|count| {
-        ShardCount::new(count).map_err(|error| ConfigError {
-            name: "MAX_SHARDS",
-            problem: format!("is wrong: {error}"),
-        })
+        ShardCount::new(count)
+            .map_err(|error| ConfigError::new("MAX_SHARDS", format!("is wrong: {error}")))
     }));
     let grow_keys = variables.keep(variables.parsed("GROW_KEYS"));
     let ttl_attribute = variables.keep(ttl_attribute(variables, schema.as_ref()));
@@ -114,39 +114,6 @@ pub(super) fn read_settings<F: Fn(&str) -> Option<String>>(
     })
 }
 
-/// On AWS requests live longer than on one machine, and how long is known or measured.
-pub(super) fn check_request_lifetime<F: Fn(&str) -> Option<String>>(
-    variables: &Variables<F>,
-    lifetime: Option<Duration>,
-) -> Result<(), ConfigError> {
-    let is_verified = is_request_lifetime_verified(&variables.lookup)?;
-    // Only a server that stands in for AWS is reached without encryption.
-    let is_stand_in = [DYNAMO_DB_ENDPOINT, "AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL"]
-        .iter()
-        .any(|name| (variables.lookup)(name).is_some_and(|url| url.starts_with("http://")));
-    let Some(lifetime) = lifetime.filter(|_| !is_stand_in) else { return Ok(()) };
-    let (secs, longest, shortest) = (
-        lifetime.as_secs(),
-        UNVERIFIED_REQUEST_LIFETIME.as_secs(),
-        SHORTEST_REQUEST_LIFETIME.as_secs(),
-    );
-    let problem = if lifetime < SHORTEST_REQUEST_LIFETIME {
-        format!(
-            "is {secs}, and DynamoDB executes requests for longer: set the parameter \
-             RequestLifetimeSecs to at least {longest}, or to {shortest} if `dynashard doctor` says so"
-        )
-    } else if !is_verified && lifetime < UNVERIFIED_REQUEST_LIFETIME {
-        format!(
-            "is {secs} and not verified: run `dynashard doctor`, and set the parameter \
-             RequestLifetimeSecs to what it says and RequestLifetimeVerified to yes, or \
-             RequestLifetimeSecs to at least {longest}"
-        )
-    } else {
-        return Ok(());
-    };
-    Err(ConfigError { name: "REQUEST_LIFETIME_SECS", problem })
-}
-
 /// The names and types of the key, if they are right.
 fn schema<F: Fn(&str) -> Option<String>>(variables: &Variables<F>) -> Option<TableSchema> {
     let partition_key_name = variables.keep(variables.required("PARTITION_KEY_NAME"));
@@ -159,9 +126,9 @@ fn schema<F: Fn(&str) -> Option<String>>(variables: &Variables<F>) -> Option<Tab
         sort_key_type: sort_key_type?,
         separator: separator?,
     };
-    let checked = schema.check().map_err(|error| ConfigError {
-        name: "PARTITION_KEY_NAME or SORT_KEY_NAME",
-        problem: format!("is wrong: {}", error.message()),
+    let checked = schema.check().map_err(|error| {
+        let problem = format!("is wrong: {}", error.message());
+        ConfigError::new("PARTITION_KEY_NAME or SORT_KEY_NAME", problem)
     });
     variables.keep(checked).map(|()| schema)
 }
@@ -177,7 +144,7 @@ fn within<F: Fn(&str) -> Option<String>>(
         return Ok(secs);
     }
     let problem = format!("is {secs}; it must be between 1 and {longest_secs}");
-    Err(ConfigError { name, problem })
+    Err(ConfigError::new(name, problem))
 }
 
 fn writer_scaling<F: Fn(&str) -> Option<String>>(
@@ -197,7 +164,7 @@ fn ttl_attribute<F: Fn(&str) -> Option<String>>(
     schema: Option<&TableSchema>,
 ) -> Result<Option<String>, ConfigError> {
     const NAME: &str = "TTL_ATTRIBUTE";
-    let Some(attribute) = (variables.lookup)(NAME).filter(|value| !value.is_empty()) else {
+    let Some(attribute) = variables.lookup(NAME).filter(|value| !value.is_empty()) else {
         return Ok(None);
     };
     let is_key = schema.is_some_and(|schema| {
@@ -205,7 +172,7 @@ fn ttl_attribute<F: Fn(&str) -> Option<String>>(
     });
     if is_key || attribute.starts_with(RESERVED_PREFIX) {
         let problem = format!("is {attribute:?}, an attribute that clients cannot set");
-        return Err(ConfigError { name: NAME, problem });
+        return Err(ConfigError::new(NAME, problem));
     }
     Ok(Some(attribute))
 }

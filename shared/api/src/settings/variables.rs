@@ -4,17 +4,20 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use super::ALARM_NAME;
-
 /// A variable that is missing or wrong. The stack has to be deployed again.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("the environment variable {name} {problem}")]
 pub struct ConfigError {
-    pub(super) name: &'static str,
-    pub(super) problem: String,
+    name: &'static str,
+    problem: String,
 }
 
 impl ConfigError {
+    /// What is wrong with a variable, as in "is missing".
+    pub fn new(name: &'static str, problem: impl Into<String>) -> Self {
+        Self { name, problem: problem.into() }
+    }
+
     /// The variable.
     pub fn name(&self) -> &'static str {
         self.name
@@ -23,11 +26,6 @@ impl ConfigError {
     /// What is wrong with it, as in "is missing".
     pub fn problem(&self) -> &str {
         &self.problem
-    }
-
-    /// A function that acts on alarms was told of none.
-    pub(crate) fn no_alarm() -> Self {
-        Self { name: ALARM_NAME, problem: "is missing".to_owned() }
     }
 }
 
@@ -54,41 +52,51 @@ impl fmt::Display for ConfigErrors {
 
 impl std::error::Error for ConfigErrors {}
 
-pub(super) fn unknown(name: &'static str, value: &str, known: &str) -> ConfigError {
-    ConfigError { name, problem: format!("is {value:?}; it must be {known}") }
+/// A variable with another value than those that are known.
+pub fn unknown(name: &'static str, value: &str, known: &str) -> ConfigError {
+    ConfigError::new(name, format!("is {value:?}; it must be {known}"))
 }
 
 /// The variables, and what was found wrong with those that were read.
-pub(super) struct Variables<F> {
-    pub(super) lookup: F,
+pub struct Variables<F> {
+    lookup: F,
     wrong: RefCell<Vec<ConfigError>>,
 }
 
 impl<F: Fn(&str) -> Option<String>> Variables<F> {
-    pub(super) fn new(lookup: F) -> Self {
+    /// Those that `lookup` finds by their names.
+    pub fn new(lookup: F) -> Self {
         Self { lookup, wrong: RefCell::default() }
     }
 
+    /// What the variable is set to, if to nothing then an empty text.
+    pub fn lookup(&self, name: &str) -> Option<String> {
+        (self.lookup)(name)
+    }
+
     /// Notes what is wrong, so that the other variables can be read before anything is said of it.
-    pub(super) fn keep<T>(&self, read: Result<T, ConfigError>) -> Option<T> {
+    pub fn keep<T>(&self, read: Result<T, ConfigError>) -> Option<T> {
         read.map_err(|error| self.wrong.borrow_mut().push(error)).ok()
     }
 
-    pub(super) fn is_any_wrong(&self) -> bool {
+    /// Whether anything was found wrong so far.
+    pub fn is_any_wrong(&self) -> bool {
         !self.wrong.borrow().is_empty()
     }
 
-    pub(super) fn wrong(&self) -> ConfigErrors {
+    /// What was found wrong so far.
+    pub fn wrong(&self) -> ConfigErrors {
         ConfigErrors(self.wrong.borrow().clone())
     }
 
     /// What the variable is set to. Stacks that were deployed before there was such a parameter do not
     /// have it.
-    pub(super) fn optional(&self, name: &str) -> Option<String> {
+    pub fn optional(&self, name: &str) -> Option<String> {
         (self.lookup)(name).filter(|value| !value.is_empty())
     }
 
-    pub(super) fn parsed_or<T: FromStr<Err: std::fmt::Display>>(
+    /// What the variable says, or the default of one that says nothing.
+    pub fn parsed_or<T: FromStr<Err: std::fmt::Display>>(
         &self,
         name: &'static str,
         default: T,
@@ -96,18 +104,18 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         if self.optional(name).is_some() { self.parsed(name) } else { Ok(default) }
     }
 
-    pub(super) fn required(&self, name: &'static str) -> Result<String, ConfigError> {
+    /// What the variable is set to. One that says nothing is missing.
+    pub fn required(&self, name: &'static str) -> Result<String, ConfigError> {
         (self.lookup)(name)
             .filter(|value| !value.is_empty())
-            .ok_or_else(|| ConfigError { name, problem: "is missing".to_owned() })
+            .ok_or_else(|| ConfigError::new(name, "is missing"))
     }
 
-    pub(super) fn parsed<T: FromStr<Err: std::fmt::Display>>(
+    /// What the variable says.
+    pub fn parsed<T: FromStr<Err: std::fmt::Display>>(
         &self,
         name: &'static str,
     ) -> Result<T, ConfigError> {
-        self.required(name)?
-            .parse()
-            .map_err(|e| ConfigError { name, problem: format!("is wrong: {e}") })
+        self.required(name)?.parse().map_err(|e| ConfigError::new(name, format!("is wrong: {e}")))
     }
 }

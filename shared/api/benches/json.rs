@@ -3,10 +3,9 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use dynashard_api::json::{self, Format, ItemJson};
 use dynashard_core::{Generation, StoredItem, TableSchema, Version};
 use dynashard_keys::{PartitionKey, SortKey};
-use dynashard_lambda::Format;
-use dynashard_lambda::json::{self, ItemJson};
 use serde_json::json;
 
 fn items(criterion: &mut Criterion) {

@@ -9,8 +9,9 @@ use dynashard_core::query::{DEFAULT_LIMIT, MAX_LIMIT, Query};
 use dynashard_keys::{ItemKey, PartitionKey, SortKey, SortKeyType};
 use percent_encoding::percent_decode;
 
+use crate::grants::GrantedKeys;
 use crate::json;
-use crate::{GrantedKeys, Problem};
+use crate::problem::Problem;
 
 /// Parameters by name. [`Params::finish`] refuses those that nobody took: they are unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
