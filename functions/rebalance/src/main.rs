@@ -18,10 +18,10 @@ use handler::RebalanceHandler;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     dynashard_lambda::start(async |config| {
-        let (metrics, tracer) = (config.metrics(), config.tracer());
-        let (items, directory) = config.connect(&tracer).await;
-        let handler = RebalanceHandler::new(Rebalancer::new(items, directory), metrics.clone());
-        dynashard_lambda::run_events(handler, metrics, tracer).await
+        let metrics = config.metrics();
+        let (items, directory) = config.connect().await;
+        let handler = RebalanceHandler::new(Rebalancer::new(items, directory), metrics);
+        dynashard_lambda::run_events(handler).await
     })
     .await
 }

@@ -14,7 +14,6 @@ use aws_smithy_runtime_api::client::http::HttpConnectorSettings;
 use crate::clock::ServerClock;
 use crate::interceptors::DateWatch;
 use crate::pool::http_client;
-use crate::traces::Tracer;
 
 /// Within a region, a connection takes a few milliseconds.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -29,20 +28,18 @@ const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A client of DynamoDB with the environment's region and credentials. It sends every request once
 /// and notes the server's time in `server_clock`. With an `endpoint`, a URL, it asks the server there.
-/// `tracer` is told of every request.
-pub async fn connect(endpoint: Option<&str>, tracer: &Tracer, server_clock: ServerClock) -> Client {
-    client_at(endpoint, &environment().await, tracer, server_clock)
+pub async fn connect(endpoint: Option<&str>, server_clock: ServerClock) -> Client {
+    client_at(endpoint, &environment().await, server_clock)
 }
 
 /// As [`connect`], with a client of CloudWatch, which repeats requests that failed for a passing
 /// reason.
 pub async fn connect_with_cloudwatch(
     endpoint: Option<&str>,
-    tracer: &Tracer,
     server_clock: ServerClock,
 ) -> (Client, aws_sdk_cloudwatch::Client) {
     let config = environment().await;
-    (client_at(endpoint, &config, tracer, server_clock), cloudwatch(&config, tracer))
+    (client_at(endpoint, &config, server_clock), cloudwatch_at(None, &config))
 }
 
 /// As [`connect`], for an engine on this machine at `endpoint`, a URL. Region and credentials are
@@ -57,7 +54,7 @@ pub async fn connect_local_with_cloudwatch(
     server_clock: ServerClock,
 ) -> (Client, aws_sdk_cloudwatch::Client) {
     let config = local(endpoint).await;
-    (client(&config, server_clock), cloudwatch(&config, &Tracer::default()))
+    (client(&config, server_clock), cloudwatch_at(None, &config))
 }
 
 async fn environment() -> SdkConfig {
@@ -91,19 +88,11 @@ pub(crate) fn connector(proxies: ProxyConfig) -> Connector {
 }
 
 fn client(config: &SdkConfig, server_clock: ServerClock) -> Client {
-    client_at(None, config, &Tracer::default(), server_clock)
+    client_at(None, config, server_clock)
 }
 
-fn client_at(
-    endpoint: Option<&str>,
-    config: &SdkConfig,
-    tracer: &Tracer,
-    server_clock: ServerClock,
-) -> Client {
+fn client_at(endpoint: Option<&str>, config: &SdkConfig, server_clock: ServerClock) -> Client {
     let mut config = config_within(config, CONNECT_TIMEOUT);
-    if let Some(watch) = tracer.watch() {
-        config = config.interceptor(watch);
-    }
     if let Some(url) = endpoint {
         config = config.endpoint_url(url);
     }
@@ -136,27 +125,19 @@ fn config_within(config: &SdkConfig, connect_timeout: Duration) -> Builder {
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
 }
 
-fn cloudwatch(config: &SdkConfig, tracer: &Tracer) -> aws_sdk_cloudwatch::Client {
-    cloudwatch_at(None, config, tracer)
-}
-
 /// A client of CloudWatch, or of the server at `endpoint`, a URL, that stands in for it.
 pub(crate) fn cloudwatch_at(
     endpoint: Option<&str>,
     config: &SdkConfig,
-    tracer: &Tracer,
 ) -> aws_sdk_cloudwatch::Client {
     let mut config = aws_sdk_cloudwatch::config::Builder::from(config);
     if let Some(url) = endpoint {
         config = config.endpoint_url(url);
     }
-    config = config
+    let config = config
         .retry_config(RetryConfig::standard())
         .timeout_config(timeouts(CONNECT_TIMEOUT))
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled());
-    if let Some(watch) = tracer.watch() {
-        config = config.interceptor(watch);
-    }
     aws_sdk_cloudwatch::Client::from_conf(config.build())
 }
 
@@ -210,7 +191,7 @@ mod tests {
                 }))
                 .load()
                 .await;
-            let client = client_at(endpoint, &config, &Tracer::default(), ServerClock::default());
+            let client = client_at(endpoint, &config, ServerClock::default());
             let request = client.describe_table().table_name("items");
             request.send().await.expect_err("nobody answers");
             receiver.try_recv().expect("one request")

@@ -27,7 +27,6 @@ mod scan;
 mod signature;
 mod signing;
 mod stack;
-mod traces;
 mod usage;
 
 pub use aws_sdk_dynamodb::Client;
@@ -48,5 +47,4 @@ pub use scan::{ScanPage, ScanSegment};
 pub use signature::{ProbeAnswer, SignatureProbe, SignatureVerdict};
 pub use signing::RequestSigner;
 pub use stack::Stack;
-pub use traces::Tracer;
 pub use usage::{CloudWatchUsage, MeasuredTables};

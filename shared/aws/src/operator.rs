@@ -25,7 +25,6 @@ use crate::items::DynamoItemStore;
 use crate::metadata::DynamoMetadataStore;
 use crate::pool::{http_client, http_client_by};
 use crate::read_meter::ReadMeter;
-use crate::traces::Tracer;
 use crate::usage::{CloudWatchUsage, MeasuredTables};
 
 /// The caller and the place, as the aws CLI takes them. What is left out comes from the environment
@@ -146,10 +145,7 @@ impl Operator {
 
     /// What CloudWatch counts of the tables, or the server at `endpoint`, a URL, that stands in for it.
     pub fn usage(&self, endpoint: Option<&str>, tables: MeasuredTables) -> CloudWatchUsage {
-        CloudWatchUsage::new(
-            client::cloudwatch_at(endpoint, &self.config, &Tracer::default()),
-            tables,
-        )
+        CloudWatchUsage::new(client::cloudwatch_at(endpoint, &self.config), tables)
     }
 
     /// The items of a table.

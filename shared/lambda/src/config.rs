@@ -3,7 +3,6 @@
 #[cfg(test)]
 mod tests;
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use dynashard_api::grants::Grants;
@@ -45,9 +44,6 @@ pub struct Config {
     pub log_level: LevelFilter,
     /// `LOG_KEYS` and `LOG_KEY_SECRET`: how keys appear in the log.
     pub log_keys: LogKeys,
-    /// `TRACING` and `AWS_XRAY_DAEMON_ADDRESS`, which Lambda sets: where traces go, if they are wanted and
-    /// somebody takes them.
-    pub trace_daemon: Option<SocketAddr>,
     /// The rest, as the core takes it.
     pub settings: Settings,
 }
@@ -90,7 +86,6 @@ impl Config {
         let max_body_bytes = variables.keep(variables.parsed_or("MAX_BODY_BYTES", usize::MAX));
         let log_level = variables.keep(log_level(variables));
         let log_keys = variables.keep(log_keys(variables));
-        let trace_daemon = variables.keep(trace_daemon(variables));
         if variables.is_any_wrong() {
             return None;
         }
@@ -112,7 +107,6 @@ impl Config {
             },
             log_level: log_level?,
             log_keys: log_keys?,
-            trace_daemon: trace_daemon?,
             settings: settings?,
         })
     }
@@ -175,20 +169,6 @@ fn log_keys<F: Fn(&str) -> Option<String>>(
         "plain" => Ok(LogKeys::Plain),
         "digest" => variables.required("LOG_KEY_SECRET").map(LogKeys::Digest),
         other => Err(unknown(NAME, other, "digest or plain")),
-    }
-}
-
-/// Where traces go. Lambda says where its daemon listens. Without one, or with one that is said in another way,
-/// nothing is traced: requests are not to fail for that.
-fn trace_daemon<F: Fn(&str) -> Option<String>>(
-    variables: &Variables<F>,
-) -> Result<Option<SocketAddr>, ConfigError> {
-    const NAME: &str = "TRACING";
-    const DAEMON: &str = "AWS_XRAY_DAEMON_ADDRESS";
-    match variables.optional(NAME).as_deref() {
-        Some("xray") => Ok(variables.optional(DAEMON).and_then(|address| address.parse().ok())),
-        None | Some("off") => Ok(None),
-        Some(other) => Err(unknown(NAME, other, "off or xray")),
     }
 }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use dynashard_api::settings::ConfigError;
 use dynashard_aws::{
     CloudWatchHeat, DynamoItemStore, DynamoMetadataStore, OsEntropy, ServerClock, SystemClock,
-    Tracer,
 };
 use dynashard_core::{Directory, Reader, Writer};
 
@@ -22,18 +21,6 @@ type AwsReader = Reader<DynamoItemStore, DynamoMetadataStore, SystemClock, OsEnt
 type AwsWriter = Writer<DynamoItemStore, DynamoMetadataStore, SystemClock, OsEntropy>;
 
 impl Config {
-    /// What tells the daemon of each request to AWS. An environment makes one.
-    pub fn tracer(&self) -> Tracer {
-        let tracer = self.trace_daemon.map(Tracer::to).transpose();
-        tracer.map_or_else(
-            |error| {
-                tracing::error!(%error, "traces are off: the system gives no socket");
-                Tracer::default()
-            },
-            Option::unwrap_or_default,
-        )
-    }
-
     /// The metrics of this function.
     pub fn metrics(&self) -> Metrics {
         Metrics::to_stdout(self.function_name.clone())
@@ -41,24 +28,24 @@ impl Config {
 
     /// The stores of this configuration in DynamoDB, and the clock that they share, for a function that
     /// writes. Made once, when an execution environment starts.
-    pub async fn connect(self, tracer: &Tracer) -> (DynamoItemStore, AwsDirectory) {
-        let (items, directory) = self.connect_unpinned(tracer).await;
+    pub async fn connect(self) -> (DynamoItemStore, AwsDirectory) {
+        let (items, directory) = self.connect_unpinned().await;
         (items, directory.pinning())
     }
 
     /// As [`Config::connect`], for the function that reads. It changes nothing in the metadata table but the
     /// ledgers.
-    pub async fn connect_reader(self, tracer: &Tracer) -> AwsReader {
+    pub async fn connect_reader(self) -> AwsReader {
         let metrics = self.metrics();
-        let (items, directory) = self.connect_unpinned(tracer).await;
+        let (items, directory) = self.connect_unpinned().await;
         let telemetry = HeatTelemetry::new(metrics, directory.clock().clone());
         Reader::new(items, directory).with_telemetry(Arc::new(telemetry))
     }
 
-    async fn connect_unpinned(self, tracer: &Tracer) -> (DynamoItemStore, AwsDirectory) {
+    async fn connect_unpinned(self) -> (DynamoItemStore, AwsDirectory) {
         let server_clock = ServerClock::default();
         let endpoint = self.dynamodb_endpoint.as_deref();
-        let client = dynashard_aws::connect(endpoint, tracer, server_clock.clone()).await;
+        let client = dynashard_aws::connect(endpoint, server_clock.clone()).await;
         let clock = SystemClock::new(server_clock);
         let (main_table, schema) = (self.main_table.clone(), self.settings.schema.clone());
         let items = DynamoItemStore::new(client.clone(), clock.clone(), main_table, schema);
@@ -66,25 +53,22 @@ impl Config {
     }
 
     /// As [`Config::connect`], for the function that writes, whose telemetry goes into its metrics.
-    pub async fn connect_writer(self, tracer: &Tracer) -> AwsWriter {
+    pub async fn connect_writer(self) -> AwsWriter {
         let metrics = self.metrics();
-        let (items, directory) = self.connect(tracer).await;
+        let (items, directory) = self.connect().await;
         let telemetry = HeatTelemetry::new(metrics, directory.clock().clone());
         Writer::new(items, directory).with_telemetry(Arc::new(telemetry))
     }
 
     /// As [`Config::connect`], for the function that acts on throttles: CloudWatch comes in place of
     /// the items.
-    pub async fn connect_to_heat(
-        self,
-        tracer: &Tracer,
-    ) -> Result<(CloudWatchHeat, AwsDirectory), ConfigError> {
+    pub async fn connect_to_heat(self) -> Result<(CloudWatchHeat, AwsDirectory), ConfigError> {
         let alarms =
             self.alarms.clone().ok_or_else(|| ConfigError::new(ALARM_NAME, "is missing"))?;
         let server_clock = ServerClock::default();
         let endpoint = self.dynamodb_endpoint.as_deref();
         let (dynamodb, cloudwatch) =
-            dynashard_aws::connect_with_cloudwatch(endpoint, tracer, server_clock.clone()).await;
+            dynashard_aws::connect_with_cloudwatch(endpoint, server_clock.clone()).await;
         let clock = SystemClock::new(server_clock);
         let heat =
             CloudWatchHeat::new(dynamodb.clone(), cloudwatch, self.main_table.clone(), alarms);

@@ -97,8 +97,6 @@ names! {
     CapacityWouldRise;
     /// Capacities that throttle and are as high as the operator allows.
     CapacityAtCeiling;
-    /// Subsegments of traces that the daemon did not take.
-    SubsegmentsLost;
     /// Sweeps that looked at all changes of shard counts, each minute.
     SweepsFinished;
     /// Records of the metadata table's stream that could not be acted on.

@@ -10,7 +10,7 @@ use dynashard_api::release;
 use dynashard_api::request::Request;
 use dynashard_api::response::Response;
 use dynashard_api::settings::ConfigErrors;
-use dynashard_aws::{OsEntropy, Tracer};
+use dynashard_aws::OsEntropy;
 use dynashard_core::ports::Entropy;
 use dynashard_core::{Code, Deadline, Reading};
 use futures_util::future::{Either, select};
@@ -118,25 +118,19 @@ async fn start_with(
 }
 
 /// Serves HTTP events until the environment ends.
-pub async fn run(handler: impl Handler, metrics: Metrics, tracer: Tracer) -> Result<(), Error> {
+pub async fn run(handler: impl Handler, metrics: Metrics) -> Result<(), Error> {
     let patience = Patience::new(handler.now());
-    let http = Http { handler, metrics: metrics.clone(), patience };
-    run_events(http, metrics, tracer).await
+    let http = Http { handler, metrics, patience };
+    run_events(http).await
 }
 
-/// Serves events until the environment ends. Requests to AWS belong to the trace of the invocation that
-/// made them.
-pub async fn run_events<H: EventHandler>(
-    handler: H,
-    metrics: Metrics,
-    tracer: Tracer,
-) -> Result<(), Error> {
-    let serving = Arc::new((handler, metrics, tracer));
+/// Serves events until the environment ends.
+pub async fn run_events<H: EventHandler>(handler: H) -> Result<(), Error> {
+    let serving = Arc::new(handler);
     lambda_runtime::run(service_fn(move |event: LambdaEvent<Box<RawValue>>| {
         let serving = Arc::clone(&serving);
         async move {
-            let (handler, metrics, tracer) = &*serving;
-            tracer.begin(event.context.xray_trace_id.as_deref());
+            let handler = &*serving;
             let now = handler.now();
             let left = Duration::from_millis(event.context.deadline)
                 .saturating_sub(now.wall)
@@ -144,9 +138,7 @@ pub async fn run_events<H: EventHandler>(
             let deadline = Deadline::after(now, left);
             let (payload, request_id) = (event.payload.get(), &event.context.request_id);
             // The future of a batch is large; it should not be copied about on the stack.
-            let outcome = Box::pin(handler.handle(payload, request_id, deadline)).await;
-            metrics.count(handler.now(), [(Counter::SubsegmentsLost, tracer.take_lost())]);
-            outcome
+            Box::pin(handler.handle(payload, request_id, deadline)).await
         }
     }))
     .await
