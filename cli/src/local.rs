@@ -1,7 +1,8 @@
 use std::io;
 use std::time::Duration;
 
-use dynashard_aws::{Operator, OsEntropy};
+use dynashard_aws::OsEntropy;
+use dynashard_aws_operator::Operator;
 use dynashard_console::Console;
 use dynashard_core::ports::Consistency;
 use dynashard_core::{Code, Deadline, Directory, Reader};

@@ -1,6 +1,5 @@
-use dynashard_aws::{
-    CloudWatchUsage, DynamoItemStore, DynamoMetadataStore, OsEntropy, SystemClock,
-};
+use dynashard_aws::{DynamoItemStore, DynamoMetadataStore, OsEntropy, SystemClock};
+use dynashard_aws_operator::CloudWatchUsage;
 use dynashard_console::{Prices, Stores, Tables};
 use dynashard_core::{ScalingMode, Settings};
 use serde_json::Value;

@@ -6,10 +6,8 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use dynashard_api::settings::{ConfigError, settings_from_variables};
-use dynashard_aws::{
-    Caller, DynamoItemStore, DynamoMetadataStore, MeasuredTables, Operator, OsEntropy, ReadMeter,
-    Stack, SystemClock, Unseen,
-};
+use dynashard_aws::{DynamoItemStore, DynamoMetadataStore, OsEntropy, SystemClock};
+use dynashard_aws_operator::{Caller, MeasuredTables, Operator, ReadMeter, Stack, Unseen};
 use dynashard_core::{
     Code, Deadline, Error, GrowKeys, Pinned, Reader, ScalingMode, ScalingPolicy, Settings,
     TableSchema, Writer,

@@ -29,7 +29,7 @@ use std::fmt;
 use std::time::Duration;
 
 use dynashard_api::problem::Problem;
-use dynashard_aws::ConnectError;
+use dynashard_aws_operator::ConnectError;
 use dynashard_core::{Code, Error};
 use dynashard_keys::PartitionKey;
 use serde::Serialize;

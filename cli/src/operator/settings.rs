@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use dynashard_aws::Operator;
+use dynashard_aws_operator::Operator;
 use dynashard_core::{ChangeableSetting, Deadline, Pinned, PinnedTime, SettingsChange};
 use serde::Serialize;
 

@@ -13,10 +13,20 @@ use serde_json::Value;
 const MAY_USE: &[(&str, &[&str])] = &[
     ("dynashard-keys-derive", &[]),
     ("dynashard-keys", &["dynashard-keys-derive"]),
-    ("dynashard-client", &["dynashard-api", "dynashard-aws", "dynashard-core", "dynashard-keys"]),
+    (
+        "dynashard-client",
+        &[
+            "dynashard-api",
+            "dynashard-aws",
+            "dynashard-aws-operator",
+            "dynashard-core",
+            "dynashard-keys",
+        ],
+    ),
     ("dynashard-core", &["dynashard-keys"]),
     ("dynashard-api", &["dynashard-core", "dynashard-keys"]),
     ("dynashard-aws", &["dynashard-core", "dynashard-keys"]),
+    ("dynashard-aws-operator", &["dynashard-aws", "dynashard-core", "dynashard-keys"]),
     ("dynashard-testkit", &["dynashard-core", "dynashard-keys"]),
     ("dynashard-limits", &["dynashard-keys"]),
     ("dynashard-simulation", &["dynashard-core", "dynashard-keys", "dynashard-testkit"]),
@@ -44,6 +54,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             "dynashard-api",
             "dynashard-aws",
+            "dynashard-aws-operator",
             "dynashard-console",
             "dynashard-core",
             "dynashard-keys",

@@ -1,3 +1,5 @@
+//! Alarms of CloudWatch.
+
 use std::time::Duration;
 
 use aws_sdk_cloudwatch::primitives::DateTime;
@@ -46,7 +48,7 @@ impl AlarmControl for CloudWatchAlarm<'_> {
 }
 
 /// A time as CloudWatch takes it.
-pub(crate) fn date_time(epoch_secs: u64) -> DateTime {
+pub fn date_time(epoch_secs: u64) -> DateTime {
     DateTime::from_secs(i64::try_from(epoch_secs).unwrap_or(i64::MAX))
 }
 

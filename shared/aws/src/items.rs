@@ -1,3 +1,5 @@
+//! The items of the main table.
+
 use std::collections::{BTreeSet, HashMap};
 
 use aws_sdk_dynamodb::Client;

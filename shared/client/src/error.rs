@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use dynashard_api::problem::Problem;
-use dynashard_aws::ConnectError;
+use dynashard_aws_operator::ConnectError;
 use dynashard_core::Code;
 use dynashard_keys::KeyError;
 use thiserror::Error;

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use dynashard_api::json::SortKeyJson;
-use dynashard_aws::RequestSigner;
+use dynashard_aws_operator::RequestSigner;
 use dynashard_core::Code;
 use dynashard_core::ports::{Consistency, SortRange};
 use dynashard_keys::{ItemKey, PartitionKey, Placement, ShardCount};
@@ -82,7 +82,7 @@ impl HttpApi {
     }
 
     /// With signed requests, for an API that asks for IAM: a signer of the service `execute-api`, from
-    /// [`Operator::signer`](dynashard_aws::Operator::signer).
+    /// [`Operator::signer`](dynashard_aws_operator::Operator::signer).
     #[must_use]
     pub fn signed(self, signer: RequestSigner) -> Self {
         Self { signer: Some(signer), ..self }

@@ -4,9 +4,8 @@ use std::time::Duration;
 use dynashard_api::body;
 use dynashard_api::body::Document;
 use dynashard_api::json::{Format, ItemJson};
-use dynashard_aws::{
-    Caller, DynamoItemStore, DynamoMetadataStore, Operator, OsEntropy, SystemClock, Unseen,
-};
+use dynashard_aws::{DynamoItemStore, DynamoMetadataStore, OsEntropy, SystemClock};
+use dynashard_aws_operator::{Caller, Operator, Unseen};
 use dynashard_core::ports::{Clock, Consistency, Entropy, ItemStore, MetadataStore};
 use dynashard_core::query::{MAX_PAGE_BYTES, PageBudget};
 use dynashard_core::{

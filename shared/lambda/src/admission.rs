@@ -1,3 +1,5 @@
+//! What a request has to be to be answered.
+
 use std::num::NonZeroU32;
 
 use dynashard_api::grants::Grants;

@@ -5,9 +5,8 @@ use std::cell::RefCell;
 use std::fmt::Debug;
 use std::process::ExitCode;
 
-use dynashard_aws::{
-    DynamoMetadataStore, Operator, OsEntropy, ScanPage, Stack, Stripped, TableState,
-};
+use dynashard_aws::{DynamoMetadataStore, OsEntropy};
+use dynashard_aws_operator::{Operator, ScanPage, Stack, Stripped, TableState};
 use dynashard_core::ports::{CollectionCatalog, MetadataStore, StoreError};
 use dynashard_core::{
     Attributes, Code, CollectionMetadata, Error, Phase, Pinned, Settings, TableSchema, item_bytes,

@@ -7,8 +7,10 @@ mod window;
 use std::process::ExitCode;
 
 use dynashard_api::settings::is_request_lifetime_verified;
-use dynashard_aws::{Operator, ProbeAnswer, SignatureProbe, SignatureVerdict, TrialRead, Unseen};
-use dynashard_aws::{Stack, is_on_this_machine, schema_of};
+use dynashard_aws_operator::{
+    Operator, ProbeAnswer, SignatureProbe, SignatureVerdict, TrialRead, Unseen,
+};
+use dynashard_aws_operator::{Stack, is_on_this_machine, schema_of};
 use dynashard_core::TableSchema;
 use futures_util::future::join_all;
 use serde::Serialize;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dynashard_api::json::{AttributesJson, Format, attributes, object};
-use dynashard_aws::{KeyAttribute, ScanSegment, TableState};
+use dynashard_aws_operator::{KeyAttribute, ScanSegment, TableState};
 use dynashard_core::{Attributes, NewItem};
 use dynashard_keys::SortKeyType;
 use tokio::sync::mpsc;

@@ -1,3 +1,5 @@
+//! Signatures of requests that the SDK has no client for.
+
 use std::time::UNIX_EPOCH;
 
 use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
@@ -6,9 +8,9 @@ use aws_sigv4::sign::v4::SigningParams;
 use aws_smithy_runtime_api::client::identity::Identity;
 use dynashard_core::ports::Clock;
 
-use crate::clock::{ServerClock, SystemClock};
-use crate::error::causes;
 use crate::operator::{ConnectError, Operator, credentials_from};
+use dynashard_aws::error::causes;
+use dynashard_aws::{ServerClock, SystemClock};
 
 /// Signs HTTP requests with Signature Version 4, for services that the SDK has no client for here: the application's
 /// own API under IAM, whose service is called `execute-api`, and `CloudFormation`.

@@ -1,3 +1,5 @@
+//! What reads consume.
+
 use std::sync::{Arc, Mutex, PoisonError};
 
 use aws_sdk_dynamodb::config::interceptors::{

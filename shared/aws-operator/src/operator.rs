@@ -1,3 +1,5 @@
+//! Who asks, and where: as the aws CLI finds them.
+
 use std::fmt;
 use std::net::IpAddr;
 
@@ -17,13 +19,12 @@ use aws_sdk_dynamodb::config::{
 use aws_smithy_http_client::proxy::ProxyConfig;
 use dynashard_core::TableSchema;
 
-use crate::client::{self, client_of_operator, config_of_operator};
-use crate::clock::{ServerClock, SystemClock};
-use crate::error::causes;
-use crate::interceptors::DateWatch;
-use crate::items::DynamoItemStore;
-use crate::metadata::DynamoMetadataStore;
-use crate::pool::{http_client, http_client_by};
+use dynashard_aws::error::causes;
+use dynashard_aws::interceptors::DateWatch;
+use dynashard_aws::pool::{http_client, http_client_by};
+use dynashard_aws::{DynamoItemStore, DynamoMetadataStore, ServerClock, SystemClock, client};
+
+use crate::client::{client_of_operator, config_of_operator};
 use crate::read_meter::ReadMeter;
 use crate::usage::{CloudWatchUsage, MeasuredTables};
 

@@ -6,10 +6,11 @@ use aws_sdk_dynamodb::types::{AttributeValue as Sdk, ReturnConsumedCapacity};
 use dynashard_core::ports::StoreError;
 use dynashard_core::{Attributes, Owner, TableSchema};
 
-use crate::attributes::{FORWARDED, GENERATION, VERSION, encode_attributes};
-use crate::error::{Refused, of_write};
+use dynashard_aws::attributes::{FORWARDED, GENERATION, VERSION, encode_attributes};
+use dynashard_aws::error::{Refused, of_write};
+use dynashard_aws::owner::{self, OWNER_ID};
+
 use crate::operator::Operator;
-use crate::owner::{self, OWNER_ID};
 
 /// What became of an item whose attributes were to be removed.
 #[derive(Debug, Clone, Copy, PartialEq)]

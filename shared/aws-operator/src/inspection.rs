@@ -5,15 +5,16 @@ use std::fmt;
 
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::types::{
-    AttributeValue, BillingMode, ContributorInsightsStatus, DestinationStatus, IndexStatus,
-    KeySchemaElement, KeyType, PointInTimeRecoveryStatus, ProjectionType, StreamViewType,
-    TableDescription, TableStatus, TimeToLiveStatus,
+    AttributeValue, ContributorInsightsStatus, DestinationStatus, IndexStatus, KeySchemaElement,
+    KeyType, PointInTimeRecoveryStatus, ProjectionType, StreamViewType, TableDescription,
+    TableStatus, TimeToLiveStatus,
 };
 use dynashard_core::TableSchema;
 use dynashard_keys::{RESERVED_PREFIX, Separator, SortKeyType};
 
-use crate::error::{causes, is_without_answer, service_error};
 use crate::operator::{ConnectError, Operator};
+use dynashard_aws::capacity::provisioned;
+use dynashard_aws::error::{causes, is_without_answer, service_error};
 
 /// A table as `DescribeTable` has it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -427,18 +428,6 @@ fn key_attribute(table: &TableDescription, kind: &KeyType) -> Option<KeyAttribut
     let definition = definitions.find(|definition| definition.attribute_name() == name)?;
     let letter = definition.attribute_type().as_str().to_owned();
     Some(KeyAttribute { name: name.to_owned(), letter })
-}
-
-/// What a table is provisioned with. On demand its capacity is given as zero, or not at all.
-pub(crate) fn provisioned(table: &TableDescription) -> Option<(u64, u64)> {
-    let mode = table.billing_mode_summary().and_then(|summary| summary.billing_mode());
-    if mode == Some(&BillingMode::PayPerRequest) {
-        return None;
-    }
-    let capacity = table.provisioned_throughput()?;
-    let units =
-        (unsigned(capacity.read_capacity_units()), unsigned(capacity.write_capacity_units()));
-    (units != (0, 0)).then_some(units)
 }
 
 fn unsigned(number: Option<i64>) -> u64 {

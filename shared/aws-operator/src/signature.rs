@@ -11,15 +11,16 @@ use aws_sdk_dynamodb::operation::get_item::GetItemError;
 use aws_smithy_async::time::TimeSource;
 use dynashard_core::TableSchema;
 
-use crate::client::config_of_operator;
-use crate::clock::Clocks;
-use crate::error::{
+use dynashard_aws::clock::Clocks;
+use dynashard_aws::error::{
     causes, is_signature_expired, is_throttle, is_without_answer, remedied, service_error,
 };
+use dynashard_aws::pool::http_client;
+
+use crate::answer_watch::{AnswerWatch, Witnessed};
+use crate::client::config_of_operator;
 use crate::inspection::key_of_nobody;
-use crate::interceptors::{AnswerWatch, Witnessed};
 use crate::operator::{ConnectError, Operator};
-use crate::pool::http_client;
 
 /// A connection of its own, on which reads are signed as of another time than now. Different
 /// connections may reach different hosts of DynamoDB.

@@ -13,8 +13,8 @@ use aws_smithy_types::byte_stream::ByteStream;
 use aws_smithy_xml::decode::{Document, ScopedDecoder, XmlDecodeError, try_data};
 
 use crate::client::connector;
-use crate::error::{causes, remedied};
 use crate::operator::{ConnectError, Operator, proxies_to};
+use dynashard_aws::error::{causes, remedied};
 
 /// A stack as CloudFormation describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

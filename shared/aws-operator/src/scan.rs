@@ -7,10 +7,11 @@ use aws_sdk_dynamodb::types::{AttributeValue as Sdk, ReturnConsumedCapacity};
 use dynashard_core::Attributes;
 use dynashard_core::ports::StoreError;
 
-use crate::attributes::{decode_attributes, encode_attributes};
-use crate::error::of_read;
+use dynashard_aws::attributes::{decode_attributes, encode_attributes};
+use dynashard_aws::error::of_read;
+use dynashard_aws::owner::OWNER_ID;
+
 use crate::operator::Operator;
-use crate::owner::OWNER_ID;
 
 /// One of the parts into which a scan divides a table, to be read side by side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,3 +1,5 @@
+//! What CloudWatch counts of a stack.
+
 use std::collections::BTreeMap;
 
 use aws_sdk_cloudwatch::Client;
@@ -7,9 +9,9 @@ use aws_sdk_cloudwatch::types::{
 use dynashard_core::ports::{StoreError, UsageSource};
 use dynashard_core::{HeatWindow, Usage, UsagePeriod};
 
-use crate::alarm::date_time;
-use crate::error::of_watch;
-use crate::metadata::ACTIVE_INDEX;
+use dynashard_aws::ACTIVE_INDEX;
+use dynashard_aws::alarm::date_time;
+use dynashard_aws::error::of_watch;
 
 /// The tables whose consumption is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
