@@ -18,7 +18,7 @@ async fn main() -> ExitCode {
         let admission = config.admission.clone();
         let reader = config.connect_reader().await;
         let handler = ReadHandler::new(reader, admission);
-        Box::pin(dynashard_lambda::run(handler, metrics)).await
+        Box::pin(dynashard_lambda::serve_requests(handler, metrics)).await
     })
     .await
 }

@@ -1,3 +1,5 @@
+//! Acts on the events of the rebalance function.
+
 use aws_lambda_events::dynamodb::{Event as StreamEvent, EventRecord};
 use aws_lambda_events::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse};
 use dynashard_core::ports::{Clock, Entropy, ItemStore, MetadataStore};
@@ -5,12 +7,11 @@ use dynashard_core::{
     Advance, Deadline, Job, LaneKey, Progress, Reading, Rebalancer, ReshardSlice, Slice, Sweep,
 };
 use dynashard_keys::{PartitionKey, RESERVED_PREFIX};
-use dynashard_lambda::EventHandler;
+use dynashard_lambda::Event;
 use dynashard_lambda::metrics::{Counter, Gauge, Metrics};
 use futures_util::future::join_all;
 use lambda_runtime::Error;
 use serde_dynamo::AttributeValue;
-use serde_json::Value;
 
 pub(crate) struct RebalanceHandler<I, M, C, E> {
     rebalancer: Rebalancer<I, M, C, E>,
@@ -20,6 +21,26 @@ pub(crate) struct RebalanceHandler<I, M, C, E> {
 impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<I, M, C, E> {
     pub(crate) fn new(rebalancer: Rebalancer<I, M, C, E>, metrics: Metrics) -> Self {
         Self { rebalancer, metrics }
+    }
+
+    /// Acts on one event by its deadline. An error makes Lambda send the event again.
+    pub(crate) async fn handle(
+        &self,
+        event: Event,
+        deadline: Deadline,
+    ) -> Result<DynamoDbEventResponse, Error> {
+        match event {
+            Event::Stream(event) => Ok(self.batch(&serde_json::from_value(event)?, deadline).await),
+            Event::Schedule => self.sweep(deadline).await,
+            Event::Request(_) | Event::Alarm(_) => {
+                Err("the event is neither a batch of stream records nor a schedule".into())
+            }
+        }
+    }
+
+    /// The time, for deadlines.
+    pub(crate) fn now(&self) -> Reading {
+        self.rebalancer.directory().now()
     }
 
     /// Advances the collections of a batch side by side, since each of them waits for leases to end.
@@ -178,33 +199,6 @@ impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> RebalanceHandler<I, M
     }
 }
 
-impl<I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> EventHandler
-    for RebalanceHandler<I, M, C, E>
-{
-    type Outcome = DynamoDbEventResponse;
-
-    async fn handle(
-        &self,
-        event: &str,
-        _request_id: &str,
-        deadline: Deadline,
-    ) -> Result<DynamoDbEventResponse, Error> {
-        let event = serde_json::from_str::<Value>(event)?;
-        if event.get("Records").is_some() {
-            let event = serde_json::from_value::<StreamEvent>(event)?;
-            return Ok(self.batch(&event, deadline).await);
-        }
-        if event.get("source").and_then(Value::as_str) == Some("aws.events") {
-            return self.sweep(deadline).await;
-        }
-        Err("the event is neither a batch of stream records nor a schedule".into())
-    }
-
-    fn now(&self) -> Reading {
-        self.rebalancer.directory().now()
-    }
-}
-
 /// Where a record stands in its stream shard. Every record has one; if the list of failures names an
 /// empty one, Lambda sends the whole batch again.
 fn sequence_number(record: &EventRecord) -> &str {
@@ -218,7 +212,7 @@ mod tests {
     use dynashard_core::{CollectionMetadata, Directory, Scaler, Settings};
     use dynashard_keys::{Placement, ShardCount, ShardId, SortKey};
     use dynashard_testkit::{ManualClock, MemoryStore, Output, SeededEntropy, block_on};
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -265,7 +259,8 @@ mod tests {
         let rebalancer = Rebalancer::new(memory.clone(), directory);
         let handler = RebalanceHandler::new(rebalancer, metrics);
         let deadline = Deadline::after(handler.now(), Duration::from_secs(50));
-        block_on(handler.handle(&event.to_string(), "request", deadline)).map_err(|e| e.to_string())
+        block_on(handler.handle(Event::parse(&event.to_string()), deadline))
+            .map_err(|e| e.to_string())
     }
 
     fn world() -> (MemoryStore, ManualClock) {

@@ -13,6 +13,7 @@ mod tests;
 use std::process::ExitCode;
 
 use dynashard_core::Rebalancer;
+use dynashard_lambda::Invocation;
 use handler::RebalanceHandler;
 
 #[tokio::main(flavor = "current_thread")]
@@ -21,7 +22,10 @@ async fn main() -> ExitCode {
         let metrics = config.metrics();
         let (items, directory) = config.connect().await;
         let handler = RebalanceHandler::new(Rebalancer::new(items, directory), metrics);
-        dynashard_lambda::run_events(handler).await
+        dynashard_lambda::serve(async move |event, invocation: Invocation| {
+            handler.handle(event, invocation.deadline(handler.now())).await
+        })
+        .await
     })
     .await
 }

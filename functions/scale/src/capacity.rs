@@ -1,47 +1,38 @@
-use dynashard_core::ports::{AlarmControl, Clock, TableCapacity};
+//! Throttles by the capacity of the table itself, by alarms and by the schedule.
+
+use dynashard_core::ports::{
+    AlarmControl, Clock, Entropy, HeatAlarms, HeatSource, MetadataStore, TableCapacity,
+};
 use dynashard_core::{
     CapacityDecision, CapacityOutcome, CapacityPolicy, CapacityReport, CapacityScaler,
-    CapacityScaling, CapacitySide, Deadline, Error as CoreError, Reading, Rearm, ScalingMode,
+    CapacityScaling, CapacitySide, Deadline, Error as CoreError, Rearm, ScalingMode,
 };
-use dynashard_lambda::EventHandler;
 use dynashard_lambda::alarm::AlarmEvent;
-use dynashard_lambda::metrics::{Counter, Metrics};
+use dynashard_lambda::metrics::Counter;
 use lambda_runtime::Error;
 use serde::Serialize;
-use serde_json::Value;
 
-/// The events of the scale function: alarms on the capacity of the main table lead to more of it,
-/// the schedule looks for those whose event was lost, and all else is `events`'.
-pub(crate) struct CapacityEvents<S, T, C> {
-    events: S,
-    table: T,
-    clock: C,
-    main_table: String,
-    metrics: Metrics,
-    policy: CapacityPolicy,
-    mode: ScalingMode,
+use crate::handler::{Outcome, ScaleHandler};
+
+/// The capacity of the main table, and who raises it.
+pub(crate) struct Capacity<T> {
+    /// The table.
+    pub(crate) table: T,
+    /// Who raises it, and how far.
+    pub(crate) policy: CapacityPolicy,
+    /// Whether the function acts at all.
+    pub(crate) mode: ScalingMode,
 }
 
-/// The outcome that Lambda returns, where `events` have outcomes of the type `O`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(untagged)]
-pub(crate) enum Outcome<O> {
-    /// That of the others.
-    Other(O),
-    /// What was decided about the capacity.
-    Decided(CapacityView),
-    /// Nothing was done, and why.
-    Idle {
-        /// A sentence without its full stop.
-        nothing_done: String,
-    },
-    /// A schedule that found an alarm on the capacity raised.
-    Swept {
-        /// What the others did.
-        partitions: O,
-        /// What was decided about the capacity.
-        capacity: CapacityView,
-    },
+impl<T> Capacity<T> {
+    /// Whether an alarm is on the capacity, and this function acts on that.
+    pub(crate) fn is_watched_by(&self, alarm: &AlarmEvent) -> bool {
+        self.is_ours() && alarm.is_of_capacity()
+    }
+
+    fn is_ours(&self) -> bool {
+        self.policy.scaling == CapacityScaling::Function
+    }
 }
 
 /// A report for a person who sends an alarm by hand.
@@ -60,47 +51,40 @@ struct DecisionView {
     decision: String,
 }
 
-impl<S, T, C> CapacityEvents<S, T, C>
+impl<W, T, M, C, E> ScaleHandler<W, T, M, C, E>
 where
-    S: EventHandler,
+    W: HeatSource + HeatAlarms,
     T: TableCapacity + AlarmControl,
+    M: MetadataStore,
     C: Clock,
+    E: Entropy,
 {
-    /// Passes events to `events`, and acts on throttles by the capacity of `main_table`, which is
-    /// `table`, if the operator wants the function to.
-    pub(crate) fn new(
-        events: S,
-        (table, clock): (T, C),
-        main_table: String,
-        metrics: Metrics,
-        (policy, mode): (CapacityPolicy, ScalingMode),
-    ) -> Self {
-        Self { events, table, clock, main_table, metrics, policy, mode }
-    }
-
-    async fn alarm(
+    /// Acts on an alarm on the capacity.
+    pub(crate) async fn on_capacity_alarm(
         &self,
         alarm: &AlarmEvent,
         deadline: Deadline,
-    ) -> Result<Outcome<S::Outcome>, Error> {
-        if self.mode == ScalingMode::Off {
-            return Ok(Outcome::Idle { nothing_done: "ScalingMode is off".to_owned() });
+    ) -> Result<Outcome, Error> {
+        if self.capacity.mode == ScalingMode::Off {
+            return Ok(Outcome::idle("ScalingMode is off"));
         }
         match alarm.capacity_window(&self.main_table, self.now().epoch_secs()) {
             Ok(window) => {
                 let report = self.scaler().scale(window, deadline).await;
                 Ok(Outcome::Decided(self.act_on(report)?))
             }
-            // Sending the event again would change nothing.
-            Err(refusal) => {
-                tracing::warn!(reason = %refusal, "an alarm event was refused");
-                self.metrics.count(self.now(), [(Counter::AlarmsRefused, 1)]);
-                Ok(Outcome::Idle { nothing_done: refusal.to_string() })
-            }
+            Err(refusal) => Ok(self.refuse(&refusal)),
         }
     }
 
-    async fn sweep(&self, deadline: Deadline) -> Result<Option<CapacityView>, Error> {
+    /// Looks whether an alarm on the capacity is raised.
+    pub(crate) async fn sweep_capacity(
+        &self,
+        deadline: Deadline,
+    ) -> Result<Option<CapacityView>, Error> {
+        if !self.capacity.is_ours() {
+            return Ok(None);
+        }
         match self.scaler().sweep(deadline).await.transpose() {
             Some(report) => self.act_on(report).map(Some),
             None => Ok(None),
@@ -108,7 +92,8 @@ where
     }
 
     fn scaler(&self) -> CapacityScaler<'_, T, C> {
-        CapacityScaler::new(&self.table, &self.clock, self.policy, self.mode)
+        let Capacity { table, policy, mode } = &self.capacity;
+        CapacityScaler::new(table, self.directory().clock(), *policy, *mode)
     }
 
     /// Logs and counts what was decided. If something could not be asked or changed, the invocation has to
@@ -117,55 +102,15 @@ where
         match report {
             Ok(report) => {
                 log(&report);
-                self.metrics.count(self.now(), counts(&report));
+                self.count(counts(&report));
                 Ok(CapacityView::new(&report))
             }
             Err(error) => {
                 tracing::error!(%error, "checking the table's capacity failed");
-                self.metrics.count(self.now(), [(Counter::AlarmsFailed, 1)]);
+                self.count([(Counter::AlarmsFailed, 1)]);
                 Err(error.into())
             }
         }
-    }
-}
-
-impl<S, T, C> EventHandler for CapacityEvents<S, T, C>
-where
-    S: EventHandler,
-    T: TableCapacity + AlarmControl,
-    C: Clock,
-{
-    type Outcome = Outcome<S::Outcome>;
-
-    async fn handle(
-        &self,
-        event: &str,
-        request_id: &str,
-        deadline: Deadline,
-    ) -> Result<Self::Outcome, Error> {
-        let others = self.events.handle(event, request_id, deadline);
-        if self.policy.scaling != CapacityScaling::Function {
-            return others.await.map(Outcome::Other);
-        }
-        let shape = serde_json::from_str::<Value>(event).unwrap_or_default();
-        if shape.get("source").and_then(Value::as_str) == Some("aws.events") {
-            // If one fails, the other is looked at all the same.
-            let (partitions, capacity) = (others.await, self.sweep(deadline).await);
-            return Ok(match (partitions?, capacity?) {
-                (partitions, Some(capacity)) => Outcome::Swept { partitions, capacity },
-                (partitions, None) => Outcome::Other(partitions),
-            });
-        }
-        match AlarmEvent::parse(&shape) {
-            Ok(alarm) if alarm.is_of_capacity() && shape.get("requestContext").is_none() => {
-                self.alarm(&alarm, deadline).await
-            }
-            _ => others.await.map(Outcome::Other),
-        }
-    }
-
-    fn now(&self) -> Reading {
-        self.events.now()
     }
 }
 

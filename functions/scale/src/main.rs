@@ -4,32 +4,37 @@
 #![recursion_limit = "256"]
 
 mod capacity;
-mod events;
 mod handler;
+mod partitions;
 mod report;
+mod requests;
 #[cfg(test)]
 mod tests;
 
 use std::process::ExitCode;
 
-use capacity::CapacityEvents;
+use capacity::Capacity;
 use dynashard_core::Scaler;
-use events::ScaleEvents;
+use dynashard_lambda::Invocation;
 use handler::ScaleHandler;
+use requests::Requests;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     // The future of the connections is large; it should not be copied about on the stack.
     Box::pin(dynashard_lambda::start_with_alarms(async |config| {
         let (main_table, metrics) = (config.main_table.clone(), config.metrics());
-        let policy = (config.capacity, config.settings.scaling.mode);
+        let (policy, mode) = (config.capacity, config.settings.scaling.mode);
         let (alarms, admission) = (config.capacity_alarms.clone(), config.admission.clone());
         let (heat, directory) = config.connect_to_heat().await?;
-        let table = (heat.table_capacity(alarms), directory.clock().clone());
-        let requests = ScaleHandler::new(Scaler::new(directory), admission);
-        let events = ScaleEvents::new(requests, heat, main_table.clone(), metrics.clone());
-        let events = CapacityEvents::new(events, table, main_table, metrics, policy);
-        dynashard_lambda::run_events(events).await
+        let capacity = Capacity { table: heat.table_capacity(alarms), policy, mode };
+        let requests = Requests::new(Scaler::new(directory), admission);
+        let handler = ScaleHandler::new(requests, heat, capacity, main_table, metrics);
+        dynashard_lambda::serve(async move |event, invocation: Invocation| {
+            let deadline = invocation.deadline(handler.now());
+            handler.handle(event, &invocation.request_id, deadline).await
+        })
+        .await
     }))
     .await
 }

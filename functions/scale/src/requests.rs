@@ -1,3 +1,5 @@
+//! PUT /collection and POST /collection/scale.
+
 use dynashard_api::problem::Problem;
 use dynashard_api::request::Request;
 use dynashard_api::response::Response;
@@ -8,12 +10,13 @@ use dynashard_core::{Deadline, Directory, Grant, Phase, Reading, Scaler};
 use dynashard_keys::{PartitionKey, ShardCount};
 use dynashard_lambda::{Admission, Handler};
 
-pub(crate) struct ScaleHandler<M, C, E> {
+/// The requests of clients and operators for a count of shards.
+pub(crate) struct Requests<M, C, E> {
     scaler: Scaler<M, C, E>,
     admission: Admission,
 }
 
-impl<M: MetadataStore, C: Clock, E: Entropy> ScaleHandler<M, C, E> {
+impl<M: MetadataStore, C: Clock, E: Entropy> Requests<M, C, E> {
     pub(crate) fn new(scaler: Scaler<M, C, E>, admission: Admission) -> Self {
         Self { scaler, admission }
     }
@@ -64,7 +67,7 @@ impl<M: MetadataStore, C: Clock, E: Entropy> ScaleHandler<M, C, E> {
     }
 }
 
-impl<M: MetadataStore, C: Clock, E: Entropy> Handler for ScaleHandler<M, C, E> {
+impl<M: MetadataStore, C: Clock, E: Entropy> Handler for Requests<M, C, E> {
     async fn handle(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
         match (request.method.as_str(), request.path.as_str()) {
             ("PUT", "/collection") => self.create(request, deadline).await,

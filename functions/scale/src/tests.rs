@@ -13,21 +13,21 @@ use std::time::Duration;
 
 use dynashard_core::ports::Clock;
 use dynashard_core::{CapacityPolicy, CapacityScaling, CapacityUnits, Deadline, Scaler, Settings};
-use dynashard_lambda::EventHandler;
+use dynashard_lambda::Event;
 use dynashard_lambda::metrics::Metrics;
 use dynashard_testkit::{ManualClock, MemoryCapacity, MemoryHeat, Output, SeededEntropy, block_on};
 use serde_json::{Value, json};
 
-use crate::capacity::CapacityEvents;
-use crate::events::ScaleEvents;
+use crate::capacity::Capacity;
 use crate::handler::ScaleHandler;
+use crate::requests::Requests;
 use dynashard_eventkit::{Store, World};
 
 /// The main table of the events.
 const MAIN_TABLE: &str = "dynashard-MainTable-1PH9Q3ZV0XK2S";
 
-fn handler(world: &World) -> ScaleHandler<Store, ManualClock, SeededEntropy> {
-    ScaleHandler::new(Scaler::new(world.directory()), world.admission.clone())
+fn handler(world: &World) -> Requests<Store, ManualClock, SeededEntropy> {
+    Requests::new(Scaler::new(world.directory()), world.admission.clone())
 }
 
 /// All counters of what a function printed together, by name.
@@ -51,20 +51,13 @@ const CAPACITY: CapacityPolicy = CapacityPolicy {
     most: CapacityUnits { reads: 300, writes: 400 },
 };
 
-type Events = CapacityEvents<
-    ScaleEvents<MemoryHeat, Store, ManualClock, SeededEntropy>,
-    MemoryCapacity,
-    ManualClock,
->;
+type Events = ScaleHandler<MemoryHeat, MemoryCapacity, Store, ManualClock, SeededEntropy>;
 
 fn events(world: &World, output: Output) -> Events {
+    let mode = world.directory().settings().scaling.mode;
+    let capacity = Capacity { table: world.capacity.clone(), policy: CAPACITY, mode };
     let metrics = Metrics::to("scale".to_owned(), output);
-    let table = (world.capacity.clone(), world.clock.clone());
-    let policy = (CAPACITY, world.directory().settings().scaling.mode);
-    let main_table = || MAIN_TABLE.to_owned();
-    let events =
-        ScaleEvents::new(handler(world), world.heat.clone(), main_table(), metrics.clone());
-    CapacityEvents::new(events, table, main_table(), metrics, policy)
+    ScaleHandler::new(handler(world), world.heat.clone(), capacity, MAIN_TABLE.to_owned(), metrics)
 }
 
 /// What Lambda is told of an event, and what is counted.
@@ -72,7 +65,7 @@ fn handle(world: &World, event: &str) -> (Result<Value, String>, Value) {
     let output = Output::default();
     let events = events(world, output.clone());
     let deadline = Deadline::after(events.now(), Duration::from_secs(50));
-    let outcome = block_on(events.handle(event, "request-1", deadline));
+    let outcome = block_on(events.handle(Event::parse(event), "request-1", deadline));
     let outcome = outcome.map(|outcome| serde_json::to_value(outcome).expect("JSON"));
     (outcome.map_err(|error| error.to_string()), counted(&output))
 }

@@ -19,7 +19,7 @@ async fn main() -> ExitCode {
         let admission = config.admission.clone();
         let writer = config.connect_writer().await;
         let handler = WriteHandler::new(writer, admission);
-        Box::pin(dynashard_lambda::run(handler, metrics)).await
+        Box::pin(dynashard_lambda::serve_requests(handler, metrics)).await
     }))
     .await
 }

@@ -12,39 +12,96 @@ use serde_json::Value;
 
 use crate::Admission;
 
-/// Reads an event. One that is not an HTTP request in payload format 2.0 is a 400, and one that the stack does not
-/// admit is a 403 or a 413.
-pub(crate) fn request(event: &str, admission: &Admission) -> Result<Request, Problem> {
-    let mut event = serde_json::from_str(event).map_err(|e| malformed(&e))?;
-    check_shape(&event)?;
-    let granted = admission.grants.of_authorizer(event.pointer("/requestContext/authorizer"))?;
-    // The library's type of a claim is a text, and nobody reads more of it.
-    event["requestContext"]["authorizer"].take();
-    let event = ApiGatewayV2httpRequest::deserialize(event).map_err(|e| malformed(&e))?;
-    let body = event.body.unwrap_or_default();
-    let body = if event.is_base64_encoded {
-        STANDARD
-            .decode(body)
-            .map_err(|_| Problem::bad_event("the event's body is not base64".to_owned()))?
-    } else {
-        body.into_bytes()
-    };
-    if body.len() > admission.max_body_bytes {
-        return Err(Problem::body_too_large(body.len(), admission.max_body_bytes));
+/// What Lambda invokes a function with. Each function acts on some kinds and refuses the others.
+#[derive(Debug)]
+pub enum Event {
+    /// A request of the API. So is what is no object at all: its sender may wait for an answer.
+    Request(HttpEvent),
+    /// A schedule.
+    Schedule,
+    /// Records of a stream, or of another source that sends records.
+    Stream(Value),
+    /// Any other object: an alarm's change of state, if it is anything.
+    Alarm(Value),
+}
+
+impl Event {
+    /// Reads the text of an event, the only time that it is read.
+    pub fn parse(event: &str) -> Self {
+        let event = serde_json::from_str::<Value>(event);
+        match event {
+            Ok(event) if event.is_object() && event.get("requestContext").is_none() => {
+                if event.get("Records").is_some() {
+                    Self::Stream(event)
+                } else if event.get("source").and_then(Value::as_str) == Some("aws.events") {
+                    Self::Schedule
+                } else {
+                    Self::Alarm(event)
+                }
+            }
+            event => Self::Request(HttpEvent(event.map_err(|error| error.to_string()))),
+        }
     }
-    // A header's value may hold more than ASCII, and does so as UTF-8: it came in JSON.
-    let headers = event.headers.iter().map(|(name, value)| {
-        (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
-    });
-    let raw_path = event.raw_path.ok_or_else(|| malformed(&"rawPath is missing"))?;
-    Ok(Request {
-        method: event.request_context.http.method.as_str().to_ascii_uppercase(),
-        path: event.route_key.as_deref().and_then(path_of_route).map_or(raw_path, str::to_owned),
-        raw_query: event.raw_query_string.unwrap_or_default(),
-        headers: headers.collect(),
-        body,
-        granted,
-    })
+
+    /// The request that an event is. Any other event is one that its sender takes for a request: a 400.
+    pub(crate) fn into_request(self, admission: &Admission) -> Result<Request, Problem> {
+        match self {
+            Self::Request(event) => event.into_request(admission),
+            Self::Schedule | Self::Stream(_) | Self::Alarm(_) => Err(no_context()),
+        }
+    }
+
+    /// The id by which API Gateway's access log knows the request, if the event has one.
+    pub(crate) fn api_request_id(&self) -> Option<String> {
+        let Self::Request(HttpEvent(Ok(event))) = self else { return None };
+        event.pointer("/requestContext/requestId").and_then(Value::as_str).map(str::to_owned)
+    }
+}
+
+/// An event with the context of a request, or why the text is no JSON.
+#[derive(Debug)]
+pub struct HttpEvent(Result<Value, String>);
+
+impl HttpEvent {
+    /// One that is not an HTTP request in payload format 2.0 is a 400, and one that the stack does not
+    /// admit is a 403 or a 413.
+    fn into_request(self, admission: &Admission) -> Result<Request, Problem> {
+        let mut event = self.0.map_err(|e| malformed(&e))?;
+        check_shape(&event)?;
+        let granted =
+            admission.grants.of_authorizer(event.pointer("/requestContext/authorizer"))?;
+        // The library's type of a claim is a text, and nobody reads more of it.
+        event["requestContext"]["authorizer"].take();
+        let event = ApiGatewayV2httpRequest::deserialize(event).map_err(|e| malformed(&e))?;
+        let body = event.body.unwrap_or_default();
+        let body = if event.is_base64_encoded {
+            STANDARD
+                .decode(body)
+                .map_err(|_| Problem::bad_event("the event's body is not base64".to_owned()))?
+        } else {
+            body.into_bytes()
+        };
+        if body.len() > admission.max_body_bytes {
+            return Err(Problem::body_too_large(body.len(), admission.max_body_bytes));
+        }
+        // A header's value may hold more than ASCII, and does so as UTF-8: it came in JSON.
+        let headers = event.headers.iter().map(|(name, value)| {
+            (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+        });
+        let raw_path = event.raw_path.ok_or_else(|| malformed(&"rawPath is missing"))?;
+        Ok(Request {
+            method: event.request_context.http.method.as_str().to_ascii_uppercase(),
+            path: event
+                .route_key
+                .as_deref()
+                .and_then(path_of_route)
+                .map_or(raw_path, str::to_owned),
+            raw_query: event.raw_query_string.unwrap_or_default(),
+            headers: headers.collect(),
+            body,
+            granted,
+        })
+    }
 }
 
 /// The path that a route key such as `GET /item` names. In front of it the path of the request may have the name of a stage,
@@ -74,6 +131,10 @@ fn check_shape(event: &Value) -> Result<(), Problem> {
     }
 }
 
+fn no_context() -> Problem {
+    malformed(&"requestContext is not an object")
+}
+
 fn malformed(why: &dyn fmt::Display) -> Problem {
     Problem::bad_event(format!(
         "the event is not an API Gateway request in payload format 2.0: {why}"
@@ -83,6 +144,32 @@ fn malformed(why: &dyn fmt::Display) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn request(event: &str, admission: &Admission) -> Result<Request, Problem> {
+        Event::parse(event).into_request(admission)
+    }
+
+    #[test]
+    fn each_kind_of_event_is_told_by_its_shape() {
+        let kind = |event: &str| match Event::parse(event) {
+            Event::Request(_) => "request",
+            Event::Schedule => "schedule",
+            Event::Stream(_) => "stream",
+            Event::Alarm(_) => "alarm",
+        };
+        for (event, expected) in [
+            (r#"{"requestContext":{}}"#, "request"),
+            (r#"{"requestContext":null,"source":"aws.events","Records":[]}"#, "request"),
+            ("", "request"),
+            ("[]", "request"),
+            (r#"{"source":"aws.events"}"#, "schedule"),
+            (r#"{"Records":7}"#, "stream"),
+            (r#"{"source":"aws.cloudwatch","detail":{}}"#, "alarm"),
+            ("{}", "alarm"),
+        ] {
+            assert_eq!(kind(event), expected, "{event}");
+        }
+    }
 
     #[test]
     fn regression_an_array_of_fields_was_carried_out_as_a_request() {

@@ -1,7 +1,7 @@
 //! The edge that the functions share: configuration, events, the log, metrics, and the runtime.
 //!
-//! Nothing is decided here. What Lambda hands over becomes a request or an alarm, and what a handler answers goes back by
-//! the time that Lambda gives. The words of the API itself are those of `dynashard-api`.
+//! Nothing is decided here. What Lambda hands over becomes an [`Event`], and what a function answers goes back by the time
+//! that Lambda gives. The words of the API itself are those of `dynashard-api`.
 
 mod admission;
 pub mod alarm;
@@ -15,6 +15,7 @@ mod runtime;
 
 pub use admission::Admission;
 pub use config::Config;
+pub use event::{Event, HttpEvent};
 pub use log::{LogKeys, log_failures, log_left_out, subscriber};
 pub use patience::Patience;
-pub use runtime::{EventHandler, Handler, answer, run, run_events, start, start_with_alarms};
+pub use runtime::{Handler, Invocation, answer, serve, serve_requests, start, start_with_alarms};
