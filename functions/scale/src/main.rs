@@ -32,7 +32,7 @@ async fn main() -> ExitCode {
         let handler = ScaleHandler::new(requests, heat, capacity, main_table, metrics);
         dynashard_lambda::serve(async move |event, invocation: Invocation| {
             let deadline = invocation.deadline(handler.now());
-            handler.handle(event, &invocation.request_id, deadline).await
+            Box::pin(handler.handle(event, &invocation.request_id, deadline)).await
         })
         .await
     }))

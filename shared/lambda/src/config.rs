@@ -8,7 +8,7 @@ use std::time::Duration;
 use dynashard_api::grants::Grants;
 use dynashard_api::settings::{
     ConfigError, ConfigErrors, SHORTEST_REQUEST_LIFETIME, UNVERIFIED_REQUEST_LIFETIME, Variables,
-    is_request_lifetime_verified, read_settings, unknown,
+    is_request_lifetime_verified, read_settings,
 };
 use dynashard_aws::ThrottleAlarms;
 use dynashard_core::{CapacityPolicy, CapacityScaling, CapacityUnits, Settings};
@@ -156,7 +156,7 @@ fn log_level<F: Fn(&str) -> Option<String>>(
         None | Some("INFO") => Ok(LevelFilter::INFO),
         Some("WARN") => Ok(LevelFilter::WARN),
         Some("ERROR") => Ok(LevelFilter::ERROR),
-        Some(other) => Err(unknown(NAME, other, "DEBUG, INFO, WARN or ERROR")),
+        Some(other) => Err(ConfigError::unknown(NAME, other, "DEBUG, INFO, WARN or ERROR")),
     }
 }
 
@@ -168,7 +168,7 @@ fn log_keys<F: Fn(&str) -> Option<String>>(
     match variables.required(NAME)?.as_str() {
         "plain" => Ok(LogKeys::Plain),
         "digest" => variables.required("LOG_KEY_SECRET").map(LogKeys::Digest),
-        other => Err(unknown(NAME, other, "digest or plain")),
+        other => Err(ConfigError::unknown(NAME, other, "digest or plain")),
     }
 }
 
@@ -187,7 +187,11 @@ fn dynamodb_endpoint<F: Fn(&str) -> Option<String>>(
     let endpoint = variables.optional(DYNAMO_DB_ENDPOINT);
     let is_url = |url: &String| url.starts_with("http://") || url.starts_with("https://");
     if let Some(other) = endpoint.as_ref().filter(|endpoint| !is_url(endpoint)) {
-        return Err(unknown(DYNAMO_DB_ENDPOINT, other, "a URL of http or https, or empty"));
+        return Err(ConfigError::unknown(
+            DYNAMO_DB_ENDPOINT,
+            other,
+            "a URL of http or https, or empty",
+        ));
     }
     Ok(endpoint)
 }
@@ -215,7 +219,7 @@ fn capacity_scaling<F: Fn(&str) -> Option<String>>(
         None | Some("" | "off") => Ok(CapacityScaling::Off),
         Some("function") => Ok(CapacityScaling::Function),
         Some("auto-scaling") => Ok(CapacityScaling::AutoScaling),
-        Some(other) => Err(unknown(NAME, other, "off, function or auto-scaling")),
+        Some(other) => Err(ConfigError::unknown(NAME, other, "off, function or auto-scaling")),
     }
 }
 

@@ -10,7 +10,7 @@ use dynashard_core::{
 };
 use dynashard_keys::{Placement, RESERVED_PREFIX, Separator, ShardCount, SortKeyType};
 
-pub use variables::{ConfigError, ConfigErrors, Variables, unknown};
+pub use variables::{ConfigError, ConfigErrors, Variables};
 
 /// The shortest `RequestLifetimeSecs` that needs no measurement: the longest time after its signing
 /// that DynamoDB is known to execute a request, with a minute to spare (AWS Identity and Access
@@ -38,7 +38,7 @@ pub fn is_request_lifetime_verified(
     match lookup(NAME).as_deref() {
         None | Some("" | "no") => Ok(false),
         Some("yes") => Ok(true),
-        Some(other) => Err(unknown(NAME, other, "yes or no")),
+        Some(other) => Err(ConfigError::unknown(NAME, other, "yes or no")),
     }
 }
 
@@ -154,7 +154,7 @@ fn writer_scaling<F: Fn(&str) -> Option<String>>(
     match variables.required(NAME)?.as_str() {
         "off" => Ok(false),
         "on" => Ok(true),
-        other => Err(unknown(NAME, other, "off or on")),
+        other => Err(ConfigError::unknown(NAME, other, "off or on")),
     }
 }
 
@@ -182,7 +182,7 @@ fn mode(name: &'static str, text: &str) -> Result<ScalingMode, ConfigError> {
         "off" => Ok(ScalingMode::Off),
         "dry-run" => Ok(ScalingMode::DryRun),
         "on" => Ok(ScalingMode::On),
-        other => Err(unknown(name, other, "off, dry-run or on")),
+        other => Err(ConfigError::unknown(name, other, "off, dry-run or on")),
     }
 }
 

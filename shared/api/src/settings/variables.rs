@@ -18,6 +18,11 @@ impl ConfigError {
         Self { name, problem: problem.into() }
     }
 
+    /// A variable with a value that is none of those that are `known`, as in "on or off".
+    pub fn unknown(name: &'static str, value: &str, known: &str) -> Self {
+        Self::new(name, format!("is {value:?}; it must be {known}"))
+    }
+
     /// The variable.
     pub fn name(&self) -> &'static str {
         self.name
@@ -51,11 +56,6 @@ impl fmt::Display for ConfigErrors {
 }
 
 impl std::error::Error for ConfigErrors {}
-
-/// A variable with another value than those that are known.
-pub fn unknown(name: &'static str, value: &str, known: &str) -> ConfigError {
-    ConfigError::new(name, format!("is {value:?}; it must be {known}"))
-}
 
 /// The variables, and what was found wrong with those that were read.
 pub struct Variables<F> {
