@@ -1,18 +1,14 @@
 //! Throttles by the capacity of the table itself, by alarms and by the schedule.
 
-use dynashard_core::ports::{
-    AlarmControl, Clock, Entropy, HeatAlarms, HeatSource, MetadataStore, TableCapacity,
-};
+use dynashard_core::ports::{AlarmControl, Clock, TableCapacity};
 use dynashard_core::{
     CapacityDecision, CapacityOutcome, CapacityPolicy, CapacityReport, CapacityScaler,
-    CapacityScaling, CapacitySide, Deadline, Error as CoreError, Rearm, ScalingMode,
+    CapacityScaling, CapacitySide, Deadline, Error as CoreError, HeatWindow, Rearm, ScalingMode,
 };
 use dynashard_lambda::alarm::AlarmEvent;
-use dynashard_lambda::metrics::Counter;
+use dynashard_lambda::metrics::{Counter, Metrics};
 use lambda_runtime::Error;
 use serde::Serialize;
-
-use crate::handler::{Outcome, ScaleHandler};
 
 /// The capacity of the main table, and who raises it.
 pub(crate) struct Capacity<T> {
@@ -22,17 +18,8 @@ pub(crate) struct Capacity<T> {
     pub(crate) policy: CapacityPolicy,
     /// Whether the function acts at all.
     pub(crate) mode: ScalingMode,
-}
-
-impl<T> Capacity<T> {
-    /// Whether an alarm is on the capacity, and this function acts on that.
-    pub(crate) fn is_watched_by(&self, alarm: &AlarmEvent) -> bool {
-        self.is_ours() && alarm.is_of_capacity()
-    }
-
-    fn is_ours(&self) -> bool {
-        self.policy.scaling == CapacityScaling::Function
-    }
+    /// Where it is counted what was decided.
+    pub(crate) metrics: Metrics,
 }
 
 /// A report for a person who sends an alarm by hand.
@@ -51,63 +38,59 @@ struct DecisionView {
     decision: String,
 }
 
-impl<W, T, M, C, E> ScaleHandler<W, T, M, C, E>
-where
-    W: HeatSource + HeatAlarms,
-    T: TableCapacity + AlarmControl,
-    M: MetadataStore,
-    C: Clock,
-    E: Entropy,
-{
-    /// Acts on an alarm on the capacity.
-    pub(crate) async fn on_capacity_alarm(
+impl<T: TableCapacity + AlarmControl> Capacity<T> {
+    /// Whether an alarm is on the capacity, and this function acts on that.
+    pub(crate) fn is_watched_by(&self, alarm: &AlarmEvent) -> bool {
+        self.is_ours() && alarm.is_of_capacity()
+    }
+
+    /// Decides by what was throttled in this window.
+    pub(crate) async fn scale<C: Clock>(
         &self,
-        alarm: &AlarmEvent,
+        window: HeatWindow,
+        clock: &C,
         deadline: Deadline,
-    ) -> Result<Outcome, Error> {
-        if self.capacity.mode == ScalingMode::Off {
-            return Ok(Outcome::idle("ScalingMode is off"));
-        }
-        match alarm.capacity_window(&self.main_table, self.now().epoch_secs()) {
-            Ok(window) => {
-                let report = self.scaler().scale(window, deadline).await;
-                Ok(Outcome::Decided(self.act_on(report)?))
-            }
-            Err(refusal) => Ok(self.refuse(&refusal)),
-        }
+    ) -> Result<CapacityView, Error> {
+        self.told(self.scaler(clock).scale(window, deadline).await, clock)
     }
 
     /// Looks whether an alarm on the capacity is raised.
-    pub(crate) async fn sweep_capacity(
+    pub(crate) async fn sweep<C: Clock>(
         &self,
+        clock: &C,
         deadline: Deadline,
     ) -> Result<Option<CapacityView>, Error> {
-        if !self.capacity.is_ours() {
+        if !self.is_ours() {
             return Ok(None);
         }
-        match self.scaler().sweep(deadline).await.transpose() {
-            Some(report) => self.act_on(report).map(Some),
-            None => Ok(None),
-        }
+        let found = self.scaler(clock).sweep(deadline).await.transpose();
+        found.map(|report| self.told(report, clock)).transpose()
     }
 
-    fn scaler(&self) -> CapacityScaler<'_, T, C> {
-        let Capacity { table, policy, mode } = &self.capacity;
-        CapacityScaler::new(table, self.directory().clock(), *policy, *mode)
+    fn is_ours(&self) -> bool {
+        self.policy.scaling == CapacityScaling::Function
+    }
+
+    fn scaler<'a, C: Clock>(&'a self, clock: &'a C) -> CapacityScaler<'a, T, C> {
+        CapacityScaler::new(&self.table, clock, self.policy, self.mode)
     }
 
     /// Logs and counts what was decided. If something could not be asked or changed, the invocation has to
     /// fail, so that Lambda counts the failure. The schedule looks again.
-    fn act_on(&self, report: Result<CapacityReport, CoreError>) -> Result<CapacityView, Error> {
+    fn told(
+        &self,
+        report: Result<CapacityReport, CoreError>,
+        clock: &impl Clock,
+    ) -> Result<CapacityView, Error> {
         match report {
             Ok(report) => {
                 log(&report);
-                self.count(counts(&report));
+                self.metrics.count(clock.now(), counts(&report));
                 Ok(CapacityView::new(&report))
             }
             Err(error) => {
                 tracing::error!(%error, "checking the table's capacity failed");
-                self.count([(Counter::AlarmsFailed, 1)]);
+                self.metrics.count(clock.now(), [(Counter::AlarmsFailed, 1)]);
                 Err(error.into())
             }
         }

@@ -2,19 +2,18 @@
 
 use std::sync::Mutex;
 
-use dynashard_api::response::Response;
 use dynashard_core::ports::{
     AlarmControl, Clock, Entropy, HeatAlarms, HeatSource, MetadataStore, TableCapacity,
 };
-use dynashard_core::{Deadline, Directory, Reading};
+use dynashard_core::{Deadline, Reading, ScalingMode};
 use dynashard_lambda::alarm::{AlarmEvent, AlarmRefusal};
 use dynashard_lambda::metrics::{Counter, Metrics};
 use dynashard_lambda::{Event, Handler, Patience, answer};
 use lambda_runtime::Error;
-use serde::Serialize;
 
-use crate::capacity::{Capacity, CapacityView};
-use crate::report::HeatView;
+use crate::capacity::Capacity;
+use crate::outcome::Outcome;
+use crate::partitions::Partitions;
 use crate::requests::Requests;
 
 /// Requests for shards, the alarms on throttles, and the schedule, which finds an alarm whose event was lost and lets
@@ -22,42 +21,12 @@ use crate::requests::Requests;
 pub(crate) struct ScaleHandler<W, T, M, C, E> {
     requests: Requests<M, C, E>,
     patience: Patience,
-    pub(crate) watch: W,
-    pub(crate) capacity: Capacity<T>,
-    pub(crate) main_table: String,
+    watch: W,
+    capacity: Capacity<T>,
+    main_table: String,
     metrics: Metrics,
     /// Where the last look at the collections that may shrink has ended, if time ran out.
-    pub(crate) shrink_after: Mutex<Option<String>>,
-}
-
-/// The outcome that Lambda returns. After an alarm, only a person who sends one by hand reads it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(untagged)]
-pub(crate) enum Outcome {
-    /// The answer to a request.
-    Answered(Response),
-    /// What was found throttled, and what was done about it.
-    Acted(HeatView),
-    /// What was decided about the capacity.
-    Decided(CapacityView),
-    /// Nothing was done, and why.
-    Idle {
-        /// A sentence without its full stop.
-        nothing_done: String,
-    },
-    /// A schedule that found an alarm on the capacity raised.
-    Swept {
-        /// What was done about partitions.
-        partitions: Box<Outcome>,
-        /// What was decided about the capacity.
-        capacity: CapacityView,
-    },
-}
-
-impl Outcome {
-    pub(crate) fn idle(why: impl Into<String>) -> Self {
-        Self::Idle { nothing_done: why.into() }
-    }
+    shrink_after: Mutex<Option<String>>,
 }
 
 impl<W, T, M, C, E> ScaleHandler<W, T, M, C, E>
@@ -98,8 +67,8 @@ where
             }
             Event::Schedule => {
                 // If one fails, the other is looked at all the same.
-                let partitions = self.sweep_partitions(deadline).await;
-                let capacity = self.sweep_capacity(deadline).await;
+                let partitions = self.partitions().sweep(deadline).await;
+                let capacity = self.capacity.sweep(self.clock(), deadline).await;
                 let (partitions, capacity) = (partitions?, capacity?);
                 Ok(match capacity {
                     Some(capacity) => Outcome::Swept { partitions: Box::new(partitions), capacity },
@@ -111,7 +80,10 @@ where
                 Ok(alarm) if self.capacity.is_watched_by(&alarm) => {
                     self.on_capacity_alarm(&alarm, deadline).await
                 }
-                Ok(alarm) => self.on_partitions_alarm(&alarm, deadline).await,
+                Ok(alarm) => match alarm.window(&self.main_table, self.now().epoch_secs()) {
+                    Ok((window, access)) => self.partitions().scale(window, access, deadline).await,
+                    Err(refusal) => Ok(self.refuse(&refusal)),
+                },
                 Err(refusal) => Ok(self.refuse(&refusal)),
             },
         }
@@ -122,18 +94,44 @@ where
         self.requests.now()
     }
 
-    pub(crate) fn directory(&self) -> &Directory<M, C, E> {
-        self.requests.directory()
+    async fn on_capacity_alarm(
+        &self,
+        alarm: &AlarmEvent,
+        deadline: Deadline,
+    ) -> Result<Outcome, Error> {
+        if self.capacity.mode == ScalingMode::Off {
+            return Ok(Outcome::idle("ScalingMode is off"));
+        }
+        match alarm.capacity_window(&self.main_table, self.now().epoch_secs()) {
+            Ok(window) => {
+                let decided = self.capacity.scale(window, self.clock(), deadline).await;
+                decided.map(Outcome::Decided)
+            }
+            Err(refusal) => Ok(self.refuse(&refusal)),
+        }
+    }
+
+    fn partitions(&self) -> Partitions<'_, W, M, C, E> {
+        Partitions {
+            watch: &self.watch,
+            directory: self.requests.directory(),
+            metrics: &self.metrics,
+            shrink_after: &self.shrink_after,
+        }
+    }
+
+    fn clock(&self) -> &C {
+        self.requests.directory().clock()
     }
 
     /// Sending the event again would change nothing, so a refusal is not an error.
-    pub(crate) fn refuse(&self, refusal: &AlarmRefusal) -> Outcome {
+    fn refuse(&self, refusal: &AlarmRefusal) -> Outcome {
         tracing::warn!(reason = %refusal, "an alarm event was refused");
         self.count([(Counter::AlarmsRefused, 1)]);
         Outcome::idle(refusal.to_string())
     }
 
-    pub(crate) fn count(&self, counted: impl IntoIterator<Item = (Counter, usize)>) {
+    fn count(&self, counted: impl IntoIterator<Item = (Counter, usize)>) {
         self.metrics.count(self.now(), counted);
     }
 }

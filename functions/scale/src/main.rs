@@ -5,6 +5,7 @@
 
 mod capacity;
 mod handler;
+mod outcome;
 mod partitions;
 mod report;
 mod requests;
@@ -27,7 +28,8 @@ async fn main() -> ExitCode {
         let (policy, mode) = (config.capacity, config.settings.scaling.mode);
         let (alarms, admission) = (config.capacity_alarms.clone(), config.admission.clone());
         let (heat, directory) = config.connect_to_heat().await?;
-        let capacity = Capacity { table: heat.table_capacity(alarms), policy, mode };
+        let capacity =
+            Capacity { table: heat.table_capacity(alarms), policy, mode, metrics: metrics.clone() };
         let requests = Requests::new(Scaler::new(directory), admission);
         let handler = ScaleHandler::new(requests, heat, capacity, main_table, metrics);
         dynashard_lambda::serve(async move |event, invocation: Invocation| {

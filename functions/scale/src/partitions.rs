@@ -1,48 +1,49 @@
 //! Throttles of partitions, by alarms and by the schedule.
 
-use std::sync::PoisonError;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use dynashard_core::ports::{
-    AlarmControl, Clock, Entropy, HeatAlarms, HeatSource, MetadataStore, TableCapacity,
-};
+use dynashard_core::ports::{Clock, Entropy, HeatAlarms, HeatSource, MetadataStore};
 use dynashard_core::{
-    Access, AutoScaler, Deadline, Error as CoreError, HeatOutcome, HeatReport, ScalingMode,
+    Access, AutoScaler, Deadline, Directory, Error as CoreError, HeatOutcome, HeatReport,
+    HeatWindow, ScalingMode,
 };
-use dynashard_lambda::alarm::AlarmEvent;
-use dynashard_lambda::metrics::Counter;
+use dynashard_lambda::metrics::{Counter, Metrics};
 use lambda_runtime::Error;
 
-use crate::handler::{Outcome, ScaleHandler};
+use crate::outcome::Outcome;
 use crate::report::{HeatView, counts, decisions, log, log_collections};
+
+/// The partitions of the main table, as one event looks at them.
+pub(crate) struct Partitions<'a, W, M, C, E> {
+    pub(crate) watch: &'a W,
+    pub(crate) directory: &'a Directory<M, C, E>,
+    pub(crate) metrics: &'a Metrics,
+    pub(crate) shrink_after: &'a Mutex<Option<String>>,
+}
 
 /// The time that is left when no further collection is looked at.
 const TIME_TO_END: Duration = Duration::from_secs(5);
 
-impl<W, T, M, C, E> ScaleHandler<W, T, M, C, E>
+impl<W, M, C, E> Partitions<'_, W, M, C, E>
 where
     W: HeatSource + HeatAlarms,
-    T: TableCapacity + AlarmControl,
     M: MetadataStore,
     C: Clock,
     E: Entropy,
 {
-    /// Acts on an alarm on the throttles of partitions, if it is one.
-    pub(crate) async fn on_partitions_alarm(
+    /// Lets the collections grow whose keys were throttled in this window.
+    pub(crate) async fn scale(
         &self,
-        alarm: &AlarmEvent,
+        window: HeatWindow,
+        access: Access,
         deadline: Deadline,
     ) -> Result<Outcome, Error> {
-        match alarm.window(&self.main_table, self.now().epoch_secs()) {
-            Ok((window, access)) => {
-                self.outcome(self.autoscaler().scale(window, access, deadline).await)
-            }
-            Err(refusal) => Ok(self.refuse(&refusal)),
-        }
+        self.outcome(self.autoscaler().scale(window, access, deadline).await)
     }
 
     /// Looks for alarms on partitions that are raised, and lets collections shrink.
-    pub(crate) async fn sweep_partitions(&self, deadline: Deadline) -> Result<Outcome, Error> {
+    pub(crate) async fn sweep(&self, deadline: Deadline) -> Result<Outcome, Error> {
         let alarms = self.alarms(deadline).await;
         if let Err(error) = self.shrink(deadline).await {
             tracing::error!(%error, "checking which collections may shrink failed");
@@ -52,16 +53,13 @@ where
     }
 
     async fn alarms(&self, deadline: Deadline) -> Result<Outcome, Error> {
-        if self.directory().settings().scaling.mode == ScalingMode::Off {
+        if self.directory.settings().scaling.mode == ScalingMode::Off {
             return Ok(Outcome::idle("ScalingMode is off"));
         }
         let mut outcome = Ok(Outcome::idle("no alarm is raised"));
         for access in [Access::Write, Access::Get] {
-            let found = match self.autoscaler().sweep(access, deadline).await {
-                Ok(None) => continue,
-                Ok(Some(report)) => self.outcome(Ok(report)),
-                Err(error) => self.outcome(Err(error)),
-            };
+            let found = self.autoscaler().sweep(access, deadline).await.transpose();
+            let Some(found) = found.map(|report| self.outcome(report)) else { continue };
             // What failed is to be tried again, whatever became of the other.
             if outcome.is_ok() {
                 outcome = found;
@@ -74,7 +72,7 @@ where
     async fn shrink(&self, deadline: Deadline) -> Result<(), CoreError> {
         let by = deadline.earlier_by(TIME_TO_END);
         let mut next = self.shrink_after.lock().unwrap_or_else(PoisonError::into_inner).take();
-        while !by.remaining(self.now()).is_zero() {
+        while !by.remaining(self.directory.now()).is_zero() {
             let (collections, after) = self.autoscaler().shrink(next.as_deref(), by).await?;
             log_collections(&collections);
             self.count(decisions(&collections));
@@ -88,7 +86,7 @@ where
     }
 
     fn autoscaler(&self) -> AutoScaler<'_, W, M, C, E> {
-        AutoScaler::new(&self.watch, self.directory())
+        AutoScaler::new(self.watch, self.directory)
     }
 
     /// If something could not be read or changed, the invocation fails, so that Lambda counts it. The schedule looks
@@ -113,5 +111,9 @@ where
             }
         }
         Ok(Outcome::Acted(HeatView::new(&report)))
+    }
+
+    fn count(&self, counted: impl IntoIterator<Item = (Counter, usize)>) {
+        self.metrics.count(self.directory.now(), counted);
     }
 }

@@ -55,8 +55,9 @@ type Events = ScaleHandler<MemoryHeat, MemoryCapacity, Store, ManualClock, Seede
 
 fn events(world: &World, output: Output) -> Events {
     let mode = world.directory().settings().scaling.mode;
-    let capacity = Capacity { table: world.capacity.clone(), policy: CAPACITY, mode };
     let metrics = Metrics::to("scale".to_owned(), output);
+    let (table, policy) = (world.capacity.clone(), CAPACITY);
+    let capacity = Capacity { table, policy, mode, metrics: metrics.clone() };
     ScaleHandler::new(handler(world), world.heat.clone(), capacity, MAIN_TABLE.to_owned(), metrics)
 }
 
