@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use dynashard_api::release;
 use dynashard_keys::Placement;
-use dynashard_lambda::release;
 use dynashard_local::Limits;
 
 use crate::console::{self, ConsoleArgs, LookArgs};

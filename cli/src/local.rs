@@ -1,7 +1,7 @@
 use std::io;
 use std::time::Duration;
 
-use dynashard_aws::Operator;
+use dynashard_aws_operator::Operator;
 use dynashard_console::Console;
 use dynashard_core::ports::Consistency;
 use dynashard_core::{Code, Deadline, Reader};

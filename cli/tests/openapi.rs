@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
+use dynashard_api::problem::Problem;
 use dynashard_core::{Code, Kind};
-use dynashard_lambda::Problem;
 use saphyr::{LoadableYamlNode, Yaml};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");

@@ -1,12 +1,13 @@
 //! What the page asks for beside the stream, and what it has done.
 
+use dynashard_api::grants::GrantedKeys;
+use dynashard_api::json::ItemJson;
+use dynashard_api::params::Params;
+use dynashard_api::problem::Problem;
 use dynashard_core::ports::Consistency;
 use dynashard_core::query::{PageBudget, Query};
 use dynashard_core::{Error, Kind, LedgerKind, Span, StoredItem, TableSchema};
 use dynashard_keys::{ItemKey, PartitionKey, ShardCount, SortKey};
-use dynashard_lambda::json::ItemJson;
-use dynashard_lambda::params::Params;
-use dynashard_lambda::{GrantedKeys, Problem};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -350,6 +351,6 @@ pub(crate) async fn scale(shared: &Shared, body: &[u8]) -> Answer {
         collection.metadata = Some(metadata.clone());
         collection.metadata_read = None;
     });
-    let view = dynashard_lambda::view::CollectionView::from(&metadata);
+    let view = dynashard_api::view::CollectionView::from(&metadata);
     Ok(json!({ "collection": view }))
 }

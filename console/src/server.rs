@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use dynashard_api::params::Params;
 use dynashard_core::ScalingMode;
 use dynashard_core::ports::Entropy;
 use dynashard_keys::PartitionKey;
-use dynashard_lambda::params::Params;
 use futures_util::stream;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName};
 use http::{HeaderValue, Method, Request, Response, StatusCode};

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use dynashard_api::view::{CollectionView, DecisionView};
 use dynashard_core::{
     CollectionMetadata, DecisionRecord, Phase, Rates, ServerTime, Settings, Waits,
 };
 use dynashard_keys::{PartitionKey, ShardCount};
-use dynashard_lambda::view::{CollectionView, DecisionView};
 use serde::Serialize;
 use serde_json::{Value, json};
 

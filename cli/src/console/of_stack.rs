@@ -1,7 +1,8 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use dynashard_aws::{MeasuredTables, Operator, OsEntropy, ReadMeter};
+use dynashard_aws::OsEntropy;
+use dynashard_aws_operator::{MeasuredTables, Operator, ReadMeter};
 use dynashard_console::{Console, Options, Tables, Trouble, UsagePace};
 use dynashard_core::{Reader, Scaler};
 use dynashard_local::Stack;

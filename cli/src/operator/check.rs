@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use dynashard_aws::Unseen;
+use dynashard_aws_operator::Unseen;
 use serde::Serialize;
 
 use super::output::Output;

@@ -6,16 +6,14 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dynashard_aws::{
-    Caller, DynamoItemStore, DynamoMetadataStore, MeasuredTables, Operator, ReadMeter, Stack,
-    Unseen,
-};
+use dynashard_api::settings::{ConfigError, settings_from_variables};
+use dynashard_aws::{DynamoItemStore, DynamoMetadataStore};
+use dynashard_aws_operator::{Caller, MeasuredTables, Operator, ReadMeter, Stack, Unseen};
 use dynashard_core::{
     Code, Deadline, Error, GrowKeys, Pinned, Reader, ScalingMode, ScalingPolicy, Settings,
     TableSchema, Writer,
 };
 use dynashard_keys::{Placement, Separator, ShardCount};
-use dynashard_lambda::{ConfigError, settings_from_variables};
 
 use super::{Failure, shell};
 

@@ -1,6 +1,6 @@
 //! The tables of `dynashard console`: those of the other commands, and what CloudWatch counts of them.
 
-use dynashard_aws::{ReadMeter, is_on_this_machine};
+use dynashard_aws_operator::{ReadMeter, is_on_this_machine};
 use dynashard_console::{Prices, Tables, UsagePace};
 use dynashard_core::Scaler;
 use dynashard_core::ports::UsageSource;

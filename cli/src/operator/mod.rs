@@ -28,10 +28,10 @@ pub(crate) mod verify;
 use std::fmt;
 use std::time::Duration;
 
-use dynashard_aws::ConnectError;
+use dynashard_api::problem::Problem;
+use dynashard_aws_operator::ConnectError;
 use dynashard_core::{Code, Error};
 use dynashard_keys::PartitionKey;
-use dynashard_lambda::Problem;
 use serde::Serialize;
 
 use crate::signals::{INTERRUPTED, TerminationSignals};

@@ -3,12 +3,13 @@
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
 
+use dynashard_api::grants::GrantedKeys;
+use dynashard_api::json::ItemJson;
+use dynashard_api::params::Params;
+use dynashard_api::problem::Problem;
 use dynashard_core::query::{MAX_LIMIT, MAX_PAGE_BYTES, PageBudget, Query, QueryPage};
 use dynashard_core::{Reader, StoredItem, TableSchema};
 use dynashard_keys::{PartitionKey, SortKey};
-use dynashard_lambda::json::ItemJson;
-use dynashard_lambda::params::Params;
-use dynashard_lambda::{GrantedKeys, Problem};
 use serde::Serialize;
 
 use super::connect::{ConnectArgs, Connection, deadline};

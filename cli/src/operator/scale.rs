@@ -3,12 +3,12 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use dynashard_api::view::CollectionView;
 use dynashard_core::{
     CollectionMetadata, DecisionHistory, DecisionRecord, Phase, Progress, Scaler, ScalingStatus,
     ServerTime, Stage, Waits,
 };
 use dynashard_keys::{PartitionKey, ShardCount};
-use dynashard_lambda::view::CollectionView;
 
 use super::connect::{ConnectArgs, deadline};
 use super::output::{Activity, Output};

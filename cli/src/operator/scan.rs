@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use dynashard_aws::{Operator, ScanPage, ScanSegment};
+use dynashard_aws_operator::{Operator, ScanPage, ScanSegment};
 use dynashard_core::Attributes;
 
 use super::Failure;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use dynashard_aws::Operator;
+use dynashard_aws_operator::Operator;
 use dynashard_core::{ChangeableSetting, Deadline, Pinned, PinnedTime, SettingsChange};
 use serde::Serialize;
 
@@ -210,8 +210,8 @@ fn change(text: &str) -> Result<SettingsChange, String> {
         format!("{name} cannot be changed; {others} can")
     })?;
     let longest = match setting {
-        ChangeableSetting::LeaseSecs => dynashard_lambda::LONGEST_LEASE,
-        ChangeableSetting::RequestLifetimeSecs => dynashard_lambda::LONGEST_REQUEST_LIFETIME,
+        ChangeableSetting::LeaseSecs => dynashard_api::settings::LONGEST_LEASE,
+        ChangeableSetting::RequestLifetimeSecs => dynashard_api::settings::LONGEST_REQUEST_LIFETIME,
     };
     let value = value.parse::<u64>().ok().map(Duration::from_secs);
     let value = value.filter(|value| (Duration::from_secs(1)..=longest).contains(value));

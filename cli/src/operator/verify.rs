@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::process::ExitCode;
 
+use dynashard_api::json::SortKeyJson;
 use dynashard_core::{
     Code, Error, Finding, FindingKind, Repair, Tally, Verification, Verifier, VerifyObserver,
     VerifyOptions,
 };
 use dynashard_keys::PartitionKey;
-use dynashard_lambda::json::SortKeyJson;
 use serde::Serialize;
 
 use super::connect::{ConnectArgs, deadline};

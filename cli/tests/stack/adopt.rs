@@ -10,7 +10,8 @@ use aws_sdk_dynamodb::types::{
     GlobalSecondaryIndexUpdate, KeyType, LocalSecondaryIndex, Projection, ProjectionType,
     ProvisionedThroughput, StreamSpecification, StreamViewType, TimeToLiveSpecification,
 };
-use dynashard_aws::{Caller, Operator, ScanSegment, ServerClock, Stripped, connect_local};
+use dynashard_aws::{ServerClock, connect_local};
+use dynashard_aws_operator::{Caller, Operator, ScanSegment, Stripped};
 use dynashard_core::TableSchema;
 use dynashard_keys::SortKeyType;
 use rustix::process::{Pid, Signal, kill_process};

@@ -3,7 +3,7 @@
 #[path = "../../../shared/client/examples/users.rs"]
 pub(crate) mod users;
 
-use dynashard_aws::{Caller, RequestSigner};
+use dynashard_aws_operator::{Caller, RequestSigner};
 use dynashard_client::{Client, CollectionQuery, Condition, HttpApi, InProcess, Store};
 use futures_util::TryStreamExt;
 use serde_json::json;

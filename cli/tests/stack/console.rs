@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use dynashard_aws::{Operator, ReadMeter};
+use dynashard_aws_operator::{Operator, ReadMeter};
 use dynashard_core::ports::{MetadataStore, StoreError};
 use dynashard_core::{LedgerKind, Pinned, Settings};
 use dynashard_keys::PartitionKey;

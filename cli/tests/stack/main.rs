@@ -19,4 +19,3 @@ mod permissions;
 mod settings;
 mod tables;
 mod throttling;
-mod traces;

@@ -6,7 +6,8 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use dynashard_aws::{Caller, DynamoMetadataStore, ServerClock, connect_local};
+use dynashard_aws::{DynamoMetadataStore, ServerClock, connect_local};
+use dynashard_aws_operator::Caller;
 use dynashard_client::{Client, InProcess};
 use dynashard_core::ports::MetadataStore;
 use dynashard_core::{Pinned, PinnedTime, Settings, TableSchema};

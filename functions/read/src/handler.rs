@@ -1,14 +1,15 @@
+use dynashard_api::body::BatchGet;
+use dynashard_api::json::{Format, ItemJson, payload_bytes};
+use dynashard_api::params::Params;
+use dynashard_api::problem::Problem;
+use dynashard_api::request::Request;
+use dynashard_api::response::Response;
+use dynashard_api::view::{CollectionDetails, CollectionView, Unprocessed};
+use dynashard_api::{body, headers};
 use dynashard_core::query::{MAX_PAGE_BYTES, PageBudget};
 use dynashard_core::{Activity, Deadline, Error, Got, Reader, Reading, StoredItem, TableSchema};
 use dynashard_keys::{ItemKey, PartitionKey, SortKey};
-use dynashard_lambda::body::BatchGet;
-use dynashard_lambda::json::{ItemJson, payload_bytes};
-use dynashard_lambda::params::Params;
-use dynashard_lambda::view::{CollectionDetails, CollectionView, Unprocessed};
-use dynashard_lambda::{
-    Admission, Format, Handler, Problem, Request, Response, body, headers, log_failures,
-    log_left_out,
-};
+use dynashard_lambda::{Admission, Handler, log_failures, log_left_out};
 use serde::Serialize;
 
 /// What all entries of a batch's body may take, in bytes. The rest of Lambda's 6 MB is for the envelope.

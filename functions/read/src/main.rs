@@ -11,11 +11,11 @@ use handler::ReadHandler;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     dynashard_lambda::start(async |config| {
-        let (metrics, tracer) = (config.metrics(), config.tracer());
+        let metrics = config.metrics();
         let admission = config.admission.clone();
-        let reader = config.connect_reader(&tracer).await;
+        let reader = config.connect_reader().await;
         let handler = ReadHandler::new(reader, admission);
-        Box::pin(dynashard_lambda::run(handler, metrics, tracer)).await
+        Box::pin(dynashard_lambda::serve_requests(handler, metrics)).await
     })
     .await
 }

@@ -1,15 +1,16 @@
+//! Acts on the events of the rebalance function.
+
 use aws_lambda_events::dynamodb::{Event as StreamEvent, EventRecord};
 use aws_lambda_events::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse};
 use dynashard_core::{
     Advance, Deadline, Job, LaneKey, Progress, Reading, Rebalancer, ReshardSlice, Slice, Sweep,
 };
 use dynashard_keys::{PartitionKey, RESERVED_PREFIX};
-use dynashard_lambda::EventHandler;
+use dynashard_lambda::Event;
 use dynashard_lambda::metrics::{Counter, Gauge, Metrics};
 use futures_util::future::join_all;
 use lambda_runtime::Error;
 use serde_dynamo::AttributeValue;
-use serde_json::Value;
 
 pub(crate) struct RebalanceHandler {
     rebalancer: Rebalancer,
@@ -19,6 +20,26 @@ pub(crate) struct RebalanceHandler {
 impl RebalanceHandler {
     pub(crate) fn new(rebalancer: Rebalancer, metrics: Metrics) -> Self {
         Self { rebalancer, metrics }
+    }
+
+    /// Acts on one event by its deadline. An error makes Lambda send the event again.
+    pub(crate) async fn handle(
+        &self,
+        event: Event,
+        deadline: Deadline,
+    ) -> Result<DynamoDbEventResponse, Error> {
+        match event {
+            Event::Stream(event) => Ok(self.batch(&serde_json::from_value(event)?, deadline).await),
+            Event::Schedule => self.sweep(deadline).await,
+            Event::Request(_) | Event::Alarm(_) => {
+                Err("the event is neither a batch of stream records nor a schedule".into())
+            }
+        }
+    }
+
+    /// The time, for deadlines.
+    pub(crate) fn now(&self) -> Reading {
+        self.rebalancer.directory().now()
     }
 
     /// Advances the collections of a batch side by side, since each of them waits for leases to end.
@@ -177,31 +198,6 @@ impl RebalanceHandler {
     }
 }
 
-impl EventHandler for RebalanceHandler {
-    type Outcome = DynamoDbEventResponse;
-
-    async fn handle(
-        &self,
-        event: &str,
-        _request_id: &str,
-        deadline: Deadline,
-    ) -> Result<DynamoDbEventResponse, Error> {
-        let event = serde_json::from_str::<Value>(event)?;
-        if event.get("Records").is_some() {
-            let event = serde_json::from_value::<StreamEvent>(event)?;
-            return Ok(self.batch(&event, deadline).await);
-        }
-        if event.get("source").and_then(Value::as_str) == Some("aws.events") {
-            return self.sweep(deadline).await;
-        }
-        Err("the event is neither a batch of stream records nor a schedule".into())
-    }
-
-    fn now(&self) -> Reading {
-        self.rebalancer.directory().now()
-    }
-}
-
 /// Where a record stands in its stream shard. Every record has one; if the list of failures names an
 /// empty one, Lambda sends the whole batch again.
 fn sequence_number(record: &EventRecord) -> &str {
@@ -215,7 +211,9 @@ mod tests {
     use dynashard_core::{CollectionMetadata, Directory, Scaler, Settings};
     use dynashard_keys::{Placement, ShardCount, ShardId, SortKey};
     use dynashard_testkit::{ManualClock, MemoryStore, Output, SeededEntropy, block_on};
-    use serde_json::json;
+    use serde_json::{Value, json};
+
+    use dynashard_core::ports::World;
 
     use super::*;
 
@@ -235,12 +233,7 @@ mod tests {
         memory.place_metadata(created);
         let entropy = SeededEntropy::new(2);
         let directory = Directory::new(
-            dynashard_core::ports::World::new(
-                memory.clone(),
-                memory.clone(),
-                clock.clone(),
-                entropy,
-            ),
+            World::new(memory.clone(), memory.clone(), clock.clone(), entropy),
             Settings::default(),
         );
         let scaler = Scaler::new(directory);
@@ -267,18 +260,14 @@ mod tests {
         let entropy = SeededEntropy::new(1);
         let metrics = Metrics::to("rebalance".to_owned(), output);
         let directory = Directory::new(
-            dynashard_core::ports::World::new(
-                memory.clone(),
-                memory.clone(),
-                clock.clone(),
-                entropy,
-            ),
+            World::new(memory.clone(), memory.clone(), clock.clone(), entropy),
             settings,
         );
         let rebalancer = Rebalancer::new(directory);
         let handler = RebalanceHandler::new(rebalancer, metrics);
         let deadline = Deadline::after(handler.now(), Duration::from_secs(50));
-        block_on(handler.handle(&event.to_string(), "request", deadline)).map_err(|e| e.to_string())
+        block_on(handler.handle(Event::parse(&event.to_string()), deadline))
+            .map_err(|e| e.to_string())
     }
 
     fn world() -> (MemoryStore, ManualClock) {

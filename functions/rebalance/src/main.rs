@@ -10,15 +10,19 @@ mod tests;
 use std::process::ExitCode;
 
 use dynashard_core::Rebalancer;
+use dynashard_lambda::Invocation;
 use handler::RebalanceHandler;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     dynashard_lambda::start(async |config| {
-        let (metrics, tracer) = (config.metrics(), config.tracer());
-        let directory = config.connect(&tracer).await;
-        let handler = RebalanceHandler::new(Rebalancer::new(directory), metrics.clone());
-        dynashard_lambda::run_events(handler, metrics, tracer).await
+        let metrics = config.metrics();
+        let directory = config.connect().await;
+        let handler = RebalanceHandler::new(Rebalancer::new(directory), metrics);
+        dynashard_lambda::serve(async move |event, invocation: Invocation| {
+            handler.handle(event, invocation.deadline(handler.now())).await
+        })
+        .await
     })
     .await
 }

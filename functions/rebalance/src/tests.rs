@@ -5,7 +5,7 @@ use std::time::Duration;
 use dynashard_core::{Deadline, Rebalancer, Scaler};
 use dynashard_eventkit::{Given, World, assert_golden};
 use dynashard_keys::{PartitionKey, ShardCount};
-use dynashard_lambda::EventHandler;
+use dynashard_lambda::Event;
 use dynashard_lambda::metrics::Metrics;
 use dynashard_testkit::{Output, block_on};
 use serde_json::Value;
@@ -31,7 +31,7 @@ fn outcome(world: &World, event: &str) -> Value {
     let metrics = Metrics::to("rebalance".to_owned(), Output::default());
     let handler = RebalanceHandler::new(rebalancer, metrics);
     let deadline = Deadline::after(handler.now(), Duration::from_secs(50));
-    let outcome = block_on(handler.handle(event, "request-1", deadline)).expect("an outcome");
+    let outcome = block_on(handler.handle(Event::parse(event), deadline)).expect("an outcome");
     serde_json::to_value(outcome).expect("JSON")
 }
 

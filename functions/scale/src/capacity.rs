@@ -1,49 +1,25 @@
-use std::sync::Arc;
+//! Throttles by the capacity of the table itself, by alarms and by the schedule.
 
 use dynashard_core::ports::{AlarmControl, Clock, TableCapacity};
 use dynashard_core::{
     CapacityDecision, CapacityOutcome, CapacityPolicy, CapacityReport, CapacityScaler,
-    CapacityScaling, CapacitySide, Deadline, Error as CoreError, Reading, Rearm, ScalingMode,
+    CapacityScaling, CapacitySide, Deadline, Error as CoreError, HeatWindow, Rearm, ScalingMode,
 };
-use dynashard_lambda::EventHandler;
 use dynashard_lambda::alarm::AlarmEvent;
 use dynashard_lambda::metrics::{Counter, Metrics};
 use lambda_runtime::Error;
 use serde::Serialize;
-use serde_json::Value;
 
-/// The events of the scale function: alarms on the capacity of the main table lead to more of it,
-/// the schedule looks for those whose event was lost, and all else is `events`'.
-pub(crate) struct CapacityEvents<S, T> {
-    events: S,
-    table: T,
-    clock: Arc<dyn Clock>,
-    main_table: String,
-    metrics: Metrics,
-    policy: CapacityPolicy,
-    mode: ScalingMode,
-}
-
-/// The outcome that Lambda returns, where `events` have outcomes of the type `O`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(untagged)]
-pub(crate) enum Outcome<O> {
-    /// That of the others.
-    Other(O),
-    /// What was decided about the capacity.
-    Decided(CapacityView),
-    /// Nothing was done, and why.
-    Idle {
-        /// A sentence without its full stop.
-        nothing_done: String,
-    },
-    /// A schedule that found an alarm on the capacity raised.
-    Swept {
-        /// What the others did.
-        partitions: O,
-        /// What was decided about the capacity.
-        capacity: CapacityView,
-    },
+/// The capacity of the main table, and who raises it.
+pub(crate) struct Capacity<T> {
+    /// The table.
+    pub(crate) table: T,
+    /// Who raises it, and how far.
+    pub(crate) policy: CapacityPolicy,
+    /// Whether the function acts at all.
+    pub(crate) mode: ScalingMode,
+    /// Where it is counted what was decided.
+    pub(crate) metrics: Metrics,
 }
 
 /// A report for a person who sends an alarm by hand.
@@ -62,110 +38,62 @@ struct DecisionView {
     decision: String,
 }
 
-impl<S, T> CapacityEvents<S, T>
-where
-    S: EventHandler,
-    T: TableCapacity + AlarmControl,
-{
-    /// Passes events to `events`, and acts on throttles by the capacity of `main_table`, which is
-    /// `table`, if the operator wants the function to.
-    pub(crate) fn new(
-        events: S,
-        (table, clock): (T, Arc<dyn Clock>),
-        main_table: String,
-        metrics: Metrics,
-        (policy, mode): (CapacityPolicy, ScalingMode),
-    ) -> Self {
-        Self { events, table, clock, main_table, metrics, policy, mode }
+impl<T: TableCapacity + AlarmControl> Capacity<T> {
+    /// Whether an alarm is on the capacity, and this function acts on that.
+    pub(crate) fn is_watched_by(&self, alarm: &AlarmEvent) -> bool {
+        self.is_ours() && alarm.is_of_capacity()
     }
 
-    async fn alarm(
+    /// Decides by what was throttled in this window.
+    pub(crate) async fn scale(
         &self,
-        alarm: &AlarmEvent,
+        window: HeatWindow,
+        clock: &dyn Clock,
         deadline: Deadline,
-    ) -> Result<Outcome<S::Outcome>, Error> {
-        if self.mode == ScalingMode::Off {
-            return Ok(Outcome::Idle { nothing_done: "ScalingMode is off".to_owned() });
-        }
-        match alarm.capacity_window(&self.main_table, self.now().epoch_secs()) {
-            Ok(window) => {
-                let report = self.scaler().scale(window, deadline).await;
-                Ok(Outcome::Decided(self.act_on(report)?))
-            }
-            // Sending the event again would change nothing.
-            Err(refusal) => {
-                tracing::warn!(reason = %refusal, "an alarm event was refused");
-                self.metrics.count(self.now(), [(Counter::AlarmsRefused, 1)]);
-                Ok(Outcome::Idle { nothing_done: refusal.to_string() })
-            }
-        }
+    ) -> Result<CapacityView, Error> {
+        self.told(self.scaler(clock).scale(window, deadline).await, clock)
     }
 
-    async fn sweep(&self, deadline: Deadline) -> Result<Option<CapacityView>, Error> {
-        match self.scaler().sweep(deadline).await.transpose() {
-            Some(report) => self.act_on(report).map(Some),
-            None => Ok(None),
+    /// Looks whether an alarm on the capacity is raised.
+    pub(crate) async fn sweep(
+        &self,
+        clock: &dyn Clock,
+        deadline: Deadline,
+    ) -> Result<Option<CapacityView>, Error> {
+        if !self.is_ours() {
+            return Ok(None);
         }
+        let found = self.scaler(clock).sweep(deadline).await.transpose();
+        found.map(|report| self.told(report, clock)).transpose()
     }
 
-    fn scaler(&self) -> CapacityScaler<'_, T> {
-        CapacityScaler::new(&self.table, &*self.clock, self.policy, self.mode)
+    fn is_ours(&self) -> bool {
+        self.policy.scaling == CapacityScaling::Function
+    }
+
+    fn scaler<'a>(&'a self, clock: &'a dyn Clock) -> CapacityScaler<'a, T> {
+        CapacityScaler::new(&self.table, clock, self.policy, self.mode)
     }
 
     /// Logs and counts what was decided. If something could not be asked or changed, the invocation has to
     /// fail, so that Lambda counts the failure. The schedule looks again.
-    fn act_on(&self, report: Result<CapacityReport, CoreError>) -> Result<CapacityView, Error> {
+    fn told(
+        &self,
+        report: Result<CapacityReport, CoreError>,
+        clock: &dyn Clock,
+    ) -> Result<CapacityView, Error> {
         match report {
             Ok(report) => {
                 log(&report);
-                self.metrics.count(self.now(), counts(&report));
+                self.metrics.count(clock.now(), counts(&report));
                 Ok(CapacityView::new(&report))
             }
             Err(error) => {
                 tracing::error!(%error, "checking the table's capacity failed");
-                self.metrics.count(self.now(), [(Counter::AlarmsFailed, 1)]);
+                self.metrics.count(clock.now(), [(Counter::AlarmsFailed, 1)]);
                 Err(error.into())
             }
         }
-    }
-}
-
-impl<S, T> EventHandler for CapacityEvents<S, T>
-where
-    S: EventHandler,
-    T: TableCapacity + AlarmControl,
-{
-    type Outcome = Outcome<S::Outcome>;
-
-    async fn handle(
-        &self,
-        event: &str,
-        request_id: &str,
-        deadline: Deadline,
-    ) -> Result<Self::Outcome, Error> {
-        let others = self.events.handle(event, request_id, deadline);
-        if self.policy.scaling != CapacityScaling::Function {
-            return others.await.map(Outcome::Other);
-        }
-        let shape = serde_json::from_str::<Value>(event).unwrap_or_default();
-        if shape.get("source").and_then(Value::as_str) == Some("aws.events") {
-            // If one fails, the other is looked at all the same.
-            let (partitions, capacity) = (others.await, self.sweep(deadline).await);
-            return Ok(match (partitions?, capacity?) {
-                (partitions, Some(capacity)) => Outcome::Swept { partitions, capacity },
-                (partitions, None) => Outcome::Other(partitions),
-            });
-        }
-        match AlarmEvent::parse(&shape) {
-            Ok(alarm) if alarm.is_of_capacity() && shape.get("requestContext").is_none() => {
-                self.alarm(&alarm, deadline).await
-            }
-            _ => others.await.map(Outcome::Other),
-        }
-    }
-
-    fn now(&self) -> Reading {
-        self.events.now()
     }
 }
 

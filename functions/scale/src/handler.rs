@@ -1,78 +1,134 @@
-use dynashard_core::{Deadline, Directory, Grant, Phase, Reading, Scaler};
-use dynashard_keys::{PartitionKey, ShardCount};
-use dynashard_lambda::view::CollectionView;
-use dynashard_lambda::{Admission, Handler, Problem, Request, Response, body, headers};
+//! Acts on the events of the scale function.
 
-pub(crate) struct ScaleHandler {
-    scaler: Scaler,
-    admission: Admission,
+use std::sync::Mutex;
+
+use dynashard_core::ports::{
+    AlarmControl, Clock, HeatAlarms, HeatSource, TableCapacity,
+};
+use dynashard_core::{Deadline, Reading, ScalingMode};
+use dynashard_lambda::alarm::{AlarmEvent, AlarmRefusal};
+use dynashard_lambda::metrics::{Counter, Metrics};
+use dynashard_lambda::{Event, Handler, Patience, answer};
+use lambda_runtime::Error;
+
+use crate::capacity::Capacity;
+use crate::outcome::Outcome;
+use crate::partitions::Partitions;
+use crate::requests::Requests;
+
+/// Requests for shards, the alarms on throttles, and the schedule, which finds an alarm whose event was lost and lets
+/// collections shrink.
+pub(crate) struct ScaleHandler<W, T> {
+    requests: Requests,
+    patience: Patience,
+    watch: W,
+    capacity: Capacity<T>,
+    main_table: String,
+    metrics: Metrics,
+    /// Where the last look at the collections that may shrink has ended, if time ran out.
+    shrink_after: Mutex<Option<String>>,
 }
 
-impl ScaleHandler {
-    pub(crate) fn new(scaler: Scaler, admission: Admission) -> Self {
-        Self { scaler, admission }
+impl<W, T> ScaleHandler<W, T>
+where
+    W: HeatSource + HeatAlarms,
+    T: TableCapacity + AlarmControl,
+{
+    /// Passes requests to `requests`, and acts on the throttles of `main_table`: those of its partitions that `watch` finds,
+    /// and those by its own capacity.
+    pub(crate) fn new(
+        requests: Requests,
+        watch: W,
+        capacity: Capacity<T>,
+        main_table: String,
+        metrics: Metrics,
+    ) -> Self {
+        let patience = Patience::new(requests.now());
+        let shrink_after = Mutex::default();
+        Self { requests, patience, watch, capacity, main_table, metrics, shrink_after }
     }
 
-    pub(crate) fn directory(&self) -> &Directory {
-        self.scaler.directory()
-    }
-
-    async fn create(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
-        let (partition, grant) = self.partition_key(request)?;
-        headers::expect_json(request)?;
-        let (placement, count) = body::new_collection(&request.body, self.max_shards())?;
-        let created = self.scaler.create_collection_under(
-            grant.as_ref(),
-            &partition,
-            placement,
-            count,
-            deadline,
-        );
-        let metadata = created.await?;
-        // Where leases last long, the request ends before puts go to the new shards.
-        let is_in_force = !matches!(metadata.phase, Phase::Forward { .. });
-        let status = if is_in_force { 201 } else { 202 };
-        Ok(Response::json(status, &CollectionView::from(&metadata)))
-    }
-
-    async fn scale(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
-        let (partition, grant) = self.partition_key(request)?;
-        headers::expect_json(request)?;
-        let count = body::scale(&request.body, self.max_shards())?;
-        let requested =
-            self.scaler.request_count_under(grant.as_ref(), &partition, count, deadline);
-        let metadata = requested.await?;
-        Ok(Response::json(202, &CollectionView::from(&metadata)))
-    }
-
-    /// The partition key of the request, and what bounds how many of them its caller may have enlisted.
-    fn partition_key(&self, request: &Request) -> Result<(PartitionKey, Option<Grant>), Problem> {
-        let mut params = request.params()?;
-        let partition = params.partition_key(&request.granted)?;
-        params.finish()?;
-        let grant = request.granted.grant_of(&partition, self.admission.keys_per_grant);
-        Ok((partition, grant))
-    }
-
-    fn max_shards(&self) -> ShardCount {
-        self.directory().settings().max_shards
-    }
-}
-
-impl Handler for ScaleHandler {
-    async fn handle(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
-        match (request.method.as_str(), request.path.as_str()) {
-            ("PUT", "/collection") => self.create(request, deadline).await,
-            ("POST", "/collection/scale") => self.scale(request, deadline).await,
-            (method, path) => Err(Problem::no_route(method, path)),
+    /// Acts on one event by its deadline. An error makes Lambda send the event again.
+    pub(crate) async fn handle(
+        &self,
+        event: Event,
+        request_id: &str,
+        deadline: Deadline,
+    ) -> Result<Outcome, Error> {
+        match event {
+            Event::Request(_) => {
+                let answered = answer(&self.requests, event, request_id, deadline, &self.patience);
+                let response = answered.await;
+                self.count(Counter::of_codes(response.reasons()));
+                Ok(Outcome::Answered(response))
+            }
+            Event::Schedule => {
+                // If one fails, the other is looked at all the same.
+                let partitions = self.partitions().sweep(deadline).await;
+                let capacity = self.capacity.sweep(self.clock(), deadline).await;
+                let (partitions, capacity) = (partitions?, capacity?);
+                Ok(match capacity {
+                    Some(capacity) => Outcome::Swept { partitions: Box::new(partitions), capacity },
+                    None => partitions,
+                })
+            }
+            // Nobody reads the answer to another event, so one that is not an alarm is logged and counted.
+            Event::Alarm(event) | Event::Stream(event) => match AlarmEvent::parse(&event) {
+                Ok(alarm) if self.capacity.is_watched_by(&alarm) => {
+                    self.on_capacity_alarm(&alarm, deadline).await
+                }
+                Ok(alarm) => match alarm.window(&self.main_table, self.now().epoch_secs()) {
+                    Ok((window, access)) => self.partitions().scale(window, access, deadline).await,
+                    Err(refusal) => Ok(self.refuse(&refusal)),
+                },
+                Err(refusal) => Ok(self.refuse(&refusal)),
+            },
         }
     }
 
-    fn admission(&self) -> &Admission {
-        &self.admission
+    /// The time, for deadlines.
+    pub(crate) fn now(&self) -> Reading {
+        self.requests.now()
     }
 
-    fn now(&self) -> Reading {
-        self.scaler.directory().now()
+    async fn on_capacity_alarm(
+        &self,
+        alarm: &AlarmEvent,
+        deadline: Deadline,
+    ) -> Result<Outcome, Error> {
+        if self.capacity.mode == ScalingMode::Off {
+            return Ok(Outcome::idle("ScalingMode is off"));
+        }
+        match alarm.capacity_window(&self.main_table, self.now().epoch_secs()) {
+            Ok(window) => {
+                let decided = self.capacity.scale(window, self.clock(), deadline).await;
+                decided.map(Outcome::Decided)
+            }
+            Err(refusal) => Ok(self.refuse(&refusal)),
+        }
+    }
+
+    fn partitions(&self) -> Partitions<'_, W> {
+        Partitions {
+            watch: &self.watch,
+            directory: self.requests.directory(),
+            metrics: &self.metrics,
+            shrink_after: &self.shrink_after,
+        }
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        self.requests.directory().clock()
+    }
+
+    /// Sending the event again would change nothing, so a refusal is not an error.
+    fn refuse(&self, refusal: &AlarmRefusal) -> Outcome {
+        tracing::warn!(reason = %refusal, "an alarm event was refused");
+        self.count([(Counter::AlarmsRefused, 1)]);
+        Outcome::idle(refusal.to_string())
+    }
+
+    fn count(&self, counted: impl IntoIterator<Item = (Counter, usize)>) {
+        self.metrics.count(self.now(), counted);
     }
 }

@@ -9,26 +9,25 @@ mod grants;
 mod hostile;
 mod logs;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use dynashard_core::ports::Clock;
 use dynashard_core::{CapacityPolicy, CapacityScaling, CapacityUnits, Deadline, Scaler, Settings};
-use dynashard_lambda::EventHandler;
+use dynashard_lambda::Event;
 use dynashard_lambda::metrics::Metrics;
 use dynashard_testkit::{MemoryCapacity, MemoryHeat, Output, block_on};
 use serde_json::{Value, json};
 
-use crate::capacity::CapacityEvents;
-use crate::events::ScaleEvents;
+use crate::capacity::Capacity;
 use crate::handler::ScaleHandler;
-use dynashard_eventkit::World;
+use crate::requests::Requests;
+use dynashard_eventkit::{World};
 
 /// The main table of the events.
 const MAIN_TABLE: &str = "dynashard-MainTable-1PH9Q3ZV0XK2S";
 
-fn handler(world: &World) -> ScaleHandler {
-    ScaleHandler::new(Scaler::new(world.directory()), world.admission.clone())
+fn handler(world: &World) -> Requests {
+    Requests::new(Scaler::new(world.directory()), world.admission.clone())
 }
 
 /// All counters of what a function printed together, by name.
@@ -52,17 +51,14 @@ const CAPACITY: CapacityPolicy = CapacityPolicy {
     most: CapacityUnits { reads: 300, writes: 400 },
 };
 
-type Events = CapacityEvents<ScaleEvents<MemoryHeat>, MemoryCapacity>;
+type Events = ScaleHandler<MemoryHeat, MemoryCapacity>;
 
 fn events(world: &World, output: Output) -> Events {
+    let mode = world.directory().settings().scaling.mode;
     let metrics = Metrics::to("scale".to_owned(), output);
-    let clock = Arc::new(world.clock.clone());
-    let table = (world.capacity.clone(), clock as Arc<dyn Clock>);
-    let policy = (CAPACITY, world.directory().settings().scaling.mode);
-    let main_table = || MAIN_TABLE.to_owned();
-    let events =
-        ScaleEvents::new(handler(world), world.heat.clone(), main_table(), metrics.clone());
-    CapacityEvents::new(events, table, main_table(), metrics, policy)
+    let (table, policy) = (world.capacity.clone(), CAPACITY);
+    let capacity = Capacity { table, policy, mode, metrics: metrics.clone() };
+    ScaleHandler::new(handler(world), world.heat.clone(), capacity, MAIN_TABLE.to_owned(), metrics)
 }
 
 /// What Lambda is told of an event, and what is counted.
@@ -70,7 +66,7 @@ fn handle(world: &World, event: &str) -> (Result<Value, String>, Value) {
     let output = Output::default();
     let events = events(world, output.clone());
     let deadline = Deadline::after(events.now(), Duration::from_secs(50));
-    let outcome = block_on(events.handle(event, "request-1", deadline));
+    let outcome = block_on(events.handle(Event::parse(event), "request-1", deadline));
     let outcome = outcome.map(|outcome| serde_json::to_value(outcome).expect("JSON"));
     (outcome.map_err(|error| error.to_string()), counted(&output))
 }

@@ -1,12 +1,14 @@
+use dynashard_api::body::Document;
+use dynashard_api::json::SortKeyJson;
+use dynashard_api::params::Params;
+use dynashard_api::problem::Problem;
+use dynashard_api::request::Request;
+use dynashard_api::response::Response;
+use dynashard_api::view::Unprocessed;
+use dynashard_api::{body, headers};
 use dynashard_core::{Deadline, Reading, TableSchema, Writer, Written};
 use dynashard_keys::ItemKey;
-use dynashard_lambda::body::Document;
-use dynashard_lambda::json::SortKeyJson;
-use dynashard_lambda::params::Params;
-use dynashard_lambda::view::Unprocessed;
-use dynashard_lambda::{
-    Admission, Handler, Problem, Request, Response, body, headers, log_failures,
-};
+use dynashard_lambda::{Admission, Handler, log_failures};
 use serde::Serialize;
 
 pub(crate) struct WriteHandler {

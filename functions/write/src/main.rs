@@ -12,11 +12,11 @@ use handler::WriteHandler;
 async fn main() -> ExitCode {
     // The future of the connections is large; it should not be copied about on the stack.
     Box::pin(dynashard_lambda::start(async |config| {
-        let (metrics, tracer) = (config.metrics(), config.tracer());
+        let metrics = config.metrics();
         let admission = config.admission.clone();
-        let writer = config.connect_writer(&tracer).await;
+        let writer = config.connect_writer().await;
         let handler = WriteHandler::new(writer, admission);
-        Box::pin(dynashard_lambda::run(handler, metrics, tracer)).await
+        Box::pin(dynashard_lambda::serve_requests(handler, metrics)).await
     }))
     .await
 }

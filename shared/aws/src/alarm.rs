@@ -1,3 +1,5 @@
+//! Alarms of CloudWatch.
+
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -48,7 +50,7 @@ impl AlarmControl for CloudWatchAlarm<'_> {
 }
 
 /// A time as CloudWatch takes it.
-pub(crate) fn date_time(epoch_secs: u64) -> DateTime {
+pub fn date_time(epoch_secs: u64) -> DateTime {
     DateTime::from_secs(i64::try_from(epoch_secs).unwrap_or(i64::MAX))
 }
 

@@ -9,11 +9,11 @@ use dynashard_core::{AttributeValue, Attributes, Generation, StoredItem, TableSc
 use dynashard_keys::{Number, PhysicalKey, RESERVED_PREFIX, SortKey, SortKeyType};
 
 /// `_ds_g`: the generation of an item's last write or move. Must be kept stable.
-pub(crate) const GENERATION: &str = "_ds_g";
+pub const GENERATION: &str = "_ds_g";
 /// `_ds_v`: the version of an item's last write. Must be kept stable.
-pub(crate) const VERSION: &str = "_ds_v";
+pub const VERSION: &str = "_ds_v";
 /// `_ds_fwd`: tells a marker from an item. Must be kept stable.
-pub(crate) const FORWARDED: &str = "_ds_fwd";
+pub const FORWARDED: &str = "_ds_fwd";
 
 /// The version of an item without one.
 pub(crate) const UNVERSIONED: Version = Version::new(0);
@@ -107,14 +107,12 @@ pub(crate) fn decode_item(
 }
 
 /// Attributes as DynamoDB takes them.
-pub(crate) fn encode_attributes(
-    attributes: &Attributes,
-) -> impl Iterator<Item = (String, Sdk)> + '_ {
+pub fn encode_attributes(attributes: &Attributes) -> impl Iterator<Item = (String, Sdk)> + '_ {
     attributes.iter().map(|(name, value)| (name.clone(), encode(value)))
 }
 
 /// Attributes from DynamoDB.
-pub(crate) fn decode_attributes(
+pub fn decode_attributes(
     attributes: impl Iterator<Item = (String, Sdk)>,
 ) -> Result<Attributes, StoreError> {
     attributes.map(|(name, value)| decode(value).map(|value| (name, value))).collect()

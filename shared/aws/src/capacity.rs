@@ -1,3 +1,5 @@
+//! The capacity that a table is provisioned with.
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -6,7 +8,7 @@ use aws_sdk_cloudwatch::types::{
     Dimension, Metric, MetricDataQuery, MetricDataResult, MetricStat, ScanBy,
 };
 use aws_sdk_dynamodb::config::retry::RetryConfig;
-use aws_sdk_dynamodb::types::ProvisionedThroughput;
+use aws_sdk_dynamodb::types::{BillingMode, ProvisionedThroughput, TableDescription};
 use dynashard_core::ports::{AlarmControl, CapacityUpdate, StoreError, TableCapacity};
 use dynashard_core::{
     AlarmStatus, CapacityMetrics, CapacityPeriod, CapacitySide, CapacityUnits, HeatWindow,
@@ -15,7 +17,6 @@ use dynashard_core::{
 
 use crate::alarm::{CloudWatchAlarm, date_time};
 use crate::error::{of_watch, service_error};
-use crate::inspection::provisioned;
 
 /// The capacity of a table by DynamoDB, its metrics by CloudWatch, and the alarms on them.
 #[derive(Debug, Clone)]
@@ -229,4 +230,20 @@ fn periods(access: CapacitySide, results: &[MetricDataResult]) -> Vec<CapacityPe
 
 fn signed(units: u64) -> i64 {
     i64::try_from(units).unwrap_or(i64::MAX)
+}
+
+/// What a table is provisioned with. On demand its capacity is given as zero, or not at all.
+pub fn provisioned(table: &TableDescription) -> Option<(u64, u64)> {
+    let mode = table.billing_mode_summary().and_then(|summary| summary.billing_mode());
+    if mode == Some(&BillingMode::PayPerRequest) {
+        return None;
+    }
+    let capacity = table.provisioned_throughput()?;
+    let units =
+        (unsigned(capacity.read_capacity_units()), unsigned(capacity.write_capacity_units()));
+    (units != (0, 0)).then_some(units)
+}
+
+fn unsigned(number: Option<i64>) -> u64 {
+    number.and_then(|number| u64::try_from(number).ok()).unwrap_or_default()
 }

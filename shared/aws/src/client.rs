@@ -1,3 +1,5 @@
+//! Clients of DynamoDB and CloudWatch.
+
 use std::time::Duration;
 
 use aws_config::{BehaviorVersion, SdkConfig};
@@ -5,44 +7,32 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::config::{Builder, Credentials, Region, StalledStreamProtectionConfig};
-use aws_smithy_http_client::Connector;
-use aws_smithy_http_client::proxy::ProxyConfig;
-use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
-use aws_smithy_http_client::tls::{Provider, TlsContext};
-use aws_smithy_runtime_api::client::http::HttpConnectorSettings;
 
 use crate::clock::ServerClock;
 use crate::interceptors::DateWatch;
 use crate::pool::http_client;
-use crate::traces::Tracer;
 
 /// Within a region, a connection takes a few milliseconds.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// An operator may be far from the region. It is shorter than [`ATTEMPT_TIMEOUT`], so that a missing
-/// connection is not taken for a missing answer.
-const CONNECT_TIMEOUT_OF_OPERATORS: Duration = Duration::from_secs(4);
-
 /// DynamoDB answers in milliseconds, CloudWatch within a second. A request that waits longer has lost its
 /// connection, and its outcome is unknown.
-const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
+pub const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A client of DynamoDB with the environment's region and credentials. It sends every request once
 /// and notes the server's time in `server_clock`. With an `endpoint`, a URL, it asks the server there.
-/// `tracer` is told of every request.
-pub async fn connect(endpoint: Option<&str>, tracer: &Tracer, server_clock: ServerClock) -> Client {
-    client_at(endpoint, &environment().await, tracer, server_clock)
+pub async fn connect(endpoint: Option<&str>, server_clock: ServerClock) -> Client {
+    client_at(endpoint, &environment().await, server_clock)
 }
 
 /// As [`connect`], with a client of CloudWatch, which repeats requests that failed for a passing
 /// reason.
 pub async fn connect_with_cloudwatch(
     endpoint: Option<&str>,
-    tracer: &Tracer,
     server_clock: ServerClock,
 ) -> (Client, aws_sdk_cloudwatch::Client) {
     let config = environment().await;
-    (client_at(endpoint, &config, tracer, server_clock), cloudwatch(&config, tracer))
+    (client_at(endpoint, &config, server_clock), cloudwatch_at(None, &config))
 }
 
 /// As [`connect`], for an engine on this machine at `endpoint`, a URL. Region and credentials are
@@ -57,7 +47,7 @@ pub async fn connect_local_with_cloudwatch(
     server_clock: ServerClock,
 ) -> (Client, aws_sdk_cloudwatch::Client) {
     let config = local(endpoint).await;
-    (client(&config, server_clock), cloudwatch(&config, &Tracer::default()))
+    (client(&config, server_clock), cloudwatch_at(None, &config))
 }
 
 async fn environment() -> SdkConfig {
@@ -65,7 +55,7 @@ async fn environment() -> SdkConfig {
 }
 
 /// Region and credentials that are made up, for a server on this machine.
-pub(crate) async fn local(endpoint: &str) -> SdkConfig {
+pub async fn local(endpoint: &str) -> SdkConfig {
     let credentials = Credentials::new("local", "local", None, None, "local");
     aws_config::defaults(BehaviorVersion::latest())
         .region(Region::from_static("local"))
@@ -76,52 +66,20 @@ pub(crate) async fn local(endpoint: &str) -> SdkConfig {
         .await
 }
 
-/// A connector for requests that the SDK has no client for.
-pub(crate) fn connector(proxies: ProxyConfig) -> Connector {
-    let settings = HttpConnectorSettings::builder()
-        .connect_timeout(CONNECT_TIMEOUT_OF_OPERATORS)
-        .read_timeout(ATTEMPT_TIMEOUT)
-        .build();
-    Connector::builder()
-        .connector_settings(settings)
-        .proxy_config(proxies)
-        .tls_provider(Provider::Rustls(CryptoMode::Ring))
-        .tls_context(TlsContext::default())
-        .build()
-}
-
 fn client(config: &SdkConfig, server_clock: ServerClock) -> Client {
-    client_at(None, config, &Tracer::default(), server_clock)
+    client_at(None, config, server_clock)
 }
 
-fn client_at(
-    endpoint: Option<&str>,
-    config: &SdkConfig,
-    tracer: &Tracer,
-    server_clock: ServerClock,
-) -> Client {
+fn client_at(endpoint: Option<&str>, config: &SdkConfig, server_clock: ServerClock) -> Client {
     let mut config = config_within(config, CONNECT_TIMEOUT);
-    if let Some(watch) = tracer.watch() {
-        config = config.interceptor(watch);
-    }
     if let Some(url) = endpoint {
         config = config.endpoint_url(url);
     }
     Client::from_conf(config.interceptor(DateWatch::new(server_clock)).build())
 }
 
-/// A client of DynamoDB for an operator's command.
-pub(crate) fn client_of_operator(config: &SdkConfig, server_clock: ServerClock) -> Client {
-    let config = config_of_operator(config).interceptor(DateWatch::new(server_clock));
-    Client::from_conf(config.build())
-}
-
-/// How an operator's command asks DynamoDB: each request is sent once.
-pub(crate) fn config_of_operator(config: &SdkConfig) -> Builder {
-    config_within(config, CONNECT_TIMEOUT_OF_OPERATORS)
-}
-
-fn config_within(config: &SdkConfig, connect_timeout: Duration) -> Builder {
+/// How DynamoDB is asked: each request is sent once, and has a connection after `connect_timeout` at the latest.
+pub fn config_within(config: &SdkConfig, connect_timeout: Duration) -> Builder {
     let mut builder = Builder::from(config);
     // Credentials that carry an account would be sent to a host of that account. Functions and
     // operators, whose credentials differ, are to meet the same hosts.
@@ -136,27 +94,16 @@ fn config_within(config: &SdkConfig, connect_timeout: Duration) -> Builder {
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
 }
 
-fn cloudwatch(config: &SdkConfig, tracer: &Tracer) -> aws_sdk_cloudwatch::Client {
-    cloudwatch_at(None, config, tracer)
-}
-
 /// A client of CloudWatch, or of the server at `endpoint`, a URL, that stands in for it.
-pub(crate) fn cloudwatch_at(
-    endpoint: Option<&str>,
-    config: &SdkConfig,
-    tracer: &Tracer,
-) -> aws_sdk_cloudwatch::Client {
+pub fn cloudwatch_at(endpoint: Option<&str>, config: &SdkConfig) -> aws_sdk_cloudwatch::Client {
     let mut config = aws_sdk_cloudwatch::config::Builder::from(config);
     if let Some(url) = endpoint {
         config = config.endpoint_url(url);
     }
-    config = config
+    let config = config
         .retry_config(RetryConfig::standard())
         .timeout_config(timeouts(CONNECT_TIMEOUT))
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled());
-    if let Some(watch) = tracer.watch() {
-        config = config.interceptor(watch);
-    }
     aws_sdk_cloudwatch::Client::from_conf(config.build())
 }
 
@@ -176,7 +123,6 @@ mod tests {
     use aws_smithy_runtime_api::client::result::ConnectorError;
 
     use super::*;
-    use crate::interceptors::AnswerWatch;
 
     /// Notes where requests go, and answers none.
     #[derive(Debug)]
@@ -210,32 +156,12 @@ mod tests {
                 }))
                 .load()
                 .await;
-            let client = client_at(endpoint, &config, &Tracer::default(), ServerClock::default());
+            let client = client_at(endpoint, &config, ServerClock::default());
             let request = client.describe_table().table_name("items");
             request.send().await.expect_err("nobody answers");
             receiver.try_recv().expect("one request")
         };
         assert_eq!(asked(None).await, "https://dynamodb.eu-west-1.amazonaws.com/");
         assert_eq!(asked(Some("http://172.18.0.1:8000")).await, "http://172.18.0.1:8000/");
-    }
-
-    /// An operator's credentials may carry an account, by which the SDK names another host than the one
-    /// that functions ask.
-    #[tokio::test]
-    async fn regression_operators_asked_other_hosts_than_functions() {
-        let credentials = Credentials::builder().access_key_id("a").secret_access_key("b");
-        let credentials = credentials.account_id("123456789012").provider_name("test").build();
-        let watch = AnswerWatch::default();
-        let config = aws_config::defaults(BehaviorVersion::latest())
-            .region(Region::from_static("eu-west-1"))
-            .credentials_provider(credentials)
-            .http_client(http_client_fn(|_, _| SharedHttpConnector::new(NoNetwork)))
-            .load()
-            .await;
-        let config = config_of_operator(&config).interceptor(watch.clone());
-        let request = Client::from_conf(config.build()).describe_table().table_name("items");
-        request.send().await.expect_err("the network is unreachable");
-        let server = watch.take().server;
-        assert_eq!(server.as_deref(), Some("dynamodb.eu-west-1.amazonaws.com"));
     }
 }

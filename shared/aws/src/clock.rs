@@ -1,3 +1,5 @@
+//! The clocks of the machine and of DynamoDB, and its randomness.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -50,15 +52,18 @@ impl Clock for SystemClock {
 
 /// What the machine's clocks say at one moment.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Clocks {
-    pub(crate) monotonic: Duration,
-    pub(crate) boot: Duration,
+pub struct Clocks {
+    /// Since the system started, but for the time that it slept.
+    pub monotonic: Duration,
+    /// Since the system started.
+    pub boot: Duration,
     /// Since the epoch.
-    pub(crate) wall: Duration,
+    pub wall: Duration,
 }
 
 impl Clocks {
-    pub(crate) fn now() -> Self {
+    /// What they say now.
+    pub fn now() -> Self {
         Self {
             monotonic: read(ClockId::Monotonic),
             boot: read(ClockId::Boottime),

@@ -21,7 +21,7 @@ use hyper_util::client::legacy::Error as HttpError;
 use crate::interceptors::{DatedAhead, LeaseRanOut};
 
 /// What a service error carries beside its code.
-pub(crate) trait Details: ProvideErrorMetadata + StdError + 'static {
+pub trait Details: ProvideErrorMetadata + StdError + 'static {
     /// Why it throttled.
     fn throttling_reasons(&self) -> &[ThrottlingReason];
     /// The item that a failed condition found, if the request asked for it.
@@ -31,20 +31,20 @@ pub(crate) trait Details: ProvideErrorMetadata + StdError + 'static {
 }
 
 /// A failed condition, or any other error as the core knows it.
-pub(crate) enum Refused {
+pub enum Refused {
+    /// The condition failed, and this is what it found.
     Condition(Found),
     /// Of a transaction: of each part, whether its condition failed and what that found.
     Cancelled(Vec<Option<Found>>),
+    /// Whatever else went wrong.
     Other(StoreError),
 }
 
 /// What a failed condition found, if there was an item and the request asked for it.
-pub(crate) type Found = Option<HashMap<String, AttributeValue>>;
+pub type Found = Option<HashMap<String, AttributeValue>>;
 
 /// What a failed read means. It wrote nothing, so it may be sent again.
-pub(crate) fn of_read<E: Details, R: std::fmt::Debug + 'static>(
-    error: &SdkError<E, R>,
-) -> StoreError {
+pub fn of_read<E: Details, R: std::fmt::Debug + 'static>(error: &SdkError<E, R>) -> StoreError {
     match of_write(error) {
         Refused::Other(StoreError::OutcomeUnknown(why)) => StoreError::Unavailable(why),
         Refused::Other(error) => error,
@@ -56,9 +56,7 @@ pub(crate) fn of_read<E: Details, R: std::fmt::Debug + 'static>(
 
 /// What a failed write means. A write that DynamoDB refused, or that was never sent, certainly had no
 /// effect. Any other may have been executed, or may yet be.
-pub(crate) fn of_write<E: Details, R: std::fmt::Debug + 'static>(
-    error: &SdkError<E, R>,
-) -> Refused {
+pub fn of_write<E: Details, R: std::fmt::Debug + 'static>(error: &SdkError<E, R>) -> Refused {
     Refused::Other(match error {
         SdkError::ServiceError(context) => return of_service(context.err()),
         _ if in_chain(error, <dyn StdError>::is::<LeaseRanOut>) => StoreError::LeaseExpired,
@@ -135,7 +133,7 @@ const THROTTLES: [&str; 2] = ["ProvisionedThroughputExceeded", "ThrottlingError"
 
 /// What it means that `operation`, which reads throttles or changes an alarm, failed after the SDK's
 /// retries. It may be repeated, so only errors that will not pass are told apart.
-pub(crate) fn of_watch<E, R>(operation: &str, error: &SdkError<E, R>) -> StoreError
+pub fn of_watch<E, R>(operation: &str, error: &SdkError<E, R>) -> StoreError
 where
     E: ProvideErrorMetadata + StdError + 'static,
     R: std::fmt::Debug + 'static,
@@ -175,7 +173,7 @@ where
 }
 
 /// The code and the message by which a service refused a request; `None` of any other failure.
-pub(crate) fn service_error<E, R>(error: &SdkError<E, R>) -> Option<(&str, &str)>
+pub fn service_error<E, R>(error: &SdkError<E, R>) -> Option<(&str, &str)>
 where
     E: ProvideErrorMetadata,
 {
@@ -184,7 +182,7 @@ where
 }
 
 /// A refusal in one sentence that says what to do.
-pub(crate) fn remedied(code: &str, message: &str) -> String {
+pub fn remedied(code: &str, message: &str) -> String {
     let message = first_line(message);
     let remedy = if is_signed_at_another_time(message) || code == "RequestExpired" {
         "the local clock is wrong: synchronise it with a time server"
@@ -197,7 +195,7 @@ pub(crate) fn remedied(code: &str, message: &str) -> String {
 }
 
 /// Whether a request was refused because there were too many.
-pub(crate) fn is_throttle(code: &str) -> bool {
+pub fn is_throttle(code: &str) -> bool {
     matches!(
         code,
         "ProvisionedThroughputExceededException"
@@ -208,12 +206,12 @@ pub(crate) fn is_throttle(code: &str) -> bool {
 }
 
 /// Whether this is the message for a signature that is too old.
-pub(crate) fn is_signature_expired(message: &str) -> bool {
+pub fn is_signature_expired(message: &str) -> bool {
     message.starts_with("Signature expired")
 }
 
 /// Whether nobody answered a request, or not in time.
-pub(crate) fn is_without_answer<E, R>(error: &SdkError<E, R>) -> bool {
+pub fn is_without_answer<E, R>(error: &SdkError<E, R>) -> bool {
     matches!(error, SdkError::DispatchFailure(_) | SdkError::TimeoutError(_))
 }
 
@@ -266,7 +264,7 @@ fn describe(error: &(dyn StdError + 'static)) -> String {
 }
 
 /// An error and what led to it, in one line.
-pub(crate) fn causes(error: &(dyn StdError + 'static)) -> String {
+pub fn causes(error: &(dyn StdError + 'static)) -> String {
     let causes = std::iter::successors(Some(error), |error| (**error).source());
     let text = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
     text.split_whitespace().collect::<Vec<_>>().join(" ")

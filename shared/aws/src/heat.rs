@@ -1,3 +1,5 @@
+//! The keys that CloudWatch Contributor Insights saw throttled, and the alarms on them.
+
 use async_trait::async_trait;
 use aws_sdk_cloudwatch::types::InsightRuleContributor;
 use aws_sdk_dynamodb::config::retry::RetryConfig;

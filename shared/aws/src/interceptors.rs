@@ -1,6 +1,8 @@
+//! What watches requests on their way, and their answers.
+
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::UNIX_EPOCH;
 
 use aws_sdk_dynamodb::config::interceptors::{
@@ -16,12 +18,13 @@ use crate::clock::{ServerClock, SystemClock};
 
 /// Notes the `Date` of every answer.
 #[derive(Debug)]
-pub(crate) struct DateWatch {
+pub struct DateWatch {
     server_clock: ServerClock,
 }
 
 impl DateWatch {
-    pub(crate) fn new(server_clock: ServerClock) -> Self {
+    /// Notes them in this clock.
+    pub fn new(server_clock: ServerClock) -> Self {
         Self { server_clock }
     }
 }
@@ -66,58 +69,6 @@ impl Intercept for DateProbe {
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
         self.0.store(date_secs(context).unwrap_or_default(), Ordering::Relaxed);
-        Ok(())
-    }
-}
-
-/// What is seen of a request and its answer beside what the SDK returns.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Witnessed {
-    /// The server that the request was sent to, as `host` or `host:port`.
-    pub(crate) server: Option<String>,
-    /// The `Date` of the answer, in epoch seconds.
-    pub(crate) date_secs: Option<u64>,
-}
-
-/// Watches the one request that a client has under way.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct AnswerWatch(Arc<Mutex<Witnessed>>);
-
-impl AnswerWatch {
-    /// What was seen since the last time.
-    pub(crate) fn take(&self) -> Witnessed {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn note(&self, note: impl FnOnce(&mut Witnessed)) {
-        note(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-}
-
-impl Intercept for AnswerWatch {
-    fn name(&self) -> &'static str {
-        "AnswerWatch"
-    }
-
-    fn read_before_transmit(
-        &self,
-        context: &BeforeTransmitInterceptorContextRef<'_>,
-        _: &RuntimeComponents,
-        _: &mut ConfigBag,
-    ) -> Result<(), BoxError> {
-        let uri = context.request().uri().parse::<http::Uri>().ok();
-        self.note(|witnessed| witnessed.server = uri.as_ref().and_then(host_and_port));
-        Ok(())
-    }
-
-    fn read_before_deserialization(
-        &self,
-        context: &BeforeDeserializationInterceptorContextRef<'_>,
-        _: &RuntimeComponents,
-        _: &mut ConfigBag,
-    ) -> Result<(), BoxError> {
-        let date_secs = date_secs(context);
-        self.note(|witnessed| witnessed.date_secs = date_secs);
         Ok(())
     }
 }
@@ -178,15 +129,6 @@ impl fmt::Display for LeaseRanOut {
 
 impl std::error::Error for LeaseRanOut {}
 
-/// The authority of a URL without a user and a password, which nobody should see.
-fn host_and_port(uri: &http::Uri) -> Option<String> {
-    let host = uri.host()?;
-    Some(match uri.port() {
-        Some(port) => format!("{host}:{port}"),
-        None => host.to_owned(),
-    })
-}
-
 /// The date of a signature, such as `20261125T074414Z`, in epoch seconds.
 fn signing_secs(date: &str) -> Option<u64> {
     let parsed = DateTime::from_str(&with_separators(date)?, Format::DateTime).ok()?;
@@ -201,7 +143,8 @@ fn with_separators(date: &str) -> Option<String> {
     Some(format!("{year}-{month}-{day}T{hour}:{minute}:{second}Z"))
 }
 
-fn date_secs(context: &BeforeDeserializationInterceptorContextRef<'_>) -> Option<u64> {
+/// The `Date` of an answer, in epoch seconds.
+pub fn date_secs(context: &BeforeDeserializationInterceptorContextRef<'_>) -> Option<u64> {
     let date = httpdate::parse_http_date(context.response().headers().get("date")?).ok()?;
     date.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())
 }
@@ -215,18 +158,6 @@ mod tests {
         assert_eq!(signing_secs("20261125T074414Z"), Some(1_795_592_654));
         for wrong in ["", "20261325T074414Z", "2026-11-25T07:44:14Z"] {
             assert_eq!(signing_secs(wrong), None, "{wrong}");
-        }
-    }
-
-    #[test]
-    fn regression_the_server_was_named_with_the_password_to_it() {
-        for (url, server) in [
-            ("http://user:password@127.0.0.1:8000/", "127.0.0.1:8000"),
-            ("https://user@[::1]:8000", "[::1]:8000"),
-            ("https://dynamodb.eu-west-1.amazonaws.com/", "dynamodb.eu-west-1.amazonaws.com"),
-        ] {
-            let named = host_and_port(&url.parse().expect("a URL"));
-            assert_eq!(named.as_deref(), Some(server), "{url}");
         }
     }
 }

@@ -1,3 +1,5 @@
+//! The items of the main table.
+
 use std::collections::{BTreeSet, HashMap};
 
 use async_trait::async_trait;

@@ -1,52 +1,33 @@
-//! DynamoDB and CloudWatch behind the ports of `dynashard-core`. The only crate that knows the types of the SDK.
+//! DynamoDB and CloudWatch behind the ports of `dynashard-core`. What only operators' commands ask of AWS is in
+//! `dynashard-aws-operator`, which uses the modules of this crate; no other crate knows the types of the SDK.
 //!
 //! Each call of a store is one request, sent once: the SDK's retries are off, since a blind retry
 //! turns a success into a failed condition or overwrites a later write. What may be sent again is
 //! decided in the core. What asks about throttles and alarms may be sent again, and is by the SDK.
 
-mod alarm;
-mod attributes;
-mod capacity;
-mod client;
-mod clock;
+pub mod alarm;
+pub mod attributes;
+pub mod capacity;
+pub mod client;
+pub mod clock;
 mod directory;
-mod error;
+pub mod error;
 mod heat;
-mod inspection;
-mod interceptors;
+pub mod interceptors;
 mod items;
 mod jobs;
 mod ledgers;
 mod metadata;
-mod operator;
-mod owner;
-mod plain;
-mod pool;
-mod read_meter;
-mod scan;
-mod signature;
-mod signing;
-mod stack;
-mod traces;
-mod usage;
+pub mod owner;
+pub mod pool;
 
 pub use aws_sdk_dynamodb::Client;
 pub use capacity::DynamoTableCapacity;
 pub use client::{connect, connect_local, connect_local_with_cloudwatch, connect_with_cloudwatch};
 pub use clock::{OsEntropy, ServerClock, SystemClock};
 pub use heat::{CloudWatchHeat, ThrottleAlarms};
-pub use inspection::{IndexState, KeyAttribute, TableState, TrialRead, Unseen, schema_of};
 pub use items::DynamoItemStore;
 pub use metadata::{
     ACTIVE_INDEX, ACTIVE_INDEX_PARTITION, DECISIONS_INDEX, DECISIONS_INDEX_PARTITION,
     DynamoMetadataStore,
 };
-pub use operator::{Caller, ConnectError, Operator, is_on_this_machine};
-pub use plain::Stripped;
-pub use read_meter::ReadMeter;
-pub use scan::{ScanPage, ScanSegment};
-pub use signature::{ProbeAnswer, SignatureProbe, SignatureVerdict};
-pub use signing::RequestSigner;
-pub use stack::Stack;
-pub use traces::Tracer;
-pub use usage::{CloudWatchUsage, MeasuredTables};

@@ -1,3 +1,5 @@
+//! The records of the metadata table.
+
 use std::collections::HashMap;
 
 use async_trait::async_trait;

@@ -11,13 +11,13 @@ use dynashard_keys::SortKeyType;
 use crate::error::{of_read, of_watch};
 
 /// The id of the stack that owns the table. No other item has the attribute. Must be kept stable.
-pub(crate) const OWNER_ID: &str = "_ds_owner";
+pub const OWNER_ID: &str = "_ds_owner";
 
 /// The name of its metadata table. Must be kept stable.
 const OWNER_METADATA: &str = "_ds_metadata";
 
 /// A strongly consistent `GetItem`.
-pub(crate) async fn read(
+pub async fn read(
     client: &Client,
     main_table: &str,
     schema: &TableSchema,
@@ -62,7 +62,7 @@ pub(crate) fn encode(owner: &Owner, schema: &TableSchema) -> HashMap<String, Att
 }
 
 /// Its key.
-pub(crate) fn key(schema: &TableSchema) -> HashMap<String, AttributeValue> {
+pub fn key(schema: &TableSchema) -> HashMap<String, AttributeValue> {
     let sort = match schema.sort_key_type {
         SortKeyType::String => AttributeValue::S(Owner::KEY.to_owned()),
         SortKeyType::Number => AttributeValue::N("0".to_owned()),

@@ -22,12 +22,12 @@ use crate::clock::Clocks;
 const MAX_IDLE: Duration = Duration::from_secs(4);
 
 /// A client whose connections idle for at most [`MAX_IDLE`], and no longer than that in a freeze.
-pub(crate) fn http_client() -> SharedHttpClient {
+pub fn http_client() -> SharedHttpClient {
     http_client_by(ProxyConfig::disabled())
 }
 
 /// The same, whose requests take their way through a proxy.
-pub(crate) fn http_client_by(proxies: ProxyConfig) -> SharedHttpClient {
+pub fn http_client_by(proxies: ProxyConfig) -> SharedHttpClient {
     http_client_with(MAX_IDLE, proxies, Clocks::now)
 }
 

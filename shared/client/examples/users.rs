@@ -10,7 +10,7 @@
 
 use std::error::Error;
 
-use dynashard_aws::Caller;
+use dynashard_aws_operator::Caller;
 use dynashard_client::{Client, CollectionQuery, Condition, HttpApi, InProcess, Store};
 use dynashard_keys::Sharded;
 use futures_util::TryStreamExt;

@@ -1,9 +1,9 @@
 use std::time::Duration;
 
-use dynashard_aws::ConnectError;
+use dynashard_api::problem::Problem;
+use dynashard_aws_operator::ConnectError;
 use dynashard_core::Code;
 use dynashard_keys::KeyError;
-use dynashard_lambda::Problem;
 use thiserror::Error;
 
 /// Why an operation did not do what was asked. Both stores answer with the codes of the API (docs/API.md).

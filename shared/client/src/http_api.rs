@@ -2,11 +2,11 @@ use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
-use dynashard_aws::RequestSigner;
+use dynashard_api::json::SortKeyJson;
+use dynashard_aws_operator::RequestSigner;
 use dynashard_core::Code;
 use dynashard_core::ports::{Consistency, SortRange};
 use dynashard_keys::{ItemKey, PartitionKey, Placement, ShardCount};
-use dynashard_lambda::json::SortKeyJson;
 use http::header::{CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH, RETRY_AFTER};
 use http::{HeaderMap, Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
@@ -82,7 +82,7 @@ impl HttpApi {
     }
 
     /// With signed requests, for an API that asks for IAM: a signer of the service `execute-api`, from
-    /// [`Operator::signer`](dynashard_aws::Operator::signer).
+    /// [`Operator::signer`](dynashard_aws_operator::Operator::signer).
     #[must_use]
     pub fn signed(self, signer: RequestSigner) -> Self {
         Self { signer: Some(signer), ..self }

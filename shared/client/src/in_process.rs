@@ -1,17 +1,17 @@
 use std::fmt;
 use std::time::Duration;
 
-use dynashard_aws::{Caller, Operator, Unseen};
-use dynashard_core::ports::Consistency;
+use dynashard_api::body;
+use dynashard_api::body::Document;
+use dynashard_api::json::{Format, ItemJson};
+use dynashard_aws_operator::{Caller, Operator, Unseen};
+use dynashard_core::ports::{Consistency};
 use dynashard_core::query::{MAX_PAGE_BYTES, PageBudget};
 use dynashard_core::{
     Code, Deadline, Directory, Precondition, Reader, Scaler, ScalingMode, ScalingPolicy, Settings,
     StoredItem, TableSchema, Version, Writer,
 };
 use dynashard_keys::{ItemKey, PartitionKey, Placement, Separator, ShardCount, SortKey};
-use dynashard_lambda::body::Document;
-use dynashard_lambda::json::ItemJson;
-use dynashard_lambda::{Format, body};
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::{ClientError, CollectionQuery, Condition, ETag, Found, Page, Store};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dynashard_aws::RequestSigner;
+use dynashard_aws_operator::RequestSigner;
 use dynashard_client::{Client, ClientError, Condition, ETag, HttpApi, Store};
 use dynashard_core::ports::Consistency;
 use dynashard_keys::{ItemKey, PartitionKey, SortKey};

@@ -1,6 +1,8 @@
+//! What a request has to be to be answered.
+
 use std::num::NonZeroU32;
 
-use crate::Grants;
+use dynashard_api::grants::Grants;
 
 /// The default of the parameter `KeysPerGrant`.
 pub(crate) const KEYS_PER_GRANT: NonZeroU32 = NonZeroU32::new(1_000).expect("not zero");

@@ -2,29 +2,17 @@
 
 use std::sync::Arc;
 
+use dynashard_api::settings::ConfigError;
 use dynashard_aws::{
     CloudWatchHeat, DynamoItemStore, DynamoMetadataStore, OsEntropy, ServerClock, SystemClock,
-    Tracer,
 };
 use dynashard_core::ports::World;
 use dynashard_core::{Directory, Reader, Writer};
 
-use crate::config::{Config, ConfigError};
+use crate::config::{ALARM_NAME, Config};
 use crate::metrics::{HeatTelemetry, Metrics};
 
 impl Config {
-    /// What tells the daemon of each request to AWS. An environment makes one.
-    pub fn tracer(&self) -> Tracer {
-        let tracer = self.trace_daemon.map(Tracer::to).transpose();
-        tracer.map_or_else(
-            |error| {
-                tracing::error!(%error, "traces are off: the system gives no socket");
-                Tracer::default()
-            },
-            Option::unwrap_or_default,
-        )
-    }
-
     /// The metrics of this function.
     pub fn metrics(&self) -> Metrics {
         Metrics::to_stdout(self.function_name.clone())
@@ -32,46 +20,44 @@ impl Config {
 
     /// The stores of this configuration in DynamoDB, and the clock that they share, for a function that
     /// writes. Made once, when an execution environment starts.
-    pub async fn connect(self, tracer: &Tracer) -> Directory {
-        self.connect_unpinned(tracer).await.pinning()
+    pub async fn connect(self) -> Directory {
+        self.connect_unpinned().await.pinning()
     }
 
     /// As [`Config::connect`], for the function that reads. It changes nothing in the metadata table but the
     /// ledgers.
-    pub async fn connect_reader(self, tracer: &Tracer) -> Reader {
+    pub async fn connect_reader(self) -> Reader {
         let metrics = self.metrics();
-        let directory = self.connect_unpinned(tracer).await;
+        let directory = self.connect_unpinned().await;
         let telemetry = HeatTelemetry::new(metrics, Arc::clone(&directory.world().clock));
         Reader::new(directory).with_telemetry(Arc::new(telemetry))
     }
 
-    async fn connect_unpinned(self, tracer: &Tracer) -> Directory {
+    async fn connect_unpinned(self) -> Directory {
         let server_clock = ServerClock::default();
         let endpoint = self.dynamodb_endpoint.as_deref();
-        let client = dynashard_aws::connect(endpoint, tracer, server_clock.clone()).await;
+        let client = dynashard_aws::connect(endpoint, server_clock.clone()).await;
         let clock = SystemClock::new(server_clock);
         self.directory(client, clock)
     }
 
     /// As [`Config::connect`], for the function that writes, whose telemetry goes into its metrics.
-    pub async fn connect_writer(self, tracer: &Tracer) -> Writer {
+    pub async fn connect_writer(self) -> Writer {
         let metrics = self.metrics();
-        let directory = self.connect(tracer).await;
+        let directory = self.connect().await;
         let telemetry = HeatTelemetry::new(metrics, Arc::clone(&directory.world().clock));
         Writer::new(directory).with_telemetry(Arc::new(telemetry))
     }
 
     /// As [`Config::connect`], for the function that acts on throttles: CloudWatch comes in place of
     /// the items.
-    pub async fn connect_to_heat(
-        self,
-        tracer: &Tracer,
-    ) -> Result<(CloudWatchHeat, Directory), ConfigError> {
-        let alarms = self.alarms.clone().ok_or_else(ConfigError::no_alarm)?;
+    pub async fn connect_to_heat(self) -> Result<(CloudWatchHeat, Directory), ConfigError> {
+        let alarms =
+            self.alarms.clone().ok_or_else(|| ConfigError::new(ALARM_NAME, "is missing"))?;
         let server_clock = ServerClock::default();
         let endpoint = self.dynamodb_endpoint.as_deref();
         let (dynamodb, cloudwatch) =
-            dynashard_aws::connect_with_cloudwatch(endpoint, tracer, server_clock.clone()).await;
+            dynashard_aws::connect_with_cloudwatch(endpoint, server_clock.clone()).await;
         let clock = SystemClock::new(server_clock);
         let heat =
             CloudWatchHeat::new(dynamodb.clone(), cloudwatch, self.main_table.clone(), alarms);

@@ -1,39 +1,75 @@
-use std::collections::BTreeMap;
+//! Events, as Lambda hands them over.
+
 use std::fmt;
 
 use aws_lambda_events::apigw::ApiGatewayV2httpRequest;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use dynashard_api::problem::Problem;
+use dynashard_api::request::Request;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::params::Params;
-use crate::{Admission, GrantedKeys, Problem, json};
+use crate::Admission;
 
-/// An HTTP request, as API Gateway's payload format 2.0 carries it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
-    /// The method, in capitals.
-    pub method: String,
-    /// The path of the API's route that the request came by.
-    pub path: String,
-    /// The query string as the client sent it.
-    pub raw_query: String,
-    /// The headers, by lower-case name.
-    pub headers: BTreeMap<String, String>,
-    /// The body.
-    pub body: Vec<u8>,
-    /// The partition keys that the caller may touch.
-    pub granted: GrantedKeys,
+/// What Lambda invokes a function with. Each function acts on some kinds and refuses the others.
+#[derive(Debug)]
+pub enum Event {
+    /// A request of the API. So is what is no object at all: its sender may wait for an answer.
+    Request(HttpEvent),
+    /// A schedule.
+    Schedule,
+    /// Records of a stream, or of another source that sends records.
+    Stream(Value),
+    /// Any other object: an alarm's change of state, if it is anything.
+    Alarm(Value),
 }
 
-impl Request {
-    /// Reads an event. One that is not an HTTP request in payload format 2.0 is a 400, and one that the stack does not
+impl Event {
+    /// Reads the text of an event, the only time that it is read.
+    pub fn parse(event: &str) -> Self {
+        let event = serde_json::from_str::<Value>(event);
+        match event {
+            Ok(event) if event.is_object() && event.get("requestContext").is_none() => {
+                if event.get("Records").is_some() {
+                    Self::Stream(event)
+                } else if event.get("source").and_then(Value::as_str) == Some("aws.events") {
+                    Self::Schedule
+                } else {
+                    Self::Alarm(event)
+                }
+            }
+            event => Self::Request(HttpEvent(event.map_err(|error| error.to_string()))),
+        }
+    }
+
+    /// The request that an event is. Any other event is one that its sender takes for a request: a 400.
+    pub(crate) fn into_request(self, admission: &Admission) -> Result<Request, Problem> {
+        match self {
+            Self::Request(event) => event.into_request(admission),
+            Self::Schedule | Self::Stream(_) | Self::Alarm(_) => Err(no_context()),
+        }
+    }
+
+    /// The id by which API Gateway's access log knows the request, if the event has one.
+    pub(crate) fn api_request_id(&self) -> Option<String> {
+        let Self::Request(HttpEvent(Ok(event))) = self else { return None };
+        event.pointer("/requestContext/requestId").and_then(Value::as_str).map(str::to_owned)
+    }
+}
+
+/// An event with the context of a request, or why the text is no JSON.
+#[derive(Debug)]
+pub struct HttpEvent(Result<Value, String>);
+
+impl HttpEvent {
+    /// One that is not an HTTP request in payload format 2.0 is a 400, and one that the stack does not
     /// admit is a 403 or a 413.
-    pub fn from_event(event: &str, admission: &Admission) -> Result<Self, Problem> {
-        let mut event = serde_json::from_str(event).map_err(|e| malformed(&e))?;
+    fn into_request(self, admission: &Admission) -> Result<Request, Problem> {
+        let mut event = self.0.map_err(|e| malformed(&e))?;
         check_shape(&event)?;
-        let granted = admission.grants.of_event(&event)?;
+        let granted =
+            admission.grants.of_authorizer(event.pointer("/requestContext/authorizer"))?;
         // The library's type of a claim is a text, and nobody reads more of it.
         event["requestContext"]["authorizer"].take();
         let event = ApiGatewayV2httpRequest::deserialize(event).map_err(|e| malformed(&e))?;
@@ -53,7 +89,7 @@ impl Request {
             (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
         });
         let raw_path = event.raw_path.ok_or_else(|| malformed(&"rawPath is missing"))?;
-        Ok(Self {
+        Ok(Request {
             method: event.request_context.http.method.as_str().to_ascii_uppercase(),
             path: event
                 .route_key
@@ -65,29 +101,6 @@ impl Request {
             body,
             granted,
         })
-    }
-
-    /// The query parameters.
-    pub fn params(&self) -> Result<Params, Problem> {
-        Params::from_query_string(&self.raw_query)
-    }
-
-    /// The partition key and the sort key that the request names in its URL or else in its body, as they came, for the log.
-    pub(crate) fn named_key(&self) -> [Option<String>; 2] {
-        let mut in_url = self.params().unwrap_or_default();
-        let in_body = json::object(&self.body).unwrap_or_default();
-        ["pk", "sk"].map(|name| {
-            let in_body = || match in_body.get(name)? {
-                number if json::type_name(number) == "number" => Some(number.get().to_owned()),
-                text => serde_json::from_str(text.get()).ok(),
-            };
-            in_url.take(name).or_else(in_body)
-        })
-    }
-
-    /// A header's value, by its lower-case name.
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name).map(String::as_str)
     }
 }
 
@@ -118,6 +131,10 @@ fn check_shape(event: &Value) -> Result<(), Problem> {
     }
 }
 
+fn no_context() -> Problem {
+    malformed(&"requestContext is not an object")
+}
+
 fn malformed(why: &dyn fmt::Display) -> Problem {
     Problem::bad_event(format!(
         "the event is not an API Gateway request in payload format 2.0: {why}"
@@ -128,6 +145,32 @@ fn malformed(why: &dyn fmt::Display) -> Problem {
 mod tests {
     use super::*;
 
+    fn request(event: &str, admission: &Admission) -> Result<Request, Problem> {
+        Event::parse(event).into_request(admission)
+    }
+
+    #[test]
+    fn each_kind_of_event_is_told_by_its_shape() {
+        let kind = |event: &str| match Event::parse(event) {
+            Event::Request(_) => "request",
+            Event::Schedule => "schedule",
+            Event::Stream(_) => "stream",
+            Event::Alarm(_) => "alarm",
+        };
+        for (event, expected) in [
+            (r#"{"requestContext":{}}"#, "request"),
+            (r#"{"requestContext":null,"source":"aws.events","Records":[]}"#, "request"),
+            ("", "request"),
+            ("[]", "request"),
+            (r#"{"source":"aws.events"}"#, "schedule"),
+            (r#"{"Records":7}"#, "stream"),
+            (r#"{"source":"aws.cloudwatch","detail":{}}"#, "alarm"),
+            ("{}", "alarm"),
+        ] {
+            assert_eq!(kind(event), expected, "{event}");
+        }
+    }
+
     #[test]
     fn regression_an_array_of_fields_was_carried_out_as_a_request() {
         for event in [
@@ -135,13 +178,11 @@ mod tests {
             r#"{"rawPath":"/item","requestContext":[{"method":"DELETE"}]}"#,
             r#"{"rawPath":"/item","requestContext":{"http":["DELETE"]}}"#,
         ] {
-            let refused =
-                Request::from_event(event, &Admission::default()).map_err(|problem| problem.code());
+            let refused = request(event, &Admission::default()).map_err(|problem| problem.code());
             assert_eq!(refused, Err("bad_event"), "{event}");
         }
         let event = r#"{"rawPath":"/item","requestContext":{"http":{"method":"delete"}}}"#;
-        let request =
-            Request::from_event(event, &Admission::default()).expect("all that is needed");
+        let request = request(event, &Admission::default()).expect("all that is needed");
         assert_eq!((request.method.as_str(), request.path.as_str()), ("DELETE", "/item"));
     }
 
@@ -152,7 +193,7 @@ mod tests {
             let event = format!(
                 r#"{{"routeKey":{route_key},"rawPath":"{raw_path}","requestContext":{{"http":{{"method":"GET"}}}}}}"#
             );
-            Request::from_event(&event, &Admission::default()).expect("a request").path
+            request(&event, &Admission::default()).expect("a request").path
         };
         for (route_key, raw_path) in [
             (r#""GET /query""#, "/prod/query"),
@@ -172,7 +213,7 @@ mod tests {
     fn a_header_keeps_what_is_not_ascii() {
         let event = r#"{"rawPath":"/item","headers":{"If-Match":"\"é\""},
                         "requestContext":{"http":{"method":"PUT"}}}"#;
-        let request = Request::from_event(event, &Admission::default()).expect("a request");
+        let request = request(event, &Admission::default()).expect("a request");
         assert_eq!(request.header("if-match"), Some("\"é\""));
     }
 }

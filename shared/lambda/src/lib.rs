@@ -1,38 +1,21 @@
-//! The edge that the functions share: what comes in from Lambda and API Gateway, and what goes out.
+//! The edge that the functions share: configuration, events, the log, metrics, and the runtime.
 //!
-//! Nothing is decided here. An event becomes a [`Request`], its parts become checked values of the
-//! domain ([`params`], [`body`], [`headers`]), and what the core answers becomes a [`Response`] or
-//! a [`Problem`].
+//! Nothing is decided here. What Lambda hands over becomes an [`Event`], and what a function answers goes back by the time
+//! that Lambda gives. The words of the API itself are those of `dynashard-api`.
 
 mod admission;
 pub mod alarm;
-pub mod body;
 mod config;
 mod connect;
 mod event;
-mod grants;
-pub mod headers;
-pub mod json;
 mod log;
 pub mod metrics;
-pub mod params;
 mod patience;
-mod problem;
-pub mod release;
-mod response;
 mod runtime;
-pub mod view;
 
 pub use admission::Admission;
-pub use config::{
-    Config, ConfigError, ConfigErrors, LONGEST_LEASE, LONGEST_REQUEST_LIFETIME,
-    SHORTEST_REQUEST_LIFETIME, UNVERIFIED_REQUEST_LIFETIME, is_request_lifetime_verified,
-    settings_from_variables,
-};
-pub use event::Request;
-pub use grants::{GrantedKeys, Grants, GrantsError};
-pub use log::{LogKeys, subscriber};
+pub use config::Config;
+pub use event::{Event, HttpEvent};
+pub use log::{LogKeys, log_failures, log_left_out, subscriber};
 pub use patience::Patience;
-pub use problem::{Problem, log_failures, log_left_out};
-pub use response::{Format, Response};
-pub use runtime::{EventHandler, Handler, answer, run, run_events, start, start_with_alarms};
+pub use runtime::{Handler, Invocation, answer, serve, serve_requests, start, start_with_alarms};

@@ -5,9 +5,12 @@
 //! else is quoted is replaced with them: a value that cannot be read is better than a key that can.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 
+use dynashard_core::Error;
+use dynashard_keys::{ItemKey, PartitionKey};
 use ring::hmac;
 use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
@@ -53,6 +56,27 @@ where
     let shown = filter_fn(move |of| *of.level() <= if of.is_span() { least } else { level })
         .with_max_level_hint(least);
     Registry::default().with(JsonLines { keys: Digests::new(keys), out }.with_filter(shown))
+}
+
+/// Logs the failures of a batch that an operator has to look at, each code once. The batch itself is
+/// answered with 200.
+pub fn log_failures(failures: &[(ItemKey, Error)]) {
+    let mut by_code = BTreeMap::<&str, (usize, &ItemKey, &Error)>::new();
+    for (key, error) in failures {
+        by_code.entry(error.code().as_str()).or_insert((0, key, error)).0 += 1;
+    }
+    for (code, (items, key, error)) in by_code {
+        let (partition_key, sort_key) = (key.partition.as_str(), key.sort.to_string());
+        let detail = error.message();
+        tracing::error!(code, items, partition_key, sort_key, detail, "items of a batch failed");
+    }
+}
+
+/// Logs what a request did without: its answer shows null in that place.
+pub fn log_left_out(partition: &PartitionKey, what: &'static str, error: &Error) {
+    let (partition_key, code, detail) =
+        (partition.as_str(), error.code().as_str(), error.message());
+    tracing::warn!(code, partition_key, what, detail, "a part of an answer could not be read");
 }
 
 /// Names a key in the log. The digest is `HMAC-SHA-256`, cut to [`DIGEST_BYTES`], in hexadecimal.

@@ -1,5 +1,6 @@
 //! The functions' CloudWatch metrics. `docs/METRICS.md` says what to do about each.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -96,8 +97,6 @@ names! {
     CapacityWouldRise;
     /// Capacities that throttle and are as high as the operator allows.
     CapacityAtCeiling;
-    /// Subsegments of traces that the daemon did not take.
-    SubsegmentsLost;
     /// Sweeps that looked at all changes of shard counts, each minute.
     SweepsFinished;
     /// Records of the metadata table's stream that could not be acted on.
@@ -151,6 +150,15 @@ impl Counter {
             Code::SettingsMismatch => Some(Self::SettingsMismatch),
             _ => None,
         }
+    }
+
+    /// What these reasons of refusals count.
+    pub fn of_codes(codes: &[Code]) -> BTreeMap<Self, usize> {
+        let mut counted = BTreeMap::new();
+        for counter in codes.iter().filter_map(|code| Self::of_code(*code)) {
+            *counted.entry(counter).or_default() += 1;
+        }
+        counted
     }
 }
 
@@ -306,6 +314,8 @@ mod tests {
     use std::collections::BTreeSet;
     use std::time::Duration;
 
+    use dynashard_api::problem::Problem;
+    use dynashard_api::response::Response;
     use dynashard_testkit::Output;
 
     use super::*;
@@ -343,6 +353,25 @@ mod tests {
             "GrowthsBegun": 3,
         });
         assert_eq!(serde_json::from_str::<Value>(&text).ok(), Some(expected));
+    }
+
+    #[test]
+    fn what_an_operator_has_to_look_at_is_counted() {
+        for code in Code::ALL {
+            let response = Problem::from(Error::new(*code, "")).respond("request-1", 0);
+            let counted = Counter::of_codes(response.reasons()).into_iter().collect::<Vec<_>>();
+            let expected = match code {
+                Code::CorruptData => vec![(Counter::DamagedData, 1)],
+                Code::MetadataBehind => vec![(Counter::MetadataBehind, 1)],
+                Code::SettingsMismatch => vec![(Counter::SettingsMismatch, 1)],
+                _ => Vec::new(),
+            };
+            assert_eq!(counted, expected, "{code:?}");
+        }
+        let codes = [Code::Throttled, Code::MetadataBehind, Code::CorruptData, Code::CorruptData];
+        let batch = Response::empty(200).because_of(codes);
+        let counted = Counter::of_codes(batch.reasons());
+        assert_eq!(counted, [(Counter::DamagedData, 2), (Counter::MetadataBehind, 1)].into());
     }
 
     #[test]

@@ -1,3 +1,5 @@
+//! How long an environment goes on trying what DynamoDB throttles.
+
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 

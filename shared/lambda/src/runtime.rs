@@ -1,3 +1,5 @@
+//! Runs a function: from Lambda's events to its answers.
+
 use std::future::{Future, ready};
 use std::io;
 use std::pin::pin;
@@ -5,18 +7,21 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dynashard_aws::{OsEntropy, Tracer};
+use dynashard_api::problem::Problem;
+use dynashard_api::release;
+use dynashard_api::request::Request;
+use dynashard_api::response::Response;
+use dynashard_api::settings::ConfigErrors;
+use dynashard_aws::OsEntropy;
 use dynashard_core::ports::Entropy;
 use dynashard_core::{Code, Deadline, Reading};
 use futures_util::future::{Either, select};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::metrics::{Counter, Metrics};
-use crate::{
-    Admission, Config, ConfigErrors, Patience, Problem, Request, Response, release, subscriber,
-};
+use crate::{Admission, Config, Event, Patience, subscriber};
 
 /// The longest that any request may take: `/batch-write` promises an answer by 25 s, gateway and a
 /// cold start included.
@@ -57,21 +62,20 @@ pub trait Handler: Send + Sync {
     fn now(&self) -> Reading;
 }
 
-/// Acts on the events of one function that are not requests.
-pub trait EventHandler: Send + Sync {
-    /// What Lambda reads as the outcome.
-    type Outcome: Serialize + Send;
+/// One call of a function.
+#[derive(Debug)]
+pub struct Invocation {
+    /// The id by which Lambda's log knows it.
+    pub request_id: String,
+    /// When Lambda ends it, since the epoch.
+    ends: Duration,
+}
 
-    /// Acts on one event by its deadline. An error makes Lambda send the event again.
-    fn handle(
-        &self,
-        event: &str,
-        request_id: &str,
-        deadline: Deadline,
-    ) -> impl Future<Output = Result<Self::Outcome, Error>> + Send;
-
-    /// The time, for deadlines.
-    fn now(&self) -> Reading;
+impl Invocation {
+    /// When the function is to be done, in time to write its answer.
+    pub fn deadline(&self, now: Reading) -> Deadline {
+        Deadline::after(now, self.ends.saturating_sub(now.wall).saturating_sub(ANSWER_TIME))
+    }
 }
 
 /// Runs a function with the configuration of its environment. If it fails, it says why on stderr: of the
@@ -114,78 +118,48 @@ async fn start_with(
     }
 }
 
-/// Serves HTTP events until the environment ends.
-pub async fn run(handler: impl Handler, metrics: Metrics, tracer: Tracer) -> Result<(), Error> {
+/// Answers requests until the environment ends.
+pub async fn serve_requests(handler: impl Handler, metrics: Metrics) -> Result<(), Error> {
     let patience = Patience::new(handler.now());
-    let http = Http { handler, metrics: metrics.clone(), patience };
-    run_events(http, metrics, tracer).await
+    serve(async move |event, invocation: Invocation| {
+        let deadline = invocation.deadline(handler.now());
+        let response = answer(&handler, event, &invocation.request_id, deadline, &patience).await;
+        metrics.count(handler.now(), Counter::of_codes(response.reasons()));
+        Ok(response)
+    })
+    .await
 }
 
-/// Serves events until the environment ends. Requests to AWS belong to the trace of the invocation that
-/// made them.
-pub async fn run_events<H: EventHandler>(
-    handler: H,
-    metrics: Metrics,
-    tracer: Tracer,
+/// Hands events to `act` until the environment ends. Lambda reads what it returns; an error makes Lambda send an event again
+/// that nobody waits for.
+pub async fn serve<O: Serialize>(
+    act: impl AsyncFn(Event, Invocation) -> Result<O, Error>,
 ) -> Result<(), Error> {
-    let serving = Arc::new((handler, metrics, tracer));
+    let act = Arc::new(act);
     lambda_runtime::run(service_fn(move |event: LambdaEvent<Box<RawValue>>| {
-        let serving = Arc::clone(&serving);
+        let act = Arc::clone(&act);
         async move {
-            let (handler, metrics, tracer) = &*serving;
-            tracer.begin(event.context.xray_trace_id.as_deref());
-            let now = handler.now();
-            let left = Duration::from_millis(event.context.deadline)
-                .saturating_sub(now.wall)
-                .saturating_sub(ANSWER_TIME);
-            let deadline = Deadline::after(now, left);
-            let (payload, request_id) = (event.payload.get(), &event.context.request_id);
+            let ends = Duration::from_millis(event.context.deadline);
+            let invocation = Invocation { request_id: event.context.request_id, ends };
             // The future of a batch is large; it should not be copied about on the stack.
-            let outcome = Box::pin(handler.handle(payload, request_id, deadline)).await;
-            metrics.count(handler.now(), [(Counter::SubsegmentsLost, tracer.take_lost())]);
-            outcome
+            Box::pin(act(Event::parse(event.payload.get()), invocation)).await
         }
     }))
     .await
 }
 
-/// Requests, as events.
-struct Http<H> {
-    handler: H,
-    metrics: Metrics,
-    patience: Patience,
-}
-
-impl<H: Handler> EventHandler for Http<H> {
-    type Outcome = Response;
-
-    async fn handle(
-        &self,
-        event: &str,
-        request_id: &str,
-        deadline: Deadline,
-    ) -> Result<Response, Error> {
-        let response = answer(&self.handler, event, request_id, deadline, &self.patience).await;
-        self.metrics.count(self.now(), response.counted());
-        Ok(response)
-    }
-
-    fn now(&self) -> Reading {
-        self.handler.now()
-    }
-}
-
 /// Answers one event. Even a malformed one gets an HTTP response, which the caller counts.
 pub async fn answer(
     handler: &impl Handler,
-    event: &str,
+    event: Event,
     request_id: &str,
     deadline: Deadline,
     patience: &Patience,
 ) -> Response {
     let began = handler.now();
     let after = |time| Deadline::after(began, time);
-    let request = Request::from_event(event, handler.admission());
+    let api_request_id = event.api_request_id();
+    let request = event.into_request(handler.admission());
     let is_head = request.as_ref().is_ok_and(|request| request.method == "HEAD");
     let result = match &request {
         Ok(request) => {
@@ -228,7 +202,6 @@ pub async fn answer(
     };
     let response = result.unwrap_or_else(|problem| {
         let (status, code, detail) = (problem.status(), problem.code(), problem.log_detail());
-        let api_request_id = api_request_id(event);
         if status >= 500 {
             // By its digest an operator finds whose metadata or item it is.
             let [partition_key, sort_key] =
@@ -257,22 +230,6 @@ pub async fn answer(
         problem.respond(api_request_id.as_deref().unwrap_or(request_id), OsEntropy.next_u64())
     });
     if is_head { response.without_body() } else { response }
-}
-
-/// The id by which API Gateway's access log knows the request, if the event has one.
-fn api_request_id(event: &str) -> Option<String> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Event {
-        request_context: RequestContext,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct RequestContext {
-        request_id: String,
-    }
-    let event = serde_json::from_str::<Event>(event).ok()?;
-    Some(event.request_context.request_id)
 }
 
 /// Logs to stdout.

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use dynashard_core::Deadline;
-use dynashard_lambda::{Handler, Patience};
+use dynashard_lambda::{Event, Handler, Patience};
 use dynashard_testkit::block_on;
 use serde_json::{Value, json};
 
@@ -41,7 +41,13 @@ impl Answer {
     pub fn of_event(handler: &impl Handler, event: &str) -> Self {
         let deadline = Deadline::after(handler.now(), REQUEST_TIME);
         let patience = Patience::new(handler.now());
-        let answered = dynashard_lambda::answer(handler, event, "request-1", deadline, &patience);
+        let answered = dynashard_lambda::answer(
+            handler,
+            Event::parse(event),
+            "request-1",
+            deadline,
+            &patience,
+        );
         let response = block_on(answered);
         let payload = serde_json::to_string(&response).expect("an answer is JSON");
         let mut answer = serde_json::from_str::<Value>(&payload).expect("an answer is JSON");

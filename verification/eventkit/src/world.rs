@@ -1,9 +1,10 @@
+use dynashard_api::json::{self, Format};
 use dynashard_core::ports::{self, ItemStore};
 use dynashard_core::{CollectionMetadata, Directory, Generation, Settings, StoredItem, Version};
 use dynashard_keys::{
     ItemKey, PartitionKey, PhysicalKey, Placement, ShardCount, ShardId, SortKey, SortKeyType,
 };
-use dynashard_lambda::{Admission, Format, json};
+use dynashard_lambda::Admission;
 use dynashard_testkit::{
     Faulty, ManualClock, MemoryCapacity, MemoryHeat, MemoryStore, SeededEntropy,
 };

@@ -40,8 +40,19 @@ pub fn assert_refused(
     }
 }
 
+/// Asserts that what is not an HTTP request of payload format 2.0 is refused, and asks nothing of the tables.
+#[track_caller]
+pub fn assert_malformed_events_are_refused<H: Handler>(handler: impl Fn(&World) -> H) {
+    let world = World::of_flights();
+    let handler = handler(&world);
+    for (what, event) in malformed_events() {
+        Answer::of_event(&handler, &event).assert_problem(400, "bad_event", what);
+    }
+    assert_eq!(world.memory.requests().total(), 0);
+}
+
 /// Texts that are not HTTP requests of payload format 2.0.
-pub fn malformed_events() -> Vec<(&'static str, String)> {
+fn malformed_events() -> Vec<(&'static str, String)> {
     let valid = || {
         let call = Call::new(&format!("PUT /item?{FLIGHT}")).json("{}").event();
         serde_json::from_str::<Value>(&call).expect("JSON")

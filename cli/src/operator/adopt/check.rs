@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::process::ExitCode;
 
-use dynashard_aws::{Operator, Stack, TableState};
+use dynashard_aws_operator::{Operator, Stack, TableState};
 use dynashard_core::GrowKeys;
 use dynashard_core::ports::Clock as _;
 use dynashard_keys::Separator;

@@ -1,7 +1,7 @@
 //! What follows from what DynamoDB says of a table: whether it can be a main table, and what those who
 //! use it will see.
 
-use dynashard_aws::{IndexState, KeyAttribute, TableState, Unseen};
+use dynashard_aws_operator::{IndexState, KeyAttribute, TableState, Unseen};
 use dynashard_core::TableSchema;
 use dynashard_keys::{Separator, SortKeyType};
 

@@ -5,7 +5,8 @@ use std::cell::RefCell;
 use std::fmt::Debug;
 use std::process::ExitCode;
 
-use dynashard_aws::{DynamoMetadataStore, Operator, ScanPage, Stack, Stripped, TableState};
+use dynashard_aws::{DynamoMetadataStore};
+use dynashard_aws_operator::{Operator, ScanPage, Stack, Stripped, TableState};
 use dynashard_core::ports::{CollectionCatalog, MetadataStore, StoreError};
 use dynashard_core::{
     Attributes, Code, CollectionMetadata, Error, Phase, Pinned, Settings, TableSchema, item_bytes,
@@ -17,14 +18,15 @@ use serde::Serialize;
 use super::super::Failure;
 use super::super::budget::Budget;
 use super::super::check::{self, Check, Status, Totals};
-use super::super::connect::deadline;
+use super::super::connect::{deadline};
 use super::super::output::{Activity, Output};
 use super::super::patience::patiently;
 use super::super::shell::{flags, quoted};
+use super::description;
 use super::leftovers::Leftovers;
 use super::source::Position;
 use super::survey::{FORWARDED, is_dynashards};
-use super::{AdoptArgs, PROBLEMS_FOUND, description, owned_by, parameter, scan_of, undescribed};
+use super::{AdoptArgs, PROBLEMS_FOUND, owned_by, parameter, scan_of, undescribed};
 use crate::clock::Stopwatch;
 
 /// Collections that are shown to people.

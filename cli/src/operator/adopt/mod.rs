@@ -18,7 +18,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use dynashard_aws::{Operator, Stack, TableState, Unseen};
+use dynashard_aws_operator::{Operator, Stack, TableState, Unseen};
 use dynashard_core::GrowKeys;
 use dynashard_keys::Separator;
 

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use dynashard_aws::{Operator, Stack};
+use dynashard_aws_operator::{Operator, Stack};
 use dynashard_core::TableSchema;
 use dynashard_keys::Separator;
 use serde::Serialize;

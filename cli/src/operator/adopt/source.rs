@@ -1,6 +1,6 @@
 //! Reads a table from its beginning to its end, in several segments side by side.
 
-use dynashard_aws::{ScanPage, ScanSegment};
+use dynashard_aws_operator::{ScanPage, ScanSegment};
 use dynashard_core::Attributes;
 use futures_util::future::try_join_all;
 

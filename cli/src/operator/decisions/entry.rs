@@ -1,8 +1,8 @@
 use std::cmp::Ordering;
 
+use dynashard_api::view::DecisionView;
 use dynashard_core::{DecisionHistory, DecisionRecord};
 use dynashard_keys::PartitionKey;
-use dynashard_lambda::view::DecisionView;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 

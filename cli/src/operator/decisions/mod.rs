@@ -8,9 +8,9 @@ use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use dynashard_api::view::DecisionView;
 use dynashard_core::{DecisionHistory, Kind};
 use dynashard_keys::PartitionKey;
-use dynashard_lambda::view::DecisionView;
 use serde::Serialize;
 
 use super::connect::{ConnectArgs, Directory, deadline};

@@ -3,12 +3,12 @@
 use super::super::adopt;
 use super::super::check::{Check, Status};
 use super::window::{Bound, MARGIN_SECS, TOLERANCE_SECS, Window, lifetime_secs};
+use dynashard_api::settings::{SHORTEST_REQUEST_LIFETIME, UNVERIFIED_REQUEST_LIFETIME};
 use dynashard_aws::{
-    ACTIVE_INDEX, ACTIVE_INDEX_PARTITION, DECISIONS_INDEX, DECISIONS_INDEX_PARTITION, TableState,
-    TrialRead, Unseen,
+    ACTIVE_INDEX, ACTIVE_INDEX_PARTITION, DECISIONS_INDEX, DECISIONS_INDEX_PARTITION,
 };
+use dynashard_aws_operator::{TableState, TrialRead, Unseen};
 use dynashard_core::PartitionLimits;
-use dynashard_lambda::{SHORTEST_REQUEST_LIFETIME, UNVERIFIED_REQUEST_LIFETIME};
 
 /// The sparse indexes of the metadata table, each with its only key attribute, and what fails without it.
 const SPARSE_INDEXES: [(&str, &str, &str); 2] = [

@@ -6,12 +6,12 @@ mod window;
 
 use std::process::ExitCode;
 
-use dynashard_aws::{
-    Operator, ProbeAnswer, SignatureProbe, SignatureVerdict, Stack, TrialRead, Unseen,
-    is_on_this_machine, schema_of,
+use dynashard_api::settings::is_request_lifetime_verified;
+use dynashard_aws_operator::{
+    Operator, ProbeAnswer, SignatureProbe, SignatureVerdict, TrialRead, Unseen,
 };
+use dynashard_aws_operator::{Stack, is_on_this_machine, schema_of};
 use dynashard_core::TableSchema;
-use dynashard_lambda::is_request_lifetime_verified;
 use futures_util::future::join_all;
 use serde::Serialize;
 

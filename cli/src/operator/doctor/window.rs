@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use dynashard_aws::SignatureVerdict;
-use dynashard_lambda::{LONGEST_REQUEST_LIFETIME, SHORTEST_REQUEST_LIFETIME};
+use dynashard_api::settings::{LONGEST_REQUEST_LIFETIME, SHORTEST_REQUEST_LIFETIME};
+use dynashard_aws_operator::SignatureVerdict;
 use serde::Serialize;
 
 /// What `RequestLifetimeSecs` has beyond the window, in seconds: the clocks of those who sign and of

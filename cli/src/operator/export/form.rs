@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use csv::Writer;
+use dynashard_api::json::{AttributesJson, Format as JsonFormat};
 use dynashard_core::{AttributeValue, Attributes, TableSchema};
-use dynashard_lambda::Format as JsonFormat;
-use dynashard_lambda::json::AttributesJson;
 use serde::Serialize;
 
 use crate::operator::import::io_error;

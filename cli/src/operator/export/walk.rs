@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use dynashard_aws::{OsEntropy, ScanSegment};
+use dynashard_aws::OsEntropy;
+use dynashard_aws_operator::ScanSegment;
 use dynashard_core::ports::{Consistency, Entropy};
 use dynashard_core::query::{MAX_LIMIT, MAX_PAGE_BYTES, PageBudget, Query};
 use dynashard_core::{AttributeValue, Attributes, Reader, StoredItem};

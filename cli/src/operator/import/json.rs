@@ -2,9 +2,8 @@
 
 use std::io::{self, BufRead, Read};
 
+use dynashard_api::json::{Format, attributes, inner_object, object};
 use dynashard_core::Attributes;
-use dynashard_lambda::Format;
-use dynashard_lambda::json::{attributes, inner_object, object};
 
 use super::row::bad_body;
 use crate::operator::Failure;

@@ -4,8 +4,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
+use dynashard_api::json::SortKeyJson;
 use dynashard_keys::ItemKey;
-use dynashard_lambda::json::SortKeyJson;
 use serde::Serialize;
 
 use crate::operator::Failure;

@@ -4,11 +4,10 @@ use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use dynashard_aws::{KeyAttribute, ScanSegment, TableState};
+use dynashard_api::json::{AttributesJson, Format, attributes, object};
+use dynashard_aws_operator::{KeyAttribute, ScanSegment, TableState};
 use dynashard_core::{Attributes, NewItem};
 use dynashard_keys::SortKeyType;
-use dynashard_lambda::Format;
-use dynashard_lambda::json::{AttributesJson, attributes, object};
 use tokio::sync::mpsc;
 
 use super::counts::Counts;

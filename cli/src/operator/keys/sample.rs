@@ -5,8 +5,8 @@ use std::collections::hash_map::Entry;
 use std::io;
 use std::path::PathBuf;
 
+use dynashard_api::json::{object, type_name};
 use dynashard_keys::{ItemKey, KeyError, PartitionKey, SortKey};
-use dynashard_lambda::json::{object, type_name};
 use serde::Serialize;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;

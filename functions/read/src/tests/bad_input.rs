@@ -1,7 +1,7 @@
 use super::handler;
 use dynashard_eventkit::{
-    Answer, Call, FLIGHT, World, Wrong, assert_damaged_events_are_answered, assert_refused,
-    malformed_events,
+    Answer, Call, FLIGHT, World, Wrong, assert_damaged_events_are_answered,
+    assert_malformed_events_are_refused, assert_refused,
 };
 
 fn batch(body: impl Into<String>) -> Call {
@@ -300,12 +300,7 @@ fn other_methods_and_paths_are_not_found() {
 
 #[test]
 fn events_that_are_no_http_request_are_refused() {
-    let world = World::of_flights();
-    let handler = handler(&world);
-    for (what, event) in malformed_events() {
-        Answer::of_event(&handler, &event).assert_problem(400, "bad_event", what);
-    }
-    assert_eq!(world.memory.requests().total(), 0);
+    assert_malformed_events_are_refused(handler);
 }
 
 #[test]

@@ -3,6 +3,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use dynashard_api::json::{self, Format, ItemJson};
 use dynashard_core::ports::{
     BatchPage, Clock, Consistency, ItemStore, Metered, ShardPage, ShardQuery, StoreError, Transfer,
     Transferred, Write,
@@ -14,8 +15,7 @@ use dynashard_core::{
 use dynashard_keys::{
     ItemKey, PartitionKey, PhysicalKey, Placement, Separator, ShardCount, ShardId, SortKey,
 };
-use dynashard_lambda::json::{self, ItemJson};
-use dynashard_lambda::{Format, LogKeys};
+use dynashard_lambda::LogKeys;
 use dynashard_testkit::{Fault, Operation, block_on};
 use serde_json::{Value, json};
 

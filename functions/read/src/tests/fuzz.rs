@@ -1,10 +1,10 @@
 //! Damaged query strings and cursors, from the event to the answer.
 
+use dynashard_api::grants::GrantedKeys;
+use dynashard_api::params::Params;
 use dynashard_core::Code;
 use dynashard_core::query::cursor::Cursor;
 use dynashard_keys::SortKeyType;
-use dynashard_lambda::GrantedKeys;
-use dynashard_lambda::params::Params;
 use dynashard_testkit::{Random, fuzz};
 
 use super::handler;

@@ -1,8 +1,8 @@
 //! Reads that have the key of their item in the body, beside those that have it in the URL.
 
 use super::handler;
+use dynashard_api::headers::DYNAMODB_JSON;
 use dynashard_eventkit::{Answer, Call, FLIGHT, OLD_ETAG, World, Wrong, assert_refused};
-use dynashard_lambda::headers::DYNAMODB_JSON;
 
 const KEY: &str = r#""pk":"EWR","sk":"2013-01-01T10:00:00Z#UA1545""#;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use dynashard_core::ports::StoreError;
 use dynashard_core::{Deadline, Phase, ScalingMode, ScalingPolicy, Settings};
 use dynashard_keys::{PartitionKey, Placement, ShardCount};
-use dynashard_lambda::EventHandler;
+use dynashard_lambda::Event;
 use dynashard_testkit::{Fault, Operation, Output, block_on};
 use serde_json::{Value, json};
 
@@ -51,7 +51,7 @@ fn a_thousand_deliveries_of_one_event_begin_one_growth() {
     let deadline = Deadline::after(functions[0].now(), Duration::from_secs(50));
     let deliveries = functions.iter().enumerate().map(|(n, function)| {
         let event = if n % 2 == 0 { &alarm } else { &schedule };
-        function.handle(event, "request-1", deadline)
+        function.handle(Event::parse(event), "request-1", deadline)
     });
     for outcome in block_on(futures_util::future::join_all(deliveries)) {
         outcome.expect("an outcome");

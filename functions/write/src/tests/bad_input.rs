@@ -4,7 +4,7 @@ use dynashard_keys::Placement;
 use super::handler;
 use dynashard_eventkit::{
     Answer, Call, FLIGHT, OLD_ETAG, World, Wrong, assert_damaged_events_are_answered,
-    assert_refused, malformed_events,
+    assert_malformed_events_are_refused, assert_refused,
 };
 
 const METHODS: [&str; 3] = ["PUT", "PATCH", "DELETE"];
@@ -447,13 +447,7 @@ fn other_methods_and_paths_are_not_found() {
 
 #[test]
 fn events_that_are_no_http_request_are_refused() {
-    let world = World::of_flights();
-    let handler = handler(&world);
-    let before = world.snapshot();
-    for (what, event) in malformed_events() {
-        Answer::of_event(&handler, &event).assert_problem(400, "bad_event", what);
-    }
-    assert_eq!(world.snapshot(), before);
+    assert_malformed_events_are_refused(handler);
 }
 
 #[test]

@@ -1,11 +1,10 @@
 use std::iter;
 use std::time::Duration;
 
+use dynashard_api::json::{Format, ItemJson};
 use dynashard_core::ports::Clock;
 use dynashard_core::{AttributeValue, Settings, TableSchema};
 use dynashard_keys::{PartitionKey, Placement, Separator, ShardId, SortKey};
-use dynashard_lambda::Format;
-use dynashard_lambda::json::ItemJson;
 use dynashard_testkit::{Fault, Operation};
 use serde_json::{Value, json};
 

@@ -204,7 +204,6 @@ fn each_wrong_variable_is_named() {
         ("LOG_KEYS", ""),
         ("LOG_KEYS", "hidden"),
         ("LOG_KEY_SECRET", ""),
-        ("TRACING", "on"),
     ] {
         let errors = with(name, value).expect_err(name);
         assert_eq!(only(&errors).name(), name, "{errors}");
@@ -245,28 +244,6 @@ fn everything_that_is_wrong_is_said_at_once() {
     for name in ["ALARM_NAME", "READ_ALARM_NAME", "LOG_KEYS", "SEPARATOR"] {
         assert!(nothing.each().any(|error| error.name() == name), "{name}: {nothing}");
     }
-}
-
-#[test]
-fn traces_go_where_lambda_says_that_its_daemon_listens() {
-    let of = |tracing: &'static str, daemon: Option<&'static str>| {
-        Config::from_variables(|asked| match asked {
-            "TRACING" => Some(tracing.to_owned()),
-            "AWS_XRAY_DAEMON_ADDRESS" => daemon.map(str::to_owned),
-            asked => variable(asked),
-        })
-        .map(|config| config.trace_daemon)
-    };
-    let address = ([169, 254, 100, 1], 2000).into();
-    assert_eq!(of("xray", Some("169.254.100.1:2000")), Ok(Some(address)));
-    let address = Some("169.254.100.1:2000");
-    for (tracing, daemon) in
-        [("off", address), ("xray", None), ("", None), ("xray", Some("udp:host"))]
-    {
-        assert_eq!(of(tracing, daemon), Ok(None), "{tracing} {daemon:?}");
-    }
-    let errors = of("x-ray", None).expect_err("neither off nor xray");
-    assert_eq!(only(&errors).name(), "TRACING");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 use super::*;
 
-use dynashard_aws::IndexState;
+use dynashard_aws_operator::IndexState;
 
 const MAIN: Table<'static> = Table { role: Role::Main, name: "items" };
 const METADATA: Table<'static> = Table { role: Role::Metadata, name: "collections" };

@@ -1,0 +1,304 @@
+//! The bodies of requests.
+
+use dynashard_core::ports::Consistency;
+use dynashard_core::{
+    Attributes, BatchOperation, Code, Error, Fields, MAX_BATCH_GETS, MAX_BATCH_OPERATIONS, NewItem,
+    TableSchema,
+};
+use dynashard_keys::{ItemKey, Placement, ShardCount, SortKeyType};
+use serde_json::value::RawValue;
+
+use crate::grants::GrantedKeys;
+use crate::headers;
+use crate::json::{self, Format, Members};
+use crate::params::Params;
+use crate::problem::Problem;
+use crate::request::Request;
+
+/// Where a request has its item or its patch.
+#[derive(Debug, Clone, Copy)]
+pub enum Document<'a> {
+    /// The body is the document, since the key is in the URL.
+    Body(&'a [u8]),
+    /// A member of the body, beside the key.
+    Member(&'static str, &'a RawValue),
+}
+
+impl<'a> Document<'a> {
+    fn members(self) -> Result<Members<'a>, Problem> {
+        match self {
+            Self::Body(body) => json::object(body),
+            Self::Member(name, value) => json::inner_object(value, &format!("{name:?}")),
+        }
+    }
+}
+
+/// The parameters of a request that has them in its body, and none in its URL.
+pub fn params(request: &Request, sort_key_type: SortKeyType) -> Result<Params, Problem> {
+    request.params()?.finish()?;
+    headers::expect_json(request)?;
+    Params::from_json(&request.body, sort_key_type)
+}
+
+/// The parameters of a request whose body has them in place of its URL, and the document beside them under this name.
+pub fn params_beside<'a>(
+    body: &'a [u8],
+    name: &'static str,
+    sort_key_type: SortKeyType,
+) -> Result<(Params, Document<'a>), Problem> {
+    let mut members = json::object(body)?;
+    let value = members.remove(name);
+    let value = value.ok_or_else(|| Problem::bad_body(format!("the body has no {name:?}")))?;
+    Ok((Params::from_members(members, sort_key_type)?, Document::Member(name, value)))
+}
+
+/// The item of a put.
+pub fn item(
+    document: Document<'_>,
+    key: ItemKey,
+    format: Format,
+    schema: &TableSchema,
+) -> Result<NewItem, Problem> {
+    let attributes = json::attributes(document.members()?, format)?;
+    Ok(NewItem::new(key, attributes, schema)?)
+}
+
+/// The changes of a patch.
+pub fn patch(
+    document: Document<'_>,
+    key: &ItemKey,
+    schema: &TableSchema,
+) -> Result<Attributes, Problem> {
+    let changes = json::attributes(document.members()?, Format::Plain)?;
+    Ok(dynashard_core::checked_patch(key, changes, schema)?)
+}
+
+/// The operations of a batch write: `{"puts": [{pk, sk, item}], "deletes": [{pk, sk}]}`. One partition key that the caller
+/// may not touch refuses all of them.
+pub fn batch_write(
+    body: &[u8],
+    format: Format,
+    schema: &TableSchema,
+    granted: &GrantedKeys,
+) -> Result<Vec<BatchOperation>, Problem> {
+    let mut members = json::object(body)?;
+    let puts = take_array(&mut members, "puts")?;
+    let deletes = take_array(&mut members, "deletes")?;
+    refuse_others(&members, "the batch")?;
+    // Refused before each of them is read.
+    if puts.len() + deletes.len() > MAX_BATCH_OPERATIONS {
+        let why = format!("{} operations; at most 1000 are allowed", puts.len() + deletes.len());
+        return Err(Problem::bad_parameter(why));
+    }
+    let puts = puts.into_iter().enumerate().map(|(at, value)| {
+        let what = format!("puts[{at}]");
+        let mut put = json::inner_object(value, &what)?;
+        let key = json::take_item_key(&mut put, schema.sort_key_type, granted, &what)?;
+        let item = put
+            .remove("item")
+            .ok_or_else(|| Problem::bad_body(format!("{what} has no \"item\"")))?;
+        refuse_others(&put, &what)?;
+        let item = || -> Result<_, Problem> {
+            let members = json::inner_object(item, "the item")?;
+            let attributes = json::attributes(members, format)?;
+            Ok(NewItem::new(key.clone(), attributes, schema)?)
+        };
+        let item = item().map_err(|problem| {
+            problem.of_operation(&what, key.partition.as_str(), &key.sort.to_string())
+        })?;
+        Ok(BatchOperation::Put(item))
+    });
+    let deletes = deletes.into_iter().enumerate().map(|(at, value)| {
+        let what = format!("deletes[{at}]");
+        let mut delete = json::inner_object(value, &what)?;
+        let key = json::take_item_key(&mut delete, schema.sort_key_type, granted, &what)?;
+        refuse_others(&delete, &what)?;
+        Ok(BatchOperation::Delete(key))
+    });
+    puts.chain(deletes).collect()
+}
+
+/// A batch read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BatchGet {
+    /// The keys of the items.
+    pub keys: Vec<ItemKey>,
+    /// What to return of each item; everything where nothing is named.
+    pub fields: Option<Fields>,
+    /// How current.
+    pub consistency: Consistency,
+}
+
+/// Reads a batch read: `{"keys": [{pk, sk}], "fields": ["name"], "consistent": false}`. One partition key that the caller
+/// may not touch refuses all of it.
+pub fn batch_get(
+    body: &[u8],
+    schema: &TableSchema,
+    granted: &GrantedKeys,
+) -> Result<BatchGet, Problem> {
+    let mut members = json::object(body)?;
+    if !members.contains_key("keys") {
+        return Err(Problem::bad_body("the batch has no \"keys\"".to_owned()));
+    }
+    let keys = take_array(&mut members, "keys")?;
+    let consistent = members.remove("consistent").map_or(Ok(false), |value| {
+        serde_json::from_str(value.get())
+            .map_err(|_| Problem::bad_body("\"consistent\" is not a boolean".to_owned()))
+    })?;
+    let fields = members.remove("fields").map(|value| json::strings(value, "\"fields\""));
+    let fields = fields.transpose().map_err(Problem::bad_body)?.flatten();
+    let fields = fields.map(Fields::new).transpose()?;
+    refuse_others(&members, "the batch")?;
+    if keys.len() > MAX_BATCH_GETS {
+        let why = format!("{} keys; at most 100 are allowed", keys.len());
+        return Err(Problem::bad_parameter(why));
+    }
+    let keys = keys
+        .into_iter()
+        .enumerate()
+        .map(|(at, value)| {
+            let what = format!("keys[{at}]");
+            let mut key = json::inner_object(value, &what)?;
+            let item_key = json::take_item_key(&mut key, schema.sort_key_type, granted, &what)?;
+            refuse_others(&key, &what)?;
+            Ok(item_key)
+        })
+        .collect::<Result<_, Problem>>()?;
+    let consistency = if consistent { Consistency::Strong } else { Consistency::Eventual };
+    Ok(BatchGet { keys, fields, consistency })
+}
+
+/// A new collection: `{"placement": "xxh64", "number_of_shards": n}`. Both may be left out, and the stack allows up to
+/// `max_shards`.
+pub fn new_collection(
+    body: &[u8],
+    max_shards: ShardCount,
+) -> Result<(Option<Placement>, ShardCount), Problem> {
+    let mut members = json::object(body)?;
+    let placement = members
+        .remove("placement")
+        .map(|value| {
+            let name = serde_json::from_str::<String>(value.get())
+                .map_err(|_| Problem::bad_body("\"placement\" is not a string".to_owned()))?;
+            Ok::<_, Problem>(name.parse::<Placement>()?)
+        })
+        .transpose()?;
+    let count = match members.remove("number_of_shards") {
+        Some(value) => shard_count(value, max_shards)?,
+        None => ShardCount::ONE,
+    };
+    refuse_others(&members, "the collection")?;
+    Ok((placement, count))
+}
+
+/// A request for another shard count: `{"number_of_shards": n}`. The stack allows up to `max_shards`.
+pub fn scale(body: &[u8], max_shards: ShardCount) -> Result<ShardCount, Problem> {
+    let mut members = json::object(body)?;
+    let count = members
+        .remove("number_of_shards")
+        .ok_or_else(|| Problem::bad_body("the body has no \"number_of_shards\"".to_owned()))?;
+    refuse_others(&members, "the body")?;
+    shard_count(count, max_shards)
+}
+
+fn shard_count(value: &RawValue, max_shards: ShardCount) -> Result<ShardCount, Problem> {
+    let count = json::whole_number(value).and_then(|count| u32::try_from(count).ok());
+    let count = count.and_then(|count| ShardCount::new(count).ok());
+    count.filter(|count| *count <= max_shards).ok_or_else(|| {
+        let why = format!(
+            "{} is not a shard count here: the stack allows whole numbers from 1 to {max_shards} (MaxShards)",
+            value.get()
+        );
+        Error::new(Code::BadShardCount, why).into()
+    })
+}
+
+fn take_array<'a>(members: &mut Members<'a>, name: &str) -> Result<Vec<&'a RawValue>, Problem> {
+    members
+        .remove(name)
+        .map_or(Ok(Vec::new()), |value| json::inner_array(value, &format!("{name:?}")))
+}
+
+fn refuse_others(members: &Members<'_>, what: &str) -> Result<(), Problem> {
+    match members.keys().next() {
+        None => Ok(()),
+        Some(name) => Err(Problem::bad_body(format!("{what} has an unknown member {name:?}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dynashard_core::MAX_ITEM_BYTES;
+
+    use super::*;
+
+    #[test]
+    fn regression_16_0_shards_were_no_whole_number() {
+        let max_shards = ShardCount::new(256).expect("a count");
+        let count =
+            |text: &str| scale(format!(r#"{{"number_of_shards":{text}}}"#).as_bytes(), max_shards);
+        for text in ["16", "16.0", "1.6e1"] {
+            assert_eq!(count(text).map(ShardCount::get), Ok(16), "{text}");
+        }
+        for text in ["16.5", "-16.0", "0.0", "1e99", "\"16\"", "null", "true"] {
+            assert_eq!(count(text).map_err(|p| p.code()), Err("bad_shard_count"), "{text}");
+        }
+    }
+
+    /// Of a thousand operations nobody knew which was meant.
+    #[test]
+    fn regression_an_error_did_not_say_which_operation_of_a_batch_is_meant() {
+        let schema = TableSchema::default();
+        let large = "a".repeat(MAX_ITEM_BYTES);
+        let good = r#"{"pk":"EWR","sk":"0","item":{}}"#;
+        for (pk, item, code, says) in [
+            ("EWR", r#"{"_ds_x":1}"#, "reserved_attribute", "_ds_x"),
+            ("EWR", &format!(r#"{{"a":"{large}"}}"#), "item_too_large", "399 KB"),
+            ("EWR", r#"{"":1}"#, "bad_item", "name is empty"),
+            ("EWR", r#"{"pk":"JFK"}"#, "key_mismatch", "pk"),
+            ("EWR", r#"{"a":1e999}"#, "bad_body", "\"a\""),
+            ("EWR", r#"{"a":1,"a":2}"#, "bad_body", "repeated"),
+            ("_ds_meta", "{}", "bad_key", "_ds_"),
+            ("", "{}", "bad_key", "empty"),
+        ] {
+            let put = format!(r#"{{"pk":"{pk}","sk":"1","item":{item}}}"#);
+            let body = format!(r#"{{"puts":[{good},{put}]}}"#);
+            let all = GrantedKeys::all();
+            let refused = batch_write(body.as_bytes(), Format::Plain, &schema, &all);
+            let problem = refused.expect_err("refused");
+            let detail = problem.log_detail();
+            assert_eq!(problem.code(), code, "{detail}");
+            assert!(detail.starts_with("puts[1]: "), "{detail}");
+            assert!(detail.ends_with(&format!("(pk={pk:?} sk=\"1\")")), "{detail}");
+            assert!(detail.contains(says), "{detail}");
+        }
+        for (list, operation, place) in [
+            ("deletes", r#"{"pk":"_ds_meta","sk":"1"}"#, "deletes[0]"),
+            ("keys", r#"{"pk":"EWR","sk":""}"#, "keys[0]"),
+        ] {
+            let body = format!(r#"{{"{list}":[{operation}]}}"#);
+            let (body, all) = (body.as_bytes(), GrantedKeys::all());
+            let refused = match list {
+                "keys" => batch_get(body, &schema, &all).err(),
+                _ => batch_write(body, Format::Plain, &schema, &all).err(),
+            };
+            let problem = refused.expect("refused");
+            assert!(problem.log_detail().starts_with(place), "{}", problem.log_detail());
+        }
+    }
+
+    /// The answer named a bound of the data model, which is far above what a stack allows.
+    #[test]
+    fn regression_a_wrong_count_was_answered_with_a_bound_that_is_not_the_stacks() {
+        let max_shards = ShardCount::new(256).expect("a count");
+        for count in ["0", "257", "65537", "4294967296", "-1", "\"4\""] {
+            let body = format!(r#"{{"number_of_shards":{count}}}"#);
+            let created = new_collection(body.as_bytes(), max_shards).err();
+            let scaled = scale(body.as_bytes(), max_shards).err();
+            for problem in [created, scaled].map(|problem| problem.expect("refused")) {
+                assert_eq!(problem.code(), "bad_shard_count", "{count}");
+                assert!(problem.log_detail().contains("from 1 to 256"), "{}", problem.log_detail());
+            }
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! What operators' commands ask of AWS, and functions never do: with the caller's own credentials, about whole tables, stacks
+//! and signatures.
+//!
+//! [`Operator`] connects, and has a method for each thing to ask. Its stores are those of `dynashard-aws`, whose reading of
+//! errors and whose clients it shares.
+
+mod answer_watch;
+mod client;
+mod inspection;
+mod operator;
+mod plain;
+mod read_meter;
+mod scan;
+mod signature;
+mod signing;
+mod stack;
+mod usage;
+
+pub use inspection::{IndexState, KeyAttribute, TableState, TrialRead, Unseen, schema_of};
+pub use operator::{Caller, ConnectError, Operator, is_on_this_machine};
+pub use plain::Stripped;
+pub use read_meter::ReadMeter;
+pub use scan::{ScanPage, ScanSegment};
+pub use signature::{ProbeAnswer, SignatureProbe, SignatureVerdict};
+pub use signing::RequestSigner;
+pub use stack::Stack;
+pub use usage::{CloudWatchUsage, MeasuredTables};

@@ -1,0 +1,356 @@
+//! Who asks, and where: as the aws CLI finds them.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use aws_config::credential_process::CredentialProcessProvider;
+use aws_config::environment::{
+    EnvironmentVariableCredentialsProvider, EnvironmentVariableRegionProvider,
+};
+use aws_config::meta::credentials::CredentialsProviderChain;
+use aws_config::meta::region::RegionProviderChain;
+use aws_config::profile::{ProfileFileCredentialsProvider, ProfileFileRegionProvider, ProfileSet};
+use aws_config::provider_config::ProviderConfig;
+use aws_config::{BehaviorVersion, SdkConfig};
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::{
+    Credentials, ProvideCredentials, Region, SharedCredentialsProvider,
+};
+use aws_smithy_http_client::proxy::ProxyConfig;
+use dynashard_core::ports::World;
+use dynashard_core::{Directory, Settings, TableSchema};
+
+use dynashard_aws::error::causes;
+use dynashard_aws::interceptors::DateWatch;
+use dynashard_aws::pool::{http_client, http_client_by};
+use dynashard_aws::{
+    DynamoItemStore, DynamoMetadataStore, OsEntropy, ServerClock, SystemClock, client,
+};
+
+use crate::client::{client_of_operator, config_of_operator};
+use crate::read_meter::ReadMeter;
+use crate::usage::{CloudWatchUsage, MeasuredTables};
+
+/// The caller and the place, as the aws CLI takes them. What is left out comes from the environment
+/// and the configuration files.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Caller {
+    /// A profile of the configuration files.
+    pub profile: Option<String>,
+    /// The region.
+    pub region: Option<String>,
+    /// The URL of a server that stands in for AWS.
+    pub endpoint_url: Option<String>,
+}
+
+impl Caller {
+    /// Whether the server is on this machine, by a loopback address.
+    fn is_local(&self) -> bool {
+        leads_to_this_machine(self.endpoint_url.as_deref())
+    }
+}
+
+fn leads_to_this_machine(url: Option<&str>) -> bool {
+    let uri = url.and_then(|url| url.parse::<http::Uri>().ok());
+    uri.as_ref().and_then(|uri| uri.host()).is_some_and(is_loopback)
+}
+
+/// The proxies of the environment, as the aws CLI takes them: `HTTPS_PROXY` and `HTTP_PROXY` but for what `NO_PROXY` names.
+/// None is between this machine and itself.
+pub(crate) fn proxies_to(endpoint_url: Option<&str>) -> ProxyConfig {
+    if leads_to_this_machine(endpoint_url) {
+        ProxyConfig::disabled()
+    } else {
+        ProxyConfig::from_env()
+    }
+}
+
+/// Whether a server, given as `host` or `host:port`, is on this machine by a loopback address.
+pub fn is_on_this_machine(server: &str) -> bool {
+    let authority = server.parse::<http::uri::Authority>().ok();
+    authority.is_some_and(|authority| is_loopback(authority.host()))
+}
+
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
+/// Connects an operator's command to the tables, with the caller's own credentials.
+#[derive(Debug, Clone)]
+pub struct Operator {
+    pub(crate) config: SdkConfig,
+    pub(crate) client: Client,
+    clock: SystemClock,
+}
+
+/// Why an operator's command could not reach the tables, in one line that says what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConnectError(pub(crate) String);
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ConnectError {}
+
+impl Operator {
+    /// Finds region and credentials as the aws CLI does. A server on this machine takes any credentials:
+    /// if neither the environment nor the profile holds keys, made-up ones are used, and no other
+    /// provider is asked, also if the profile has one.
+    pub async fn connect(caller: &Caller) -> Result<Self, ConnectError> {
+        if let Some(url) = &caller.endpoint_url {
+            let uri = url.parse::<http::Uri>().ok().filter(|uri| uri.host().is_some());
+            if uri.is_none_or(|uri| uri.scheme().is_none()) {
+                let why = format!("the endpoint {url:?} is not a URL, as in http://127.0.0.1:8000");
+                return Err(ConnectError(why));
+            }
+        }
+        let config = if caller.is_local() { local(caller).await } else { remote(caller).await };
+        if config.region().is_none() {
+            let why = "there is no AWS region: give --region, or set AWS_REGION";
+            return Err(ConnectError(why.to_owned()));
+        }
+        let operator = Self::with(config);
+        // Missing credentials are reported here in one line, before any request needs them.
+        operator.credentials().await?;
+        Ok(operator)
+    }
+
+    /// Connects to a server on this machine, a URL, with region and credentials that are made up.
+    pub async fn on_this_machine(endpoint: &str) -> Self {
+        Self::with(client::local(endpoint).await)
+    }
+
+    fn with(config: SdkConfig) -> Self {
+        let server_clock = ServerClock::default();
+        Self {
+            client: client_of_operator(&config, server_clock.clone()),
+            clock: SystemClock::new(server_clock),
+            config,
+        }
+    }
+
+    /// The same, with what its reads consume counted by `meter`.
+    #[must_use]
+    pub fn metered(&self, meter: &ReadMeter) -> Self {
+        let server_clock = ServerClock::default();
+        let config = config_of_operator(&self.config)
+            .interceptor(DateWatch::new(server_clock.clone()))
+            .interceptor(meter.clone());
+        Self {
+            client: Client::from_conf(config.build()),
+            clock: SystemClock::new(server_clock),
+            config: self.config.clone(),
+        }
+    }
+
+    /// What CloudWatch counts of the tables, or the server at `endpoint`, a URL, that stands in for it.
+    pub fn usage(&self, endpoint: Option<&str>, tables: MeasuredTables) -> CloudWatchUsage {
+        CloudWatchUsage::new(client::cloudwatch_at(endpoint, &self.config), tables)
+    }
+
+    /// The items of a table.
+    pub fn items(&self, main_table: &str, schema: &TableSchema) -> DynamoItemStore {
+        let (client, clock) = (self.client.clone(), self.clock.clone());
+        DynamoItemStore::new(client, clock, main_table.to_owned(), schema.clone())
+    }
+
+    /// The collections of the stack whose metadata are in one table and whose items in the other.
+    pub fn metadata(
+        &self,
+        metadata_table: &str,
+        main_table: &str,
+        schema: &TableSchema,
+    ) -> DynamoMetadataStore {
+        let [metadata_table, main_table] = [metadata_table, main_table].map(str::to_owned);
+        DynamoMetadataStore::new(self.client.clone(), metadata_table, main_table, schema.clone())
+    }
+
+    /// What use cases on these tables need from outside.
+    pub fn world(&self, main_table: &str, metadata_table: &str, schema: &TableSchema) -> World {
+        let metadata = self.metadata(metadata_table, main_table, schema);
+        World::new(self.items(main_table, schema), metadata, self.clock(), OsEntropy)
+    }
+
+    /// What is known about the collections of a stack with these settings: nothing yet.
+    pub fn directory(
+        &self,
+        main_table: &str,
+        metadata_table: &str,
+        settings: Settings,
+    ) -> Directory {
+        Directory::new(self.world(main_table, metadata_table, &settings.schema), settings)
+    }
+
+    /// Where requests go: the region, and the server if one stands in for AWS.
+    pub fn place(&self) -> String {
+        let region = self.config.region().map(ToString::to_string).unwrap_or_default();
+        match self.config.endpoint_url() {
+            Some(url) => format!("{region} at {url}"),
+            None => region,
+        }
+    }
+
+    /// The same for telling tables apart. What serves those of this machine may be on another port the next time.
+    pub fn place_of_tables(&self) -> String {
+        match self.config.endpoint_url() {
+            url @ Some(_) if leads_to_this_machine(url) => "this machine".to_owned(),
+            _ => self.place(),
+        }
+    }
+
+    /// The clock that the stores check leases with.
+    pub fn clock(&self) -> SystemClock {
+        self.clock.clone()
+    }
+
+    pub(crate) async fn credentials(&self) -> Result<Credentials, ConnectError> {
+        credentials_from(self.config.credentials_provider().as_ref()).await
+    }
+}
+
+pub(crate) async fn credentials_from(
+    provider: Option<&SharedCredentialsProvider>,
+) -> Result<Credentials, ConnectError> {
+    let none =
+        |why: &dyn fmt::Display| ConnectError(format!("there are no AWS credentials: {why}"));
+    let provider = provider.ok_or_else(|| none(&"no provider is configured"))?;
+    provider.provide_credentials().await.map_err(|error| none(&causes(&error)))
+}
+
+async fn remote(caller: &Caller) -> SdkConfig {
+    let proxies = proxies_to(caller.endpoint_url.as_deref());
+    let mut loader =
+        aws_config::defaults(BehaviorVersion::latest()).http_client(http_client_by(proxies));
+    if let Some(profile) = &caller.profile {
+        loader = loader.profile_name(profile);
+    }
+    if let Some(region) = &caller.region {
+        loader = loader.region(Region::new(region.clone()));
+    }
+    if let Some(url) = &caller.endpoint_url {
+        loader = loader.endpoint_url(url);
+    }
+    if let Some(signed_in) = by_the_aws_cli(caller.profile.clone()).await {
+        let environment = EnvironmentVariableCredentialsProvider::new();
+        loader = loader.credentials_provider(
+            CredentialsProviderChain::first_try("environment", environment)
+                .or_else("the aws CLI", signed_in),
+        );
+    }
+    loader.load().await
+}
+
+/// The credentials of a profile that signs in, by SSO or `aws login`: whoever signs in does so with the aws CLI, which
+/// keeps the tokens and hands out credentials of them. The SDK could read the tokens, too, but then each function would
+/// carry that code.
+async fn by_the_aws_cli(profile: Option<String>) -> Option<CredentialProcessProvider> {
+    let profiles = profiles(profile).await?;
+    let selected = profiles.selected_profile();
+    if !signs_in(&profiles, selected) {
+        return None;
+    }
+    // The parser of the files takes no name that a shell would obey.
+    let command = format!("aws configure export-credentials --format process --profile {selected}");
+    Some(CredentialProcessProvider::new(command))
+}
+
+/// The profiles of the configuration files, with this one selected, or else that of the environment.
+async fn profiles(selected: Option<String>) -> Option<ProfileSet> {
+    #[expect(
+        clippy::default_trait_access,
+        reason = "the crate that has these types is the SDK's own"
+    )]
+    let (fs, env, files) = (Default::default(), Default::default(), Default::default());
+    aws_config::profile::load(&fs, &env, &files, selected.map(Into::into)).await.ok()
+}
+
+/// Whether a profile signs in, or the one that it takes its role by.
+fn signs_in(profiles: &ProfileSet, name: &str) -> bool {
+    const SIGNS_IN: [&str; 3] = ["sso_session", "sso_start_url", "login_session"];
+    let source = |name: &&str| profiles.get_profile(name)?.get("source_profile");
+    let chain = std::iter::successors(Some(name), source);
+    // As many as a circle may take.
+    let mut chain =
+        chain.take(profiles.profiles().count()).filter_map(|name| profiles.get_profile(name));
+    chain.any(|profile| SIGNS_IN.iter().any(|key| profile.get(key).is_some()))
+}
+
+async fn local(caller: &Caller) -> SdkConfig {
+    let mut profile_region = ProfileFileRegionProvider::builder();
+    if let Some(profile) = &caller.profile {
+        profile_region = profile_region.profile_name(profile);
+    }
+    let region = RegionProviderChain::first_try(caller.region.clone().map(Region::new))
+        .or_else(EnvironmentVariableRegionProvider::new())
+        .or_else(profile_region.build())
+        .or_else(Region::from_static("local"));
+    let credentials = if let Some(profile) = &caller.profile {
+        // A profile that is named is the only source. What it refers to may take requests of its own.
+        let client = http_client_by(ProxyConfig::from_env());
+        let config = ProviderConfig::without_region().with_http_client(client);
+        let named = ProfileFileCredentialsProvider::builder().configure(&config);
+        SharedCredentialsProvider::new(named.profile_name(profile).build())
+    } else {
+        let environment = EnvironmentVariableCredentialsProvider::new();
+        let made_up = || Credentials::new("local", "local", None, None, "local");
+        let keys = keys_of_profile().await.unwrap_or_else(made_up);
+        SharedCredentialsProvider::new(
+            CredentialsProviderChain::first_try("environment", environment)
+                .or_else("profile", keys),
+        )
+    };
+    let loader = aws_config::defaults(BehaviorVersion::latest())
+        .http_client(http_client())
+        .region(region)
+        .credentials_provider(credentials);
+    match &caller.endpoint_url {
+        Some(url) => loader.endpoint_url(url).load().await,
+        None => loader.load().await,
+    }
+}
+
+/// The keys that the environment's profile itself holds. Whoever signs in, by SSO, a program or a role, needs no account on
+/// this machine.
+async fn keys_of_profile() -> Option<Credentials> {
+    let profiles = profiles(None).await?;
+    let key = |name: &str| profiles.get(name).map(str::to_owned);
+    let (id, secret) = (key("aws_access_key_id")?, key("aws_secret_access_key")?);
+    Some(Credentials::new(id, secret, key("aws_session_token"), None, "profile"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_made_up_for_this_machine_alone() {
+        let is_local = |url: &str| {
+            Caller { endpoint_url: Some(url.to_owned()), ..Caller::default() }.is_local()
+        };
+        for url in [
+            "http://127.0.0.1:8000",
+            "http://127.1.2.3",
+            "http://localhost:8000/",
+            "http://[::1]:8000",
+        ] {
+            assert!(is_local(url), "{url}");
+        }
+        for url in [
+            "https://dynamodb.eu-west-1.amazonaws.com",
+            "http://10.0.0.1:8000",
+            "http://localhost.example.com",
+            "http://127.0.0.1.example.com",
+            "127.0.0.1:8000/",
+            "",
+        ] {
+            assert!(!is_local(url), "{url}");
+        }
+        assert!(!Caller::default().is_local());
+        assert!(is_on_this_machine("127.0.0.1:8000") && is_on_this_machine("[::1]:8000"));
+        assert!(!is_on_this_machine("dynamodb.eu-west-1.amazonaws.com"));
+    }
+}

@@ -1,0 +1,81 @@
+//! Signatures of requests that the SDK has no client for.
+
+use std::time::UNIX_EPOCH;
+
+use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
+use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
+use aws_sigv4::sign::v4::SigningParams;
+use aws_smithy_runtime_api::client::identity::Identity;
+use dynashard_core::ports::Clock;
+
+use crate::operator::{ConnectError, Operator, credentials_from};
+use dynashard_aws::error::causes;
+use dynashard_aws::{ServerClock, SystemClock};
+
+/// Signs HTTP requests with Signature Version 4, for services that the SDK has no client for here: the application's
+/// own API under IAM, whose service is called `execute-api`, and `CloudFormation`.
+#[derive(Debug, Clone)]
+pub struct RequestSigner {
+    credentials: Option<SharedCredentialsProvider>,
+    region: String,
+    service: &'static str,
+    clock: SystemClock,
+}
+
+impl Operator {
+    /// A signer with the caller's credentials, which are asked for anew when they run out.
+    pub fn signer(&self, service: &'static str) -> RequestSigner {
+        let credentials = self.config.credentials_provider();
+        let region = self.config.region().map(ToString::to_string).unwrap_or_default();
+        RequestSigner { credentials, region, service, clock: self.clock() }
+    }
+}
+
+impl RequestSigner {
+    /// A signer with the keys of a user, for whoever keeps them elsewhere than where the aws CLI looks.
+    pub fn of_user(
+        access_key_id: &str,
+        secret_access_key: &str,
+        region: &str,
+        service: &'static str,
+    ) -> Self {
+        let keys = Credentials::new(access_key_id, secret_access_key, None, None, "of_user");
+        Self {
+            credentials: Some(SharedCredentialsProvider::new(keys)),
+            region: region.to_owned(),
+            service,
+            clock: SystemClock::new(ServerClock::default()),
+        }
+    }
+
+    /// The headers that make a request a signed one, to be sent in addition to `headers`, which the signature
+    /// covers. The URL is to be sent as it is here.
+    pub async fn sign(
+        &self,
+        method: &str,
+        url: &str,
+        headers: &[(String, String)],
+        body: &[u8],
+    ) -> Result<Vec<(String, String)>, ConnectError> {
+        let failed = |error: &(dyn std::error::Error + 'static)| {
+            ConnectError(format!("a request cannot be signed: {}", causes(error)))
+        };
+        let identity = Identity::from(credentials_from(self.credentials.as_ref()).await?);
+        let params = SigningParams::builder()
+            .identity(&identity)
+            .region(&self.region)
+            .name(self.service)
+            .time(UNIX_EPOCH + self.clock.now().wall)
+            .settings(SigningSettings::default())
+            .build()
+            .map_err(|e| failed(&e))?;
+        let headers = headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let signable = SignableRequest::new(method, url, headers, SignableBody::Bytes(body));
+        let signable = signable.map_err(|e| failed(&e))?;
+        let (instructions, _) =
+            sign(signable, &params.into()).map_err(|e| failed(&e))?.into_parts();
+        let (headers, _) = instructions.into_parts();
+        let headers = headers.into_iter();
+        Ok(headers.map(|h| (h.name().to_owned(), h.value().to_owned())).collect())
+    }
+}

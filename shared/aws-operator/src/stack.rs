@@ -1,0 +1,160 @@
+//! The resources and parameters of a CloudFormation stack.
+//!
+//! The two requests are built here from the SDK's own parts for signing, sending and reading: the
+//! SDK's crate for CloudFormation takes as long to compile as the one for DynamoDB.
+
+use std::collections::BTreeMap;
+
+use aws_smithy_http_client::Connector;
+use aws_smithy_runtime_api::client::http::HttpConnector;
+use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
+use aws_smithy_types::body::SdkBody;
+use aws_smithy_types::byte_stream::ByteStream;
+use aws_smithy_xml::decode::{Document, ScopedDecoder, XmlDecodeError, try_data};
+
+use crate::client::connector;
+use crate::operator::{ConnectError, Operator, proxies_to};
+use dynashard_aws::error::{causes, remedied};
+
+/// A stack as CloudFormation describes it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Stack {
+    /// Physical names by logical ids.
+    pub resources: BTreeMap<String, String>,
+    /// The values of its parameters, those left at their defaults included.
+    pub parameters: BTreeMap<String, String>,
+    /// The values of its outputs.
+    pub outputs: BTreeMap<String, String>,
+    /// What CloudFormation is doing with it, or has done, in its word: `UPDATE_COMPLETE`.
+    pub status: String,
+}
+
+/// The version of CloudFormation's API.
+const VERSION: &str = "2010-05-15";
+
+impl Operator {
+    /// Asks CloudFormation what a stack consists of.
+    pub async fn stack(&self, name: &str) -> Result<Stack, ConnectError> {
+        let stacks = self.ask("DescribeStacks", name).await?;
+        let resources = self.ask("DescribeStackResources", name).await?;
+        let read = |text: &str, name: &str, value: &str| {
+            pairs(text, name, value).map_err(|e| {
+                ConnectError(format!("the answer of CloudFormation cannot be read: {e}"))
+            })
+        };
+        Ok(Stack {
+            parameters: read(&stacks, "ParameterKey", "ParameterValue")?,
+            outputs: read(&stacks, "OutputKey", "OutputValue")?,
+            resources: read(&resources, "LogicalResourceId", "PhysicalResourceId")?,
+            status: read(&stacks, "StackName", "StackStatus")?
+                .pop_first()
+                .map_or_else(String::new, |(_, status)| status),
+        })
+    }
+
+    /// Sends one request of the query protocol, and returns the XML that it is answered with.
+    async fn ask(&self, action: &str, stack: &str) -> Result<String, ConnectError> {
+        let failed = |why: String| ConnectError(format!("{action} of stack {stack}: {why}"));
+        let region = self.config.region().map(AsRef::as_ref).unwrap_or_default();
+        let url = match self.config.endpoint_url() {
+            Some(url) => format!("{}/", url.trim_end_matches('/')),
+            None if region.starts_with("cn-") => {
+                format!("https://cloudformation.{region}.amazonaws.com.cn/")
+            }
+            None => format!("https://cloudformation.{region}.amazonaws.com/"),
+        };
+        let body = form_urlencoded::Serializer::new(String::new())
+            .append_pair("Action", action)
+            .append_pair("Version", VERSION)
+            .append_pair("StackName", stack)
+            .finish();
+        let mut headers = vec![(
+            "content-type".to_owned(),
+            "application/x-www-form-urlencoded; charset=utf-8".to_owned(),
+        )];
+        let signer = self.signer("cloudformation");
+        let signature = signer.sign("POST", &url, &headers, body.as_bytes()).await?;
+        headers.extend(signature);
+
+        let mut request = HttpRequest::new(SdkBody::from(body));
+        let built = request.set_method("POST").and_then(|()| request.set_uri(url.as_str()));
+        built.map_err(|e| failed(causes(&e)))?;
+        for (name, value) in headers {
+            request.headers_mut().try_insert(name, value).map_err(|e| failed(causes(&e)))?;
+        }
+        let connector: Connector = connector(proxies_to(self.config.endpoint_url()));
+        let answer = connector.call(request).await.map_err(|e| {
+            let why = causes(&e);
+            failed(format!(
+                "CloudFormation cannot be reached: {why}; check the network and --region"
+            ))
+        })?;
+        let is_success = answer.status().is_success();
+        let body = ByteStream::new(answer.into_body()).collect().await;
+        let body = body.map_err(|e| failed(causes(&e)))?.to_vec();
+        let body = String::from_utf8(body).map_err(|e| failed(causes(&e)))?;
+        if is_success {
+            return Ok(body);
+        }
+        let refusal = pairs(&body, "Code", "Message").unwrap_or_default().pop_first();
+        Err(failed(match refusal {
+            Some((code, message)) if code.starts_with("AccessDenied") => format!(
+                "{code}: {message}; allow cloudformation:{action}, or name the tables with \
+                 --main-table and --metadata-table"
+            ),
+            Some((code, message)) if code == "ValidationError" => {
+                format!("{code}: {message}; check --stack-name and --region")
+            }
+            Some((code, message)) => remedied(&code, &message),
+            None => "CloudFormation refused it without a reason".to_owned(),
+        }))
+    }
+}
+
+/// The values of one element by those of another that stands beside it, wherever in the document.
+fn pairs(text: &str, name: &str, value: &str) -> Result<BTreeMap<String, String>, XmlDecodeError> {
+    let mut document = Document::new(text);
+    let mut root = document.root_element()?;
+    let mut pairs = BTreeMap::new();
+    collect(&mut root, name, value, &mut pairs)?;
+    Ok(pairs)
+}
+
+fn collect(
+    element: &mut ScopedDecoder<'_, '_>,
+    name: &str,
+    value: &str,
+    pairs: &mut BTreeMap<String, String>,
+) -> Result<(), XmlDecodeError> {
+    let (mut name_found, mut value_found) = (None, None);
+    while let Some(mut child) = element.next_tag() {
+        if child.start_el().matches(name) {
+            name_found = Some(try_data(&mut child)?.into_owned());
+        } else if child.start_el().matches(value) {
+            value_found = Some(try_data(&mut child)?.into_owned());
+        } else {
+            collect(&mut child, name, value, pairs)?;
+        }
+    }
+    pairs.extend(name_found.zip(value_found));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_side_by_side_is_a_pair() {
+        let text = "<A xmlns='x'><B><Stacks><member>\
+            <Parameters><member><ParameterKey>Separator</ParameterKey><ParameterValue>#</ParameterValue></member>\
+            <member><ParameterKey>Empty</ParameterKey><ParameterValue/></member>\
+            <member><ParameterKey>Escaped</ParameterKey><ParameterValue>a&amp;b</ParameterValue></member></Parameters>\
+            <Outputs><member><OutputKey>Url</OutputKey><OutputValue>u</OutputValue></member></Outputs>\
+            </member></Stacks></B></A>";
+        let pairs = pairs(text, "ParameterKey", "ParameterValue").expect("XML");
+        let expected = [("Separator", "#"), ("Empty", ""), ("Escaped", "a&b")];
+        let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(pairs, BTreeMap::from(expected));
+    }
+}
