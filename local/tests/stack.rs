@@ -306,11 +306,12 @@ async fn a_metric_that_a_function_logs_is_there_when_the_function_has_ended() {
     });
     let answer = greet(&endpoints, json!({ "log": metric, "exit": 7 })).await;
     assert_eq!(answer.status, 500);
-    let form = [("content-type", "application/x-www-form-urlencoded")];
-    let listed = post(&endpoints.cloudwatch, &form, "Action=ListMetrics".to_owned()).await;
-    let dimensions = "<MetricName>Sold</MetricName><Dimensions><member><Name>Place</Name>\
-        <Value>here</Value></member></Dimensions>";
-    assert!(listed.body.contains(dimensions), "{}", listed.body);
+    let list = [("x-amz-target", "GraniteServiceVersion20100801.ListMetrics")];
+    let listed = post(&endpoints.cloudwatch, &list, "{}".to_owned()).await;
+    let listed: Value = serde_json::from_str(&listed.body).expect("JSON");
+    let dimensions = json!([{ "Name": "Place", "Value": "here" }]);
+    let metric = json!({ "Namespace": "Shop", "MetricName": "Sold", "Dimensions": dimensions });
+    assert_eq!(listed["Metrics"], json!([metric]));
     stack.shutdown().await;
 }
 

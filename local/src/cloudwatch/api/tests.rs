@@ -90,11 +90,6 @@ impl Served {
     }
 }
 
-/// An epoch second as answers have it.
-fn secs(second: u64) -> f64 {
-    Duration::from_secs(second).as_secs_f64()
-}
-
 fn sold(period: u64, statistic: &str) -> Value {
     json!({
         "Id": "sold",
