@@ -9,12 +9,12 @@ use crate::lambda::runtime::{
 use crate::plan::function_arn;
 use crate::queues::Queues;
 use crate::server::{BodyError, Handler, Response, empty_response, json_response, read_body};
+use axum::extract::Request;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Method, Request, StatusCode};
-use hyper::body::Incoming;
+use http::{HeaderName, HeaderValue, Method, StatusCode};
 use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use serde::de::IgnoredAny;
@@ -41,11 +41,7 @@ impl LambdaApi {
         Self { runtime, background, queues, access }
     }
 
-    async fn invoke(
-        &self,
-        function: &str,
-        request: Request<Incoming>,
-    ) -> Result<Response, Refusal> {
+    async fn invoke(&self, function: &str, request: Request) -> Result<Response, Refusal> {
         let (parts, body) = request.into_parts();
         let pool = self.find(function, parts.uri.query())?;
         let kind = InvocationType::read(&parts)?;
@@ -119,7 +115,7 @@ impl LambdaApi {
 }
 
 impl Handler for LambdaApi {
-    async fn handle(&self, request: Request<Incoming>, _peer: SocketAddr) -> Response {
+    async fn handle(&self, request: Request, _peer: SocketAddr) -> Response {
         let path = request.uri().path().to_owned();
         let segments: Vec<&str> = path.trim_start_matches('/').split('/').collect();
         match (request.method(), segments.as_slice()) {

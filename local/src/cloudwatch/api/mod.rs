@@ -20,8 +20,7 @@ use crate::clock::SharedClock;
 use crate::dynamodb::endpoint::Observed;
 use crate::plan::{Asked, EVERY, alarm_arn, insight_rule_arn};
 use crate::server::{BodyError, Handler, Response, read_body};
-use http::Request;
-use hyper::body::Incoming;
+use axum::extract::Request;
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -91,7 +90,7 @@ fn asked(Call { operation, input }: &Call) -> Asked {
 }
 
 impl Handler for CloudWatchApi {
-    async fn handle(&self, request: Request<Incoming>, _peer: SocketAddr) -> Response {
+    async fn handle(&self, request: Request, _peer: SocketAddr) -> Response {
         let (parts, body) = request.into_parts();
         let body = read_body(body, MAX_BODY).await.map_err(|error| match error {
             BodyError::TooLarge => ApiError::too_large(),

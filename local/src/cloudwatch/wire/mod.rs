@@ -12,12 +12,11 @@ pub(super) use members::Members;
 use super::error::{ApiError, Fault};
 use crate::ids;
 use crate::server::Response;
-use bytes::Bytes;
+use axum::body::{Body, Bytes};
 use flate2::read::GzDecoder;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
-use http_body_util::Full;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::io::Read;
@@ -128,7 +127,7 @@ const QUERY_ERROR: HeaderName = HeaderName::from_static("x-amzn-query-error");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
 
 fn respond(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response {
-    let mut response = Response::new(Full::new(body.into()));
+    let mut response = Response::new(Body::from(body.into()));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));

@@ -60,7 +60,8 @@ use crate::ids;
 use crate::plan::InsightsMode;
 use crate::server::{BodyError, Handler, Response, empty_response, json_response, read_body};
 use answer::Outcome;
-use bytes::Bytes;
+use axum::body::{Body, Bytes};
+use axum::extract::Request;
 use call::Call;
 use counters::CounterStore;
 use dry_run::DryRun;
@@ -69,9 +70,8 @@ use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, DATE, EXPECT, TRANS
 use http::request::Parts;
 use http::response::Parts as AnswerParts;
 use http::uri::{Authority, Scheme};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
-use http_body_util::Full;
-use hyper::body::Incoming;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
+use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
@@ -175,7 +175,7 @@ impl Endpoint {
         self.insights.enable(since_epoch(self.clock.now()), table, mode);
     }
 
-    async fn forward(&self, request: Request<Incoming>) -> Result<Response, Refusal> {
+    async fn forward(&self, request: Request) -> Result<Response, Refusal> {
         let (mut parts, body) = request.into_parts();
         let body = read_body(body, MAX_BODY).await.map_err(|error| match error {
             BodyError::TooLarge => Refusal::TOO_LARGE,
@@ -236,7 +236,7 @@ impl Endpoint {
         if let Some(body) = &body {
             parts.headers.insert(CHECKSUM, crc32fast::hash(body).into());
         }
-        Ok(Response::from_parts(parts, Full::new(body.unwrap_or(answer))))
+        Ok(Response::from_parts(parts, Body::from(body.unwrap_or(answer))))
     }
 
     /// Reads the items that the request is about.
@@ -323,8 +323,8 @@ impl Endpoint {
         let answer = self.client.request(Request::from_parts(parts, Full::new(body)));
         async {
             let (parts, body) = answer.await.map_err(|error| Refusal::engine(&error))?.into_parts();
-            let body = read_body(body, usize::MAX).await.map_err(|_| Refusal::ENGINE_BROKE_OFF)?;
-            Ok((parts, body))
+            let body = body.collect().await.map_err(|_| Refusal::ENGINE_BROKE_OFF)?;
+            Ok((parts, body.to_bytes()))
         }
     }
 
@@ -387,7 +387,7 @@ impl Endpoint {
 }
 
 impl Handler for Endpoint {
-    async fn handle(&self, request: Request<Incoming>, _peer: SocketAddr) -> Response {
+    async fn handle(&self, request: Request, _peer: SocketAddr) -> Response {
         let mut response = match (request.method(), request.uri().path()) {
             (&Method::GET, "/") => health(),
             (&Method::GET, "/_dynashard/counters") => match serde_json::to_vec(&self.counters()) {
@@ -422,7 +422,7 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
 
 fn health() -> Response {
     let body = Bytes::from_static(b"healthy: dynamodb.us-east-1.amazonaws.com ");
-    let mut response = Response::new(Full::new(body));
+    let mut response = Response::new(Body::from(body));
     let text = HeaderValue::from_static("text/plain");
     response.headers_mut().insert(CONTENT_TYPE, text);
     response

@@ -12,11 +12,11 @@ use crate::lambda::runtime::{Invocation, InvokeError, MAX_PAYLOAD, Pool, Runtime
 use crate::plan::{Authorization, Function, Route};
 use crate::server::{BodyError, Handler, Response, json_response, read_body};
 use auth::Refused;
+use axum::extract::Request;
 use event::Received;
 use http::header::WWW_AUTHENTICATE;
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Method, Request, StatusCode};
-use hyper::body::Incoming;
+use http::{HeaderName, HeaderValue, Method, StatusCode};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ impl Gateway {
 
     async fn answer(
         &self,
-        request: Request<Incoming>,
+        request: Request,
         peer: SocketAddr,
         request_id: &str,
     ) -> Result<Response, Refusal> {
@@ -119,7 +119,7 @@ impl Gateway {
 }
 
 impl Handler for Gateway {
-    async fn handle(&self, request: Request<Incoming>, peer: SocketAddr) -> Response {
+    async fn handle(&self, request: Request, peer: SocketAddr) -> Response {
         let request_id = ids::gateway_request_id();
         let mut response =
             self.answer(request, peer, &request_id).await.unwrap_or_else(Refusal::response);

@@ -1,14 +1,13 @@
 //! Answers of functions as HTTP responses, by the rules of the payload format 2.0.
 
 use crate::server::Response;
+use axum::body::{Body, Bytes};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use bytes::Bytes;
 use http::header::{
     CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, DATE, SET_COOKIE, TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use http_body_util::Full;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -37,7 +36,7 @@ pub(super) fn decode(payload: Bytes) -> Option<Response> {
         Some(other) => other.to_string().into(),
     };
     let has_body = !body.is_empty();
-    let mut response = Response::new(Full::new(body));
+    let mut response = Response::new(Body::from(body));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     fill(headers, answer.headers, answer.cookies)?;
@@ -68,7 +67,7 @@ fn inferred(payload: Bytes) -> Option<Response> {
         Value::Object(object) if object.contains_key("statusCode") => return None,
         _ => payload,
     };
-    let mut response = Response::new(Full::new(body));
+    let mut response = Response::new(Body::from(body));
     let json = HeaderValue::from_static("application/json");
     response.headers_mut().insert(CONTENT_TYPE, json);
     Some(response)

@@ -8,9 +8,9 @@ use super::pool::MAX_PAYLOAD;
 use crate::clock::epoch_millis;
 use crate::plan::function_arn;
 use crate::server::{BodyError, Handler, Response, json_response, read_body};
-use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
-use hyper::body::Incoming;
+use axum::body::{Body, Bytes};
+use axum::extract::Request;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ impl RuntimeApi {
         Self { registry }
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Result<Response, Refusal> {
+    async fn answer(&self, request: Request) -> Result<Response, Refusal> {
         let path = request.uri().path().to_owned();
         let segments: Vec<&str> = path.trim_start_matches('/').split('/').collect();
         let [function, environment, "2018-06-01", "runtime", rest @ ..] = segments.as_slice()
@@ -66,7 +66,7 @@ impl RuntimeApi {
 }
 
 impl Handler for RuntimeApi {
-    async fn handle(&self, request: Request<Incoming>, _peer: SocketAddr) -> Response {
+    async fn handle(&self, request: Request, _peer: SocketAddr) -> Response {
         self.answer(request).await.unwrap_or_else(Refusal::response)
     }
 }
@@ -149,7 +149,7 @@ async fn accept(
     Ok(json_response(StatusCode::ACCEPTED, r#"{"status":"OK"}"#))
 }
 
-async fn read_error(body: Incoming) -> Result<Bytes, Refusal> {
+async fn read_error(body: Body) -> Result<Bytes, Refusal> {
     read_body(body, MAX_PAYLOAD).await.map_err(|error| match error {
         BodyError::TooLarge => Refusal::TOO_LARGE,
         BodyError::Broken => Refusal::BROKEN,
