@@ -2,9 +2,10 @@
 
 use crate::clock::{SharedClock, epoch_millis};
 use crate::ids;
+use parking_lot::Mutex;
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// The queues by their logical ids. Messages stay until the stack ends, or until newer ones take
 /// their place.
@@ -43,7 +44,7 @@ impl Queues {
     /// Appends a message. The loader has checked that the template has the queue; a message to
     /// another one is lost.
     pub(crate) fn send(&self, queue: &str, body: String) {
-        let Some(mut queue) = self.lock(queue) else {
+        let Some(mut queue) = self.queues.get(queue).map(Mutex::lock) else {
             tracing::error!(queue, "a message is lost: the template has no such queue");
             return;
         };
@@ -57,12 +58,7 @@ impl Queues {
 
     /// What a queue holds now.
     pub(crate) fn contents(&self, queue: &str) -> Option<Queue> {
-        self.lock(queue).map(|queue| queue.clone())
-    }
-
-    fn lock(&self, queue: &str) -> Option<MutexGuard<'_, Queue>> {
-        // A panic while the lock is held leaves no half-made change.
-        self.queues.get(queue).map(|queue| queue.lock().unwrap_or_else(PoisonError::into_inner))
+        self.queues.get(queue).map(|queue| queue.lock().clone())
     }
 }
 

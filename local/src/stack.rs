@@ -190,7 +190,7 @@ impl Stack {
             None => alarm,
         });
         let (alarms, transitions) = Alarms::new(alarms.collect(), &around.clock);
-        let events = Events::start(&plan, data.engine(), transitions, &around);
+        let events = Events::start(&plan, &data.store(), transitions, &around);
         let Surroundings { runtime, background, queues, access, clock } = around;
         let alarms = Arc::new(alarms);
         let source: Arc<dyn MetricSource> = metrics.clone();

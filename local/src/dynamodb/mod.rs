@@ -7,11 +7,10 @@ use crate::StartError;
 use crate::access::Access;
 use crate::clock::{SharedClock, SystemClock};
 use crate::dynamodb::endpoint::{Counters, Endpoint, Observed};
-use crate::dynamodb::engine::Engine;
+use crate::dynamodb::engine::{Engine, Store};
 use crate::plan::Table;
 use crate::server::{self, Server};
 use dynashard_limits::partition::{Limits, Partitions};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -128,9 +127,9 @@ impl DynamoDb {
         self.endpoint.observed()
     }
 
-    /// The address of the engine itself, past everything that the endpoint adds.
-    pub(crate) fn engine(&self) -> SocketAddr {
-        self.engine.address()
+    /// The engine itself, past everything that the endpoint adds.
+    pub(crate) fn store(&self) -> Store {
+        self.engine.store()
     }
 }
 

@@ -9,12 +9,12 @@ mod time;
 use crate::access::Access;
 use crate::clock::SharedClock;
 use crate::cloudwatch::Transition;
+use crate::dynamodb::engine::Store;
 use crate::lambda::{Background, Runtime};
 use crate::plan::Plan;
 use crate::queues::Queues;
 use crate::server::until_stopped;
 use alarms::Actions;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use streams::Pump;
 use tokio::sync::{mpsc, watch};
@@ -39,11 +39,11 @@ pub(crate) struct Events {
 impl Events {
     /// Starts what the template maps to each function, and acts on the `transitions` of alarms.
     ///
-    /// Streams are read from the engine itself, at the address `engine`: the stack's own reads are
+    /// Streams are read from the engine itself, `store`: the stack's own reads are
     /// neither counted nor throttled.
     pub(crate) fn start(
         plan: &Plan,
-        engine: SocketAddr,
+        store: &Store,
         transitions: mpsc::UnboundedReceiver<Transition>,
         around: &Surroundings,
     ) -> Self {
@@ -63,7 +63,7 @@ impl Events {
             for mapping in &function.streams {
                 let pump = Pump {
                     mapping: Arc::new(mapping.clone()),
-                    engine,
+                    store: store.clone(),
                     pool: Arc::clone(pool),
                     queues: Arc::clone(queues),
                     access: Arc::clone(access),

@@ -18,8 +18,9 @@ use super::store::HISTORY_SECS;
 use crate::clock::{SharedClock, epoch_millis};
 use crate::ids;
 use crate::plan::Alarm;
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -145,7 +146,7 @@ impl Alarms {
         reason: impl FnOnce(SystemTime) -> (String, Option<String>),
     ) {
         // Held to the end, so that two transitions are told in their order.
-        let mut status = watched.status.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut status = watched.status.lock();
         if status.state == state {
             return;
         }
@@ -209,6 +210,6 @@ impl Watched {
     }
 
     fn status(&self) -> AlarmStatus {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.status.lock().clone()
     }
 }

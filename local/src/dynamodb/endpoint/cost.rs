@@ -6,7 +6,7 @@
 use super::answer::Outcome;
 use super::call::{Action, PageRequest, Verb};
 use super::tables::{GlobalIndex, Table, Tables};
-use crate::dynamodb::engine::Store;
+use crate::dynamodb::engine::{Store, item};
 use dynashard_limits::Units;
 use dynashard_limits::capacity::{
     Consistency, Index, item_bytes, key_text, read_units, transactional_write_units, write_units,
@@ -73,7 +73,7 @@ impl ItemWork {
     /// Reads the item as it is before the action. Blocks.
     pub(super) fn look_up(&mut self, store: &Store) {
         if let Some(target) = &mut self.target {
-            target.before = store.item(&target.table.name, &target.key);
+            target.before = item(store, &target.table.name, &target.key);
         }
     }
 
@@ -110,7 +110,7 @@ impl ItemWork {
         if let Some(target) = &mut self.target
             && self.action.verb == Verb::Update
         {
-            target.updated = store.item(&target.table.name, &target.key);
+            target.updated = item(store, &target.table.name, &target.key);
         }
     }
 

@@ -39,7 +39,7 @@ pub(super) fn check(
     match violations.iter().flatten().next() {
         None => Ok(()),
         Some(_) if items.is_transactional() => Err(Refusal::invalid_actions(&violations)),
-        Some(message) => Err(Refusal::invalid(message)),
+        Some(message) => Err(Refusal::invalid(*message)),
     }
 }
 

@@ -3,8 +3,7 @@
 //! Only the signing time counts here. The signature itself is not verified: the stack has no
 //! secrets to verify it with.
 
-use super::refusal::{Details, Refusal};
-use http::StatusCode;
+use super::refusal::Refusal;
 use http::header::{AUTHORIZATION, DATE};
 use http::request::Parts;
 use percent_encoding::percent_decode_str;
@@ -20,12 +19,10 @@ pub(super) fn check(parts: &Parts, window: Duration, now: SystemTime) -> Result<
         return Ok(());
     };
     let Some(signed) = parse(&text) else {
-        return Err(Refusal {
-            status: StatusCode::BAD_REQUEST,
-            kind: "com.amazon.coral.service#IncompleteSignatureException",
-            message: format!("Date must be in ISO-8601 'basic format'. Got '{text}'."),
-            details: Details::None,
-        });
+        return Err(Refusal::new(
+            "com.amazon.coral.service#IncompleteSignatureException",
+            format!("Date must be in ISO-8601 'basic format'. Got '{text}'."),
+        ));
     };
     let message = if now > signed + window {
         format!(
@@ -46,12 +43,7 @@ pub(super) fn check(parts: &Parts, window: Duration, now: SystemTime) -> Result<
     } else {
         return Ok(());
     };
-    Err(Refusal {
-        status: StatusCode::BAD_REQUEST,
-        kind: "com.amazon.coral.service#InvalidSignatureException",
-        message,
-        details: Details::None,
-    })
+    Err(Refusal::new("com.amazon.coral.service#InvalidSignatureException", message))
 }
 
 /// How far a client's clock may be ahead of the server's.

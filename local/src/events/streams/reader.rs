@@ -120,6 +120,7 @@ fn last_sequence_number(records: &[Value]) -> Option<String> {
 mod tests {
     use super::*;
     use crate::clock::manual::ManualClock;
+    use crate::dynamodb::engine::Store;
     use crate::plan::Pattern;
     use crate::plan::{RetryPolicy, StartingPosition};
     use serde_json::json;
@@ -147,7 +148,7 @@ mod tests {
         let (first, mut first_pages) = mpsc::channel(1);
         let (second, mut second_pages) = mpsc::channel(1);
         let reader = Reader {
-            source: Source::new(([127, 0, 0, 1], 1).into(), "Function", &Arc::default()),
+            source: Source::new(Store::empty(), "Function", &Arc::default()),
             stream: Stream { arn: "arn:stream".to_owned(), table: "Table".to_owned() },
             shard: "shardId-1".to_owned(),
             mapping: Arc::new(mapping),

@@ -27,9 +27,10 @@ use crate::plan::Function;
 use crate::server::{self, Stop};
 use api::RuntimeApi;
 use calls::Registry;
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -108,7 +109,7 @@ impl Runtime {
             pool.stopped().await;
         }
         self.stop_api.send_replace(true);
-        let api = self.api.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let api = self.api.lock().take();
         if let Some(api) = api
             && api.await.is_err()
         {
