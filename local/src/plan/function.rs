@@ -60,7 +60,7 @@ pub(crate) enum LogLevel {
 }
 
 impl LogLevel {
-    const ALL: [Self; 6] =
+    pub(crate) const ALL: [Self; 6] =
         [Self::Trace, Self::Debug, Self::Info, Self::Warn, Self::Error, Self::Fatal];
 
     /// The level of a name, in capitals or not.

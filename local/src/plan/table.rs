@@ -26,11 +26,11 @@ pub(crate) enum InsightsMode {
 }
 
 impl InsightsMode {
+    pub(crate) const ALL: [Self; 2] = [Self::AccessedAndThrottledKeys, Self::ThrottledKeys];
+
     /// The mode of this name.
     pub(crate) fn parse(name: &str) -> Option<Self> {
-        [Self::AccessedAndThrottledKeys, Self::ThrottledKeys]
-            .into_iter()
-            .find(|mode| mode.as_str() == name)
+        Self::ALL.into_iter().find(|mode| mode.as_str() == name)
     }
 
     pub(crate) const fn as_str(self) -> &'static str {

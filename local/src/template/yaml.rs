@@ -115,10 +115,10 @@ impl Node {
         }
     }
 
-    /// Refuses entries that are not in `known`, so that nothing in the template is ignored silently.
-    pub(super) fn only(&self, what: &str, known: &[&str]) -> Result<(), Problem> {
+    /// Refuses entries whose names are not among the words of `known`, so that nothing in the template is ignored silently.
+    pub(super) fn only(&self, what: &str, known: &str) -> Result<(), Problem> {
         for (name, node) in self.entries(what)? {
-            if !known.contains(&name.as_str()) {
+            if known.split(' ').all(|known| known != name) {
                 let text = format!("the local stack does not know the property {name} of {what}");
                 return Err(Problem::at(node.line, text));
             }

@@ -182,7 +182,10 @@ fn regression_a_stream_specification_that_is_not_a_mapping_was_a_panic() {
     let table = "  Orders:\n    Type: AWS::DynamoDB::Table\n    Properties:\n      ";
     let text = with_resources(&format!("{table}StreamSpecification: NEW_IMAGE\n"));
     let error = load(&text).expect_err("a text is not a mapping").to_string();
-    assert_eq!(error, "t.yaml:6: StreamSpecification must be a mapping");
+    assert_eq!(
+        error,
+        "t.yaml:6: StreamSpecification of Orders, a AWS::DynamoDB::Table must be a mapping"
+    );
 }
 
 proptest! {
