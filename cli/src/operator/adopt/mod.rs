@@ -26,6 +26,7 @@ use super::connect::{CallerArgs, table_of};
 use super::output::Output;
 use super::scan::{ReadRate, TableScan};
 use super::{Failure, INTERRUPTED, signals};
+use crate::numbers::float;
 
 /// Something stands in the way.
 const PROBLEMS_FOUND: u8 = 1;
@@ -205,8 +206,7 @@ fn scan_of(args: &AdoptArgs, operator: &Operator, table: &TableState) -> TableSc
         NonZeroU32::new(u32::try_from(read / 4).unwrap_or(u32::MAX)).unwrap_or(NonZeroU32::MIN)
     };
     let default = table.provisioned.map_or(DEFAULT_READ_UNITS, of_provisioned);
-    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    let of_segment = table.bytes as f64 / f64::from(args.segments);
+    let of_segment = float(table.bytes) / f64::from(args.segments);
     TableScan::new(operator, &args.table, Some(ReadRate::new(args.read_units.unwrap_or(default))))
         .with_segments_of(of_segment)
 }
