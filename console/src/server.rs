@@ -16,7 +16,7 @@ use dynashard_core::ports::Entropy;
 use dynashard_keys::PartitionKey;
 use dynashard_lambda::params::Params;
 use futures_util::{StreamExt, stream};
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use http::{HeaderValue, Method, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
@@ -259,23 +259,18 @@ fn failed(why: &Failed) -> Response {
 }
 
 fn with(status: StatusCode, media_type: &'static str, body: impl Into<Body>) -> Response {
-    let mut response = Response::new(body.into());
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
-    // The token is in the page, and everything else is of the moment.
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
-    for (name, value) in [
+    let headers = [
+        (CONTENT_TYPE.as_str(), media_type),
+        // The token is in the page, and everything else is of the moment.
+        (CACHE_CONTROL.as_str(), "no-store"),
+        (CONTENT_SECURITY_POLICY.as_str(), POLICY),
         ("x-content-type-options", "nosniff"),
         ("x-frame-options", "DENY"),
         ("referrer-policy", "no-referrer"),
         ("cross-origin-opener-policy", "same-origin"),
         ("cross-origin-resource-policy", "same-origin"),
-    ] {
-        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
-    }
-    response
+    ];
+    (status, headers, body.into()).into_response()
 }
 
 /// One page that is open, and what it was told.

@@ -10,6 +10,7 @@ use bytes::BytesMut;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, StatusCode};
 use http_body_util::BodyExt;
+use serde::Serialize;
 use std::future::Future;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -19,7 +20,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-pub(crate) use axum::response::Response;
+pub(crate) use axum::response::{IntoResponse, Response};
 
 /// What answers the requests of one endpoint.
 pub(crate) trait Handler: Send + Sync + 'static {
@@ -101,7 +102,7 @@ pub(crate) async fn serve(listener: TcpListener, handler: Arc<impl Handler>, sto
     let answer = |ConnectInfo(peer): ConnectInfo<SocketAddr>, request: Request| async move {
         tokio::select! {
             response = handler.handle(request, peer) => response,
-            () = grace_is_over(is_over) => empty_response(StatusCode::SERVICE_UNAVAILABLE),
+            () = grace_is_over(is_over) => StatusCode::SERVICE_UNAVAILABLE.into_response(),
         }
     };
     let service =
@@ -126,6 +127,16 @@ pub(crate) enum BodyError {
     TooLarge,
     /// The connection broke.
     Broken,
+}
+
+impl BodyError {
+    /// What stands for it among the errors of an endpoint.
+    pub(crate) fn pick<T>(self, too_large: T, broken: T) -> T {
+        match self {
+            Self::TooLarge => too_large,
+            Self::Broken => broken,
+        }
+    }
 }
 
 /// Reads a body of at most `limit` bytes.
@@ -165,19 +176,23 @@ pub(crate) async fn read_body(mut body: Body, limit: usize) -> Result<Bytes, Bod
 }
 
 /// A response with a JSON body.
-pub(crate) fn json_response(status: StatusCode, body: impl Into<Bytes>) -> Response {
-    let mut response = Response::new(Body::from(body.into()));
-    *response.status_mut() = status;
-    let json = HeaderValue::from_static("application/json");
-    response.headers_mut().insert(CONTENT_TYPE, json);
-    response
+pub(crate) fn json_response(status: StatusCode, body: impl Into<Body>) -> Response {
+    (status, [(CONTENT_TYPE, "application/json")], body.into()).into_response()
 }
 
-/// A response without a body.
-pub(crate) fn empty_response(status: StatusCode) -> Response {
-    let mut response = Response::default();
-    *response.status_mut() = status;
-    response
+/// A response with this content as JSON.
+pub(crate) fn listing(content: &impl Serialize) -> Response {
+    match serde_json::to_vec(content) {
+        Ok(body) => json_response(StatusCode::OK, body),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+/// Sets a header; a value that no header can hold is left out.
+pub(crate) fn set(response: &mut Response, name: &'static str, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        response.headers_mut().insert(name, value);
+    }
 }
 
 /// How long a connection may take to finish its request once the server stops.

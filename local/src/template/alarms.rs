@@ -31,8 +31,6 @@ pub(super) fn alarm(resource: &Resource, scope: &Scope<'_>) -> Result<Alarm, Pro
             "the periods that {what} evaluates are {range} s together, and may be {longest} s"
         )));
     }
-    let comparisons = Comparison::ALL.map(|it| (it.as_str(), it));
-    let treatments = MissingData::ALL.map(|it| (it.as_str(), it));
     let actions = |name: &str| {
         let actions = properties.optional(name, |actions| functions(actions, scope))?;
         Ok(actions.unwrap_or_default())
@@ -47,9 +45,10 @@ pub(super) fn alarm(resource: &Resource, scope: &Scope<'_>) -> Result<Alarm, Pro
         schedule: AlarmSchedule::of_period(period_secs),
         evaluation_periods,
         breaching_datapoints,
-        comparison: properties.require("ComparisonOperator")?.choice(&comparisons)?,
+        comparison: properties.require("ComparisonOperator")?.choice(Comparison::NAMES)?,
         threshold: threshold(&properties.require("Threshold")?)?,
-        missing_data: properties.optional("TreatMissingData", |node| node.choice(&treatments))?,
+        missing_data: properties
+            .optional("TreatMissingData", |node| node.choice(MissingData::NAMES))?,
         actions_enabled: properties.optional("ActionsEnabled", Named::flag)?.unwrap_or(true),
         actions: AlarmActions {
             alarm: actions("AlarmActions")?,
@@ -158,7 +157,7 @@ fn metric(of: &Named<'_>) -> Result<MetricId, Problem> {
 }
 
 fn statistic(node: &Named<'_>) -> Result<Statistic, Problem> {
-    node.choice(&Statistic::ALL.map(|it| (it.as_str(), it)))
+    node.choice(Statistic::NAMES)
 }
 
 fn period(node: &Named<'_>) -> Result<u64, Problem> {

@@ -29,8 +29,8 @@ impl FunctionEvents {
             let id = format!("{}{name}", function.id);
             let kind = event.require("Type")?;
             match kind.text()? {
-                "DynamoDB" => read.streams.extend(stream_mapping(properties)?),
-                "Schedule" => read.schedules.push(schedule(id, properties)?),
+                "DynamoDB" => read.streams.extend(stream_mapping(&properties)?),
+                "Schedule" => read.schedules.push(schedule(id, &properties)?),
                 unknown => {
                     let what = event.what;
                     return Err(kind.problem(format!(
@@ -47,7 +47,7 @@ const STREAM_PROPERTIES: &str = "BatchSize BisectBatchOnFunctionError Destinatio
     FunctionResponseTypes MaximumBatchingWindowInSeconds MaximumRecordAgeInSeconds \
     MaximumRetryAttempts ParallelizationFactor StartingPosition Stream";
 
-fn stream_mapping(properties: Named<'_>) -> Result<Option<StreamMapping>, Problem> {
+fn stream_mapping(properties: &Named<'_>) -> Result<Option<StreamMapping>, Problem> {
     let properties = properties.only(STREAM_PROPERTIES)?;
     let flag =
         |name: &str, default: bool| Ok(properties.optional(name, Named::flag)?.unwrap_or(default));
@@ -87,7 +87,7 @@ fn stream_mapping(properties: Named<'_>) -> Result<Option<StreamMapping>, Proble
     Ok(flag("Enabled", true)?.then_some(mapping))
 }
 
-fn schedule(id: String, properties: Named<'_>) -> Result<Schedule, Problem> {
+fn schedule(id: String, properties: &Named<'_>) -> Result<Schedule, Problem> {
     let schedule = properties.only("Description Name Schedule")?.require("Schedule")?;
     let text = schedule.text()?;
     let interval = rate(text).ok_or_else(|| {

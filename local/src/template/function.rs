@@ -62,8 +62,7 @@ fn event_policy(properties: &Named<'_>) -> Result<EventPolicy, Problem> {
 
 /// The least severe lines that Lambda passes on.
 fn log_level(level: &Named<'_>) -> Result<LogLevel, Problem> {
-    LogLevel::parse(level.text()?)
-        .map_or_else(|| level.choice(&LogLevel::ALL.map(|level| (level.as_str(), level))), Ok)
+    LogLevel::parse(level.text()?).map_or_else(|| level.choice(LogLevel::NAMES), Ok)
 }
 
 /// The name of the role whose ARN the function has, and its line.

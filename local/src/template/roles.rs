@@ -20,14 +20,14 @@ pub(super) fn role(resource: &Resource) -> Result<Role, Problem> {
             let document = policy.only("PolicyDocument PolicyName")?.require("PolicyDocument")?;
             for node in document.only("Statement Version")?.require("Statement")?.items()? {
                 let what = format!("a statement of {}", resource.id);
-                statements.push(statement(Named { what, ..node }, &resource.id)?);
+                statements.push(statement(&Named { what, ..node }, &resource.id)?);
             }
         }
     }
     Ok(Role { name: resource.id.clone(), statements })
 }
 
-fn statement(node: Named<'_>, role: &str) -> Result<Statement, Problem> {
+fn statement(node: &Named<'_>, role: &str) -> Result<Statement, Problem> {
     let node = node.only("Action Condition Effect Resource Sid")?;
     let effects = [("Allow", Effect::Allow), ("Deny", Effect::Deny)];
     let effect = node.require("Effect")?.choice(&effects)?;
@@ -53,12 +53,12 @@ fn statement(node: Named<'_>, role: &str) -> Result<Statement, Problem> {
     // What is not checked needs no condition either.
     let is_checked = actions.iter().any(|action| unchecked(&action.text).is_none());
     let condition = node.get("Condition").filter(|_| is_checked);
-    let leading_keys = condition.map(leading_keys).transpose()?;
+    let leading_keys = condition.as_ref().map(leading_keys).transpose()?;
     Ok(Statement { sid, effect, actions, resources, leading_keys })
 }
 
 /// The only condition that the stack knows: that all partition keys of a request match.
-fn leading_keys(condition: Named<'_>) -> Result<Vec<TextPattern>, Problem> {
+fn leading_keys(condition: &Named<'_>) -> Result<Vec<TextPattern>, Problem> {
     const OPERATOR: &str = "ForAllValues:StringLike";
     const KEY: &str = "dynamodb:LeadingKeys";
     let operator = condition.only(OPERATOR)?.require(OPERATOR)?;

@@ -52,8 +52,7 @@ fn capacity(throughput: &Named<'_>) -> Result<serde_json::Value, Problem> {
 /// Without a mode, `CloudFormation` reports every key, as DynamoDB does.
 fn insights_mode(specification: &Named<'_>) -> Result<Option<InsightsMode>, Problem> {
     let specification = specification.only("Enabled Mode")?;
-    let modes = InsightsMode::ALL.map(|mode| (mode.as_str(), mode));
-    let mode = specification.optional("Mode", |node| node.choice(&modes))?;
+    let mode = specification.optional("Mode", |node| node.choice(InsightsMode::NAMES))?;
     let mode = mode.unwrap_or(InsightsMode::AccessedAndThrottledKeys);
     Ok(specification.require("Enabled")?.flag()?.then_some(mode))
 }

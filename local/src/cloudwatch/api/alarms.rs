@@ -6,7 +6,7 @@ use super::super::wire::Members;
 use super::metric::metric_json;
 use super::page::{first_of_page, page, page_size};
 use crate::clock::epoch_millis;
-use crate::plan::{Alarm, MissingData, function_arn};
+use crate::plan::{Alarm, MissingData, by_name, function_arn};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ pub(super) fn set_state(alarms: &Alarms, input: &Members<'_>) -> Result<Value, A
 
 fn state(name: &str, fault: Fault) -> Result<AlarmState, ApiError> {
     let text = "The parameter StateValue must be OK, ALARM or INSUFFICIENT_DATA.";
-    AlarmState::parse(name).ok_or_else(|| ApiError::new(fault, text.to_owned()))
+    by_name(AlarmState::NAMES, name).ok_or_else(|| ApiError::new(fault, text.to_owned()))
 }
 
 fn described(alarm: &Alarm, status: &AlarmStatus) -> Value {

@@ -6,7 +6,7 @@ use super::super::store::{HISTORY_SECS, MAX_AHEAD_SECS};
 use super::super::wire::Members;
 use super::metric::metric_id;
 use super::page::{first_of_page, page_size};
-use crate::plan::{MetricId, Statistic};
+use crate::plan::{MetricId, Statistic, by_name};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -162,7 +162,7 @@ impl<'a> Query<'a> {
 }
 
 fn statistic(parameter: &str, name: &str) -> Result<Statistic, ApiError> {
-    Statistic::parse(name).ok_or_else(|| {
+    by_name(Statistic::NAMES, name).ok_or_else(|| {
         let problem = format!(
             "must be SampleCount, Average, Sum, Minimum or Maximum: the local stack keeps no {name}"
         );

@@ -19,7 +19,7 @@ use crate::access::Access;
 use crate::clock::SharedClock;
 use crate::dynamodb::endpoint::Observed;
 use crate::plan::{Asked, EVERY, alarm_arn, insight_rule_arn};
-use crate::server::{BodyError, Handler, Response, read_body};
+use crate::server::{Handler, Response, read_body};
 use axum::extract::Request;
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -92,9 +92,8 @@ fn asked(Call { operation, input }: &Call) -> Asked {
 impl Handler for CloudWatchApi {
     async fn handle(&self, request: Request, _peer: SocketAddr) -> Response {
         let (parts, body) = request.into_parts();
-        let body = read_body(body, MAX_BODY).await.map_err(|error| match error {
-            BodyError::TooLarge => ApiError::too_large(),
-            BodyError::Broken => ApiError::unreadable("the connection broke"),
+        let body = read_body(body, MAX_BODY).await.map_err(|error| {
+            error.pick(ApiError::too_large(), ApiError::unreadable("the connection broke"))
         });
         let Some(protocol) = Protocol::of(&parts) else { return unknown_protocol() };
         let answer = body.and_then(|body| {

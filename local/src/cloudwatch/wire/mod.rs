@@ -11,12 +11,12 @@ pub(super) use members::Members;
 
 use super::error::{ApiError, Fault};
 use crate::ids;
-use crate::server::Response;
-use axum::body::{Body, Bytes};
+use crate::server::{IntoResponse, Response, set};
+use axum::body::Body;
 use flate2::read::GzDecoder;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Method, StatusCode};
+use http::{HeaderValue, Method, StatusCode};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::io::Read;
@@ -89,9 +89,7 @@ impl Protocol {
         let mut response =
             self.respond(fault.status, &json!({ "__type": kind, "message": message }));
         // Clients that know the error by its name of the query protocol find it here.
-        if let Ok(name) = HeaderValue::from_str(&format!("{};Sender", fault.code)) {
-            response.headers_mut().insert(QUERY_ERROR, name);
-        }
+        set(&mut response, "x-amzn-query-error", &format!("{};Sender", fault.code));
         response
     }
 
@@ -102,8 +100,7 @@ impl Protocol {
         };
         let mut response = respond(status, content_type, body);
         if self == Self::Cbor {
-            let protocol = HeaderValue::from_static(RPC_V2_CBOR);
-            response.headers_mut().insert(SMITHY_PROTOCOL, protocol);
+            set(&mut response, SMITHY_PROTOCOL, RPC_V2_CBOR);
         }
         response
     }
@@ -121,19 +118,12 @@ const JSON_TARGET: &str = "GraniteServiceVersion20100801.";
 const CBOR_PATH: &str = "/service/GraniteServiceVersion20100801/operation/";
 const NAMESPACE: &str = "com.amazonaws.cloudwatch";
 const RPC_V2_CBOR: &str = "rpc-v2-cbor";
-const SMITHY_PROTOCOL: HeaderName = HeaderName::from_static("smithy-protocol");
-const TARGET: HeaderName = HeaderName::from_static("x-amz-target");
-const QUERY_ERROR: HeaderName = HeaderName::from_static("x-amzn-query-error");
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
+const SMITHY_PROTOCOL: &str = "smithy-protocol";
+const TARGET: &str = "x-amz-target";
 
-fn respond(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response {
-    let mut response = Response::new(Body::from(body.into()));
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    if let Ok(id) = HeaderValue::from_str(&ids::uuid()) {
-        headers.insert(REQUEST_ID, id);
-    }
+fn respond(status: StatusCode, content_type: &'static str, body: impl Into<Body>) -> Response {
+    let mut response = (status, [(CONTENT_TYPE, content_type)], body.into()).into_response();
+    set(&mut response, "x-amzn-requestid", &ids::uuid());
     response
 }
 

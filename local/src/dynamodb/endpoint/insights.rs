@@ -8,7 +8,7 @@
 use super::call::without_arn;
 use super::refusal::{Refusal, SERIALIZATION};
 use super::tables::Table;
-use crate::plan::InsightsMode;
+use crate::plan::{InsightsMode, by_name};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -142,7 +142,8 @@ impl Insights {
             let modes = "satisfy enum value set: [ACCESSED_AND_THROTTLED_KEYS, THROTTLED_KEYS]";
             invalid_value(&format!("'{name}'"), "contributorInsightsMode", modes)
         };
-        let mode = mode.map(|name| InsightsMode::parse(name).ok_or_else(|| invalid_mode(name)));
+        let mode =
+            mode.map(|name| by_name(InsightsMode::NAMES, name).ok_or_else(|| invalid_mode(name)));
         let mode = mode.transpose()?.unwrap_or(InsightsMode::AccessedAndThrottledKeys);
         let action = request.contributor_insights_action.as_deref();
         let (mode, status) = match action {

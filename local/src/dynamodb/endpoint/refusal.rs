@@ -2,7 +2,7 @@
 
 use super::cost::Charge;
 use crate::access::AccessDenied;
-use crate::server::{Response, json_response};
+use crate::server::{IntoResponse, Response};
 use bytes::Bytes;
 use dynashard_limits::partition::{LimitHit, Throughput};
 use http::header::CONTENT_TYPE;
@@ -142,11 +142,8 @@ impl Refusal {
 pub(super) fn answer(status: StatusCode, body: impl Into<Bytes>) -> Response {
     let body = body.into();
     let checksum = HeaderValue::from(crc32fast::hash(&body));
-    let mut response = json_response(status, body);
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-amz-json-1.0"));
-    headers.insert(CHECKSUM, checksum);
-    response
+    let content_type = HeaderValue::from_static("application/x-amz-json-1.0");
+    (status, [(CONTENT_TYPE, content_type), (CHECKSUM, checksum)], body).into_response()
 }
 
 /// The checksum of a body, which clients compare.

@@ -126,7 +126,7 @@ impl Rig {
             assert_eq!(checksum, &crc32fast::hash(&body).to_string());
         }
         assert_eq!(
-            parts.headers[DATE],
+            parts.headers["date"],
             httpdate::fmt_http_date(crate::clock::Clock::now(&*self.clock))
         );
         assert!(parts.headers.contains_key("x-amzn-requestid"));

@@ -10,13 +10,12 @@ use crate::clock::SharedClock;
 use crate::ids;
 use crate::lambda::runtime::{Invocation, InvokeError, MAX_PAYLOAD, Pool, Runtime};
 use crate::plan::{Authorization, Function, Route};
-use crate::server::{BodyError, Handler, Response, json_response, read_body};
+use crate::server::{Handler, Response, json_response, read_body, set};
 use auth::Refused;
 use axum::extract::Request;
 use event::Received;
-use http::header::WWW_AUTHENTICATE;
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Method, StatusCode};
+use http::{Method, StatusCode};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -71,10 +70,8 @@ impl Gateway {
             .get(parts.uri.path())
             .and_then(|methods| methods.get(&parts.method))
             .ok_or(Refusal::NotFound)?;
-        let body = read_body(body, MAX_BODY).await.map_err(|error| match error {
-            BodyError::TooLarge => Refusal::BodyTooLarge,
-            BodyError::Broken => Refusal::BadRequest,
-        })?;
+        let body = read_body(body, MAX_BODY).await;
+        let body = body.map_err(|error| error.pick(Refusal::BodyTooLarge, Refusal::BadRequest))?;
         let now = self.clock.now();
         let authorizer = match &self.principals {
             None => None,
@@ -123,10 +120,7 @@ impl Handler for Gateway {
         let request_id = ids::gateway_request_id();
         let mut response =
             self.answer(request, peer, &request_id).await.unwrap_or_else(Refusal::response);
-        if let Ok(id) = HeaderValue::from_str(&request_id) {
-            let name = HeaderName::from_static("apigw-requestid");
-            response.headers_mut().insert(name, id);
-        }
+        set(&mut response, "apigw-requestid", &request_id);
         response
     }
 }
@@ -183,7 +177,7 @@ impl Refusal {
         };
         let mut response = json_response(status, format!(r#"{{"message":"{message}"}}"#));
         if self == Self::Unauthorized {
-            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            set(&mut response, "www-authenticate", "Bearer");
         }
         response
     }

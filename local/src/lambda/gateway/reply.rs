@@ -1,6 +1,6 @@
 //! Answers of functions as HTTP responses, by the rules of the payload format 2.0.
 
-use crate::server::Response;
+use crate::server::{IntoResponse, Response, json_response};
 use axum::body::{Body, Bytes};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -36,8 +36,7 @@ pub(super) fn decode(payload: Bytes) -> Option<Response> {
         Some(other) => other.to_string().into(),
     };
     let has_body = !body.is_empty();
-    let mut response = Response::new(Body::from(body));
-    *response.status_mut() = status;
+    let mut response = (status, Body::from(body)).into_response();
     let headers = response.headers_mut();
     fill(headers, answer.headers, answer.cookies)?;
     if has_body {
@@ -67,10 +66,7 @@ fn inferred(payload: Bytes) -> Option<Response> {
         Value::Object(object) if object.contains_key("statusCode") => return None,
         _ => payload,
     };
-    let mut response = Response::new(Body::from(body));
-    let json = HeaderValue::from_static("application/json");
-    response.headers_mut().insert(CONTENT_TYPE, json);
-    Some(response)
+    Some(json_response(StatusCode::OK, body))
 }
 
 /// A status is a number, or a string of one.
