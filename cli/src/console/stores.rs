@@ -3,7 +3,6 @@ use dynashard_aws::{
 };
 use dynashard_console::{Prices, Stores, Tables};
 use dynashard_core::{ScalingMode, Settings};
-use serde_json::Value;
 
 /// The tables of DynamoDB.
 pub(crate) struct DynamoStores;
@@ -18,16 +17,8 @@ impl Stores for DynamoStores {
 
 /// What units cost on demand, by the price file of the project.
 pub(crate) fn prices() -> Option<Prices> {
-    let file = include_str!("../../../data/prices-us-east-1.json");
-    let file = serde_json::from_str::<Value>(file).ok()?;
-    let unit = |name: &str| {
-        let price = &file["prices"][name];
-        Some(price["usd"].as_f64()? / price["per"].as_f64()?)
-    };
-    Some(Prices {
-        write_units_usd: unit("dynamodb_write_units")?,
-        read_units_usd: unit("dynamodb_read_units")?,
-    })
+    let prices = crate::operator::prices(None).ok()?;
+    Some(Prices { write_units_usd: prices.write_unit, read_units_usd: prices.read_unit })
 }
 
 /// Whatever serves a page of [`DynamoStores`].

@@ -25,7 +25,7 @@ use dynashard_keys::Separator;
 use super::connect::{CallerArgs, table_of};
 use super::output::Output;
 use super::scan::{ReadRate, TableScan};
-use super::{Failure, INTERRUPTED, signals};
+use super::{Failure, INTERRUPTED, until_interrupted};
 use crate::numbers::float;
 
 /// Something stands in the way.
@@ -155,7 +155,7 @@ Examples:
 
 pub(crate) async fn run(args: AdoptArgs) -> ExitCode {
     let mut output = Output::new(args.json);
-    let status = match until_interrupted(&args, &mut output).await {
+    let status = match until_interrupted(Box::pin(act(&args, &mut output))).await {
         Ok(Some(status)) => status,
         Err(failure) => {
             output.failure(None, &failure);
@@ -178,18 +178,6 @@ pub(crate) async fn run(args: AdoptArgs) -> ExitCode {
         }
     };
     output.end(status)
-}
-
-/// `None` after a signal.
-async fn until_interrupted(
-    args: &AdoptArgs,
-    output: &mut Output,
-) -> Result<Option<ExitCode>, Failure> {
-    let mut signals = signals()?;
-    tokio::select! {
-        done = Box::pin(act(args, output)) => done.map(Some),
-        () = signals.received() => Ok(None),
-    }
 }
 
 async fn act(args: &AdoptArgs, output: &mut Output) -> Result<ExitCode, Failure> {
