@@ -3,13 +3,15 @@
 //! A function signs with an access key of its own, whose id is the function's name, so the endpoints
 //! know it by that. Requests that others sign are not checked: whoever has this machine has everything on it.
 
-use crate::plan::{ACCOUNT_ID, Asked, Effect, Function, Role, Verdict, unchecked};
+use std::collections::BTreeMap;
+
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
 use serde::Serialize;
-use std::collections::BTreeMap;
+
+use crate::plan::{ACCOUNT_ID, Asked, Effect, Function, Role, Verdict, unchecked};
 
 /// The roles of all functions.
 #[derive(Debug, Default)]
@@ -186,10 +188,11 @@ fn access_key_id(parts: &Parts) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::plan::{ResourcePattern, Statement, TextPattern};
     use http::Request;
     use serde_json::json;
+
+    use super::*;
+    use crate::plan::{ResourcePattern, Statement, TextPattern};
 
     fn access() -> Access {
         let statement = |sid: &str, actions: &[&str], resource: &str| Statement {

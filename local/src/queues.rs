@@ -1,11 +1,13 @@
 //! The queues of the template: in memory, for people to read.
 
-use crate::clock::{SharedClock, epoch_millis};
-use crate::ids;
-use parking_lot::Mutex;
-use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde::Serialize;
+
+use crate::clock::{SharedClock, epoch_millis};
+use crate::ids;
 
 /// The queues by their logical ids. Messages stay until the stack ends, or until newer ones take
 /// their place.
@@ -67,10 +69,12 @@ pub(crate) const MAX_MESSAGES: usize = 1000;
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use serde_json::json;
+
     use super::*;
     use crate::clock::manual::ManualClock;
-    use serde_json::json;
-    use std::time::{Duration, SystemTime};
 
     #[test]
     fn messages_are_kept_in_order_up_to_the_limit() {

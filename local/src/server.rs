@@ -1,7 +1,12 @@
 //! The HTTP/1.1 server of every endpoint. It listens on 127.0.0.1 only, and a stop waits for its
 //! connections.
 
-use crate::StartError;
+use std::future::Future;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, Request};
@@ -11,14 +16,11 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderValue, StatusCode};
 use http_body_util::BodyExt;
 use serde::Serialize;
-use std::future::Future;
-use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
-use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+
+use crate::StartError;
 
 pub(crate) use axum::response::{IntoResponse, Response};
 

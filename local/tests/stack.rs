@@ -4,9 +4,6 @@
 //! [`bootstrap`] in this same executable. What the command adds (the ready line, flags and signals)
 //! is tested with the command.
 
-use dynashard_local::{AlarmState, Endpoints, Functions, Stack, StackOptions, TemplateSource};
-use rustix::process::{Pid, getpriority_process};
-use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -17,6 +14,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
+
+use dynashard_local::{AlarmState, Endpoints, Functions, Stack, StackOptions, TemplateSource};
+use rustix::process::{Pid, getpriority_process};
+use serde_json::{Value, json};
 
 const TEMPLATE: &str = "
 Transform: AWS::Serverless-2016-10-31

@@ -1,11 +1,13 @@
 //! The metrics that were put: by `PutMetricData`, and by the functions in what they log.
 
-use super::statistics::{MetricSource, StatisticSet};
-use crate::plan::MetricId;
-use dynashard_limits::partition::Partitions;
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+
+use dynashard_limits::partition::Partitions;
+use parking_lot::Mutex;
+
+use super::statistics::{MetricSource, StatisticSet};
+use crate::plan::MetricId;
 
 /// How long values are kept, in seconds, and for how long a metric is listed after its last one: as
 /// long as `CloudWatch` keeps what it has by the second (`CloudWatch` API: `GetMetricStatistics`).

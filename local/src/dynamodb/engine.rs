@@ -1,7 +1,14 @@
 //! The embedded DynamoDB engine. It listens on its own loopback port, behind the public endpoint.
 
-use crate::StartError;
-use crate::plan::Table;
+use std::fmt;
+use std::fs::{self, File};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
+
 use dynoxide::actions::TableDescription;
 use dynoxide::actions::create_table::CreateTableRequest;
 use dynoxide::actions::describe_table::DescribeTableRequest;
@@ -12,16 +19,11 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::fmt;
-use std::fs::{self, File};
-use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::ops::Deref;
-use std::path::Path;
-use std::sync::mpsc;
-use std::thread;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::oneshot;
+
+use crate::StartError;
+use crate::plan::Table;
 
 /// A running engine. It ends with [`Engine::stop`].
 #[derive(Debug)]

@@ -3,6 +3,13 @@
 pub(crate) mod endpoint;
 pub(crate) mod engine;
 
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dynashard_limits::partition::{Limits, Partitions};
+use tokio::net::TcpListener;
+
 use crate::StartError;
 use crate::access::Access;
 use crate::clock::{SharedClock, SystemClock};
@@ -10,11 +17,6 @@ use crate::dynamodb::endpoint::{Counters, Endpoint, Observed};
 use crate::dynamodb::engine::{Engine, Store};
 use crate::plan::Table;
 use crate::server::{self, Server};
-use dynashard_limits::partition::{Limits, Partitions};
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::net::TcpListener;
 
 /// How to run a DynamoDB alone.
 #[derive(Clone, Debug)]

@@ -6,6 +6,13 @@ mod schedules;
 mod streams;
 mod time;
 
+use std::sync::Arc;
+
+use alarms::Actions;
+use streams::Pump;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
 use crate::access::Access;
 use crate::clock::SharedClock;
 use crate::cloudwatch::Transition;
@@ -14,11 +21,6 @@ use crate::lambda::{Background, Runtime};
 use crate::plan::Plan;
 use crate::queues::Queues;
 use crate::server::until_stopped;
-use alarms::Actions;
-use std::sync::Arc;
-use streams::Pump;
-use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
 
 /// What event sources share with the rest of the stack.
 pub(crate) struct Surroundings {

@@ -1,14 +1,9 @@
 //! The public `lambda` endpoint: the Invoke operation of the Lambda API, for any AWS SDK and the
 //! aws CLI.
 
-use crate::access::Access;
-use crate::ids;
-use crate::lambda::runtime::{
-    Background, Completed, Invocation, InvokeError, MAX_PAYLOAD, Pool, Runtime,
-};
-use crate::plan::function_arn;
-use crate::queues::Queues;
-use crate::server::{Handler, IntoResponse, Response, json_response, listing, read_body, set};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
 use axum::extract::Request;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -18,8 +13,15 @@ use http::{Method, StatusCode};
 use percent_encoding::percent_decode_str;
 use serde::de::IgnoredAny;
 use serde_json::json;
-use std::net::SocketAddr;
-use std::sync::Arc;
+
+use crate::access::Access;
+use crate::ids;
+use crate::lambda::runtime::{
+    Background, Completed, Invocation, InvokeError, MAX_PAYLOAD, Pool, Runtime,
+};
+use crate::plan::function_arn;
+use crate::queues::Queues;
+use crate::server::{Handler, IntoResponse, Response, json_response, listing, read_body, set};
 
 /// The endpoint that invokes the functions by name.
 #[derive(Debug)]

@@ -1,9 +1,10 @@
 //! Functions, and what invokes them.
 
-use super::pattern::Pattern;
-use super::with_names::{by_name, with_names};
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+use super::pattern::Pattern;
+use super::with_names::{by_name, with_names};
 
 /// A function of the template.
 #[derive(Clone, Debug)]

@@ -1,7 +1,8 @@
 //! Metrics, as templates and requests name them.
 
-use super::with_names::with_names;
 use std::collections::BTreeMap;
+
+use super::with_names::with_names;
 
 /// A metric: its namespace, its name and all of its dimensions.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

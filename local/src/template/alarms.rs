@@ -1,5 +1,7 @@
 //! Alarms, and who may invoke a function.
 
+use std::collections::BTreeMap;
+
 use super::intrinsics::{FUNCTION, Scope};
 use super::named::Named;
 use super::resource::Resource;
@@ -8,7 +10,6 @@ use crate::plan::{
     Alarm, AlarmActions, AlarmSchedule, ArnPattern, Comparison, Fill, MetricId, MissingData,
     Permission, Statistic, function_arn,
 };
-use std::collections::BTreeMap;
 
 /// Reads an `AWS::CloudWatch::Alarm`. The ranges are those of `PutMetricAlarm`.
 pub(super) fn alarm(resource: &Resource, scope: &Scope<'_>) -> Result<Alarm, Problem> {

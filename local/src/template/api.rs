@@ -1,5 +1,8 @@
 //! The HTTP API: its routes, and whom they let in.
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use super::intrinsics::function_of;
 use super::named::Named;
 use super::resource::Resource;
@@ -7,8 +10,6 @@ use super::yaml::Problem;
 use crate::plan::{
     API_GATEWAY, Authorization, Function, JwtAuthorizer, Permission, Route, execute_api_arn,
 };
-use std::collections::BTreeSet;
-use std::time::Duration;
 
 /// The resources of an API, in the order of the template. They refer to each other in any order.
 #[derive(Default)]

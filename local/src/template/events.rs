@@ -1,13 +1,14 @@
 //! The events of functions: table streams and schedules.
 
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
 use super::named::Named;
 use super::resource::Resource;
 use super::yaml::Problem;
 use crate::plan::{
     ACCOUNT_ID, Pattern, REGION, RetryPolicy, Schedule, StartingPosition, StreamMapping, stream_arn,
 };
-use std::ops::RangeInclusive;
-use std::time::Duration;
 
 /// What invokes one function, but for the HTTP API.
 #[derive(Debug, Default)]

@@ -1,12 +1,13 @@
 //! Functions.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use super::events::FunctionEvents;
 use super::named::Named;
 use super::resource::Resource;
 use super::yaml::Problem;
 use crate::plan::{EventPolicy, Function, LogLevel};
-use std::collections::BTreeMap;
-use std::time::Duration;
 
 /// What a function may say. Where one calls itself is not looked for here.
 const PROPERTIES: &str = "Architectures CodeUri Description Environment EventInvokeConfig Events Handler \

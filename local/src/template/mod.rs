@@ -19,19 +19,21 @@ mod table;
 mod tests;
 mod yaml;
 
-use crate::StartError;
-use crate::plan::{Alarm, Function, Plan, Role, Table};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
 use api::ApiResources;
 use function::function;
 use intrinsics::{ALARM, FUNCTION, ROLE, Scope};
 use parameters::Parameter;
 use resource::{Resource, function_globals};
 use roles::role;
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::PathBuf;
 use table::table;
 use yaml::{Node, Problem};
+
+use crate::StartError;
+use crate::plan::{Alarm, Function, Plan, Role, Table};
 
 /// Where a template comes from.
 #[derive(Clone, Debug)]

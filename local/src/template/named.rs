@@ -1,7 +1,8 @@
 //! Nodes together with what errors call them.
 
-use super::yaml::{Node, Problem};
 use std::ops::RangeInclusive;
+
+use super::yaml::{Node, Problem};
 
 /// A node, and what errors call it, such as `Timeout of Writer, a AWS::Serverless::Function`.
 #[derive(Clone, Debug)]

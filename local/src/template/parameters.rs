@@ -1,10 +1,12 @@
 //! The template's parameters: what each allows, and the values of this run.
 
+use std::collections::BTreeMap;
+
+use regex_lite::Regex;
+
 use super::named::Named;
 use super::yaml::{Node, Problem};
 use crate::StartError;
-use regex_lite::Regex;
-use std::collections::BTreeMap;
 
 /// The value of every parameter: its override, or else its default.
 ///

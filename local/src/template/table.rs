@@ -1,10 +1,11 @@
 //! Tables.
 
+use serde_json::json;
+
 use super::named::Named;
 use super::resource::Resource;
 use super::yaml::Problem;
 use crate::plan::{InsightsMode, Table};
-use serde_json::json;
 
 /// What goes into the request as it is.
 const PASSED_ON: &str = "AttributeDefinitions BillingMode DeletionProtectionEnabled GlobalSecondaryIndexes \

@@ -2,13 +2,15 @@ mod alarms;
 mod damage;
 mod roles;
 
+use std::time::Duration;
+
+use serde_json::json;
+
 use super::*;
 use crate::plan::{
     Authorization, EventPolicy, InsightsMode, JwtAuthorizer, LogLevel, RetryPolicy, Schedule,
     StartingPosition,
 };
-use serde_json::json;
-use std::time::Duration;
 
 /// The template that is deployed.
 fn shipped() -> TemplateSource {

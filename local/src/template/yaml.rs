@@ -1,7 +1,8 @@
 //! A template as a tree of YAML nodes that know their lines, with every intrinsic in its long form.
 
-use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput, Tag};
 use std::ops::RangeInclusive;
+
+use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput, Tag};
 
 /// What is wrong with a template, and the line (1-based) if it is known.
 #[derive(Debug)]

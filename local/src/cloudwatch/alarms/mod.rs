@@ -13,17 +13,19 @@ pub(crate) use reason::timestamp;
 pub use state::AlarmState;
 pub(crate) use state::AlarmStatus;
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
 use super::statistics::MetricSource;
 use super::store::HISTORY_SECS;
 use crate::clock::{SharedClock, epoch_millis};
 use crate::ids;
 use crate::plan::Alarm;
-use parking_lot::Mutex;
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
-use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 
 /// The alarms of a stack, each in a state.
 #[derive(Debug)]

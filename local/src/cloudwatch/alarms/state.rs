@@ -1,7 +1,8 @@
 //! The states of alarms.
 
-use crate::plan::with_names;
 use std::time::SystemTime;
+
+use crate::plan::with_names;
 
 with_names! {
     /// What an alarm says of its metric.

@@ -1,5 +1,9 @@
 //! `DescribeAlarms` and `SetAlarmState`.
 
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
 use super::super::alarms::{AlarmState, AlarmStatus, Alarms};
 use super::super::error::{ApiError, Fault};
 use super::super::wire::Members;
@@ -7,8 +11,6 @@ use super::metric::metric_json;
 use super::page::{first_of_page, page, page_size};
 use crate::clock::epoch_millis;
 use crate::plan::{Alarm, MissingData, by_name, function_arn};
-use serde_json::{Value, json};
-use std::sync::Arc;
 
 /// The most alarms of a page.
 const MAX_RECORDS: usize = 100;

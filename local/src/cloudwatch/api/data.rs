@@ -1,5 +1,10 @@
 //! `GetMetricData` and `GetMetricStatistics`.
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
 use super::super::error::{ApiError, Fault};
 use super::super::statistics::{MetricSource, StatisticSet};
 use super::super::store::{HISTORY_SECS, MAX_AHEAD_SECS};
@@ -7,9 +12,6 @@ use super::super::wire::Members;
 use super::metric::metric_id;
 use super::page::{first_of_page, page_size};
 use crate::plan::{MetricId, Statistic, by_name};
-use serde_json::{Value, json};
-use std::collections::BTreeSet;
-use std::time::Duration;
 
 /// The most queries of a request.
 const MAX_QUERIES: usize = 500;

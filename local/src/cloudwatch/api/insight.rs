@@ -1,11 +1,12 @@
 //! `GetInsightRuleReport` and `DescribeInsightRules`.
 
+use serde_json::{Value, json};
+
 use super::super::error::{ApiError, Fault};
 use super::super::insights::{self, Period, ReportOrder, ReportRequest};
 use super::super::wire::Members;
 use super::page::{first_of_page, page, page_size};
 use crate::dynamodb::endpoint::{InsightRule, Observed, RuleKeys};
-use serde_json::{Value, json};
 
 /// The most contributors that may be asked for.
 const MAX_CONTRIBUTORS: usize = 100;

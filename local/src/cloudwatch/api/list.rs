@@ -1,13 +1,15 @@
 //! `ListMetrics`.
 
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
 use super::super::error::ApiError;
 use super::super::metrics::Metrics;
 use super::super::wire::Members;
 use super::metric::metric_json;
 use super::page::{first_of_page, page};
 use crate::plan::MetricId;
-use serde_json::{Value, json};
-use std::time::Duration;
 
 /// The metrics of a page.
 const PAGE: usize = 500;

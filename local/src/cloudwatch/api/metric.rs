@@ -1,10 +1,12 @@
 //! Metrics in requests and answers.
 
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
 use super::super::error::ApiError;
 use super::super::wire::Members;
 use crate::plan::MetricId;
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
 
 /// The most dimensions of a metric.
 const MAX_DIMENSIONS: usize = 30;

@@ -10,6 +10,13 @@ mod put;
 #[cfg(test)]
 mod tests;
 
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use axum::extract::Request;
+use serde_json::Value;
+
 use super::alarms::Alarms;
 use super::error::{ApiError, Fault};
 use super::metrics::Metrics;
@@ -20,11 +27,6 @@ use crate::clock::SharedClock;
 use crate::dynamodb::endpoint::Observed;
 use crate::plan::{Asked, EVERY, alarm_arn, insight_rule_arn};
 use crate::server::{Handler, Response, read_body};
-use axum::extract::Request;
-use serde_json::Value;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 /// The endpoint.
 #[derive(Debug)]

@@ -1,13 +1,15 @@
 //! `PutMetricData`.
 
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
 use super::super::error::{ApiError, Fault};
 use super::super::statistics::StatisticSet;
 use super::super::store::{MAX_AHEAD_SECS, MetricStore};
 use super::super::wire::Members;
 use super::metric::metric_id;
 use crate::plan::MetricId;
-use serde_json::{Value, json};
-use std::time::Duration;
 
 pub(super) fn put(
     store: &MetricStore,

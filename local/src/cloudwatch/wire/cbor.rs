@@ -1,10 +1,11 @@
 //! Smithy RPC v2 CBOR.
 
-use super::super::error::ApiError;
 use aws_smithy_cbor::decode::DeserializeError;
 use aws_smithy_cbor::{Decoder, Encoder, data::Type};
 use aws_smithy_types::DateTime;
 use serde_json::{Map, Value};
+
+use super::super::error::ApiError;
 
 /// How deep values may be nested. No structure of `CloudWatch` is half as deep.
 const MAX_DEPTH: usize = 16;

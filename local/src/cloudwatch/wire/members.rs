@@ -1,8 +1,10 @@
 //! The reading of a request's members.
 
-use super::super::error::ApiError;
-use serde_json::{Map, Value};
 use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::super::error::ApiError;
 
 /// The members of a structure in a request. Members that are null count as absent, and unknown ones
 /// are ignored.

@@ -9,17 +9,19 @@ mod tests;
 
 pub(super) use members::Members;
 
-use super::error::{ApiError, Fault};
-use crate::ids;
-use crate::server::{IntoResponse, Response, set};
+use std::borrow::Cow;
+use std::io::Read;
+
 use axum::body::Body;
 use flate2::read::GzDecoder;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderValue, Method, StatusCode};
 use serde_json::{Value, json};
-use std::borrow::Cow;
-use std::io::Read;
+
+use super::error::{ApiError, Fault};
+use crate::ids;
+use crate::server::{IntoResponse, Response, set};
 
 /// A request, in whatever protocol it came.
 #[derive(Debug)]

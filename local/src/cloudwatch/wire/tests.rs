@@ -1,7 +1,8 @@
-use super::{Fault, cbor};
 use proptest::prelude::{Just, Strategy, any, prop, prop_assert_eq, prop_oneof, proptest};
 use proptest::sample::Index;
 use serde_json::Value;
+
+use super::{Fault, cbor};
 
 /// A body that a client could send, cut or with a byte changed, or bytes of any kind.
 fn body() -> impl Strategy<Value = Vec<u8>> {

@@ -1,11 +1,13 @@
 //! How many requests reached the engine, what they consumed, and which were throttled.
 
-use super::cost::Charge;
-use super::refusal::Hit;
+use std::collections::{BTreeMap, BTreeSet};
+
 use dynashard_limits::partition::Kind;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+
+use super::cost::Charge;
+use super::refusal::Hit;
 
 /// What the `dynamodb` endpoint has counted since the stack started.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

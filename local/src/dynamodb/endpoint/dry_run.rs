@@ -1,9 +1,7 @@
 //! Whether a request is valid, tried out beside the engine.
 
-use super::cost::ItemWork;
-use super::job::Job;
-use super::tables::Table;
-use crate::dynamodb::engine::{Store, item};
+use std::fmt;
+
 use dynoxide::actions::create_table::CreateTableRequest;
 use dynoxide::actions::delete_item::DeleteItemRequest;
 use dynoxide::actions::delete_table::DeleteTableRequest;
@@ -15,7 +13,11 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::fmt;
+
+use super::cost::ItemWork;
+use super::job::Job;
+use super::tables::Table;
+use crate::dynamodb::engine::{Store, item};
 
 /// Finds out whether the engine would refuse a request, and changes nothing in it.
 ///

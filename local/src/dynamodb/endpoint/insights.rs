@@ -5,16 +5,18 @@
 //! `DISABLING`. There are no rules about accessed keys (`PKC` and `SKC`) whatever the mode: the partitions count the
 //! keys that they throttle.
 
-use super::call::without_arn;
-use super::refusal::{Refusal, SERIALIZATION};
-use super::tables::Table;
-use crate::plan::{InsightsMode, by_name};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
-use std::time::Duration;
+
+use super::call::without_arn;
+use super::refusal::{Refusal, SERIALIZATION};
+use super::tables::Table;
+use crate::plan::{InsightsMode, by_name};
 
 /// The setting of every table and global secondary index.
 ///

@@ -1,13 +1,15 @@
 //! The partitions of every table, shared by all requests.
 
-use super::cost::Charge;
-use super::refusal::Hit;
-use super::tables::Table;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use dynashard_limits::Units;
 use dynashard_limits::partition::{Demand, Kind, Limits, Partitions, Resource};
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
-use std::time::Duration;
+
+use super::cost::Charge;
+use super::refusal::Hit;
+use super::tables::Table;
 
 /// Admits requests, and keeps what they consumed and where they were refused.
 ///

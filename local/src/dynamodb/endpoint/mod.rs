@@ -52,13 +52,11 @@ pub use counters::{Counters, OperationCount};
 pub(crate) use insights::{InsightRule, RuleKeys};
 pub(crate) use observed::Observed;
 
-use crate::StartError;
-use crate::access::Access;
-use crate::clock::SharedClock;
-use crate::dynamodb::engine::{Engine, Store};
-use crate::ids;
-use crate::plan::InsightsMode;
-use crate::server::{Handler, IntoResponse, Response, listing, read_body, set};
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
 use answer::Outcome;
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
@@ -80,12 +78,16 @@ use job::{Admitted, Job, Settled};
 use meter::Meter;
 use observed::ThrottledRequests;
 use refusal::{CHECKSUM, Refusal};
-use std::collections::BTreeSet;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 use tables::Tables;
 use tokens::{Claim, Token, Tokens};
+
+use crate::StartError;
+use crate::access::Access;
+use crate::clock::SharedClock;
+use crate::dynamodb::engine::{Engine, Store};
+use crate::ids;
+use crate::plan::InsightsMode;
+use crate::server::{Handler, IntoResponse, Response, listing, read_body, set};
 
 /// The HTTP endpoint in front of one engine.
 #[derive(Debug)]

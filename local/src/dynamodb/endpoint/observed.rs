@@ -1,12 +1,14 @@
 //! What `CloudWatch` sees of DynamoDB.
 
-use super::insights::Insights;
-use super::meter::Meter;
-use dynashard_limits::partition::Partitions;
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
+
+use dynashard_limits::partition::Partitions;
+use parking_lot::Mutex;
+
+use super::insights::Insights;
+use super::meter::Meter;
 
 /// What is counted and set of the tables. It may outlive the endpoint, since it holds on to nothing
 /// that the engine waits for.

@@ -1,13 +1,14 @@
 //! The errors that the endpoint answers itself, in DynamoDB's words and shapes.
 
-use super::cost::Charge;
-use crate::access::AccessDenied;
-use crate::server::{IntoResponse, Response};
 use bytes::Bytes;
 use dynashard_limits::partition::{LimitHit, Throughput};
 use http::header::CONTENT_TYPE;
 use http::{HeaderName, HeaderValue, StatusCode};
 use serde::Serialize;
+
+use super::cost::Charge;
+use crate::access::AccessDenied;
+use crate::server::{IntoResponse, Response};
 
 /// An error that the endpoint answers itself.
 #[derive(Debug)]

@@ -3,14 +3,16 @@
 //! Only the signing time counts here. The signature itself is not verified: the stack has no
 //! secrets to verify it with.
 
-use super::refusal::Refusal;
+use std::time::{Duration, SystemTime};
+
 use http::header::{AUTHORIZATION, DATE};
 use http::request::Parts;
 use percent_encoding::percent_decode_str;
-use std::time::{Duration, SystemTime};
 use time::format_description::StaticFormatDescription;
 use time::macros::format_description;
 use time::{OffsetDateTime, PrimitiveDateTime};
+
+use super::refusal::Refusal;
 
 /// Refuses a request that was signed more than `window` before `now`, more than 15 minutes after
 /// it, or at a time that cannot be read. A request without a signing time passes.

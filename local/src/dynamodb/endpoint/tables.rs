@@ -1,6 +1,9 @@
 //! The tables behind the endpoint, as far as they decide what a request costs and who pays.
 
-use crate::dynamodb::engine::Store;
+use std::collections::{BTreeSet, HashMap};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
 use dynashard_limits::capacity::{Index, Projection};
 use dynashard_limits::partition::Throughput;
 use dynoxide::actions::{TableDescription, TableProvisionedThroughputDescription};
@@ -8,9 +11,8 @@ use dynoxide::types::{self, KeySchemaElement, KeyType, ProjectionType};
 use dynoxide::{DynoxideError, Result};
 use parking_lot::{Mutex, RwLock};
 use serde_json::{Value, json};
-use std::collections::{BTreeSet, HashMap};
-use std::num::NonZeroU32;
-use std::sync::Arc;
+
+use crate::dynamodb::engine::Store;
 
 /// What is known of every table of the engine.
 #[derive(Debug)]

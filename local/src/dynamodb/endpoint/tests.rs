@@ -5,15 +5,17 @@ mod throttling;
 mod tokens;
 mod validation;
 
+use std::num::NonZeroU32;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
 use super::*;
 use crate::clock::manual::ManualClock;
 use crate::plan::Table;
 use crate::server::{self, testing::send};
-use serde_json::{Value, json};
-use std::num::NonZeroU32;
-use std::path::Path;
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
 
 const LIFETIME: Duration = Duration::from_mins(16);
 

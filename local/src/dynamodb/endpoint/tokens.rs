@@ -3,17 +3,19 @@
 //! The engine knows tokens too, but with each one it goes through all that it was sent within ten
 //! minutes, and every transaction with a token waits for that. So the endpoint keeps them instead.
 
-use super::answer::Members;
-use super::refusal::Refusal;
-use bytes::Bytes;
-use http::response::Parts;
-use parking_lot::Mutex;
-use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
+
+use bytes::Bytes;
+use http::response::Parts;
+use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::sync::OwnedMutexGuard;
+
+use super::answer::Members;
+use super::refusal::Refusal;
 
 /// The token of a `TransactWriteItems`, and what it belongs to.
 #[derive(Debug)]

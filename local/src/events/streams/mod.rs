@@ -27,6 +27,15 @@ mod source;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use lane::Lane;
+use reader::Reader;
+use source::{Source, SourceError, Stream};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
 use crate::access::Access;
 use crate::clock::SharedClock;
 use crate::dynamodb::engine::Store;
@@ -34,13 +43,6 @@ use crate::lambda::Pool;
 use crate::plan::StreamMapping;
 use crate::queues::Queues;
 use crate::server::{Stop, until_stopped};
-use lane::Lane;
-use reader::Reader;
-use source::{Source, SourceError, Stream};
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 
 /// One event source mapping at work.
 #[derive(Debug)]

@@ -1,15 +1,17 @@
 //! Reads one stream shard, and passes what the filters let through to the lanes.
 
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+
 use super::ERROR_PAUSE;
 use super::lane::Pages;
 use super::record::{Record, shaped};
 use super::source::{Page, Position, Source, SourceError, Stream};
 use crate::clock::SharedClock;
 use crate::plan::StreamMapping;
-use serde_json::Value;
-use std::ops::ControlFlow;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 #[derive(Debug)]
 pub(super) struct Reader {
@@ -118,13 +120,14 @@ fn last_sequence_number(records: &[Value]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+    use tokio::sync::mpsc;
+
     use super::*;
     use crate::clock::manual::ManualClock;
     use crate::dynamodb::engine::Store;
     use crate::plan::Pattern;
     use crate::plan::{RetryPolicy, StartingPosition};
-    use serde_json::json;
-    use tokio::sync::mpsc;
 
     #[tokio::test]
     async fn records_that_are_filtered_or_of_an_earlier_run_reach_no_lane_and_others_one() {

@@ -1,13 +1,15 @@
 //! The streams of the engine.
 
-use crate::access::Access;
-use crate::dynamodb::engine::Store;
-use crate::plan::{Asked, StartingPosition, TEMPLATE_LABEL, stream_arn};
+use std::sync::Arc;
+
 use dynoxide::actions::describe_stream::DescribeStreamRequest;
 use dynoxide::actions::get_records::GetRecordsRequest;
 use dynoxide::actions::get_shard_iterator::GetShardIteratorRequest;
 use serde_json::Value;
-use std::sync::Arc;
+
+use crate::access::Access;
+use crate::dynamodb::engine::Store;
+use crate::plan::{Asked, StartingPosition, TEMPLATE_LABEL, stream_arn};
 
 /// The streams of the engine's tables.
 #[derive(Clone, Debug)]

@@ -1,5 +1,9 @@
 //! Mappings at work, over the stream of the real engine, with a function that the test plays.
 
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
 use super::record::testing::record;
 use super::*;
 use crate::clock::manual::ManualClock;
@@ -8,9 +12,6 @@ use crate::lambda::fake::{Event, Fake, Polling, Rig};
 use crate::plan::Pattern;
 use crate::plan::{RetryPolicy, StartingPosition};
 use crate::template::{TemplateSource, load_template};
-use serde_json::{Value, json};
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
 
 const TEMPLATE: &str = "
 Transform: AWS::Serverless-2016-10-31

@@ -6,20 +6,22 @@ mod reply;
 
 pub use auth::{Principals, User};
 
-use crate::clock::SharedClock;
-use crate::ids;
-use crate::lambda::runtime::{Invocation, InvokeError, MAX_PAYLOAD, Pool, Runtime};
-use crate::plan::{Authorization, Function, Route};
-use crate::server::{Handler, Response, json_response, read_body, set};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
 use auth::Refused;
 use axum::extract::Request;
 use event::Received;
 use http::request::Parts;
 use http::{Method, StatusCode};
-use std::collections::HashMap;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
+
+use crate::clock::SharedClock;
+use crate::ids;
+use crate::lambda::runtime::{Invocation, InvokeError, MAX_PAYLOAD, Pool, Runtime};
+use crate::plan::{Authorization, Function, Route};
+use crate::server::{Handler, Response, json_response, read_body, set};
 
 /// The endpoint of the template's HTTP API.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! Answers of functions as HTTP responses, by the rules of the payload format 2.0.
 
-use crate::server::{IntoResponse, Response, json_response};
+use std::collections::BTreeMap;
+
 use axum::body::{Body, Bytes};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +11,8 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde::Deserialize;
 use serde_json::Value;
-use std::collections::BTreeMap;
+
+use crate::server::{IntoResponse, Response, json_response};
 
 /// The response that an answer describes; nothing where it makes no sense.
 ///

@@ -3,18 +3,20 @@
 //! Each environment has its own path prefix, `/<function>/<environment>`, so that the process need
 //! not say who it is.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes};
+use axum::extract::Request;
+use http::{Method, StatusCode};
+use serde_json::json;
+use tokio::sync::{mpsc, oneshot};
+
 use super::calls::{Answer, Call, Event, Registry};
 use super::pool::MAX_PAYLOAD;
 use crate::clock::epoch_millis;
 use crate::plan::function_arn;
 use crate::server::{BodyError, Handler, Response, json_response, read_body, set};
-use axum::body::{Body, Bytes};
-use axum::extract::Request;
-use http::{Method, StatusCode};
-use serde_json::json;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use tokio::sync::{mpsc, oneshot};
 
 /// The endpoint that the processes of all functions share.
 #[derive(Debug)]

@@ -1,11 +1,13 @@
 //! Asynchronous invocations: queued in memory, and tried again as Lambda does.
 
-use super::pool::{Invocation, InvokeError, Pool};
-use crate::clock::SharedClock;
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
+
+use super::pool::{Invocation, InvokeError, Pool};
+use crate::clock::SharedClock;
 
 /// The asynchronous invocations that have not ended. Those that have not when the stack ends are
 /// lost.

@@ -1,10 +1,11 @@
 //! The calls of processes to the Runtime API, on their way to the task of their environment.
 
-use bytes::Bytes;
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
 /// The environments that run, so that the Runtime API finds the one that a request comes from.

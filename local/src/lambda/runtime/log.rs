@@ -1,14 +1,16 @@
 //! What the processes print: passed on to the log of this process line by line, with the last of it
 //! kept for the caller who asks.
 
-use crate::cloudwatch::EmbeddedMetrics;
-use crate::plan::{Function, LogLevel};
+use std::collections::VecDeque;
+
 use parking_lot::Mutex;
 use serde::Deserialize;
-use std::collections::VecDeque;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+
+use crate::cloudwatch::EmbeddedMetrics;
+use crate::plan::{Function, LogLevel};
 
 /// The lines of one environment.
 #[derive(Debug)]
@@ -104,12 +106,13 @@ const MAX_TAIL: usize = 4 << 10;
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::time::SystemTime;
+
     use super::*;
     use crate::clock::manual::ManualClock;
     use crate::cloudwatch::MetricStore;
     use crate::plan::testing::function;
-    use std::sync::Arc;
-    use std::time::SystemTime;
 
     fn metrics() -> (EmbeddedMetrics, Arc<MetricStore>) {
         let store = Arc::new(MetricStore::default());

@@ -1,20 +1,22 @@
 //! The environments of one function: which of them gets an invocation, and when another one is
 //! started.
 
+use std::collections::{BTreeMap, VecDeque};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use serde::Serialize;
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinSet;
+
 use super::calls::{Event, Registry};
 use super::process::Launch;
 use crate::clock::{SharedClock, epoch_millis};
 use crate::ids;
 use crate::plan::Function;
-use bytes::Bytes;
-use parking_lot::Mutex;
-use serde::Serialize;
-use std::collections::{BTreeMap, VecDeque};
-use std::pin::Pin;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
-use tokio::sync::{oneshot, watch};
-use tokio::task::JoinSet;
 
 /// The largest event or answer of an invocation that is waited for: 6 MB.
 pub(crate) const MAX_PAYLOAD: usize = 6 << 20;

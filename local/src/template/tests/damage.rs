@@ -1,11 +1,13 @@
 //! Templates that are damaged at random, and texts that were never a template.
 
-use super::{load, shipped, with_resources};
-use crate::{StartError, TemplateSource};
+use std::fs;
+
 use proptest::prelude::{Just, Strategy, any, prop, prop_assert, prop_oneof, proptest};
 use proptest::sample::Index;
 use proptest::test_runner::TestCaseError;
-use std::fs;
+
+use super::{load, shipped, with_resources};
+use crate::{StartError, TemplateSource};
 
 /// One way to damage a text.
 #[derive(Debug, Clone)]

@@ -1,8 +1,9 @@
 //! The tables of "Configuring how `CloudWatch` alarms treat missing data", and what else decides.
 
+use AlarmState::{Alarm, InsufficientData, Ok};
+
 use super::super::evaluation::{Evaluation, Value, evaluate};
 use super::*;
-use AlarmState::{Alarm, InsufficientData, Ok};
 
 /// 2026-11-20T10:15:00Z, which is the end of a period.
 const END: u64 = 1_795_169_700;

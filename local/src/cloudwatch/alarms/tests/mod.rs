@@ -5,12 +5,13 @@ mod reasons;
 mod timing;
 mod transitions;
 
+use std::ops::Range;
+
 use super::*;
 use crate::cloudwatch::statistics::StatisticSet;
 use crate::plan::{
     AlarmActions, AlarmSchedule, Comparison, Fill, MetricId, MissingData, Statistic,
 };
-use std::ops::Range;
 
 /// One metric, with its values by the epoch second.
 #[derive(Debug, Default)]

@@ -1,8 +1,9 @@
 //! Reports of Contributor Insights.
 
-use super::*;
 use dynashard_limits::Units;
 use dynashard_limits::partition::{Demand, Kind, Resource, Throughput};
+
+use super::*;
 
 #[tokio::test]
 async fn a_report_names_the_most_throttled_keys_by_period() {

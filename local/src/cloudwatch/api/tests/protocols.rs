@@ -1,11 +1,13 @@
 //! One operation in both protocols, to the letter.
 
-use super::*;
+use std::io::Write;
+
 use aws_smithy_cbor::Encoder;
 use aws_smithy_types::DateTime;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use std::io::Write;
+
+use super::*;
 
 const CBOR: &[(&str, &str)] =
     &[("smithy-protocol", "rpc-v2-cbor"), ("content-type", "application/cbor")];
