@@ -10,6 +10,7 @@ mod demo;
 mod http;
 mod local;
 mod logs;
+mod numbers;
 mod operator;
 mod project;
 mod signals;

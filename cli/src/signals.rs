@@ -1,9 +1,11 @@
 //! The signals that end a command.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::io;
+use std::process;
+use std::sync::Arc;
 use std::time::Duration;
-use std::{io, process};
 
+use parking_lot::Mutex;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::clock::Stopwatch;
@@ -56,7 +58,7 @@ impl TerminationSignals {
             loop {
                 streams.next().await;
                 tokio::time::sleep(NOTICE).await;
-                let noticed = *noticed.lock().unwrap_or_else(PoisonError::into_inner);
+                let noticed = *noticed.lock();
                 // The command may have seen it a moment before this task.
                 if noticed.is_none_or(|since| since.elapsed() > NOTICE * 2) {
                     note!("dynashard: interrupted");
@@ -70,6 +72,6 @@ impl TerminationSignals {
     /// Returns when the process has received one of them.
     pub(crate) async fn received(&mut self) {
         self.streams.next().await;
-        *self.noticed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Stopwatch::start());
+        *self.noticed.lock() = Some(Stopwatch::start());
     }
 }

@@ -6,24 +6,23 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
+use bytes::BytesMut;
 use dynashard_api::params::Params;
 use dynashard_core::ScalingMode;
 use dynashard_core::ports::Entropy;
 use dynashard_keys::PartitionKey;
-use futures_util::stream;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName};
-use http::{HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full, StreamBody};
-use hyper::body::{Frame, Incoming};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use futures_util::{StreamExt, stream};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use http::{HeaderValue, Method, StatusCode};
+use http_body_util::BodyExt;
 use serde_json::{Value, json};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
 
 use crate::answer::{self, Failed};
 use crate::assets::asset;
@@ -68,8 +67,8 @@ const MAX_BODY_BYTES: usize = 64 * 1_024;
 /// Of a longer body so much is read.
 const DISCARDED_BYTES: usize = 4 * 1_024 * 1_024;
 
-/// How long a client may take for the head of a request.
-const HEAD_WITHIN: Duration = Duration::from_secs(10);
+/// How long a client may take for the body of a request.
+const BODY_WITHIN: Duration = Duration::from_secs(10);
 
 /// How often a stream tells something at most, and at least.
 const TELL_EVERY: Duration = Duration::from_secs(1);
@@ -98,7 +97,7 @@ impl Console {
         let (stop, stopped) = watch::channel(false);
         let server = tokio::spawn(async move {
             let watching = watcher::run(Arc::clone(&shared), connect);
-            let serving = accept(listener, address.port(), shared, stopped);
+            let serving = answer_all(listener, address.port(), shared, stopped);
             tokio::select! {
                 () = serving => {}
                 // It goes on for as long as it is polled.
@@ -122,55 +121,36 @@ impl Console {
     }
 }
 
-async fn accept(
-    listener: TcpListener,
-    port: u16,
-    shared: Arc<Shared>,
-    mut stopped: watch::Receiver<bool>,
-) {
-    let mut connections = JoinSet::new();
-    loop {
+/// Serves until it is to stop, and returns when every connection has ended. Requests may finish within [`GRACE`].
+async fn answer_all(listener: TcpListener, port: u16, shared: Arc<Shared>, stop: Stop) {
+    let stopped = stop.clone();
+    let answer = move |request: Request| async move {
         tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
-                    connections.spawn(converse(stream, port, Arc::clone(&shared)));
-                }
-                Err(error) => {
-                    // Most often file descriptors are short, and other connections give theirs back.
-                    tracing::warn!(%error, "a connection was not accepted");
-                    tokio::time::sleep(Duration::from_millis(20)).await;
-                }
-            },
-            Some(_) = connections.join_next() => {}
-            () = told_to_stop(&mut stopped) => break,
+            response = Box::pin(respond(request, port, &shared, stopped.clone())) => response,
+            () = grace_is_over(stopped.clone()) => StatusCode::SERVICE_UNAVAILABLE.into_response(),
         }
-    }
-    let ended = async { while connections.join_next().await.is_some() {} };
-    if tokio::time::timeout(GRACE, ended).await.is_err() {
-        connections.shutdown().await;
+    };
+    let serving = axum::serve(listener, Router::new().fallback(answer))
+        .with_graceful_shutdown(told_to_stop(stop.clone()));
+    tokio::select! {
+        _ = serving => {}
+        // Whoever has sent half a request is not waited for.
+        () = grace_is_over(stop) => {}
     }
 }
 
-async fn told_to_stop(stopped: &mut watch::Receiver<bool>) {
+/// Turns `true` when the server is to end.
+type Stop = watch::Receiver<bool>;
+
+async fn told_to_stop(mut stop: Stop) {
     // A console that is dropped stops, too.
-    let _ = stopped.wait_for(|stopped| *stopped).await;
+    let _ = stop.wait_for(|is_over| *is_over).await;
 }
 
-async fn converse(stream: TcpStream, port: u16, shared: Arc<Shared>) {
-    let service = service_fn(move |request| {
-        let shared = Arc::clone(&shared);
-        async move { Ok::<_, Infallible>(Box::pin(respond(request, port, &shared)).await) }
-    });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_WITHIN)
-        .serve_connection(TokioIo::new(stream), service);
-    if let Err(error) = connection.await {
-        tracing::debug!(%error, "a connection of the console broke");
-    }
+async fn grace_is_over(stop: Stop) {
+    told_to_stop(stop).await;
+    tokio::time::sleep(GRACE).await;
 }
-
-type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 /// What the server has, by path: the method that fits.
 fn method_of(path: &str) -> Option<Method> {
@@ -183,7 +163,7 @@ fn method_of(path: &str) -> Option<Method> {
     }
 }
 
-async fn respond(request: Request<Incoming>, port: u16, shared: &Arc<Shared>) -> Response<Body> {
+async fn respond(request: Request, port: u16, shared: &Arc<Shared>, stop: Stop) -> Response {
     let (head, body) = request.into_parts();
     let path = head.uri.path();
     if let Err(refusal) = guard::check(&head.method, path, &head.headers, port, &shared.token) {
@@ -207,12 +187,12 @@ async fn respond(request: Request<Incoming>, port: u16, shared: &Arc<Shared>) ->
     if method == Method::GET {
         let query = head.uri.query().unwrap_or_default();
         return match path {
-            "/api/stream" => stream_of(shared, query).unwrap_or_else(|why| failed(&why)),
+            "/api/stream" => stream_of(shared, query, stop).unwrap_or_else(|why| failed(&why)),
             "/api/decisions" => answered(answer::decisions(shared, query)),
             _ => page(path, &shared.token),
         };
     }
-    let body = match tokio::time::timeout(HEAD_WITHIN, read_body(body)).await {
+    let body = match tokio::time::timeout(BODY_WITHIN, read_body(body)).await {
         Ok(Ok(body)) => body,
         Ok(Err(why)) => return failed(&why),
         Err(_) => return failed(&Failed::bad("the body did not come in time".to_owned())),
@@ -228,7 +208,7 @@ async fn respond(request: Request<Incoming>, port: u16, shared: &Arc<Shared>) ->
 
 /// Reads a body. Of one that is too long more is read and dropped: a client that still writes when the connection is
 /// closed sees a reset instead of the answer.
-async fn read_body(mut body: Incoming) -> Result<Bytes, Failed> {
+async fn read_body(mut body: Body) -> Result<Bytes, Failed> {
     let (mut read, mut length) = (BytesMut::new(), 0_usize);
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| Failed::bad(format!("the body: {error}")))?;
@@ -248,48 +228,39 @@ async fn read_body(mut body: Incoming) -> Result<Bytes, Failed> {
     Ok(read.freeze())
 }
 
-fn page(path: &str, token: &str) -> Response<Body> {
+fn page(path: &str, token: &str) -> Response {
     match asset(path, token) {
-        Some(file) => with(StatusCode::OK, file.media_type, full(file.text)),
-        None => with(StatusCode::NOT_FOUND, "text/plain", full("")),
+        Some(file) => with(StatusCode::OK, file.media_type, file.text),
+        None => with(StatusCode::NOT_FOUND, "text/plain", ""),
     }
 }
 
-fn answered(answer: Result<Value, Failed>) -> Response<Body> {
+fn answered(answer: Result<Value, Failed>) -> Response {
     match answer {
-        Ok(value) => with(StatusCode::OK, "application/json", full(value.to_string())),
+        Ok(value) => with(StatusCode::OK, "application/json", value.to_string()),
         Err(why) => failed(&why),
     }
 }
 
-fn failed(why: &Failed) -> Response<Body> {
+fn failed(why: &Failed) -> Response {
     // Two texts, which cannot fail.
     let text = serde_json::to_string(why).unwrap_or_default();
-    with(why.status, "application/problem+json", full(text))
+    with(why.status, "application/problem+json", text)
 }
 
-fn full(text: impl Into<Bytes>) -> Body {
-    Full::new(text.into()).boxed_unsync()
-}
-
-fn with(status: StatusCode, media_type: &'static str, body: Body) -> Response<Body> {
-    let mut response = Response::new(body);
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
-    // The token is in the page, and everything else is of the moment.
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
-    for (name, value) in [
+fn with(status: StatusCode, media_type: &'static str, body: impl Into<Body>) -> Response {
+    let headers = [
+        (CONTENT_TYPE.as_str(), media_type),
+        // The token is in the page, and everything else is of the moment.
+        (CACHE_CONTROL.as_str(), "no-store"),
+        (CONTENT_SECURITY_POLICY.as_str(), POLICY),
         ("x-content-type-options", "nosniff"),
         ("x-frame-options", "DENY"),
         ("referrer-policy", "no-referrer"),
         ("cross-origin-opener-policy", "same-origin"),
         ("cross-origin-resource-policy", "same-origin"),
-    ] {
-        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
-    }
-    response
+    ];
+    (status, headers, body.into()).into_response()
 }
 
 /// One page that is open, and what it was told.
@@ -304,7 +275,7 @@ struct Telling {
     has_met: bool,
 }
 
-fn stream_of(shared: &Arc<Shared>, query: &str) -> Result<Response<Body>, Failed> {
+fn stream_of(shared: &Arc<Shared>, query: &str, stop: Stop) -> Result<Response, Failed> {
     let mut params = Params::from_query_string(query)?;
     let pk = params.take("pk").filter(|pk| !pk.is_empty());
     let range =
@@ -323,9 +294,11 @@ fn stream_of(shared: &Arc<Shared>, query: &str) -> Result<Response<Body>, Failed
     let events = stream::unfold(telling, |mut telling| async move {
         telling.wait().await;
         let text = telling.tell();
-        Some((Ok::<_, Infallible>(Frame::data(Bytes::from(text))), telling))
+        Some((Ok::<_, Infallible>(text), telling))
     });
-    Ok(with(StatusCode::OK, "text/event-stream", StreamBody::new(events).boxed_unsync()))
+    // A page that is open would keep the server from ending.
+    let events = events.take_until(Box::pin(told_to_stop(stop)));
+    Ok(with(StatusCode::OK, "text/event-stream", Body::from_stream(events)))
 }
 
 impl Telling {

@@ -1,11 +1,12 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use dynashard_core::ports::UsageSource;
 use dynashard_core::{Deadline, Directory, Reader, Scaler, ScalingMode};
 use dynashard_keys::PartitionKey;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use crate::cost::Prices;
@@ -106,7 +107,7 @@ impl Shared {
     }
 
     pub(crate) fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 
     /// Changes what is known, and tells whoever looks.
@@ -130,7 +131,7 @@ impl Shared {
 
     /// The collections that somebody looks at.
     pub(crate) fn viewed(&self) -> MutexGuard<'_, BTreeMap<PartitionKey, usize>> {
-        self.viewed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.viewed.lock()
     }
 
     /// Somebody looks, perhaps at one collection, for as long as the viewer lives.

@@ -433,6 +433,21 @@ async fn what_is_read_goes_on_for_as_long_as_somebody_looks() {
 }
 
 #[tokio::test]
+async fn neither_an_open_page_nor_half_a_request_keeps_the_console_from_ending() {
+    let world = World::start(Options::default()).await;
+    let mut half = TcpStream::connect(("127.0.0.1", world.port)).await.expect("it listens");
+    half.write_all(b"GET / HTTP/1.1\r\n").await.expect("sent");
+    let mut open = TcpStream::connect(("127.0.0.1", world.port)).await.expect("it listens");
+    let request = format!("GET /api/stream HTTP/1.1\r\nhost: 127.0.0.1:{}\r\n\r\n", world.port);
+    open.write_all(request.as_bytes()).await.expect("sent");
+    let mut told = vec![0; 8];
+    open.read_exact(&mut told).await.expect("the stream begins");
+    world.console.stop().await;
+    assert!(TcpStream::connect(("127.0.0.1", world.port)).await.is_err(), "it listens no more");
+    open.read_to_end(&mut told).await.expect("the stream ends");
+}
+
+#[tokio::test]
 async fn items_come_by_pages_and_with_their_homes() {
     let world = World::start(Options::default()).await;
     world.lay_out("EWR", 4);

@@ -3,13 +3,15 @@
 //! A function signs with an access key of its own, whose id is the function's name, so the endpoints
 //! know it by that. Requests that others sign are not checked: whoever has this machine has everything on it.
 
-use crate::plan::{ACCOUNT_ID, Asked, Effect, Function, Role, Verdict, unchecked};
+use std::collections::BTreeMap;
+
 use http::header::AUTHORIZATION;
 use http::request::Parts;
+use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
 use serde::Serialize;
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+
+use crate::plan::{ACCOUNT_ID, Asked, Effect, Function, Role, Verdict, unchecked};
 
 /// The roles of all functions.
 #[derive(Debug, Default)]
@@ -70,7 +72,7 @@ impl Access {
         let why = match role.judge(asked) {
             Verdict::Allowed { statement, action } => {
                 let key = (role.name.clone(), statement, action);
-                self.with(|counted| *counted.used.entry(key).or_default() += 1);
+                *self.counted.lock().used.entry(key).or_default() += 1;
                 return Ok(());
             }
             Verdict::Denied => "with an explicit deny in an identity-based policy".to_owned(),
@@ -79,7 +81,7 @@ impl Access {
             }
         };
         let denied = (function.to_owned(), asked.action.clone(), asked.resource.clone());
-        self.with(|counted| *counted.denied.entry(denied).or_default() += 1);
+        *self.counted.lock().denied.entry(denied).or_default() += 1;
         tracing::warn!(function, asked.action, asked.resource, "a function was denied access");
         Err(AccessDenied {
             role: role.name.clone(),
@@ -93,24 +95,18 @@ impl Access {
     /// What was granted, used and denied so far.
     pub(crate) fn report(&self) -> AccessReport {
         let roles: BTreeMap<_, _> = self.roles.values().map(|role| (&role.name, role)).collect();
-        self.with(|counted| AccessReport {
+        let counted = self.counted.lock();
+        let denied = counted.denied.iter();
+        let denied = denied.map(|((function, action, resource), times)| Denied {
+            function: function.clone(),
+            action: action.clone(),
+            resource: resource.clone(),
+            times: *times,
+        });
+        AccessReport {
             roles: roles.into_values().map(|role| counted.role(role)).collect(),
-            denied: counted
-                .denied
-                .iter()
-                .map(|((function, action, resource), times)| Denied {
-                    function: function.clone(),
-                    action: action.clone(),
-                    resource: resource.clone(),
-                    times: *times,
-                })
-                .collect(),
-        })
-    }
-
-    fn with<T>(&self, act: impl FnOnce(&mut Counted) -> T) -> T {
-        // A panic while they are held leaves the counts valid.
-        act(&mut self.counted.lock().unwrap_or_else(PoisonError::into_inner))
+            denied: denied.collect(),
+        }
     }
 }
 
@@ -192,10 +188,11 @@ fn access_key_id(parts: &Parts) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::plan::{ResourcePattern, Statement, TextPattern};
     use http::Request;
     use serde_json::json;
+
+    use super::*;
+    use crate::plan::{ResourcePattern, Statement, TextPattern};
 
     fn access() -> Access {
         let statement = |sid: &str, actions: &[&str], resource: &str| Statement {

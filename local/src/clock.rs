@@ -43,12 +43,14 @@ pub(crate) fn epoch_millis(time: SystemTime) -> u64 {
 pub(crate) mod manual {
     //! A clock that only a test moves.
 
-    use super::Clock;
     use std::future::Future;
     use std::pin::Pin;
     use std::sync::Arc;
     use std::time::{Duration, SystemTime};
+
     use tokio::sync::watch;
+
+    use super::Clock;
 
     /// A clock that only [`ManualClock::advance`] moves.
     #[derive(Debug)]

@@ -1,10 +1,13 @@
 //! The queues of the template: in memory, for people to read.
 
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde::Serialize;
+
 use crate::clock::{SharedClock, epoch_millis};
 use crate::ids;
-use serde::Serialize;
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The queues by their logical ids. Messages stay until the stack ends, or until newer ones take
 /// their place.
@@ -43,7 +46,7 @@ impl Queues {
     /// Appends a message. The loader has checked that the template has the queue; a message to
     /// another one is lost.
     pub(crate) fn send(&self, queue: &str, body: String) {
-        let Some(mut queue) = self.lock(queue) else {
+        let Some(mut queue) = self.queues.get(queue).map(Mutex::lock) else {
             tracing::error!(queue, "a message is lost: the template has no such queue");
             return;
         };
@@ -57,12 +60,7 @@ impl Queues {
 
     /// What a queue holds now.
     pub(crate) fn contents(&self, queue: &str) -> Option<Queue> {
-        self.lock(queue).map(|queue| queue.clone())
-    }
-
-    fn lock(&self, queue: &str) -> Option<MutexGuard<'_, Queue>> {
-        // A panic while the lock is held leaves no half-made change.
-        self.queues.get(queue).map(|queue| queue.lock().unwrap_or_else(PoisonError::into_inner))
+        self.queues.get(queue).map(|queue| queue.lock().clone())
     }
 }
 
@@ -71,10 +69,12 @@ pub(crate) const MAX_MESSAGES: usize = 1000;
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use serde_json::json;
+
     use super::*;
     use crate::clock::manual::ManualClock;
-    use serde_json::json;
-    use std::time::{Duration, SystemTime};
 
     #[test]
     fn messages_are_kept_in_order_up_to_the_limit() {

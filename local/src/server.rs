@@ -1,37 +1,33 @@
 //! The HTTP/1.1 server of every endpoint. It listens on 127.0.0.1 only, and a stop waits for its
 //! connections.
 
-use crate::StartError;
-use bytes::{Bytes, BytesMut};
-use http::header::CONTENT_TYPE;
-use http::{HeaderValue, Request, StatusCode};
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
-use tokio::task::{JoinHandle, JoinSet};
 
-/// A response whose body is in memory.
-pub(crate) type Response = http::Response<Full<Bytes>>;
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{ConnectInfo, Request};
+use axum::serve::ListenerExt;
+use bytes::BytesMut;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, StatusCode};
+use http_body_util::BodyExt;
+use serde::Serialize;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::StartError;
+
+pub(crate) use axum::response::{IntoResponse, Response};
 
 /// What answers the requests of one endpoint.
 pub(crate) trait Handler: Send + Sync + 'static {
     /// Answers one request of the client at `peer`.
-    fn handle(
-        &self,
-        request: Request<Incoming>,
-        peer: SocketAddr,
-    ) -> impl Future<Output = Response> + Send;
+    fn handle(&self, request: Request, peer: SocketAddr) -> impl Future<Output = Response> + Send;
 }
 
 /// Turns `true` when the tasks that hold it are to end.
@@ -96,32 +92,34 @@ pub(crate) fn url(listener: &TcpListener) -> Result<String, StartError> {
     Ok(format!("http://{address}"))
 }
 
-/// Serves until `stop`, and returns when every connection has ended. A connection may finish its
-/// request within [`GRACE`]; then it is cut off.
-pub(crate) async fn serve(listener: TcpListener, handler: Arc<impl Handler>, mut stop: Stop) {
-    let mut connections = JoinSet::new();
-    loop {
-        tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((stream, peer)) => {
-                    connections.spawn(converse(stream, peer, Arc::clone(&handler), stop.clone()));
-                }
-                Err(error) => {
-                    // Most often file descriptors are short, and other connections give theirs back.
-                    tracing::warn!(%error, "a connection was not accepted");
-                    tokio::time::sleep(Duration::from_millis(20)).await;
-                }
-            },
-            Some(_) = connections.join_next() => {}
-            () = stopped(&mut stop) => break,
+/// Serves until `stop`, and returns when every connection has ended. Requests may finish within [`GRACE`]; then they are
+/// cut off.
+pub(crate) async fn serve(listener: TcpListener, handler: Arc<impl Handler>, stop: Stop) {
+    let listener = listener.tap_io(|stream| {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "TCP_NODELAY was not set");
         }
+    });
+    let is_over = stop.clone();
+    let answer = |ConnectInfo(peer): ConnectInfo<SocketAddr>, request: Request| async move {
+        tokio::select! {
+            response = handler.handle(request, peer) => response,
+            () = grace_is_over(is_over) => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+        }
+    };
+    let service =
+        Router::new().fallback(answer).into_make_service_with_connect_info::<SocketAddr>();
+    let serving = axum::serve(listener, service).with_graceful_shutdown(stopped(stop.clone()));
+    tokio::select! {
+        _ = serving => {}
+        // Whoever has sent half a request is not waited for.
+        () = grace_is_over(stop) => {}
     }
-    drop(listener);
-    let ended =
-        tokio::time::timeout(GRACE, async { while connections.join_next().await.is_some() {} });
-    if ended.await.is_err() {
-        connections.shutdown().await;
-    }
+}
+
+async fn grace_is_over(stop: Stop) {
+    stopped(stop).await;
+    tokio::time::sleep(GRACE).await;
 }
 
 /// Why a body could not be read.
@@ -133,11 +131,21 @@ pub(crate) enum BodyError {
     Broken,
 }
 
+impl BodyError {
+    /// What stands for it among the errors of an endpoint.
+    pub(crate) fn pick<T>(self, too_large: T, broken: T) -> T {
+        match self {
+            Self::TooLarge => too_large,
+            Self::Broken => broken,
+        }
+    }
+}
+
 /// Reads a body of at most `limit` bytes.
 ///
 /// Of a longer body, up to [`DISCARD_LIMIT`] more bytes are read and dropped: a client that still
 /// writes when the connection is closed sees a reset instead of the answer.
-pub(crate) async fn read_body(mut body: Incoming, limit: usize) -> Result<Bytes, BodyError> {
+pub(crate) async fn read_body(mut body: Body, limit: usize) -> Result<Bytes, BodyError> {
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
     let mut length = 0;
@@ -170,19 +178,23 @@ pub(crate) async fn read_body(mut body: Incoming, limit: usize) -> Result<Bytes,
 }
 
 /// A response with a JSON body.
-pub(crate) fn json_response(status: StatusCode, body: impl Into<Bytes>) -> Response {
-    let mut response = Response::new(Full::new(body.into()));
-    *response.status_mut() = status;
-    let json = HeaderValue::from_static("application/json");
-    response.headers_mut().insert(CONTENT_TYPE, json);
-    response
+pub(crate) fn json_response(status: StatusCode, body: impl Into<Body>) -> Response {
+    (status, [(CONTENT_TYPE, "application/json")], body.into()).into_response()
 }
 
-/// A response without a body.
-pub(crate) fn empty_response(status: StatusCode) -> Response {
-    let mut response = Response::default();
-    *response.status_mut() = status;
-    response
+/// A response with this content as JSON.
+pub(crate) fn listing(content: &impl Serialize) -> Response {
+    match serde_json::to_vec(content) {
+        Ok(body) => json_response(StatusCode::OK, body),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+/// Sets a header; a value that no header can hold is left out.
+pub(crate) fn set(response: &mut Response, name: &'static str, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        response.headers_mut().insert(name, value);
+    }
 }
 
 /// How long a connection may take to finish its request once the server stops.
@@ -191,39 +203,16 @@ const GRACE: Duration = Duration::from_secs(2);
 /// How many bytes behind its limit a body may have and still be read before the answer.
 const DISCARD_LIMIT: usize = 64 << 20;
 
-async fn converse(stream: TcpStream, peer: SocketAddr, handler: Arc<impl Handler>, mut stop: Stop) {
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "TCP_NODELAY was not set");
-    }
-    let service = service_fn(|request| {
-        let handler = Arc::clone(&handler);
-        async move { Ok::<_, Infallible>(handler.handle(request, peer).await) }
-    });
-    let mut connection = pin!(
-        http1::Builder::new()
-            .timer(TokioTimer::new())
-            .serve_connection(TokioIo::new(stream), service)
-    );
-    // A client may break off at any time; what handles its request notices.
-    tokio::select! {
-        _ = connection.as_mut() => {}
-        () = stopped(&mut stop) => {
-            connection.as_mut().graceful_shutdown();
-            let _ = connection.await;
-        }
-    }
-}
-
 /// Runs `work` to its end, or until it is to stop.
-pub(crate) async fn until_stopped(work: impl Future<Output = ()>, mut stop: Stop) {
+pub(crate) async fn until_stopped(work: impl Future<Output = ()>, stop: Stop) {
     tokio::select! {
         () = work => {}
-        () = stopped(&mut stop) => {}
+        () = stopped(stop) => {}
     }
 }
 
 /// Ends when the time to stop has come. A sender that was dropped means the same.
-async fn stopped(stop: &mut Stop) {
+async fn stopped(mut stop: Stop) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 

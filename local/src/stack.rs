@@ -1,5 +1,14 @@
 //! The stack as a whole: the order in which its parts start and end.
 
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dynashard_limits::partition::{Limits, Partitions};
+use serde::Serialize;
+
 use crate::StartError;
 use crate::access::Access;
 use crate::clock::{SharedClock, SystemClock};
@@ -19,13 +28,6 @@ use crate::plan::{Authorization, Plan};
 use crate::queues::Queues;
 use crate::server::{self, Server, url};
 use crate::template::{TemplateSource, load_template_for};
-use dynashard_limits::partition::{Limits, Partitions};
-use serde::Serialize;
-use std::collections::BTreeMap;
-use std::num::NonZeroU32;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
 
 /// What to run, and where.
 #[derive(Clone, Debug)]
@@ -190,7 +192,7 @@ impl Stack {
             None => alarm,
         });
         let (alarms, transitions) = Alarms::new(alarms.collect(), &around.clock);
-        let events = Events::start(&plan, data.engine(), transitions, &around);
+        let events = Events::start(&plan, &data.store(), transitions, &around);
         let Surroundings { runtime, background, queues, access, clock } = around;
         let alarms = Arc::new(alarms);
         let source: Arc<dyn MetricSource> = metrics.clone();

@@ -1,5 +1,7 @@
 //! The `cloudwatch` endpoint as the AWS SDK for Rust sees it, which speaks Smithy RPC v2 CBOR.
 
+use std::time::{Duration, SystemTime};
+
 use aws_sdk_cloudwatch::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_cloudwatch::error::ProvideErrorMetadata;
 use aws_sdk_cloudwatch::primitives::DateTime;
@@ -9,7 +11,6 @@ use aws_sdk_cloudwatch::types::{
 };
 use aws_sdk_cloudwatch::{Client, Config};
 use dynashard_local::{Functions, Stack, StackOptions, TemplateSource};
-use std::time::{Duration, SystemTime};
 
 const TEMPLATE: &str = "
 Transform: AWS::Serverless-2016-10-31

@@ -4,9 +4,6 @@
 //! [`bootstrap`] in this same executable. What the command adds (the ready line, flags and signals)
 //! is tested with the command.
 
-use dynashard_local::{AlarmState, Endpoints, Functions, Stack, StackOptions, TemplateSource};
-use rustix::process::{Pid, getpriority_process};
-use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -17,6 +14,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
+
+use dynashard_local::{AlarmState, Endpoints, Functions, Stack, StackOptions, TemplateSource};
+use rustix::process::{Pid, getpriority_process};
+use serde_json::{Value, json};
 
 const TEMPLATE: &str = "
 Transform: AWS::Serverless-2016-10-31
@@ -306,11 +307,12 @@ async fn a_metric_that_a_function_logs_is_there_when_the_function_has_ended() {
     });
     let answer = greet(&endpoints, json!({ "log": metric, "exit": 7 })).await;
     assert_eq!(answer.status, 500);
-    let form = [("content-type", "application/x-www-form-urlencoded")];
-    let listed = post(&endpoints.cloudwatch, &form, "Action=ListMetrics".to_owned()).await;
-    let dimensions = "<MetricName>Sold</MetricName><Dimensions><member><Name>Place</Name>\
-        <Value>here</Value></member></Dimensions>";
-    assert!(listed.body.contains(dimensions), "{}", listed.body);
+    let list = [("x-amz-target", "GraniteServiceVersion20100801.ListMetrics")];
+    let listed = post(&endpoints.cloudwatch, &list, "{}".to_owned()).await;
+    let listed: Value = serde_json::from_str(&listed.body).expect("JSON");
+    let dimensions = json!([{ "Name": "Place", "Value": "here" }]);
+    let metric = json!({ "Namespace": "Shop", "MetricName": "Sold", "Dimensions": dimensions });
+    assert_eq!(listed["Metrics"], json!([metric]));
     stack.shutdown().await;
 }
 

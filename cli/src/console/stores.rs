@@ -1,19 +1,10 @@
 use dynashard_console::Prices;
 use dynashard_core::{ScalingMode, Settings};
-use serde_json::Value;
 
 /// What units cost on demand, by the price file of the project.
 pub(crate) fn prices() -> Option<Prices> {
-    let file = include_str!("../../../data/prices-us-east-1.json");
-    let file = serde_json::from_str::<Value>(file).ok()?;
-    let unit = |name: &str| {
-        let price = &file["prices"][name];
-        Some(price["usd"].as_f64()? / price["per"].as_f64()?)
-    };
-    Some(Prices {
-        write_units_usd: unit("dynamodb_write_units")?,
-        read_units_usd: unit("dynamodb_read_units")?,
-    })
+    let prices = crate::operator::prices(None).ok()?;
+    Some(Prices { write_units_usd: prices.write_unit, read_units_usd: prices.read_unit })
 }
 
 /// The settings of a reader that reports nothing to the ledgers.

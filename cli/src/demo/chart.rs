@@ -9,9 +9,10 @@ use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::history::{History, Rates, float};
+use super::history::{History, Rates};
 use super::plan::Window;
 use super::simulated::COOLDOWN_OF_ONE_MORE;
+use crate::numbers::float;
 
 /// Size in CSS pixels. On a page that is narrower the text is still to be read.
 const SIZE: (u32, u32) = (960, 600);
@@ -160,7 +161,7 @@ fn draw_on(root: &Area<'_>, figure: &Figure<'_>) -> Drawn {
 
 /// A lane for each key: when the reshards of it were in `forward` and in `move`.
 fn draw_reshards(root: &Area<'_>, strip: &Area<'_>, history: &History, until: f64) -> Drawn {
-    let lanes = u32::try_from(history.keys.len()).map_or(0.0, f64::from);
+    let lanes = float(history.keys.len());
     let mut chart = ChartBuilder::on(strip)
         .margin_left(MARGIN)
         .margin_right(MARGIN + RIGHT_LABELS)
@@ -302,7 +303,7 @@ fn legend<'a>(head: &Area<'_>, series: impl Iterator<Item = &'a Series>) -> Draw
 /// About how wide a text of [`TEXT_SIZE`] is shown.
 #[expect(clippy::cast_possible_truncation, reason = "the names of a legend are short")]
 fn width_of(text: &str) -> i32 {
-    (u32::try_from(text.chars().count()).map_or(0.0, f64::from) * CHAR_WIDTH) as i32
+    (float(text.chars().count()) * CHAR_WIDTH) as i32
 }
 
 /// A whole number with its thousands set apart.

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use dynashard_local::{Counters, OperationCount};
 use serde::Serialize;
 
-use super::history::{MOVE, difference, float};
+use super::history::{MOVE, difference};
 use super::{MAIN_TABLE, METADATA_TABLE};
+use crate::numbers::float;
 
 /// What was counted in a part of the run.
 #[derive(Debug, Clone, PartialEq)]

@@ -10,6 +10,7 @@ use super::flights::Airport;
 use super::load::send;
 use crate::clock::Stopwatch;
 use crate::http::Client;
+use crate::numbers::float;
 
 /// The part of what the machine carries that is offered at most: functions, clients, console and mover share it.
 const PART: f64 = 0.5;
@@ -71,8 +72,7 @@ pub(super) async fn carried(
             written += answer.flights - answer.refused.len();
         }
     }
-    let written = u32::try_from(written).unwrap_or(u32::MAX);
-    Ok(f64::from(written) / LOOKED_AT.as_secs_f64())
+    Ok(float(written) / LOOKED_AT.as_secs_f64())
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use dynashard_core::Phase;
 use dynashard_local::OperationCount;
 
 use super::offer::Counts;
+use crate::numbers::float;
 
 /// The operation that moves an item.
 pub(super) const MOVE: &str = "TransactWriteItems";
@@ -271,12 +272,6 @@ pub(super) fn difference(count: OperationCount, earlier: OperationCount) -> Oper
         consumed_rcu: count.consumed_rcu - earlier.consumed_rcu,
         consumed_wcu: count.consumed_wcu - earlier.consumed_wcu,
     }
-}
-
-/// A count as a number to calculate with.
-#[expect(clippy::cast_precision_loss, reason = "figures for people, far below 2^53")]
-pub(super) fn float(count: u64) -> f64 {
-    count as f64
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use dynashard_keys::ShardCount;
 use dynashard_planning::simulation::{Recording, Run, Scenario, Strategy};
 use serde::Serialize;
 
-use super::history::{History, float};
+use super::history::History;
+use crate::numbers::float;
 
 /// The size of a flight, which is below the KB that a write unit takes.
 const FLIGHT_BYTES: u32 = 512;

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::costs::Moving;
-use super::history::{History, float};
+use super::history::History;
 use super::plan::Window;
 use super::read_back::ReadBack;
 use super::simulated::{AbsorbedShare, COOLDOWN_OF_ONE_MORE};
+use crate::numbers::float;
 
 /// What the demo measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]

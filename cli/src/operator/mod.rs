@@ -46,6 +46,7 @@ pub(crate) use export::{ExportArgs, run as export};
 pub(crate) use import::{ImportArgs, run as import};
 pub(crate) use keys::{KeysArgs, run as keys};
 pub(crate) use plan::{PlanArgs, run as plan};
+pub(crate) use planning::prices;
 pub(crate) use query::{QueryArgs, run as query};
 pub(crate) use scale::{ScaleArgs, run as scale};
 pub(crate) use settings::{SettingsArgs, run as settings};
@@ -84,6 +85,17 @@ impl Failure {
 fn signals() -> Result<TerminationSignals, Failure> {
     let failed = |error| Failure::connection(format!("signals cannot be waited for: {error}"));
     TerminationSignals::of_command().map_err(failed)
+}
+
+/// Does the work of a command; `None` if a signal has ended it before.
+async fn until_interrupted<T>(
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<Option<T>, Failure> {
+    let mut signals = signals()?;
+    tokio::select! {
+        done = work => done.map(Some),
+        () = signals.received() => Ok(None),
+    }
 }
 
 impl fmt::Display for Failure {

@@ -15,7 +15,7 @@ pub(super) const BAD_INPUT: u8 = 2;
 const PRICES: &str = include_str!("../../../data/prices-us-east-1.json");
 
 /// The prices of a file, or the project's own.
-pub(super) fn prices(path: Option<&Path>) -> Result<Prices, Failure> {
+pub(crate) fn prices(path: Option<&Path>) -> Result<Prices, Failure> {
     let (list, name) = match path {
         Some(path) => (json_file::<PriceList>(path)?, path.display().to_string()),
         None => (parsed::<PriceList>(PRICES, "the prices")?, "the prices".to_owned()),

@@ -1,10 +1,11 @@
 //! Reads a table page by page, at a bounded rate.
 
 use std::num::NonZeroU32;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use dynashard_aws_operator::{Operator, ScanPage, ScanSegment};
 use dynashard_core::Attributes;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::Failure;
 use super::budget::Budget;
@@ -60,7 +61,7 @@ impl ReadRate {
     }
 
     fn meter(&self) -> MutexGuard<'_, Meter> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

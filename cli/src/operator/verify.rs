@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::connect::{ConnectArgs, deadline};
 use super::output::{Activity, Output};
-use super::{Failure, INTERRUPTED, PATIENCE, partition_key, signals};
+use super::{Failure, INTERRUPTED, PATIENCE, partition_key, until_interrupted};
 
 /// Findings of each kind that are shown to people.
 const SHOWN: usize = 10;
@@ -94,12 +94,13 @@ Examples:
 pub(crate) async fn run(args: VerifyArgs) -> ExitCode {
     let mut output = Output::new(args.json);
     let mut summary = Summary::default();
-    let checked = Box::pin(until_interrupted(&args, &mut output, &mut summary)).await;
+    let checking = Box::pin(check(&args, &mut output, &mut summary));
+    let checked = until_interrupted(checking).await;
     if let Err(failure) = &checked {
         output.failure(None, failure);
         summary.add_failure();
     }
-    if checked == Ok(Ended::Interrupted) {
+    if checked == Ok(None) {
         note!("dynashard: interrupted; what was not verified is not reported");
         summary.interrupt();
     }
@@ -111,25 +112,6 @@ pub(crate) async fn run(args: VerifyArgs) -> ExitCode {
         _ => 0,
     };
     output.end(ExitCode::from(status))
-}
-
-/// How a verification ended that did not fail.
-#[derive(Debug, PartialEq, Eq)]
-enum Ended {
-    Done,
-    Interrupted,
-}
-
-async fn until_interrupted(
-    args: &VerifyArgs,
-    output: &mut Output,
-    summary: &mut Summary,
-) -> Result<Ended, Failure> {
-    let mut signals = signals()?;
-    tokio::select! {
-        checked = check(args, output, summary) => checked.map(|()| Ended::Done),
-        () = signals.received() => Ok(Ended::Interrupted),
-    }
 }
 
 async fn check(

@@ -91,7 +91,10 @@ const LOCAL_LAYERS: &[(&str, &[&str])] = &[
     ("dynamodb", &["access", "clock", "error", "ids", "plan", "server"]),
     ("cloudwatch", &["access", "clock", "dynamodb", "ids", "plan", "server"]),
     ("lambda", &["access", "clock", "cloudwatch", "error", "ids", "plan", "queues", "server"]),
-    ("events", &["access", "clock", "cloudwatch", "ids", "lambda", "plan", "queues", "server"]),
+    (
+        "events",
+        &["access", "clock", "cloudwatch", "dynamodb", "ids", "lambda", "plan", "queues", "server"],
+    ),
 ];
 
 /// What each floor of the core may use of the others, from the bottom to the top.

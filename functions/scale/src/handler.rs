@@ -2,9 +2,7 @@
 
 use std::sync::Mutex;
 
-use dynashard_core::ports::{
-    AlarmControl, Clock, HeatAlarms, HeatSource, TableCapacity,
-};
+use dynashard_core::ports::{AlarmControl, Clock, HeatAlarms, HeatSource, TableCapacity};
 use dynashard_core::{Deadline, Reading, ScalingMode};
 use dynashard_lambda::alarm::{AlarmEvent, AlarmRefusal};
 use dynashard_lambda::metrics::{Counter, Metrics};

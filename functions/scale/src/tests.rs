@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use crate::capacity::Capacity;
 use crate::handler::ScaleHandler;
 use crate::requests::Requests;
-use dynashard_eventkit::{World};
+use dynashard_eventkit::World;
 
 /// The main table of the events.
 const MAIN_TABLE: &str = "dynashard-MainTable-1PH9Q3ZV0XK2S";

@@ -10,12 +10,14 @@
 //! units are counted by the second and not by the request, so their minimum and maximum are the
 //! least and the greatest mean of a second's requests.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use dynashard_limits::partition::{Counts, Kind, Partitions, Resource, Throughput};
+
 use super::statistics::{MetricSource, StatisticSet};
 use crate::dynamodb::endpoint::Observed;
 use crate::plan::MetricId;
-use dynashard_limits::partition::{Counts, Kind, Partitions, Resource, Throughput};
-use std::collections::BTreeMap;
-use std::ops::Range;
 
 /// The namespace of DynamoDB's metrics.
 pub(crate) const NAMESPACE: &str = "AWS/DynamoDB";
@@ -219,11 +221,13 @@ fn dimensions(metric: &MetricId) -> Vec<(&str, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use dynashard_limits::Units;
-    use dynashard_limits::partition::{Demand, Limits};
     use std::num::NonZeroU32;
     use std::time::Duration;
+
+    use dynashard_limits::Units;
+    use dynashard_limits::partition::{Demand, Limits};
+
+    use super::*;
 
     const NOW: u64 = 1_795_000_020;
 

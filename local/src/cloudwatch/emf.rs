@@ -1,14 +1,16 @@
 //! Metrics in the logs of functions: the Embedded Metric Format (`CloudWatch` User Guide:
 //! "Specification: Embedded metric format").
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
 use super::statistics::StatisticSet;
 use super::store::MetricStore;
 use crate::clock::{SharedClock, epoch_millis};
 use crate::plan::MetricId;
-use serde::Deserialize;
-use serde_json::{Map, Value};
-use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// Puts the metrics that functions log into a store.
 #[derive(Clone, Debug)]
@@ -135,11 +137,13 @@ fn pick(
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use serde_json::json;
+
     use super::*;
     use crate::clock::manual::ManualClock;
     use crate::cloudwatch::statistics::MetricSource;
-    use serde_json::json;
-    use std::time::{Duration, SystemTime};
 
     const NOW: u64 = 1_795_000_000;
 

@@ -9,73 +9,52 @@ pub(super) struct ApiError {
     pub(super) message: String,
 }
 
-/// The kinds of errors (`CloudWatch` API: "Errors" of the operations, and "Common Errors").
+/// A kind of errors (`CloudWatch` API: "Errors" of the operations, and "Common Errors").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
-    AccessDenied,
-    InvalidFormat,
-    InvalidNextToken,
-    InvalidParameterCombination,
-    InvalidParameterValue,
-    LimitExceeded,
-    MissingParameter,
-    RequestTooLarge,
-    /// An alarm.
-    ResourceNotFound,
-    /// An insight rule.
-    RuleNotFound,
-    Serialization,
-    UnknownOperation,
-    Validation,
+pub(super) struct Fault {
+    /// What protocols call it.
+    pub(super) shape: &'static str,
+    /// What the query protocol called it, and the aws command still does.
+    pub(super) code: &'static str,
+    pub(super) status: StatusCode,
+}
+
+const fn bad_request(shape: &'static str, code: &'static str) -> Fault {
+    Fault { shape, code, status: StatusCode::BAD_REQUEST }
+}
+
+const fn not_found(name: &'static str) -> Fault {
+    Fault { shape: name, code: name, status: StatusCode::NOT_FOUND }
 }
 
 impl Fault {
-    /// What the query protocol calls it.
-    pub(super) const fn code(self) -> &'static str {
-        match self {
-            Self::AccessDenied => "AccessDenied",
-            Self::InvalidFormat => "InvalidFormat",
-            Self::InvalidNextToken => "InvalidNextToken",
-            Self::InvalidParameterCombination => "InvalidParameterCombination",
-            Self::InvalidParameterValue => "InvalidParameterValue",
-            Self::LimitExceeded => "LimitExceeded",
-            Self::MissingParameter => "MissingParameter",
-            Self::RequestTooLarge => "RequestEntityTooLarge",
-            Self::ResourceNotFound => "ResourceNotFound",
-            Self::RuleNotFound => "ResourceNotFoundException",
-            Self::Serialization => "MalformedInput",
-            Self::UnknownOperation => "InvalidAction",
-            Self::Validation => "ValidationError",
-        }
-    }
-
-    /// What the other protocols call it.
-    pub(super) const fn shape(self) -> &'static str {
-        match self {
-            Self::AccessDenied => "AccessDeniedException",
-            Self::InvalidFormat => "InvalidFormatFault",
-            Self::InvalidNextToken => "InvalidNextToken",
-            Self::InvalidParameterCombination => "InvalidParameterCombinationException",
-            Self::InvalidParameterValue => "InvalidParameterValueException",
-            Self::LimitExceeded => "LimitExceededFault",
-            Self::MissingParameter => "MissingRequiredParameterException",
-            Self::RequestTooLarge => "RequestEntityTooLargeException",
-            Self::ResourceNotFound => "ResourceNotFound",
-            Self::RuleNotFound => "ResourceNotFoundException",
-            Self::Serialization => "SerializationException",
-            Self::UnknownOperation => "UnknownOperationException",
-            Self::Validation => "ValidationException",
-        }
-    }
-
-    pub(super) const fn status(self) -> StatusCode {
-        match self {
-            Self::AccessDenied => StatusCode::FORBIDDEN,
-            Self::RequestTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::ResourceNotFound | Self::RuleNotFound => StatusCode::NOT_FOUND,
-            _ => StatusCode::BAD_REQUEST,
-        }
-    }
+    pub(super) const ACCESS_DENIED: Self = Self {
+        shape: "AccessDeniedException",
+        code: "AccessDenied",
+        status: StatusCode::FORBIDDEN,
+    };
+    pub(super) const INVALID_FORMAT: Self = bad_request("InvalidFormatFault", "InvalidFormat");
+    pub(super) const INVALID_NEXT_TOKEN: Self = bad_request("InvalidNextToken", "InvalidNextToken");
+    const INVALID_PARAMETER_COMBINATION: Self =
+        bad_request("InvalidParameterCombinationException", "InvalidParameterCombination");
+    pub(super) const INVALID_PARAMETER_VALUE: Self =
+        bad_request("InvalidParameterValueException", "InvalidParameterValue");
+    pub(super) const LIMIT_EXCEEDED: Self = bad_request("LimitExceededFault", "LimitExceeded");
+    const MISSING_PARAMETER: Self =
+        bad_request("MissingRequiredParameterException", "MissingParameter");
+    const REQUEST_TOO_LARGE: Self = Self {
+        shape: "RequestEntityTooLargeException",
+        code: "RequestEntityTooLarge",
+        status: StatusCode::PAYLOAD_TOO_LARGE,
+    };
+    /// Of an alarm.
+    pub(super) const RESOURCE_NOT_FOUND: Self = not_found("ResourceNotFound");
+    /// Of an insight rule.
+    pub(super) const RULE_NOT_FOUND: Self = not_found("ResourceNotFoundException");
+    pub(super) const SERIALIZATION: Self = bad_request("SerializationException", "MalformedInput");
+    pub(super) const UNKNOWN_OPERATION: Self =
+        bad_request("UnknownOperationException", "InvalidAction");
+    pub(super) const VALIDATION: Self = bad_request("ValidationException", "ValidationError");
 }
 
 impl ApiError {
@@ -85,26 +64,22 @@ impl ApiError {
 
     /// A parameter has a value that it may not have.
     pub(super) fn invalid(parameter: &str, problem: &str) -> Self {
-        Self::new(Fault::InvalidParameterValue, format!("The parameter {parameter} {problem}."))
+        Self::new(Fault::INVALID_PARAMETER_VALUE, format!("The parameter {parameter} {problem}."))
     }
 
     pub(super) fn missing(parameter: &str) -> Self {
-        Self::new(Fault::MissingParameter, format!("The parameter {parameter} is required."))
+        Self::new(Fault::MISSING_PARAMETER, format!("The parameter {parameter} is required."))
     }
 
     pub(super) fn combination(message: &str) -> Self {
-        Self::new(Fault::InvalidParameterCombination, message.to_owned())
+        Self::new(Fault::INVALID_PARAMETER_COMBINATION, message.to_owned())
     }
 
     pub(super) fn unreadable(problem: &str) -> Self {
-        Self::new(Fault::Serialization, problem.to_owned())
-    }
-
-    pub(super) fn no_operation() -> Self {
-        Self::new(Fault::UnknownOperation, "the request names no operation".to_owned())
+        Self::new(Fault::SERIALIZATION, problem.to_owned())
     }
 
     pub(super) fn too_large() -> Self {
-        Self::new(Fault::RequestTooLarge, "a request has at most 1 MB".to_owned())
+        Self::new(Fault::REQUEST_TOO_LARGE, "a request has at most 1 MB".to_owned())
     }
 }

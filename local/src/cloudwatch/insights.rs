@@ -1,9 +1,11 @@
 //! Reports of Contributor Insights about the keys that tables throttle.
 
-use crate::dynamodb::endpoint::{InsightRule, Observed, RuleKeys};
-use dynashard_limits::partition::{Kind, Partitions, Resource};
 use std::collections::BTreeMap;
 use std::ops::Range;
+
+use dynashard_limits::partition::{Kind, Partitions, Resource};
+
+use crate::dynamodb::endpoint::{InsightRule, Observed, RuleKeys};
 
 /// What a report is to tell.
 #[derive(Clone, Debug)]

@@ -1,13 +1,14 @@
 //! All metrics of a stack.
 
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
+
 use super::dynamodb::{self, DynamoDbMetrics};
 use super::statistics::{MetricSource, StatisticSet};
 use super::store::{HISTORY_SECS, MetricStore};
 use crate::dynamodb::endpoint::Observed;
 use crate::plan::MetricId;
-use std::collections::BTreeSet;
-use std::ops::Range;
-use std::sync::Arc;
 
 /// The metrics that were put or logged, and those of the tables.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! `CloudWatch`, as far as the functions and the alarms of a template use it.
 //!
 //! ```text
-//!  any SDK --- cloudwatch --[wire]  three protocols, one document
+//!  any SDK --- cloudwatch --[wire]  two protocols, one JSON value
 //!                             |
 //!                           [api]  operations
 //!                  +----------+-----------+------------+

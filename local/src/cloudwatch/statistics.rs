@@ -1,8 +1,9 @@
 //! The values of metrics over time, and where they come from.
 
-use crate::plan::{MetricId, Statistic};
 use std::fmt;
 use std::ops::Range;
+
+use crate::plan::{MetricId, Statistic};
 
 /// The values of a metric over some time, as `CloudWatch` keeps them.
 #[derive(Clone, Copy, Debug, PartialEq)]

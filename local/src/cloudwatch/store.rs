@@ -1,11 +1,13 @@
 //! The metrics that were put: by `PutMetricData`, and by the functions in what they log.
 
-use super::statistics::{MetricSource, StatisticSet};
-use crate::plan::MetricId;
-use dynashard_limits::partition::Partitions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+
+use dynashard_limits::partition::Partitions;
+use parking_lot::Mutex;
+
+use super::statistics::{MetricSource, StatisticSet};
+use crate::plan::MetricId;
 
 /// How long values are kept, in seconds, and for how long a metric is listed after its last one: as
 /// long as `CloudWatch` keeps what it has by the second (`CloudWatch` API: `GetMetricStatistics`).
@@ -49,7 +51,7 @@ impl MetricStore {
         if !(first..=now.saturating_add(MAX_AHEAD_SECS)).contains(&second) {
             return Ok(());
         }
-        let mut metrics = self.lock();
+        let mut metrics = self.metrics.lock();
         if metrics.len() >= Self::MAX_METRICS && !metrics.contains_key(&metric) {
             metrics.retain(|_, seconds| {
                 seconds.last_key_value().is_some_and(|(latest, _)| *latest >= first)
@@ -70,20 +72,15 @@ impl MetricStore {
     /// The metrics that had a value within the history.
     pub(crate) fn list(&self, now: u64) -> BTreeSet<MetricId> {
         let first = now.saturating_sub(HISTORY_SECS);
-        let metrics = self.lock();
+        let metrics = self.metrics.lock();
         let recent = metrics.iter().filter(|(_, seconds)| seconds.range(first..).next().is_some());
         recent.map(|(metric, _)| metric.clone()).collect()
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<MetricId, Seconds>> {
-        // A panic while they are held leaves every value whole or absent.
-        self.metrics.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl MetricSource for MetricStore {
     fn statistics(&self, metric: &MetricId, seconds: Range<u64>) -> Option<StatisticSet> {
-        let metrics = self.lock();
+        let metrics = self.metrics.lock();
         let values = metrics.get(metric)?;
         let range = seconds.start..seconds.end.max(seconds.start);
         StatisticSet::merge_all(values.range(range).map(|(_, set)| *set))
@@ -117,7 +114,8 @@ mod tests {
         }
         let all = |seconds| {
             let set = store.statistics(&metric("m"), seconds).expect("values");
-            Statistic::ALL.map(|statistic| set.get(statistic).to_string())
+            let all = Statistic::NAMES.iter();
+            all.map(|(_, statistic)| set.get(*statistic).to_string()).collect::<Vec<_>>()
         };
         assert_eq!(all(NOW..NOW + 60), ["3", "6", "18", "2", "12"]);
         assert_eq!(all(NOW..NOW + 1), ["2", "3", "6", "2", "4"]);

@@ -1,28 +1,29 @@
 //! The embedded DynamoDB engine. It listens on its own loopback port, behind the public endpoint.
 
-use crate::StartError;
-use crate::plan::Table;
+use std::fmt;
+use std::fs::{self, File};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
+
 use dynoxide::actions::TableDescription;
 use dynoxide::actions::create_table::CreateTableRequest;
 use dynoxide::actions::describe_table::DescribeTableRequest;
 use dynoxide::actions::get_item::GetItemRequest;
 use dynoxide::actions::list_tables::ListTablesRequest;
-use dynoxide::actions::query::{QueryRequest, QueryResponse};
-use dynoxide::actions::scan::{ScanRequest, ScanResponse};
 use dynoxide::{Database, DynoxideError, Item};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::fmt;
-use std::fs::{self, File};
-use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
-use std::sync::mpsc;
-use std::thread;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::oneshot;
+
+use crate::StartError;
+use crate::plan::Table;
 
 /// A running engine. It ends with [`Engine::stop`].
 #[derive(Debug)]
@@ -83,7 +84,7 @@ impl Engine {
     }
 }
 
-/// Direct access to the engine, for what the endpoint needs to know beside the requests that it
+/// Direct access to the engine, for what is to be known of it beside the requests that the endpoint
 /// passes on.
 ///
 /// Every call waits for the engine's other users, and so, with a data directory, for their fsyncs:
@@ -94,16 +95,10 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// The item with this key, both in DynamoDB JSON. `None` if it does not exist, or if the
-    /// table has other key attributes.
-    pub(crate) fn item(&self, table: &str, key: &Value) -> Option<Value> {
-        let request = GetItemRequest {
-            table_name: table.to_owned(),
-            key: Item::deserialize(key).ok()?,
-            ..GetItemRequest::default()
-        };
-        let item = self.database.get_item(request).ok()?.item?;
-        serde_json::to_value(item).ok()
+    /// Without tables.
+    #[cfg(test)]
+    pub(crate) fn empty() -> Self {
+        Self { database: Database::memory().expect("memory") }
     }
 
     /// The names of all tables.
@@ -123,16 +118,6 @@ impl Store {
         }
     }
 
-    /// Runs a `Query`.
-    pub(crate) fn query(&self, request: QueryRequest) -> dynoxide::Result<QueryResponse> {
-        self.database.query(request)
-    }
-
-    /// Runs a `Scan`.
-    pub(crate) fn scan(&self, request: ScanRequest) -> dynoxide::Result<ScanResponse> {
-        self.database.scan(request)
-    }
-
     /// What `DescribeTable` says.
     pub(crate) fn describe_table(&self, name: &str) -> dynoxide::Result<TableDescription> {
         let request = DescribeTableRequest { table_name: name.to_owned() };
@@ -140,10 +125,26 @@ impl Store {
     }
 }
 
+impl Deref for Store {
+    type Target = Database;
+
+    fn deref(&self) -> &Database {
+        &self.database
+    }
+}
+
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Store").finish_non_exhaustive()
     }
+}
+
+/// The item with this key, both in DynamoDB JSON. `None` if it does not exist, or if the table has
+/// other key attributes.
+pub(crate) fn item(database: &Database, table: &str, key: &Value) -> Option<Value> {
+    let key = Item::deserialize(key).ok()?;
+    let request = GetItemRequest { table_name: table.to_owned(), key, ..GetItemRequest::default() };
+    serde_json::to_value(database.get_item(request).ok()?.item?).ok()
 }
 
 /// Serves the database on its own runtime until `stopped` ends; reports the address, or the error

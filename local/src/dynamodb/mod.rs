@@ -3,19 +3,20 @@
 pub(crate) mod endpoint;
 pub(crate) mod engine;
 
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dynashard_limits::partition::{Limits, Partitions};
+use tokio::net::TcpListener;
+
 use crate::StartError;
 use crate::access::Access;
 use crate::clock::{SharedClock, SystemClock};
 use crate::dynamodb::endpoint::{Counters, Endpoint, Observed};
-use crate::dynamodb::engine::Engine;
+use crate::dynamodb::engine::{Engine, Store};
 use crate::plan::Table;
 use crate::server::{self, Server};
-use dynashard_limits::partition::{Limits, Partitions};
-use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::net::TcpListener;
 
 /// How to run a DynamoDB alone.
 #[derive(Clone, Debug)]
@@ -128,9 +129,9 @@ impl DynamoDb {
         self.endpoint.observed()
     }
 
-    /// The address of the engine itself, past everything that the endpoint adds.
-    pub(crate) fn engine(&self) -> SocketAddr {
-        self.engine.address()
+    /// The engine itself, past everything that the endpoint adds.
+    pub(crate) fn store(&self) -> Store {
+        self.engine.store()
     }
 }
 

@@ -6,19 +6,21 @@ mod schedules;
 mod streams;
 mod time;
 
+use std::sync::Arc;
+
+use alarms::Actions;
+use streams::Pump;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
 use crate::access::Access;
 use crate::clock::SharedClock;
 use crate::cloudwatch::Transition;
+use crate::dynamodb::engine::Store;
 use crate::lambda::{Background, Runtime};
 use crate::plan::Plan;
 use crate::queues::Queues;
 use crate::server::until_stopped;
-use alarms::Actions;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use streams::Pump;
-use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
 
 /// What event sources share with the rest of the stack.
 pub(crate) struct Surroundings {
@@ -39,11 +41,11 @@ pub(crate) struct Events {
 impl Events {
     /// Starts what the template maps to each function, and acts on the `transitions` of alarms.
     ///
-    /// Streams are read from the engine itself, at the address `engine`: the stack's own reads are
+    /// Streams are read from the engine itself, `store`: the stack's own reads are
     /// neither counted nor throttled.
     pub(crate) fn start(
         plan: &Plan,
-        engine: SocketAddr,
+        store: &Store,
         transitions: mpsc::UnboundedReceiver<Transition>,
         around: &Surroundings,
     ) -> Self {
@@ -63,7 +65,7 @@ impl Events {
             for mapping in &function.streams {
                 let pump = Pump {
                     mapping: Arc::new(mapping.clone()),
-                    engine,
+                    store: store.clone(),
                     pool: Arc::clone(pool),
                     queues: Arc::clone(queues),
                     access: Arc::clone(access),

@@ -1,13 +1,15 @@
 //! Schedules: functions that are invoked at equal intervals.
 
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use serde_json::json;
+
 use super::time::timestamp_secs;
 use crate::clock::SharedClock;
 use crate::ids;
 use crate::lambda::{Background, Invocation, Pool};
 use crate::plan::{ACCOUNT_ID, REGION, Schedule};
-use serde_json::json;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 /// Fires a schedule that is made now, at once and then at its interval: "Rate expressions reference" in `EventBridge`'s user
 /// guide.
@@ -62,10 +64,11 @@ fn event(schedule: &Schedule, time: SystemTime) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::lambda::fake::Rig;
     use serde_json::Value;
     use tokio::task::JoinHandle;
+
+    use super::*;
+    use crate::lambda::fake::Rig;
 
     fn start(rig: &Rig) -> (Arc<Background>, JoinHandle<()>) {
         let clock: SharedClock = rig.clock.clone();

@@ -1,6 +1,7 @@
 //! Times as AWS writes them in events.
 
 use std::time::SystemTime;
+
 use time::OffsetDateTime;
 use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;

@@ -1,15 +1,17 @@
 //! The executables of the functions: built with cargo, or found where they were built before.
 
-use crate::StartError;
-use crate::plan::{Function, Plan};
-use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+
+use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
+
+use crate::StartError;
+use crate::plan::{Function, Plan};
 
 /// Where the executables of the functions are.
 #[derive(Clone, Debug)]
@@ -157,11 +159,13 @@ fn is_executable(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::template::{TemplateSource, load_template};
     use std::fs::{self, File, Permissions};
     use std::net::Ipv4Addr;
+
     use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::template::{TemplateSource, load_template};
 
     fn template() -> Plan {
         let text = r"

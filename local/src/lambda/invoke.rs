@@ -1,6 +1,19 @@
 //! The public `lambda` endpoint: the Invoke operation of the Lambda API, for any AWS SDK and the
 //! aws CLI.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::extract::Request;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Method, StatusCode};
+use percent_encoding::percent_decode_str;
+use serde::de::IgnoredAny;
+use serde_json::json;
+
 use crate::access::Access;
 use crate::ids;
 use crate::lambda::runtime::{
@@ -8,19 +21,7 @@ use crate::lambda::runtime::{
 };
 use crate::plan::function_arn;
 use crate::queues::Queues;
-use crate::server::{BodyError, Handler, Response, empty_response, json_response, read_body};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use bytes::Bytes;
-use http::request::Parts;
-use http::{HeaderName, HeaderValue, Method, Request, StatusCode};
-use hyper::body::Incoming;
-use percent_encoding::percent_decode_str;
-use serde::Serialize;
-use serde::de::IgnoredAny;
-use serde_json::json;
-use std::net::SocketAddr;
-use std::sync::Arc;
+use crate::server::{Handler, IntoResponse, Response, json_response, listing, read_body, set};
 
 /// The endpoint that invokes the functions by name.
 #[derive(Debug)]
@@ -41,11 +42,7 @@ impl LambdaApi {
         Self { runtime, background, queues, access }
     }
 
-    async fn invoke(
-        &self,
-        function: &str,
-        request: Request<Incoming>,
-    ) -> Result<Response, Refusal> {
+    async fn invoke(&self, function: &str, request: Request) -> Result<Response, Refusal> {
         let (parts, body) = request.into_parts();
         let pool = self.find(function, parts.uri.query())?;
         let kind = InvocationType::read(&parts)?;
@@ -53,27 +50,23 @@ impl LambdaApi {
             InvocationType::Event => MAX_EVENT,
             InvocationType::RequestResponse | InvocationType::DryRun => MAX_PAYLOAD,
         };
-        let payload = read_body(body, limit).await.map_err(|error| match error {
-            BodyError::TooLarge => Refusal::too_large(limit),
-            BodyError::Broken => Refusal::unreadable("the connection broke"),
+        let payload = read_body(body, limit).await.map_err(|error| {
+            error.pick(Refusal::too_large(limit), Refusal::unreadable("the connection broke"))
         })?;
         let invocation = Self::invocation(pool, &parts, payload)?;
         let request_id = invocation.request_id.clone();
         let mut response = match kind {
-            InvocationType::DryRun => empty_response(StatusCode::NO_CONTENT),
+            InvocationType::DryRun => StatusCode::NO_CONTENT.into_response(),
             InvocationType::Event => {
                 self.background.deliver(Arc::clone(pool), invocation);
-                empty_response(StatusCode::ACCEPTED)
+                StatusCode::ACCEPTED.into_response()
             }
             InvocationType::RequestResponse => {
                 completed(pool.invoke(invocation).await.map_err(Refusal::from)?)
             }
         };
-        let headers = response.headers_mut();
-        headers.insert(EXECUTED_VERSION, HeaderValue::from_static("$LATEST"));
-        if let Ok(id) = HeaderValue::from_str(&request_id) {
-            headers.insert(REQUEST_ID, id);
-        }
+        set(&mut response, "x-amz-executed-version", "$LATEST");
+        set(&mut response, REQUEST_ID, &request_id);
         Ok(response)
     }
 
@@ -119,7 +112,7 @@ impl LambdaApi {
 }
 
 impl Handler for LambdaApi {
-    async fn handle(&self, request: Request<Incoming>, _peer: SocketAddr) -> Response {
+    async fn handle(&self, request: Request, _peer: SocketAddr) -> Response {
         let path = request.uri().path().to_owned();
         let segments: Vec<&str> = path.trim_start_matches('/').split('/').collect();
         match (request.method(), segments.as_slice()) {
@@ -130,7 +123,7 @@ impl Handler for LambdaApi {
             (&Method::GET, ["_dynashard", "permissions"]) => listing(&self.access.report()),
             (&Method::GET, ["_dynashard", "queues", queue]) => match self.queues.contents(queue) {
                 Some(contents) => listing(&contents),
-                None => empty_response(StatusCode::NOT_FOUND),
+                None => StatusCode::NOT_FOUND.into_response(),
             },
             _ => Refusal::UNKNOWN_OPERATION.response(),
         }
@@ -140,10 +133,7 @@ impl Handler for LambdaApi {
 /// The largest event of an asynchronous invocation: 1 MB.
 const MAX_EVENT: usize = 1 << 20;
 
-const EXECUTED_VERSION: HeaderName = HeaderName::from_static("x-amz-executed-version");
-const FUNCTION_ERROR: HeaderName = HeaderName::from_static("x-amz-function-error");
-const LOG_RESULT: HeaderName = HeaderName::from_static("x-amz-log-result");
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
+const REQUEST_ID: &str = "x-amzn-requestid";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum InvocationType {
@@ -212,12 +202,8 @@ impl Refusal {
 
     fn response(self) -> Response {
         let mut response = json_response(self.status, self.body.to_string());
-        let kind = HeaderValue::from_static(self.kind);
-        let headers = response.headers_mut();
-        headers.insert(HeaderName::from_static("x-amzn-errortype"), kind);
-        if let Ok(id) = HeaderValue::from_str(&ids::uuid()) {
-            headers.insert(REQUEST_ID, id);
-        }
+        set(&mut response, "x-amzn-errortype", self.kind);
+        set(&mut response, REQUEST_ID, &ids::uuid());
         response
     }
 }
@@ -243,23 +229,13 @@ impl From<InvokeError> for Refusal {
     }
 }
 
-fn listing(content: &impl Serialize) -> Response {
-    match serde_json::to_vec(content) {
-        Ok(body) => json_response(StatusCode::OK, body),
-        Err(_) => empty_response(StatusCode::INTERNAL_SERVER_ERROR),
-    }
-}
-
 fn completed(completed: Completed) -> Response {
     let mut response = json_response(StatusCode::OK, completed.payload);
-    let headers = response.headers_mut();
     if completed.failed {
-        headers.insert(FUNCTION_ERROR, HeaderValue::from_static("Unhandled"));
+        set(&mut response, "x-amz-function-error", "Unhandled");
     }
-    if let Some(tail) = completed.log_tail
-        && let Ok(tail) = HeaderValue::from_str(&STANDARD.encode(tail))
-    {
-        headers.insert(LOG_RESULT, tail);
+    if let Some(tail) = completed.log_tail {
+        set(&mut response, "x-amz-log-result", &STANDARD.encode(tail));
     }
     response
 }

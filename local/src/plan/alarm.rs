@@ -2,6 +2,7 @@
 
 use super::metric::{MetricId, Statistic};
 use super::names::alarm_arn;
+use super::with_names::with_names;
 
 /// An alarm of the template (`CloudWatch` API: `PutMetricAlarm`).
 #[derive(Clone, Debug, PartialEq)]
@@ -84,29 +85,17 @@ impl AlarmSchedule {
     }
 }
 
-/// How a value must compare with the threshold to breach it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Comparison {
-    Greater,
-    GreaterOrEqual,
-    Less,
-    LessOrEqual,
+with_names! {
+    /// How a value must compare with the threshold to breach it.
+    pub(crate) enum Comparison {
+        Greater = "GreaterThanThreshold",
+        GreaterOrEqual = "GreaterThanOrEqualToThreshold",
+        Less = "LessThanThreshold",
+        LessOrEqual = "LessThanOrEqualToThreshold",
+    }
 }
 
 impl Comparison {
-    pub(crate) const ALL: [Self; 4] =
-        [Self::Greater, Self::GreaterOrEqual, Self::Less, Self::LessOrEqual];
-
-    /// The name in templates and answers.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Greater => "GreaterThanThreshold",
-            Self::GreaterOrEqual => "GreaterThanOrEqualToThreshold",
-            Self::Less => "LessThanThreshold",
-            Self::LessOrEqual => "LessThanOrEqualToThreshold",
-        }
-    }
-
     pub(crate) fn breaches(self, value: f64, threshold: f64) -> bool {
         match self {
             Self::Greater => value > threshold,
@@ -117,31 +106,17 @@ impl Comparison {
     }
 }
 
-/// How an alarm treats missing datapoints.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MissingData {
-    /// As datapoints that breach.
-    Breaching,
-    /// The alarm keeps its state where they would decide.
-    Ignore,
-    /// The alarm has insufficient data where all are missing.
-    Missing,
-    /// As datapoints that do not breach.
-    NotBreaching,
-}
-
-impl MissingData {
-    pub(crate) const ALL: [Self; 4] =
-        [Self::Breaching, Self::Ignore, Self::Missing, Self::NotBreaching];
-
-    /// The name in templates and answers.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Breaching => "breaching",
-            Self::Ignore => "ignore",
-            Self::Missing => "missing",
-            Self::NotBreaching => "notBreaching",
-        }
+with_names! {
+    /// How an alarm treats missing datapoints.
+    pub(crate) enum MissingData {
+        /// As datapoints that breach.
+        Breaching = "breaching",
+        /// The alarm keeps its state where they would decide.
+        Ignore = "ignore",
+        /// The alarm has insufficient data where all are missing.
+        Missing = "missing",
+        /// As datapoints that do not breach.
+        NotBreaching = "notBreaching",
     }
 }
 

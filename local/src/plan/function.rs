@@ -1,8 +1,10 @@
 //! Functions, and what invokes them.
 
-use super::pattern::Pattern;
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+use super::pattern::Pattern;
+use super::with_names::{by_name, with_names};
 
 /// A function of the template.
 #[derive(Clone, Debug)]
@@ -48,35 +50,23 @@ impl Default for EventPolicy {
     }
 }
 
-/// How severe a line of a function's log is, by Lambda's names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum LogLevel {
-    Trace,
-    Debug,
-    Info,
-    Warn,
-    Error,
-    Fatal,
+with_names! {
+    /// How severe a line of a function's log is, by Lambda's names.
+    #[derive(PartialOrd, Ord)]
+    pub(crate) enum LogLevel {
+        Trace = "TRACE",
+        Debug = "DEBUG",
+        Info = "INFO",
+        Warn = "WARN",
+        Error = "ERROR",
+        Fatal = "FATAL",
+    }
 }
 
 impl LogLevel {
-    const ALL: [Self; 6] =
-        [Self::Trace, Self::Debug, Self::Info, Self::Warn, Self::Error, Self::Fatal];
-
     /// The level of a name, in capitals or not.
     pub(crate) fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|level| level.as_str().eq_ignore_ascii_case(name))
-    }
-
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Trace => "TRACE",
-            Self::Debug => "DEBUG",
-            Self::Info => "INFO",
-            Self::Warn => "WARN",
-            Self::Error => "ERROR",
-            Self::Fatal => "FATAL",
-        }
+        by_name(Self::NAMES, &name.to_ascii_uppercase())
     }
 }
 

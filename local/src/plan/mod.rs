@@ -9,6 +9,7 @@ mod pattern;
 mod permission;
 mod role;
 mod table;
+mod with_names;
 
 pub(crate) use alarm::{Alarm, AlarmActions, AlarmSchedule, Comparison, Fill, MissingData};
 #[cfg(test)]
@@ -29,6 +30,7 @@ pub(crate) use role::{
     unchecked,
 };
 pub(crate) use table::{InsightsMode, Table};
+pub(crate) use with_names::{by_name, with_names};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

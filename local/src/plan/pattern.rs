@@ -97,8 +97,9 @@ fn unknown_operator(operator: &Map<String, Value>, path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn events_match_as_on_eventbridge() {

@@ -1,7 +1,8 @@
 //! Who may invoke a function: the statements of its resource policy.
 
-use super::names::ACCOUNT_ID;
 use regex_lite::Regex;
+
+use super::names::ACCOUNT_ID;
 
 /// A statement that lets a principal invoke a function (`AWS::Lambda::Permission`).
 #[derive(Clone, Debug)]

@@ -1,7 +1,8 @@
 //! Roles: what the functions that have them may do.
 
-use super::permission::{ArnPattern, push};
 use regex_lite::Regex;
+
+use super::permission::{ArnPattern, push};
 
 /// A role of the template, with the statements of all its policies.
 #[derive(Clone, Debug)]

@@ -1,5 +1,7 @@
 //! Tables.
 
+use super::with_names::with_names;
+
 /// A table of the template.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
@@ -18,25 +20,10 @@ impl Table {
     }
 }
 
-/// Which keys are to be reported (DynamoDB API: `ContributorInsightsMode`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum InsightsMode {
-    AccessedAndThrottledKeys,
-    ThrottledKeys,
-}
-
-impl InsightsMode {
-    /// The mode of this name.
-    pub(crate) fn parse(name: &str) -> Option<Self> {
-        [Self::AccessedAndThrottledKeys, Self::ThrottledKeys]
-            .into_iter()
-            .find(|mode| mode.as_str() == name)
-    }
-
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::AccessedAndThrottledKeys => "ACCESSED_AND_THROTTLED_KEYS",
-            Self::ThrottledKeys => "THROTTLED_KEYS",
-        }
+with_names! {
+    /// Which keys are to be reported (DynamoDB API: `ContributorInsightsMode`).
+    pub(crate) enum InsightsMode {
+        AccessedAndThrottledKeys = "ACCESSED_AND_THROTTLED_KEYS",
+        ThrottledKeys = "THROTTLED_KEYS",
     }
 }

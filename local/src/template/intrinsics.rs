@@ -1,10 +1,11 @@
 //! Intrinsic functions and conditions, evaluated as AWS would for one stack on this machine.
 
+use std::collections::BTreeMap;
+
 use super::yaml::{Node, Problem, Value};
 use crate::plan::{
     ACCOUNT_ID, REGION, TEMPLATE_LABEL, function_arn, queue_arn, role_arn, stream_arn, table_arn,
 };
-use std::collections::BTreeMap;
 
 pub(super) const ALARM: &str = "AWS::CloudWatch::Alarm";
 pub(super) const FUNCTION: &str = "AWS::Serverless::Function";

@@ -10,6 +10,7 @@ mod api;
 mod events;
 mod function;
 mod intrinsics;
+mod named;
 mod parameters;
 mod resource;
 mod roles;
@@ -18,19 +19,21 @@ mod table;
 mod tests;
 mod yaml;
 
-use crate::StartError;
-use crate::plan::{Alarm, Function, Plan, Role, Table};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
 use api::ApiResources;
 use function::function;
 use intrinsics::{ALARM, FUNCTION, ROLE, Scope};
 use parameters::Parameter;
 use resource::{Resource, function_globals};
 use roles::role;
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::PathBuf;
 use table::table;
 use yaml::{Node, Problem};
+
+use crate::StartError;
+use crate::plan::{Alarm, Function, Plan, Role, Table};
 
 /// Where a template comes from.
 #[derive(Clone, Debug)]
@@ -91,7 +94,7 @@ pub(crate) fn load_template_for(
 }
 
 fn read(root: &Node, parameters: BTreeMap<String, String>) -> Result<Plan, Problem> {
-    root.only("the template", &[&SECTIONS[..], &SECTIONS_WITHOUT_EFFECT].concat())?;
+    root.only("the template", &[SECTIONS, SECTIONS_WITHOUT_EFFECT].join(" "))?;
     let transform = root.require("Transform", "the template")?;
     if transform.as_text("Transform")? != TRANSFORM {
         let text = format!("the local stack runs templates with the transform {TRANSFORM} only");
@@ -127,10 +130,12 @@ fn read(root: &Node, parameters: BTreeMap<String, String>) -> Result<Plan, Probl
         let resource = Resource::read(id, node, &scope)?;
         match types[id].as_str() {
             "AWS::DynamoDB::Table" => tables.push(table(&resource)?),
-            "AWS::SQS::Queue" => queues.push(queue(resource)?),
-            FUNCTION => {
-                functions.push(function(resource.with_defaults(&globals))?);
+            "AWS::SQS::Queue" => {
+                // Its properties are without effect: nothing receives from it, and its messages end with the stack.
+                resource.properties(QUEUE_PROPERTIES)?;
+                queues.push(resource.id);
             }
+            FUNCTION => functions.push(function(&resource.with_defaults(&globals))?),
             ALARM => {
                 let alarm = alarms::alarm(&resource, &scope)?;
                 if alarms.iter().any(|other| other.name == alarm.name) {
@@ -139,7 +144,7 @@ fn read(root: &Node, parameters: BTreeMap<String, String>) -> Result<Plan, Probl
                 }
                 alarms.push(alarm);
             }
-            ROLE => roles.push(role(resource)?),
+            ROLE => roles.push(role(&resource)?),
             "AWS::Lambda::Permission" => {
                 permissions.push(alarms::permission(&resource, &scope)?);
             }
@@ -165,22 +170,12 @@ fn read(root: &Node, parameters: BTreeMap<String, String>) -> Result<Plan, Probl
 
 const TRANSFORM: &str = "AWS::Serverless-2016-10-31";
 
-const SECTIONS: [&str; 10] = [
-    "AWSTemplateFormatVersion",
-    "Conditions",
-    "Description",
-    "Globals",
-    "Mappings",
-    "Metadata",
-    "Outputs",
-    "Parameters",
-    "Resources",
-    "Transform",
-];
+const SECTIONS: &str = "AWSTemplateFormatVersion Conditions Description Globals Mappings Metadata Outputs \
+    Parameters Resources Transform";
 
 /// Rules guard what is deployed to an account: the template's own says which `RequestLifetimeSecs` is
 /// safe on AWS. Here the `dynamodb` endpoint keeps to the value that the stack has.
-const SECTIONS_WITHOUT_EFFECT: [&str; 1] = ["Rules"];
+const SECTIONS_WITHOUT_EFFECT: &str = "Rules";
 
 /// Resources without effect on one machine: logs go to stderr, and nothing scales the capacity of tables but the functions.
 const WITHOUT_EFFECT: [&str; 3] = [
@@ -200,15 +195,7 @@ fn declared_parameters(root: &Node) -> Result<Vec<Parameter>, Problem> {
         .collect()
 }
 
-/// The name of a queue. Its properties are without effect: nothing receives from it, and its
-/// messages end with the stack.
-fn queue(resource: Resource) -> Result<String, Problem> {
-    resource.properties.only(
-        &resource.what,
-        &["KmsMasterKeyId", "MessageRetentionPeriod", "SqsManagedSseEnabled", "Tags"],
-    )?;
-    Ok(resource.id)
-}
+const QUEUE_PROPERTIES: &str = "KmsMasterKeyId MessageRetentionPeriod SqsManagedSseEnabled Tags";
 
 /// The role of a function must be of the template: the stack knows the policies of no other.
 fn check_roles(functions: &[Function], roles: &[Role]) -> Result<(), Problem> {

@@ -1,9 +1,12 @@
 //! The template's parameters: what each allows, and the values of this run.
 
+use std::collections::BTreeMap;
+
+use regex_lite::Regex;
+
+use super::named::Named;
 use super::yaml::{Node, Problem};
 use crate::StartError;
-use regex_lite::Regex;
-use std::collections::BTreeMap;
 
 /// The value of every parameter: its override, or else its default.
 ///
@@ -61,73 +64,39 @@ pub(super) struct Parameter {
 
 impl Parameter {
     pub(super) fn read(name: &str, node: &Node) -> Result<Self, Problem> {
-        node.only(
-            &format!("parameter {name}"),
-            &[
-                "Type",
-                "Default",
-                "Description",
-                "AllowedValues",
-                "AllowedPattern",
-                "ConstraintDescription",
-                "MinValue",
-                "MaxValue",
-                "MinLength",
-                "MaxLength",
-                "NoEcho",
-            ],
-        )?;
-        let what = |property: &str| format!("{property} of parameter {name}");
-        let kind = node.require("Type", &format!("parameter {name}"))?;
-        let is_number = match kind.as_text(&what("Type"))? {
+        let parameter = Named::of(node, format!("parameter {name}"), PROPERTIES)?;
+        let kind = parameter.require("Type")?;
+        let is_number = match kind.text()? {
             "String" => false,
             "Number" => true,
             other => {
-                let text =
-                    format!("the local stack does not know the type {other} of parameter {name}");
-                return Err(Problem::at(kind.line, text));
+                let what = &parameter.what;
+                return Err(kind
+                    .problem(format!("the local stack does not know the type {other} of {what}")));
             }
         };
-        let text = |property: &str| {
-            node.get(property)
-                .map(|node| node.as_text(&what(property)).map(str::to_owned))
-                .transpose()
-        };
-        let parameter = Self {
+        let read = Self {
             name: name.to_owned(),
-            default: text("Default")?,
+            default: parameter.optional("Default", Named::owned)?,
             is_number,
-            allowed_values: node
-                .get("AllowedValues")
-                .map(|node| {
-                    let what = what("AllowedValues");
-                    let values = node.items(&what)?.iter();
-                    values.map(|value| value.as_text(&what).map(str::to_owned)).collect()
-                })
-                .transpose()?,
-            allowed_pattern: node
-                .get("AllowedPattern")
-                .map(|node| whole_match(node, &what("AllowedPattern")))
-                .transpose()?,
+            allowed_values: parameter.optional("AllowedValues", Named::texts)?,
+            allowed_pattern: parameter.optional("AllowedPattern", whole_match)?,
             bounds: (
-                parsed(node, "MinValue", &what("MinValue"))?,
-                parsed(node, "MaxValue", &what("MaxValue"))?,
+                parameter.optional("MinValue", parsed)?,
+                parameter.optional("MaxValue", parsed)?,
             ),
             lengths: (
-                parsed(node, "MinLength", &what("MinLength"))?,
-                parsed(node, "MaxLength", &what("MaxLength"))?,
+                parameter.optional("MinLength", parsed)?,
+                parameter.optional("MaxLength", parsed)?,
             ),
-            constraint_description: text("ConstraintDescription")?,
+            constraint_description: parameter.optional("ConstraintDescription", Named::owned)?,
         };
-        match &parameter.default {
-            Some(default) if !parameter.allows(default) => Err(Problem::at(
-                node.line,
-                format!(
-                    "the default {default:?} of parameter {name} is not allowed; it takes {}",
-                    parameter.allowed()
-                ),
-            )),
-            _ => Ok(parameter),
+        match &read.default {
+            Some(default) if !read.allows(default) => Err(parameter.problem(format!(
+                "the default {default:?} of parameter {name} is not allowed; it takes {}",
+                read.allowed()
+            ))),
+            _ => Ok(read),
         }
     }
 
@@ -180,23 +149,16 @@ impl Parameter {
     }
 }
 
+const PROPERTIES: &str = "Type Default Description AllowedValues AllowedPattern ConstraintDescription \
+    MinValue MaxValue MinLength MaxLength NoEcho";
+
 /// `CloudFormation` matches a pattern against the whole value, with anchors or without.
-fn whole_match(node: &Node, what: &str) -> Result<Regex, Problem> {
-    let pattern = node.as_text(what)?;
-    Regex::new(&format!("^(?:{pattern})$"))
-        .map_err(|error| Problem::at(node.line, format!("{what}: {error}")))
+fn whole_match(pattern: &Named<'_>) -> Result<Regex, Problem> {
+    Regex::new(&format!("^(?:{})$", pattern.text()?))
+        .map_err(|error| pattern.problem(format!("{}: {error}", pattern.what)))
 }
 
-fn parsed<T: std::str::FromStr>(
-    node: &Node,
-    property: &str,
-    what: &str,
-) -> Result<Option<T>, Problem> {
-    let Some(node) = node.get(property) else {
-        return Ok(None);
-    };
-    match node.as_text(what)?.parse() {
-        Ok(value) => Ok(Some(value)),
-        Err(_) => Err(Problem::at(node.line, format!("{what} must be a number"))),
-    }
+fn parsed<T: std::str::FromStr>(node: &Named<'_>) -> Result<T, Problem> {
+    let parsed = node.text()?.parse();
+    parsed.map_err(|_| node.problem(format!("{} must be a number", node.what)))
 }

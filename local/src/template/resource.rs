@@ -1,6 +1,7 @@
 //! Resources, with the defaults of `Globals`.
 
 use super::intrinsics::Scope;
+use super::named::Named;
 use super::yaml::{Node, Problem, Value};
 
 /// A resource with its intrinsics evaluated.
@@ -8,24 +9,13 @@ pub(super) struct Resource {
     pub(super) id: String,
     /// What errors call it.
     pub(super) what: String,
-    pub(super) properties: Node,
-    pub(super) metadata: Node,
+    properties: Node,
+    metadata: Node,
 }
 
 impl Resource {
     pub(super) fn read(id: &str, node: &Node, scope: &Scope<'_>) -> Result<Self, Problem> {
-        node.only(
-            id,
-            &[
-                "Condition",
-                "DeletionPolicy",
-                "DependsOn",
-                "Metadata",
-                "Properties",
-                "Type",
-                "UpdateReplacePolicy",
-            ],
-        )?;
+        node.only(id, SECTIONS)?;
         let section = |name: &str| {
             let resolved = node.get(name).map(|node| scope.resolve(node)).transpose()?;
             Ok(resolved.flatten().unwrap_or_else(|| Node::empty_map(node.line)))
@@ -45,17 +35,29 @@ impl Resource {
         self
     }
 
-    pub(super) fn unknown_property(&self, name: &str, node: &Node) -> Problem {
-        let text = format!("the local stack does not know the property {name} of {}", self.what);
-        Problem::at(node.line, text)
+    /// The properties, of which the stack knows these.
+    pub(super) fn properties(&self, known: &str) -> Result<Named<'_>, Problem> {
+        Named::of(&self.properties, self.what.clone(), known)
+    }
+
+    /// Where its properties begin.
+    pub(super) fn line(&self) -> usize {
+        self.properties.line
+    }
+
+    pub(super) fn metadata(&self) -> Named<'_> {
+        Named { node: &self.metadata, what: format!("Metadata of {}", self.what) }
     }
 }
+
+const SECTIONS: &str =
+    "Condition DeletionPolicy DependsOn Metadata Properties Type UpdateReplacePolicy";
 
 /// The properties that `Globals` gives every function, with their intrinsics evaluated.
 pub(super) fn function_globals(root: &Node, scope: &Scope<'_>) -> Result<Node, Problem> {
     let empty = Node::empty_map(root.line);
     let globals = root.get("Globals").unwrap_or(&empty);
-    globals.only("Globals", &["Function"])?;
+    globals.only("Globals", "Function")?;
     let resolved = globals.get("Function").map(|node| scope.resolve(node)).transpose()?;
     Ok(resolved.flatten().unwrap_or(empty))
 }

@@ -2,13 +2,15 @@ mod alarms;
 mod damage;
 mod roles;
 
+use std::time::Duration;
+
+use serde_json::json;
+
 use super::*;
 use crate::plan::{
     Authorization, EventPolicy, InsightsMode, JwtAuthorizer, LogLevel, RetryPolicy, Schedule,
     StartingPosition,
 };
-use serde_json::json;
-use std::time::Duration;
 
 /// The template that is deployed.
 fn shipped() -> TemplateSource {
@@ -160,9 +162,15 @@ fn a_capacity_is_a_positive_number_of_units() {
         with_resources(&format!("{kind}      ProvisionedThroughput: {throughput}\n"))
     };
     for (throughput, expected) in [
-        ("{ ReadCapacityUnits: 1, WriteCapacityUnits: 0 }", "t.yaml:6: WriteCapacityUnits must be"),
-        ("{ ReadCapacityUnits: many, WriteCapacityUnits: 1 }", "ReadCapacityUnits must be"),
-        ("{ ReadCapacityUnits: 1 }", "ProvisionedThroughput has no WriteCapacityUnits"),
+        (
+            "{ ReadCapacityUnits: 1, WriteCapacityUnits: 0 }",
+            "t.yaml:6: WriteCapacityUnits of ProvisionedThroughput of T",
+        ),
+        ("{ ReadCapacityUnits: many, WriteCapacityUnits: 1 }", "must be a whole number from 1"),
+        (
+            "{ ReadCapacityUnits: 1 }",
+            "ProvisionedThroughput of T, a AWS::DynamoDB::Table has no WriteCapacityUnits",
+        ),
         (
             "{ ReadCapacityUnits: 1, WriteCapacityUnits: 1, Mode: warm }",
             "does not know the property Mode of ProvisionedThroughput",
@@ -326,7 +334,7 @@ fn unsupported_parts_of_a_template_are_refused_with_their_line() {
         ("  F:\n    Type: AWS::Serverless::Function\n", "has no Runtime"),
         (
             "  F:\n    Type: AWS::Serverless::Function\n    Properties: { Runtime: python3.13 }\n",
-            "runs functions of the runtime provided.al2023 only",
+            "must be provided.al2023 here, not python3.13",
         ),
         (
             "  F:\n    Type: AWS::Serverless::Function\n    Properties: { Runtime: provided.al2023 }\n",
@@ -357,7 +365,10 @@ fn contributor_insights_are_read_as_cloudformation_reads_them() {
     for (specification, expected) in [
         ("{ Mode: THROTTLED_KEYS }", "has no Enabled"),
         ("{ Enabled: maybe }", "Enabled"),
-        ("{ Enabled: true, Mode: ALL }", "ACCESSED_AND_THROTTLED_KEYS or THROTTLED_KEYS, not ALL"),
+        (
+            "{ Enabled: true, Mode: ALL }",
+            "ACCESSED_AND_THROTTLED_KEYS or THROTTLED_KEYS here, not ALL",
+        ),
         ("{ Enabled: true, Keys: 2 }", "the property Keys"),
     ] {
         let error = problem(&table(specification));
@@ -411,7 +422,7 @@ fn unsupported_routes_are_refused_with_their_line() {
         (route("$default", ""), "not $default"),
         (route("\"GET /{proxy+}\"", ""), "not GET /{proxy+}"),
         (route("GET /b", ", Cors: {}"), "does not know the property Cors"),
-        (route("GET /b", ", AuthorizationType: CUSTOM"), "not CUSTOM, at B"),
+        (route("GET /b", ", AuthorizationType: CUSTOM"), "must be NONE, AWS_IAM or JWT here, not CUSTOM"),
         (route("GET /b", ", AuthorizationType: JWT"), "has no AuthorizerId"),
         (route("GET /b", ", AuthorizationType: JWT, AuthorizerId: Calls"), "must be an authorizer here"),
         (route("GET /b", "").replace("/Calls", "/Api"), "Target of B, a AWS::ApiGatewayV2::Route must be"),
@@ -433,14 +444,10 @@ fn unsupported_routes_are_refused_with_their_line() {
         (
             "ProtocolType: HTTP",
             "ProtocolType: WEBSOCKET",
-            "t.yaml:7: the local stack knows the ProtocolType HTTP only",
+            "t.yaml:7: ProtocolType of Api, a AWS::ApiGatewayV2::Api must be HTTP here",
         ),
-        ("StageName: $default", "StageName: v1", "the stage $default only"),
-        (
-            "PayloadFormatVersion: '2.0'",
-            "PayloadFormatVersion: '1.0'",
-            "PayloadFormatVersion 2.0 only",
-        ),
+        ("StageName: $default", "StageName: v1", "must be $default here, not v1"),
+        ("PayloadFormatVersion: '2.0'", "PayloadFormatVersion: '1.0'", "must be 2.0 here"),
         (
             "IntegrationUri: !GetAtt F.Arn",
             "IntegrationUri: http://a",
@@ -567,7 +574,7 @@ fn unsupported_stream_mappings_are_refused_with_their_line() {
         ),
         (
             "{ Type: DynamoDB, Properties: { Stream: !GetAtt Table.StreamArn, StartingPosition: AT_TIMESTAMP } }".to_owned(),
-            "is TRIM_HORIZON or LATEST, not AT_TIMESTAMP",
+            "must be TRIM_HORIZON or LATEST here, not AT_TIMESTAMP",
         ),
         (with("TumblingWindowInSeconds: 5"), "does not know the property TumblingWindowInSeconds"),
         (with("BatchSize: 0"), "BatchSize of event First of F must be a whole number from 1 to 10000"),
@@ -577,7 +584,7 @@ fn unsupported_stream_mappings_are_refused_with_their_line() {
         (with("MaximumRecordAgeInSeconds: 604801"), "a whole number from -1 to 604800"),
         (with("ParallelizationFactor: 11"), "a whole number from 1 to 10"),
         (with("BisectBatchOnFunctionError: 1"), "must be true or false"),
-        (with("FunctionResponseTypes: [All]"), "knows ReportBatchItemFailures only"),
+        (with("FunctionResponseTypes: [All]"), "must be ReportBatchItemFailures here, not All"),
         (with("FilterCriteria: { Filters: [{ Pattern: no }] }"), "t.yaml:9: FilterCriteria of event First of F: not valid JSON"),
         (
             with("FilterCriteria: { Filters: [{ Pattern: '{\"a\":[{\"numeric\":[\"=\",1]}]}' }] }"),

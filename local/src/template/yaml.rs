@@ -1,7 +1,8 @@
 //! A template as a tree of YAML nodes that know their lines, with every intrinsic in its long form.
 
-use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput, Tag};
 use std::ops::RangeInclusive;
+
+use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput, Tag};
 
 /// What is wrong with a template, and the line (1-based) if it is known.
 #[derive(Debug)]
@@ -115,10 +116,10 @@ impl Node {
         }
     }
 
-    /// Refuses entries that are not in `known`, so that nothing in the template is ignored silently.
-    pub(super) fn only(&self, what: &str, known: &[&str]) -> Result<(), Problem> {
+    /// Refuses entries whose names are not among the words of `known`, so that nothing in the template is ignored silently.
+    pub(super) fn only(&self, what: &str, known: &str) -> Result<(), Problem> {
         for (name, node) in self.entries(what)? {
-            if !known.contains(&name.as_str()) {
+            if known.split(' ').all(|known| known != name) {
                 let text = format!("the local stack does not know the property {name} of {what}");
                 return Err(Problem::at(node.line, text));
             }

@@ -5,7 +5,7 @@ use dynashard_api::body;
 use dynashard_api::body::Document;
 use dynashard_api::json::{Format, ItemJson};
 use dynashard_aws_operator::{Caller, Operator, Unseen};
-use dynashard_core::ports::{Consistency};
+use dynashard_core::ports::Consistency;
 use dynashard_core::query::{MAX_PAGE_BYTES, PageBudget};
 use dynashard_core::{
     Code, Deadline, Directory, Precondition, Reader, Scaler, ScalingMode, ScalingPolicy, Settings,

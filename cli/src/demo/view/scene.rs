@@ -1,8 +1,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::super::history::{History, Rates, float};
+use super::super::history::{History, Rates};
 use super::super::plan::Stage;
+use crate::numbers::float;
 
 /// What a moment of a run looks like, on whatever it is shown.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -109,7 +110,7 @@ pub(super) fn squeezed(values: &[f64], room: usize) -> Vec<f64> {
     }
     let parts = (0..room).map(|part| {
         let part = &values[part * values.len() / room..(part + 1) * values.len() / room];
-        part.iter().sum::<f64>() / float(u64::try_from(part.len()).unwrap_or(1))
+        part.iter().sum::<f64>() / float(part.len())
     });
     parts.collect()
 }

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::fmt::Debug;
 use std::process::ExitCode;
 
-use dynashard_aws::{DynamoMetadataStore};
+use dynashard_aws::DynamoMetadataStore;
 use dynashard_aws_operator::{Operator, ScanPage, Stack, Stripped, TableState};
 use dynashard_core::ports::{CollectionCatalog, MetadataStore, StoreError};
 use dynashard_core::{
@@ -18,7 +18,7 @@ use serde::Serialize;
 use super::super::Failure;
 use super::super::budget::Budget;
 use super::super::check::{self, Check, Status, Totals};
-use super::super::connect::{deadline};
+use super::super::connect::deadline;
 use super::super::output::{Activity, Output};
 use super::super::patience::patiently;
 use super::super::shell::{flags, quoted};
@@ -28,6 +28,7 @@ use super::source::Position;
 use super::survey::{FORWARDED, is_dynashards};
 use super::{AdoptArgs, PROBLEMS_FOUND, owned_by, parameter, scan_of, undescribed};
 use crate::clock::Stopwatch;
+use crate::numbers::float;
 
 /// Collections that are shown to people.
 const SHOWN: usize = 10;
@@ -352,8 +353,7 @@ async fn remove(
     let removal = RefCell::new(Removal::default());
     let strip = async |item: &Attributes| {
         // The image before counts, and indexes come on top.
-        let expected =
-            f64::from(u32::try_from(item_bytes(item).div_ceil(1_024)).unwrap_or(u32::MAX));
+        let expected = float(item_bytes(item).div_ceil(1_024));
         // Patience is for refusals: a wait for the budget may be as long as it takes.
         let wait = budget.borrow_mut().take(expected, clock.elapsed());
         tokio::time::sleep(wait).await;

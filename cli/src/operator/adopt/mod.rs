@@ -25,7 +25,8 @@ use dynashard_keys::Separator;
 use super::connect::{CallerArgs, table_of};
 use super::output::Output;
 use super::scan::{ReadRate, TableScan};
-use super::{Failure, INTERRUPTED, signals};
+use super::{Failure, INTERRUPTED, until_interrupted};
+use crate::numbers::float;
 
 /// Something stands in the way.
 const PROBLEMS_FOUND: u8 = 1;
@@ -154,7 +155,7 @@ Examples:
 
 pub(crate) async fn run(args: AdoptArgs) -> ExitCode {
     let mut output = Output::new(args.json);
-    let status = match until_interrupted(&args, &mut output).await {
+    let status = match until_interrupted(Box::pin(act(&args, &mut output))).await {
         Ok(Some(status)) => status,
         Err(failure) => {
             output.failure(None, &failure);
@@ -179,18 +180,6 @@ pub(crate) async fn run(args: AdoptArgs) -> ExitCode {
     output.end(status)
 }
 
-/// `None` after a signal.
-async fn until_interrupted(
-    args: &AdoptArgs,
-    output: &mut Output,
-) -> Result<Option<ExitCode>, Failure> {
-    let mut signals = signals()?;
-    tokio::select! {
-        done = Box::pin(act(args, output)) => done.map(Some),
-        () = signals.received() => Ok(None),
-    }
-}
-
 async fn act(args: &AdoptArgs, output: &mut Output) -> Result<ExitCode, Failure> {
     match &args.take_over {
         Some(owned_by) => owner::take_over(args, owned_by, output).await,
@@ -205,8 +194,7 @@ fn scan_of(args: &AdoptArgs, operator: &Operator, table: &TableState) -> TableSc
         NonZeroU32::new(u32::try_from(read / 4).unwrap_or(u32::MAX)).unwrap_or(NonZeroU32::MIN)
     };
     let default = table.provisioned.map_or(DEFAULT_READ_UNITS, of_provisioned);
-    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    let of_segment = table.bytes as f64 / f64::from(args.segments);
+    let of_segment = float(table.bytes) / f64::from(args.segments);
     TableScan::new(operator, &args.table, Some(ReadRate::new(args.read_units.unwrap_or(default))))
         .with_segments_of(of_segment)
 }

@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::connect::{ConnectArgs, Directory, deadline};
 use super::output::Output;
 use super::patience::ask_patiently;
-use super::{Failure, INTERRUPTED, partition_key, signals};
+use super::{Failure, INTERRUPTED, partition_key, until_interrupted};
 use entry::Entry;
 use since::Since;
 
@@ -78,20 +78,14 @@ Examples:
 
 pub(crate) async fn run(args: DecisionsArgs) -> ExitCode {
     let mut output = Output::new(args.json);
-    let status = Box::pin(until_interrupted(&args, &mut output)).await;
-    let status = status.unwrap_or_else(|failure| {
-        output.failure(args.pk.as_ref().map(PartitionKey::as_str), &failure);
-        ExitCode::FAILURE
-    });
+    let status = match until_interrupted(Box::pin(show(&args, &mut output))).await {
+        Ok(shown) => shown.unwrap_or(ExitCode::from(INTERRUPTED)),
+        Err(failure) => {
+            output.failure(args.pk.as_ref().map(PartitionKey::as_str), &failure);
+            ExitCode::FAILURE
+        }
+    };
     output.end(status)
-}
-
-async fn until_interrupted(args: &DecisionsArgs, output: &mut Output) -> Result<ExitCode, Failure> {
-    let mut signals = signals()?;
-    tokio::select! {
-        shown = Box::pin(show(args, output)) => shown,
-        () = signals.received() => Ok(ExitCode::from(INTERRUPTED)),
-    }
 }
 
 async fn show(args: &DecisionsArgs, output: &mut Output) -> Result<ExitCode, Failure> {

@@ -18,7 +18,7 @@ use serde::Serialize;
 use super::check::{self, Check, Totals};
 use super::connect::{ConnectArgs, parameter};
 use super::output::{Activity, Output};
-use super::{Failure, INTERRUPTED, signals};
+use super::{Failure, INTERRUPTED, until_interrupted};
 use checks::{IF_CONFIRMED, Lifetime, Role, Table};
 use window::{Bound, Survey, Window};
 
@@ -69,7 +69,7 @@ Examples:
 
 pub(crate) async fn run(args: DoctorArgs) -> ExitCode {
     let mut output = Output::new(args.json);
-    let status = match until_interrupted(&args).await {
+    let status = match until_interrupted(Box::pin(examine(&args))).await {
         Ok(Some(report)) => {
             report.print(&mut output);
             report.exit_code()
@@ -84,15 +84,6 @@ pub(crate) async fn run(args: DoctorArgs) -> ExitCode {
         }
     };
     output.end(status)
-}
-
-/// `None` after a signal.
-async fn until_interrupted(args: &DoctorArgs) -> Result<Option<Report>, Failure> {
-    let mut signals = signals()?;
-    tokio::select! {
-        report = Box::pin(examine(args)) => report.map(Some),
-        () = signals.received() => Ok(None),
-    }
 }
 
 async fn examine(args: &DoctorArgs) -> Result<Report, Failure> {

@@ -8,6 +8,7 @@ use time::Date;
 use time::macros::format_description;
 
 use super::spread::Spread;
+use crate::numbers::float;
 
 /// What one partition writes in a second, in units of 1 KB.
 pub(super) const PARTITION_WCU: f64 = 1_000.0;
@@ -76,7 +77,7 @@ impl Kind {
 
 /// Whether a value with this share is far ahead of the mean.
 pub(super) fn is_far_ahead(share: f64, spread: &Spread) -> bool {
-    let distinct = u32::try_from(spread.distinct).map_or(f64::from(u32::MAX), f64::from);
+    let distinct = float(spread.distinct);
     share >= WORTH_NAMING && share * distinct >= FAR_AHEAD
 }
 
@@ -112,8 +113,8 @@ impl Steps {
     /// Whether new items go to one end of their collection.
     pub(super) fn are_monotone(self) -> bool {
         let all = self.ascending + self.descending;
-        let most = super::spread::float(self.ascending.max(self.descending));
-        all >= STEPS && most >= ASCENDING * super::spread::float(all)
+        let most = float(self.ascending.max(self.descending));
+        all >= STEPS && most >= ASCENDING * float(all)
     }
 }
 

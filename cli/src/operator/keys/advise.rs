@@ -8,7 +8,8 @@ use serde::Serialize;
 use super::Ended;
 use super::advice::{Advice, Candidate, Kind, Load, Steps, advise, is_far_ahead};
 use super::sample::{Column, FEW_ROWS, Sample, SampleArgs};
-use super::spread::{Spread, float};
+use super::spread::Spread;
+use crate::numbers::float;
 use crate::operator::Failure;
 use crate::operator::output::Output;
 
@@ -129,7 +130,7 @@ fn report(args: &AdviseArgs, sample: &Sample) -> Result<Report, Failure> {
     let sort_keys = (!keys.is_empty()).then(|| sort_keys(sk_column, &keys));
     // A few rows of an item are chance, and no share.
     let item = sort_keys.as_ref().map(|sort| sort.largest_item_share);
-    let rows = float(u64::try_from(keys.len()).unwrap_or(u64::MAX));
+    let rows = float(keys.len());
     let item = item.filter(|share| share * rows >= float(FEW_ROWS));
     let advice = advise(kind, &spread, item, &sharded, load);
     Ok(Report {
@@ -156,7 +157,7 @@ fn hot_values(
     spread: &Spread,
     load: Option<Load>,
 ) -> Vec<HotValue> {
-    let all = float(rows_of.iter().sum()).max(1.0);
+    let all = float(rows_of.iter().sum::<u64>()).max(1.0);
     let shares =
         partition.values.iter().zip(rows_of).map(|(value, rows)| (value, float(*rows) / all));
     let mut hot = shares
@@ -204,7 +205,7 @@ fn sharded(keys: &[ItemKey]) -> Result<Vec<(u32, Spread)>, KeyError> {
         .iter()
         .filter_map(|key| Some((&key.partition, Placement::Xxh64.home(key, most)?.get())));
     let homes = homes.collect::<Vec<_>>();
-    let rows = float(u64::try_from(keys.len()).unwrap_or(u64::MAX));
+    let rows = float(keys.len());
     let is_measured = |(_, spread): &(u32, Spread)| spread.largest_share * rows >= float(FEW_ROWS);
     let spreads = (1..=MOST_DOUBLINGS).map(|doublings| {
         let shards = 1_u32 << doublings;

@@ -2,7 +2,7 @@
 
 use plotters::prelude::*;
 
-use super::spread::float;
+use crate::numbers::float;
 use crate::operator::drawing::{Area, COLORS, Failed, Words, axes, svg};
 
 /// Size in CSS pixels.

@@ -10,7 +10,8 @@ use super::Ended;
 use super::chart::{self, Bars};
 use super::method::{Method, MethodArgs, Shards};
 use super::sample::{Sample, SampleArgs};
-use super::spread::{Evenness, Spread, float};
+use super::spread::{Evenness, Spread};
+use crate::numbers::float;
 use crate::operator::output::Output;
 use crate::operator::{Failure, drawing};
 

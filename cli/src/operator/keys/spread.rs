@@ -3,6 +3,8 @@
 use serde::Serialize;
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 
+use crate::numbers::float;
+
 /// The spread of rows over the keys that have any.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Spread {
@@ -43,7 +45,7 @@ impl Evenness {
     pub(super) fn of(items: &[u64]) -> Option<Self> {
         let degrees_of_freedom =
             u32::try_from(items.len()).ok()?.checked_sub(1).filter(|n| *n > 0)?;
-        let expected = float(items.iter().sum()) / float(u64::try_from(items.len()).ok()?);
+        let expected = float(items.iter().sum::<u64>()) / float(items.len());
         if expected < 5.0 {
             return None;
         }
@@ -56,11 +58,6 @@ impl Evenness {
     pub(super) fn is_uneven(&self) -> bool {
         self.p_value < 0.001
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts of rows are far below 2^53")]
-pub(in crate::operator) fn float(n: u64) -> f64 {
-    n as f64
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
+use crate::numbers::float;
 use crate::operator::keys::sample::FEW_ROWS;
-use crate::operator::keys::spread::float;
 use crate::operator::keys::timed::TimedSample;
 
 /// What the rows show of a workload.
@@ -18,7 +18,7 @@ pub(super) fn measure(sample: &TimedSample) -> Map<String, Value> {
     }
     let ends = of_seconds.keys().max().zip(of_seconds.keys().min());
     let seconds = ends.map_or(1, |(last, first)| last.abs_diff(*first).saturating_add(1));
-    let rows = float(of_seconds.values().sum());
+    let rows = float(of_seconds.values().sum::<u64>());
     let mean = rows / float(seconds);
     let most = |counts: &mut dyn Iterator<Item = u64>| float(counts.max().unwrap_or(0));
     let peak = most(&mut of_seconds.values().copied());

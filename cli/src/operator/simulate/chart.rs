@@ -4,8 +4,8 @@ use dynashard_planning::cost::Prices;
 use dynashard_planning::simulation::{Run, Second};
 use plotters::prelude::*;
 
+use crate::numbers::float;
 use crate::operator::drawing::{Area, COLORS, Failed, INK, Words, axes, legend_row, svg};
-use crate::operator::keys::spread::float;
 
 /// Size in CSS pixels.
 const WIDTH: u32 = 960;
@@ -109,7 +109,7 @@ fn line(run: &Run, of: &dyn Fn(&Second) -> f64, is_sum: bool) -> Vec<(f64, f64)>
     let mut so_far = 0.0;
     let point = |(place, seconds): (usize, &[Second])| {
         let sum = seconds.iter().map(of).sum::<f64>();
-        let count = float(u64::try_from(seconds.len()).unwrap_or(1));
+        let count = float(seconds.len());
         so_far += sum;
         let at = float(u64::try_from(place * each).unwrap_or_default());
         (at, if is_sum { so_far } else { sum / count })

@@ -19,11 +19,11 @@ use dynashard_planning::simulation::{
 use dynashard_planning::table::{DEFAULT_QUOTA, NEW_TABLE};
 use serde::Serialize;
 
-use super::keys::spread::float;
 use super::keys::timed::{TimedSample, TimedSampleArgs};
 use super::output::Output;
 use super::planning::{BAD_INPUT, json_file, prices, refused};
 use super::{Failure, drawing};
+use crate::numbers::float;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct SimulateArgs {

@@ -3,10 +3,11 @@
 //! The rules are those of "Alarm evaluation" and "Configuring how `CloudWatch` alarms treat missing
 //! data" in `CloudWatch`'s user guide; the tests hold their tables.
 
+use std::ops::Range;
+
 use super::state::AlarmState;
 use crate::cloudwatch::statistics::MetricSource;
 use crate::plan::{Alarm, MissingData};
-use std::ops::Range;
 
 /// The result of one evaluation.
 #[derive(Clone, Debug, PartialEq)]

@@ -13,16 +13,19 @@ pub(crate) use reason::timestamp;
 pub use state::AlarmState;
 pub(crate) use state::AlarmStatus;
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
 use super::statistics::MetricSource;
 use super::store::HISTORY_SECS;
 use crate::clock::{SharedClock, epoch_millis};
 use crate::ids;
 use crate::plan::Alarm;
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
-use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 
 /// The alarms of a stack, each in a state.
 #[derive(Debug)]
@@ -145,7 +148,7 @@ impl Alarms {
         reason: impl FnOnce(SystemTime) -> (String, Option<String>),
     ) {
         // Held to the end, so that two transitions are told in their order.
-        let mut status = watched.status.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut status = watched.status.lock();
         if status.state == state {
             return;
         }
@@ -209,6 +212,6 @@ impl Watched {
     }
 
     fn status(&self) -> AlarmStatus {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.status.lock().clone()
     }
 }

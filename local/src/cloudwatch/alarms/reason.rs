@@ -1,13 +1,15 @@
 //! Why an alarm is in its state, in the words and in the JSON of `CloudWatch`.
 
-use super::evaluation::{Datapoint, Evaluation, Value};
-use super::state::AlarmState;
-use crate::plan::{Alarm, Comparison, MissingData};
-use serde::Serialize;
 use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
 use time::OffsetDateTime;
 use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
+
+use super::evaluation::{Datapoint, Evaluation, Value};
+use super::state::AlarmState;
+use crate::plan::{Alarm, Comparison, MissingData};
 
 /// The reason of an alarm before its first evaluation.
 pub(super) const INITIAL: &str = "Unchecked: Initial alarm creation";

@@ -2,31 +2,17 @@
 
 use std::time::SystemTime;
 
-/// What an alarm says of its metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AlarmState {
-    /// The metric is within the threshold.
-    Ok,
-    /// The metric is outside the threshold.
-    Alarm,
-    /// The alarm is new, or its metric has too few values.
-    InsufficientData,
-}
+use crate::plan::with_names;
 
-impl AlarmState {
-    /// The name in answers and events, such as `INSUFFICIENT_DATA`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "OK",
-            Self::Alarm => "ALARM",
-            Self::InsufficientData => "INSUFFICIENT_DATA",
-        }
-    }
-
-    pub(crate) fn parse(name: &str) -> Option<Self> {
-        [Self::Ok, Self::Alarm, Self::InsufficientData]
-            .into_iter()
-            .find(|state| state.as_str() == name)
+with_names! {
+    /// What an alarm says of its metric.
+    pub enum AlarmState {
+        /// The metric is within the threshold.
+        Ok = "OK",
+        /// The metric is outside the threshold.
+        Alarm = "ALARM",
+        /// The alarm is new, or its metric has too few values.
+        InsufficientData = "INSUFFICIENT_DATA",
     }
 }
 

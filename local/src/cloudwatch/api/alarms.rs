@@ -1,24 +1,27 @@
 //! `DescribeAlarms` and `SetAlarmState`.
 
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
 use super::super::alarms::{AlarmState, AlarmStatus, Alarms};
 use super::super::error::{ApiError, Fault};
-use super::super::wire::{Document, Members, structure};
-use super::metric::dimensions;
+use super::super::wire::Members;
+use super::metric::metric_json;
 use super::page::{first_of_page, page, page_size};
-use crate::plan::{Alarm, Fill, MissingData, function_arn};
-use serde_json::Value;
-use std::sync::Arc;
+use crate::clock::epoch_millis;
+use crate::plan::{Alarm, MissingData, by_name, function_arn};
 
 /// The most alarms of a page.
 const MAX_RECORDS: usize = 100;
 
-pub(super) fn describe(alarms: &Alarms, input: &Members<'_>) -> Result<Document, ApiError> {
+pub(super) fn describe(alarms: &Alarms, input: &Members<'_>) -> Result<Value, ApiError> {
     let names = input.texts("AlarmNames")?;
     let prefix = input.text("AlarmNamePrefix")?;
     if prefix.is_some() && !names.is_empty() {
         return Err(ApiError::combination("AlarmNames and AlarmNamePrefix exclude each other."));
     }
-    let state = input.text("StateValue")?.map(|name| state(name, Fault::InvalidParameterValue));
+    let state = input.text("StateValue")?.map(|name| state(name, Fault::INVALID_PARAMETER_VALUE));
     let state = state.transpose()?;
     let action = input.text("ActionPrefix")?;
     let types = input.texts("AlarmTypes")?;
@@ -40,93 +43,75 @@ pub(super) fn describe(alarms: &Alarms, input: &Members<'_>) -> Result<Document,
     let found = alarms.list().into_iter().filter(is_wanted).collect();
     let size = page_size(input, "MaxRecords", MAX_RECORDS)?;
     let (found, next) = page(found, first_of_page(input)?, size);
-    Ok(structure([
-        ("CompositeAlarms", Document::List(Vec::new())),
-        (
-            "MetricAlarms",
-            found.iter().map(|(alarm, status)| alarm_document(alarm, status)).collect(),
-        ),
-        ("NextToken", next),
-    ]))
+    let found = found.iter().map(|(alarm, status)| described(alarm, status));
+    Ok(json!({
+        "CompositeAlarms": [],
+        "MetricAlarms": found.collect::<Vec<_>>(),
+        "NextToken": next,
+    }))
 }
 
-pub(super) fn set_state(alarms: &Alarms, input: &Members<'_>) -> Result<Document, ApiError> {
+pub(super) fn set_state(alarms: &Alarms, input: &Members<'_>) -> Result<Value, ApiError> {
     let name = input.require("AlarmName", Members::text)?;
-    let state = state(input.require("StateValue", Members::text)?, Fault::Validation)?;
+    let state = state(input.require("StateValue", Members::text)?, Fault::VALIDATION)?;
     let reason = input.require("StateReason", Members::text)?;
     let data = input.text("StateReasonData")?;
     if let Some(data) = data
         && serde_json::from_str::<Value>(data).is_err()
     {
         let text = "The parameter StateReasonData must be JSON.".to_owned();
-        return Err(ApiError::new(Fault::InvalidFormat, text));
+        return Err(ApiError::new(Fault::INVALID_FORMAT, text));
     }
     alarms
         .set_state(name, state, reason, data)
-        .map_err(|unknown| ApiError::new(Fault::ResourceNotFound, unknown.to_string()))?;
-    Ok(structure([]))
+        .map_err(|unknown| ApiError::new(Fault::RESOURCE_NOT_FOUND, unknown.to_string()))?;
+    Ok(json!({}))
 }
 
 fn state(name: &str, fault: Fault) -> Result<AlarmState, ApiError> {
     let text = "The parameter StateValue must be OK, ALARM or INSUFFICIENT_DATA.";
-    AlarmState::parse(name).ok_or_else(|| ApiError::new(fault, text.to_owned()))
+    by_name(AlarmState::NAMES, name).ok_or_else(|| ApiError::new(fault, text.to_owned()))
 }
 
-fn alarm_document(alarm: &Alarm, status: &AlarmStatus) -> Document {
-    let updated = Document::timestamp(status.since);
-    let actions = |names: &[String]| Document::list(names.iter().map(|name| function_arn(name)));
-    let (metric, secs) = (&alarm.metric, alarm.schedule.period_secs);
-    // What an alarm on an expression has in its `Metrics`.
-    let alone = |part: Document| if alarm.fill.is_some() { Document::Null } else { part };
-    structure([
-        ("AlarmName", (&alarm.name).into()),
-        ("AlarmArn", alarm.arn().into()),
-        ("AlarmDescription", alarm.description.as_ref().into()),
-        ("ActionsEnabled", alarm.actions_enabled.into()),
-        ("OKActions", actions(&alarm.actions.ok)),
-        ("AlarmActions", actions(&alarm.actions.alarm)),
-        ("InsufficientDataActions", actions(&alarm.actions.insufficient_data)),
-        ("StateValue", status.state.as_str().into()),
-        ("StateReason", (&status.reason).into()),
-        ("StateReasonData", status.reason_data.as_ref().into()),
-        ("StateUpdatedTimestamp", updated.clone()),
-        ("StateTransitionedTimestamp", updated),
-        ("EvaluationPeriods", alarm.evaluation_periods.into()),
-        ("DatapointsToAlarm", alarm.breaching_datapoints.into()),
-        ("Threshold", alarm.threshold.into()),
-        ("ComparisonOperator", alarm.comparison.as_str().into()),
-        ("TreatMissingData", alarm.missing_data.map(MissingData::as_str).into()),
-        ("MetricName", alone((&metric.name).into())),
-        ("Namespace", alone((&metric.namespace).into())),
-        ("Statistic", alone(alarm.statistic.as_str().into())),
-        ("Dimensions", alone(dimensions(metric))),
-        ("Period", alone(secs.into())),
-        ("Metrics", alarm.fill.as_ref().map_or(Document::Null, |fill| queries(alarm, fill))),
-    ])
-}
-
-/// The expression that an alarm watches, and its metric.
-fn queries(alarm: &Alarm, fill: &Fill) -> Document {
-    let metric = structure([
-        ("Namespace", (&alarm.metric.namespace).into()),
-        ("MetricName", (&alarm.metric.name).into()),
-        ("Dimensions", dimensions(&alarm.metric)),
-    ]);
-    let stat = structure([
-        ("Metric", metric),
-        ("Period", alarm.schedule.period_secs.into()),
-        ("Stat", alarm.statistic.as_str().into()),
-    ]);
-    Document::List(vec![
-        structure([
-            ("Id", (&fill.id).into()),
-            ("Expression", fill.expression().into()),
-            ("ReturnData", true.into()),
-        ]),
-        structure([
-            ("Id", (&fill.metric_id).into()),
-            ("MetricStat", stat),
-            ("ReturnData", false.into()),
-        ]),
-    ])
+fn described(alarm: &Alarm, status: &AlarmStatus) -> Value {
+    #[expect(clippy::cast_precision_loss, reason = "the milliseconds of any date are exact")]
+    let updated = epoch_millis(status.since) as f64 / 1e3;
+    let actions =
+        |names: &[String]| names.iter().map(|name| function_arn(name)).collect::<Vec<_>>();
+    let mut described = json!({
+        "AlarmName": alarm.name,
+        "AlarmArn": alarm.arn(),
+        "AlarmDescription": alarm.description,
+        "ActionsEnabled": alarm.actions_enabled,
+        "OKActions": actions(&alarm.actions.ok),
+        "AlarmActions": actions(&alarm.actions.alarm),
+        "InsufficientDataActions": actions(&alarm.actions.insufficient_data),
+        "StateValue": status.state.as_str(),
+        "StateReason": status.reason,
+        "StateReasonData": status.reason_data,
+        "StateUpdatedTimestamp": updated,
+        "StateTransitionedTimestamp": updated,
+        "EvaluationPeriods": alarm.evaluation_periods,
+        "DatapointsToAlarm": alarm.breaching_datapoints,
+        "Threshold": alarm.threshold,
+        "ComparisonOperator": alarm.comparison.as_str(),
+        "TreatMissingData": alarm.missing_data.map(MissingData::as_str),
+    });
+    let (period, statistic) = (alarm.schedule.period_secs, alarm.statistic.as_str());
+    let mut metric = metric_json(&alarm.metric);
+    if let Some(fill) = &alarm.fill {
+        // The expression that the alarm watches, and its metric.
+        let stat = json!({ "Metric": metric, "Period": period, "Stat": statistic });
+        described["Metrics"] = json!([
+            { "Id": fill.id, "Expression": fill.expression(), "ReturnData": true },
+            { "Id": fill.metric_id, "MetricStat": stat, "ReturnData": false },
+        ]);
+    } else {
+        metric["Period"] = period.into();
+        metric["Statistic"] = statistic.into();
+        for (name, part) in metric.as_object_mut().into_iter().flatten() {
+            described[name] = part.take();
+        }
+    }
+    described
 }

@@ -1,14 +1,17 @@
 //! `GetMetricData` and `GetMetricStatistics`.
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
 use super::super::error::{ApiError, Fault};
 use super::super::statistics::{MetricSource, StatisticSet};
 use super::super::store::{HISTORY_SECS, MAX_AHEAD_SECS};
-use super::super::wire::{Document, Members, structure};
+use super::super::wire::Members;
 use super::metric::metric_id;
 use super::page::{first_of_page, page_size};
-use crate::plan::{MetricId, Statistic};
-use std::collections::BTreeSet;
-use std::time::Duration;
+use crate::plan::{MetricId, Statistic, by_name};
 
 /// The most queries of a request.
 const MAX_QUERIES: usize = 500;
@@ -22,7 +25,7 @@ pub(super) fn get(
     metrics: &dyn MetricSource,
     input: &Members<'_>,
     now: Duration,
-) -> Result<Document, ApiError> {
+) -> Result<Value, ApiError> {
     let queries = input.structures("MetricDataQueries")?;
     if queries.is_empty() {
         return Err(ApiError::missing("MetricDataQueries"));
@@ -69,18 +72,17 @@ pub(super) fn get(
         room -= taken;
         has_more |= rest > taken;
         let points = &points[before..before + taken];
-        results.push(structure([
-            ("Id", query.id.into()),
-            ("Label", query.label.unwrap_or(&query.metric.name).into()),
-            ("Timestamps", points.iter().map(|(second, _)| Document::second(*second)).collect()),
-            ("Values", points.iter().map(|(_, set)| set.get(query.statistic).into()).collect()),
-            ("StatusCode", if rest > taken { "PartialData" } else { "Complete" }.into()),
-        ]));
+        let values = points.iter().map(|(_, set)| set.get(query.statistic));
+        results.push(json!({
+            "Id": query.id,
+            "Label": query.label.unwrap_or(&query.metric.name),
+            "Timestamps": points.iter().map(|(second, _)| *second).collect::<Vec<_>>(),
+            "Values": values.collect::<Vec<_>>(),
+            "StatusCode": if rest > taken { "PartialData" } else { "Complete" },
+        }));
     }
-    Ok(structure([
-        ("MetricDataResults", Document::List(results)),
-        ("NextToken", has_more.then(|| (first + size).to_string()).into()),
-    ]))
+    let next = has_more.then(|| (first + size).to_string());
+    Ok(json!({ "MetricDataResults": results, "NextToken": next }))
 }
 
 /// Answers statistics of one metric, all at once and in order of time.
@@ -88,7 +90,7 @@ pub(super) fn statistics(
     metrics: &dyn MetricSource,
     input: &Members<'_>,
     now: Duration,
-) -> Result<Document, ApiError> {
+) -> Result<Value, ApiError> {
     let namespace = input.require("Namespace", Members::text)?;
     let name = input.require("MetricName", Members::text)?;
     let metric = metric_id(namespace, name, input)?;
@@ -116,13 +118,13 @@ pub(super) fn statistics(
     }
     let points = range.datapoints(metrics, &metric, period_secs, now);
     let points = points.into_iter().map(|(second, set)| {
-        let mut members = vec![("Timestamp".to_owned(), Document::second(second))];
-        members.extend(wanted.iter().map(|statistic| {
-            (statistic.as_str().to_owned(), Document::Number(set.get(*statistic)))
-        }));
-        Document::Structure(members)
+        let mut point = json!({ "Timestamp": second });
+        for statistic in &wanted {
+            point[statistic.as_str()] = set.get(*statistic).into();
+        }
+        point
     });
-    Ok(structure([("Label", name.into()), ("Datapoints", points.collect())]))
+    Ok(json!({ "Label": name, "Datapoints": points.collect::<Vec<_>>() }))
 }
 
 struct Query<'a> {
@@ -162,7 +164,7 @@ impl<'a> Query<'a> {
 }
 
 fn statistic(parameter: &str, name: &str) -> Result<Statistic, ApiError> {
-    Statistic::parse(name).ok_or_else(|| {
+    by_name(Statistic::NAMES, name).ok_or_else(|| {
         let problem = format!(
             "must be SampleCount, Average, Sum, Minimum or Maximum: the local stack keeps no {name}"
         );
@@ -194,7 +196,7 @@ impl TimeRange {
         let end = end.as_secs() + u64::from(end.subsec_nanos() > 0);
         if start >= end {
             let text = "The parameter StartTime must be less than the parameter EndTime.";
-            return Err(ApiError::new(Fault::Validation, text.to_owned()));
+            return Err(ApiError::new(Fault::VALIDATION, text.to_owned()));
         }
         Ok(Self { start, end })
     }

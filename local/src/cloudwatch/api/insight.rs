@@ -1,11 +1,12 @@
 //! `GetInsightRuleReport` and `DescribeInsightRules`.
 
+use serde_json::{Value, json};
+
 use super::super::error::{ApiError, Fault};
 use super::super::insights::{self, Period, ReportOrder, ReportRequest};
-use super::super::wire::{Document, Members, structure};
+use super::super::wire::Members;
 use super::page::{first_of_page, page, page_size};
 use crate::dynamodb::endpoint::{InsightRule, Observed, RuleKeys};
-use serde_json::json;
 
 /// The most contributors that may be asked for.
 const MAX_CONTRIBUTORS: usize = 100;
@@ -14,7 +15,7 @@ const DEFAULT_CONTRIBUTORS: u64 = 10;
 /// The most rules of a page.
 const MAX_RULES: usize = 500;
 
-pub(super) fn report(observed: &Observed, input: &Members<'_>) -> Result<Document, ApiError> {
+pub(super) fn report(observed: &Observed, input: &Members<'_>) -> Result<Value, ApiError> {
     let name = input.require("RuleName", Members::text)?;
     let start = input.require("StartTime", Members::timestamp)?.as_secs();
     let end = input.require("EndTime", Members::timestamp)?.as_secs();
@@ -51,25 +52,25 @@ pub(super) fn report(observed: &Observed, input: &Members<'_>) -> Result<Documen
         .collect::<Result<_, _>>()?;
     let rules = observed.insights().rules();
     let rule = rules.iter().find(|rule| rule.name == name).ok_or_else(|| {
-        ApiError::new(Fault::RuleNotFound, format!("There is no insight rule {name}."))
+        ApiError::new(Fault::RULE_NOT_FOUND, format!("There is no insight rule {name}."))
     })?;
     let request = ReportRequest { seconds: start..end, period_secs, max_contributors, order };
-    Ok(report_document(rule, &insights::report(observed, rule, &request), &metrics))
+    Ok(reported(rule, &insights::report(observed, rule, &request), &metrics))
 }
 
-pub(super) fn describe(observed: &Observed, input: &Members<'_>) -> Result<Document, ApiError> {
+pub(super) fn describe(observed: &Observed, input: &Members<'_>) -> Result<Value, ApiError> {
     let size = page_size(input, "MaxResults", MAX_RULES)?;
     let (rules, next) = page(observed.insights().rules(), first_of_page(input)?, size);
     let rules = rules.iter().map(|rule| {
-        structure([
-            ("Name", (&rule.name).into()),
-            ("State", "ENABLED".into()),
-            ("Schema", r#"{"Name":"CloudWatchLogRule","Version":1}"#.into()),
-            ("Definition", definition(rule).into()),
-            ("ManagedRule", true.into()),
-        ])
+        json!({
+            "Name": rule.name,
+            "State": "ENABLED",
+            "Schema": r#"{"Name":"CloudWatchLogRule","Version":1}"#,
+            "Definition": definition(rule),
+            "ManagedRule": true,
+        })
     });
-    Ok(structure([("InsightRules", rules.collect()), ("NextToken", next)]))
+    Ok(json!({ "InsightRules": rules.collect::<Vec<_>>(), "NextToken": next }))
 }
 
 /// A number that a report may give for each period.
@@ -93,45 +94,34 @@ const METRICS: [ReportMetric; 7] = [
 ];
 
 #[expect(clippy::cast_precision_loss, reason = "nobody counts to 2^53 within half an hour")]
-fn report_document(
-    rule: &InsightRule,
-    report: &insights::Report,
-    metrics: &[&ReportMetric],
-) -> Document {
+fn reported(rule: &InsightRule, report: &insights::Report, metrics: &[&ReportMetric]) -> Value {
     let contributors = report.contributors.iter().map(|contributor| {
-        let datapoints = contributor.datapoints.iter().map(|(start, value)| {
-            structure([
-                ("Timestamp", Document::second(*start)),
-                ("ApproximateValue", (*value as f64).into()),
-            ])
-        });
-        structure([
-            ("Keys", Document::list(&contributor.keys)),
-            ("ApproximateAggregateValue", (contributor.aggregate as f64).into()),
-            ("Datapoints", datapoints.collect()),
-        ])
+        let datapoints = contributor
+            .datapoints
+            .iter()
+            .map(|(start, value)| json!({ "Timestamp": start, "ApproximateValue": *value as f64 }));
+        json!({
+            "Keys": contributor.keys,
+            "ApproximateAggregateValue": contributor.aggregate as f64,
+            "Datapoints": datapoints.collect::<Vec<_>>(),
+        })
     });
-    let datapoints = report.periods.iter().map(|(start, period)| {
-        let mut members = vec![("Timestamp".to_owned(), Document::second(*start))];
-        members.extend(
-            metrics
-                .iter()
-                .map(|metric| (metric.name.to_owned(), Document::Number((metric.of)(period)))),
-        );
-        Document::Structure(members)
+    let periods = report.periods.iter().filter(|_| !metrics.is_empty());
+    let datapoints = periods.map(|(start, period)| {
+        let mut point = json!({ "Timestamp": start });
+        for metric in metrics {
+            point[metric.name] = (metric.of)(period).into();
+        }
+        point
     });
-    let datapoints = if metrics.is_empty() { Vec::new() } else { datapoints.collect() };
-    structure([
-        ("KeyLabels", Document::list(&rule.key_labels)),
-        ("AggregationStatistic", "SUM".into()),
-        ("AggregateValue", (report.aggregate as f64).into()),
-        (
-            "ApproximateUniqueCount",
-            u64::try_from(report.unique_contributors).unwrap_or(u64::MAX).into(),
-        ),
-        ("Contributors", contributors.collect()),
-        ("MetricDatapoints", Document::List(datapoints)),
-    ])
+    json!({
+        "KeyLabels": rule.key_labels,
+        "AggregationStatistic": "SUM",
+        "AggregateValue": report.aggregate as f64,
+        "ApproximateUniqueCount": report.unique_contributors,
+        "Contributors": contributors.collect::<Vec<_>>(),
+        "MetricDatapoints": datapoints.collect::<Vec<_>>(),
+    })
 }
 
 /// The definition of a rule, in a schema of our own: AWS does not show that of a managed rule.

@@ -1,12 +1,15 @@
 //! `ListMetrics`.
 
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
 use super::super::error::ApiError;
 use super::super::metrics::Metrics;
-use super::super::wire::{Document, Members, structure};
-use super::metric::dimensions;
+use super::super::wire::Members;
+use super::metric::metric_json;
 use super::page::{first_of_page, page};
 use crate::plan::MetricId;
-use std::time::Duration;
 
 /// The metrics of a page.
 const PAGE: usize = 500;
@@ -15,7 +18,7 @@ pub(super) fn list(
     metrics: &Metrics,
     input: &Members<'_>,
     now: Duration,
-) -> Result<Document, ApiError> {
+) -> Result<Value, ApiError> {
     let namespace = input.text("Namespace")?;
     let name = input.text("MetricName")?;
     let filters = input.structures("Dimensions")?;
@@ -34,12 +37,6 @@ pub(super) fn list(
     // All are recently active: none is listed longer than its values are kept.
     let found: Vec<_> = metrics.list(now.as_secs()).into_iter().filter(is_wanted).collect();
     let (found, next) = page(found, first_of_page(input)?, PAGE);
-    let found = found.iter().map(|metric| {
-        structure([
-            ("Namespace", (&metric.namespace).into()),
-            ("MetricName", (&metric.name).into()),
-            ("Dimensions", dimensions(metric)),
-        ])
-    });
-    Ok(structure([("Metrics", found.collect()), ("NextToken", next)]))
+    let found = found.iter().map(metric_json).collect::<Vec<_>>();
+    Ok(json!({ "Metrics": found, "NextToken": next }))
 }

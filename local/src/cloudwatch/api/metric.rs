@@ -1,9 +1,12 @@
 //! Metrics in requests and answers.
 
-use super::super::error::ApiError;
-use super::super::wire::{Document, Members, structure};
-use crate::plan::MetricId;
 use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::super::error::ApiError;
+use super::super::wire::Members;
+use crate::plan::MetricId;
 
 /// The most dimensions of a metric.
 const MAX_DIMENSIONS: usize = 30;
@@ -29,10 +32,13 @@ pub(super) fn metric_id(
     Ok(MetricId { namespace: namespace.to_owned(), name: name.to_owned(), dimensions })
 }
 
-/// The dimensions of a metric, as answers have them.
-pub(super) fn dimensions(metric: &MetricId) -> Document {
+/// A metric, as answers have it.
+pub(super) fn metric_json(metric: &MetricId) -> Value {
     let dimensions = metric.dimensions.iter();
-    Document::list(
-        dimensions.map(|(name, value)| structure([("Name", name.into()), ("Value", value.into())])),
-    )
+    let dimensions = dimensions.map(|(name, value)| json!({ "Name": name, "Value": value }));
+    json!({
+        "Namespace": metric.namespace,
+        "MetricName": metric.name,
+        "Dimensions": dimensions.collect::<Vec<_>>(),
+    })
 }

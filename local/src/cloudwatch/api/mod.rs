@@ -1,4 +1,4 @@
-//! The operations of the public `cloudwatch` endpoint, whatever the protocol.
+//! The operations of the public `cloudwatch` endpoint, in either protocol.
 
 mod alarms;
 mod data;
@@ -10,21 +10,23 @@ mod put;
 #[cfg(test)]
 mod tests;
 
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use axum::extract::Request;
+use serde_json::Value;
+
 use super::alarms::Alarms;
 use super::error::{ApiError, Fault};
 use super::metrics::Metrics;
 use super::store::MetricStore;
-use super::wire::{Call, Document, MAX_BODY, Members, Protocol};
+use super::wire::{Call, MAX_BODY, Members, Protocol, unknown_protocol};
 use crate::access::Access;
 use crate::clock::SharedClock;
 use crate::dynamodb::endpoint::Observed;
 use crate::plan::{Asked, EVERY, alarm_arn, insight_rule_arn};
-use crate::server::{BodyError, Handler, Response, read_body};
-use http::Request;
-use hyper::body::Incoming;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use crate::server::{Handler, Response, read_body};
 
 /// The endpoint.
 #[derive(Debug)]
@@ -50,7 +52,7 @@ impl CloudWatchApi {
         Self { metrics, put, observed, alarms, clock, access }
     }
 
-    fn execute(&self, Call { operation, input }: &Call) -> Result<Document, ApiError> {
+    fn execute(&self, Call { operation, input }: &Call) -> Result<Value, ApiError> {
         let input = Members::of(input)?;
         match operation.as_str() {
             "DescribeAlarms" => alarms::describe(&self.alarms, &input),
@@ -63,7 +65,7 @@ impl CloudWatchApi {
             "SetAlarmState" => alarms::set_state(&self.alarms, &input),
             other => {
                 let text = format!("the local stack does not know the operation {other}");
-                Err(ApiError::new(Fault::UnknownOperation, text))
+                Err(ApiError::new(Fault::UNKNOWN_OPERATION, text))
             }
         }
     }
@@ -90,19 +92,18 @@ fn asked(Call { operation, input }: &Call) -> Asked {
 }
 
 impl Handler for CloudWatchApi {
-    async fn handle(&self, request: Request<Incoming>, _peer: SocketAddr) -> Response {
+    async fn handle(&self, request: Request, _peer: SocketAddr) -> Response {
         let (parts, body) = request.into_parts();
-        let protocol = Protocol::of(&parts);
-        let body = read_body(body, MAX_BODY).await.map_err(|error| match error {
-            BodyError::TooLarge => ApiError::too_large(),
-            BodyError::Broken => ApiError::unreadable("the connection broke"),
+        let body = read_body(body, MAX_BODY).await.map_err(|error| {
+            error.pick(ApiError::too_large(), ApiError::unreadable("the connection broke"))
         });
+        let Some(protocol) = Protocol::of(&parts) else { return unknown_protocol() };
         let answer = body.and_then(|body| {
             let call = protocol.read(&parts, &body)?;
             self.access
                 .check_request(&parts, || vec![asked(&call)])
-                .map_err(|denied| ApiError::new(Fault::AccessDenied, denied.to_string()))?;
-            Ok(protocol.answer(&call.operation, &self.execute(&call)?))
+                .map_err(|denied| ApiError::new(Fault::ACCESS_DENIED, denied.to_string()))?;
+            Ok(protocol.answer(self.execute(&call)?))
         });
         answer.unwrap_or_else(|error| protocol.error(&error))
     }

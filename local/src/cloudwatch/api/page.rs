@@ -1,14 +1,14 @@
 //! Answers that come in pages.
 
 use super::super::error::{ApiError, Fault};
-use super::super::wire::{Document, Members};
+use super::super::wire::Members;
 
 /// The index of the first item of a page. Tokens are these indexes.
 pub(super) fn first_of_page(members: &Members<'_>) -> Result<usize, ApiError> {
     let token = members.text("NextToken")?;
     token.map_or(Ok(0), |token| {
         let text = "The value of NextToken is not valid".to_owned();
-        token.parse().map_err(|_| ApiError::new(Fault::InvalidNextToken, text))
+        token.parse().map_err(|_| ApiError::new(Fault::INVALID_NEXT_TOKEN, text))
     })
 }
 
@@ -22,8 +22,8 @@ pub(super) fn page_size(members: &Members<'_>, name: &str, most: usize) -> Resul
 }
 
 /// The items of a page, and the token of the next one.
-pub(super) fn page<T>(items: Vec<T>, first: usize, size: usize) -> (Vec<T>, Document) {
+pub(super) fn page<T>(items: Vec<T>, first: usize, size: usize) -> (Vec<T>, Option<String>) {
     let has_more = items.len() > first.saturating_add(size);
     let next = has_more.then(|| (first + size).to_string());
-    (items.into_iter().skip(first).take(size).collect(), next.into())
+    (items.into_iter().skip(first).take(size).collect(), next)
 }

@@ -1,18 +1,21 @@
 //! `PutMetricData`.
 
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
 use super::super::error::{ApiError, Fault};
 use super::super::statistics::StatisticSet;
 use super::super::store::{MAX_AHEAD_SECS, MetricStore};
-use super::super::wire::{Document, Members, structure};
+use super::super::wire::Members;
 use super::metric::metric_id;
 use crate::plan::MetricId;
-use std::time::Duration;
 
 pub(super) fn put(
     store: &MetricStore,
     input: &Members<'_>,
     now: Duration,
-) -> Result<Document, ApiError> {
+) -> Result<Value, ApiError> {
     let namespace = input.require("Namespace", Members::text)?;
     if namespace.starts_with("AWS/") {
         return Err(ApiError::invalid("Namespace", "must not begin with AWS/"));
@@ -35,9 +38,9 @@ pub(super) fn put(
     for (metric, second, values) in data {
         store
             .put(now.as_secs(), metric, second, values)
-            .map_err(|full| ApiError::new(Fault::LimitExceeded, full.to_string()))?;
+            .map_err(|full| ApiError::new(Fault::LIMIT_EXCEEDED, full.to_string()))?;
     }
-    Ok(structure([]))
+    Ok(json!({}))
 }
 
 /// The most data of a request.

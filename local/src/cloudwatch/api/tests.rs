@@ -4,16 +4,18 @@ mod insights;
 mod metrics;
 mod protocols;
 
-use super::*;
-use crate::clock::manual::ManualClock;
-use crate::server::{self, testing::send};
+use std::num::NonZeroU32;
+
 use bytes::Bytes;
 use dynashard_limits::partition::Limits;
 use http::StatusCode;
 use serde_json::{Value, json};
-use std::num::NonZeroU32;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+
+use super::*;
+use crate::clock::manual::ManualClock;
+use crate::server::{self, testing::send};
 
 /// A whole minute: 2026-11-18T11:07:00Z.
 const NOW: u64 = 1_795_000_020;
@@ -88,11 +90,6 @@ impl Served {
         let datum = json!({ "MetricName": "Sold", "Timestamp": at, "Value": value });
         self.ok("PutMetricData", json!({ "Namespace": "Shop", "MetricData": [datum] })).await;
     }
-}
-
-/// An epoch second as answers have it.
-fn secs(second: u64) -> f64 {
-    Duration::from_secs(second).as_secs_f64()
 }
 
 fn sold(period: u64, statistic: &str) -> Value {

@@ -1,42 +1,39 @@
 //! Smithy RPC v2 CBOR.
 
-use super::super::error::ApiError;
-use super::document::Document;
 use aws_smithy_cbor::decode::DeserializeError;
 use aws_smithy_cbor::{Decoder, Encoder, data::Type};
 use aws_smithy_types::DateTime;
+use serde_json::{Map, Value};
+
+use super::super::error::ApiError;
 
 /// How deep values may be nested. No structure of `CloudWatch` is half as deep.
 const MAX_DEPTH: usize = 16;
 
-/// Reads a body. An operation without input may have none.
-pub(super) fn read(body: &[u8]) -> Result<Document, ApiError> {
-    if body.is_empty() {
-        return Ok(Document::Null);
-    }
+/// Reads a body. A moment becomes its seconds since the Unix epoch, as JSON has it.
+pub(super) fn read(body: &[u8]) -> Result<Value, ApiError> {
     value(&mut Decoder::new(body), MAX_DEPTH)
+        .map_err(|error| ApiError::unreadable(&format!("the body is not CBOR: {error}")))
 }
 
-pub(super) fn write(output: &Document) -> Vec<u8> {
+pub(super) fn write(output: &Value) -> Vec<u8> {
     let mut encoder = Encoder::new(Vec::new());
-    encode(output, &mut encoder);
+    encode(output, false, &mut encoder);
     encoder.into_writer()
 }
 
-fn malformed(error: &DeserializeError) -> ApiError {
-    ApiError::unreadable(&format!("the body is not CBOR: {error}"))
-}
-
-fn value(decoder: &mut Decoder<'_>, depth: usize) -> Result<Document, ApiError> {
-    let malformed = |error| malformed(&error);
-    let inner = depth.checked_sub(1);
-    let inner = inner.ok_or_else(|| ApiError::unreadable("the body is nested too deeply"))?;
-    Ok(match decoder.datatype().map_err(malformed)? {
+fn value(decoder: &mut Decoder<'_>, depth: usize) -> Result<Value, DeserializeError> {
+    let other =
+        |problem, decoder: &Decoder<'_>| Err(DeserializeError::custom(problem, decoder.position()));
+    let Some(inner) = depth.checked_sub(1) else {
+        return other("it is nested too deeply", decoder);
+    };
+    Ok(match decoder.datatype()? {
         Type::Null | Type::Undefined => {
-            decoder.skip().map_err(malformed)?;
-            Document::Null
+            decoder.skip()?;
+            Value::Null
         }
-        Type::Bool => Document::Boolean(decoder.boolean().map_err(malformed)?),
+        Type::Bool => decoder.boolean()?.into(),
         Type::U8
         | Type::U16
         | Type::U32
@@ -45,68 +42,73 @@ fn value(decoder: &mut Decoder<'_>, depth: usize) -> Result<Document, ApiError> 
         | Type::I16
         | Type::I32
         | Type::I64
-        | Type::Int => Document::Integer(decoder.long().map_err(malformed)?),
-        Type::F16 | Type::F32 | Type::F64 => Document::Number(decoder.double().map_err(malformed)?),
-        Type::String | Type::StringIndef => Document::Text(decoder.string().map_err(malformed)?),
-        Type::Tag => Document::Timestamp(decoder.timestamp().map_err(malformed)?.as_secs_f64()),
+        | Type::Int => decoder.long()?.into(),
+        Type::F16 | Type::F32 | Type::F64 => number(decoder.double()?),
+        Type::String | Type::StringIndef => decoder.string()?.into(),
+        Type::Tag => number(decoder.timestamp()?.as_secs_f64()),
         Type::Array | Type::ArrayIndef => {
-            let mut left = decoder.list().map_err(malformed)?;
+            let mut left = decoder.list()?;
             let mut items = Vec::new();
             while has_next(decoder, &mut left)? {
                 items.push(value(decoder, inner)?);
             }
-            Document::List(items)
+            items.into()
         }
         Type::Map | Type::MapIndef => {
-            let mut left = decoder.map().map_err(malformed)?;
-            let mut members = Vec::new();
+            let mut left = decoder.map()?;
+            let mut members = Map::new();
             while has_next(decoder, &mut left)? {
-                let name = decoder.string().map_err(malformed)?;
-                members.push((name, value(decoder, inner)?));
+                members.insert(decoder.string()?, value(decoder, inner)?);
             }
-            Document::Structure(members)
+            members.into()
         }
-        _ => return Err(ApiError::unreadable("the body holds a value of an unexpected kind")),
+        _ => return other("it holds a value of an unexpected kind", decoder),
     })
+}
+
+/// JSON has no number that is not finite, and names each in a text. All are refused alike.
+fn number(number: f64) -> Value {
+    if number.is_finite() { number.into() } else { "NaN".into() }
 }
 
 /// Whether a list or map has a further element. `left` says how many are left; without it, a break
 /// ends them.
-fn has_next(decoder: &mut Decoder<'_>, left: &mut Option<u64>) -> Result<bool, ApiError> {
+fn has_next(decoder: &mut Decoder<'_>, left: &mut Option<u64>) -> Result<bool, DeserializeError> {
     if let Some(left) = left {
         let has_next = *left > 0;
         *left = left.saturating_sub(1);
         return Ok(has_next);
     }
-    let is_break = decoder.datatype().map_err(|error| malformed(&error))? == Type::Break;
+    let is_break = decoder.datatype()? == Type::Break;
     if is_break {
-        decoder.skip().map_err(|error| malformed(&error))?;
+        decoder.skip()?;
     }
     Ok(!is_break)
 }
 
-fn encode(document: &Document, encoder: &mut Encoder) {
-    match document {
-        Document::Null => encoder.null(),
-        Document::Boolean(value) => encoder.boolean(*value),
-        Document::Integer(number) => encoder.long(*number),
-        Document::Number(number) => encoder.double(*number),
-        Document::Text(text) | Document::Untyped(text) => encoder.str(text),
-        Document::Timestamp(secs) => encoder.timestamp(&DateTime::from_secs_f64(*secs)),
-        Document::List(items) => {
+fn encode(value: &Value, is_time: bool, encoder: &mut Encoder) {
+    match value {
+        Value::Null => drop(encoder.null()),
+        Value::Bool(value) => drop(encoder.boolean(*value)),
+        Value::Number(number) => match (number.as_i64(), number.as_f64().unwrap_or_default()) {
+            (_, secs) if is_time => drop(encoder.timestamp(&DateTime::from_secs_f64(secs))),
+            (Some(number), _) => drop(encoder.long(number)),
+            (None, number) => drop(encoder.double(number)),
+        },
+        Value::String(text) => drop(encoder.str(text)),
+        Value::Array(items) => {
             encoder.array(items.len());
             for item in items {
-                encode(item, encoder);
+                encode(item, is_time, encoder);
             }
-            encoder
         }
-        Document::Structure(members) => {
+        Value::Object(members) => {
             encoder.map(members.len());
             for (name, value) in members {
-                encoder.str(name);
-                encode(value, encoder);
+                // So CloudWatch's model calls moments, and nothing else.
+                let is_time = name.ends_with("Timestamp") || name.ends_with("Timestamps");
+                encode(value, is_time, encoder.str(name));
             }
-            encoder
         }
-    };
+    }
 }

@@ -1,35 +1,42 @@
-//! The three protocols that `CloudWatch` speaks, each read into and written from one [`Document`]:
-//! Smithy RPC v2 CBOR, AWS JSON 1.0, and the AWS query protocol with its answers in XML. Clients
-//! choose among them by their version.
+//! The protocols of `CloudWatch` that clients of today choose, each read into and written from the
+//! same JSON value: Smithy RPC v2 CBOR, which the AWS SDK for Rust speaks, and AWS JSON 1.0, which
+//! botocore and so the aws command speak.
 
 mod cbor;
-mod document;
-mod json;
-mod query;
+mod members;
 #[cfg(test)]
 mod tests;
-mod xml;
 
-pub(super) use document::{Call, Document, Members, structure};
+pub(super) use members::Members;
 
-use super::error::{ApiError, Fault};
-use crate::ids;
-use crate::server::Response;
-use bytes::Bytes;
+use std::borrow::Cow;
+use std::io::Read;
+
+use axum::body::Body;
 use flate2::read::GzDecoder;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Method, StatusCode};
-use http_body_util::Full;
-use std::borrow::Cow;
-use std::io::Read;
+use http::{HeaderValue, Method, StatusCode};
+use serde_json::{Value, json};
+
+use super::error::{ApiError, Fault};
+use crate::ids;
+use crate::server::{IntoResponse, Response, set};
+
+/// A request, in whatever protocol it came.
+#[derive(Debug)]
+pub(super) struct Call {
+    /// Such as `GetMetricData`.
+    pub(super) operation: String,
+    /// Null of a request without a body.
+    pub(super) input: Value,
+}
 
 /// How a request is written, and so its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
     Cbor,
     Json,
-    Query,
 }
 
 /// The largest request, before and after it is unpacked. `PutMetricData` takes 1 MB of them
@@ -37,14 +44,12 @@ pub(super) enum Protocol {
 pub(super) const MAX_BODY: usize = 1 << 20;
 
 impl Protocol {
-    /// The protocol of a request; the query protocol is what has no mark of its own.
-    pub(super) fn of(parts: &Parts) -> Self {
+    /// The protocol of a request, if it is one of these.
+    pub(super) fn of(parts: &Parts) -> Option<Self> {
         if parts.headers.contains_key(SMITHY_PROTOCOL) {
-            Self::Cbor
-        } else if parts.headers.contains_key(TARGET) {
-            Self::Json
+            Some(Self::Cbor)
         } else {
-            Self::Query
+            parts.headers.contains_key(TARGET).then_some(Self::Json)
         }
     }
 
@@ -52,93 +57,88 @@ impl Protocol {
     pub(super) fn read(self, parts: &Parts, body: &[u8]) -> Result<Call, ApiError> {
         let body = unpacked(parts, body)?;
         let header = |name| parts.headers.get(name).and_then(|value| value.to_str().ok());
-        match self {
-            Self::Cbor => {
-                if header(SMITHY_PROTOCOL) != Some(RPC_V2_CBOR) {
-                    let problem = format!("the only value of smithy-protocol is {RPC_V2_CBOR}");
-                    return Err(ApiError::new(Fault::UnknownOperation, problem));
-                }
-                let operation = parts
-                    .uri
-                    .path()
-                    .strip_prefix(CBOR_PATH)
-                    .filter(|operation| parts.method == Method::POST && !operation.is_empty());
-                let operation = operation.ok_or_else(ApiError::no_operation)?.to_owned();
-                Ok(Call { operation, input: cbor::read(&body)? })
+        let operation = match self {
+            Self::Cbor if header(SMITHY_PROTOCOL) != Some(RPC_V2_CBOR) => {
+                let problem = format!("the only value of smithy-protocol is {RPC_V2_CBOR}");
+                return Err(ApiError::new(Fault::UNKNOWN_OPERATION, problem));
             }
-            Self::Json => {
-                let target = header(TARGET).and_then(|target| target.split_once('.'));
-                let operation = target.filter(|(service, _)| *service == SERVICE);
-                let (_, operation) = operation.ok_or_else(ApiError::no_operation)?;
-                Ok(Call { operation: operation.to_owned(), input: json::read(&body)? })
-            }
-            Self::Query => match parts.method {
-                Method::GET => query::read(parts.uri.query().unwrap_or_default().as_bytes()),
-                _ => query::read(&body),
-            },
-        }
+            Self::Cbor => parts.uri.path().strip_prefix(CBOR_PATH),
+            Self::Json => header(TARGET).and_then(|target| target.strip_prefix(JSON_TARGET)),
+        };
+        let operation = operation.filter(|name| parts.method == Method::POST && !name.is_empty());
+        let operation = operation.ok_or_else(|| {
+            ApiError::new(Fault::UNKNOWN_OPERATION, "the request names no operation".to_owned())
+        })?;
+        let input = match self {
+            // An operation without input may have no body.
+            _ if body.is_empty() => Value::Null,
+            Self::Cbor => cbor::read(&body)?,
+            Self::Json => serde_json::from_slice(&body)
+                .map_err(|error| ApiError::unreadable(&format!("the body is not JSON: {error}")))?,
+        };
+        Ok(Call { operation: operation.to_owned(), input })
     }
 
-    /// Writes an answer to `operation`.
-    pub(super) fn answer(self, operation: &str, output: &Document) -> Response {
-        let id = ids::uuid();
-        let body = match self {
-            Self::Cbor => cbor::write(output),
-            Self::Json => json::write(output),
-            Self::Query => xml::answer(operation, output, &id),
-        };
-        self.respond(StatusCode::OK, body, &id)
+    /// Writes an answer, without the members that are null.
+    pub(super) fn answer(self, mut output: Value) -> Response {
+        drop_nulls(&mut output);
+        self.respond(StatusCode::OK, &output)
     }
 
     /// Writes an error.
-    pub(super) fn error(self, error: &ApiError) -> Response {
-        let id = ids::uuid();
-        if self == Self::Query {
-            return self.respond(error.fault.status(), xml::error(error, &id), &id);
-        }
-        let output = structure([
-            ("__type", Document::from(format!("{NAMESPACE}#{}", error.fault.shape()))),
-            ("message", Document::from(error.message.as_str())),
-        ]);
-        let body = if self == Self::Cbor { cbor::write(&output) } else { json::write(&output) };
-        let mut response = self.respond(error.fault.status(), body, &id);
+    pub(super) fn error(self, ApiError { fault, message }: &ApiError) -> Response {
+        let kind = format!("{NAMESPACE}#{}", fault.shape);
+        let mut response =
+            self.respond(fault.status, &json!({ "__type": kind, "message": message }));
         // Clients that know the error by its name of the query protocol find it here.
-        let sender = if error.fault.status().is_server_error() { "Receiver" } else { "Sender" };
-        let name = HeaderValue::from_str(&format!("{};{sender}", error.fault.code()));
-        if let Ok(name) = name {
-            response.headers_mut().insert(QUERY_ERROR, name);
-        }
+        set(&mut response, "x-amzn-query-error", &format!("{};Sender", fault.code));
         response
     }
 
-    fn respond(self, status: StatusCode, body: Vec<u8>, id: &str) -> Response {
-        let mut response = Response::new(Full::new(Bytes::from(body)));
-        *response.status_mut() = status;
-        let headers = response.headers_mut();
-        let content_type = match self {
-            Self::Cbor => "application/cbor",
-            Self::Json => "application/x-amz-json-1.0",
-            Self::Query => "text/xml",
+    fn respond(self, status: StatusCode, output: &Value) -> Response {
+        let (content_type, body) = match self {
+            Self::Cbor => ("application/cbor", cbor::write(output)),
+            Self::Json => ("application/x-amz-json-1.0", output.to_string().into_bytes()),
         };
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        let mut response = respond(status, content_type, body);
         if self == Self::Cbor {
-            headers.insert(SMITHY_PROTOCOL, HeaderValue::from_static(RPC_V2_CBOR));
-        }
-        if let Ok(id) = HeaderValue::from_str(id) {
-            headers.insert(REQUEST_ID, id);
+            set(&mut response, SMITHY_PROTOCOL, RPC_V2_CBOR);
         }
         response
     }
 }
 
-const SERVICE: &str = "GraniteServiceVersion20100801";
+/// The answer to a request in another protocol, which is most often AWS's query protocol: so it is in the XML of that.
+pub(super) fn unknown_protocol() -> Response {
+    const BODY: &str = "<ErrorResponse><Error><Type>Sender</Type><Code>UnknownProtocol</Code>\
+        <Message>The local stack speaks rpc-v2-cbor and AWS JSON 1.0 alone, and not AWS's query protocol: \
+        use a newer SDK or aws command, which choose these by themselves.</Message></Error></ErrorResponse>";
+    respond(StatusCode::BAD_REQUEST, "text/xml", BODY)
+}
+
+const JSON_TARGET: &str = "GraniteServiceVersion20100801.";
 const CBOR_PATH: &str = "/service/GraniteServiceVersion20100801/operation/";
 const NAMESPACE: &str = "com.amazonaws.cloudwatch";
 const RPC_V2_CBOR: &str = "rpc-v2-cbor";
-const SMITHY_PROTOCOL: HeaderName = HeaderName::from_static("smithy-protocol");
-const TARGET: HeaderName = HeaderName::from_static("x-amz-target");
-const QUERY_ERROR: HeaderName = HeaderName::from_static("x-amzn-query-error");
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
+const SMITHY_PROTOCOL: &str = "smithy-protocol";
+const TARGET: &str = "x-amz-target";
+
+fn respond(status: StatusCode, content_type: &'static str, body: impl Into<Body>) -> Response {
+    let mut response = (status, [(CONTENT_TYPE, content_type)], body.into()).into_response();
+    set(&mut response, "x-amzn-requestid", &ids::uuid());
+    response
+}
+
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|_, value| !value.is_null());
+            members.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
+}
 
 /// The body without its compression. One that unpacks to more than a request may be is refused
 /// before it takes more memory than that.

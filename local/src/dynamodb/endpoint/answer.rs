@@ -1,5 +1,7 @@
 //! What the engine's answers say, and what is changed of them and of requests.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use dynashard_limits::Units;
 use http::StatusCode;
@@ -7,7 +9,6 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use std::collections::BTreeMap;
 
 /// How a request ended, as far as its cost depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,8 +124,9 @@ pub(super) fn merge_unprocessed(into: &mut Value, more: Value) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn an_outcome_follows_from_the_status_and_the_kind_of_error() {

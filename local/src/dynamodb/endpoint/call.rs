@@ -1,11 +1,12 @@
 //! What one request does to which tables, parsed once.
 
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
 use dynashard_limits::capacity::{Consistency, key_text};
 use http::HeaderMap;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The operation and tables of a request, as far as they can be read: of a malformed request none
 /// are, and the engine says what is wrong with it.
@@ -381,8 +382,9 @@ pub(super) fn without_arn(name: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     fn call(operation: &str, body: &str) -> Call {
         let mut headers = HeaderMap::new();

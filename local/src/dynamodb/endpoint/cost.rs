@@ -3,17 +3,19 @@
 //! Sizes and units are [`dynashard_limits::capacity`]'s. A request is admitted with what is known of
 //! its cost before it executes, and settled once its outcome is known.
 
-use super::answer::Outcome;
-use super::call::{Action, PageRequest, Verb};
-use super::tables::{GlobalIndex, Table, Tables};
-use crate::dynamodb::engine::Store;
+use std::sync::Arc;
+
 use dynashard_limits::Units;
 use dynashard_limits::capacity::{
     Consistency, Index, item_bytes, key_text, read_units, transactional_write_units, write_units,
 };
 use dynashard_limits::partition::{Demand, Kind, Resource};
 use serde_json::{Map, Value};
-use std::sync::Arc;
+
+use super::answer::Outcome;
+use super::call::{Action, PageRequest, Verb};
+use super::tables::{GlobalIndex, Table, Tables};
+use crate::dynamodb::engine::{Store, item};
 
 /// What a request asks of one partition: a [`Demand`] that owns what it names.
 #[derive(Debug, Clone)]
@@ -73,7 +75,7 @@ impl ItemWork {
     /// Reads the item as it is before the action. Blocks.
     pub(super) fn look_up(&mut self, store: &Store) {
         if let Some(target) = &mut self.target {
-            target.before = store.item(&target.table.name, &target.key);
+            target.before = item(store, &target.table.name, &target.key);
         }
     }
 
@@ -110,7 +112,7 @@ impl ItemWork {
         if let Some(target) = &mut self.target
             && self.action.verb == Verb::Update
         {
-            target.updated = store.item(&target.table.name, &target.key);
+            target.updated = item(store, &target.table.name, &target.key);
         }
     }
 

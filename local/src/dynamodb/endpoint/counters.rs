@@ -1,11 +1,13 @@
 //! How many requests reached the engine, what they consumed, and which were throttled.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use dynashard_limits::partition::Kind;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
 use super::cost::Charge;
 use super::refusal::Hit;
-use dynashard_limits::partition::Kind;
-use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
 
 /// What the `dynamodb` endpoint has counted since the stack started.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -64,51 +66,42 @@ pub(super) struct CounterStore {
 
 impl CounterStore {
     pub(super) fn snapshot(&self) -> Counters {
-        self.with(|counters| counters.clone())
+        self.counters.lock().clone()
     }
 
     pub(super) fn refused(&self) {
-        self.with(|counters| counters.refused += 1);
+        self.counters.lock().refused += 1;
     }
 
     pub(super) fn requested(&self, operation: &str, tables: &BTreeSet<String>) {
-        self.with(|counters| {
-            if tables.is_empty() {
-                *entry(&mut counters.without_table, operation) += 1;
-            }
-            for table in tables {
-                let operations = entry(&mut counters.tables, table);
-                entry(operations, operation).requests += 1;
-            }
-        });
+        let mut counters = self.counters.lock();
+        if tables.is_empty() {
+            *entry(&mut counters.without_table, operation) += 1;
+        }
+        for table in tables {
+            let operations = entry(&mut counters.tables, table);
+            entry(operations, operation).requests += 1;
+        }
     }
 
     pub(super) fn consumed(&self, operation: &str, charges: &[Charge]) {
-        self.with(|counters| {
-            for charge in charges {
-                let operations = entry(&mut counters.tables, &charge.table.name);
-                let count = entry(operations, operation);
-                match charge.kind {
-                    Kind::Read => count.consumed_rcu += charge.units.as_f64(),
-                    Kind::Write => count.consumed_wcu += charge.units.as_f64(),
-                }
+        let mut counters = self.counters.lock();
+        for charge in charges {
+            let operations = entry(&mut counters.tables, &charge.table.name);
+            let count = entry(operations, operation);
+            match charge.kind {
+                Kind::Read => count.consumed_rcu += charge.units.as_f64(),
+                Kind::Write => count.consumed_wcu += charge.units.as_f64(),
             }
-        });
+        }
     }
 
     pub(super) fn throttled(&self, hits: &[Hit]) {
-        self.with(|counters| {
-            for hit in hits {
-                let reasons = entry(&mut counters.throttles, hit.table());
-                *entry(reasons, hit.reason()) += 1;
-            }
-        });
-    }
-
-    fn with<T>(&self, change: impl FnOnce(&mut Counters) -> T) -> T {
-        // Counters stay valid whoever panicked while holding them.
-        let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
-        change(&mut counters)
+        let mut counters = self.counters.lock();
+        for hit in hits {
+            let reasons = entry(&mut counters.throttles, hit.table());
+            *entry(reasons, hit.reason()) += 1;
+        }
     }
 }
 

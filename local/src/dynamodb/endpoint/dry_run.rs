@@ -1,22 +1,23 @@
 //! Whether a request is valid, tried out beside the engine.
 
-use super::cost::ItemWork;
-use super::job::Job;
-use super::tables::Table;
-use crate::dynamodb::engine::Store;
+use std::fmt;
+
 use dynoxide::actions::create_table::CreateTableRequest;
 use dynoxide::actions::delete_item::DeleteItemRequest;
 use dynoxide::actions::delete_table::DeleteTableRequest;
-use dynoxide::actions::get_item::GetItemRequest;
 use dynoxide::actions::put_item::PutItemRequest;
 use dynoxide::actions::query::QueryRequest;
 use dynoxide::actions::scan::ScanRequest;
 use dynoxide::{Database, DynoxideError, Item, Result};
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::fmt;
-use std::sync::{Mutex, PoisonError};
+
+use super::cost::ItemWork;
+use super::job::Job;
+use super::tables::Table;
+use crate::dynamodb::engine::{Store, item};
 
 /// Finds out whether the engine would refuse a request, and changes nothing in it.
 ///
@@ -39,19 +40,17 @@ impl DryRun {
 
     /// Creates or changes a table, or forgets one that is gone.
     pub(super) fn set_table(&self, name: &str, table: Option<&Table>) {
-        self.with(|database| {
-            // The copy may not have had it.
-            let _ = database.delete_table(DeleteTableRequest { table_name: name.to_owned() });
-            let Some(table) = table else { return };
-            let request = CreateTableRequest::deserialize(&table.create_request)
-                .map_err(|error| error.to_string());
-            let created = request.and_then(|request| {
-                database.create_table(request).map_err(|error| error.to_string())
-            });
-            if let Err(error) = created {
-                tracing::error!(table = name, error, "invalid requests may be throttled");
-            }
-        });
+        let database = self.copy.lock();
+        // The copy may not have had it.
+        let _ = database.delete_table(DeleteTableRequest { table_name: name.to_owned() });
+        let Some(table) = table else { return };
+        let request = CreateTableRequest::deserialize(&table.create_request)
+            .map_err(|error| error.to_string());
+        let created = request
+            .and_then(|request| database.create_table(request).map_err(|error| error.to_string()));
+        if let Err(error) = created {
+            tracing::error!(table = name, error, "invalid requests may be throttled");
+        }
     }
 
     /// Whether the engine would refuse the request as invalid.
@@ -87,7 +86,7 @@ impl DryRun {
         let _ = self.run_in_copy(operation, body, works, |database| {
             for (at, work) in works.iter().enumerate().filter(|(_, work)| work.is_update()) {
                 if let (Some(table), Some((name, key))) = (work.table(), work.key())
-                    && let Some(item) = get(database, name, key)
+                    && let Some(item) = item(database, name, key)
                 {
                     each(at, table, &item);
                 }
@@ -103,24 +102,18 @@ impl DryRun {
         works: &[ItemWork],
         look: impl FnOnce(&Database),
     ) -> Result<()> {
-        self.with(|database| {
-            for work in works.iter().filter(|work| work.is_update()) {
-                if let (Some((table, _)), Some(item)) = (work.key(), work.before()) {
-                    let _ = put(database, table, item);
-                }
+        let database = self.copy.lock();
+        for work in works.iter().filter(|work| work.is_update()) {
+            if let (Some((table, _)), Some(item)) = (work.key(), work.before()) {
+                let _ = put(&database, table, item);
             }
-            let outcome = run(database, operation, body);
-            look(database);
-            for (table, key) in works.iter().filter_map(|work| work.key()) {
-                let _ = delete(database, table, key);
-            }
-            outcome
-        })
-    }
-
-    fn with<T>(&self, act: impl FnOnce(&Database) -> T) -> T {
-        // Whoever panicked while holding it left an item behind at worst.
-        act(&self.copy.lock().unwrap_or_else(PoisonError::into_inner))
+        }
+        let outcome = run(&database, operation, body);
+        look(&database);
+        for (table, key) in works.iter().filter_map(|work| work.key()) {
+            let _ = delete(&database, table, key);
+        }
+        outcome
     }
 }
 
@@ -154,12 +147,6 @@ fn put(database: &Database, table: &str, item: &Value) -> Option<()> {
     let request =
         PutItemRequest { table_name: table.to_owned(), item, ..PutItemRequest::default() };
     database.put_item(request).ok().map(drop)
-}
-
-fn get(database: &Database, table: &str, key: &Value) -> Option<Value> {
-    let key = Item::deserialize(key).ok()?;
-    let request = GetItemRequest { table_name: table.to_owned(), key, ..GetItemRequest::default() };
-    serde_json::to_value(database.get_item(request).ok()?.item?).ok()
 }
 
 fn delete(database: &Database, table: &str, key: &Value) -> Option<()> {

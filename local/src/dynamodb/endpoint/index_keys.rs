@@ -1,13 +1,14 @@
 //! The sizes of index keys, which the engine does not look at: an item that an index would hold under a key that is too
 //! long is not written (DynamoDB Developer Guide: "Detecting and correcting index key violations").
 
+use dynashard_limits::capacity::Index;
+use serde_json::Value;
+
 use super::cost::ItemWork;
 use super::dry_run::DryRun;
 use super::job::Job;
 use super::refusal::Refusal;
 use super::tables::Table;
-use dynashard_limits::capacity::Index;
-use serde_json::Value;
 
 /// Of a partition key, in bytes.
 const MAX_PARTITION_KEY: usize = 2_048;
@@ -39,7 +40,7 @@ pub(super) fn check(
     match violations.iter().flatten().next() {
         None => Ok(()),
         Some(_) if items.is_transactional() => Err(Refusal::invalid_actions(&violations)),
-        Some(message) => Err(Refusal::invalid(message)),
+        Some(message) => Err(Refusal::invalid(*message)),
     }
 }
 

@@ -5,17 +5,18 @@
 //! `DISABLING`. There are no rules about accessed keys (`PKC` and `SKC`) whatever the mode: the partitions count the
 //! keys that they throttle.
 
-use super::call::without_arn;
-use super::refusal::{Details, Refusal};
-use super::tables::Table;
-use crate::plan::InsightsMode;
-use http::StatusCode;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+
+use super::call::without_arn;
+use super::refusal::{Refusal, SERIALIZATION};
+use super::tables::Table;
+use crate::plan::{InsightsMode, by_name};
 
 /// The setting of every table and global secondary index.
 ///
@@ -139,13 +140,23 @@ impl Insights {
 
     fn update(&self, request: &Update, now: Duration) -> Result<Value, Refusal> {
         let mode = request.contributor_insights_mode.as_deref();
-        let mode = mode.map(|name| InsightsMode::parse(name).ok_or_else(|| invalid_mode(name)));
+        let invalid_mode = |name: &str| {
+            let modes = "satisfy enum value set: [ACCESSED_AND_THROTTLED_KEYS, THROTTLED_KEYS]";
+            invalid_value(&format!("'{name}'"), "contributorInsightsMode", modes)
+        };
+        let mode =
+            mode.map(|name| by_name(InsightsMode::NAMES, name).ok_or_else(|| invalid_mode(name)));
         let mode = mode.transpose()?.unwrap_or(InsightsMode::AccessedAndThrottledKeys);
         let action = request.contributor_insights_action.as_deref();
         let (mode, status) = match action {
             Some("ENABLE") => (Some(mode), "ENABLING"),
             Some("DISABLE") => (None, "DISABLING"),
-            _ => return Err(invalid_action(action)),
+            _ => {
+                let value =
+                    action.map_or_else(|| "null".to_owned(), |action| format!("'{action}'"));
+                let actions = "satisfy enum value set: [ENABLE, DISABLE]";
+                return Err(invalid_value(&value, "contributorInsightsAction", actions));
+            }
         };
         self.find(&request.target, |table, index, resource| {
             resource.set(now, mode);
@@ -161,11 +172,13 @@ impl Insights {
             None => MAX_PAGE,
             Some(page @ 1..=MAX_PAGE) => page,
             Some(page) => {
-                return Err(invalid(format!("MaxResults must be 1 to {MAX_PAGE}, not {page}")));
+                return Err(Refusal::invalid(format!(
+                    "MaxResults must be 1 to {MAX_PAGE}, not {page}"
+                )));
             }
         };
         let first = request.next_token.as_deref().map_or(Ok(0), |token| {
-            token.parse::<usize>().map_err(|_| invalid("Invalid NextToken".to_owned()))
+            token.parse::<usize>().map_err(|_| Refusal::invalid("Invalid NextToken"))
         })?;
         let wanted = request.table_name.as_deref().map(without_arn);
         let mut summaries = self.with(|tables| {
@@ -194,13 +207,8 @@ impl Insights {
         Target { table_name, index_name }: &Target,
         act: impl FnOnce(&str, Option<&str>, &mut Resource) -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
-        let table = table_name.as_deref().map(without_arn).ok_or_else(|| {
-            invalid(
-                "1 validation error detected: Value null at 'tableName' failed to satisfy \
-                 constraint: Member must not be null"
-                    .to_owned(),
-            )
-        })?;
+        let table = table_name.as_deref().map(without_arn);
+        let table = table.ok_or_else(|| invalid_value("null", "tableName", "not be null"))?;
         self.with(|tables| {
             let resources = tables.get_mut(table).ok_or_else(|| not_found(table, None))?;
             let resource = resources.get_mut(index_name);
@@ -210,8 +218,7 @@ impl Insights {
     }
 
     fn with<T>(&self, look: impl FnOnce(&mut BTreeMap<String, Resources>) -> T) -> T {
-        // Settings stay valid whoever panicked while holding them.
-        look(&mut self.tables.lock().unwrap_or_else(PoisonError::into_inner))
+        look(&mut self.tables.lock())
     }
 }
 
@@ -280,41 +287,19 @@ struct List {
 }
 
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
-    serde_json::from_slice(body).map_err(|error| Refusal {
-        kind: "com.amazon.coral.service#SerializationException",
-        ..invalid(error.to_string())
-    })
+    serde_json::from_slice(body).map_err(|error| Refusal::new(SERIALIZATION, error.to_string()))
 }
 
-fn invalid(message: String) -> Refusal {
-    Refusal {
-        status: StatusCode::BAD_REQUEST,
-        kind: "com.amazon.coral.validate#ValidationException",
-        message,
-        details: Details::None,
-    }
-}
-
-fn invalid_mode(mode: &str) -> Refusal {
-    invalid(format!(
-        "1 validation error detected: Value '{mode}' at 'contributorInsightsMode' failed to \
-         satisfy constraint: Member must satisfy enum value set: [ACCESSED_AND_THROTTLED_KEYS, \
-         THROTTLED_KEYS]"
-    ))
-}
-
-fn invalid_action(action: Option<&str>) -> Refusal {
-    let value = action.map_or_else(|| "null".to_owned(), |action| format!("'{action}'"));
-    invalid(format!(
-        "1 validation error detected: Value {value} at 'contributorInsightsAction' failed to \
-         satisfy constraint: Member must satisfy enum value set: [ENABLE, DISABLE]"
+fn invalid_value(value: &str, at: &str, constraint: &str) -> Refusal {
+    Refusal::invalid(format!(
+        "1 validation error detected: Value {value} at '{at}' failed to satisfy constraint: Member must {constraint}"
     ))
 }
 
 fn not_found(table: &str, index: Option<&str>) -> Refusal {
     let index = index.map(|index| format!(" index: {index}")).unwrap_or_default();
-    Refusal {
-        kind: "com.amazonaws.dynamodb.v20120810#ResourceNotFoundException",
-        ..invalid(format!("Requested resource not found: Table: {table}{index} not found"))
-    }
+    Refusal::new(
+        "com.amazonaws.dynamodb.v20120810#ResourceNotFoundException",
+        format!("Requested resource not found: Table: {table}{index} not found"),
+    )
 }

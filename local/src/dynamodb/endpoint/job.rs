@@ -1,5 +1,10 @@
 //! One request on its way: what is looked up for it, admitted, changed and settled.
 
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
 use super::answer::{Members, Outcome, consumed, merge_unprocessed, with_member};
 use super::call::{BatchForm, Request};
 use super::cost::{Charge, ItemWork, PageWork};
@@ -7,9 +12,6 @@ use super::meter::Meter;
 use super::refusal::{Hit, Refusal};
 use super::tables::Tables;
 use crate::dynamodb::engine::Store;
-use bytes::Bytes;
-use serde_json::{Value, json};
-use std::time::Duration;
 
 /// How a request consumes capacity.
 #[derive(Debug)]

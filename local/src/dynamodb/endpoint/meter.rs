@@ -1,13 +1,15 @@
 //! The partitions of every table, shared by all requests.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use dynashard_limits::Units;
+use dynashard_limits::partition::{Demand, Kind, Limits, Partitions, Resource};
+use parking_lot::Mutex;
+
 use super::cost::Charge;
 use super::refusal::Hit;
 use super::tables::Table;
-use dynashard_limits::Units;
-use dynashard_limits::partition::{Demand, Kind, Limits, Partitions, Resource};
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 /// Admits requests, and keeps what they consumed and where they were refused.
 ///
@@ -78,8 +80,7 @@ impl Meter {
 
     /// Calls `look` with the partitions.
     pub(super) fn with<T>(&self, look: impl FnOnce(&mut Partitions) -> T) -> T {
-        // Whoever panicked while holding them, at worst one request was counted in part.
-        let mut partitions = self.partitions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut partitions = self.partitions.lock();
         look(&mut partitions)
     }
 }

@@ -52,26 +52,24 @@ pub use counters::{Counters, OperationCount};
 pub(crate) use insights::{InsightRule, RuleKeys};
 pub(crate) use observed::Observed;
 
-use crate::StartError;
-use crate::access::Access;
-use crate::clock::SharedClock;
-use crate::dynamodb::engine::{Engine, Store};
-use crate::ids;
-use crate::plan::InsightsMode;
-use crate::server::{BodyError, Handler, Response, empty_response, json_response, read_body};
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
 use answer::Outcome;
-use bytes::Bytes;
+use axum::body::{Body, Bytes};
+use axum::extract::Request;
 use call::Call;
 use counters::CounterStore;
 use dry_run::DryRun;
 use dynashard_limits::partition::{Limits, Partitions};
-use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, DATE, EXPECT, TRANSFER_ENCODING};
+use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::response::Parts as AnswerParts;
 use http::uri::{Authority, Scheme};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
-use http_body_util::Full;
-use hyper::body::Incoming;
+use http::{HeaderMap, Method, StatusCode, Uri};
+use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
@@ -80,12 +78,16 @@ use job::{Admitted, Job, Settled};
 use meter::Meter;
 use observed::ThrottledRequests;
 use refusal::{CHECKSUM, Refusal};
-use std::collections::BTreeSet;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 use tables::Tables;
 use tokens::{Claim, Token, Tokens};
+
+use crate::StartError;
+use crate::access::Access;
+use crate::clock::SharedClock;
+use crate::dynamodb::engine::{Engine, Store};
+use crate::ids;
+use crate::plan::InsightsMode;
+use crate::server::{Handler, IntoResponse, Response, listing, read_body, set};
 
 /// The HTTP endpoint in front of one engine.
 #[derive(Debug)]
@@ -175,12 +177,10 @@ impl Endpoint {
         self.insights.enable(since_epoch(self.clock.now()), table, mode);
     }
 
-    async fn forward(&self, request: Request<Incoming>) -> Result<Response, Refusal> {
+    async fn forward(&self, request: Request) -> Result<Response, Refusal> {
         let (mut parts, body) = request.into_parts();
-        let body = read_body(body, MAX_BODY).await.map_err(|error| match error {
-            BodyError::TooLarge => Refusal::TOO_LARGE,
-            BodyError::Broken => Refusal::BROKEN,
-        })?;
+        let body = read_body(body, MAX_BODY).await;
+        let body = body.map_err(|error| error.pick(Refusal::TOO_LARGE, Refusal::BROKEN))?;
         let call = Call::read(&parts.headers, &body);
         self.access
             .check_request(&parts, || permissions::asked(&call, &self.tables))
@@ -236,7 +236,7 @@ impl Endpoint {
         if let Some(body) = &body {
             parts.headers.insert(CHECKSUM, crc32fast::hash(body).into());
         }
-        Ok(Response::from_parts(parts, Full::new(body.unwrap_or(answer))))
+        Ok(Response::from_parts(parts, Body::from(body.unwrap_or(answer))))
     }
 
     /// Reads the items that the request is about.
@@ -323,8 +323,8 @@ impl Endpoint {
         let answer = self.client.request(Request::from_parts(parts, Full::new(body)));
         async {
             let (parts, body) = answer.await.map_err(|error| Refusal::engine(&error))?.into_parts();
-            let body = read_body(body, usize::MAX).await.map_err(|_| Refusal::ENGINE_BROKE_OFF)?;
-            Ok((parts, body))
+            let body = body.collect().await.map_err(|_| Refusal::ENGINE_BROKE_OFF)?;
+            Ok((parts, body.to_bytes()))
         }
     }
 
@@ -387,29 +387,17 @@ impl Endpoint {
 }
 
 impl Handler for Endpoint {
-    async fn handle(&self, request: Request<Incoming>, _peer: SocketAddr) -> Response {
+    async fn handle(&self, request: Request, _peer: SocketAddr) -> Response {
         let mut response = match (request.method(), request.uri().path()) {
             (&Method::GET, "/") => health(),
-            (&Method::GET, "/_dynashard/counters") => match serde_json::to_vec(&self.counters()) {
-                Ok(body) => json_response(StatusCode::OK, body),
-                Err(_) => empty_response(StatusCode::INTERNAL_SERVER_ERROR),
-            },
-            _ => match self.forward(request).await {
-                Ok(response) => response,
-                Err(refusal) => refusal.response(),
-            },
+            (&Method::GET, "/_dynashard/counters") => listing(&self.counters()),
+            _ => self.forward(request).await.unwrap_or_else(|refusal| refusal.response()),
         };
-        let headers = response.headers_mut();
         // The functions take DynamoDB's time from here, so it must be the clock that signatures are
         // checked against.
-        let date = httpdate::fmt_http_date(self.clock.now());
-        if let Ok(date) = HeaderValue::from_str(&date) {
-            headers.insert(DATE, date);
-        }
-        if !headers.contains_key(&REQUEST_ID)
-            && let Ok(id) = HeaderValue::from_str(&ids::dynamodb_request_id())
-        {
-            headers.insert(REQUEST_ID, id);
+        set(&mut response, "date", &httpdate::fmt_http_date(self.clock.now()));
+        if !response.headers().contains_key(REQUEST_ID) {
+            set(&mut response, REQUEST_ID, &ids::dynamodb_request_id());
         }
         response
     }
@@ -418,14 +406,11 @@ impl Handler for Endpoint {
 /// DynamoDB takes requests of up to 16 MB.
 const MAX_BODY: usize = 16 << 20;
 
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
+const REQUEST_ID: &str = "x-amzn-requestid";
 
 fn health() -> Response {
-    let body = Bytes::from_static(b"healthy: dynamodb.us-east-1.amazonaws.com ");
-    let mut response = Response::new(Full::new(body));
-    let text = HeaderValue::from_static("text/plain");
-    response.headers_mut().insert(CONTENT_TYPE, text);
-    response
+    let body = "healthy: dynamodb.us-east-1.amazonaws.com ";
+    ([(CONTENT_TYPE, "text/plain")], body).into_response()
 }
 
 /// These describe one connection; each side of the endpoint has its own.

@@ -1,11 +1,14 @@
 //! What `CloudWatch` sees of DynamoDB.
 
-use super::insights::Insights;
-use super::meter::Meter;
-use dynashard_limits::partition::Partitions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use dynashard_limits::partition::Partitions;
+use parking_lot::Mutex;
+
+use super::insights::Insights;
+use super::meter::Meter;
 
 /// What is counted and set of the tables. It may outlive the endpoint, since it holds on to nothing
 /// that the engine waits for.
@@ -91,7 +94,7 @@ impl ThrottledRequests {
         operation: &str,
         seconds: Range<u64>,
     ) -> Vec<(u64, u64)> {
-        let counts = self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
+        let counts = self.seconds.lock();
         let counts = counts.get(&(table.to_owned(), operation.to_owned()));
         let range = seconds.start..seconds.end.max(seconds.start);
         counts
@@ -103,13 +106,13 @@ impl ThrottledRequests {
 
     /// The tables and operations of which a request was throttled since `second`.
     pub(crate) fn since(&self, second: u64) -> Vec<(String, String)> {
-        let counts = self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
+        let counts = self.seconds.lock();
         let recent = counts.iter().filter(|(_, counts)| counts.range(second..).next().is_some());
         recent.map(|(key, _)| key.clone()).collect()
     }
 
     pub(super) fn count(&self, tables: &BTreeSet<String>, operation: &str, second: u64) {
-        let mut counts = self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.seconds.lock();
         for table in tables {
             let own = counts.entry((table.clone(), operation.to_owned())).or_default();
             *own.entry(second).or_default() += 1;

@@ -1,11 +1,13 @@
 //! What a request needs permission for, as "Actions, resources, and condition keys for Amazon DynamoDB"
 //! in AWS's Service Authorization Reference lists it.
 
+use std::slice;
+
+use dynashard_limits::capacity::key_text;
+
 use super::call::{Action, Call, PageRequest, Request, Verb};
 use super::tables::{GlobalIndex, Table, Tables};
 use crate::plan::{Asked, EVERY, table_arn};
-use dynashard_limits::capacity::key_text;
-use std::slice;
 
 /// Everything that one request needs, all of which must be allowed.
 pub(super) fn asked(call: &Call, tables: &Tables) -> Vec<Asked> {

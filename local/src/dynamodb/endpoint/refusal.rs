@@ -1,13 +1,14 @@
 //! The errors that the endpoint answers itself, in DynamoDB's words and shapes.
 
-use super::cost::Charge;
-use crate::access::AccessDenied;
-use crate::server::{Response, json_response};
 use bytes::Bytes;
 use dynashard_limits::partition::{LimitHit, Throughput};
 use http::header::CONTENT_TYPE;
 use http::{HeaderName, HeaderValue, StatusCode};
 use serde::Serialize;
+
+use super::cost::Charge;
+use crate::access::AccessDenied;
+use crate::server::{IntoResponse, Response};
 
 /// An error that the endpoint answers itself.
 #[derive(Debug)]
@@ -28,6 +29,8 @@ pub(super) enum Details {
     /// Why a transaction was cancelled, by action.
     Cancellation(Vec<CancellationReason>),
 }
+
+pub(super) const SERIALIZATION: &str = "com.amazon.coral.service#SerializationException";
 
 /// A limit that a request met (DynamoDB API: `ThrottlingReason`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -51,31 +54,27 @@ impl CancellationReason {
 }
 
 impl Refusal {
-    pub(super) const TOO_LARGE: Self = Self {
-        status: StatusCode::PAYLOAD_TOO_LARGE,
-        kind: "com.amazon.coral.service#SerializationException",
-        message: String::new(),
-        details: Details::None,
-    };
-    pub(super) const BROKEN: Self = Self {
-        status: StatusCode::BAD_REQUEST,
-        kind: "com.amazon.coral.service#SerializationException",
-        message: String::new(),
-        details: Details::None,
-    };
+    pub(super) const TOO_LARGE: Self =
+        Self::without_words(StatusCode::PAYLOAD_TOO_LARGE, SERIALIZATION);
+    pub(super) const BROKEN: Self = Self::without_words(StatusCode::BAD_REQUEST, SERIALIZATION);
     /// Two transactions with one token.
-    pub(super) const MISMATCH: Self = Self {
-        status: StatusCode::BAD_REQUEST,
-        kind: "com.amazonaws.dynamodb.v20120810#IdempotentParameterMismatchException",
-        message: String::new(),
-        details: Details::None,
-    };
-    pub(super) const ENGINE_BROKE_OFF: Self = Self {
-        status: StatusCode::INTERNAL_SERVER_ERROR,
-        kind: "com.amazonaws.dynamodb.v20120810#InternalServerError",
-        message: String::new(),
-        details: Details::None,
-    };
+    pub(super) const MISMATCH: Self = Self::without_words(
+        StatusCode::BAD_REQUEST,
+        "com.amazonaws.dynamodb.v20120810#IdempotentParameterMismatchException",
+    );
+    pub(super) const ENGINE_BROKE_OFF: Self = Self::without_words(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "com.amazonaws.dynamodb.v20120810#InternalServerError",
+    );
+
+    const fn without_words(status: StatusCode, kind: &'static str) -> Self {
+        Self { status, kind, message: String::new(), details: Details::None }
+    }
+
+    /// A bad request of this type.
+    pub(super) const fn new(kind: &'static str, message: String) -> Self {
+        Self { status: StatusCode::BAD_REQUEST, kind, message, details: Details::None }
+    }
 
     pub(super) fn engine(error: &hyper_util::client::legacy::Error) -> Self {
         tracing::error!(error = error as &dyn std::error::Error, "the engine did not answer");
@@ -84,12 +83,7 @@ impl Refusal {
 
     /// A request that the role of the function that signed it does not allow.
     pub(super) fn access_denied(denied: &AccessDenied) -> Self {
-        Self {
-            status: StatusCode::BAD_REQUEST,
-            kind: "com.amazon.coral.service#AccessDeniedException",
-            message: denied.to_string(),
-            details: Details::None,
-        }
+        Self::new("com.amazon.coral.service#AccessDeniedException", denied.to_string())
     }
 
     /// A request of which nothing was admitted because of these limits; there is at least one.
@@ -103,12 +97,9 @@ impl Refusal {
                 reasons.push(hit.reason.clone());
             }
         }
-        Self {
-            status: StatusCode::BAD_REQUEST,
-            kind: "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException",
-            message: hits.first().map_or(String::new(), |hit| hit.message.to_owned()),
-            details: Details::Throttling(reasons),
-        }
+        let message = hits.first().map_or(String::new(), |hit| hit.message.to_owned());
+        let kind = "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException";
+        Self { details: Details::Throttling(reasons), ..Self::new(kind, message) }
     }
 
     /// A transaction that was not admitted; `hits` has the first limit that each action met.
@@ -120,13 +111,8 @@ impl Refusal {
     }
 
     /// A request whose item breaks a rule.
-    pub(super) fn invalid(message: &str) -> Self {
-        Self {
-            status: StatusCode::BAD_REQUEST,
-            kind: "com.amazon.coral.validate#ValidationException",
-            message: message.to_owned(),
-            details: Details::None,
-        }
+    pub(super) fn invalid(message: impl Into<String>) -> Self {
+        Self::new("com.amazon.coral.validate#ValidationException", message.into())
     }
 
     /// A transaction of which some actions break a rule: by action, the one that it breaks.
@@ -140,15 +126,12 @@ impl Refusal {
 
     fn cancelled_for(reasons: Vec<CancellationReason>) -> Self {
         let codes: Vec<_> = reasons.iter().map(|reason| reason.code).collect();
-        Self {
-            status: StatusCode::BAD_REQUEST,
-            kind: "com.amazonaws.dynamodb.v20120810#TransactionCanceledException",
-            message: format!(
-                "Transaction cancelled, please refer cancellation reasons for specific reasons [{}]",
-                codes.join(", ")
-            ),
-            details: Details::Cancellation(reasons),
-        }
+        let message = format!(
+            "Transaction cancelled, please refer cancellation reasons for specific reasons [{}]",
+            codes.join(", ")
+        );
+        let kind = "com.amazonaws.dynamodb.v20120810#TransactionCanceledException";
+        Self { details: Details::Cancellation(reasons), ..Self::new(kind, message) }
     }
 
     pub(super) fn response(&self) -> Response {
@@ -160,11 +143,8 @@ impl Refusal {
 pub(super) fn answer(status: StatusCode, body: impl Into<Bytes>) -> Response {
     let body = body.into();
     let checksum = HeaderValue::from(crc32fast::hash(&body));
-    let mut response = json_response(status, body);
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-amz-json-1.0"));
-    headers.insert(CHECKSUM, checksum);
-    response
+    let content_type = HeaderValue::from_static("application/x-amz-json-1.0");
+    (status, [(CONTENT_TYPE, content_type), (CHECKSUM, checksum)], body).into_response()
 }
 
 /// The checksum of a body, which clients compare.

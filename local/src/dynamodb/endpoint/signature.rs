@@ -3,15 +3,16 @@
 //! Only the signing time counts here. The signature itself is not verified: the stack has no
 //! secrets to verify it with.
 
-use super::refusal::{Details, Refusal};
-use http::StatusCode;
+use std::time::{Duration, SystemTime};
+
 use http::header::{AUTHORIZATION, DATE};
 use http::request::Parts;
 use percent_encoding::percent_decode_str;
-use std::time::{Duration, SystemTime};
 use time::format_description::StaticFormatDescription;
 use time::macros::format_description;
 use time::{OffsetDateTime, PrimitiveDateTime};
+
+use super::refusal::Refusal;
 
 /// Refuses a request that was signed more than `window` before `now`, more than 15 minutes after
 /// it, or at a time that cannot be read. A request without a signing time passes.
@@ -20,12 +21,10 @@ pub(super) fn check(parts: &Parts, window: Duration, now: SystemTime) -> Result<
         return Ok(());
     };
     let Some(signed) = parse(&text) else {
-        return Err(Refusal {
-            status: StatusCode::BAD_REQUEST,
-            kind: "com.amazon.coral.service#IncompleteSignatureException",
-            message: format!("Date must be in ISO-8601 'basic format'. Got '{text}'."),
-            details: Details::None,
-        });
+        return Err(Refusal::new(
+            "com.amazon.coral.service#IncompleteSignatureException",
+            format!("Date must be in ISO-8601 'basic format'. Got '{text}'."),
+        ));
     };
     let message = if now > signed + window {
         format!(
@@ -46,12 +45,7 @@ pub(super) fn check(parts: &Parts, window: Duration, now: SystemTime) -> Result<
     } else {
         return Ok(());
     };
-    Err(Refusal {
-        status: StatusCode::BAD_REQUEST,
-        kind: "com.amazon.coral.service#InvalidSignatureException",
-        message,
-        details: Details::None,
-    })
+    Err(Refusal::new("com.amazon.coral.service#InvalidSignatureException", message))
 }
 
 /// How far a client's clock may be ahead of the server's.

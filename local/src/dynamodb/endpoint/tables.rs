@@ -1,15 +1,18 @@
 //! The tables behind the endpoint, as far as they decide what a request costs and who pays.
 
-use crate::dynamodb::engine::Store;
+use std::collections::{BTreeSet, HashMap};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
 use dynashard_limits::capacity::{Index, Projection};
 use dynashard_limits::partition::Throughput;
 use dynoxide::actions::{TableDescription, TableProvisionedThroughputDescription};
 use dynoxide::types::{self, KeySchemaElement, KeyType, ProjectionType};
 use dynoxide::{DynoxideError, Result};
+use parking_lot::{Mutex, RwLock};
 use serde_json::{Value, json};
-use std::collections::{BTreeSet, HashMap};
-use std::num::NonZeroU32;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use crate::dynamodb::engine::Store;
 
 /// What is known of every table of the engine.
 #[derive(Debug)]
@@ -28,7 +31,7 @@ impl Tables {
 
     /// A table by its name; `None` if the engine does not have it.
     pub(super) fn get(&self, name: &str) -> Option<Arc<Table>> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).get(name).map(Arc::clone)
+        self.known.read().get(name).map(Arc::clone)
     }
 
     /// Learns what tables there are, and reports each. Blocks.
@@ -39,14 +42,14 @@ impl Tables {
 
     /// Learns what the table is like by now, and reports it: `None` where it is gone. Blocks.
     pub(super) fn learn(&self, name: &str, report: impl Fn(&str, Option<&Table>)) -> Result<()> {
-        let _learning = self.learning.lock().unwrap_or_else(PoisonError::into_inner);
+        let _learning = self.learning.lock();
         let table = match self.store.describe_table(name) {
             Ok(description) => Some(Arc::new(Table::from(description))),
             Err(DynoxideError::ResourceNotFoundException(_)) => None,
             Err(error) => return Err(error),
         };
         report(name, table.as_deref());
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.write();
         match table {
             Some(table) => known.insert(name.to_owned(), table),
             None => known.remove(name),

@@ -5,15 +5,17 @@ mod throttling;
 mod tokens;
 mod validation;
 
+use std::num::NonZeroU32;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
 use super::*;
 use crate::clock::manual::ManualClock;
 use crate::plan::Table;
 use crate::server::{self, testing::send};
-use serde_json::{Value, json};
-use std::num::NonZeroU32;
-use std::path::Path;
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
 
 const LIFETIME: Duration = Duration::from_mins(16);
 
@@ -126,7 +128,7 @@ impl Rig {
             assert_eq!(checksum, &crc32fast::hash(&body).to_string());
         }
         assert_eq!(
-            parts.headers[DATE],
+            parts.headers["date"],
             httpdate::fmt_http_date(crate::clock::Clock::now(&*self.clock))
         );
         assert!(parts.headers.contains_key("x-amzn-requestid"));

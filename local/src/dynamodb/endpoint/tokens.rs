@@ -3,16 +3,19 @@
 //! The engine knows tokens too, but with each one it goes through all that it was sent within ten
 //! minutes, and every transaction with a token waits for that. So the endpoint keeps them instead.
 
-use super::answer::Members;
-use super::refusal::Refusal;
-use bytes::Bytes;
-use http::response::Parts;
-use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use bytes::Bytes;
+use http::response::Parts;
+use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::sync::OwnedMutexGuard;
+
+use super::answer::Members;
+use super::refusal::Refusal;
 
 /// The token of a `TransactWriteItems`, and what it belongs to.
 #[derive(Debug)]
@@ -99,8 +102,7 @@ impl Tokens {
     }
 
     fn slot(&self, text: String, now: Duration) -> Slot {
-        // They stay valid whoever panicked while holding them.
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         let Known { by_text, by_age } = &mut *known;
         while by_age.len() >= MAX_TOKENS
             || by_age.front().is_some_and(|(first, _)| now.saturating_sub(*first) >= WINDOW)
@@ -151,7 +153,7 @@ mod tests {
         for n in 0..MAX_TOKENS + 10 {
             tokens.slot(n.to_string(), WINDOW);
         }
-        let known = tokens.known.lock().expect("no panic");
+        let known = tokens.known.lock();
         assert_eq!((known.by_text.len(), known.by_age.len()), (MAX_TOKENS, MAX_TOKENS));
     }
 }

@@ -1,11 +1,12 @@
 //! The warm throughput of tables and their indexes, which the engine does not know: it is added to whatever describes a table.
 
-use super::answer::Members;
 use bytes::Bytes;
 use dynashard_limits::partition::{Kind, Limits};
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
+
+use super::answer::Members;
 
 /// The answer to this operation with the warm throughput; `None` where it describes no table.
 pub(super) fn describe(operation: &str, answer: &[u8], limits: &Limits) -> Option<Bytes> {
@@ -63,8 +64,9 @@ fn warm_throughput(limits: &Limits, provisioned: &Provisioned) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::num::NonZeroU32;
+
+    use super::*;
 
     fn described(table: &Value, operation: &str, limits: &Limits) -> Value {
         let member = if operation == "DescribeTable" { "Table" } else { "TableDescription" };

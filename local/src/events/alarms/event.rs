@@ -1,10 +1,12 @@
 //! The event that an alarm invokes a function with: "Invoke a Lambda function from an alarm" in
 //! `CloudWatch`'s user guide.
 
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
 use crate::cloudwatch::{AlarmStatus, Transition, timestamp};
 use crate::plan::{ACCOUNT_ID, MetricId, REGION};
-use serde::Serialize;
-use std::collections::BTreeMap;
 
 /// The event of a transition, as JSON.
 pub(super) fn of_transition(transition: &Transition) -> String {

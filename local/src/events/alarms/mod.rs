@@ -4,13 +4,15 @@ mod event;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
 use crate::cloudwatch::{AlarmState, Transition};
 use crate::ids;
 use crate::lambda::{Background, Invocation, Pool};
 use crate::plan::{ALARMS, AlarmActions, Permission};
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use tokio::sync::mpsc;
 
 /// Invokes the functions of alarms.
 #[derive(Debug)]

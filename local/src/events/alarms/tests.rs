@@ -1,5 +1,9 @@
 //! What the transitions of alarms do.
 
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+
 use super::*;
 use crate::clock::SharedClock;
 use crate::cloudwatch::AlarmStatus;
@@ -7,8 +11,6 @@ use crate::lambda::fake::{Fake, Polling, Rig};
 use crate::plan::{
     Alarm, AlarmSchedule, ArnPattern, Comparison, Fill, MetricId, MissingData, Statistic,
 };
-use serde_json::{Value, json};
-use std::time::{Duration, SystemTime};
 
 /// Actions on the one function of a rig.
 struct Setup {

@@ -1,9 +1,10 @@
 //! What a function's answer to a batch means.
 
+use serde_json::Value;
+
 use super::delivery::Outcome;
 use super::record::Record;
 use crate::lambda::Completed;
-use serde_json::Value;
 
 /// Reads the answer to `batch`.
 ///

@@ -16,10 +16,11 @@
 //! The guide does not say how long the pauses are. Here the first takes a second, and each further
 //! one twice as long, up to a minute.
 
-use crate::plan::RetryPolicy;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::{Duration, SystemTime};
+
+use crate::plan::RetryPolicy;
 
 /// One batch on its way through attempts and splits, until nothing of it is left.
 #[derive(Debug)]
@@ -178,9 +179,10 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_min
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use Outcome::{Failed, FailedFrom, NotInvoked, Succeeded};
     use Reason::{RecordAgeExceeded, RetryAttemptsExhausted};
+
+    use super::*;
 
     const CREATED: SystemTime = SystemTime::UNIX_EPOCH;
 

@@ -1,12 +1,14 @@
 //! What the on-failure destination is told of discarded records.
 
+use std::time::SystemTime;
+
+use serde_json::{Value, json};
+
 use super::delivery::{Discarded, Reason};
 use super::record::Record;
 use crate::events::time::{timestamp_millis, timestamp_secs};
 use crate::ids;
 use crate::plan::function_arn;
-use serde_json::{Value, json};
-use std::time::SystemTime;
 
 /// The last invocation with records that were discarded.
 #[derive(Clone, Debug)]
@@ -73,9 +75,10 @@ pub(super) fn document(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::super::record::testing::record;
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn a_document_has_the_shape_of_lambdas_own() {

@@ -1,5 +1,11 @@
 //! One lane of a stream shard: it gathers batches and delivers them one after the other.
 
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
 use super::answer;
 use super::delivery::{Delivery, Discarded, Outcome, Step};
 use super::failure::{self, Attempt, Origin};
@@ -10,10 +16,6 @@ use crate::ids;
 use crate::lambda::{Invocation, InvokeError, MAX_PAYLOAD, Pool};
 use crate::plan::{Asked, StreamMapping, queue_arn};
 use crate::queues::Queues;
-use std::collections::VecDeque;
-use std::ops::ControlFlow;
-use std::sync::Arc;
-use tokio::sync::mpsc;
 
 /// Where a reader puts the records of a lane.
 pub(super) type Pages = mpsc::Sender<Vec<Record>>;

@@ -27,27 +27,29 @@ mod source;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use lane::Lane;
+use reader::Reader;
+use source::{Source, SourceError, Stream};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
 use crate::access::Access;
 use crate::clock::SharedClock;
+use crate::dynamodb::engine::Store;
 use crate::lambda::Pool;
 use crate::plan::StreamMapping;
 use crate::queues::Queues;
 use crate::server::{Stop, until_stopped};
-use lane::Lane;
-use reader::Reader;
-use source::{Source, SourceError, Stream};
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 
 /// One event source mapping at work.
 #[derive(Debug)]
 pub(super) struct Pump {
     pub(super) mapping: Arc<StreamMapping>,
-    /// Where the engine listens.
-    pub(super) engine: SocketAddr,
+    /// The engine.
+    pub(super) store: Store,
     pub(super) pool: Arc<Pool>,
     pub(super) queues: Arc<Queues>,
     pub(super) access: Arc<Access>,
@@ -63,7 +65,7 @@ impl Pump {
     }
 
     async fn carry(&self, tasks: &mut JoinSet<()>) {
-        let source = Source::new(self.engine, &self.pool.function().name, &self.access);
+        let source = Source::new(self.store.clone(), &self.pool.function().name, &self.access);
         let (stream, shards) = loop {
             match self.find(&source).await {
                 Ok(found) => break found,

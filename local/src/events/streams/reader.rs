@@ -1,15 +1,17 @@
 //! Reads one stream shard, and passes what the filters let through to the lanes.
 
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+
 use super::ERROR_PAUSE;
 use super::lane::Pages;
 use super::record::{Record, shaped};
 use super::source::{Page, Position, Source, SourceError, Stream};
 use crate::clock::SharedClock;
 use crate::plan::StreamMapping;
-use serde_json::Value;
-use std::ops::ControlFlow;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 #[derive(Debug)]
 pub(super) struct Reader {
@@ -118,12 +120,14 @@ fn last_sequence_number(records: &[Value]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::clock::manual::ManualClock;
-    use crate::plan::Pattern;
-    use crate::plan::{RetryPolicy, StartingPosition};
     use serde_json::json;
     use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::clock::manual::ManualClock;
+    use crate::dynamodb::engine::Store;
+    use crate::plan::Pattern;
+    use crate::plan::{RetryPolicy, StartingPosition};
 
     #[tokio::test]
     async fn records_that_are_filtered_or_of_an_earlier_run_reach_no_lane_and_others_one() {
@@ -147,7 +151,7 @@ mod tests {
         let (first, mut first_pages) = mpsc::channel(1);
         let (second, mut second_pages) = mpsc::channel(1);
         let reader = Reader {
-            source: Source::new(([127, 0, 0, 1], 1).into(), "Function", &Arc::default()),
+            source: Source::new(Store::empty(), "Function", &Arc::default()),
             stream: Stream { arn: "arn:stream".to_owned(), table: "Table".to_owned() },
             shard: "shardId-1".to_owned(),
             mapping: Arc::new(mapping),

@@ -1,10 +1,12 @@
 //! One record of a stream, in the shape that Lambda gives it in its event.
 
-use crate::plan::REGION;
-use bytes::Bytes;
-use serde_json::Value;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use crate::plan::REGION;
 
 /// A record on its way to the function.
 #[derive(Clone, Debug)]
@@ -70,8 +72,9 @@ pub(super) fn event(batch: &[Record]) -> Bytes {
 
 #[cfg(test)]
 pub(super) mod testing {
-    use super::{Record, shaped};
     use serde_json::json;
+
+    use super::{Record, shaped};
 
     /// A record of the item `key` with the given sequence number, made at a second since the epoch.
     pub(in crate::events::streams) fn record(key: &str, number: u32, created_secs: u64) -> Record {
@@ -90,9 +93,10 @@ pub(super) mod testing {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::testing::record;
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn one_item_is_always_in_the_same_lane_and_several_items_in_several() {

@@ -1,25 +1,20 @@
-//! The DynamoDB Streams API of the engine.
+//! The streams of the engine.
 
-use crate::access::Access;
-use crate::plan::{Asked, StartingPosition, TEMPLATE_LABEL, stream_arn};
-use bytes::Bytes;
-use http::Request;
-use http::header::{AUTHORIZATION, CONTENT_TYPE};
-use http_body_util::{BodyExt, Full};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// A client of the engine's own port.
+use dynoxide::actions::describe_stream::DescribeStreamRequest;
+use dynoxide::actions::get_records::GetRecordsRequest;
+use dynoxide::actions::get_shard_iterator::GetShardIteratorRequest;
+use serde_json::Value;
+
+use crate::access::Access;
+use crate::dynamodb::engine::Store;
+use crate::plan::{Asked, StartingPosition, TEMPLATE_LABEL, stream_arn};
+
+/// The streams of the engine's tables.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
-    url: String,
-    client: Client<HttpConnector, Full<Bytes>>,
+    store: Store,
     /// Lambda reads in the name of this function.
     function: String,
     access: Arc<Access>,
@@ -43,8 +38,7 @@ pub(super) enum Position {
 }
 
 /// An answer of `GetRecords`.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
+#[derive(Debug)]
 pub(super) struct Page {
     pub(super) records: Vec<Value>,
     /// Absent at the end of a shard that takes no further records.
@@ -60,30 +54,30 @@ pub(super) struct SourceError {
 }
 
 impl Source {
-    pub(super) fn new(engine: SocketAddr, function: &str, access: &Arc<Access>) -> Self {
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
-        let client = Client::builder(TokioExecutor::new()).build(connector);
-        let (function, access) = (function.to_owned(), Arc::clone(access));
-        Self { url: format!("http://{engine}/"), client, function, access }
+    pub(super) fn new(store: Store, function: &str, access: &Arc<Access>) -> Self {
+        Self { store, function: function.to_owned(), access: Arc::clone(access) }
     }
 
     /// The newest stream of a table.
     pub(super) async fn stream(&self, table: &str) -> Result<Stream, SourceError> {
+        let name = table.to_owned();
         // Lambda finds it by ListStreams.
-        self.check(LIST_STREAMS, stream_arn(table, "*"))?;
-        let request = json!({ "TableName": table });
-        let described: Described = self.call(DESCRIBE_TABLE, &request).await?;
-        let arn = stream_arn(table, &described.table.latest_stream_label);
-        Ok(Stream { arn, table: table.to_owned() })
+        let asked = self
+            .ask("ListStreams", stream_arn(table, "*"), move |store| store.describe_table(&name));
+        let label = asked.await?.latest_stream_label.ok_or_else(|| SourceError {
+            operation: "ListStreams",
+            problem: format!("the table {table} has no stream"),
+        })?;
+        Ok(Stream { arn: stream_arn(table, &label), table: table.to_owned() })
     }
 
     /// The ids of a stream's shards.
     pub(super) async fn shards(&self, stream: &Stream) -> Result<Vec<String>, SourceError> {
-        self.check_stream(DESCRIBE_STREAM, stream)?;
-        let request = json!({ "StreamArn": stream.arn });
-        let described: DescribedStream = self.call(DESCRIBE_STREAM, &request).await?;
-        let shards = described.stream_description.shards.into_iter();
+        let request =
+            DescribeStreamRequest { stream_arn: stream.arn.clone(), ..Default::default() };
+        let asked = self
+            .ask("DescribeStream", resource(stream), move |store| store.describe_stream(request));
+        let shards = asked.await?.stream_description.shards.into_iter();
         Ok(shards.map(|shard| shard.shard_id).collect())
     }
 
@@ -94,18 +88,21 @@ impl Source {
         shard: &str,
         position: &Position,
     ) -> Result<String, SourceError> {
-        self.check_stream(GET_SHARD_ITERATOR, stream)?;
-        let mut request = json!({ "StreamArn": stream.arn, "ShardId": shard });
-        request["ShardIteratorType"] = match position {
-            Position::Start(StartingPosition::TrimHorizon) => "TRIM_HORIZON".into(),
-            Position::Start(StartingPosition::Latest) => "LATEST".into(),
-            Position::After(sequence_number) => {
-                request["SequenceNumber"] = sequence_number.as_str().into();
-                "AFTER_SEQUENCE_NUMBER".into()
-            }
+        let (kind, sequence_number) = match position {
+            Position::Start(StartingPosition::TrimHorizon) => ("TRIM_HORIZON", None),
+            Position::Start(StartingPosition::Latest) => ("LATEST", None),
+            Position::After(number) => ("AFTER_SEQUENCE_NUMBER", Some(number.clone())),
         };
-        let found: Found = self.call(GET_SHARD_ITERATOR, &request).await?;
-        Ok(found.shard_iterator)
+        let request = GetShardIteratorRequest {
+            stream_arn: stream.arn.clone(),
+            shard_id: shard.to_owned(),
+            shard_iterator_type: kind.to_owned(),
+            sequence_number,
+        };
+        let asked = self.ask("GetShardIterator", resource(stream), move |store| {
+            store.get_shard_iterator(request)
+        });
+        Ok(asked.await?.shard_iterator.unwrap_or_default())
     }
 
     /// Up to 1,000 records.
@@ -114,93 +111,36 @@ impl Source {
         stream: &Stream,
         iterator: &str,
     ) -> Result<Page, SourceError> {
-        self.check_stream(GET_RECORDS, stream)?;
-        self.call(GET_RECORDS, &json!({ "ShardIterator": iterator })).await
+        let request = GetRecordsRequest { shard_iterator: iterator.to_owned(), limit: None };
+        let asked = self.ask("GetRecords", resource(stream), move |store| {
+            let page = store.get_records(request)?;
+            let records = page.records.iter().map(serde_json::to_value);
+            // What the engine has written as JSON itself can be written so.
+            let records = records.map(|record| record.unwrap_or(Value::Null)).collect();
+            Ok(Page { records, next_shard_iterator: page.next_shard_iterator })
+        });
+        asked.await
     }
 
-    fn check_stream(&self, target: &'static str, stream: &Stream) -> Result<(), SourceError> {
-        self.check(target, stream_arn(&stream.table, TEMPLATE_LABEL))
-    }
-
-    fn check(&self, target: &'static str, resource: String) -> Result<(), SourceError> {
-        let operation = operation(target);
+    /// Asks the engine in the function's name, on a thread that may block.
+    async fn ask<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        resource: String,
+        ask: impl FnOnce(&Store) -> dynoxide::Result<T> + Send + 'static,
+    ) -> Result<T, SourceError> {
+        let failed = |problem: String| SourceError { operation, problem };
         let action = format!("dynamodb:{operation}");
         let asked = Asked { action, resource, leading_keys: Vec::new() };
-        let denied = self.access.check(&self.function, &asked);
-        denied.map_err(|denied| SourceError { operation, problem: denied.to_string() })
-    }
-
-    pub(super) async fn call<T: DeserializeOwned>(
-        &self,
-        target: &'static str,
-        request: &Value,
-    ) -> Result<T, SourceError> {
-        let operation = operation(target);
-        let failed = |problem: String| SourceError { operation, problem };
-        let request = Request::post(&self.url)
-            .header("x-amz-target", target)
-            .header(CONTENT_TYPE, "application/x-amz-json-1.0")
-            // The engine asks for a signature and does not check it.
-            .header("x-amz-date", "19700101T000000Z")
-            .header(
-                AUTHORIZATION,
-                "AWS4-HMAC-SHA256 Credential=local, SignedHeaders=host, Signature=0",
-            )
-            .body(Full::new(Bytes::from(request.to_string())))
-            .map_err(|error| failed(error.to_string()))?;
-        let answer =
-            self.client.request(request).await.map_err(|error| failed(error.to_string()))?;
-        let (parts, body) = answer.into_parts();
-        let body = body.collect().await.map_err(|error| failed(error.to_string()))?.to_bytes();
-        if !parts.status.is_success() {
-            return Err(failed(String::from_utf8_lossy(&body).into_owned()));
-        }
-        serde_json::from_slice(&body).map_err(|error| failed(error.to_string()))
+        self.access.check(&self.function, &asked).map_err(|denied| failed(denied.to_string()))?;
+        let store = self.store.clone();
+        let answer = tokio::task::spawn_blocking(move || ask(&store)).await;
+        answer
+            .map_err(|error| failed(error.to_string()))?
+            .map_err(|error| failed(error.to_string()))
     }
 }
 
-fn operation(target: &'static str) -> &'static str {
-    target.split_once('.').map_or(target, |(_, operation)| operation)
-}
-
-const LIST_STREAMS: &str = "DynamoDBStreams_20120810.ListStreams";
-const DESCRIBE_TABLE: &str = "DynamoDB_20120810.DescribeTable";
-const DESCRIBE_STREAM: &str = "DynamoDBStreams_20120810.DescribeStream";
-const GET_SHARD_ITERATOR: &str = "DynamoDBStreams_20120810.GetShardIterator";
-const GET_RECORDS: &str = "DynamoDBStreams_20120810.GetRecords";
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Described {
-    table: DescribedTable,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct DescribedTable {
-    latest_stream_label: String,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct DescribedStream {
-    stream_description: StreamDescription,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct StreamDescription {
-    shards: Vec<Shard>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Shard {
-    shard_id: String,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Found {
-    shard_iterator: String,
+fn resource(stream: &Stream) -> String {
+    stream_arn(&stream.table, TEMPLATE_LABEL)
 }

@@ -1,16 +1,17 @@
 //! Mappings at work, over the stream of the real engine, with a function that the test plays.
 
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
 use super::record::testing::record;
 use super::*;
 use crate::clock::manual::ManualClock;
-use crate::dynamodb::engine::Engine;
+use crate::dynamodb::engine::{Engine, Store};
 use crate::lambda::fake::{Event, Fake, Polling, Rig};
 use crate::plan::Pattern;
 use crate::plan::{RetryPolicy, StartingPosition};
 use crate::template::{TemplateSource, load_template};
-use serde_json::{Value, json};
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
 
 const TEMPLATE: &str = "
 Transform: AWS::Serverless-2016-10-31
@@ -58,16 +59,16 @@ impl World {
         let template = TemplateSource::Text { name: "template.yaml".to_owned(), text };
         let template = load_template(&template, &[]).expect("a template");
         let engine = Engine::start(None, &template.tables).expect("an engine");
-        let source = Source::new(engine.address(), "Function", &Arc::default());
+        let source = Source::new(engine.store(), "Function", &Arc::default());
         for (key, phase) in items {
-            put(&source, key, phase).await;
+            put(&engine.store(), key, phase);
         }
         let (rig, fake, polling) = Rig::start(1).await;
         let clock: SharedClock = rig.clock.clone();
         let queues = Arc::new(Queues::new(&["Failures".to_owned()], &clock));
         let pump = Pump {
             mapping: Arc::new(mapping),
-            engine: engine.address(),
+            store: engine.store(),
             pool: Arc::clone(rig.runtime.pool("Function").expect("the function")),
             queues: Arc::clone(&queues),
             access: Arc::default(),
@@ -100,15 +101,15 @@ impl World {
     }
 }
 
-async fn put(source: &Source, key: &str, phase: &str) {
+fn put(store: &Store, key: &str, phase: &str) {
     let item = json!({ "pk": { "S": key }, "phase": { "S": phase } });
     let request = json!({ "TableName": "Table", "Item": item });
-    let _: Value = source.call("DynamoDB_20120810.PutItem", &request).await.expect("a put");
+    store.put_item(serde_json::from_value(request).expect("a request")).expect("a put");
 }
 
-async fn delete(source: &Source, key: &str) {
+fn delete(store: &Store, key: &str) {
     let request = json!({ "TableName": "Table", "Key": { "pk": { "S": key } } });
-    let _: Value = source.call("DynamoDB_20120810.DeleteItem", &request).await.expect("a delete");
+    store.delete_item(serde_json::from_value(request).expect("a request")).expect("a delete");
 }
 
 fn records(event: &Event) -> Vec<Value> {
@@ -137,8 +138,8 @@ fn failures_of(event: &Event, key: &str) -> String {
 async fn a_change_reaches_the_function_once_and_in_lambdas_shape() {
     let (world, fake, polling) = World::start(mapping(), &[]).await;
     world.look_again().await;
-    put(&world.source, "a", "stable").await;
-    put(&world.source, "a", "forward").await;
+    put(&world.engine.store(), "a", "stable");
+    put(&world.engine.store(), "a", "forward");
     world.rig.clock.sleeping(1).await;
     world.rig.clock.advance(Duration::from_millis(100));
     let event = polling.await.expect("an event");
@@ -175,9 +176,9 @@ async fn a_change_reaches_the_function_once_and_in_lambdas_shape() {
     let polling = fake.poll();
     world.rig.idle(1).await;
     world.rig.clock.sleeping(1).await;
-    put(&world.source, "a", "stable").await;
-    delete(&world.source, "a").await;
-    put(&world.source, "b", "move").await;
+    put(&world.engine.store(), "a", "stable");
+    delete(&world.engine.store(), "a");
+    put(&world.engine.store(), "b", "move");
     world.rig.clock.advance(Duration::from_millis(100));
     let event = polling.await.expect("an event");
     assert_eq!(keys(&event), ["b"]);
@@ -223,10 +224,10 @@ async fn a_poison_record_ends_in_the_queue_and_blocks_no_other() {
         "ShardIteratorType": "AT_SEQUENCE_NUMBER",
         "SequenceNumber": number,
     });
-    let call = world.source.call("DynamoDBStreams_20120810.GetShardIterator", &request);
-    let found: Value = call.await.expect("an iterator");
-    let iterator = found["ShardIterator"].as_str().expect("an iterator");
-    let page = world.source.records(&stream, iterator).await.expect("records");
+    let request = serde_json::from_value(request).expect("a request");
+    let found = world.engine.store().get_shard_iterator(request).expect("an iterator");
+    let iterator = found.shard_iterator.expect("an iterator");
+    let page = world.source.records(&stream, &iterator).await.expect("records");
     assert_eq!(page.records[0]["dynamodb"]["Keys"]["pk"]["S"], "poison");
 
     fake.respond(&event, "").await;
@@ -238,7 +239,7 @@ async fn the_starting_position_latest_passes_over_what_was_there() {
     let latest = StreamMapping { start: StartingPosition::Latest, ..mapping() };
     let (world, fake, polling) = World::start(latest, &[("before", "forward")]).await;
     world.rig.clock.sleeping(1).await;
-    put(&world.source, "after", "forward").await;
+    put(&world.engine.store(), "after", "forward");
     world.rig.clock.advance(Duration::from_millis(100));
     let event = polling.await.expect("an event");
     assert_eq!(keys(&event), ["after"]);

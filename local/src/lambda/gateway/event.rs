@@ -1,7 +1,10 @@
 //! HTTP requests as events of the payload format 2.0 of API Gateway's HTTP APIs.
 
-use crate::clock::epoch_millis;
-use crate::plan::ACCOUNT_ID;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::SystemTime;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -14,13 +17,12 @@ use http::{HeaderMap, HeaderName};
 use percent_encoding::percent_decode;
 use serde::Serialize;
 use serde_json::Value;
-use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::time::SystemTime;
 use time::OffsetDateTime;
 use time::format_description::StaticFormatDescription;
 use time::macros::format_description;
+
+use crate::clock::epoch_millis;
+use crate::plan::ACCOUNT_ID;
 
 /// A request, and what the gateway knows of it.
 #[derive(Debug)]

@@ -6,21 +6,22 @@ mod reply;
 
 pub use auth::{Principals, User};
 
-use crate::clock::SharedClock;
-use crate::ids;
-use crate::lambda::runtime::{Invocation, InvokeError, MAX_PAYLOAD, Pool, Runtime};
-use crate::plan::{Authorization, Function, Route};
-use crate::server::{BodyError, Handler, Response, json_response, read_body};
-use auth::Refused;
-use event::Received;
-use http::header::WWW_AUTHENTICATE;
-use http::request::Parts;
-use http::{HeaderName, HeaderValue, Method, Request, StatusCode};
-use hyper::body::Incoming;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+
+use auth::Refused;
+use axum::extract::Request;
+use event::Received;
+use http::request::Parts;
+use http::{Method, StatusCode};
+
+use crate::clock::SharedClock;
+use crate::ids;
+use crate::lambda::runtime::{Invocation, InvokeError, MAX_PAYLOAD, Pool, Runtime};
+use crate::plan::{Authorization, Function, Route};
+use crate::server::{Handler, Response, json_response, read_body, set};
 
 /// The endpoint of the template's HTTP API.
 #[derive(Debug)]
@@ -58,7 +59,7 @@ impl Gateway {
 
     async fn answer(
         &self,
-        request: Request<Incoming>,
+        request: Request,
         peer: SocketAddr,
         request_id: &str,
     ) -> Result<Response, Refusal> {
@@ -71,10 +72,8 @@ impl Gateway {
             .get(parts.uri.path())
             .and_then(|methods| methods.get(&parts.method))
             .ok_or(Refusal::NotFound)?;
-        let body = read_body(body, MAX_BODY).await.map_err(|error| match error {
-            BodyError::TooLarge => Refusal::BodyTooLarge,
-            BodyError::Broken => Refusal::BadRequest,
-        })?;
+        let body = read_body(body, MAX_BODY).await;
+        let body = body.map_err(|error| error.pick(Refusal::BodyTooLarge, Refusal::BadRequest))?;
         let now = self.clock.now();
         let authorizer = match &self.principals {
             None => None,
@@ -119,14 +118,11 @@ impl Gateway {
 }
 
 impl Handler for Gateway {
-    async fn handle(&self, request: Request<Incoming>, peer: SocketAddr) -> Response {
+    async fn handle(&self, request: Request, peer: SocketAddr) -> Response {
         let request_id = ids::gateway_request_id();
         let mut response =
             self.answer(request, peer, &request_id).await.unwrap_or_else(Refusal::response);
-        if let Ok(id) = HeaderValue::from_str(&request_id) {
-            let name = HeaderName::from_static("apigw-requestid");
-            response.headers_mut().insert(name, id);
-        }
+        set(&mut response, "apigw-requestid", &request_id);
         response
     }
 }
@@ -183,7 +179,7 @@ impl Refusal {
         };
         let mut response = json_response(status, format!(r#"{{"message":"{message}"}}"#));
         if self == Self::Unauthorized {
-            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            set(&mut response, "www-authenticate", "Bearer");
         }
         response
     }

@@ -1,17 +1,18 @@
 //! Answers of functions as HTTP responses, by the rules of the payload format 2.0.
 
-use crate::server::Response;
+use std::collections::BTreeMap;
+
+use axum::body::{Body, Bytes};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use bytes::Bytes;
 use http::header::{
     CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, DATE, SET_COOKIE, TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use http_body_util::Full;
 use serde::Deserialize;
 use serde_json::Value;
-use std::collections::BTreeMap;
+
+use crate::server::{IntoResponse, Response, json_response};
 
 /// The response that an answer describes; nothing where it makes no sense.
 ///
@@ -37,8 +38,7 @@ pub(super) fn decode(payload: Bytes) -> Option<Response> {
         Some(other) => other.to_string().into(),
     };
     let has_body = !body.is_empty();
-    let mut response = Response::new(Full::new(body));
-    *response.status_mut() = status;
+    let mut response = (status, Body::from(body)).into_response();
     let headers = response.headers_mut();
     fill(headers, answer.headers, answer.cookies)?;
     if has_body {
@@ -68,10 +68,7 @@ fn inferred(payload: Bytes) -> Option<Response> {
         Value::Object(object) if object.contains_key("statusCode") => return None,
         _ => payload,
     };
-    let mut response = Response::new(Full::new(body));
-    let json = HeaderValue::from_static("application/json");
-    response.headers_mut().insert(CONTENT_TYPE, json);
-    Some(response)
+    Some(json_response(StatusCode::OK, body))
 }
 
 /// A status is a number, or a string of one.

@@ -1,15 +1,17 @@
-use super::*;
-use crate::lambda::runtime::fake::{Event, Fake, Polling, Rig};
-use crate::plan::testing::function;
-use crate::server::{self, testing::send};
+use std::time::{Duration, SystemTime};
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
-use std::time::{Duration, SystemTime};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+
+use super::*;
+use crate::lambda::runtime::fake::{Event, Fake, Polling, Rig};
+use crate::plan::testing::function;
+use crate::server::{self, testing::send};
 
 /// The event of a request that came from port 9 of this machine at 10:10:10 on 20 November 2026.
 fn event(request: http::request::Builder, body: &[u8]) -> Value {

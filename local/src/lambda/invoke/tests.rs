@@ -1,11 +1,13 @@
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
 use super::*;
 use crate::clock::SharedClock;
 use crate::lambda::runtime::fake::{Fake, Polling, Rig};
 use crate::server::{self, testing::send};
-use serde_json::Value;
-use std::time::Duration;
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
 
 /// The endpoint on a socket, in front of a function that the test plays.
 struct Served {

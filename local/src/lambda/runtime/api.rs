@@ -3,18 +3,20 @@
 //! Each environment has its own path prefix, `/<function>/<environment>`, so that the process need
 //! not say who it is.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes};
+use axum::extract::Request;
+use http::{Method, StatusCode};
+use serde_json::json;
+use tokio::sync::{mpsc, oneshot};
+
 use super::calls::{Answer, Call, Event, Registry};
 use super::pool::MAX_PAYLOAD;
 use crate::clock::epoch_millis;
 use crate::plan::function_arn;
-use crate::server::{BodyError, Handler, Response, json_response, read_body};
-use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
-use hyper::body::Incoming;
-use serde_json::json;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use tokio::sync::{mpsc, oneshot};
+use crate::server::{BodyError, Handler, Response, json_response, read_body, set};
 
 /// The endpoint that the processes of all functions share.
 #[derive(Debug)]
@@ -27,7 +29,7 @@ impl RuntimeApi {
         Self { registry }
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Result<Response, Refusal> {
+    async fn answer(&self, request: Request) -> Result<Response, Refusal> {
         let path = request.uri().path().to_owned();
         let segments: Vec<&str> = path.trim_start_matches('/').split('/').collect();
         let [function, environment, "2018-06-01", "runtime", rest @ ..] = segments.as_slice()
@@ -66,7 +68,7 @@ impl RuntimeApi {
 }
 
 impl Handler for RuntimeApi {
-    async fn handle(&self, request: Request<Incoming>, _peer: SocketAddr) -> Response {
+    async fn handle(&self, request: Request, _peer: SocketAddr) -> Response {
         self.answer(request).await.unwrap_or_else(Refusal::response)
     }
 }
@@ -114,16 +116,15 @@ async fn next(environment: &mpsc::Sender<Call>, function: &str) -> Result<Respon
     sent.map_err(|_| Refusal::NOT_FOUND)?;
     let event: Event = event.await.map_err(|_| Refusal::OUT_OF_TURN)?;
     let mut response = json_response(StatusCode::OK, event.payload);
-    let headers = response.headers_mut();
-    set(headers, "lambda-runtime-aws-request-id", &event.request_id);
-    let deadline_ms = HeaderValue::from(epoch_millis(event.deadline));
-    headers.insert("lambda-runtime-deadline-ms", deadline_ms);
-    set(headers, "lambda-runtime-invoked-function-arn", &function_arn(function));
+    let answer = &mut response;
+    set(answer, "lambda-runtime-aws-request-id", &event.request_id);
+    set(answer, "lambda-runtime-deadline-ms", &epoch_millis(event.deadline).to_string());
+    set(answer, "lambda-runtime-invoked-function-arn", &function_arn(function));
     if let Some(trace) = &event.trace_header {
-        set(headers, "lambda-runtime-trace-id", trace);
+        set(answer, "lambda-runtime-trace-id", trace);
     }
     if let Some(context) = &event.client_context {
-        set(headers, "lambda-runtime-client-context", context);
+        set(answer, "lambda-runtime-client-context", context);
     }
     Ok(response)
 }
@@ -149,11 +150,9 @@ async fn accept(
     Ok(json_response(StatusCode::ACCEPTED, r#"{"status":"OK"}"#))
 }
 
-async fn read_error(body: Incoming) -> Result<Bytes, Refusal> {
-    read_body(body, MAX_PAYLOAD).await.map_err(|error| match error {
-        BodyError::TooLarge => Refusal::TOO_LARGE,
-        BodyError::Broken => Refusal::BROKEN,
-    })
+async fn read_error(body: Body) -> Result<Bytes, Refusal> {
+    let body = read_body(body, MAX_PAYLOAD).await;
+    body.map_err(|error| error.pick(Refusal::TOO_LARGE, Refusal::BROKEN))
 }
 
 fn too_large() -> Answer {
@@ -163,11 +162,4 @@ fn too_large() -> Answer {
         "errorMessage": message,
     });
     Answer { payload: payload.to_string().into(), failed: true }
-}
-
-/// Sets a header; a value that no header can hold is left out.
-fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
-    if let Ok(value) = HeaderValue::from_str(value) {
-        headers.insert(HeaderName::from_static(name), value);
-    }
 }

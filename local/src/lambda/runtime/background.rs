@@ -1,10 +1,13 @@
 //! Asynchronous invocations: queued in memory, and tried again as Lambda does.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::task::JoinSet;
+
 use super::pool::{Invocation, InvokeError, Pool};
 use crate::clock::SharedClock;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
-use tokio::task::JoinSet;
 
 /// The asynchronous invocations that have not ended. Those that have not when the stack ends are
 /// lost.
@@ -22,8 +25,7 @@ impl Background {
     /// Takes over an event: it is tried as often and, while all environments are busy, as long as the function's policy
     /// says.
     pub(crate) fn deliver(&self, pool: Arc<Pool>, event: Invocation) {
-        // A panic while it is held leaves the set of tasks valid.
-        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tasks = self.tasks.lock();
         while tasks.try_join_next().is_some() {}
         tasks.spawn(deliver(pool, event, Arc::clone(&self.clock)));
     }
@@ -31,16 +33,13 @@ impl Background {
     /// Ends when no invocation is left.
     #[cfg(test)]
     pub(super) async fn settled(&self) {
-        let mut tasks = std::mem::take(&mut *self.tasks.lock().expect("no panic"));
+        let mut tasks = std::mem::take(&mut *self.tasks.lock());
         while tasks.join_next().await.is_some() {}
     }
 
     /// Gives up what has not ended, and waits until nothing runs any more.
     pub(crate) async fn shutdown(&self) {
-        let mut tasks = {
-            let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::take(&mut *tasks)
-        };
+        let mut tasks = std::mem::take(&mut *self.tasks.lock());
         while tasks.try_join_next().is_some() {}
         if !tasks.is_empty() {
             tracing::warn!(events = tasks.len(), "asynchronous invocations are lost");

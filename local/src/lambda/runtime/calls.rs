@@ -1,10 +1,11 @@
 //! The calls of processes to the Runtime API, on their way to the task of their environment.
 
-use bytes::Bytes;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
 /// The environments that run, so that the Runtime API finds the one that a request comes from.
@@ -20,23 +21,17 @@ impl Registry {
     }
 
     pub(super) fn find(&self, id: u64) -> Option<mpsc::Sender<Call>> {
-        self.with(|environments| environments.get(&id).cloned())
+        self.environments.lock().get(&id).cloned()
     }
 
     pub(super) fn enter(&self, id: u64) -> mpsc::Receiver<Call> {
         let (sender, calls) = mpsc::channel(4);
-        self.with(|environments| environments.insert(id, sender));
+        self.environments.lock().insert(id, sender);
         calls
     }
 
     pub(super) fn leave(&self, id: u64) {
-        self.with(|environments| environments.remove(&id));
-    }
-
-    fn with<T>(&self, change: impl FnOnce(&mut HashMap<u64, mpsc::Sender<Call>>) -> T) -> T {
-        // A panic while they are held leaves the senders valid.
-        let mut environments = self.environments.lock().unwrap_or_else(PoisonError::into_inner);
-        change(&mut environments)
+        self.environments.lock().remove(&id);
     }
 }
 

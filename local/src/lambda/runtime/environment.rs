@@ -1,20 +1,22 @@
 //! One execution environment: a task that follows its process through `starting`, `idle` and `busy`
 //! to its end.
 
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::json;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use tokio::sync::{mpsc, oneshot, watch};
+
 use super::calls::{Answer, Call, Event};
 use super::log::Log;
 use super::pool::{Completed, Pool, Queued, Ready};
 use super::process::{Exit, Process};
 use crate::clock::epoch_millis;
-use bytes::Bytes;
-use serde::Deserialize;
-use serde_json::json;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
-use tokio::sync::{mpsc, oneshot, watch};
 
 /// Follows a new environment from its start to its end.
 pub(super) fn run(

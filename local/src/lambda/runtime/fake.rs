@@ -1,5 +1,21 @@
 //! Environments whose processes are driven by the test, over the real Runtime API.
 
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
 use super::log::Log;
 use super::pool::State;
 use super::process::{Exit, Launch, Process};
@@ -10,20 +26,6 @@ use crate::clock::manual::ManualClock;
 use crate::ids;
 use crate::plan::Function;
 use crate::plan::testing::function;
-use bytes::Bytes;
-use http::{HeaderMap, Request, StatusCode};
-use http_body_util::{BodyExt, Full};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
-use std::future::Future;
-use std::io;
-use std::net::SocketAddr;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::sync::{mpsc, watch};
-use tokio::task::JoinHandle;
 
 /// A runtime whose processes are [`Fake`]s.
 pub(crate) struct Rig {

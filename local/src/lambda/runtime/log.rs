@@ -1,14 +1,16 @@
 //! What the processes print: passed on to the log of this process line by line, with the last of it
 //! kept for the caller who asks.
 
-use crate::cloudwatch::EmbeddedMetrics;
-use crate::plan::{Function, LogLevel};
-use serde::Deserialize;
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
+use serde::Deserialize;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+
+use crate::cloudwatch::EmbeddedMetrics;
+use crate::plan::{Function, LogLevel};
 
 /// The lines of one environment.
 #[derive(Debug)]
@@ -32,22 +34,21 @@ impl Log {
 
     /// Forgets the tail, at the start of an invocation.
     pub(super) fn clear_tail(&self) {
-        self.with_tail(VecDeque::clear);
+        self.tail.lock().clear();
     }
 
     /// The last 4 KB of the current invocation.
     pub(super) fn tail(&self) -> Vec<u8> {
-        self.with_tail(|tail| tail.iter().copied().collect())
+        self.tail.lock().iter().copied().collect()
     }
 
     /// Adds a line that is for the tail only, such as Lambda's own.
     pub(super) fn note(&self, line: &str) {
-        self.with_tail(|tail| {
-            tail.extend(line.as_bytes());
-            tail.push_back(b'\n');
-            let excess = tail.len().saturating_sub(MAX_TAIL);
-            tail.drain(..excess);
-        });
+        let mut tail = self.tail.lock();
+        tail.extend(line.as_bytes());
+        tail.push_back(b'\n');
+        let excess = tail.len().saturating_sub(MAX_TAIL);
+        tail.drain(..excess);
     }
 
     /// Passes the lines of `stream` on, until it ends, without those that Lambda drops for their level. The metrics in
@@ -85,12 +86,6 @@ impl Log {
             _ => tracing::info!("[{}] {line}", self.function),
         }
     }
-
-    fn with_tail<T>(&self, change: impl FnOnce(&mut VecDeque<u8>) -> T) -> T {
-        // A panic while they are held leaves the bytes valid.
-        let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
-        change(&mut tail)
-    }
 }
 
 /// How severe Lambda takes a line to be: what it says, if it is JSON with a level and a time, or else `INFO`, plain text,
@@ -111,12 +106,13 @@ const MAX_TAIL: usize = 4 << 10;
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::time::SystemTime;
+
     use super::*;
     use crate::clock::manual::ManualClock;
     use crate::cloudwatch::MetricStore;
     use crate::plan::testing::function;
-    use std::sync::Arc;
-    use std::time::SystemTime;
 
     fn metrics() -> (EmbeddedMetrics, Arc<MetricStore>) {
         let store = Arc::new(MetricStore::default());

@@ -21,18 +21,21 @@ pub(crate) use background::Background;
 pub(crate) use pool::{Completed, EnvironmentInfo, Invocation, InvokeError, MAX_PAYLOAD, Pool};
 pub(crate) use process::{Bootstraps, Launch};
 
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use api::RuntimeApi;
+use calls::Registry;
+use parking_lot::Mutex;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
 use crate::StartError;
 use crate::clock::SharedClock;
 use crate::plan::Function;
 use crate::server::{self, Stop};
-use api::RuntimeApi;
-use calls::Registry;
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
-use tokio::net::TcpListener;
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
 
 /// The running functions.
 #[derive(Debug)]
@@ -108,7 +111,7 @@ impl Runtime {
             pool.stopped().await;
         }
         self.stop_api.send_replace(true);
-        let api = self.api.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let api = self.api.lock().take();
         if let Some(api) = api
             && api.await.is_err()
         {

@@ -1,19 +1,22 @@
 //! The environments of one function: which of them gets an invocation, and when another one is
 //! started.
 
+use std::collections::{BTreeMap, VecDeque};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use serde::Serialize;
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinSet;
+
 use super::calls::{Event, Registry};
 use super::process::Launch;
 use crate::clock::{SharedClock, epoch_millis};
 use crate::ids;
 use crate::plan::Function;
-use bytes::Bytes;
-use serde::Serialize;
-use std::collections::{BTreeMap, VecDeque};
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
-use tokio::sync::{oneshot, watch};
-use tokio::task::JoinSet;
 
 /// The largest event or answer of an invocation that is waited for: 6 MB.
 pub(crate) const MAX_PAYLOAD: usize = 6 << 20;
@@ -138,7 +141,7 @@ impl Pool {
         tokio::pin!(completed);
         tokio::select! {
             completed = &mut completed => return completed,
-            () = self.clock.sleep(RETURN_GRACE) => self.dispatch(&mut self.lock(), Patience::None),
+            () = self.clock.sleep(RETURN_GRACE) => self.dispatch(&mut self.inner.lock(), Patience::None),
         }
         tokio::select! {
             completed = &mut completed => return completed,
@@ -164,14 +167,14 @@ impl Pool {
     /// why it is not.
     pub(super) fn warm(self: &Arc<Self>) -> oneshot::Receiver<Result<(), String>> {
         let (ready, outcome) = oneshot::channel();
-        self.start_environment(&mut self.lock(), Some(ready));
+        self.start_environment(&mut self.inner.lock(), Some(ready));
         outcome
     }
 
     /// Tells every environment to end, and refuses the invocations that wait.
     pub(super) fn stop(&self) {
         // Under the lock, so that no environment starts after it.
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         self.stop.send_replace(true);
         inner.waiting.clear();
         inner.idle.clear();
@@ -179,7 +182,7 @@ impl Pool {
 
     /// Ends when every environment has ended.
     pub(super) async fn stopped(&self) {
-        let mut tasks = std::mem::take(&mut self.lock().tasks);
+        let mut tasks = std::mem::take(&mut self.inner.lock().tasks);
         while let Some(ended) = tasks.join_next().await {
             if let Err(error) = ended {
                 let function = &self.function.name;
@@ -189,7 +192,7 @@ impl Pool {
     }
 
     pub(super) fn environments(&self) -> Vec<EnvironmentInfo> {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         let environments = inner.environments.iter();
         environments
             .map(|(&id, known)| EnvironmentInfo {
@@ -219,7 +222,7 @@ impl Pool {
     }
 
     pub(super) fn launched(&self, id: u64, pid: u32) {
-        if let Some(known) = self.lock().environments.get_mut(&id) {
+        if let Some(known) = self.inner.lock().environments.get_mut(&id) {
             known.pid = Some(pid);
         }
     }
@@ -228,7 +231,7 @@ impl Pool {
     /// else the next one.
     pub(super) fn offer(&self, id: u64) -> oneshot::Receiver<Queued> {
         let (work, offer) = oneshot::channel();
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         // The receiver is at hand, so a waiting invocation is taken for certain. The dropped end of
         // a stopped pool says that there will be none.
         match inner.next_waiting() {
@@ -247,7 +250,7 @@ impl Pool {
 
     /// Takes back an invocation whose environment ended before it saw it: it goes first.
     pub(super) fn give_back(self: &Arc<Self>, queued: Queued) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if !*self.stop.borrow() {
             inner.waiting.push_front(queued);
             self.dispatch(&mut inner, Patience::ForReturning);
@@ -260,18 +263,18 @@ impl Pool {
     /// Without this, a function that cannot start would be started again and again for the same
     /// invocation.
     pub(super) fn fail_oldest(&self, payload: Bytes) {
-        if let Some(queued) = self.lock().next_waiting() {
+        if let Some(queued) = self.inner.lock().next_waiting() {
             queued.complete(Completed { payload, failed: true, log_tail: None });
         }
     }
 
     /// Notes that an environment has answered and will soon be free.
     pub(super) fn returning(&self, id: u64) {
-        self.lock().set_state(id, State::Returning);
+        self.inner.lock().set_state(id, State::Returning);
     }
 
     pub(super) fn ended(self: &Arc<Self>, id: u64) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.environments.remove(&id);
         inner.idle.retain(|idle| idle.id != id);
         self.dispatch(&mut inner, Patience::ForReturning);
@@ -279,7 +282,7 @@ impl Pool {
 
     /// Gives an invocation to a free environment, or queues it; says whether it was given.
     fn place(self: &Arc<Self>, queued: Queued) -> bool {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if *self.stop.borrow() {
             // Dropping it says so to the caller.
             return true;
@@ -321,15 +324,10 @@ impl Pool {
 
     /// Takes an invocation out of the queue; says whether it was still there.
     fn withdraw(&self, request_id: &str) -> bool {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let waiting = inner.waiting.len();
         inner.waiting.retain(|queued| queued.invocation.request_id != request_id);
         inner.waiting.len() < waiting
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A panic while the lock is held leaves no half-made change.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,9 +1,5 @@
 //! The processes that execution environments are: how one is launched, watched and ended.
 
-use super::log::Log;
-use crate::cloudwatch::EmbeddedMetrics;
-use crate::plan::{Function, REGION};
-use rustix::process::{Pid, getpriority_process, setpriority_pgrp};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
@@ -16,8 +12,14 @@ use std::pin::Pin;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
+
+use rustix::process::{Pid, getpriority_process, setpriority_pgrp};
 use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
+
+use super::log::Log;
+use crate::cloudwatch::EmbeddedMetrics;
+use crate::plan::{Function, REGION};
 
 /// Starts processes. Tests start tasks of their own instead.
 pub(crate) trait Launch: fmt::Debug + Send + Sync + 'static {

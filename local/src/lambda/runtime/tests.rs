@@ -1,10 +1,12 @@
-use super::fake::{self, Rig, invocation};
-use super::process::Exit;
-use super::*;
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::StatusCode;
 use serde_json::{Value, json};
-use std::time::Duration;
+
+use super::fake::{self, Rig, invocation};
+use super::process::Exit;
+use super::*;
 
 const TIMEOUT: Duration = Duration::from_secs(3);
 

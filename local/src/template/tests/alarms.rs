@@ -130,14 +130,14 @@ fn unsupported_alarms_are_refused_with_their_line() {
         ),
         (plain("AlarmActions: [a, b, c, d, e, f]"), "may be 5 at most"),
         (plain("DatapointsToAlarm: 4"), "t.yaml:17: DatapointsToAlarm of A"),
-        (plain("TreatMissingData: notbreaching"), "not notbreaching of A"),
+        (plain("TreatMissingData: notbreaching"), "notBreaching here, not notbreaching"),
         (plain("Dimensions: [{ Name: a, Value: 1 }, { Name: a, Value: 2 }]"), "have a twice"),
         (plain("Metrics: []"), "t.yaml:17: A, a AWS::CloudWatch::Alarm has MetricName beside"),
         (METRIC.to_owned(), "has no EvaluationPeriods"),
         (format!("{METRIC}\n{REST}").replace("300", "45"), "t.yaml:13: Period of A"),
         (format!("{METRIC}\n{REST}").replace("300", "0"), "10, 20, 30 or a multiple of 60"),
-        (format!("{METRIC}\n{REST}").replace("Average", "p99"), "not p99 of A"),
-        (format!("{METRIC}\n{REST}").replace("LessThan", "Outside"), "not OutsideThreshold of A"),
+        (format!("{METRIC}\n{REST}").replace("Average", "p99"), "here, not p99"),
+        (format!("{METRIC}\n{REST}").replace("LessThan", "Outside"), "here, not OutsideThreshold"),
         (format!("{METRIC}\n{REST}").replace("-0.5", "much"), "must be a number"),
         (
             format!("{METRIC}\n{REST}").replace("Periods: 3", "Periods: 300"),
@@ -177,7 +177,10 @@ fn unsupported_permissions_are_refused_with_their_line() {
     assert!(load(&with(&by_arn)).expect("a template").permissions[0].allows(ALARMS, arn, "F"));
     for (properties, expected) in [
         (good.replace("!Ref F", "G"), "t.yaml:10: FunctionName of P"),
-        (good.replace("InvokeFunction", "GetFunction"), "t.yaml:12: the local stack knows"),
+        (
+            good.replace("InvokeFunction", "GetFunction"),
+            "t.yaml:12: Action of P, a AWS::Lambda::Permission must be lambda:InvokeFunction",
+        ),
         (format!("{good}\n      SourceArn: any"), "t.yaml:13: SourceArn of P"),
         (format!("{good}\n      PrincipalOrgID: o-1"), "does not know the property PrincipalOrgID"),
         ("FunctionName: !Ref F\n      Action: lambda:InvokeFunction".to_owned(), "no Principal"),

@@ -1,11 +1,13 @@
 //! Templates that are damaged at random, and texts that were never a template.
 
-use super::{load, shipped, with_resources};
-use crate::{StartError, TemplateSource};
+use std::fs;
+
 use proptest::prelude::{Just, Strategy, any, prop, prop_assert, prop_oneof, proptest};
 use proptest::sample::Index;
 use proptest::test_runner::TestCaseError;
-use std::fs;
+
+use super::{load, shipped, with_resources};
+use crate::{StartError, TemplateSource};
 
 /// One way to damage a text.
 #[derive(Debug, Clone)]
@@ -182,7 +184,10 @@ fn regression_a_stream_specification_that_is_not_a_mapping_was_a_panic() {
     let table = "  Orders:\n    Type: AWS::DynamoDB::Table\n    Properties:\n      ";
     let text = with_resources(&format!("{table}StreamSpecification: NEW_IMAGE\n"));
     let error = load(&text).expect_err("a text is not a mapping").to_string();
-    assert_eq!(error, "t.yaml:6: StreamSpecification must be a mapping");
+    assert_eq!(
+        error,
+        "t.yaml:6: StreamSpecification of Orders, a AWS::DynamoDB::Table must be a mapping"
+    );
 }
 
 proptest! {

@@ -1,9 +1,10 @@
 //! Reasons in the words that alarms on AWS have given.
 
+use serde_json::{Value, json};
+
 use super::super::evaluation::evaluate;
 use super::super::reason;
 use super::*;
-use serde_json::{Value, json};
 
 /// 2026-11-20T10:15:00Z.
 const END: u64 = 1_795_169_700;

@@ -1,10 +1,12 @@
 //! When alarms are evaluated.
 
+use std::pin::Pin;
+
+use tokio::sync::mpsc;
+
 use super::*;
 use crate::clock::Clock;
 use crate::clock::manual::ManualClock;
-use std::pin::Pin;
-use tokio::sync::mpsc;
 
 /// 2026-11-20T10:10:10Z.
 const START: u64 = 1_795_169_410;

@@ -56,7 +56,7 @@ async fn alarms_are_described_with_their_states() {
     assert_eq!(rest, json!(["quiet"]));
 
     let answer = served.ok("DescribeAlarms", json!({})).await;
-    let updated = secs(NOW) + 0.25;
+    let updated = Duration::from_millis(NOW * 1000 + 250).as_secs_f64();
     let dimensions = json!([{ "Name": "TableName", "Value": "Flights" }]);
     let throttles = "WriteKeyRangeThroughputThrottleEvents";
     assert_eq!(

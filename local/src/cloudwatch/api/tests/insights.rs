@@ -1,8 +1,9 @@
 //! Reports of Contributor Insights.
 
-use super::*;
 use dynashard_limits::Units;
 use dynashard_limits::partition::{Demand, Kind, Resource, Throughput};
+
+use super::*;
 
 #[tokio::test]
 async fn a_report_names_the_most_throttled_keys_by_period() {
@@ -44,7 +45,7 @@ async fn a_report_names_the_most_throttled_keys_by_period() {
             "Metrics": ["UniqueContributors", "MaxContributorValue", "Sum"],
         })
     };
-    let at = |later: u64| secs(NOW + later);
+    let at = |later: u64| NOW + later;
     let point = |later, value: f64| json!({ "Timestamp": at(later), "ApproximateValue": value });
     let report = served.ok("GetInsightRuleReport", request(&partition_keys, "Sum", 10)).await;
     assert_eq!(

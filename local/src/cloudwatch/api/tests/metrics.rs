@@ -37,7 +37,7 @@ async fn values_put_in_any_form_are_read_by_period_and_statistic() {
             .await;
         let expected = json!({
             "Id": "sold", "Label": "Sold", "StatusCode": "Complete",
-            "Timestamps": [secs(NOW)], "Values": [expected],
+            "Timestamps": [NOW], "Values": [expected],
         });
         assert_eq!(answer, json!({ "MetricDataResults": [expected] }), "{statistic}");
     }
@@ -62,7 +62,7 @@ async fn periods_begin_at_multiples_of_their_length_and_empty_ones_are_left_out(
             (result["Timestamps"].clone(), result["Values"].clone())
         }
     };
-    let at = |ago: u64| secs(NOW - ago);
+    let at = |ago: u64| NOW - ago;
     assert_eq!(
         values(60, "TimestampAscending").await,
         (json!([at(120), at(60)]), json!([3.0, 4.0]))
@@ -103,7 +103,7 @@ async fn pages_of_metric_data_hold_every_value_once() {
         };
         request["NextToken"] = token.clone();
     }
-    let all: Vec<_> = (1..=5).map(|ago| json!(secs(NOW - ago))).collect();
+    let all: Vec<_> = (1..=5).map(|ago| json!(NOW - ago)).collect();
     assert_eq!(found.len(), 2);
     assert_eq!(found["sold"], all);
     assert_eq!(found["other"], all);
@@ -125,8 +125,8 @@ async fn statistics_of_one_metric_come_in_the_order_of_time() {
         )
         .await;
     let points = [
-        json!({ "Timestamp": secs(NOW - 60), "Sum": 1.0, "Maximum": 1.0 }),
-        json!({ "Timestamp": secs(NOW), "Sum": 2.0, "Maximum": 2.0 }),
+        json!({ "Timestamp": NOW - 60, "Sum": 1.0, "Maximum": 1.0 }),
+        json!({ "Timestamp": NOW, "Sum": 2.0, "Maximum": 2.0 }),
     ];
     assert_eq!(answer, json!({ "Label": "Sold", "Datapoints": points }));
     served.stop().await;

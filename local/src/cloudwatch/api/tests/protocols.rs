@@ -1,11 +1,13 @@
-//! One operation in three protocols, to the letter.
+//! One operation in both protocols, to the letter.
 
-use super::*;
+use std::io::Write;
+
 use aws_smithy_cbor::Encoder;
 use aws_smithy_types::DateTime;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use std::io::Write;
+
+use super::*;
 
 const CBOR: &[(&str, &str)] =
     &[("smithy-protocol", "rpc-v2-cbor"), ("content-type", "application/cbor")];
@@ -58,7 +60,7 @@ fn read_in_cbor() -> Vec<u8> {
     cbor(&json!({
         "MetricDataQueries": [sold(60, "Sum")],
         "StartTime": { "time": NOW },
-        "EndTime": { "time": secs(NOW) + 59.5 },
+        "EndTime": { "time": Duration::from_millis(NOW * 1000 + 59_500).as_secs_f64() },
     }))
 }
 
@@ -109,45 +111,15 @@ async fn a_compressed_body_is_unpacked_and_one_that_unpacks_to_too_much_is_refus
 }
 
 #[tokio::test]
-async fn the_query_protocol() {
+async fn a_client_of_the_query_protocol_is_told_which_protocols_there_are() {
     let served = Served::start().await;
-    let put = "Action=PutMetricData&Version=2010-08-01&Namespace=Shop\
-        &MetricData.member.1.MetricName=Sold&MetricData.member.1.Value=1.5\
-        &MetricData.member.1.Timestamp=2026-11-18T11%3A07%3A30Z\
-        &MetricData.member.1.Dimensions.member.1.Name=a%3Cb\
-        &MetricData.member.1.Dimensions.member.1.Value=1+%26+2\
-        &MetricData.member.2.MetricName=Sold&MetricData.member.2.Value=7\
-        &MetricData.member.2.Dimensions=";
-    let (parts, body) = served.exchange("/", FORM, put).await;
-    let text = String::from_utf8_lossy(&body);
-    assert_eq!(parts.status, StatusCode::OK, "{text}");
-    let id = parts.headers["x-amzn-requestid"].to_str().expect("text").to_owned();
-    assert_eq!(
-        text,
-        format!(
-            "<PutMetricDataResponse xmlns=\"http://monitoring.amazonaws.com/doc/2010-08-01/\">\
-             <ResponseMetadata><RequestId>{id}</RequestId></ResponseMetadata>\
-             </PutMetricDataResponse>"
-        )
-    );
-    let list = "Action=ListMetrics&Dimensions.member.1.Name=a%3Cb";
-    let (_, body) = served.exchange("/", FORM, list).await;
-    let text = String::from_utf8_lossy(&body);
-    let metric = "<Metrics><member><Namespace>Shop</Namespace><MetricName>Sold</MetricName>\
-        <Dimensions><member><Name>a&lt;b</Name><Value>1 &amp; 2</Value></member></Dimensions>\
-        </member></Metrics>";
-    assert!(text.contains(metric), "{text}");
-
-    let read = "Action=GetMetricStatistics&Namespace=Shop&MetricName=Sold&Period=60\
-        &StartTime=2026-11-18T11%3A07%3A00Z&EndTime=2026-11-18T11%3A08%3A00.000Z\
-        &Statistics.member.1=Sum";
-    let (parts, body) = served.exchange("/", FORM, read).await;
+    let (parts, body) = served.exchange("/", FORM, "Action=ListMetrics&Version=2010-08-01").await;
+    assert_eq!(parts.status, StatusCode::BAD_REQUEST);
     assert_eq!(parts.headers["content-type"], "text/xml");
     let text = String::from_utf8_lossy(&body);
-    let result = "<GetMetricStatisticsResult><Label>Sold</Label><Datapoints><member>\
-        <Timestamp>2026-11-18T11:07:00.000Z</Timestamp><Sum>7.0</Sum></member></Datapoints>\
-        </GetMetricStatisticsResult>";
-    assert!(text.contains(result), "{text}");
+    for part in ["<ErrorResponse><Error>", "rpc-v2-cbor", "AWS JSON 1.0"] {
+        assert!(text.contains(part), "{text}");
+    }
     served.stop().await;
 }
 
@@ -164,18 +136,11 @@ async fn an_error_has_the_shape_and_the_name_of_each_protocol() {
 
     let (_, error) = served.json("PutMetricData", &json!({})).await;
     assert_eq!(error, json!({ "__type": kind, "message": message }));
-
-    let (parts, body) = served.exchange("/", FORM, "Action=PutMetricData").await;
-    assert_eq!(parts.status, StatusCode::BAD_REQUEST);
-    let text = String::from_utf8_lossy(&body);
-    let expected = "<Error><Type>Sender</Type><Code>MissingParameter</Code>\
-        <Message>The parameter Namespace is required.</Message></Error>";
-    assert!(text.contains(expected), "{text}");
     served.stop().await;
 }
 
 #[tokio::test]
-async fn bodies_that_are_not_requests_of_any_protocol_are_refused() {
+async fn bodies_that_are_not_requests_of_their_protocol_are_refused() {
     let served = Served::start().await;
     let bad = StatusCode::BAD_REQUEST;
     let path = cbor_path("PutMetricData");
@@ -201,10 +166,6 @@ async fn bodies_that_are_not_requests_of_any_protocol_are_refused() {
     let target = [("x-amz-target", "GraniteServiceVersion20100801.ListMetrics")];
     for body in ["{", "[]", "7", &"[".repeat(10_000)] {
         assert_eq!(served.exchange("/", &target, body.to_owned()).await.0.status, bad);
-    }
-    let deep = format!("Action=ListMetrics&{}=1", ["Dimensions.member.1"; 20].join("."));
-    for form in ["", "Action", "Action=Nothing", "Action=ListMetrics&Dimensions=x", &deep] {
-        assert_eq!(served.exchange("/", FORM, form.to_owned()).await.0.status, bad, "{form}");
     }
     served.stop().await;
 }

@@ -1,8 +1,9 @@
 //! What the engine says in `ConsumedCapacity` against what the model counts, for each operation.
 
-use super::*;
 use dynashard_limits::Units;
 use dynashard_limits::partition::{Kind, Resource};
+
+use super::*;
 
 /// A table with a local index on `grade`, and global ones on `day` and on `day` and `hour`.
 fn table() -> Value {

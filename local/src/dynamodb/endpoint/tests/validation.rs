@@ -1,12 +1,13 @@
 //! What is invalid is refused by the engine, in its words, and is never throttled.
 
-use super::*;
-use crate::clock::Clock;
 use dynashard_limits::Units;
 use dynashard_limits::partition::{Demand, Kind, Resource};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use serde_json::Map;
+
+use super::*;
+use crate::clock::Clock;
 
 fn table() -> Value {
     let attribute = |name: &str| json!({ "AttributeName": name, "AttributeType": "S" });

@@ -2,9 +2,9 @@
 //! with JWT authorizers in API Gateway"): signed with RSA by a key that their `kid` names, of the issuer, for an audience,
 //! and within their time. There is no leeway.
 
-use super::authorization_header;
-use crate::clock::epoch_millis;
-use crate::plan::JwtAuthorizer;
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+
 use http::request::Parts;
 use jsonwebtoken::crypto::{CryptoProvider, JwtSigner, JwtVerifier, KeyUtils};
 use jsonwebtoken::errors::{Error, ErrorKind};
@@ -18,8 +18,10 @@ use ring::signature::{
     RsaParameters, RsaPublicKeyComponents,
 };
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
-use std::time::SystemTime;
+
+use super::authorization_header;
+use crate::clock::epoch_millis;
+use crate::plan::JwtAuthorizer;
 
 type Claims = Map<String, Value>;
 

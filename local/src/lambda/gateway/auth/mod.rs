@@ -6,13 +6,15 @@ mod signature;
 
 pub use principals::{Principals, User};
 
-use crate::plan::Authorization;
+use std::fmt;
+use std::time::SystemTime;
+
 use bytes::Bytes;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use serde_json::{Value, json};
-use std::fmt;
-use std::time::SystemTime;
+
+use crate::plan::Authorization;
 
 /// Why a request is not let in. Clients are not told; the log is.
 #[derive(Clone, Debug, PartialEq, Eq)]

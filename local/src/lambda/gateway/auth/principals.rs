@@ -1,9 +1,11 @@
-use crate::StartError;
-use jsonwebtoken::jwk::JwkSet;
-use serde::Deserialize;
 use std::fmt;
 use std::fs;
 use std::path::Path;
+
+use jsonwebtoken::jwk::JwkSet;
+use serde::Deserialize;
+
+use crate::StartError;
 
 /// Who may call the HTTP API of a stack that checks it.
 #[derive(Clone, Debug, Deserialize)]

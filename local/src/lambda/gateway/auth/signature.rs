@@ -3,8 +3,8 @@
 //! AWS's own crate signs the request again, with the secret of the user that it names and the headers that it lists. The
 //! request is the user's if the signatures are equal. Signatures in the query string are not known here.
 
-use super::{User, authorization_header};
-use crate::plan::REGION;
+use std::time::{Duration, SystemTime};
+
 use aws_credential_types::Credentials;
 use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
 use aws_sigv4::sign::v4;
@@ -12,11 +12,13 @@ use aws_smithy_runtime_api::client::identity::Identity;
 use bytes::Bytes;
 use http::HeaderMap;
 use http::request::Parts;
-use std::time::{Duration, SystemTime};
 use subtle::ConstantTimeEq;
 use time::PrimitiveDateTime;
 use time::format_description::StaticFormatDescription;
 use time::macros::format_description;
+
+use super::{User, authorization_header};
+use crate::plan::REGION;
 
 /// How far a signature's time and ours may be apart, either way.
 const WINDOW: Duration = Duration::from_mins(5);

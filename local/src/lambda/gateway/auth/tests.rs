@@ -1,5 +1,5 @@
-use super::*;
-use crate::plan::JwtAuthorizer;
+use std::time::Duration;
+
 use aws_credential_types::Credentials;
 use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
 use aws_sigv4::sign::v4;
@@ -10,7 +10,9 @@ use http::Request;
 use ring::rand::SystemRandom;
 use ring::rsa::{KeyPair, PublicKeyComponents};
 use ring::signature::{RSA_PKCS1_SHA256, RSA_PKCS1_SHA512, RsaEncoding};
-use std::time::Duration;
+
+use super::*;
+use crate::plan::JwtAuthorizer;
 
 /// 20 November 2026, 10:10:10.
 const NOW_SECS: u64 = 1_795_169_410;
