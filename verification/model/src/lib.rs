@@ -79,5 +79,6 @@ pub mod item;
 pub mod mutation;
 pub mod ownership;
 pub mod query;
+pub mod random;
 pub mod schedule;
 pub mod settings;

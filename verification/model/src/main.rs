@@ -1,7 +1,7 @@
 //! `dynashard-model`: searches the model of the resharding protocol, and says what it found.
 //!
 //! ```text
-//! cargo run --release -p dynashard-model -- [good|ext|query|settings|bugs|all] [--secs N] [--to-the-end] [--steps]
+//! cargo run --release -p dynashard-model -- [good|ext|query|random|settings|bugs|all] [--secs N] [--to-the-end] [--steps]
 //! ```
 //!
 //! Each search of the protocol stops after `--secs`, one for a mutation after a number of states. Each prints its row
@@ -18,11 +18,12 @@ use dynashard_model::config::{Configuration, Extent, Suite, limit_against};
 use dynashard_model::mutation::{Expectation, Mutation};
 
 const USAGE: &str =
-    "usage: dynashard-model [good|ext|query|settings|bugs|all] [--secs N] [--to-the-end] [--steps]
+    "usage: dynashard-model [good|ext|query|random|settings|bugs|all] [--secs N] [--to-the-end] [--steps]
 
   good      puts, deletes and conditional writes, with timeouts and crashes
   ext       upserts, If-Match on a version, routes over three homes
   query     queries while items move
+  random    `random` collections that grow and shrink
   settings  changes of the lease term during a reshard
   bugs      every mutation of the protocol, each of which must be caught
   all       all of these (the default)
@@ -120,6 +121,7 @@ impl Arguments {
             "good" => (vec![Suite::Good], false),
             "ext" => (vec![Suite::Ext], false),
             "query" => (vec![Suite::Query], false),
+            "random" => (vec![Suite::Random], false),
             "settings" => (vec![Suite::Settings], false),
             "bugs" => (vec![], true),
             "all" => (Suite::ALL.to_vec(), true),
