@@ -261,33 +261,6 @@ impl Configuration {
                 let there = QueryModel { exists: true, writes: 2, source_is, ..SMALL_QUERY };
                 return QueryModel { mutation: Some(mutation), ..there }.into();
             }
-            M::GrowAtOnce => {
-                return random_against(mutation, &[PUT_ONCE, READ_ONCE], &[1, 2], false);
-            }
-            M::DrainUnderLeases
-            | M::DrainClosesWithoutV
-            | M::DrainLeavesNoMarker
-            | M::GetSkipsDrained
-            | M::GetKeptFirst
-            | M::MarkersAreNotLookedUp
-            | M::QueryKeepsCopies => return random_against(mutation, &[READ_ONCE], &[2, 1], true),
-            M::DeleteSkipsDrained
-            | M::DeleteKeptFirst
-            | M::DeleteSkipsArrival
-            | M::DeleteInPartIsRefused => {
-                return random_against(mutation, &[DELETE_ONCE, READ_ONCE], &[2, 1], true);
-            }
-            M::DrainedMarkersUnderLeases => {
-                return random_against(mutation, &[READ_ONCE], &[3, 1], true);
-            }
-            M::PutIntoDrained | M::DrainClosesWithoutH => {
-                return random_against(mutation, &[PUT_ONCE], &[2, 1], false);
-            }
-            M::DrainGivesWayUnchecked => {
-                let programs = &[PUT_ONCE, DELETE_ONCE, GET_ONCE];
-                let model = RandomModel { crashes: 0, ..random(programs, &[2, 1], true) };
-                return RandomModel { mutation: Some(mutation), ..model }.into();
-            }
             M::WaitByOwnTerm
             | M::DecideByOldDirectory
             | M::AcceptWithoutRaising
@@ -298,6 +271,7 @@ impl Configuration {
             | M::KeepWithoutDirectory => return changes(&[1, 2], Some(mutation)),
             // What is forgotten is longer than both terms of the next change.
             M::ForgetLonger => return changes(&[1, 2, 3], Some(mutation)),
+            _ => return random_against(mutation),
         };
         Search { mutation: Some(mutation), ..search }.into()
     }
@@ -625,14 +599,23 @@ const READ_TWICE: random::Program =
     random::Program { verbs: &[random::Verb::Get, random::Verb::Query], operations: 2 };
 const GET_ONCE: random::Program = random::Program { verbs: &[random::Verb::Get], operations: 1 };
 
-fn random_against(
-    mutation: Mutation,
-    programs: &[random::Program],
-    route: &'static [u8],
-    exists: bool,
-) -> Configuration {
-    let model = RandomModel { mutation: Some(mutation), ..random(programs, route, exists) };
-    Configuration::from(model)
+fn random_against(mutation: Mutation) -> Configuration {
+    use Mutation as M;
+    let model = match mutation {
+        M::GrowAtOnce => random(&[PUT_ONCE, READ_ONCE], &[1, 2], false),
+        M::PutIntoDrained | M::DrainClosesWithoutH => random(&[PUT_ONCE], &[2, 1], false),
+        M::DeleteSkipsDrained
+        | M::DeleteKeptFirst
+        | M::DeleteSkipsArrival
+        | M::DeleteInPartIsRefused => random(&[DELETE_ONCE, READ_ONCE], &[2, 1], true),
+        M::DrainGivesWayUnchecked => {
+            let clients = &[PUT_ONCE, DELETE_ONCE, GET_ONCE];
+            RandomModel { crashes: 0, ..random(clients, &[2, 1], true) }
+        }
+        M::DrainedMarkersUnderLeases => random(&[READ_ONCE], &[3, 1], true),
+        _ => random(&[READ_ONCE], &[2, 1], true),
+    };
+    RandomModel { mutation: Some(mutation), ..model }.into()
 }
 
 /// With a crash of the mover, and one operation that each client gives up.

@@ -89,6 +89,23 @@ fn mutations_are_listed_once_each() {
     assert_eq!(names.len(), Mutation::ALL.len());
 }
 
+/// A nightly job ends after 350 minutes. `.ci/nightly` gives 600 seconds to each search that is known to end in that time,
+/// and 240 to each that is not.
+#[test]
+fn the_nightly_searches_fit_into_their_jobs() {
+    for job in [&[Suite::Good, Suite::Ext, Suite::Settings][..], &[Suite::Query, Suite::Random]] {
+        let searches = job.iter().flat_map(|suite| suite.configurations());
+        let secs = searches.map(|search| match search.extent {
+            Extent::Small => 60,
+            Extent::Large => 600,
+            Extent::Open => 240,
+        });
+        let minutes = secs.sum::<u32>() / 60;
+        println!("{job:?}: {minutes} minutes at most");
+        assert!(minutes < 300, "{job:?}: {minutes} minutes");
+    }
+}
+
 /// A counterexample is a shortest one, so a longer one would mean that the model has lost a behaviour.
 /// Invariants I3, I12.
 #[test]

@@ -84,7 +84,10 @@ impl RandomModel {
         waves.find(|wave| !wave.is_empty()).unwrap_or_default()
     }
 
-    /// What is read one after the other. The pilot of a query is a drained shard.
+    /// What is read one after the other.
+    /// Invariant I34.
+    ///
+    /// The pilot of a query is a drained shard.
     fn waves(&self, layout: Layout, operation: Operation) -> Vec<Vec<Shard>> {
         let drained = layout.drained().collect::<Vec<_>>();
         let kept = layout.kept().collect::<Vec<_>>();

@@ -134,7 +134,7 @@ impl RandomModel {
 
     /// What the put that is the client's operation of this number writes.
     fn value(&self, at: usize, number: u8) -> Value {
-        let before = self.programs[..at].iter().map(|program| program.puts());
+        let before = self.programs[..at].iter().map(Program::puts);
         let first = u16::from(self.exists) + before.sum::<u16>();
         Value(first + u16::from(number))
     }

@@ -6,7 +6,7 @@ use stateright::Property;
 
 use super::RandomModel;
 use super::state::{Command, Copy, Operation, Part, Running, Shard, State};
-use crate::item::Value;
+use crate::item::{History, Value};
 use crate::schedule::{Phase, Revision};
 
 /// The properties of the model of `random`.
@@ -14,7 +14,7 @@ pub(super) fn properties() -> Vec<Property<RandomModel>> {
     vec![
         // Invariants I1, I5.
         Property::always("each copy is linearizable", |_, state: &State| {
-            state.histories.iter().all(|history| history.is_linearizable())
+            state.histories.iter().all(History::is_linearizable)
         }),
         Property::always("nothing lost", nothing_lost),
         Property::always("nothing revived", nothing_revived),
