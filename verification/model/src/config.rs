@@ -626,7 +626,6 @@ fn random(programs: &[random::Program], route: &'static [u8], exists: bool) -> R
         exists,
         crashes: 1,
         given_up: 1,
-        numbering: Numbering::OncePerReshard,
         mutation: None,
     }
 }

@@ -19,7 +19,7 @@ use stateright::{Model, Property};
 
 pub use state::{Shard, State};
 
-use state::{Cell, Client, Copy, Mover, SHARDS};
+use state::{Cell, Client, Copy, Mover, Operation, SHARDS};
 
 use crate::item::{History, Value};
 use crate::mutation::Mutation;
@@ -38,8 +38,6 @@ pub struct RandomModel {
     pub crashes: u8,
     /// How many operations are given up at most.
     pub given_up: u8,
-    /// How generations are counted.
-    pub numbering: Numbering,
     /// What is wrong, if anything.
     pub mutation: Option<Mutation>,
 }
@@ -122,7 +120,7 @@ impl RandomModel {
     /// A growth has no `move`: the second revision is the close, and the third removes its job.
     fn layout(&self, revision: Revision) -> Layout {
         let begun = usize::from(revision.reshards_begun());
-        let generation = self.numbering.generation(revision);
+        let generation = Numbering::OncePerReshard.generation(revision);
         let to = self.route[begun];
         let before = self.route[begun.saturating_sub(1)];
         match revision.phase() {
@@ -165,9 +163,8 @@ impl RandomModel {
                 if client.lease_runs && client.revision < state.published {
                     actions.push(Action::LeaseEnds(at));
                 }
-                let is_write =
-                    !matches!(running.operation, state::Operation::Get | state::Operation::Query);
-                if is_write && state.given_up < self.given_up {
+                let reads = matches!(running.operation, Operation::Get | Operation::Query);
+                if !reads && state.given_up < self.given_up {
                     actions.push(Action::GiveUp(at));
                 }
             } else if client.begun < program.operations {

@@ -7,7 +7,7 @@ use super::state::{Cell, Command, Mover, Request, Shard, State};
 use super::store::Answer;
 use super::{Layout, RandomModel};
 use crate::mutation::Mutation;
-use crate::schedule::{Phase, Revision};
+use crate::schedule::{Numbering, Phase, Revision};
 
 impl RandomModel {
     /// The mover reads the next drained shard, or its transaction executes.
@@ -112,7 +112,7 @@ impl RandomModel {
 
     /// Whether a marker may be removed in the background: T' after its reshard has closed.
     pub(super) fn may_remove_marker(&self, state: &State, shard: Shard) -> bool {
-        let closed = self.numbering.closed(state.published);
+        let closed = Numbering::OncePerReshard.closed(state.published);
         let is_over = self.layout(state.published).phase != Phase::Stable
             || Self::leases_have_ended(state)
             || self.has(Mutation::DrainedMarkersUnderLeases);
