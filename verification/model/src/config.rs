@@ -10,6 +10,7 @@ use crate::item::{Home, ItemModel, Program, Value, Verb};
 use crate::mutation::Mutation;
 use crate::ownership::OwnershipModel;
 use crate::query::{QueryModel, SourceIs, Way};
+use crate::random::{self, RandomModel};
 use crate::schedule::{Numbering, Revision};
 use crate::settings::{SettingsModel, Term};
 
@@ -38,13 +39,15 @@ pub enum Extent {
     Open,
 }
 
-/// One of the four models.
+/// One of the models.
 #[derive(Clone, Debug)]
 pub enum Subject {
     /// The item protocol.
     Item(ItemModel),
     /// Queries.
     Query(QueryModel),
+    /// A `random` collection.
+    Random(RandomModel),
     /// Changes of the lease term.
     Settings(SettingsModel),
     /// Two stacks on one main table.
@@ -54,8 +57,8 @@ pub enum Subject {
 /// Where the search for a mutation ends. Those that are caught are caught before, and in as many steps each time.
 pub fn limit_against(mutation: Mutation) -> Limit {
     Limit::States(match mutation {
-        // It takes 14 steps of three clients and the mover to show.
-        Mutation::RemoveMarkersWhileMoving => 8_000_000,
+        // They take 14 and 15 steps of three clients and the mover to show.
+        Mutation::RemoveMarkersWhileMoving | Mutation::DrainGivesWayUnchecked => 8_000_000,
         _ => 3_000_000,
     })
 }
@@ -69,6 +72,8 @@ pub enum Suite {
     Ext,
     /// Queries.
     Query,
+    /// `random` collections that grow and shrink.
+    Random,
     /// Changes of the lease term during a reshard, and the owner of a main table.
     Settings,
 }
@@ -94,6 +99,16 @@ const EXPIRES: &[&str] = &[BEGINS, MOVES, CLOSES, "an item that may expire besid
 const QUERY_MOVES: &[&str] =
     &["a query in `move`", "an item beside what it has replaced", "half of a transaction shows"];
 
+const LAST_ENDS: &str = "the last change ends";
+const LOOKS_UP: &str = "a marker is looked up";
+const DELETES: &str = "a delete where a marker points";
+const GROWN: &[&str] = &[LAST_ENDS];
+const LOOKED_UP: &[&str] = &[LAST_ENDS, LOOKS_UP, "a late put in a drained shard"];
+const DELETED: &[&str] = &[LAST_ENDS, DELETES, "a delete that has begun again in part"];
+const DRAINED: &[&str] = &[LAST_ENDS, LOOKS_UP, DELETES, "a move of which half shows"];
+const PUT_LATE: &[&str] = &[LAST_ENDS, LOOKS_UP, DELETES, "a late put in a drained shard"];
+const TWO_COPIES: &[&str] = &[LAST_ENDS, DELETES, "two copies of a sort key"];
+
 const WRITES: &[Verb] = &[Verb::Put, Verb::Delete, Verb::Create, Verb::Replace];
 const BLIND: &[Verb] = &[Verb::Put, Verb::Delete];
 const GET: &[Verb] = &[Verb::Get];
@@ -118,7 +133,7 @@ const ROUND: &[u8] = &[0, 1, 2, 0];
 
 impl Suite {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Good, Self::Ext, Self::Query, Self::Settings];
+    pub const ALL: [Self; 5] = [Self::Good, Self::Ext, Self::Query, Self::Random, Self::Settings];
 
     /// Its searches. None may find anything.
     pub fn configurations(self) -> Vec<Configuration> {
@@ -126,6 +141,7 @@ impl Suite {
             Self::Good => good(),
             Self::Ext => ext(),
             Self::Query => queries(),
+            Self::Random => randoms(),
             Self::Settings => settings(),
         }
     }
@@ -137,6 +153,7 @@ impl fmt::Display for Suite {
             Self::Good => "good",
             Self::Ext => "ext",
             Self::Query => "query",
+            Self::Random => "random",
             Self::Settings => "settings",
         })
     }
@@ -149,6 +166,7 @@ impl Configuration {
         let mut report = match self.subject {
             Subject::Item(model) => search(model, limit, on_progress),
             Subject::Query(model) => search(model, limit, on_progress),
+            Subject::Random(model) => search(model, limit, on_progress),
             Subject::Settings(model) => search(model, limit, on_progress),
             Subject::Ownership(model) => search(model, limit, on_progress),
         };
@@ -163,6 +181,7 @@ impl Configuration {
         match self.subject {
             Subject::Item(_) => ALL_END,
             Subject::Query(_) => QUERY_ENDS,
+            Subject::Random(_) => "every operation ends behind the last change",
             Subject::Settings(_) => "a reshard during which the term shrinks",
             Subject::Ownership(_) => "the owner serves all writes",
         }
@@ -252,6 +271,7 @@ impl Configuration {
             | M::KeepWithoutDirectory => return changes(&[1, 2], Some(mutation)),
             // What is forgotten is longer than both terms of the next change.
             M::ForgetLonger => return changes(&[1, 2, 3], Some(mutation)),
+            _ => return random_against(mutation),
         };
         Search { mutation: Some(mutation), ..search }.into()
     }
@@ -566,6 +586,94 @@ impl From<QueryModel> for Configuration {
             extent: extent(&model),
             shows: QUERY_MOVES,
             subject: Subject::Query(model),
+        }
+    }
+}
+
+const PUT_ONCE: random::Program = random::Program { verbs: &[random::Verb::Put], operations: 1 };
+const DELETE_ONCE: random::Program =
+    random::Program { verbs: &[random::Verb::Delete], operations: 1 };
+const READ_ONCE: random::Program =
+    random::Program { verbs: &[random::Verb::Get, random::Verb::Query], operations: 1 };
+const READ_TWICE: random::Program =
+    random::Program { verbs: &[random::Verb::Get, random::Verb::Query], operations: 2 };
+const GET_ONCE: random::Program = random::Program { verbs: &[random::Verb::Get], operations: 1 };
+
+fn random_against(mutation: Mutation) -> Configuration {
+    use Mutation as M;
+    let model = match mutation {
+        M::GrowAtOnce => random(&[PUT_ONCE, READ_ONCE], &[1, 2], false),
+        M::PutIntoDrained | M::DrainClosesWithoutH => random(&[PUT_ONCE], &[2, 1], false),
+        M::DeleteSkipsDrained
+        | M::DeleteKeptFirst
+        | M::DeleteSkipsArrival
+        | M::DeleteInPartIsRefused => random(&[DELETE_ONCE, READ_ONCE], &[2, 1], true),
+        M::DrainGivesWayUnchecked => {
+            let clients = &[PUT_ONCE, DELETE_ONCE, GET_ONCE];
+            RandomModel { crashes: 0, ..random(clients, &[2, 1], true) }
+        }
+        M::DrainedMarkersUnderLeases => random(&[READ_ONCE], &[3, 1], true),
+        _ => random(&[READ_ONCE], &[2, 1], true),
+    };
+    RandomModel { mutation: Some(mutation), ..model }.into()
+}
+
+/// With a crash of the mover, and one operation that each client gives up.
+fn random(programs: &[random::Program], route: &'static [u8], exists: bool) -> RandomModel {
+    RandomModel {
+        programs: programs.to_vec(),
+        route,
+        exists,
+        crashes: 1,
+        given_up: 1,
+        mutation: None,
+    }
+}
+
+fn randoms() -> Vec<Configuration> {
+    let clients = &[PUT_ONCE, DELETE_ONCE, READ_ONCE];
+    let deletes_and_reads = &[DELETE_ONCE, READ_ONCE];
+    let searches = [
+        (random(clients, &[1, 2], false), Extent::Large, GROWN),
+        (random(&[DELETE_ONCE, READ_TWICE], &[2, 1], true), Extent::Small, DRAINED),
+        (random(&[DELETE_ONCE, DELETE_ONCE], &[2, 1], true), Extent::Small, DELETED),
+        (random(clients, &[2, 1], false), Extent::Open, PUT_LATE),
+        (random(clients, &[2, 1], true), Extent::Open, TWO_COPIES),
+        (random(deletes_and_reads, &[3, 1], true), Extent::Large, DRAINED),
+        (random(deletes_and_reads, &[3, 2], true), Extent::Large, DRAINED),
+        (random(deletes_and_reads, &[2, 1, 2], true), Extent::Large, DRAINED),
+        (random(&[PUT_ONCE, READ_ONCE], &[2, 1, 2, 1], false), Extent::Small, LOOKED_UP),
+        (random(&[PUT_ONCE, DELETE_ONCE], &[1, 2, 1], false), Extent::Small, DELETED),
+        (random(clients, &[1, 2, 1], false), Extent::Open, GROWN),
+        (random(&[PUT_ONCE, PUT_ONCE, DELETE_ONCE], &[2, 1], false), Extent::Open, TWO_COPIES),
+    ];
+    let searches = searches.into_iter();
+    let searches = searches.map(|(model, extent, shows)| Configuration {
+        extent,
+        shows,
+        ..Configuration::from(model)
+    });
+    searches.collect()
+}
+
+impl From<RandomModel> for Configuration {
+    fn from(model: RandomModel) -> Self {
+        let mutation = model.mutation.map(prefix).unwrap_or_default();
+        let route = model.route.iter().map(ToString::to_string).collect::<Vec<_>>().join(">");
+        let programs = model.programs.iter().map(|program| {
+            let verbs = program.verbs.iter().map(|verb| format!("{verb:?}").to_lowercase());
+            format!("{} {}", verbs.collect::<Vec<_>>().join("|"), program.operations)
+        });
+        let programs = programs.collect::<Vec<_>>().join(", ");
+        let exists = if model.exists { "there" } else { "absent" };
+        let RandomModel { crashes, given_up, .. } = model;
+        Self {
+            name: format!(
+                "{mutation}random, shards {route}: {programs}; {exists}, crashes {crashes}, given up {given_up}"
+            ),
+            extent: Extent::Open,
+            shows: &[],
+            subject: Subject::Random(model),
         }
     }
 }

@@ -14,7 +14,9 @@
 //!   orders that are still possible (`item/history.rs`).
 //! - [`query`]: a query of four items in two shards, page by page, while a reshard moves three of them and
 //!   transactions show to plain reads one side at a time.
-//! - [`schedule`]: the phases `stable`, `forward` and `move`, for reshards one after the other. In both of these the
+//! - [`random`]: one sort key of a `random` collection in up to three shards, which gets, queries and deletes go through
+//!   part by part while the collection grows and shrinks.
+//! - [`schedule`]: the phases `stable`, `forward` and `move`, for reshards one after the other. In the first two the
 //!   collection may begin without metadata. Then clients hold leases of the directory that does not list it, and the
 //!   first reshard enlists it by a transaction whose halves show one after the other.
 //! - [`settings`]: a change of the lease term while a reshard goes on, with functions of the old and the new term and
@@ -27,15 +29,16 @@
 //! | conditions, transactions, the guard on every write | `item/store.rs` |
 //! | the mover: scan, settle, crash, zombie | `item/mover.rs` |
 //! | its pages and checkpoints | `query/mover.rs` |
+//! | random growth and shrinking, and in which order shards are asked | `random/mover.rs`, `random/client.rs` |
 //! | the directory, and the metadata of collections that it lists | `read_directory` in `item/state.rs` |
 //! | the guards of the transitions, enlisting, removal of markers | `item/controller.rs`, `query/mod.rs` |
 //! | the waves of a query, watermarks, markers to resolve | `query/reader.rs` |
 //! | pinned settings, the longest term, the steps of their change | `settings/mod.rs` |
-//! | what must hold | `item/properties.rs`, `query/properties.rs`, `settings/properties.rs` |
+//! | what must hold | `properties.rs` in `item`, `query`, `random` and `settings` |
 //!
 //! # What is assumed
 //!
-//! In the models of items and queries nothing has a clock. What the protocol waits for is a guard on what is still
+//! In the models of items, queries and `random` nothing has a clock. What the protocol waits for is a guard on what is still
 //! possible:
 //!
 //! - **A1**, metadata is not used past its lease: a phase follows when no operation runs under a lease from before the
@@ -66,11 +69,14 @@
 //!
 //! # What is not caught, and why
 //!
-//! Three rules can be broken without any search finding it. They stay as defence in depth;
+//! Six rules can be broken without any search finding it. They stay as defence in depth;
 //! [`mutation::Mutation::expectation`] gives the reason for each, and a test holds the list to exactly these:
 //!
 //! - `ForwardBeforeStableIsKnown`: guard and markers refuse who acts on the last `move` like who acts on `stable`.
 //! - `CountHFromForward`: what was signed in `forward` already keeps to markers, and may come at any time.
+//! - `DropCopyUnchecked`: nobody has been told of a copy that came late and is dropped.
+//! - `DrainUnderLeases`: markers of a later generation send back who acts on `stable`.
+//! - `GetKeptFirst`: a marker of what moved between the reads is looked up.
 //! - `MoveKeepsGeneration`: what is older than a move is refused by the marker or by H. Progress would suffer.
 
 pub mod check;
@@ -79,5 +85,6 @@ pub mod item;
 pub mod mutation;
 pub mod ownership;
 pub mod query;
+pub mod random;
 pub mod schedule;
 pub mod settings;

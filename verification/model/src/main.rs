@@ -1,10 +1,10 @@
 //! `dynashard-model`: searches the model of the resharding protocol, and says what it found.
 //!
 //! ```text
-//! cargo run --release -p dynashard-model -- [good|ext|query|settings|bugs|all] [--secs N] [--to-the-end] [--steps]
+//! cargo run --release -p dynashard-model -- [good|ext|query|random|settings|bugs|all] [--secs N] [--open-secs N] [--to-the-end] [--steps]
 //! ```
 //!
-//! Each search of the protocol stops after `--secs`, one for a mutation after a number of states. Each prints its row
+//! Each search of the protocol stops after `--secs`, or `--open-secs` if it is not known to end, and one for a mutation after a number of states. Each prints its row
 //! of the table when it ends, and says if it was cut off. `--steps` prints every counterexample in full. The exit status
 //! is 1 if a search found what it may not, did not find what it must, or did not get as far as its configuration says; 2
 //! for arguments that it does not know.
@@ -18,16 +18,18 @@ use dynashard_model::config::{Configuration, Extent, Suite, limit_against};
 use dynashard_model::mutation::{Expectation, Mutation};
 
 const USAGE: &str =
-    "usage: dynashard-model [good|ext|query|settings|bugs|all] [--secs N] [--to-the-end] [--steps]
+    "usage: dynashard-model [good|ext|query|random|settings|bugs|all] [--secs N] [--open-secs N] [--to-the-end] [--steps]
 
   good      puts, deletes and conditional writes, with timeouts and crashes
   ext       upserts, If-Match on a version, routes over three homes
   query     queries while items move
+  random    `random` collections that grow and shrink
   settings  changes of the lease term during a reshard
   bugs      every mutation of the protocol, each of which must be caught
   all       all of these (the default)
 
   --secs N       end each search that is not of a mutation after N seconds (60)
+  --open-secs N  the same for a search that is not known to end within 600 seconds (as --secs)
   --to-the-end   fail where a search is cut off that is listed as one that ends within 600 seconds
   --steps        print each counterexample in full";
 
@@ -50,8 +52,8 @@ fn main() -> ExitCode {
     for suite in &arguments.suites {
         let suite = suite.configurations().into_iter();
         searches.extend(suite.map(|search| {
-            let expected = arguments.expects(&search);
-            (search, arguments.limit, expected)
+            let (limit, expected) = (arguments.limit_of(&search), arguments.expects(&search));
+            (search, limit, expected)
         }));
     }
     if arguments.mutations {
@@ -90,6 +92,8 @@ struct Arguments {
     suites: Vec<Suite>,
     mutations: bool,
     limit: Limit,
+    /// Of a search that is not known to end.
+    open_limit: Limit,
     to_the_end: bool,
     steps: bool,
 }
@@ -98,7 +102,7 @@ impl Arguments {
     /// Reads the command line. Nothing is returned if help was asked for.
     fn parse(arguments: impl Iterator<Item = String>) -> Result<Option<Self>, String> {
         let mut what = None;
-        let mut secs = 60;
+        let (mut secs, mut open_secs) = (60, None);
         let (mut to_the_end, mut steps) = (false, false);
         let mut arguments = arguments;
         while let Some(argument) = arguments.next() {
@@ -106,12 +110,8 @@ impl Arguments {
                 "-h" | "--help" => return Ok(None),
                 "--steps" => steps = true,
                 "--to-the-end" => to_the_end = true,
-                "--secs" => {
-                    let number = arguments.next().ok_or("--secs needs a number")?;
-                    secs = number.parse().ok().filter(|secs| *secs > 0).ok_or_else(|| {
-                        format!("--secs takes a number from 1 up, not {number:?}")
-                    })?;
-                }
+                "--secs" => secs = seconds(&argument, arguments.next())?,
+                "--open-secs" => open_secs = Some(seconds(&argument, arguments.next())?),
                 _ if what.is_none() => what = Some(argument),
                 _ => return Err(format!("{argument:?} is one argument too many")),
             }
@@ -120,19 +120,31 @@ impl Arguments {
             "good" => (vec![Suite::Good], false),
             "ext" => (vec![Suite::Ext], false),
             "query" => (vec![Suite::Query], false),
+            "random" => (vec![Suite::Random], false),
             "settings" => (vec![Suite::Settings], false),
             "bugs" => (vec![], true),
             "all" => (Suite::ALL.to_vec(), true),
             other => return Err(format!("{other:?} is not a suite")),
         };
-        let limit = Limit::Time(Duration::from_secs(secs), THREADS);
-        Ok(Some(Self { suites, mutations, limit, to_the_end, steps }))
+        let [limit, open_limit] = [secs, open_secs.unwrap_or(secs)]
+            .map(|secs| Limit::Time(Duration::from_secs(secs), THREADS));
+        Ok(Some(Self { suites, mutations, limit, open_limit, to_the_end, steps }))
+    }
+
+    fn limit_of(&self, search: &Configuration) -> Limit {
+        if search.extent == Extent::Open { self.open_limit } else { self.limit }
     }
 
     /// What is expected of a search of the protocol.
     fn expects(&self, search: &Configuration) -> Expected {
         Expected::Holds { ends: self.to_the_end && search.extent != Extent::Open }
     }
+}
+
+fn seconds(option: &str, value: Option<String>) -> Result<u64, String> {
+    let number = value.ok_or_else(|| format!("{option} needs a number"))?;
+    let secs = number.parse().ok().filter(|secs| *secs > 0);
+    secs.ok_or_else(|| format!("{option} takes a number from 1 up, not {number:?}"))
 }
 
 /// What a search should end with.
@@ -236,6 +248,9 @@ mod tests {
         assert_eq!(arguments.suites, [Suite::Good]);
         assert!(!arguments.mutations && arguments.steps && !arguments.to_the_end);
         assert_eq!(arguments.limit, Limit::Time(Duration::from_secs(5), THREADS));
+        assert_eq!(arguments.open_limit, arguments.limit);
+        let open = parse("--secs 600 --open-secs 300").unwrap().unwrap().open_limit;
+        assert_eq!(open, Limit::Time(Duration::from_mins(5), THREADS));
     }
 
     /// A search that was cut off passed without any statement.

@@ -158,6 +158,62 @@ pub enum Mutation {
     /// Invariants I3, I14.
     UnpinnedTtl,
 
+    /// Breaks the waiting for T' in a growth of a `random` collection: puts go to new shards while others still look in the
+    /// old ones only.
+    /// Invariant I8.
+    GrowAtOnce,
+    /// Breaks the waiting for T' before a `random` collection is drained: who acts on `stable` still reads all shards at
+    /// once, and misses what moves between.
+    /// Invariant I8.
+    DrainUnderLeases,
+    /// Breaks "from `forward` on, writers draw from the shards that stay": a put lands behind the closing scan.
+    /// Invariants I4, I9.
+    PutIntoDrained,
+    /// Breaks the waiting for H where shards are drained: a put that was signed before lands behind the closing scan.
+    /// Invariants I4, I9.
+    DrainClosesWithoutH,
+    /// Breaks the waiting for V there: what has arrived does not show yet, and nobody looks where its marker lies.
+    /// Invariant I10.
+    DrainClosesWithoutV,
+    /// Breaks "every move leaves a marker" there: while half the move shows, nothing says that there is an item.
+    /// Invariant I20.
+    DrainLeavesNoMarker,
+    /// Breaks the check in the transaction by which one of two copies gives way: that the other still is there. A delete
+    /// that came before the copy has removed it, and the copy that a client has seen since vanishes.
+    /// Invariant I18.
+    DrainGivesWayUnchecked,
+    /// Breaks "markers go T' after the close" there: a get has read the drained shard, and the marker is gone before it
+    /// reads the others.
+    /// Invariant I21.
+    DrainedMarkersUnderLeases,
+    /// Breaks "the drained shards are read, too": a get looks in those that stay alone.
+    /// Invariant I34.
+    GetSkipsDrained,
+    /// Breaks "the drained shards come first": a get looks in those that stay before an item has moved to them, and in the
+    /// others after that.
+    /// Invariant I34.
+    GetKeptFirst,
+    /// Breaks "a marker without its item is looked up" for gets and queries: half of the move shows, the item in neither
+    /// shard.
+    /// Invariants I26, I34.
+    MarkersAreNotLookedUp,
+    /// Breaks "a delete visits the drained shards, too": what lies there outlives it.
+    /// Invariant I34.
+    DeleteSkipsDrained,
+    /// Breaks "the drained shards come first" for a delete: the item moves to where it has been.
+    /// Invariant I34.
+    DeleteKeptFirst,
+    /// Breaks "where a marker points, a delete does not read": what has arrived does not show yet, and outlives it.
+    /// Invariant I34.
+    DeleteSkipsArrival,
+    /// Breaks "a delete that was done in part is of unknown outcome": it is answered as one that did nothing.
+    /// Invariant I6.
+    DeleteInPartIsRefused,
+    /// Breaks "duplicates are dropped" in a `random` collection: an item that moves between the reads of a query is
+    /// returned from both shards.
+    /// Invariants I5, I25.
+    QueryKeepsCopies,
+
     /// Breaks "destinations before sources": a query reads an item at its source that a put has replaced at its
     /// destination before the query began, and a delete removes that before the destination is read.
     /// Invariants I24, I30.
@@ -212,7 +268,7 @@ pub enum Expectation {
 
 impl Mutation {
     /// All of them, in the order of the protocol's sections.
-    pub const ALL: [Self; 50] = [
+    pub const ALL: [Self; 66] = [
         Self::PublishBeforeLeasesEnd,
         Self::ForwardBeforeStableIsKnown,
         Self::EnlistWithoutWait,
@@ -252,6 +308,22 @@ impl Mutation {
         Self::DeleteUnmovableUnchecked,
         Self::CloseOverUnmovable,
         Self::UnpinnedTtl,
+        Self::GrowAtOnce,
+        Self::DrainUnderLeases,
+        Self::PutIntoDrained,
+        Self::DrainClosesWithoutH,
+        Self::DrainClosesWithoutV,
+        Self::DrainLeavesNoMarker,
+        Self::DrainGivesWayUnchecked,
+        Self::DrainedMarkersUnderLeases,
+        Self::GetSkipsDrained,
+        Self::GetKeptFirst,
+        Self::MarkersAreNotLookedUp,
+        Self::DeleteSkipsDrained,
+        Self::DeleteKeptFirst,
+        Self::DeleteSkipsArrival,
+        Self::DeleteInPartIsRefused,
+        Self::QueryKeepsCopies,
         Self::QuerySourcesFirst,
         Self::QueryTakesLargestWatermark,
         Self::QueryIgnoresGeneration,
@@ -287,6 +359,15 @@ impl Mutation {
                 "a write that is older than the move is refused twice over: by the marker or by H. \
                  What suffers is progress, which is not searched: a late copy gives way only to \
                  an item of the reshard's own generation",
+            ),
+            Self::DrainUnderLeases => Expectation::DefenceInDepth(
+                "who acts on `stable` and comes to the drained shards after a move finds a marker of a \
+                 later generation, and begins again. The wait keeps two layouts the most that \
+                 clients believe in at once",
+            ),
+            Self::GetKeptFirst => Expectation::DefenceInDepth(
+                "an item that moves between the two waves leaves a marker, which is looked up in a \
+                 transaction. The order spares most of these",
             ),
             _ => Expectation::Caught,
         }

@@ -81,7 +81,7 @@ impl ItemModel {
             Operation::Change(change @ (Change::Delete | Change::Remove { .. })) => {
                 delete_at_old_home(layout, change, old)
             }
-            Operation::Change(_) => Next::Return(Outcome::Unmovable),
+            Operation::Change(_) => Next::Return(Outcome::NotDone),
             _ if new.is_live() || !client.lease.runs => Next::StartOver,
             _ => found_by(running.operation, Some(seen.value)),
         };

@@ -74,13 +74,23 @@ impl History {
     /// An operation returns. Only the worlds remain in which it returns just this.
     pub fn returns(&mut self, CallId(at): CallId, outcome: Outcome) {
         let progress = match outcome {
-            Outcome::Unmovable => Progress::Open,
+            Outcome::NotDone => Progress::Open,
             _ => Progress::TookEffect(outcome),
         };
         self.rewrite(|world| {
             let possible = world.progress[at] == progress;
             world.progress[at] = Progress::Over;
             possible
+        });
+        self.calls[at] = None;
+        self.forget_what_is_over();
+    }
+
+    /// An operation returns what says nothing about this register.
+    pub fn tells_nothing(&mut self, CallId(at): CallId) {
+        self.rewrite(|world| {
+            world.progress[at] = Progress::Over;
+            true
         });
         self.calls[at] = None;
         self.forget_what_is_over();
@@ -291,7 +301,7 @@ mod tests {
     fn a_write_that_could_not_be_moved_has_not_taken_effect() {
         let mut history = History::new(Some(ONE));
         let write = history.call(put(TWO));
-        history.returns(write, Outcome::Unmovable);
+        history.returns(write, Outcome::NotDone);
         assert!(history.allows(Some(ONE)));
         assert!(!history.allows(Some(TWO)));
     }

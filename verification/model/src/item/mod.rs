@@ -22,12 +22,12 @@ use stateright::{Model, Property};
 
 pub use client::Program;
 pub use command::Home;
-pub use operation::{Value, Verb};
+pub use history::{CallId, History};
+pub use operation::{Change, Operation, Outcome, Value, Verb};
 pub use state::State;
 
 use client::Source;
 use command::{Answer, Cell, Command, HOMES, Version};
-use history::History;
 use state::{Client, Lease, Mover, Scan};
 
 use crate::mutation::Mutation;

@@ -85,8 +85,8 @@ pub enum Outcome {
     Read(Option<Value>),
     /// What an eventually consistent read found.
     Glimpsed(Option<Value>),
-    /// The item cannot be moved, and the write has done nothing (409).
-    Unmovable,
+    /// The write was refused for another reason, and has done nothing: the item cannot be moved (409), for one.
+    NotDone,
 }
 
 impl Verb {
