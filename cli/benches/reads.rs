@@ -172,7 +172,7 @@ impl Collections {
         self.fill_in(pk, (shards, Phase::Stable), flights).await
     }
 
-    /// The same in a phase.
+    /// Makes a collection in a phase.
     async fn fill_in(
         &self,
         pk: &str,
@@ -229,7 +229,7 @@ async fn pages(
     bounds: &mut Bounds,
 ) -> Result<(), Failure> {
     let reader = collections.slow_reader();
-    // The same places for all: anywhere but so near the end that a page is not full.
+    // All read at these places: anywhere but so near the end that a page is not full.
     let start = |n: usize| {
         let last = flights.len() - PAGE as usize - 1;
         SortRange::From(flights[n * last / TIMED].0.clone())

@@ -113,7 +113,7 @@ enum Way {
     Cold,
     /// To one key of several shards.
     Hot,
-    /// The same, with a read of the metadata before each.
+    /// Puts with a read of the metadata before each.
     ReadingMetadata,
     /// By the SDK alone, each to a key of its own.
     Plain,

@@ -223,7 +223,7 @@ pub(crate) struct LimitArgs {
     /// grow. Without this the partitions alone limit it.
     #[arg(long, value_name = "UNITS")]
     warm_wcu: Option<NonZeroU32>,
-    /// The same for read units, of which a new table on AWS takes 12000.
+    /// Read units a second that a table or index on demand takes as a whole. A new table on AWS takes 12000.
     #[arg(long, value_name = "UNITS")]
     warm_rcu: Option<NonZeroU32>,
     /// Seconds of unused capacity that a provisioned table saves up; partitions save none.

@@ -49,7 +49,7 @@ impl TerminationSignals {
         Ok(Self { streams: Streams::new()?, noticed: Arc::default() })
     }
 
-    /// The same for a command that may end anywhere. If it takes no notice of a signal, since it waits for the other end of
+    /// Watches for both, for a command that may end anywhere. If it takes no notice of a signal, since it waits for the other end of
     /// a pipe, the process ends without it.
     pub(crate) fn of_command() -> io::Result<Self> {
         let watched = Self::watch()?;

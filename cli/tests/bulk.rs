@@ -25,7 +25,7 @@ use tempfile::TempDir;
 /// T and H in seconds.
 const SHORT: [&str; 4] = ["--set", "LeaseSecs=1", "--set", "RequestLifetimeSecs=2"];
 
-/// The same for the command, which reads no template.
+/// T and H for the command, which reads no template.
 const SHORT_FLAGS: [&str; 4] = ["--lease-secs", "1", "--request-lifetime-secs", "2"];
 
 /// A directory of a test, and the files in it.

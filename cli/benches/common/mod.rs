@@ -47,7 +47,7 @@ pub async fn stack_options() -> Result<StackOptions, Failure> {
     Ok(StackOptions::new(source, functions))
 }
 
-/// The same with partitions that take so many write units, and three times as many read units, and with these
+/// A stack with partitions that take so many write units, and three times as many read units, and with these
 /// parameters of the template.
 pub fn stack_of(options: &StackOptions, limit: u32, settings: &[(&str, &str)]) -> StackOptions {
     let overrides = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));

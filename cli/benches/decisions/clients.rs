@@ -38,9 +38,9 @@ const TARGET: f64 = 0.7;
 enum Clients {
     /// Requests come at a steady rate, and what is refused is dropped.
     Dropping,
-    /// The same, and each client sends again what was refused when `Retry-After` has passed.
+    /// Each client sends again what was refused when `Retry-After` has passed.
     Waiting,
-    /// The same, 50 ms after it was refused.
+    /// Each client sends again what was refused 50 ms after it was refused.
     AtOnce,
     /// So many workers of which each makes one request after the other, with a pause that makes them ask for the offered
     /// rate as long as nothing is refused. They wait for `Retry-After`, and repeat.

@@ -319,7 +319,7 @@ mod tests {
         History { partition_wcu: 200, keys: vec![("EWR".to_owned(), 800)], samples }
     }
 
-    /// The same of a collection with these shards, in which nothing moves.
+    /// The history of a collection with these shards, in which nothing moves.
     fn history(seconds: &[(u64, u32)]) -> History {
         let seconds = seconds.iter().map(|(absorbed, shards)| (*absorbed, stable(*shards, 0)));
         seen(&seconds.collect::<Vec<_>>())

@@ -307,7 +307,7 @@ impl Connection {
         Reader::new(self.directory_with(settings))
     }
 
-    /// The same, with what it reads from now on counted by `meter`.
+    /// This connection, with what it reads from now on counted by `meter`.
     pub(super) fn metered(&self, meter: &ReadMeter) -> Self {
         Self { operator: self.operator.metered(meter), ..self.clone() }
     }
@@ -394,7 +394,7 @@ impl PinnedConnection {
         self.0
     }
 
-    /// The same, with what it reads from now on counted by `meter`.
+    /// This connection, with what it reads from now on counted by `meter`.
     pub(super) fn metered(&self, meter: &ReadMeter) -> Self {
         Self(self.0.metered(meter))
     }

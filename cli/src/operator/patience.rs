@@ -26,7 +26,7 @@ pub(super) async fn patiently<T>(
     }
 }
 
-/// The same of a question that the core asks once each time.
+/// Asks again and again a question that the core asks once each time.
 pub(super) async fn ask_patiently<T>(
     question: impl AsyncFn() -> Result<T, Error>,
 ) -> Result<T, Error> {

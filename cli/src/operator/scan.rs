@@ -71,7 +71,7 @@ impl TableScan {
         Self { operator: operator.clone(), table: table.to_owned(), rate }
     }
 
-    /// The same, where about so many bytes of each segment are known.
+    /// This scan, where about so many bytes of each segment are known.
     pub(super) fn with_segments_of(self, bytes: f64) -> Self {
         if let Some(rate) = &self.rate {
             rate.meter().page_rcu = (bytes / 8_192.0).clamp(1.0, MOST_PAGE_RCU);

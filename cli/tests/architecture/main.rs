@@ -209,6 +209,20 @@ fn the_core_imports_by_module() {
     }
 }
 
+/// A comment is shown alone, beside what it is about.
+#[test]
+fn every_comment_makes_sense_alone() {
+    for (file, text) in rust_files() {
+        for (number, line) in text.lines().enumerate() {
+            let comment = line.trim_start().trim_start_matches(['/', '!']).trim_start();
+            let is_comment = line.trim_start().starts_with("//");
+            let leans = ["The same", "As above"].iter().any(|words| comment.starts_with(words));
+            let (file, number) = (file.display(), number + 1);
+            assert!(!is_comment || !leans, "{file}:{number} says nothing alone: {line}");
+        }
+    }
+}
+
 #[test]
 fn every_invariant_is_cited_and_every_citation_is_of_one() {
     let numbered = numbered_in(&invariants());

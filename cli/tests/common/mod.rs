@@ -321,7 +321,7 @@ impl LocalStack {
         self.invoke_with(function, &[], event)
     }
 
-    /// The same with headers.
+    /// Invokes a function with these headers.
     pub fn invoke_with(&self, function: &str, headers: &[(&str, &str)], event: &str) -> Answer {
         let path = format!("/2015-03-31/functions/{function}/invocations");
         send_to(&self.lambda, "POST", &path, headers, Some(event))

@@ -25,7 +25,7 @@ fn collection(stack: &LocalStack, pk: &str, shards: u32, items: usize) {
     collection_of(stack, pk, shards, items, "");
 }
 
-/// The same, with this text in each item.
+/// A collection with this text in each item.
 fn collection_of(stack: &LocalStack, pk: &str, shards: u32, items: usize, text: &str) {
     let created = stack.json(
         "PUT",

@@ -29,7 +29,7 @@ impl Alarm {
         alarm_arn(&self.name)
     }
 
-    /// The same alarm with periods of another length, at whose ends it is evaluated.
+    /// This alarm with periods of another length, at whose ends it is evaluated.
     pub(crate) fn with_period(mut self, secs: u64) -> Self {
         self.schedule = AlarmSchedule { period_secs: secs, interval_secs: secs };
         self

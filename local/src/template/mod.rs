@@ -62,7 +62,7 @@ pub fn load_template(
     load_template_for(source, overrides, &[])
 }
 
-/// The same, where parameters of these names, if the template declares them, have these values by default:
+/// Loads a template, where parameters of these names, if the template declares them, have these values by default:
 /// they say what this machine is like.
 ///
 /// # Errors

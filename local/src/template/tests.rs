@@ -388,7 +388,7 @@ const WITH_API: &str = "  F:
   A: { Type: AWS::ApiGatewayV2::Route, Properties: { ApiId: !Ref Api, RouteKey: GET /a, Target: !Sub 'integrations/${Calls}' } }
 ";
 
-/// The same with another resource on line 12.
+/// An API with another resource on line 12.
 fn api_and(resource: &str) -> String {
     with_resources(&format!("{WITH_API}  B: {resource}\n"))
 }

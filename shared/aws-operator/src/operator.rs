@@ -133,7 +133,7 @@ impl Operator {
         }
     }
 
-    /// The same, with what its reads consume counted by `meter`.
+    /// This operator, with what its reads consume counted by `meter`.
     #[must_use]
     pub fn metered(&self, meter: &ReadMeter) -> Self {
         let server_clock = ServerClock::default();
@@ -194,7 +194,7 @@ impl Operator {
         }
     }
 
-    /// The same for telling tables apart. What serves those of this machine may be on another port the next time.
+    /// Where requests go, for telling tables apart. What serves those of this machine may be on another port the next time.
     pub fn place_of_tables(&self) -> String {
         match self.config.endpoint_url() {
             url @ Some(_) if leads_to_this_machine(url) => "this machine".to_owned(),

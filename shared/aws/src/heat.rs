@@ -14,7 +14,7 @@ use crate::error::of_watch;
 /// and a timestamp follow (Amazon DynamoDB Developer Guide, "How it works: Contributor Insights").
 const THROTTLED_PARTITION_KEYS: &str = "DynamoDBContributorInsights-PKT-";
 
-/// The same for the most throttled items, by both keys.
+/// How the rules begin for the most throttled items, by both keys.
 const THROTTLED_ITEMS: &str = "DynamoDBContributorInsights-SKT-";
 
 /// The contributors that are asked for. Throttled keys beyond them come up when these have grown.

@@ -42,7 +42,7 @@ impl DynamoItemStore {
         Self { client, clock, table, schema, bears_damage: false }
     }
 
-    /// The same for a verification, which is to go on behind damage. An item whose generation or version is not a number counts
+    /// The items as a verification reads them, which is to go on behind damage. An item whose generation or version is not a number counts
     /// as of the highest generation: every guarded write is refused by either.
     #[must_use]
     pub fn bearing_damage(self) -> Self {

@@ -26,7 +26,7 @@ pub fn http_client() -> SharedHttpClient {
     http_client_by(ProxyConfig::disabled())
 }
 
-/// The same, whose requests take their way through a proxy.
+/// Such a client, whose requests take their way through a proxy.
 pub fn http_client_by(proxies: ProxyConfig) -> SharedHttpClient {
     http_client_with(MAX_IDLE, proxies, Clocks::now)
 }

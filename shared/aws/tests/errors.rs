@@ -558,7 +558,7 @@ async fn regression_a_damaged_item_hid_the_others_of_its_batch() {
     metadata["number_of_shards"] = json!({ "N": "1" });
     metadata["shard_history"] = json!({ "SS": ["1356998400:1"] });
     metadata["min_shards"] = json!({ "N": "1" });
-    // The same answer stands for the directory item, which lists EWR.
+    // This answer stands for the directory item, too, which lists EWR.
     metadata["collections"] = json!({ "B": "1DUkdAibYxw=" });
     // And for the item of the owner.
     metadata["_ds_owner"] = json!({ "S": "one" });

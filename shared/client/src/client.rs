@@ -44,7 +44,7 @@ impl<S: Store> Client<S> {
         self.read(key, Consistency::Eventual).await
     }
 
-    /// The same by a strongly consistent read, which sees every write that was answered before it began.
+    /// The value under a key by a strongly consistent read, which sees every write that was answered before it began.
     pub async fn get_consistent<T: Sharded + DeserializeOwned>(
         &self,
         key: &ItemKey,
@@ -66,7 +66,7 @@ impl<S: Store> Client<S> {
         self.put_if(value, &Condition::None).await
     }
 
-    /// The same on a condition.
+    /// Stores a value on a condition.
     pub async fn put_if<T: Sharded + Serialize + Sync>(
         &self,
         value: &T,

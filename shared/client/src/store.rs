@@ -76,7 +76,7 @@ impl ETag {
         Self(text.into())
     }
 
-    /// The same text.
+    /// The tag as the API writes it.
     pub fn as_str(&self) -> &str {
         &self.0
     }

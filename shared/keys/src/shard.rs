@@ -76,7 +76,7 @@ impl ShardCount {
         }
     }
 
-    /// The same for constants: `None` for a count out of range.
+    /// The count, for constants: `None` for a count out of range.
     pub const fn in_range(count: u32) -> Option<Self> {
         match NonZeroU32::new(count) {
             Some(count) if count.get() <= Self::MAX => Some(Self(count)),

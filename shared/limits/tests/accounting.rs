@@ -171,7 +171,7 @@ fn score(user: &str, game: &str, top: &str) -> Value {
     json!({"UserId": {"S": user}, "Game": {"S": game}, "TopScore": {"N": top}})
 }
 
-/// The same item with one more string attribute.
+/// An item with one more string attribute.
 fn with(mut item: Value, name: &str, text: &str) -> Value {
     item[name] = json!({"S": text});
     item

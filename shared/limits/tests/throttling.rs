@@ -24,7 +24,7 @@ fn partitions(throughput: Throughput) -> Partitions {
     partitions_with(throughput, Limits::default().burst_secs)
 }
 
-/// The same, where what is provisioned has no burst.
+/// A table with such partitions, where what is provisioned has no burst.
 fn partitions_without_burst(throughput: Throughput) -> Partitions {
     partitions_with(throughput, 1)
 }

@@ -12,7 +12,7 @@ use crate::partitions::Partitions;
 pub struct BulkLoad {
     /// The write units a second that finish it in time.
     pub write_units_per_second: u64,
-    /// The same to two significant digits, as the article prints it. Rounded down, it takes a little longer.
+    /// The write units a second to two significant digits, as the article prints it. Rounded down, it takes a little longer.
     pub rounded_write_units_per_second: u64,
     /// The partitions of the table with the exact capacity.
     pub partitions: u64,
@@ -20,7 +20,7 @@ pub struct BulkLoad {
     pub rounded_partitions: u64,
     /// What each partition gives in write units a second when the table's capacity is lowered afterwards.
     pub then_of_a_partition: f64,
-    /// The same of the rounded number of partitions.
+    /// What each of the rounded number of partitions gives then.
     pub then_of_a_rounded_partition: f64,
 }
 

@@ -37,7 +37,7 @@ impl Throughput {
         }
     }
 
-    /// The same in whole units, rounded up.
+    /// The capacity in whole units, rounded up.
     pub(crate) fn whole(self) -> Self {
         Self { read_units: self.read_units.ceil(), write_units: self.write_units.ceil() }
     }

@@ -154,7 +154,7 @@ impl World {
         self.directory_over(self.store.clone())
     }
 
-    /// The same over another store of items.
+    /// A new execution environment's knowledge over another store of items.
     pub fn directory_over(&self, items: impl ItemStore + 'static) -> Directory {
         let entropy = SeededEntropy::new(2013);
         let world = ports::World::new(items, self.store.clone(), self.clock.clone(), entropy);

@@ -433,7 +433,7 @@ fn good() -> Vec<Configuration> {
             extent: Extent::Small,
             ..Search::of(HIDDEN_AND_SHOWN, UP, false)
         },
-        // The same with creates, which put no marker, and a reader of either kind.
+        // With creates, which put no marker, and a reader of either kind.
         Search {
             crashes: 0,
             timeouts: 0,

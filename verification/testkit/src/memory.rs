@@ -897,7 +897,7 @@ fn lock_of(metadata: &CollectionMetadata) -> (u64, u64) {
     (metadata.rev, metadata.last_updated_secs)
 }
 
-/// The same of a job.
+/// What must be as seen for a job to be changed.
 fn lock_of_job(job: &Job) -> (Generation, u64) {
     (job.generation, job.rev)
 }

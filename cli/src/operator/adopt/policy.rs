@@ -56,7 +56,7 @@ pub(super) fn policy(
     json!({ "Version": "2012-10-17", "Statement": statements })
 }
 
-/// The same as text, and whether DynamoDB takes that much.
+/// A policy as text, and whether DynamoDB takes that much.
 pub(super) fn text(policy: &Value) -> (String, bool) {
     // What is serialized here are texts, which cannot fail.
     let pretty = serde_json::to_string_pretty(policy).unwrap_or_default();

@@ -88,7 +88,7 @@ pub(crate) struct SimulateArgs {
     /// dynashard gives back shards that are not needed any more: ShrinkMode=on.
     #[arg(long)]
     shrink: bool,
-    /// The same seed draws the same load.
+    /// Draws the load: one seed, one load.
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
     /// Draw what each strategy absorbs, throttles, takes and costs into this file, which ends in .svg.

@@ -14,7 +14,7 @@ pub(super) struct Record {
     pub(super) sequence_number: String,
     /// When the change was made, to the second (`ApproximateCreationDateTime`).
     pub(super) created: SystemTime,
-    /// The same for all records of one item.
+    /// One number for all records of one item.
     item: u64,
     /// The record as the event carries it.
     json: String,

@@ -213,7 +213,7 @@ const NOW_AND_THEN: f64 = 0.02;
 const CLEARLY_ABOVE: f64 = 1.2;
 /// Up to how much more than is granted is asked for anew where all clients wait for what is refused.
 const ALL_WAIT: f64 = 1.25;
-/// The same where some of them may. As many shards are needed if none does.
+/// Up to how much more where some of them may wait. As many shards are needed if none does.
 const SOME_WAIT: f64 = 2.0;
 /// What a client that waits would ask for at least, in operations a second: little is written by clients that are slower.
 const ASKED_BY_ONE: f64 = 2.0;

@@ -107,7 +107,7 @@ impl Paces {
         pace.spend_within(units.at_source, now, time)
     }
 
-    /// The same of all shards together, when the request has waited for its own.
+    /// Spends units of all shards together, when the request has waited for its own.
     pub(crate) fn spend_in_all(
         &mut self,
         shard: ShardId,
@@ -162,7 +162,7 @@ pub(crate) fn most_of(partition: PartitionLimits) -> f64 {
     MOVER_PART * f64::from(partition.write_units)
 }
 
-/// The same in read units.
+/// The most that moving takes of one partition, in read units a second.
 pub(crate) fn most_of_reads(partition: PartitionLimits) -> f64 {
     MOVER_PART * f64::from(partition.read_units)
 }
@@ -221,7 +221,7 @@ impl Pace {
         Self { rate, most: rate, least_burst, tokens: 0.0, as_of: now, deaf_until: now }
     }
 
-    /// The same under another most. One that nothing but the old most held back doubles at once, if the
+    /// This pace under another most. One that nothing but the old most held back doubles at once, if the
     /// new one allows it.
     fn within(mut self, most: f64, now: Duration) -> Self {
         self.bring_up_to(now);
@@ -241,7 +241,7 @@ impl Pace {
         wait
     }
 
-    /// The same, but spends nothing if the wait would not be shorter than `time`.
+    /// Spends `units` and says how long to wait, but spends nothing if the wait would not be shorter than `time`.
     fn spend_within(&mut self, units: f64, now: Duration, time: Duration) -> Option<Duration> {
         let wait = self.wait_for(units, now);
         (wait < time).then(|| self.spend(units, now))

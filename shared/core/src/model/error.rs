@@ -125,7 +125,7 @@ impl Error {
         self.is_fault
     }
 
-    /// The same as words: `shard 2`, `shards 2, 7`.
+    /// The shards that are missing, in words: `shard 2`, `shards 2, 7`.
     pub fn shard_list(&self) -> Option<String> {
         match self.shards.as_slice() {
             [] => None,

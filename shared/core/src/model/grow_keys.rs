@@ -41,7 +41,7 @@ impl GrowKeys {
         self.match_text(partition.as_str())
     }
 
-    /// The same of a text that may not be a partition key.
+    /// Whether a text would match that may not be a partition key.
     pub fn match_text(&self, text: &str) -> bool {
         self.0.iter().any(|pattern| matches_pattern(pattern.chars().map(PatternPart::of), text))
     }

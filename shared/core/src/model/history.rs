@@ -77,7 +77,7 @@ pub enum DecidedBy {
 /// Of so many last records one may say the same as a new decision.
 const LAST_LOOKED_AT: usize = 4;
 
-/// The same decision is noted again after so many seconds.
+/// A decision that says what the last one said is noted again after so many seconds.
 const NOTED_EVERY_SECS: u64 = 60;
 
 impl DecidedBy {

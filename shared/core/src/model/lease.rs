@@ -109,7 +109,7 @@ pub struct Deadline {
     at: Duration,
     /// When what is still throttled is given up.
     throttled: Duration,
-    /// The same where it is the move of an item that a write has to wait for.
+    /// When what is throttled is given up where a write has to wait for the move of an item.
     settling: Duration,
     /// Until when a write waits for its turn at a shard that is full, and that others write to.
     full: Duration,
@@ -124,7 +124,7 @@ impl Deadline {
         Self { at, throttled: at, settling: at, full: at, faulty: Duration::MAX }
     }
 
-    /// The same, but what is still throttled at `limit` is given up then. A client that is told so comes
+    /// This deadline, but what is still throttled at `limit` is given up then. A client that is told so comes
     /// back when the partition has more to give, and holds nothing meanwhile.
     #[must_use]
     pub fn if_throttled(self, limit: Self) -> Self {
@@ -132,20 +132,20 @@ impl Deadline {
         Self { throttled, settling: throttled, full: self.full.min(throttled), ..self }
     }
 
-    /// The same, but what is throttled while an item moves is given up at `limit`. That is once for each
+    /// This deadline, but what is throttled while an item moves is given up at `limit`. That is once for each
     /// item, and whoever came back instead would try in vain at its new home first, and pay for that.
     #[must_use]
     pub fn if_settling(self, limit: Self) -> Self {
         Self { settling: limit.at.max(self.throttled), ..self }
     }
 
-    /// The same, but no write waits longer than until `limit` for its turn at a shard that is full, and that others write to.
+    /// This deadline, but no write waits longer than until `limit` for its turn at a shard that is full, and that others write to.
     #[must_use]
     pub fn if_full(self, limit: Self) -> Self {
         Self { full: self.full.min(limit.at), ..self }
     }
 
-    /// The same, but what DynamoDB answers with faults is given up `time` after the first of them. Most pass at once, and
+    /// This deadline, but what DynamoDB answers with faults is given up `time` after the first of them. Most pass at once, and
     /// whoever waits for the others holds a client and an environment.
     #[must_use]
     pub fn if_faulty(self, time: Duration) -> Self {
@@ -162,7 +162,7 @@ impl Deadline {
         Self { at: self.full.min(self.at), ..self }
     }
 
-    /// The same while an item moves.
+    /// The moment by which what is throttled is given up while an item moves.
     pub(crate) fn of_settling(self) -> Self {
         Self { throttled: self.settling, ..self }
     }

@@ -80,7 +80,7 @@ impl CollectionMetadata {
         .enlisted(now_secs)
     }
 
-    /// The same with a metadata item, as before any change.
+    /// The metadata of a collection that gets its item, as before any change.
     #[must_use]
     pub fn enlisted(&self, now_secs: u64) -> Self {
         let first = HistoryEntry { at_secs: now_secs, count: self.number_of_shards };

@@ -129,7 +129,7 @@ impl Pinned {
         }
     }
 
-    /// The same with another time.
+    /// The pinned settings with another time.
     #[must_use]
     pub fn with(&self, setting: ChangeableSetting, time: PinnedTime) -> Self {
         let mut next = self.clone();

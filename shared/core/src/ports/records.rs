@@ -113,7 +113,7 @@ pub trait MetadataStore: Send + Sync {
     /// ended. The index lags behind, so each of them must be read again.
     async fn resharding(&self, after: Option<&str>) -> Result<CollectionsPage, StoreError>;
 
-    /// The same of the collections that rest with more shards than their floor.
+    /// `Query` of the sparse index: one page of the collections that rest with more shards than their floor.
     async fn grown(&self, after: Option<&str>) -> Result<CollectionsPage, StoreError>;
 
     /// A strongly consistent `GetItem` of a ledger; an empty one where there is none.

@@ -34,7 +34,7 @@ where
     Ok(answers.into_iter().map(|(_, answer)| answer).collect())
 }
 
-/// The same, but each answer is taken as it comes, so that no more than [`FAN_OUT`] of them are in
+/// Sends requests to several shards at once, and takes each answer as it comes, so that no more than [`FAN_OUT`] of them are in
 /// memory at once. Returns the error that names all shards that are missing, if any are.
 pub(crate) async fn fan_out_each<T, F, X>(
     requests: Vec<F>,

@@ -256,7 +256,7 @@ impl Reader {
         Ok((looked, cost))
     }
 
-    /// The same in a random collection that shrinks: the drained shards first, since items leave
+    /// Finds an item in a random collection that shrinks: the drained shards first, since items leave
     /// them and never come back.
     async fn get_drained(
         &self,
@@ -303,7 +303,7 @@ impl Reader {
         Ok((found, Cost { items_read, consumed_rcu, ..Cost::default() }))
     }
 
-    /// The same, each in its place.
+    /// Reads an item at both homes in one transaction; each answer is in the place of its key.
     pub(crate) async fn get_pair(
         &self,
         lookup: Lookup<'_>,

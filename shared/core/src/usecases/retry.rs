@@ -66,12 +66,12 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// The same with other pauses than the standard ones.
+    /// These attempts with other pauses than the standard ones.
     pub(crate) fn pausing(self, backoff: Backoff) -> Self {
         Self { backoff, ..self }
     }
 
-    /// The same, for an operation that gives up after so many attempts though there be time left.
+    /// These attempts, for an operation that gives up after so many attempts though there be time left.
     pub(crate) fn at_most(self, attempts: u32) -> Self {
         Self { at_most: attempts, ..self }
     }

@@ -118,7 +118,7 @@ impl<'a> Settling<'a> {
         }
     }
 
-    /// The same for an item that is live at its old home. If nothing is live there, nothing is done.
+    /// Settles an item that is live at its old home. If nothing is live there, nothing is done.
     pub(crate) async fn settle_live(&mut self) -> Result<OldHome, Unsettled> {
         let generation = self.known.metadata.generation;
         match self.items.get(&self.homes.old, None, Consistency::Strong).await?.value {

@@ -42,7 +42,7 @@ impl File {
         })
     }
 
-    /// The same with these answers.
+    /// The table of situations with these answers.
     fn with(&self, answers: &[String]) -> String {
         let (head, _) = self.text.split_once("\n== ").expect("a situation");
         let parts = self.situations().zip(answers).map(|((title, known, _), answer)| {

@@ -342,7 +342,7 @@ fn regression_a_hot_partition_starved_the_others_of_its_batch() {
     assert!(outcome.written > 100, "{} of about 150 cold ones", outcome.written);
 }
 
-/// The same while the hot collection is resharded: what settles an item held its turn while it waited
+/// While the hot collection was resharded, what settles an item held its turn while it waited
 /// to be tried again.
 #[test]
 fn regression_settling_on_a_hot_partition_starved_the_others_of_its_batch() {

@@ -34,7 +34,7 @@ fn deadline(world: &World) -> Deadline {
     world.deadline().if_throttled(world.deadline_in(PATIENCE))
 }
 
-/// The same for a request for a single item.
+/// The deadline of a request for a single item.
 fn hurried(world: &World) -> Deadline {
     let deadline = world.deadline().if_throttled(world.deadline_in(HURRY));
     deadline.if_settling(world.deadline_in(PATIENCE))

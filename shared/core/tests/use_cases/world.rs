@@ -211,7 +211,7 @@ pub(crate) fn in_shard(sk: &str, shard: u32) -> PhysicalKey {
     in_shard_of(Placement::Xxh64, sk, shard)
 }
 
-/// The same under any placement.
+/// Under any placement.
 pub(crate) fn in_shard_of(placement: Placement, sk: &str, shard: u32) -> PhysicalKey {
     key(sk).at(ShardId::new(shard), placement, Settings::default().schema.separator)
 }
@@ -221,7 +221,7 @@ pub(crate) fn shard(shard: u32) -> PhysicalPartitionKey {
     shard_of(Placement::Xxh64, shard)
 }
 
-/// The same under any placement.
+/// Under any placement.
 pub(crate) fn shard_of(placement: Placement, shard: u32) -> PhysicalPartitionKey {
     partition().at(ShardId::new(shard), placement, Settings::default().schema.separator)
 }

@@ -176,7 +176,7 @@ fn set(elements: &[Value], text: impl Fn(&str) -> String) -> BTreeSet<String> {
     elements.iter().filter_map(Value::as_str).map(text).collect()
 }
 
-/// The same text for all ways to write a number. Any other text stays as it is.
+/// One text for all ways to write a number. Any other text stays as it is.
 fn canonical(text: &str) -> String {
     text.parse::<Number>().map_or_else(|_| text.to_owned(), |number| number.to_string())
 }

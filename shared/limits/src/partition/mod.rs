@@ -203,7 +203,7 @@ impl Partitions {
         self.per_second(resource, kind, seconds).map(|(_, counts)| counts).sum()
     }
 
-    /// The same for each second that has counts, in order.
+    /// What was consumed and throttled, for each second that has counts, in order.
     pub fn per_second(
         &self,
         resource: Resource<'_>,
@@ -231,7 +231,7 @@ impl Partitions {
         tally::most_throttled(self.tallies(resource, kinds), Tally::partition_keys, &seconds, limit)
     }
 
-    /// The same for items, by partition key and sort key: the rule
+    /// The most throttled items, by partition key and sort key: the rule
     /// `DynamoDBContributorInsights-SKT`. Demands without a sort key are not among them.
     pub fn throttled_items(
         &self,

@@ -71,7 +71,7 @@ pub struct Run {
     pub move_write_units: u64,
     /// The seconds that half of the written items had waited at most, while they were throttled.
     pub p50_wait_seconds: u32,
-    /// The same of 99%.
+    /// The seconds that 99% of them had waited at most.
     pub p99_wait_seconds: u32,
     /// The shards of all keys together, at most.
     pub most_shards: u32,

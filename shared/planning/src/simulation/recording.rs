@@ -43,7 +43,7 @@ impl Recording {
         Self { keys, seconds: last.abs_diff(first).saturating_add(1), left_out }
     }
 
-    /// The same with so many times the writes. What is left of a write goes to the next second of its key, so that also
+    /// The recording with so many times the writes. What is left of a write goes to the next second of its key, so that also
     /// a tenth of one in each second is there in the sum.
     #[must_use]
     pub fn times(mut self, times: f64) -> Self {

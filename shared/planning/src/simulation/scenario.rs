@@ -99,7 +99,7 @@ const MOST_WRITES_PER_SECOND: f64 = 1e6;
 const MOST_KEYS: u32 = 1_000;
 
 impl Scenario {
-    /// The same rate all the time, on one key.
+    /// One rate all the time, on one key.
     pub fn steady(writes_per_second: f64, item_bytes: u32, seconds: u32) -> Self {
         let step = Step { seconds, writes_per_second, at_once: true };
         Self { steps: vec![step], ..Self::of_items(item_bytes) }

@@ -25,7 +25,7 @@ pub enum Verb {
     Swap,
     /// PUT /item of an item that may expire.
     PutExpiring,
-    /// The same with `If-Match` on the version that the client read last. Behind a read it is also a PATCH that lets the
+    /// A put that may expire, with `If-Match` on the version that the client read last. Behind a read it is also a PATCH that lets the
     /// item expire.
     SwapExpiring,
     /// DELETE with `If-Match` on that version.
@@ -100,7 +100,7 @@ impl Value {
     /// The bit that values have which may expire.
     const EXPIRES: u16 = 1 << 15;
 
-    /// The same value in an item that may expire.
+    /// This value in an item that may expire.
     #[must_use]
     pub const fn expiring(self) -> Self {
         Self(self.0 | Self::EXPIRES)

@@ -49,7 +49,7 @@ fn consumed(rig: &Rig) -> [u64; 3] {
     })
 }
 
-/// The same as an answer tells it.
+/// What was consumed, as an answer tells it.
 fn told(answer: &Value) -> [u64; 3] {
     let capacity = match &answer["ConsumedCapacity"] {
         Value::Array(tables) => &tables[0],

@@ -19,7 +19,7 @@ fn indexed_table(name: &str) -> Value {
     })
 }
 
-/// The same with this many units a second, of reads and of writes, for the table and the index.
+/// A table with this many units a second, of reads and of writes, for the table and the index.
 fn provisioned_table(name: &str, table_units: u32, index_units: u32) -> Value {
     let throughput = |units| json!({ "ReadCapacityUnits": units, "WriteCapacityUnits": units });
     let mut table = indexed_table(name);

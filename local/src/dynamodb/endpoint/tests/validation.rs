@@ -401,7 +401,7 @@ fn changed(request: &Value, place: usize, change: &Change) -> Value {
 #[tokio::test]
 async fn what_the_engine_calls_invalid_is_never_throttled() {
     let rig = exhausted().await;
-    // The same engine without limits, to ask what it would have said.
+    // An engine without limits, to ask what it would have said.
     let unlimited = Limits { are_enforced: false, ..Limits::default() };
     let twin = Rig::with(unlimited, None, &[]).await;
     twin.ok("CreateTable", table()).await;

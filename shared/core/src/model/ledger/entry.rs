@@ -110,7 +110,7 @@ impl Span {
         }
     }
 
-    /// The same as a number to reckon with.
+    /// Its length as a number to reckon with.
     pub(crate) const fn secs_f64(self) -> f64 {
         match self {
             Self::Second => 1.0,

@@ -84,7 +84,7 @@ impl Measures {
         Self { writes, write_units, get_units, queries, query_units, ..Self::default() }
     }
 
-    /// The same as seen by so many.
+    /// The measures as if so many had seen them.
     #[must_use]
     pub(crate) fn times(&self, weight: f64) -> Self {
         let mut scaled = *self;

@@ -93,7 +93,7 @@ impl Directory {
         }
     }
 
-    /// The same directory, of a function that writes: it pins its settings if none are pinned.
+    /// This directory, of a function that writes: it pins its settings if none are pinned.
     #[must_use]
     pub fn pinning(self) -> Self {
         Self { pins: true, ..self }
@@ -115,7 +115,7 @@ impl Directory {
         self.read_with_retries(partition, deadline).await
     }
 
-    /// The same as it is now, whatever is cached.
+    /// The collection's metadata as it is now, whatever is cached.
     pub(crate) async fn read_now(
         &self,
         partition: &PartitionKey,
@@ -207,7 +207,7 @@ impl Directory {
         item.pinned.as_ref().map_or_else(|| Waits::of(&self.settings), Pinned::waits)
     }
 
-    /// The same for a decision that changes metadata: it stands on a lease of the directory that lives now.
+    /// The times to wait for, for a decision that changes metadata: it stands on a lease of the directory that lives now.
     pub(crate) async fn waits_now(&self, deadline: Deadline) -> Result<Waits, Error> {
         let (item, _) = self.item(deadline).await?;
         Ok(self.waits_of(&item))

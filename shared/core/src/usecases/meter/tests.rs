@@ -29,7 +29,7 @@ fn at(millis: u64) -> Reading {
     }
 }
 
-/// The same by a wall clock that is ahead.
+/// A reading by a wall clock that is ahead.
 fn ahead(millis: u64, ahead: Duration) -> Reading {
     let now = at(millis);
     Reading { wall: now.wall + ahead, ..now }

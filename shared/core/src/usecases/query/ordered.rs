@@ -22,7 +22,7 @@ pub(super) fn lane_limit(wanted: usize, lanes: usize) -> usize {
     lane_limit_within(SELDOM_DRY, wanted, lanes)
 }
 
-/// The same with so many deviations above the mean.
+/// How many items to ask for, with so many deviations above the mean.
 pub(super) fn lane_limit_within(deviations: f64, wanted: usize, lanes: usize) -> usize {
     within(deviations, integral(wanted) / integral(lanes.max(1)), wanted)
 }

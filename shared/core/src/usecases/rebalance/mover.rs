@@ -277,7 +277,7 @@ impl Stopped {
         if weight(&other) > weight(&self) { other } else { self }
     }
 
-    /// The same with the item that it happened to.
+    /// This reason to stop with the item that it happened to.
     fn at_item(self, sort: &SortKey) -> Self {
         let Self::Failed(error) = self else {
             return self;

@@ -32,7 +32,7 @@ const ITEMS_AT_ONCE: usize = 16;
 /// the partition may have to wait for it.
 const PAGE: u32 = 32;
 
-/// The same where nothing was to be done with the last page: what has moved is markers. One page takes a tenth of what a
+/// The most items of a page behind one with which nothing was to be done: what has moved is markers. One page takes a tenth of what a
 /// partition reads in a second at most, as DynamoDB answers 1 MB at a time.
 const MAX_PAGE: u32 = 500;
 

@@ -217,7 +217,7 @@ impl Operation<'_> {
         }
     }
 
-    /// The same under one layout.
+    /// Removes an item of a random collection under one layout.
     ///
     /// While a shrinking collection is drained an item may change its shard, but only from those
     /// that are drained, so these are visited first (protocol: "Random shrinking").

@@ -69,7 +69,7 @@ impl<'a> Operation<'a> {
         Self { writer, key, deadline, attempts, aside: Arc::default(), consumed_wcu: 0.0 }
     }
 
-    /// The same for an operation that comes in, and asks for so many write units, if that is known.
+    /// An operation that comes in, and asks for so many write units, if that is known.
     pub(super) fn arriving(
         writer: &'a Writer,
         key: &'a ItemKey,

@@ -28,7 +28,7 @@ pub(super) enum Sent {
 /// How long a write waits for its turn at a shard that is full. Who is more patient asks again.
 const LONGEST_WAIT: Duration = Duration::from_millis(250);
 
-/// The same where its environment has the shard to itself, as where one client writes a lot: nobody else waits.
+/// How long a write waits where its environment has the shard to itself, as where one client writes a lot: nobody else waits.
 const LONGEST_ALONE: Duration = Duration::from_secs(1);
 
 impl<'a> Operation<'a> {

@@ -82,7 +82,7 @@ impl Writer {
         }
     }
 
-    /// The same for a caller that paces itself: every write is sent, whatever its shard has refused.
+    /// This writer for a caller that paces itself: every write is sent, whatever its shard has refused.
     #[must_use]
     pub fn unpaced(self) -> Self {
         Self { pacing: None, ..self }
