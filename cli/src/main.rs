@@ -15,6 +15,8 @@ mod local;
 mod logs;
 mod operator;
 mod project;
+#[cfg(test)]
+mod reference;
 mod signals;
 
 use std::io::{self, Write};

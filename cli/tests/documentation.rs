@@ -1,5 +1,4 @@
-//! The pages name what exists: links lead somewhere, the index lists every page, and the reference
-//! tables have a line for each parameter.
+//! The pages name what exists: links lead somewhere, and the index lists every page.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -46,21 +45,6 @@ fn the_readme_stays_short() {
     assert!(lines <= README_LINES && words <= README_WORDS, "{lines} lines, {words} words");
 }
 
-#[test]
-fn every_parameter_has_its_line_and_no_other_has() {
-    let template = read("template.yaml");
-    let section = template.split("\nParameters:\n").nth(1).expect("parameters");
-    let section = section.lines().take_while(|line| line.is_empty() || line.starts_with(' '));
-    let parameters = section.filter_map(|line| {
-        let name = line.strip_prefix("  ")?.strip_suffix(':')?;
-        (!name.starts_with(' ')).then(|| name.to_owned())
-    });
-    let page = read("docs/PARAMETERS.md");
-    let first_cells = page.lines().filter_map(|line| line.strip_prefix("| ")?.split('|').next());
-    let documented = first_cells.flat_map(names).collect::<BTreeSet<_>>();
-    assert_eq!(documented, parameters.collect::<BTreeSet<_>>());
-}
-
 fn read(page: &str) -> String {
     fs::read_to_string(Path::new(ROOT).join(page)).expect("a page")
 }
@@ -97,9 +81,4 @@ fn anchors(prose: &str) -> BTreeSet<String> {
     let texts = headings.map(|line| line.trim_start_matches('#').trim().to_lowercase());
     let is_kept = |c: &char| c.is_alphanumeric() || matches!(c, '-' | '_' | ' ');
     texts.map(|text| text.chars().filter(is_kept).collect::<String>().replace(' ', "-")).collect()
-}
-
-/// The names in backticks of a text.
-fn names(text: &str) -> impl Iterator<Item = String> {
-    text.split('`').skip(1).step_by(2).map(str::to_owned)
 }

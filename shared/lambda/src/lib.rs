@@ -33,6 +33,6 @@ pub use event::Request;
 pub use grants::{GrantedKeys, Grants, GrantsError};
 pub use log::{LogKeys, subscriber};
 pub use patience::Patience;
-pub use problem::{Problem, log_failures, log_left_out};
+pub use problem::{Explained, Problem, log_failures, log_left_out};
 pub use response::{Format, Response};
 pub use runtime::{EventHandler, Handler, answer, run, run_events, start, start_with_alarms};
