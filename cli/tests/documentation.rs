@@ -13,6 +13,9 @@ const PAGES_IN: &[&str] = &["", "docs", "data", "events"];
 const README_LINES: usize = 200;
 const README_WORDS: usize = 1_200;
 
+/// The words of docs/ that people write, without code blocks and what is written from the code.
+const DOCS_WORDS: usize = 53_000;
+
 #[test]
 fn every_relative_link_leads_to_a_file_and_a_heading() {
     for page in pages() {
@@ -28,14 +31,24 @@ fn every_relative_link_leads_to_a_file_and_a_heading() {
 }
 
 #[test]
-fn the_index_lists_every_page_of_the_directory() {
-    let index = links(&read("docs/README.md"));
-    for page in pages().iter().filter(|page| page.parent().is_some_and(|dir| dir.ends_with("docs")))
-    {
-        let name = page.file_name().and_then(|name| name.to_str()).expect("a name");
-        let is_listed = name == "README.md" || index.iter().any(|link| link == name);
-        assert!(is_listed, "docs/README.md does not list {name}");
-    }
+fn the_index_and_the_book_list_every_page_of_the_directory_in_one_order() {
+    let pages_of = |list: &str| {
+        let mut pages = links(&read(list));
+        pages.retain(|page| page != "README.md" && page.ends_with(".md") && !page.contains('/'));
+        pages
+    };
+    let listed = pages_of("docs/SUMMARY.md");
+    assert_eq!(pages_of("docs/README.md"), listed);
+    let there = of_docs().filter_map(|page| Some(page.file_name()?.to_str()?.to_owned()));
+    let lists = ["README.md", "SUMMARY.md"].map(str::to_owned);
+    let expected = there.filter(|page| !lists.contains(page)).collect::<BTreeSet<_>>();
+    assert_eq!(listed.into_iter().collect::<BTreeSet<_>>(), expected);
+}
+
+#[test]
+fn the_pages_stay_short() {
+    let words = of_docs().map(|page| by_hand(&page)).sum::<usize>();
+    assert!(words <= DOCS_WORDS, "{words} words are written by hand");
 }
 
 #[test]
@@ -55,6 +68,19 @@ fn pages() -> Vec<PathBuf> {
         .flat_map(|directory| fs::read_dir(Path::new(ROOT).join(directory)).expect("a directory"));
     let files = entries.map(|entry| entry.expect("an entry").path());
     files.filter(|file| file.extension().is_some_and(|end| end == "md")).collect()
+}
+
+fn of_docs() -> impl Iterator<Item = PathBuf> {
+    pages().into_iter().filter(|page| page.parent().is_some_and(|dir| dir.ends_with("docs")))
+}
+
+/// How many words of a page are prose: outside of code blocks, and not between `<!-- written ... -->` and `<!-- end -->`.
+fn by_hand(page: &Path) -> usize {
+    let text = prose(page);
+    let mut parts = text.split("<!-- written ");
+    let first = parts.next().unwrap_or_default();
+    let behind = parts.filter_map(|part| Some(part.split_once("<!-- end -->")?.1));
+    std::iter::once(first).chain(behind).map(|text| text.split_whitespace().count()).sum()
 }
 
 /// A page without its code blocks.
