@@ -19,10 +19,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import boto3
+import tables
 import yaml
 from botocore.exceptions import BotoCoreError, ClientError
 
 ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs/FIRST_DEPLOYMENT.md"
 PASS, FAIL, CANNOT_SAY = "pass", "fail", "cannot say"
 FUNCTIONS = ("WriteFunction", "ReadFunction", "ScaleFunction", "RebalanceFunction")
 # Executions that Lambda keeps unreserved ("Configuring reserved concurrency for a function").
@@ -243,26 +245,135 @@ class Check(NamedTuple):
     # Whether it looks at the account alone, and whether it writes.
     before: bool = False
     writes: bool = False
+    # For the page: what nobody knows, what to run first, and how to read the answer, in Markdown.
+    unknown: str = ""
+    first: str = ""
+    reading: str = ""
 
 
 CHECKS = [
-    Check("concurrency", concurrency, before=True),
-    Check("log-policies", log_policies, before=True),
-    Check("deployed", deployed),
-    Check("stack-policy", stack_policy),
-    Check("protection", protection),
-    Check("deploy-role", deploy_role),
-    Check("boundary", boundary),
-    Check("log-level", log_level),
-    Check("metrics", metrics),
-    Check("alarm-returns", alarm_returns),
-    Check("rebalance-throttles", rebalance_throttles),
-    Check("index-throttles", index_throttles),
-    Check("stream", stream),
-    Check("recursion", recursion),
-    Check("insights", insights),
-    Check("functions-may-write", functions_may_write, writes=True),
-    Check("others-may-not-write", others_may_not_write, writes=True),
+    Check(
+        "concurrency",
+        concurrency,
+        before=True,
+        unknown="whether the account can give the reservations of `prod`",
+        first="`--before --parameters infra/parameters/prod.yaml`",
+        reading="fail: ask for more concurrent executions, or take the reservations out",
+    ),
+    Check(
+        "log-policies",
+        log_policies,
+        before=True,
+        unknown="whether the API's log group fits into the account's policy for log delivery",
+        first="`--before`",
+        reading="fail: the stage's access log is refused; remove old policies",
+    ),
+    Check(
+        "deployed",
+        deployed,
+        unknown="whether a new account takes the template: eleven routes side by side, first",
+        first="`sam deploy` of the [first deployment](DEPLOYING.md#the-first-deployment)",
+        reading="fail with \"concurrent modification\" in the events: deploy again, and say so in an issue",
+    ),
+    Check(
+        "stack-policy",
+        stack_policy,
+        first="`set-stack-policy`, as on that page",
+        reading="fail: a change of a parameter may replace a table",
+    ),
+    Check(
+        "protection",
+        protection,
+        unknown="whether protection comes on after the creation",
+        first="the second `sam deploy`",
+        reading="fail: the tables can be deleted",
+    ),
+    Check(
+        "deploy-role",
+        deploy_role,
+        unknown="the subject of GitHub's tokens",
+        first="the workflow, from a new repository",
+        reading="cannot say after \"Not authorized to perform sts:AssumeRoleWithWebIdentity\": compare `sub` in CloudTrail's event with the role's trust, and try `SubjectFormat`",
+    ),
+    Check(
+        "boundary",
+        boundary,
+        unknown="whether CloudFormation puts the boundary on before the policy",
+        first="the workflow, on a stack that got it by hand",
+        reading="`AccessDenied: iam:PutRolePolicy` in the events: the order is the other one",
+    ),
+    Check(
+        "log-level",
+        log_level,
+        unknown="whether Lambda drops metric lines",
+        first="any deployment",
+        reading="fail: no alarm on `dynashard` metrics can be raised",
+    ),
+    Check(
+        "metrics",
+        metrics,
+        unknown="whether what passes Lambda's filter becomes a metric",
+        first="a deployment with `LogLevel=ERROR`, then two minutes",
+        reading="cannot say after that: metrics are lost",
+    ),
+    Check(
+        "alarm-returns",
+        alarm_returns,
+        unknown="what a DynamoDB alarm does when its data ends",
+        first="a load that throttles one key for a minute, then ten minutes of rest",
+        reading="cannot say after that, with the alarm in ALARM: it sticks, and the next throttle of another key raises nothing",
+    ),
+    Check(
+        "rebalance-throttles",
+        rebalance_throttles,
+        unknown="whether `RebalanceReservedConcurrency` is enough",
+        first="a reshard to 32 shards with `prod.yaml`",
+        reading="fail: raise it; relief waits behind movers",
+    ),
+    Check(
+        "index-throttles",
+        index_throttles,
+        unknown="what the index of the metadata table takes",
+        first="`OnDemandThroughput` of 100 write units on the main table, and writes to 10,000 keys",
+        reading="fail: notes of throttles fill one partition",
+    ),
+    Check(
+        "stream",
+        stream,
+        unknown="whether the mapping comes up",
+        first="any deployment",
+        reading="fail: reshards wait for the schedule",
+    ),
+    Check(
+        "recursion",
+        recursion,
+        unknown="whether Lambda takes the stream for a loop",
+        first="a reshard",
+        reading="cannot say: watch for \"recursive\" in AWS Health",
+    ),
+    Check(
+        "insights",
+        insights,
+        unknown="whether CloudFormation turns on the mode THROTTLED_KEYS",
+        first="any deployment",
+        reading="fail: alarms name no keys",
+    ),
+    Check(
+        "functions-may-write",
+        functions_may_write,
+        writes=True,
+        unknown="whether `aws:PrincipalArn` of a function has the path of its role",
+        first="`--write`, with `DenyOtherWriters` `on`",
+        reading="fail: the policy denies the functions. Turn it `off`, and say so in an issue",
+    ),
+    Check(
+        "others-may-not-write",
+        others_may_not_write,
+        writes=True,
+        unknown="whether the policy keeps the caller out",
+        first="`--write`, as somebody whom `OperatorRoleArns` does not name",
+        reading="cannot say: the caller may write",
+    ),
 ]
 
 
@@ -282,6 +393,12 @@ def results(stack: Stack, *, before: bool, write: bool) -> dict[str, Result]:
     return said
 
 
+def page_rows() -> list[tuple[str, ...]]:
+    """Return the table of the page."""
+    head = ("Check", "What is not known", "Run first", "How to read it")
+    return [head, *((f"`{check.name}`", check.unknown, check.first, check.reading) for check in CHECKS)]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--stack-name", default="", help="the stack of template.yaml")
@@ -292,7 +409,11 @@ def main() -> int:
     parser.add_argument("--profile")
     parser.add_argument("--endpoint-url")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
+    parser.add_argument("--write-table", action="store_true", help=f"write the table of {PAGE.relative_to(ROOT)}, and look at nothing")
     options = parser.parse_args()
+    if options.write_table:
+        tables.write(PAGE, "infra/first_hour.py", page_rows())
+        return 0
     if not options.before and not options.stack_name:
         parser.error("name the stack with --stack-name, or give --before")
     session = boto3.Session(profile_name=options.profile, region_name=options.region)

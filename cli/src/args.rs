@@ -317,7 +317,7 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Args, c
 }
 
 /// The command, as it reads its arguments.
-fn command() -> clap::Command {
+pub(crate) fn command() -> clap::Command {
     taking_any_value(Args::command())
 }
 

@@ -13,6 +13,8 @@ mod logs;
 mod numbers;
 mod operator;
 mod project;
+#[cfg(test)]
+mod reference;
 mod signals;
 
 use std::io::{self, Write};

@@ -1,5 +1,4 @@
-//! The pages name what exists: links lead somewhere, the index lists every page, and the reference
-//! tables have a line for each parameter.
+//! The pages name what exists: links lead somewhere, and the index lists every page.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,6 +12,9 @@ const PAGES_IN: &[&str] = &["", "docs", "data", "events"];
 /// A newcomer reads the README in a few minutes; everything else has a page of its own.
 const README_LINES: usize = 200;
 const README_WORDS: usize = 1_200;
+
+/// The words of docs/ that people write, without code blocks and what is written from the code.
+const DOCS_WORDS: usize = 35_000;
 
 #[test]
 fn every_relative_link_leads_to_a_file_and_a_heading() {
@@ -29,14 +31,24 @@ fn every_relative_link_leads_to_a_file_and_a_heading() {
 }
 
 #[test]
-fn the_index_lists_every_page_of_the_directory() {
-    let index = links(&read("docs/README.md"));
-    for page in pages().iter().filter(|page| page.parent().is_some_and(|dir| dir.ends_with("docs")))
-    {
-        let name = page.file_name().and_then(|name| name.to_str()).expect("a name");
-        let is_listed = name == "README.md" || index.iter().any(|link| link == name);
-        assert!(is_listed, "docs/README.md does not list {name}");
-    }
+fn the_index_and_the_book_list_every_page_of_the_directory_in_one_order() {
+    let pages_of = |list: &str| {
+        let mut pages = links(&read(list));
+        pages.retain(|page| page != "README.md" && !page.contains('/') && is_page(Path::new(page)));
+        pages
+    };
+    let listed = pages_of("docs/SUMMARY.md");
+    assert_eq!(pages_of("docs/README.md"), listed);
+    let there = of_docs().filter_map(|page| Some(page.file_name()?.to_str()?.to_owned()));
+    let lists = ["README.md", "SUMMARY.md"].map(str::to_owned);
+    let expected = there.filter(|page| !lists.contains(page)).collect::<BTreeSet<_>>();
+    assert_eq!(listed.into_iter().collect::<BTreeSet<_>>(), expected);
+}
+
+#[test]
+fn the_pages_stay_short() {
+    let words = of_docs().map(|page| by_hand(&page)).sum::<usize>();
+    assert!(words <= DOCS_WORDS, "{words} words are written by hand");
 }
 
 #[test]
@@ -44,21 +56,6 @@ fn the_readme_stays_short() {
     let readme = read("README.md");
     let (lines, words) = (readme.lines().count(), readme.split_whitespace().count());
     assert!(lines <= README_LINES && words <= README_WORDS, "{lines} lines, {words} words");
-}
-
-#[test]
-fn every_parameter_has_its_line_and_no_other_has() {
-    let template = read("template.yaml");
-    let section = template.split("\nParameters:\n").nth(1).expect("parameters");
-    let section = section.lines().take_while(|line| line.is_empty() || line.starts_with(' '));
-    let parameters = section.filter_map(|line| {
-        let name = line.strip_prefix("  ")?.strip_suffix(':')?;
-        (!name.starts_with(' ')).then(|| name.to_owned())
-    });
-    let page = read("docs/PARAMETERS.md");
-    let first_cells = page.lines().filter_map(|line| line.strip_prefix("| ")?.split('|').next());
-    let documented = first_cells.flat_map(names).collect::<BTreeSet<_>>();
-    assert_eq!(documented, parameters.collect::<BTreeSet<_>>());
 }
 
 fn read(page: &str) -> String {
@@ -70,7 +67,26 @@ fn pages() -> Vec<PathBuf> {
         .iter()
         .flat_map(|directory| fs::read_dir(Path::new(ROOT).join(directory)).expect("a directory"));
     let files = entries.map(|entry| entry.expect("an entry").path());
-    files.filter(|file| file.extension().is_some_and(|end| end == "md")).collect()
+    files.filter(|file| is_page(file)).collect()
+}
+
+fn is_page(file: &Path) -> bool {
+    file.extension().is_some_and(|end| end == "md")
+}
+
+fn of_docs() -> impl Iterator<Item = PathBuf> {
+    pages().into_iter().filter(|page| page.parent().is_some_and(|dir| dir.ends_with("docs")))
+}
+
+/// How many words of a page are prose: outside of code blocks, and not between `<!-- written ... -->` and `<!-- end -->`.
+fn by_hand(page: &Path) -> usize {
+    let text = prose(page);
+    let mut parts = text.split("<!-- written ");
+    let first = parts.next().unwrap_or_default();
+    let behind = parts.filter_map(|part| Some(part.split_once("<!-- end -->")?.1));
+    let tokens = std::iter::once(first).chain(behind).flat_map(str::split_whitespace);
+    // The bars of a table are no words.
+    tokens.filter(|token| token.contains(char::is_alphanumeric)).count()
 }
 
 /// A page without its code blocks.
@@ -97,9 +113,4 @@ fn anchors(prose: &str) -> BTreeSet<String> {
     let texts = headings.map(|line| line.trim_start_matches('#').trim().to_lowercase());
     let is_kept = |c: &char| c.is_alphanumeric() || matches!(c, '-' | '_' | ' ');
     texts.map(|text| text.chars().filter(is_kept).collect::<String>().replace(' ', "-")).collect()
-}
-
-/// The names in backticks of a text.
-fn names(text: &str) -> impl Iterator<Item = String> {
-    text.split('`').skip(1).step_by(2).map(str::to_owned)
 }

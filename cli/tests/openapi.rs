@@ -1,9 +1,9 @@
-//! `docs/openapi.yaml` says what the code and the pages say: its operations are the routes of the template, its
-//! codes those of the functions, and the tables of `docs/API.md` stand on it.
+//! `docs/openapi.yaml` says what the code says: its operations are the routes of the template, and its codes those of the
+//! functions.
 //!
 //! That the answers of the functions match its schemas is checked by `infra/api-tests`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -20,27 +20,14 @@ const ANSWER_FULL: &str = "answer_full";
 
 #[test]
 fn its_operations_are_the_routes_of_the_template() {
-    let documented = operations(&document()).into_keys().collect::<BTreeSet<_>>();
+    let documented = operations(&document());
     assert_eq!(documented, routes_of_the_template());
 }
 
 #[test]
 fn its_codes_are_those_of_the_functions_under_the_same_status() {
-    let of_functions = Problem::all().map(|(status, code)| (status, code.to_owned()));
+    let of_functions = Problem::all().map(|problem| (problem.status, problem.code.to_owned()));
     assert_eq!(codes(&document()), of_functions.collect());
-}
-
-#[test]
-fn the_page_explains_each_of_its_codes_under_the_same_status() {
-    let page = page();
-    let errors = page.split("\n## Errors\n").nth(1).expect("the section");
-    let cells = rows(errors).filter_map(|cells| Some((cells[0].parse::<u16>().ok()?, cells)));
-    let explained = cells.flat_map(|(status, cells)| {
-        let codes = in_backticks(cells[1]).collect::<Vec<_>>();
-        codes.into_iter().map(move |code| (status, code.to_owned()))
-    });
-    assert_eq!(explained.collect::<BTreeSet<_>>(), codes(&document()));
-    assert!(errors.contains(&format!("`{ANSWER_FULL}`")));
 }
 
 #[test]
@@ -53,31 +40,6 @@ fn an_operation_of_a_batch_fails_with_what_the_caller_cannot_correct() {
     let document = document();
     let listed = texts(&schemas(&document)["UnprocessedCode"]["enum"]);
     assert_eq!(listed, expected.map(str::to_owned).collect());
-}
-
-#[test]
-fn the_page_has_a_row_for_each_operation_with_its_parameters_and_successes() {
-    let page = page();
-    let routes = page.split("\n## Routes\n").nth(1).and_then(|rest| rest.split("\n## ").next());
-    let rows = rows(routes.expect("the section")).filter_map(|cells| {
-        let route = in_backticks(cells[0]).next()?.split('?').next()?.to_owned();
-        Some((route, cells.join(" | ")))
-    });
-    let rows = rows.collect::<BTreeMap<_, _>>();
-    let document = document();
-    let operations = operations(&document);
-    let documented = operations.keys().cloned().collect::<BTreeSet<_>>();
-    assert_eq!(rows.keys().cloned().collect::<BTreeSet<_>>(), documented);
-    for (route, operation) in &operations {
-        let row = &rows[route];
-        for name in operation.parameters(&document) {
-            assert!(row.contains(&name), "docs/API.md: the row {route} does not name {name}");
-        }
-        // A patch answers as a put does, and the row says so.
-        for status in operation.successes() {
-            assert!(row.contains(&status), "docs/API.md: the row {route} does not name {status}");
-        }
-    }
 }
 
 #[test]
@@ -99,10 +61,6 @@ fn document() -> Yaml<'static> {
     parse("docs/openapi.yaml")
 }
 
-fn page() -> String {
-    read("docs/API.md")
-}
-
 fn schemas<'a>(document: &'a Yaml<'static>) -> &'a Yaml<'static> {
     &document["components"]["schemas"]
 }
@@ -115,36 +73,15 @@ fn routes_of_the_template() -> BTreeSet<String> {
     routes.map(|route| text(&route["Properties"]["RouteKey"])).collect()
 }
 
-/// An operation of the document, beside what all operations of its path share.
-struct Operation<'a> {
-    of_path: &'a Yaml<'static>,
-    own: &'a Yaml<'static>,
-}
-
-impl Operation<'_> {
-    /// The names of its parameters.
-    fn parameters(&self, document: &Yaml<'static>) -> Vec<String> {
-        let lists = [self.of_path, self.own].into_iter();
-        let lists = lists.filter_map(|node| node.as_mapping_get("parameters"));
-        let parameters = lists.flat_map(|list| list.as_sequence().expect("a list"));
-        parameters.map(|parameter| text(&resolved(parameter, document)["name"])).collect()
-    }
-
-    /// Its statuses below 300.
-    fn successes(&self) -> impl Iterator<Item = String> {
-        let statuses = entries(&self.own["responses"]).map(|(status, _)| status);
-        statuses.filter(|status| status.starts_with('2'))
-    }
-}
-
-fn operations<'a>(document: &'a Yaml<'static>) -> BTreeMap<String, Operation<'a>> {
+/// The methods and paths of the document.
+fn operations(document: &Yaml<'static>) -> BTreeSet<String> {
     let paths = entries(&document["paths"]);
     let of_paths = paths.flat_map(|(path, of_path)| {
-        entries(of_path).filter(|(name, _)| METHODS.contains(&name.as_str())).map(
-            move |(method, own)| {
-                (format!("{} {path}", method.to_uppercase()), Operation { of_path, own })
-            },
-        )
+        let methods = entries(of_path).map(|(name, _)| name);
+        methods
+            .filter(|name| METHODS.contains(&name.as_str()))
+            .map(move |method| format!("{} {path}", method.to_uppercase()))
+            .collect::<Vec<_>>()
     });
     of_paths.collect()
 }
@@ -182,14 +119,4 @@ fn texts(node: &Yaml<'static>) -> BTreeSet<String> {
 
 fn text(node: &Yaml<'static>) -> String {
     node.as_str().unwrap_or_else(|| panic!("{node:?} is not a text")).to_owned()
-}
-
-/// The cells of each row of a page's tables.
-fn rows(page: &str) -> impl Iterator<Item = Vec<&str>> {
-    let rows = page.lines().filter_map(|line| line.strip_prefix('|')?.strip_suffix('|'));
-    rows.map(|row| row.split(" | ").map(str::trim).collect())
-}
-
-fn in_backticks(text: &str) -> impl Iterator<Item = &str> {
-    text.split('`').skip(1).step_by(2)
 }

@@ -86,23 +86,6 @@ fn who_is_patient_waits_and_items_move_at_a_price() {
 }
 
 #[test]
-fn every_flag_is_on_the_page() {
-    let page = fs::read_to_string(checkout().join("docs/COMMANDS.md")).expect("the page");
-    let (_, section) = page.split_once("\n## `simulate`\n").expect("the section");
-    let section = section.split("\n## ").next().unwrap_or_default();
-    let (plan, _) = page.split_once("\n## `simulate`\n").expect("the section");
-    let help = simulate(&["--help"]).stdout;
-    let flags = help.lines().filter_map(|line| line.trim_start().strip_prefix("--"));
-    let flags = flags.filter_map(|line| line.split([' ', '\n']).next()).collect::<Vec<_>>();
-    assert!(flags.len() > 10, "{flags:?}");
-    for flag in flags {
-        let flag = format!("--{flag}");
-        // Those of a sample are explained with `plan`.
-        assert!(section.contains(&flag) || plan.contains(&format!("`{flag}")), "{flag}");
-    }
-}
-
-#[test]
 fn what_cannot_be_simulated_is_named_and_nothing_else_is_printed() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = |name: &str, text: &str| {

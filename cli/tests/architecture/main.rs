@@ -1,5 +1,5 @@
-//! The rules between the rooms, as ARCHITECTURE.md draws them, and that docs/INVARIANTS.md and the
-//! code cite what the other has.
+//! The rules between the rooms, as ARCHITECTURE.md draws them, that docs/INVARIANTS.md and the code cite what the other has,
+//! and that no retired word comes back.
 
 mod imports;
 
@@ -107,6 +107,9 @@ const CORE_LAYERS: &[(&str, &[&str])] = &[
 
 /// The rooms that put the stack together, and may use all of it.
 const TOP: &[&str] = &["lib", "stack"];
+
+/// Names that the code no longer has, and those that stand for the same thing now: docs/WORDS.md has one word for one thing.
+const RETIRED: &[(&str, &str)] = &[];
 
 #[test]
 fn dependencies_run_one_way() {
@@ -248,6 +251,29 @@ fn the_functions_that_the_invariants_name_exist() {
     let defined = files.iter().flat_map(|(_, text)| functions_in(text)).collect::<BTreeSet<_>>();
     let missing = named.difference(&defined).collect::<Vec<_>>();
     assert!(missing.is_empty(), "docs/INVARIANTS.md names what no file defines: {missing:?}");
+}
+
+#[test]
+fn no_retired_word_comes_back() {
+    let table = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/architecture/main.rs");
+    for (file, text) in rust_files().into_iter().filter(|(file, _)| *file != table) {
+        if let Some((word, now)) = retired_in(&text, RETIRED) {
+            panic!("{} says {word}, which is {now} now", file.display());
+        }
+    }
+}
+
+#[test]
+fn a_retired_word_is_found_as_a_whole_name_only() {
+    let retired = [("Sight", "Observation"), ("aside", "on_the_side")];
+    assert_eq!(retired_in("let aside = Aside::new();", &retired), Some(retired[1]));
+    assert_eq!(retired_in("Sighting, put_aside: &Insight", &retired), None);
+}
+
+/// The first of these words that is a name in the text.
+fn retired_in<'a>(text: &str, retired: &[(&'a str, &'a str)]) -> Option<(&'a str, &'a str)> {
+    let mut names = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+    names.find_map(|name| retired.iter().find(|(word, _)| *word == name).copied())
 }
 
 fn invariants() -> String {

@@ -24,16 +24,50 @@ const ROUTE_NOT_FOUND: StatusAndCode = (404, "route_not_found");
 const BODY_TOO_LARGE: StatusAndCode = (413, "body_too_large");
 const UNSUPPORTED_MEDIA_TYPE: StatusAndCode = (415, "unsupported_media_type");
 
-/// The codes that are only an edge's. All others are those of [`Code`].
-const EDGE_CODES: [StatusAndCode; 7] = [
-    BAD_EVENT,
-    BAD_BODY,
-    BAD_HEADER,
-    KEY_NOT_GRANTED,
-    ROUTE_NOT_FOUND,
-    BODY_TOO_LARGE,
-    UNSUPPORTED_MEDIA_TYPE,
+/// The codes that are only an edge's, with what each means and what a caller does. All others are those of [`Code`].
+const EDGE_CODES: [(StatusAndCode, &str, &str); 7] = [
+    (BAD_EVENT, "The event of a direct invocation is no request.", "correct the event"),
+    (
+        BAD_BODY,
+        "The body is no JSON of this form, or holds a value that DynamoDB cannot hold, such as a number of 39 digits.",
+        "correct the body: `detail` says what is wrong with it",
+    ),
+    (BAD_HEADER, "A header that the API reads is malformed.", "correct the header"),
+    (
+        KEY_NOT_GRANTED,
+        "No rule of [`KeyGrants`](#who-may-touch-which-keys) grants the caller this partition key, or the request came \
+         around the API.",
+        "ask the operator. Nothing was read or written",
+    ),
+    (
+        ROUTE_NOT_FOUND,
+        "No function answers this method and path.",
+        "correct the method or the path",
+    ),
+    (
+        BODY_TOO_LARGE,
+        "The body is larger than the stack's `MaxBodyBytes`, which `detail` names.",
+        "send a smaller body, or fewer operations in a batch",
+    ),
+    (
+        UNSUPPORTED_MEDIA_TYPE,
+        "The body has another media type than the route takes.",
+        "send the `Content-Type` that `detail` names",
+    ),
 ];
+
+/// A code of the API, for the pages.
+#[derive(Debug)]
+pub struct Explained {
+    /// The HTTP status.
+    pub status: u16,
+    /// The stable code.
+    pub code: &'static str,
+    /// When it is answered.
+    pub meaning: &'static str,
+    /// What a caller does, in Markdown.
+    pub remedy: &'static str,
+}
 
 /// An error as clients see it: `application/problem+json` (RFC 9457) with a stable code.
 ///
@@ -66,9 +100,20 @@ impl Problem {
     }
 
     /// Every status and code that a function answers with.
-    pub fn all() -> impl Iterator<Item = (u16, &'static str)> {
-        let of_core = Code::ALL.iter().map(|code| (status_of(*code), code.as_str()));
-        of_core.chain(EDGE_CODES)
+    pub fn all() -> impl Iterator<Item = Explained> {
+        let of_core = Code::ALL.iter().map(|code| Explained {
+            status: status_of(*code),
+            code: code.as_str(),
+            meaning: code.meaning(),
+            remedy: code.remedy(),
+        });
+        let of_edge = EDGE_CODES.iter().map(|((status, code), meaning, remedy)| Explained {
+            status: *status,
+            code,
+            meaning,
+            remedy,
+        });
+        of_core.chain(of_edge)
     }
 
     /// What happened, for the log: for internal problems the whole truth.

@@ -19,7 +19,7 @@ const NAMESPACE: &str = "dynashard";
 const DIMENSION: &str = "FunctionName";
 
 macro_rules! names {
-    ($(#[doc = $about:literal])+ $kind:ident: $($(#[doc = $doc:literal])+ $name:ident;)+) => {
+    ($(#[doc = $about:literal])+ $kind:ident: $($(#[doc = $doc:literal])+ $name:ident, $by:literal, $remedy:literal;)+) => {
         $(#[doc = $about])+
         ///
         /// The names are those of the metrics: add, but never rename.
@@ -36,6 +36,21 @@ macro_rules! names {
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$name => stringify!($name),)+ }
             }
+
+            /// When it has data, for the pages: the comment above it.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$name => concat!($($doc),+),)+ }
+            }
+
+            /// The functions that send it, for the pages.
+            pub const fn by(self) -> &'static str {
+                match self { $(Self::$name => $by,)+ }
+            }
+
+            /// What an operator does about it, for the pages, in Markdown.
+            pub const fn remedy(self) -> &'static str {
+                match self { $(Self::$name => $remedy,)+ }
+            }
         }
     };
 }
@@ -43,81 +58,152 @@ macro_rules! names {
 names! {
     /// What is counted.
     Counter:
-    /// Events and schedules that found the alarm raised and were acted on.
-    AlarmsHandled;
-    /// Alarm events of another table, metric, state or shape.
-    AlarmsRefused;
-    /// Raised alarms that could not be acted on; the schedule looks again.
-    AlarmsFailed;
-    /// Raised alarms for which the report named no throttled key.
-    ReportsWithoutContributors;
-    /// Throttled keys that are not physical keys of this system.
-    KeysOfNoCollection;
-    /// Throttled collections whose reported shards do not exist.
-    UnknownShards;
-    /// Metadata, jobs and items that break a rule, each time that a function reads one.
-    DamagedData;
-    /// Requests that found items of a later generation than the metadata, however often they read it.
-    MetadataBehind;
-    /// Requests and sweeps that were refused since the function's settings differ from those that are pinned.
-    SettingsMismatch;
-    /// Growths that an alarm began.
-    GrowthsBegun;
-    /// Growths that an alarm or a writer would have begun outside dry-run mode.
-    GrowthsWouldBegin;
-    /// Throttled collections that `GrowKeys` does not let grow.
-    GrowthsNotAllowed;
-    /// Throttled collections that have as many shards as `MaxShards` allows.
-    GrowthsAtMaxShards;
-    /// Throttled collections that may not grow for another reason, or not yet.
-    GrowthsRefused;
-    /// Throttled collections that could not be read or changed.
-    GrowthsFailed;
-    /// Growths that are smaller than the demand wants, since `MaxShards` or the largest step bounds them.
-    GrowthsBounded;
-    /// Throttled collections of which one item has most of the demand.
-    HotItems;
-    /// Throttled collections whose demand is mostly that of queries.
-    HotQueries;
-    /// Throttled collections that are asked for far less than their shards take.
-    Neighbours;
-    /// Throttles by a limit that all partitions share: of the table, an index or the account.
-    SharedLimits;
-    /// Ledgers with figures that no function has written, or from the future.
-    LedgersDamaged;
-    /// Collections that began to shrink.
-    ShrinksBegun;
-    /// Collections that would have begun to shrink outside dry-run mode.
-    ShrinksWouldBegin;
-    /// Growths that a throttled writer began.
-    WriterGrowths;
-    /// Capacities of the main table that rise, reads and writes apart.
-    CapacityRaised;
-    /// Capacities that would rise outside dry-run mode.
-    CapacityWouldRise;
-    /// Capacities that throttle and are as high as the operator allows.
-    CapacityAtCeiling;
-    /// Sweeps that looked at all changes of shard counts, each minute.
-    SweepsFinished;
-    /// Records of the metadata table's stream that could not be acted on.
-    StreamRecordsRefused;
-    /// Changes of shard counts that were carried to their end.
-    ReshardsFinished;
-    /// Items that left their shard for another.
-    ItemsMoved;
+    /// An alarm on throttles was raised, and the function looked at what was throttled: because of an event, or of
+    /// the schedule that finds lost events.
+    AlarmsHandled, "`ScaleFunction`",
+        "Nothing. If it continues while `GrowthsBegun` has no data, look at the metrics below";
+    /// An alarm event was of another table, metric, state or shape. The log says which.
+    AlarmsRefused, "`ScaleFunction`",
+        "Correct the actions of the alarm that the log names";
+    /// Contributor Insights, CloudWatch, a collection's metadata or the main table's capacity could not be read or
+    /// changed. The schedule looks again within a minute.
+    AlarmsFailed, "`ScaleFunction`",
+        "If it continues, look for the reason in the log: permissions, or Contributor Insights turned off";
+    /// The alarm was raised, and the report of throttled keys named none. The report lags behind, or an index or
+    /// `PartiQL` was throttled, which the report does not count.
+    ReportsWithoutContributors, "`ScaleFunction`",
+        "Nothing, if it passes. Otherwise look at the table's throttle metrics by reason";
+    /// Throttled keys that no collection can have, such as one that begins with `_ds_` or has a suffix that is never
+    /// written.
+    KeysOfNoCollection, "`ScaleFunction`",
+        "Find the client that writes to the table around the application, and stop it";
+    /// Throttled keys named only shards that their collections do not have.
+    UnknownShards, "`ScaleFunction`",
+        "Find the client that writes to the table around the application, and stop it";
+    /// A metadata item, a job or an item breaks a rule or contradicts another, for example after an edit by hand. It
+    /// is counted for each request, record, sweep and alarm that met the damage, and once for each state of a
+    /// collection if a writer could not begin a growth. The log names the field. The functions change nothing on the
+    /// strength of damaged data.
+    DamagedData, "all",
+        "Correct the item; `docs/DATA_MODEL.md` says what it holds. Until then requests that need it are answered \
+         500, and a reshard whose job is damaged stands still";
+    /// Requests, and movers, found items of a later generation than the metadata's, however often they read the
+    /// metadata. Requests were answered 503 `metadata_behind`; a reshard cannot close. For a mover the log names the
+    /// shard and the sort key.
+    MetadataBehind, "`WriteFunction`, `ReadFunction`, `RebalanceFunction`",
+        "Find out whether the metadata table was restored or deleted alone, and restore it to where it was";
+    /// Requests and sweeps were refused, since the function's settings differ from those that are
+    /// [pinned](OPERATIONS.md#changing-parameters). The log and the answers say which.
+    SettingsMismatch, "all",
+        "Deploy the function with the pinned settings, or change what is pinned with `dynashard settings`";
+    /// Throttled collections began to grow because of an alarm, or a throttled writer has a shrink [turned
+    /// round](SCALING.md#when-the-load-comes-back).
+    GrowthsBegun, "`ScaleFunction`, `WriteFunction`",
+        "Nothing";
+    /// In dry-run mode, growths that an alarm or a writer would have begun. Counted at each alarm, and once for each
+    /// state of a collection in each environment of the writer.
+    GrowthsWouldBegin, "`ScaleFunction`, `WriteFunction`",
+        "Set `ScalingMode` to `on` when the decisions in the log are what you want";
+    /// Collections were throttled that [`GrowKeys`](PARAMETERS.md) does not name. It is counted at each alarm, and
+    /// once for each state of a collection in each environment of the writer.
+    GrowthsNotAllowed, "`ScaleFunction`, `WriteFunction`",
+        "Add a pattern once all writers of the collection go through the API, or give its writers other keys";
+    /// Throttled collections did not grow, since they have as many shards as `MaxShards` allows. Counted at each
+    /// alarm, and about once a minute in each environment of the writer.
+    GrowthsAtMaxShards, "`ScaleFunction`, `WriteFunction`",
+        "Raise `MaxShards`, or let the clients of the collection send less";
+    /// Throttled collections did not grow: a change is running or was made within the cooldown, the throttles are
+    /// older than the last change, or too little is known of its load. It is counted at each alarm, and about once a
+    /// minute in each environment of the writer.
+    GrowthsRefused, "`ScaleFunction`, `WriteFunction`",
+        "Nothing, if it passes. [`dynashard decisions`](COMMANDS.md#decisions) says why";
+    /// The metadata or the [ledgers](SCALING.md#what-is-known-the-ledgers) of collections could not be read or
+    /// changed. Writers and readers count it once for each state of a collection and code in each environment, and
+    /// the log says why.
+    GrowthsFailed, "`ScaleFunction`, `WriteFunction`, `ReadFunction`",
+        "Nothing, if it passes. Otherwise look at the metadata table's throttles and errors";
+    /// Growths that the demand wants larger: `MaxShards` bounds them, or sixteen times the shards at once.
+    GrowthsBounded, "`ScaleFunction`, `WriteFunction`",
+        "If [`dynashard decisions`](COMMANDS.md#decisions) says `max_shards`, raise `MaxShards`";
+    /// Throttled collections of which one item has most of the demand, or as much as a partition takes. It and the
+    /// next three are counted at each alarm, and about once a minute in each environment of the writer.
+    HotItems, "`ScaleFunction`, `WriteFunction`",
+        "Split the item into several, as counters are, or cache its reads: more shards do not help";
+    /// Collections of which reads are throttled, mostly those of queries.
+    HotQueries, "`ScaleFunction`",
+        "Query smaller ranges, or cache them: more shards make queries dearer";
+    /// Throttled collections that are asked for far less than their shards take: another key in the same partition is
+    /// hot.
+    Neighbours, "`ScaleFunction`, `WriteFunction`",
+        "Nothing: DynamoDB separates the two";
+    /// Minutes in which an environment was throttled by a limit which all partitions share: the table's capacity or
+    /// maximum, an index's or the account's. The log says which, and one of the keys that met it.
+    SharedLimits, "`WriteFunction`",
+        "Raise that limit: more shards do not help";
+    /// A [ledger](DATA_MODEL.md#ledgers) holds figures that no function has written, or from the future. They count
+    /// for nothing in a growth, and keep the collection from shrinking.
+    LedgersDamaged, "`WriteFunction`, `ReadFunction`",
+        "Delete the item; it fills again";
+    /// Collections that have cooled down began to shrink.
+    ShrinksBegun, "`ScaleFunction`",
+        "Nothing";
+    /// In dry-run mode, shrinks that would have begun, at each look, which is once a minute.
+    ShrinksWouldBegin, "`ScaleFunction`",
+        "Set `ShrinkMode` to `on` when the decisions are what you want";
+    /// Collections began to grow because a writer met a throttle of their partition, or saw their load rise.
+    WriterGrowths, "`WriteFunction`",
+        "Nothing";
+    /// The read or the write capacity of the main table [rises](OPERATIONS.md#capacity-of-a-provisioned-table), since
+    /// it throttled. Both at once count twice.
+    CapacityRaised, "`ScaleFunction`",
+        "Nothing. Lower it yourself when the load is over";
+    /// In dry-run mode, capacities that would rise. Counted at each alarm, and each minute while the alarm is raised.
+    CapacityWouldRise, "`ScaleFunction`",
+        "Set `ScalingMode` to `on` when the decisions in the log are what you want";
+    /// The capacity of the main table throttles, and is as high as `MaxReadCapacityUnits` or `MaxWriteCapacityUnits`
+    /// allows.
+    CapacityAtCeiling, "`ScaleFunction`",
+        "Raise that parameter, or make clients send less";
+    /// Each minute, when the sweep has looked for changes of shard counts that came to a halt.
+    SweepsFinished, "`RebalanceFunction`",
+        "Nothing, as long as it has data. Without it, functions do not run, or no metric of any of them arrives: \
+         [`sweeps-missing`](RUNBOOK.md#sweeps-missing)";
+    /// Records of the metadata table's stream could not be acted on. They come again, and at last go to the failure
+    /// queue.
+    StreamRecordsRefused, "`RebalanceFunction`",
+        "Look at the log, and at the queue `RebalanceFailures`";
+    /// Changes of shard counts ended: the growth of a `random` collection when it is in force and leases on the old
+    /// count have ended, any other change when its items are moved and its markers removed.
+    ReshardsFinished, "`RebalanceFunction`",
+        "Nothing. A reshard that moves items takes `RequestLifetimeSecs` and more. If `GrowthsBegun` and \
+         `WriterGrowths` are ahead of it for much longer, `GET /collection` says how far a reshard is; look at the \
+         function's errors";
+    /// Items moved from their shard to another, as the job's checkpoints say.
+    ItemsMoved, "`RebalanceFunction`",
+        "Nothing. If it has no data while `ReshardProgress` is below 100, look at throttles of the main table and at \
+         the function's errors";
 }
 
 names! {
     /// What is measured.
     Gauge:
-    /// For how many seconds a reshard has been running.
-    ReshardAge;
-    /// In how many seconds a reshard is expected to close.
-    ReshardEta;
-    /// The percentage of the source shards that the running scan of a reshard has finished.
-    ReshardProgress;
-    /// How many items of a reshard cannot be moved, since DynamoDB rejects them in their new shards.
-    UnmovableItems;
+    /// For how long a reshard that moves items has been running: at the end of each slice and sweep, also of a failed
+    /// one.
+    ReshardAge, "`RebalanceFunction`",
+        "Nothing, up to `RequestLifetimeSecs` and the time that moving takes. Beyond that, `GET /collection` and the \
+         log say what it waits for";
+    /// In how many seconds the reshard closes. No data until the estimate is possible.
+    ReshardEta, "`RebalanceFunction`",
+        "Nothing";
+    /// How much of the source shards the present scan of the reshard has behind it. The estimate takes the sort keys
+    /// of a shard to be spread evenly, and starts again with the closing scan.
+    ReshardProgress, "`RebalanceFunction`",
+        "Nothing";
+    /// How many items of the reshard DynamoDB rejects in the shards that they are to move to. No data where there are
+    /// none.
+    UnmovableItems, "`RebalanceFunction`",
+        "[Replace or delete them](RUNBOOK.md#reshard-age), or change the index. The log and `GET /collection` name \
+         them";
 }
 
 impl Counter {
@@ -311,7 +397,6 @@ pub fn log_decision(decision: &Decision, outcome: Outcome) {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
     use std::time::Duration;
 
     use dynashard_api::problem::Problem;
@@ -387,20 +472,5 @@ mod tests {
         ]);
         assert_eq!(line["_aws"]["CloudWatchMetrics"][0]["Metrics"], units);
         assert_eq!((&line["ReshardEta"], &line["ReshardProgress"]), (&json!(960), &json!(0)));
-    }
-
-    #[test]
-    fn every_metric_has_its_line_in_the_documentation() {
-        let page = include_str!("../../../docs/METRICS.md");
-        let documented = page.lines().filter_map(|line| {
-            let cells = line.split('|').map(str::trim).collect::<Vec<_>>();
-            let name = cells.get(1)?.strip_prefix('`')?.strip_suffix('`')?;
-            let is_whole = cells.len() == 7 && cells.iter().skip(1).take(5).all(|c| !c.is_empty());
-            is_whole.then(|| (name, cells[2]))
-        });
-        let counted = Counter::ALL.iter().map(|counter| (counter.as_str(), "Count"));
-        let measured = Gauge::ALL.iter().map(|gauge| (gauge.as_str(), gauge.unit()));
-        let all = counted.chain(measured).collect::<BTreeSet<_>>();
-        assert_eq!(documented.collect::<BTreeSet<_>>(), all);
     }
 }

@@ -195,7 +195,7 @@ pub enum Kind {
 }
 
 macro_rules! codes {
-    ($($(#[doc = $doc:literal])+ $name:ident = $text:literal, $kind:ident;)+) => {
+    ($($(#[doc = $doc:literal])+ $name:ident = $text:literal, $kind:ident, $remedy:literal;)+) => {
         /// The stable codes. Clients match on these texts: add, but never rename.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Code {
@@ -215,84 +215,142 @@ macro_rules! codes {
             pub const fn kind(self) -> Kind {
                 match self { $(Self::$name => Kind::$kind,)+ }
             }
+
+            /// When it is answered, for the pages: the comment above it.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$name => concat!($($doc),+),)+ }
+            }
+
+            /// What a caller does about this code, for the pages, in Markdown.
+            pub const fn remedy(self) -> &'static str {
+                match self { $(Self::$name => $remedy,)+ }
+            }
         }
     };
 }
 
 codes! {
     /// A partition key or sort key breaks a rule of its type.
-    BadKey = "bad_key", Invalid;
+    BadKey = "bad_key", Invalid,
+        "correct the key: `detail` says what is wrong with it";
     /// An attribute value that DynamoDB does not take.
-    BadItem = "bad_item", Invalid;
+    BadItem = "bad_item", Invalid,
+        "correct the item: `detail` says what is wrong with it";
     /// An attribute name that belongs to the system or to the table's keys.
-    ReservedAttribute = "reserved_attribute", Invalid;
+    ReservedAttribute = "reserved_attribute", Invalid,
+        "rename the attribute";
     /// The item carries a key that is not the one in the request.
-    KeyMismatch = "key_mismatch", Invalid;
+    KeyMismatch = "key_mismatch", Invalid,
+        "leave the key out of the item, or send the same key";
     /// Over 399 KB.
-    ItemTooLarge = "item_too_large", Invalid;
+    ItemTooLarge = "item_too_large", Invalid,
+        "send at most 399 KB";
     /// One key twice in one batch.
-    DuplicateKey = "duplicate_key", Invalid;
+    DuplicateKey = "duplicate_key", Invalid,
+        "send each key once";
     /// A page limit, a range or another parameter of a query.
-    BadParameter = "bad_parameter", Invalid;
+    BadParameter = "bad_parameter", Invalid,
+        "correct the parameter, or the number of operations in the batch";
     /// A list of fields that is empty or too long, or has a repeated or reserved name.
-    BadFields = "bad_fields", Invalid;
+    BadFields = "bad_fields", Invalid,
+        "name 1 to 100 attributes, each once, and none that begins with `_ds_`";
     /// A cursor that is damaged.
-    BadCursor = "bad_cursor", Invalid;
+    BadCursor = "bad_cursor", Invalid,
+        "begin the query again";
     /// A whole cursor of another format version.
-    UnsupportedCursor = "unsupported_cursor", Invalid;
+    UnsupportedCursor = "unsupported_cursor", Invalid,
+        "begin the query again: a version with another cursor format made this one";
     /// A cursor that came from another query.
-    CursorMismatch = "cursor_mismatch", Invalid;
+    CursorMismatch = "cursor_mismatch", Invalid,
+        "begin the query again, or send the cursor with the query that it came from";
     /// A cursor that was good for the shard layout before a reshard.
-    CursorExpired = "cursor_expired", Invalid;
+    CursorExpired = "cursor_expired", Invalid,
+        "begin the query again: the shard count changed between two pages of a query that is not `ordered`";
     /// A shard count outside the range that the placement and the stack allow.
-    BadShardCount = "bad_shard_count", Invalid;
+    BadShardCount = "bad_shard_count", Invalid,
+        "choose a count from 1 to the stack's `MaxShards`";
     /// No placement of that name.
-    BadPlacement = "bad_placement", Invalid;
+    BadPlacement = "bad_placement", Invalid,
+        "choose `xxh64`, `jump` or `random`";
     /// An operation that the collection's placement cannot do.
-    NotForPlacement = "not_for_placement", Invalid;
+    NotForPlacement = "not_for_placement", Invalid,
+        "do without PATCH and preconditions of writes: the collection is `random`";
     /// A read strategy that there is not.
-    UnsupportedStrategy = "unsupported_strategy", Invalid;
+    UnsupportedStrategy = "unsupported_strategy", Invalid,
+        "choose one of the four [strategies](QUERIES.md#strategies)";
     /// No such item.
-    ItemNotFound = "item_not_found", NotFound;
+    ItemNotFound = "item_not_found", NotFound,
+        "nothing: no item has that key";
     /// No such collection.
-    CollectionNotFound = "collection_not_found", NotFound;
+    CollectionNotFound = "collection_not_found", NotFound,
+        "nothing: no item has that partition key, and nobody created the collection";
     /// `If-Match` or `If-None-Match` does not hold.
-    PreconditionFailed = "precondition_failed", Conflict;
+    PreconditionFailed = "precondition_failed", Conflict,
+        "read the item, then decide";
     /// The collection exists already.
-    CollectionExists = "collection_exists", Conflict;
+    CollectionExists = "collection_exists", Conflict,
+        "read it with `GET /collection`";
     /// A change of the collection's shard count is running already.
-    ReshardRunning = "reshard_running", Conflict;
+    ReshardRunning = "reshard_running", Conflict,
+        "ask again when `state` is `stable`, or ask for the count that `detail` names, to turn the change round";
     /// The collection's metadata changed so recently that leases on what was before may live.
-    ReshardTooSoon = "reshard_too_soon", Conflict;
+    ReshardTooSoon = "reshard_too_soon", Conflict,
+        "ask again at the second that `detail` names: functions may act on the old count for longer than a \
+         request can wait, as with a `LeaseSecs` of 18 or more";
     /// The operator lets other collections get another shard count, and not this one.
-    CollectionNotAllowed = "collection_not_allowed", Conflict;
+    CollectionNotAllowed = "collection_not_allowed", Conflict,
+        "ask the operator: `GrowKeys` does not name the collection. Its items are read and written as before";
     /// The table has local secondary indexes, which bound a shard to 10 GB, and fewer shards might hold more.
-    ShardsTooLarge = "shards_too_large", Conflict;
+    ShardsTooLarge = "shards_too_large", Conflict,
+        "nothing was changed, since the table holds more than 5 GB; an operator who knows that the collection \
+         fits uses `dynashard scale --whatever-their-size`";
     /// A reshard cannot move the item, since DynamoDB rejects it in its new shard.
-    UnmovableItem = "unmovable_item", Conflict;
+    UnmovableItem = "unmovable_item", Conflict,
+        "nothing was written, and `detail` says what DynamoDB rejects: replace the item by a `PUT` without \
+         precondition when `state` is `move`, or delete it, which is the only way for an item that may expire; or \
+         tell the operator";
     /// DynamoDB's capacity was exceeded for as long as the request could wait.
-    Throttled = "throttled", Throttled;
+    Throttled = "throttled", Throttled,
+        "nothing was written: wait for `Retry-After`, then send it again. The answer comes within 3 seconds, and \
+         tells each client another time. A collection that is throttled again and again has too few shards";
     /// Other writes to the same item won for as long as the request could wait.
-    Contended = "contended", Throttled;
+    Contended = "contended", Throttled,
+        "nothing was written: wait for `Retry-After`, then send it again";
     /// DynamoDB could not be reached, or answered with a fault, and nothing was written.
-    Unavailable = "unavailable", Unavailable;
+    Unavailable = "unavailable", Unavailable,
+        "nothing was stored: wait for `Retry-After`, then send it again. What DynamoDB answers with faults is \
+         answered within 3 seconds";
     /// The time for the request ran out before this part of it was begun.
-    DeadlineExceeded = "deadline_exceeded", Unavailable;
+    DeadlineExceeded = "deadline_exceeded", Unavailable,
+        "nothing was stored: wait for `Retry-After`, then send it again";
     /// Items carry a generation above their collection's metadata: it was restored or deleted.
-    MetadataBehind = "metadata_behind", Unavailable;
+    MetadataBehind = "metadata_behind", Unavailable,
+        "tell the operator: was the metadata table restored or deleted alone?";
     /// The settings of this function or command differ from those that are pinned.
-    SettingsMismatch = "settings_mismatch", Unavailable;
+    SettingsMismatch = "settings_mismatch", Unavailable,
+        "tell the operator: nothing was done, and `detail` says which settings differ from the \
+         [pinned](COMMANDS.md#settings) ones";
     /// The directory lists as many collections as it can, so that no further one can get several shards.
-    DirectoryFull = "directory_full", Conflict;
+    DirectoryFull = "directory_full", Conflict,
+        "tell the operator. Items are read and written as before";
     /// As many collections were enlisted under the caller's grant as it allows.
-    GrantExhausted = "grant_exhausted", Conflict;
+    GrantExhausted = "grant_exhausted", Conflict,
+        "ask the operator: `KeysPerGrant` bounds the keys under [the pattern](#who-may-touch-which-keys) that \
+         grants this one. Nothing was changed; keys that are listed can be scaled as before";
     /// A write that timed out, or was answered after its lease.
-    OutcomeUnknown = "outcome_unknown", OutcomeUnknown;
+    OutcomeUnknown = "outcome_unknown", OutcomeUnknown,
+        "the request may have been carried out, or may still be: read the item, or repeat the write under a \
+         precondition; after a change of a shard count read `GET /collection`, and ask again if it does not show. \
+         After a put or a patch the `ETag` is that of the item if the write takes effect";
     /// An item or a metadata item that breaks a rule.
-    CorruptData = "corrupt_data", Data;
+    CorruptData = "corrupt_data", Data,
+        "tell the operator: the function's log says what happened";
     /// DynamoDB refuses a request for what is in it: an index takes no such value of its key, or the code has
     /// a fault.
-    RequestRejected = "request_rejected", Internal;
+    RequestRejected = "request_rejected", Internal,
+        "on a table with indexes, see whether the item has the types that the indexes' keys take; otherwise tell \
+         the operator";
     /// Missing permissions, a missing table, a fault in the code.
-    Internal = "internal", Internal;
+    Internal = "internal", Internal,
+        "tell the operator: the function's log says what happened";
 }
