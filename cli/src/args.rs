@@ -322,9 +322,13 @@ pub(crate) fn command() -> clap::Command {
 }
 
 /// What follows a flag with a value is its value, also if it begins with a hyphen, as keys, attributes and names of files
-/// may.
+/// may. A flag that needs no value takes none that begins so: that is the next flag.
 fn taking_any_value(command: clap::Command) -> clap::Command {
-    let takes = |arg: &clap::Arg| arg.get_long().is_some() && arg.get_action().takes_values();
+    let needs_none =
+        |arg: &clap::Arg| arg.get_num_args().is_some_and(|values| values.min_values() == 0);
+    let takes = |arg: &clap::Arg| {
+        arg.get_long().is_some() && arg.get_action().takes_values() && !needs_none(arg)
+    };
     command
         .mut_args(|arg| if takes(&arg) { arg.allow_hyphen_values(true) } else { arg })
         .mut_subcommands(taking_any_value)
@@ -410,6 +414,19 @@ mod tests {
             assert!(parsed.is_ok(), "{words:?}: {}", parsed.expect_err("refused"));
         }
         assert!(parsed(&["query", "--pk", "a", "--alll"]).is_err());
+    }
+
+    #[test]
+    fn regression_a_flag_that_needs_no_value_took_the_next_flag_for_one() {
+        let table = ["--main-table", "m", "--metadata-table", "n"];
+        for words in [
+            &["verify", "--all", "--repair", "--json"][..],
+            &["verify", "--all", "--repair", "--read-units", "500"],
+            &["verify", "--all", "--repair", "misplaced", "--json"],
+        ] {
+            let parsed = parsed(&[words, &table].concat());
+            assert!(parsed.is_ok(), "{words:?}: {}", parsed.expect_err("refused"));
+        }
     }
 
     #[test]

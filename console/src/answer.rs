@@ -36,7 +36,7 @@ pub(crate) struct Failed {
 }
 
 impl Failed {
-    fn new(status: StatusCode, code: &str, detail: impl Into<String>) -> Self {
+    pub(crate) fn new(status: StatusCode, code: &str, detail: impl Into<String>) -> Self {
         Self { status, code: code.to_owned(), detail: detail.into() }
     }
 

@@ -17,7 +17,7 @@ use dynashard_core::ports::Entropy;
 use dynashard_keys::PartitionKey;
 use futures_util::{StreamExt, stream};
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
-use http::{HeaderValue, Method, StatusCode};
+use http::{Method, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -126,7 +126,9 @@ async fn answer_all(listener: TcpListener, port: u16, shared: Arc<Shared>, stop:
     let stopped = stop.clone();
     let answer = move |request: Request| async move {
         tokio::select! {
-            response = Box::pin(respond(request, port, &shared, stopped.clone())) => response,
+            response = Box::pin(respond(request, port, &shared, stopped.clone())) => {
+                response.unwrap_or_else(|why| failed(&why))
+            }
             () = grace_is_over(stopped.clone()) => StatusCode::SERVICE_UNAVAILABLE.into_response(),
         }
     };
@@ -163,47 +165,41 @@ fn method_of(path: &str) -> Option<Method> {
     }
 }
 
-async fn respond(request: Request, port: u16, shared: &Arc<Shared>, stop: Stop) -> Response {
+async fn respond(
+    request: Request,
+    port: u16,
+    shared: &Arc<Shared>,
+    stop: Stop,
+) -> Result<Response, Failed> {
     let (head, body) = request.into_parts();
     let path = head.uri.path();
-    if let Err(refusal) = guard::check(&head.method, path, &head.headers, port, &shared.token) {
-        return failed(&refusal.into());
-    }
-    let Some(method) = method_of(path) else {
-        let detail = "the console has no such page";
-        let status = StatusCode::NOT_FOUND;
-        return failed(&Failed { status, code: "not_found".to_owned(), detail: detail.to_owned() });
-    };
+    guard::check(&head.method, path, &head.headers, port, &shared.token)?;
+    let method = method_of(path).ok_or_else(|| {
+        Failed::new(StatusCode::NOT_FOUND, "not_found", "the console has no such page")
+    })?;
     if head.method != method {
         let detail = format!("{path} takes {method} alone");
-        let status = StatusCode::METHOD_NOT_ALLOWED;
-        let mut response =
-            failed(&Failed { status, code: "method_not_allowed".to_owned(), detail });
-        if let Ok(allowed) = HeaderValue::from_str(method.as_str()) {
-            response.headers_mut().insert(ALLOW, allowed);
+        let why = Failed::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail);
+        return Ok(([(ALLOW, method.as_str())], failed(&why)).into_response());
+    }
+    let query = head.uri.query().unwrap_or_default();
+    let answer = match path {
+        "/api/stream" => return stream_of(shared, query, stop),
+        "/api/decisions" => answer::decisions(shared, query)?,
+        _ if method == Method::GET => return Ok(page(path, &shared.token)),
+        _ => {
+            let body = tokio::time::timeout(BODY_WITHIN, read_body(body)).await;
+            let body = body.map_err(|_| Failed::bad("the body did not come in time"))??;
+            match path {
+                "/api/query" => Box::pin(answer::query(shared, &body)).await?,
+                "/api/item" => Box::pin(answer::item(shared, &body)).await?,
+                "/api/balance" => Box::pin(answer::balance(shared, &body)).await?,
+                "/api/plan" => Box::pin(answer::plan(shared, &body)).await?,
+                _ => Box::pin(answer::scale(shared, &body)).await?,
+            }
         }
-        return response;
-    }
-    if method == Method::GET {
-        let query = head.uri.query().unwrap_or_default();
-        return match path {
-            "/api/stream" => stream_of(shared, query, stop).unwrap_or_else(|why| failed(&why)),
-            "/api/decisions" => answered(answer::decisions(shared, query)),
-            _ => page(path, &shared.token),
-        };
-    }
-    let body = match tokio::time::timeout(BODY_WITHIN, read_body(body)).await {
-        Ok(Ok(body)) => body,
-        Ok(Err(why)) => return failed(&why),
-        Err(_) => return failed(&Failed::bad("the body did not come in time".to_owned())),
     };
-    answered(match path {
-        "/api/query" => Box::pin(answer::query(shared, &body)).await,
-        "/api/item" => Box::pin(answer::item(shared, &body)).await,
-        "/api/balance" => Box::pin(answer::balance(shared, &body)).await,
-        "/api/plan" => Box::pin(answer::plan(shared, &body)).await,
-        _ => Box::pin(answer::scale(shared, &body)).await,
-    })
+    Ok(with(StatusCode::OK, "application/json", answer.to_string()))
 }
 
 /// Reads a body. Of one that is too long more is read and dropped: a client that still writes when the connection is
@@ -222,8 +218,7 @@ async fn read_body(mut body: Body) -> Result<Bytes, Failed> {
     }
     if length > MAX_BODY_BYTES {
         let detail = format!("the body has more than {MAX_BODY_BYTES} bytes");
-        let status = StatusCode::PAYLOAD_TOO_LARGE;
-        return Err(Failed { status, code: "body_too_large".to_owned(), detail });
+        return Err(Failed::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail));
     }
     Ok(read.freeze())
 }
@@ -232,13 +227,6 @@ fn page(path: &str, token: &str) -> Response {
     match asset(path, token) {
         Some(file) => with(StatusCode::OK, file.media_type, file.text),
         None => with(StatusCode::NOT_FOUND, "text/plain", ""),
-    }
-}
-
-fn answered(answer: Result<Value, Failed>) -> Response {
-    match answer {
-        Ok(value) => with(StatusCode::OK, "application/json", value.to_string()),
-        Err(why) => failed(&why),
     }
 }
 
