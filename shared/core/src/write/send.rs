@@ -7,7 +7,7 @@ use crate::ports::{Clock, Entropy, Expected, ItemStore, MetadataStore, StoreErro
 use crate::retry::{refusal, within};
 use crate::write::operation::{Interrupted, LEAST_WRITE_TIME, Operation};
 use crate::write::pacing::Turn;
-use crate::{Code, Deadline, Error, Throttle};
+use crate::{Code, Deadline, Error, Throttle, Version};
 
 /// What became of one request that was answered in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,8 +15,8 @@ pub(super) enum Sent {
     Done,
     /// The guard held, but not what the operation expected.
     Unexpected {
-        /// Whether an item lies there.
-        live: bool,
+        /// Of the item that lies there, if one does.
+        version: Option<Version>,
     },
 }
 
@@ -70,7 +70,8 @@ impl<'a, I: ItemStore, M: MetadataStore, C: Clock, E: Entropy> Operation<'a, I, 
                 if !write.condition.generation_holds(existing.as_deref()) {
                     Err(self.begin_again_fresh().await)
                 } else if in_lease && write.condition.expected != Expected::Any {
-                    Ok(Sent::Unexpected { live: existing.is_some_and(|item| item.is_live()) })
+                    let live = existing.filter(|item| item.is_live());
+                    Ok(Sent::Unexpected { version: live.map(|item| item.version) })
                 } else {
                     // It had no effect, so an answer after the lease is simply asked for again.
                     let why = "the answer came after the metadata lease had run out";
