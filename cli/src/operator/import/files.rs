@@ -31,21 +31,19 @@ pub(super) struct InputFile {
     pub(super) items: Option<u64>,
 }
 
+impl InputFile {
+    pub(super) fn new(path: &Path, bytes: u64) -> Self {
+        let name = path.display().to_string();
+        Self { name, path: path.to_owned(), bytes, items: None }
+    }
+}
+
 /// What lies in a directory of an input.
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// As messages call it.
-    pub(super) name: String,
-    path: PathBuf,
-    bytes: u64,
+    pub(super) file: InputFile,
     /// That of its name, if it is a plain file.
     pub(super) format: Option<Format>,
-}
-
-impl Entry {
-    pub(super) fn into_file(self) -> InputFile {
-        InputFile { name: self.name, path: self.path, bytes: self.bytes, items: None }
-    }
 }
 
 /// What lies in a directory, in the order of the names. Hidden files are passed over: those whose names begin with a dot,
@@ -64,9 +62,12 @@ pub(super) fn entries(directory: &Path) -> Result<Vec<Entry>, Failure> {
         let format = format.filter(|_| metadata.as_ref().is_some_and(Metadata::is_file));
         let slash = if metadata.as_ref().is_some_and(Metadata::is_dir) { "/" } else { "" };
         let bytes = metadata.map_or(0, |metadata| metadata.len());
-        found.push(Entry { name: name + slash, path, bytes, format });
+        found.push(Entry {
+            file: InputFile { name: name + slash, path, bytes, items: None },
+            format,
+        });
     }
-    found.sort_by(|one, other| one.path.cmp(&other.path));
+    found.sort_by(|one, other| one.file.path.cmp(&other.file.path));
     Ok(found)
 }
 

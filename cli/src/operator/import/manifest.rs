@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::files::{Entry, Format, INPUT_FAILED, InputFile, bad, entries, failed};
+use super::files::{Format, INPUT_FAILED, InputFile, bad, entries, failed};
 use crate::operator::Failure;
 
 /// Whether a directory looks like an export.
@@ -32,8 +32,8 @@ pub(super) fn find(directory: &Path) -> Result<Export, Failure> {
     let data = directory.join("data");
     let present = if data.is_dir() {
         let around = entries(directory)?.into_iter();
-        let around = around.filter(|entry| !is_own(&entry.name) && entry.name != "data/");
-        refuse_others(directory, &around.map(|entry| entry.name).collect::<Vec<_>>())?;
+        let around = around.filter(|entry| !is_own(&entry.file.name) && entry.file.name != "data/");
+        refuse_others(directory, &around.map(|entry| entry.file.name).collect::<Vec<_>>())?;
         data_files(&data)?
     } else {
         data_files(directory)?
@@ -147,11 +147,11 @@ fn listed_files(
 
 /// The files of lines of JSON in a directory, which holds nothing else.
 fn data_files(data: &Path) -> Result<Vec<InputFile>, Failure> {
-    let entries = entries(data)?.into_iter().filter(|entry| !is_own(&entry.name));
+    let entries = entries(data)?.into_iter().filter(|entry| !is_own(&entry.file.name));
     let (files, others) =
         entries.partition::<Vec<_>, _>(|entry| entry.format == Some(Format::JsonLines));
-    refuse_others(data, &others.into_iter().map(|entry| entry.name).collect::<Vec<_>>())?;
-    Ok(files.into_iter().map(Entry::into_file).collect())
+    refuse_others(data, &others.into_iter().map(|entry| entry.file.name).collect::<Vec<_>>())?;
+    Ok(files.into_iter().map(|entry| entry.file).collect())
 }
 
 /// The text of a file, if it exists.
