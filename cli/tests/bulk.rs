@@ -597,7 +597,7 @@ fn an_export_of_dynamodbs_is_imported_if_it_is_whole() {
     summary("FULL_EXPORT", 102);
     failed("the data files hold 100 items");
     list(&[("x.json.gz", 60), ("y.json.gz", 40)]);
-    failed("lists files of 100 items");
+    failed("the data files hold 100 items");
     list(&[("x.json.gz", 60)]);
     failed("does not list y.json.gz");
     list(&[("x.json.gz", 60), ("x.json.gz", 60)]);

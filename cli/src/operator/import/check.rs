@@ -5,26 +5,30 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use dynashard_core::{Code, NewItem};
-use dynashard_keys::{ItemKey, PartitionKey};
+use dynashard_keys::ItemKey;
 
 use super::ROWS_REFUSED;
+use super::csv::Names;
 use super::files::INPUT_FAILED;
 use super::input::Input;
-use super::refused::Refusals;
+use super::refused::{Refusals, RowPlace};
 use super::row::{Keys, Refused};
 use crate::operator::Failure;
 
-/// What the first pass has found.
-#[derive(Debug, Default)]
-pub(super) struct Checked {
-    /// All rows, the refused ones included.
+/// What is imported, as the first pass has found it.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub(super) input: Input,
+    pub(super) keys: Keys,
+    /// The columns of numbers.
+    pub(super) numbers: BTreeSet<String>,
+    /// How many rows there are, the refused ones included, and how many may be written.
     pub(super) rows: u64,
-    /// The rows that may be written.
     pub(super) accepted: u64,
     /// Of the rows whose key an earlier row has, their numbers.
     repeated: BTreeSet<u64>,
     /// How many lines lie before each file.
-    pub(super) begins: Vec<u64>,
+    begins: Vec<u64>,
     /// A hash of what is in each file.
     pub(super) digests: Vec<u64>,
 }
@@ -38,50 +42,50 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn goes_on(&self) -> bool {
+    fn goes_on(&self) -> bool {
         !self.is_cancelled.load(Ordering::Relaxed)
     }
 }
 
-/// Looks at each row, and finds the keys that occur twice. `examine` is shown each partition key, again and again.
+/// Looks at each row, and finds the keys that occur twice. The columns of numbers may have been named.
 pub(super) fn check(
-    input: &Input,
-    keys: &Keys,
-    numbers: &BTreeSet<String>,
+    input: Input,
+    keys: Keys,
+    columns: Option<Names>,
     refusals: &mut Refusals,
     watch: &Watch,
-    mut examine: impl FnMut(&PartitionKey),
-) -> Result<Checked, Failure> {
-    let mut checked = Checked::default();
+) -> Result<Source, Failure> {
+    let numbers = match columns {
+        Some(columns) => input.named_columns(columns)?,
+        None => input.infer_numbers(|| watch.goes_on())?,
+    };
     let mut seen = Seen::default();
-    let mut rows = input.rows(keys, numbers);
+    let (mut count, mut accepted) = (0, 0);
+    let mut rows = input.rows(&keys, &numbers);
     while watch.goes_on()
         && let Some(row) = rows.next()?
     {
         match row.item {
             Ok(item) => {
-                examine(&item.key().partition);
                 seen.note(item.key(), row.number);
-                checked.accepted += 1;
+                accepted += 1;
             }
             Err(Refused { key, failure }) => {
                 refusals.add(input.place(rows.begins(), row.number), key.as_ref(), &failure);
             }
         }
-        checked.rows += 1;
-        watch.rows.store(checked.rows, Ordering::Relaxed);
+        count += 1;
+        watch.rows.store(count, Ordering::Relaxed);
     }
-    (checked.begins, checked.digests) = (rows.begins().to_vec(), rows.digests().to_vec());
+    let (begins, digests) = rows.into_parts();
     let (repeated, are_all) = seen.repeated(MOST_REPEATED);
     for (number, first) in &repeated {
-        let [place, first] = [number, first].map(|number| input.place(&checked.begins, *number));
+        let [place, first] = [number, first].map(|number| input.place(&begins, *number));
         let of = first.file.filter(|file| Some(*file) != place.file);
         let of = of.map_or_else(String::new, |file| format!(" of {file}"));
         let detail = format!("the key is that of line {}{of}", first.line.unwrap_or_default());
         refusals.add(place, None, &Failure { code: Code::DuplicateKey.as_str(), detail });
     }
-    checked.accepted -= u64::try_from(repeated.len()).unwrap_or(0);
-    checked.repeated = repeated.into_keys().collect();
     if watch.goes_on() && !are_all {
         let detail = format!(
             "at least {} rows cannot be taken: the keys of more than {MOST_REPEATED} rows occur twice, and \
@@ -90,7 +94,35 @@ pub(super) fn check(
         );
         return Err(Failure { code: ROWS_REFUSED, detail });
     }
-    Ok(checked)
+    accepted -= u64::try_from(repeated.len()).unwrap_or(0);
+    let repeated = repeated.into_keys().collect();
+    Ok(Source { input, keys, numbers, rows: count, accepted, repeated, begins, digests })
+}
+
+impl Source {
+    /// Where the row of this number stands.
+    pub(super) fn place(&self, number: u64) -> RowPlace<'_> {
+        self.input.place(&self.begins, number)
+    }
+
+    /// The rows of the second pass: those that the first has accepted, each with its number, until `take` does
+    /// not want any more.
+    pub(super) fn each(&self, mut take: impl FnMut(u64, NewItem) -> bool) -> Result<(), Failure> {
+        let mut rows = self.input.rows(&self.keys, &self.numbers);
+        while let Some(row) = rows.next()? {
+            if let Ok(item) = row.item
+                && !self.repeated.contains(&row.number)
+                && !take(row.number, item)
+            {
+                return Ok(());
+            }
+        }
+        if rows.into_parts().1 == self.digests {
+            return Ok(());
+        }
+        let detail = "the input has changed since it was checked; import what it is now by itself";
+        Err(Failure { code: INPUT_FAILED, detail: detail.to_owned() })
+    }
 }
 
 /// The rows by 88 bits of a hash of their keys, whose seed nobody knows, before 40 bits of their numbers. Of 10^8 rows
@@ -131,31 +163,6 @@ impl Seen {
     }
 }
 
-/// The rows of the second pass: those that the first has accepted, each with its number, until `take` does
-/// not want any more.
-pub(super) fn accepted(
-    input: &Input,
-    keys: &Keys,
-    numbers: &BTreeSet<String>,
-    checked: &Checked,
-    mut take: impl FnMut(u64, NewItem) -> bool,
-) -> Result<(), Failure> {
-    let mut rows = input.rows(keys, numbers);
-    while let Some(row) = rows.next()? {
-        if let Ok(item) = row.item
-            && !checked.repeated.contains(&row.number)
-            && !take(row.number, item)
-        {
-            return Ok(());
-        }
-    }
-    if rows.digests() == checked.digests {
-        return Ok(());
-    }
-    let detail = "the input has changed since it was checked; import what it is now by itself";
-    Err(Failure { code: INPUT_FAILED, detail: detail.to_owned() })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,7 +170,7 @@ mod tests {
     fn repeated(keys: &[&str], most: usize) -> (Vec<(u64, u64)>, bool) {
         let mut seen = Seen::default();
         for (key, number) in keys.iter().zip(1..) {
-            let partition = PartitionKey::new(key).expect("a key");
+            let partition = dynashard_keys::PartitionKey::new(key).expect("a key");
             let sort = dynashard_keys::SortKey::string("1").expect("a key");
             seen.note(&ItemKey::new(partition, sort), number);
         }

@@ -145,8 +145,7 @@ impl<R: BufRead> Parser<R> {
             for (at, byte) in ahead.iter().enumerate() {
                 taken += 1;
                 place = match (place, byte) {
-                    (Place::Return, b'\n')
-                    | (Place::FieldStart | Place::Plain | Place::Mark, b'\n') => {
+                    (Place::Return | Place::FieldStart | Place::Plain | Place::Mark, b'\n') => {
                         self.line += 1;
                         self.ends.push(self.text.len());
                         self.input.consume(at + 1);

@@ -9,10 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use dynashard_core::NewItem;
 use xxhash_rust::xxh64::Xxh64;
 
-use super::csv::{self, Inference, Records};
-use super::files::{
-    Entry, Format, INPUT_FAILED, InputFile, bad, entries, failed, format_of, is_plain,
-};
+use super::csv::{self, Inference, Names, Records};
+use super::files::{Format, INPUT_FAILED, InputFile, bad, entries, failed, format_of};
 use super::gzip::Members;
 use super::json::{self, Lines};
 use super::manifest;
@@ -46,13 +44,18 @@ impl Input {
     pub(super) fn find(path: &Path, format: Option<Format>) -> Result<Self, Failure> {
         let metadata = fs::metadata(path).map_err(|e| failed(path, &e))?;
         if !metadata.is_dir() {
-            is_plain(path, &metadata)?;
+            if !metadata.is_file() {
+                let why = "is a pipe or a device, and an input is read twice: write it to a file, and import that";
+                return Err(bad(path, why));
+            }
             let unknown = "has a name that does not tell its form; choose one with --format";
             let format = format.or_else(|| format_of(path)).ok_or_else(|| bad(path, unknown))?;
-            return Ok(Self::of(format, vec![InputFile::new(path, metadata.len())]));
+            let (name, path) = (path.display().to_string(), path.to_owned());
+            let file = InputFile { name, path, items: None, format: Some(format) };
+            return Ok(Self::of(format, vec![file]));
         }
         if format.map_or_else(|| manifest::is_export(path), |it| it == Format::DynamodbExport) {
-            let manifest::Export { files, items } = manifest::find(path)?;
+            let (files, items) = manifest::find(path)?;
             return Ok(Self { items, ..Self::of(Format::DynamodbExport, files) });
         }
         let entries = entries(path)?;
@@ -70,9 +73,9 @@ impl Input {
                 return Err(bad(path, why));
             }
         };
-        let is_wanted = |entry: &Entry| entry.format == Some(wanted);
+        let is_wanted = |entry: &InputFile| entry.format == Some(wanted);
         let (files, others) = entries.into_iter().partition::<Vec<_>, _>(is_wanted);
-        let left_out = others.into_iter().map(|entry| entry.file.name).collect::<Vec<_>>();
+        let left_out = others.into_iter().map(|entry| entry.name).collect::<Vec<_>>();
         if format.is_none() && !left_out.is_empty() {
             let why = format!(
                 "also holds what cannot be imported with the rest: {}; --format NAME imports the files of \
@@ -81,7 +84,6 @@ impl Input {
             );
             return Err(bad(path, &why));
         }
-        let files = files.into_iter().map(|entry| entry.file).collect();
         Ok(Self { left_out, ..Self::of(wanted, files) })
     }
 
@@ -116,7 +118,7 @@ impl Input {
     }
 
     /// The records of each file, if these are CSV.
-    fn records(&self) -> impl Iterator<Item = Result<(&Path, Records<Box<dyn BufRead>>), Failure>> {
+    fn records(&self) -> impl Iterator<Item = Result<(&Path, FileRecords), Failure>> {
         let files = self.files.iter().filter(|_| self.format == Format::Csv);
         files.map(|InputFile { path, .. }| {
             let records = open(path).and_then(|(input, _)| Records::new(input));
@@ -124,14 +126,15 @@ impl Input {
         })
     }
 
-    /// Refuses the names of columns that no file has.
-    pub(super) fn check_columns(&self, names: &BTreeSet<String>) -> Result<(), Failure> {
+    /// Columns by their names, which some file has to have.
+    pub(super) fn named_columns(&self, names: Names) -> Result<BTreeSet<String>, Failure> {
+        let names = names.0.into_iter().collect::<BTreeSet<_>>();
         let mut left = names.clone();
         for file in self.records() {
             let (_, records) = file?;
             left.retain(|name| !records.columns().contains(name));
         }
-        let Some(name) = left.first() else { return Ok(()) };
+        let Some(name) = left.first() else { return Ok(names) };
         let detail = format!("--number-columns names {name:?}, which is not a column");
         Err(Failure { code: INPUT_FAILED, detail })
     }
@@ -189,9 +192,11 @@ pub(super) struct Rows<'a> {
     digests: Vec<u64>,
 }
 
+type FileRecords = Records<Box<dyn BufRead>>;
+
 enum Reading {
     Json(Lines<Box<dyn BufRead>>),
-    Csv(Records<Box<dyn BufRead>>),
+    Csv(FileRecords),
 }
 
 impl Rows<'_> {
@@ -200,9 +205,9 @@ impl Rows<'_> {
         &self.begins
     }
 
-    /// The hash of each file that was read to its end.
-    pub(super) fn digests(&self) -> &[u64] {
-        &self.digests
+    /// That, and the hash of each file that was read to its end.
+    pub(super) fn into_parts(self) -> (Vec<u64>, Vec<u64>) {
+        (self.begins, self.digests)
     }
 
     /// The next row, or why the input cannot be read further; `None` at the end.
@@ -310,7 +315,7 @@ mod tests {
             let item = row.item.expect("an item");
             numbered.push((row.number, format!("{:?} {:?}", item.key(), item.attributes())));
         }
-        assert_eq!(rows.digests().len(), input.files.len());
+        assert_eq!(rows.digests.len(), input.files.len());
         let found = numbered.into_iter().map(|(number, item)| {
             let RowPlace { file, line } = input.place(rows.begins(), number);
             let file = input.files.iter().position(|other| Some(&*other.name) == file);

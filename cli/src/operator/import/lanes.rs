@@ -1,61 +1,46 @@
-//! The rows that were read and are not written yet, in a lane for each physical partition key.
+//! The rows that were read and are not written yet, in a lane for each collection.
 //!
-//! Lanes take turns, so that no key is written in a run while another has rows. Each has a [`Pace`], so
-//! that one which throttles holds up no other. A row goes only when it was noted and released: between
-//! the two the caller notes down that it may be under way.
+//! Lanes take turns, so that no key is written in a run while another has rows; the rows of one collection are spread over its
+//! shards by their placement. Each lane has a [`Pace`], so that one which throttles holds up no other. A row goes only
+//! when it was noted and released: between the two the caller notes down that it may be under way.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
-use dynashard_keys::PhysicalPartitionKey;
+use dynashard_keys::PartitionKey;
 
 use super::pace::Pace;
-
-/// How far ahead of the writes rows are read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Bounds {
-    pub(super) rows: usize,
-    pub(super) bytes: usize,
-}
-
-/// What a row takes.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Size {
-    pub(super) bytes: usize,
-    /// Write units.
-    pub(super) units: f64,
-}
 
 /// A row of a lane.
 #[derive(Debug, Clone)]
 pub(super) struct Queued<R> {
-    pub(super) lane: PhysicalPartitionKey,
+    pub(super) lane: PartitionKey,
     pub(super) row: R,
-    pub(super) size: Size,
+    /// What it takes in the table.
+    pub(super) bytes: usize,
 }
 
-/// What a row meets that has to be sent again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Slower {
-    /// Its partition takes no more, or does not answer.
-    Lane,
-    /// The table as a whole takes no more.
-    All,
+impl<R> Queued<R> {
+    /// What it takes to write it.
+    fn units(&self) -> f64 {
+        u32::try_from(self.bytes.div_ceil(1_024)).map_or(1.0, f64::from)
+    }
 }
 
 /// The lanes, and which of them goes next.
 #[derive(Debug)]
 pub(super) struct Lanes<R> {
-    bounds: Bounds,
+    most_rows: usize,
+    most_bytes: usize,
     rows: usize,
     bytes: usize,
-    lanes: HashMap<PhysicalPartitionKey, Lane<R>>,
+    by_key: HashMap<PartitionKey, Lane<R>>,
     /// Those with rows that are not noted, the next one first.
-    unnoted: VecDeque<PhysicalPartitionKey>,
+    unnoted: VecDeque<PartitionKey>,
     /// The rows that are being noted.
     noting: Vec<Queued<R>>,
     /// Those with noted rows, by when they may go and in the order in which they came.
-    turns: BTreeMap<(Duration, u64), PhysicalPartitionKey>,
+    turns: BTreeMap<(Duration, u64), PartitionKey>,
     turns_given: u64,
     /// The pace of all lanes together. It holds only after the table as a whole has throttled.
     whole: Pace,
@@ -72,7 +57,7 @@ struct Lane<R> {
 }
 
 /// The most rows of a lane that are under way at once. Others need room beside one that answers slowly.
-const MAX_IN_FLIGHT: usize = 32;
+const MAX_IN_FLIGHT: usize = 48;
 
 /// For how long the pace of a lane without rows is worth its memory.
 const REST: Duration = Duration::from_secs(10);
@@ -84,12 +69,14 @@ const NOTED_SECS: f64 = 1.0;
 const LEAST_NOTED: usize = 2;
 
 impl<R> Lanes<R> {
-    pub(super) fn new(bounds: Bounds) -> Self {
+    /// For so many rows that are read ahead, and so many bytes of them.
+    pub(super) fn new(most_rows: usize, most_bytes: usize) -> Self {
         Self {
-            bounds,
+            most_rows,
+            most_bytes,
             rows: 0,
             bytes: 0,
-            lanes: HashMap::new(),
+            by_key: HashMap::new(),
             unnoted: VecDeque::new(),
             noting: Vec::new(),
             turns: BTreeMap::new(),
@@ -100,7 +87,7 @@ impl<R> Lanes<R> {
 
     /// Whether another row may be read.
     pub(super) fn has_room(&self) -> bool {
-        self.rows == 0 || (self.rows < self.bounds.rows && self.bytes < self.bounds.bytes)
+        self.rows == 0 || (self.rows < self.most_rows && self.bytes < self.most_bytes)
     }
 
     /// Whether all rows are written, those under way included.
@@ -110,28 +97,28 @@ impl<R> Lanes<R> {
 
     /// Whether no row may go, also not later, before others are noted.
     pub(super) fn is_starved(&self) -> bool {
-        let lacks = |key| self.lanes.get(key).is_some_and(|lane: &Lane<R>| lane.noted.is_empty());
+        let lacks = |key| self.by_key.get(key).is_some_and(|lane: &Lane<R>| lane.noted.is_empty());
         self.turns.is_empty() && self.unnoted.iter().any(lacks)
     }
 
     /// Takes in a row.
     pub(super) fn push(&mut self, queued: Queued<R>, now: Duration) {
         self.rows += 1;
-        self.bytes += queued.size.bytes;
+        self.bytes += queued.bytes;
         self.queue(queued, now);
     }
 
     /// Takes in a row that was noted before. It goes first.
     pub(super) fn readmit(&mut self, queued: Queued<R>, now: Duration) {
         self.rows += 1;
-        self.bytes += queued.size.bytes;
+        self.bytes += queued.bytes;
         self.put_first(queued, now);
     }
 
     /// Takes the rows that go next, up to `limit` of them, lane after lane, and shows each. They go when they
     /// are released.
     pub(super) fn note(&mut self, limit: usize, now: Duration, mut show: impl FnMut(&R)) {
-        self.lanes.retain(|_, lane| {
+        self.by_key.retain(|_, lane| {
             let is_empty = lane.unnoted.is_empty() && lane.noted.is_empty() && lane.in_flight == 0;
             !is_empty || (lane.pace.has_throttled() && now < lane.used_at + REST)
         });
@@ -141,7 +128,7 @@ impl<R> Lanes<R> {
                 break;
             }
             let Some(key) = self.unnoted.pop_front() else { break };
-            let Some(lane) = self.lanes.get_mut(&key) else { continue };
+            let Some(lane) = self.by_key.get_mut(&key) else { continue };
             let wanted = lane.rows_of_a_moment().saturating_sub(lane.noted.len());
             let taken = lane.unnoted.drain(..wanted.min(left).min(lane.unnoted.len()));
             self.noting.extend(taken.inspect(|queued| show(&queued.row)));
@@ -160,18 +147,23 @@ impl<R> Lanes<R> {
         }
     }
 
+    /// The rows that were noted and are not under way.
+    pub(super) fn noted(&self) -> impl Iterator<Item = &R> {
+        let noted = self.by_key.values().flat_map(|lane| &lane.noted).chain(&self.noting);
+        noted.map(|queued| &queued.row)
+    }
+
     /// The row whose turn it is. It is under way until one of the methods below is told of it.
     pub(super) fn next(&mut self, now: Duration) -> Option<Queued<R>> {
         while self.next_at()? <= now {
             let (_, key) = self.turns.pop_first()?;
-            let Some(lane) = self.lanes.get_mut(&key) else { continue };
+            let Some(lane) = self.by_key.get_mut(&key) else { continue };
             lane.has_turn = false;
-            // Its rows may have changed lanes meanwhile.
             let Some(queued) = lane.noted.pop_front() else { continue };
             lane.in_flight += 1;
-            lane.pace.sent(queued.size.units, now);
+            lane.pace.sent(queued.units(), now);
             if self.whole.has_throttled() {
-                self.whole.sent(queued.size.units, now);
+                self.whole.sent(queued.units(), now);
             }
             self.give_turn(&key, now);
             return Some(queued);
@@ -186,60 +178,31 @@ impl<R> Lanes<R> {
     }
 
     /// Nothing is left to do for a row, which may have been written.
-    pub(super) fn done(
-        &mut self,
-        key: &PhysicalPartitionKey,
-        size: Size,
-        is_written: bool,
-        now: Duration,
-    ) {
+    pub(super) fn done(&mut self, queued: &Queued<R>, is_written: bool, now: Duration) {
         self.rows -= 1;
-        self.bytes -= size.bytes;
+        self.bytes -= queued.bytes;
         if is_written {
-            self.lane(key, now).pace.written(size.units, now);
-            self.whole.written(size.units, now);
+            self.lane(&queued.lane, now).pace.written(queued.units(), now);
+            self.whole.written(queued.units(), now);
         }
-        self.landed(key, now);
+        self.landed(&queued.lane, now);
     }
 
-    /// A row has to be sent again: it goes first when its lane's turn comes.
-    pub(super) fn again(&mut self, queued: Queued<R>, slower: Slower, now: Duration) {
+    /// A row has to be sent again: it goes first when its lane's turn comes. Its lane slows down, or all of them where the
+    /// table as a whole takes no more.
+    pub(super) fn again(&mut self, queued: Queued<R>, is_of_all: bool, now: Duration) {
         let key = queued.lane.clone();
-        match slower {
-            Slower::Lane => self.lane(&key, now).pace.throttled(now),
-            Slower::All => self.whole.throttled(now),
+        if is_of_all {
+            self.whole.throttled(now);
+        } else {
+            self.lane(&key, now).pace.throttled(now);
         }
         self.landed(&key, now);
         self.put_first(queued, now);
     }
 
-    /// Moves the rows of the lanes whose first row is one of those that have other keys by now.
-    pub(super) fn move_rows(
-        &mut self,
-        is_moved: impl Fn(&R) -> bool,
-        key_of: impl Fn(&R) -> PhysicalPartitionKey,
-        now: Duration,
-    ) {
-        let (mut noted, mut unnoted) = (Vec::new(), Vec::new());
-        for lane in self.lanes.values_mut() {
-            if lane.noted.front().or(lane.unnoted.front()).is_some_and(|first| is_moved(&first.row))
-            {
-                noted.extend(lane.noted.drain(..));
-                unnoted.extend(lane.unnoted.drain(..));
-            }
-        }
-        let lanes = &self.lanes;
-        self.unnoted.retain(|key| lanes.get(key).is_some_and(|lane| !lane.unnoted.is_empty()));
-        for queued in unnoted {
-            self.queue(Queued { lane: key_of(&queued.row), ..queued }, now);
-        }
-        for queued in noted.into_iter().rev() {
-            self.put_first(Queued { lane: key_of(&queued.row), ..queued }, now);
-        }
-    }
-
-    fn lane(&mut self, key: &PhysicalPartitionKey, now: Duration) -> &mut Lane<R> {
-        self.lanes.entry(key.clone()).or_insert_with(|| Lane {
+    fn lane(&mut self, key: &PartitionKey, now: Duration) -> &mut Lane<R> {
+        self.by_key.entry(key.clone()).or_insert_with(|| Lane {
             unnoted: VecDeque::new(),
             noted: VecDeque::new(),
             in_flight: 0,
@@ -264,7 +227,7 @@ impl<R> Lanes<R> {
         self.give_turn(&key, now);
     }
 
-    fn landed(&mut self, key: &PhysicalPartitionKey, now: Duration) {
+    fn landed(&mut self, key: &PartitionKey, now: Duration) {
         let lane = self.lane(key, now);
         lane.in_flight -= 1;
         lane.used_at = now;
@@ -272,7 +235,7 @@ impl<R> Lanes<R> {
     }
 
     /// Has a lane that could go take turns.
-    fn give_turn(&mut self, key: &PhysicalPartitionKey, now: Duration) {
+    fn give_turn(&mut self, key: &PartitionKey, now: Duration) {
         let lane = self.lane(key, now);
         if !lane.has_turn && !lane.noted.is_empty() && lane.in_flight < MAX_IN_FLIGHT {
             lane.has_turn = true;

@@ -2,67 +2,42 @@
 //! goes.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use dynashard_core::{Code, Error, ThrottleLimit};
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
-use super::lanes::{Bounds, Lanes, Queued, Size, Slower};
-use super::layouts::Layouts;
-use super::refused::Refusals;
+use super::lanes::{Lanes, Queued};
 use super::report::Counts;
 use super::row::bytes_of;
 use super::send::{Fate, Row, Target};
 use super::state::{State, StateFile};
-use super::{IN_DOUBT, ROWS_REFUSED, Source, lock};
+use super::{IN_DOUBT, ROWS_REFUSED, Run, Source, Stopped, lock, panicked};
 use crate::operator::Failure;
-use crate::signals::TerminationSignals;
-
-/// How the writing ended, if it did not fail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ended {
-    Done,
-    Interrupted,
-}
-
-/// What is told of the writing while it goes on.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Figures {
-    /// In all runs.
-    pub(super) counts: Counts,
-    pub(super) throttles: u64,
-    pub(super) consumed_wcu: f64,
-    /// Rows in doubt under whose keys other items lie.
-    pub(super) undecided: u64,
-    /// Whether all that is left waits until no request from before can take effect.
-    pub(super) is_waiting: bool,
-    /// Whether nothing was written for so long that somebody should know.
-    pub(super) is_stalled: bool,
-}
 
 /// Writes the rows of an input.
-pub(super) struct Loader {
+pub(super) struct Loader<'r, 'a> {
+    run: &'r mut Run<'a>,
     target: Arc<Target>,
     source: Arc<Source>,
     file: Arc<StateFile>,
     state: State,
     lanes: Lanes<Row>,
-    layouts: Layouts,
     under_way: JoinSet<(Queued<Row>, Fate)>,
-    most_under_way: usize,
     /// The rows in doubt that are to be looked for later, by when.
     later: BTreeMap<(Duration, u64), Queued<Row>>,
     saving: Option<JoinHandle<Result<(), Failure>>>,
     saved_at: Duration,
     /// When something was written last.
     moved_at: Duration,
-    figures: Figures,
-    /// Lists the rows that DynamoDB rejects, and those that stay in doubt.
-    refusals: Arc<Mutex<Refusals>>,
+    is_stalled: bool,
 }
+
+/// What the rows that are read ahead may take, as the table counts it.
+const LOOK_AHEAD_BYTES: usize = 64_000_000;
 
 /// How often the state is saved at least, while rows are written.
 const SAVE_EVERY: Duration = Duration::from_millis(500);
@@ -74,10 +49,10 @@ const MOST_NOTED: usize = 10_000;
 const MOST_AT_ONCE: usize = 256;
 
 /// After so long without a single write the import gives up.
-pub(super) const PATIENCE: Duration = Duration::from_mins(3);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// After so long it says so.
-pub(super) const STALLED: Duration = Duration::from_secs(5);
+const STALLED: Duration = Duration::from_secs(5);
 
 /// For how long an import that ends waits for the answers to what is under way.
 const LAST_ANSWERS: Duration = Duration::from_secs(25);
@@ -88,65 +63,48 @@ const UNDECIDED: &str =
 /// What the attributes of the system's own take.
 const OWN_BYTES: usize = 40;
 
-const KILOBYTE: usize = 1_024;
-
-impl Loader {
-    pub(super) fn new(
+impl<'r, 'a> Loader<'r, 'a> {
+    /// Writes everything that `input` brings. Returns how that ended, and the place of the state with what it says.
+    pub(super) async fn load(
+        run: &'r mut Run<'a>,
         target: Target,
         source: Arc<Source>,
         (file, state): (StateFile, State),
-        (bounds, most_under_way): (Bounds, usize),
-        refusals: Arc<Mutex<Refusals>>,
-    ) -> Self {
+        mut input: mpsc::Receiver<Row>,
+    ) -> (Result<(), Stopped>, Option<StateFile>) {
         let now = target.now();
-        Self {
+        let look_ahead = usize::try_from(run.args.look_ahead).unwrap_or(usize::MAX);
+        let (rows_before, refused) = (state.counts.rows(), run.reporter.summary.counts.refused);
+        let mut loader = Self {
+            run,
             target: Arc::new(target),
             source,
             file: Arc::new(file),
-            figures: Figures { counts: state.counts, ..Figures::default() },
             state,
-            lanes: Lanes::new(bounds),
-            layouts: Layouts::default(),
+            lanes: Lanes::new(look_ahead, LOOK_AHEAD_BYTES),
             under_way: JoinSet::new(),
-            most_under_way,
             later: BTreeMap::new(),
             saving: None,
             saved_at: now,
             moved_at: now,
-            refusals,
-        }
-    }
-
-    /// Writes everything that `input` brings, and shows the figures now and then.
-    pub(super) async fn run(
-        &mut self,
-        mut input: mpsc::Receiver<Row>,
-        signals: &mut TerminationSignals,
-        show: &mut (dyn FnMut(Figures) + Send),
-    ) -> Result<Ended, Failure> {
-        let written = self.write(&mut input, signals, show).await;
+            is_stalled: false,
+        };
+        let written = loader.write(&mut input).await;
         // The reader ends when nobody takes its rows.
         drop(input);
-        let drained = self.drain(signals).await;
-        show(self.figures);
-        written.and_then(|ended| drained.map(|()| ended))
+        let drained = loader.drain().await;
+        loader.show(false);
+        let (counts, summary) = (loader.state.counts, &mut loader.run.reporter.summary);
+        summary.of_this_run = counts.rows().saturating_sub(rows_before);
+        summary.counts = Counts { refused: refused + counts.refused, ..counts };
+        let ended = match (written, drained) {
+            (Ok(()) | Err(Stopped::Interrupted), Err(failure)) => Err(failure.into()),
+            (written, _) => written,
+        };
+        (ended, Arc::into_inner(loader.file))
     }
 
-    pub(super) fn figures(&self) -> Figures {
-        self.figures
-    }
-
-    /// The place of the state, when all is done.
-    pub(super) fn into_file(self) -> Option<StateFile> {
-        Arc::into_inner(self.file)
-    }
-
-    async fn write(
-        &mut self,
-        input: &mut mpsc::Receiver<Row>,
-        signals: &mut TerminationSignals,
-        show: &mut (dyn FnMut(Figures) + Send),
-    ) -> Result<Ended, Failure> {
+    async fn write(&mut self, input: &mut mpsc::Receiver<Row>) -> Result<(), Stopped> {
         let mut is_at_end = false;
         loop {
             let now = self.target.now();
@@ -154,58 +112,78 @@ impl Loader {
             self.send(now);
             self.save_if_due(now);
             if is_at_end && self.lanes.is_empty() && self.later.is_empty() {
-                return Ok(Ended::Done);
+                return Ok(());
             }
-            self.figures.is_waiting = is_at_end && self.lanes.is_empty();
-            let has_stopped = now.saturating_sub(self.moved_at) >= STALLED;
-            self.figures.is_stalled = has_stopped && !self.lanes.is_empty();
-            show(self.figures);
+            self.tell_if_stalled(now);
+            self.show(is_at_end && self.lanes.is_empty());
             let has_room = !is_at_end && self.lanes.has_room();
             let pause = self.pause(now);
             tokio::select! {
                 biased;
-                () = signals.received() => return Ok(Ended::Interrupted),
-                Some(sent) = self.under_way.join_next() => self.settle(sent).await?,
+                () = self.run.signals.received() => return Err(Stopped::Interrupted),
+                Some(sent) = self.under_way.join_next() => self.settle(sent)?,
                 saved = finished(&mut self.saving) => {
                     self.saving = None;
                     saved.map_err(|e| panicked(&e))??;
                     self.lanes.release(self.target.now());
                 }
                 read = input.recv(), if has_room => match read {
-                    Some(row) => self.take(row).await,
+                    Some(row) => self.take(row),
                     None => is_at_end = true,
                 },
                 () = sleep(pause) => {}
             }
             // What has come meanwhile is taken in before the next row is looked for.
             while let Some(sent) = self.under_way.try_join_next() {
-                self.settle(sent).await?;
+                self.settle(sent)?;
             }
             for _ in 0..MOST_AT_ONCE {
                 if !self.lanes.has_room() {
                     break;
                 }
                 let Ok(row) = input.try_recv() else { break };
-                self.take(row).await;
+                self.take(row);
             }
         }
     }
 
-    async fn take(&mut self, row: Row) {
+    fn tell_if_stalled(&mut self, now: Duration) {
+        let has_stopped = now.saturating_sub(self.moved_at) >= STALLED && !self.lanes.is_empty();
+        if has_stopped && !self.is_stalled {
+            let (stalled, patience) = (STALLED.as_secs(), PATIENCE.as_secs());
+            self.run.reporter.notes(&format!(
+                "dynashard: nothing was written for {stalled} s: DynamoDB refuses every write, or does not answer. The \
+                 import goes on by itself when that has passed, and ends after {patience} s"
+            ));
+        }
+        self.is_stalled = has_stopped;
+    }
+
+    /// Shows the progress. All that is left may have to wait until no request from before can take effect.
+    fn show(&mut self, is_waiting: bool) {
+        let note = match (self.is_stalled, is_waiting) {
+            (true, _) => "; DynamoDB refuses every write, or does not answer",
+            (false, true) => "; waits until nothing from before can take effect",
+            (false, false) => "",
+        };
+        let (rows, of) = (self.state.counts.rows(), Some(self.source.accepted));
+        self.run.reporter.show("write", rows, of, note);
+    }
+
+    fn take(&mut self, row: Row) {
         self.state.position.read(row.number, row.in_doubt.is_some());
         let bytes = bytes_of(&row.item) + OWN_BYTES;
-        let units = u32::try_from(bytes.div_ceil(KILOBYTE)).map_or(1.0, f64::from);
-        let lane = self.layouts.of(row.item.key(), &self.target.writer).await;
+        let lane = row.item.key().partition.clone();
         let now = self.target.now();
         if self.lanes.is_empty() {
             self.moved_at = now;
         }
-        self.lanes.push(Queued { lane, row, size: Size { bytes, units } }, now);
+        self.lanes.push(Queued { lane, row, bytes }, now);
     }
 
     /// Sends what may go now.
     fn send(&mut self, now: Duration) {
-        while self.under_way.len() < self.most_under_way
+        while self.has_slot()
             && let Some(queued) = self.lanes.next(now)
         {
             let target = Arc::clone(&self.target);
@@ -216,26 +194,24 @@ impl Loader {
         }
     }
 
+    fn has_slot(&self) -> bool {
+        self.under_way.len() < usize::from(self.run.args.concurrency)
+    }
+
     /// Takes note of what became of a row.
-    async fn settle(
-        &mut self,
-        sent: Result<(Queued<Row>, Fate), JoinError>,
-    ) -> Result<(), Failure> {
+    fn settle(&mut self, sent: Result<(Queued<Row>, Fate), JoinError>) -> Result<(), Failure> {
         let (mut queued, fate) = sent.map_err(|e| panicked(&e))?;
         let now = self.target.now();
-        let Queued { lane, row, size } = &queued;
-        let is_written = matches!(fate, Fate::Written(..) | Fate::Found | Fate::Kept);
+        let is_written = matches!(fate, Fate::Written(_) | Fate::Found | Fate::Kept);
         if !matches!(fate, Fate::Again(..)) {
-            self.lanes.done(lane, *size, is_written, now);
+            self.lanes.done(&queued, is_written, now);
         }
+        let Queued { row, .. } = &queued;
         let counts = &mut self.state.counts;
         match fate {
-            Fate::Written(shard, consumed_wcu) => {
+            Fate::Written(consumed_wcu) => {
                 counts.written += 1;
-                self.figures.consumed_wcu += consumed_wcu;
-                if self.layouts.is_outdated(row.item.key(), shard) {
-                    self.follow(row).await;
-                }
+                self.run.reporter.summary.consumed_wcu += consumed_wcu;
             }
             Fate::Found => counts.found += 1,
             Fate::Kept => counts.kept += 1,
@@ -244,7 +220,7 @@ impl Loader {
                 self.list(row, ROWS_REFUSED, error.message());
             }
             Fate::Undecided => {
-                self.figures.undecided += 1;
+                self.run.reporter.summary.undecided += 1;
                 self.list(row, IN_DOUBT, UNDECIDED);
                 return Ok(());
             }
@@ -253,9 +229,9 @@ impl Loader {
                 return Ok(());
             }
             Fate::Again(error, in_doubt) => {
-                self.figures.throttles += u64::from(error.code() == Code::Throttled);
+                self.run.reporter.summary.throttles += u64::from(error.code() == Code::Throttled);
                 queued.row.in_doubt = in_doubt.or(row.in_doubt);
-                self.lanes.again(queued, slower(&error), now);
+                self.lanes.again(queued, is_of_all(&error), now);
                 if now.saturating_sub(self.moved_at) < PATIENCE {
                     return Ok(());
                 }
@@ -274,26 +250,13 @@ impl Loader {
             }
         }
         self.state.position.done(queued.row.number);
-        self.figures.counts = self.state.counts;
         self.moved_at = now;
         Ok(())
     }
 
     fn list(&self, row: &Row, code: &'static str, detail: &str) {
         let failure = Failure { code, detail: detail.to_owned() };
-        lock(&self.refusals).add(self.source.place(row.number), Some(row.item.key()), &failure);
-    }
-
-    /// Moves the rows of a collection that has changed to the lanes of the shards that it has now.
-    async fn follow(&mut self, row: &Row) {
-        let partition = &row.item.key().partition;
-        let writer = &self.target.writer;
-        if self.layouts.look(partition, writer).await {
-            let layouts = &self.layouts;
-            let is_moved = |row: &Row| row.item.key().partition == *partition;
-            let lane_of = |row: &Row| layouts.known(row.item.key(), writer);
-            self.lanes.move_rows(is_moved, lane_of, self.target.now());
-        }
+        lock(&self.run.refusals).add(self.source.place(row.number), Some(row.item.key()), &failure);
     }
 
     /// Brings back the rows in doubt whose time has come. They are noted as sent already.
@@ -309,7 +272,7 @@ impl Loader {
     /// Until when nothing is to be done if nothing happens.
     fn pause(&self, now: Duration) -> Duration {
         let later = self.later.first_key_value().map(|((at, _), _)| *at);
-        let next = self.lanes.next_at().filter(|_| self.under_way.len() < self.most_under_way);
+        let next = self.lanes.next_at().filter(|_| self.has_slot());
         let at = [later, next].into_iter().flatten().min();
         at.map_or(SAVE_EVERY, |at| at.saturating_sub(now)).min(SAVE_EVERY)
     }
@@ -324,7 +287,7 @@ impl Loader {
         let position = &mut self.state.position;
         self.lanes.note(MOST_NOTED, now, |row| position.sent(row.number));
         let (file, state) = (Arc::clone(&self.file), self.state.clone());
-        let refusals = Arc::clone(&self.refusals);
+        let refusals = Arc::clone(&self.run.refusals);
         self.saving = Some(tokio::task::spawn_blocking(move || {
             // What it counts as refused is in the list.
             lock(&refusals).flush()?;
@@ -334,33 +297,37 @@ impl Loader {
 
     /// Waits for what is under way, and notes down how far it has come. A signal ends the waiting: what is
     /// not answered then stays in doubt.
-    async fn drain(&mut self, signals: &mut TerminationSignals) -> Result<(), Failure> {
+    async fn drain(&mut self) -> Result<(), Failure> {
         let mut failure = Ok(());
-        let answers = async {
-            while let Some(sent) = self.under_way.join_next().await {
-                let settled = self.settle(sent).await;
-                failure = std::mem::replace(&mut failure, Ok(())).and(settled);
+        let end = sleep(LAST_ANSWERS);
+        tokio::pin!(end);
+        while !self.under_way.is_empty() {
+            tokio::select! {
+                Some(sent) = self.under_way.join_next() => {
+                    failure = failure.and(self.settle(sent));
+                }
+                () = &mut end => break,
+                () = self.run.signals.received() => break,
             }
-        };
-        tokio::select! {
-            _ = timeout(LAST_ANSWERS, answers) => {}
-            () = signals.received() => {}
         }
         if let Some(saving) = self.saving.take() {
             let saved = saving.await.map_err(|e| panicked(&e)).and_then(|saved| saved);
             failure = failure.and(saved);
         }
-        lock(&self.refusals).flush()?;
+        // What was noted and did not go is in no doubt.
+        for row in self.lanes.noted().filter(|row| row.in_doubt.is_none()) {
+            self.state.position.read(row.number, false);
+        }
+        lock(&self.run.refusals).flush()?;
         self.file.save(&self.state)?;
         failure
     }
 }
 
-/// What slows down by an error: all lanes, where a limit was hit that all partitions share.
-fn slower(error: &Error) -> Slower {
+/// Whether a limit was hit that all partitions share.
+fn is_of_all(error: &Error) -> bool {
     let shared = [ThrottleLimit::Provisioned, ThrottleLimit::Account, ThrottleLimit::MaxOnDemand];
-    let is_shared = error.throttle().is_some_and(|throttle| shared.contains(&throttle.limit));
-    if is_shared { Slower::All } else { Slower::Lane }
+    error.throttle().is_some_and(|throttle| shared.contains(&throttle.limit))
 }
 
 /// What came of a task, if there is one.
@@ -369,10 +336,6 @@ async fn finished<T>(task: &mut Option<JoinHandle<T>>) -> Result<T, JoinError> {
         Some(task) => task.await,
         None => std::future::pending().await,
     }
-}
-
-fn panicked(error: &JoinError) -> Failure {
-    Error::new(Code::Internal, format!("a part of the import failed: {error}")).into()
 }
 
 #[cfg(test)]
@@ -384,11 +347,10 @@ mod tests {
     /// Each lane looked for the limit of the table by itself, and all were throttled again and again.
     #[test]
     fn regression_a_limit_of_the_table_was_taken_for_that_of_a_partition() {
-        let of = |reason: &str| slower(&Error::throttled(Throttle::from_reason(reason, None)));
-        assert_eq!(of("TableWriteProvisionedThroughputExceeded"), Slower::All);
-        assert_eq!(of("TableWriteAccountLimitExceeded"), Slower::All);
-        assert_eq!(of("IndexWriteAccountLimitExceeded"), Slower::All);
-        assert_eq!(of("TableWriteKeyRangeThroughputExceeded"), Slower::Lane);
-        assert_eq!(of("who knows"), Slower::Lane, "a partition as likely as the table");
+        let of = |reason: &str| is_of_all(&Error::throttled(Throttle::from_reason(reason, None)));
+        assert!(of("TableWriteProvisionedThroughputExceeded"));
+        assert!(of("TableWriteAccountLimitExceeded") && of("IndexWriteAccountLimitExceeded"));
+        assert!(!of("TableWriteKeyRangeThroughputExceeded"));
+        assert!(!of("who knows"), "a partition as likely as the table");
     }
 }

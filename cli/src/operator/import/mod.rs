@@ -21,7 +21,6 @@ mod gzip;
 pub(super) mod input;
 pub(super) mod json;
 mod lanes;
-mod layouts;
 mod load;
 mod manifest;
 mod pace;
@@ -32,7 +31,6 @@ mod send;
 mod state;
 mod table;
 
-use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -41,33 +39,29 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use dynashard_core::{Attributes, Code, Deadline};
-use dynashard_keys::{PartitionKey, Placement};
+use dynashard_core::{Attributes, Code};
+use dynashard_keys::Placement;
 use futures_util::TryStreamExt;
 use tokio::sync::mpsc;
-use tokio::task::spawn_blocking;
+use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::sleep;
 
 pub(crate) use args::{EXAMPLES, ImportArgs};
-use check::{Checked, Watch, accepted};
+use check::{Source, Watch};
 pub(super) use csv::{io_error, list_of};
 use files::Format;
 use input::Input;
-use lanes::Bounds;
-use load::{Ended, Figures, Loader};
+use load::Loader;
 use refused::{Refusals, RowPlace};
-use report::{Reporter, Summary};
+use report::Reporter;
 use row::{Keys, Refused};
-use send::{Row, Rules, Target};
+use send::{Row, Target};
 use state::{Identity, Standing, State, StateFile};
 use table::{Copy, SourceTable, look_at};
 
 use super::connect::Connection;
-use super::{Failure, INTERRUPTED, PATIENCE, signals};
+use super::{Failure, INTERRUPTED, signals};
 use crate::signals::TerminationSignals;
-
-/// What the rows that are read ahead may take, as the table counts it.
-const LOOK_AHEAD_BYTES: usize = 64_000_000;
 
 /// Rows between the reader and those that are read ahead.
 const CHANNEL_ROWS: usize = 64;
@@ -82,25 +76,22 @@ const ROWS_REFUSED: &str = "rows_refused";
 const IN_DOUBT: &str = "in_doubt";
 
 pub(crate) async fn run(args: ImportArgs) -> ExitCode {
-    let (mut reporter, mut summary) = (Reporter::begin(args.json), Summary::begin());
-    let ended = match signals() {
+    let reporter = Reporter::begin(args.json);
+    let (ended, reporter) = match signals() {
         Ok(signals) => {
-            let refusals = Arc::<Mutex<Refusals>>::default();
-            let (reporter, summary) = (&mut reporter, &mut summary);
-            let run = Run { args: &args, reporter, summary, signals, refusals };
-            Box::pin(run.import()).await
+            let mut run = Run { args: &args, reporter, signals, refusals: Arc::default() };
+            (Box::pin(run.import()).await, run.reporter)
         }
-        Err(failure) => Err(failure),
+        Err(failure) => (Err(failure.into()), reporter),
     };
-    let mut output = reporter.end(&mut summary);
+    let mut output = reporter.end();
     let status = match ended {
-        Ok(Ended::Done) if summary.complete => ExitCode::SUCCESS,
-        Ok(Ended::Done) => ExitCode::FAILURE,
-        Ok(Ended::Interrupted) => {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Stopped::Interrupted) => {
             note!("dynashard: interrupted; the same command goes on");
             ExitCode::from(INTERRUPTED)
         }
-        Err(failure) => {
+        Err(Stopped::Failed(failure)) => {
             output.failure(None, &failure);
             ExitCode::FAILURE
         }
@@ -108,11 +99,23 @@ pub(crate) async fn run(args: ImportArgs) -> ExitCode {
     output.end(status)
 }
 
+/// Why an import has ended before it was done.
+enum Stopped {
+    /// By a signal.
+    Interrupted,
+    Failed(Failure),
+}
+
+impl From<Failure> for Stopped {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
 /// An import, what goes on beside it, and what comes of it.
 struct Run<'a> {
     args: &'a ImportArgs,
-    reporter: &'a mut Reporter,
-    summary: &'a mut Summary,
+    reporter: Reporter,
     signals: TerminationSignals,
     refusals: Arc<Mutex<Refusals>>,
 }
@@ -120,37 +123,23 @@ struct Run<'a> {
 /// What the arguments name.
 enum Found {
     Files(Input),
-    Table(SourceTable),
-}
-
-/// What is imported.
-struct Source {
-    input: Input,
-    keys: Keys,
-    /// The columns of numbers.
-    numbers: BTreeSet<String>,
-    checked: Checked,
-    /// The collections, with --keep-existing.
-    partitions: HashSet<PartitionKey>,
-}
-
-impl Source {
-    /// Where the row of this number stands.
-    fn place(&self, number: u64) -> RowPlace<'_> {
-        self.input.place(&self.checked.begins, number)
-    }
+    Table(Box<SourceTable>),
 }
 
 impl Run<'_> {
-    async fn import(mut self) -> Result<Ended, Failure> {
+    async fn import(&mut self) -> Result<(), Stopped> {
         let args = self.args;
         let connection = args.connect.connect().await?;
         if args.keep_existing && connection.settings().placement == Placement::Random {
-            return Err(not_for_random());
+            let detail =
+                "--keep-existing needs to know an item's shard, and the placement is random";
+            let code = Code::NotForPlacement.as_str();
+            return Err(Failure { code, detail: detail.to_owned() }.into());
         }
         let found = match (&args.from_table, &args.input) {
             (Some(name), _) => {
-                Found::Table(SourceTable::find(&connection, name, args.read_units).await?)
+                let table = SourceTable::find(&connection, name, args.read_units).await?;
+                Found::Table(Box::new(table))
             }
             // The parser sees to it that there is a path without a table.
             (None, path) => {
@@ -161,43 +150,36 @@ impl Run<'_> {
         };
         let (table, _) = look_at(&connection, connection.main_table()).await?;
         let (keys, from_table) = match &found {
-            Found::Table(from) => (from.keys.clone(), Some(from.identity.clone())),
-            Found::Files(_) => (keys(args, &connection), None),
+            Found::Table(from) => (from.keys.clone(), from.identity.clone()),
+            Found::Files(_) => (keys(args, &connection), String::new()),
         };
         if args.check {
             self.list(false)?;
-            let checked = match found {
-                Found::Table(from) => self.check_table(&from).await?,
-                Found::Files(input) => self.check(input, keys).await?.map(drop),
+            return match found {
+                Found::Table(from) => self.check_table(&from).await,
+                Found::Files(input) => self.check(input, keys).await.map(drop),
             };
-            return Ok(checked.map_or(Ended::Interrupted, |()| Ended::Done));
         }
         // The place is taken before anything long begins, so that two imports do not go on side by side.
         let beside = || state::default_path(args.input.as_deref().unwrap_or(Path::new("")));
         let state_path = args.state.clone().unwrap_or_else(beside);
         let (file, before) = StateFile::open(&state_path)?;
-        if before.as_ref().is_some_and(|before| before.identity.from_table != from_table) {
-            return Err(state::mismatch(&state_path, "of another input"));
+        if let Some(before) = &before {
+            // What an earlier run has copied is of this table.
+            let from_table = Identity::from([(FROM_TABLE.to_owned(), from_table.clone())]);
+            before.is_of(&from_table, &state_path)?;
         }
         let input = match found {
             Found::Table(from) => self.copy(&from, &file, before.is_some()).await?,
-            Found::Files(input) => Some(input),
+            Found::Files(input) => input,
         };
-        let Some(input) = input else { return Ok(Ended::Interrupted) };
         self.list(before.is_some())?;
-        let Some(source) = self.check(input, keys).await? else { return Ok(Ended::Interrupted) };
-        if source.meets_random(&connection).await? {
-            return Err(not_for_random());
+        let source = self.check(input, keys).await?;
+        let identity = identity(args, table, from_table, &source);
+        if let Some(before) = &before {
+            before.is_of(&identity, &state_path)?;
         }
-        let identity = Identity { table, from_table, ..identity(args, &source) };
-        let state = match before {
-            Some(before) if before.identity != identity => {
-                let what = difference(&before.identity, &identity);
-                return Err(state::mismatch(&state_path, what));
-            }
-            Some(before) => before,
-            None => State::new(identity),
-        };
+        let state = before.unwrap_or_else(|| State::new(identity));
         Box::pin(self.write(&connection, source, (file, state))).await
     }
 
@@ -220,29 +202,29 @@ impl Run<'_> {
         path.map_or(Ok(()), |path| lock(&self.refusals).open(path, goes_on))
     }
 
-    /// Shows `add` each item of a table; `None` after a signal.
+    /// Shows `add` each item of a table, and returns how many there are.
     async fn each_item(
         &mut self,
         from: &SourceTable,
         is_strong: bool,
         mut add: impl FnMut(Attributes) -> Result<(), Failure>,
-    ) -> Result<Option<u64>, Failure> {
+    ) -> Result<u64, Stopped> {
         let (mut pages, mut rows) = (from.pages(is_strong), 0);
         loop {
-            self.reporter.show("check", rows, None, 0, "");
+            self.reporter.show("check", rows, None, "");
             let page = tokio::select! {
                 page = pages.try_next() => page?,
-                () = self.signals.received() => return Ok(None),
+                () = self.signals.received() => return Err(Stopped::Interrupted),
                 () = sleep(LOOK_EVERY) => continue,
             };
-            let Some(page) = page else { return Ok(Some(rows)) };
+            let Some(page) = page else { return Ok(rows) };
             rows += u64::try_from(page.len()).unwrap_or(u64::MAX);
             page.into_iter().try_for_each(&mut add)?;
         }
     }
 
-    /// Looks at each item of a table; `None` after a signal.
-    async fn check_table(&mut self, from: &SourceTable) -> Result<Option<()>, Failure> {
+    /// Looks at each item of a table.
+    async fn check_table(&mut self, from: &SourceTable) -> Result<(), Stopped> {
         let refusals = Arc::clone(&self.refusals);
         let examine = |item| {
             if let Err(Refused { key, failure }) = from.keys.item(item) {
@@ -250,85 +232,64 @@ impl Run<'_> {
             }
             Ok(())
         };
-        match self.each_item(from, false, examine).await? {
-            Some(rows) => self.checked(rows).map(Some),
-            None => Ok(None),
-        }
+        let rows = self.each_item(from, false, examine).await?;
+        Ok(self.checked(rows)?)
     }
 
-    /// Copies a table to a file, unless an earlier run has; `None` after a signal.
+    /// Copies a table to a file, unless an earlier run has.
     async fn copy(
         &mut self,
         from: &SourceTable,
         state: &StateFile,
         goes_on: bool,
-    ) -> Result<Option<Input>, Failure> {
+    ) -> Result<Input, Stopped> {
         let paths = state.copy_paths();
         if !goes_on {
             let mut copy = Copy::begin(&paths)?;
-            let Some(_) = self.each_item(from, true, |item| copy.add(&item)).await? else {
-                return Ok(None);
-            };
+            self.each_item(from, true, |item| copy.add(&item)).await?;
             copy.end()?;
         }
         let input = Input::find(&paths[0], Some(Format::JsonLines))?;
-        Ok(Some(Input { is_copy: true, ..input }))
+        Ok(Input { is_copy: true, ..input })
     }
 
-    /// The first pass; `None` after a signal.
-    async fn check(&mut self, input: Input, keys: Keys) -> Result<Option<Source>, Failure> {
+    /// The first pass.
+    async fn check(&mut self, input: Input, keys: Keys) -> Result<Source, Stopped> {
         let watch = Arc::<Watch>::default();
         let (watched, refusals) = (Arc::clone(&watch), Arc::clone(&self.refusals));
-        let (columns, with_partitions) =
-            (self.args.number_columns.clone(), self.args.keep_existing);
+        let columns = self.args.number_columns.clone();
         let mut pass = spawn_blocking(move || {
-            let numbers = match columns {
-                Some(columns) => {
-                    let named = columns.0.into_iter().collect();
-                    input.check_columns(&named)?;
-                    named
-                }
-                None => input.infer_numbers(|| watched.goes_on())?,
-            };
-            let mut partitions = HashSet::new();
-            let examine = |partition: &PartitionKey| {
-                if with_partitions && !partitions.contains(partition) {
-                    partitions.insert(partition.clone());
-                }
-            };
-            let refusals = &mut lock(&refusals);
-            let checked = check::check(&input, &keys, &numbers, refusals, &watched, examine)?;
-            Ok::<_, Failure>(Source { input, keys, numbers, checked, partitions })
+            check::check(input, keys, columns, &mut lock(&refusals), &watched)
         });
         let source = loop {
-            self.reporter.show("check", watch.rows.load(Ordering::Relaxed), None, 0, "");
+            self.reporter.show("check", watch.rows.load(Ordering::Relaxed), None, "");
             tokio::select! {
-                source = &mut pass => break source,
+                source = &mut pass => break source.unwrap_or_else(|e| Err(panicked(&e))),
                 () = self.signals.received() => {
                     watch.is_cancelled.store(true, Ordering::Relaxed);
                     // It ends with the next row.
                     let _ = pass.await;
-                    return Ok(None);
+                    return Err(Stopped::Interrupted);
                 }
                 () = sleep(LOOK_EVERY) => {}
             }
         };
-        let source = source.map_err(|e| Failure { code: "internal", detail: e.to_string() });
-        let source = source.and_then(|source| source);
-        let rows = source.as_ref().map(|source| source.checked.rows);
-        let listed = rows.map_or(Ok(()), |rows| self.checked(rows));
-        source.and_then(|source| listed.map(|()| Some(source)))
+        let listed = lock(&self.refusals).finish();
+        let source = source?;
+        listed?;
+        self.checked(source.rows)?;
+        Ok(source)
     }
 
     /// Takes note of what a first pass has found.
     fn checked(&mut self, rows: u64) -> Result<(), Failure> {
         lock(&self.refusals).finish()?;
         let (refused, is_check) = (lock(&self.refusals).count(), self.args.check);
-        self.summary.rows = Some(rows);
-        self.summary.counts.refused = refused;
-        self.summary.is_check = is_check;
-        self.summary.complete = is_check && refused == 0;
-        if refused == 0 || self.args.skip_refused {
+        let summary = &mut self.reporter.summary;
+        (summary.rows, summary.is_check) = (Some(rows), is_check);
+        summary.counts.refused = refused;
+        summary.complete = is_check && refused == 0;
+        if refused == 0 || (self.args.skip_refused && !is_check) {
             return Ok(());
         }
         let more = if is_check {
@@ -342,12 +303,12 @@ impl Run<'_> {
 
     /// Writes what is not written yet.
     async fn write(
-        mut self,
+        &mut self,
         connection: &Connection,
         source: Source,
         (file, before): (StateFile, State),
-    ) -> Result<Ended, Failure> {
-        let Self { args, reporter, summary, signals, refusals } = &mut self;
+    ) -> Result<(), Stopped> {
+        let args = self.args;
         let pinned = async {
             let connection = connection.until_pinned().await?;
             let writer = connection.writer(!args.no_growth).await?;
@@ -355,46 +316,16 @@ impl Run<'_> {
         };
         let (writer, reader) = tokio::select! {
             pinned = pinned => pinned?,
-            () = signals.received() => return Ok(Ended::Interrupted),
+            () = self.signals.received() => return Err(Stopped::Interrupted),
         };
-        let rules = Rules { keep_existing: args.keep_existing, other_item: args.in_doubt };
-        let target = Target { writer, reader, rules };
-        let of = source.checked.accepted;
-        let mut was_stalled = false;
-        let mut show = |figures: Figures| {
-            if figures.is_stalled && !was_stalled {
-                reporter.notes(&format!(
-                    "dynashard: nothing was written for {} s: DynamoDB refuses every write, or does not answer. The \
-                     import goes on by itself when that has passed, and ends after {} s",
-                    load::STALLED.as_secs(),
-                    load::PATIENCE.as_secs()
-                ));
-            }
-            was_stalled = figures.is_stalled;
-            let note = match figures {
-                Figures { is_stalled: true, .. } => {
-                    "; DynamoDB refuses every write, or does not answer"
-                }
-                Figures { is_waiting: true, .. } => {
-                    "; waits until nothing from before can take effect"
-                }
-                _ => "",
-            };
-            reporter.show("write", figures.counts.rows(), Some(of), figures.throttles, note);
-        };
-        let bounds = Bounds {
-            rows: usize::try_from(args.look_ahead).unwrap_or(usize::MAX),
-            bytes: LOOK_AHEAD_BYTES,
-        };
-        let rows_before = before.counts.rows();
-        let refused_in_check = summary.counts.refused;
+        let (keep_existing, other_item) = (args.keep_existing, args.in_doubt);
+        let target = Target { writer, reader, keep_existing, other_item };
         let (sender, receiver) = mpsc::channel(CHANNEL_ROWS);
         let source = Arc::new(source);
         let (reads, position) = (Arc::clone(&source), before.position.clone());
         let end_of_doubt = target.end_of_doubt();
         let reading = spawn_blocking(move || {
-            let Source { input, keys, numbers, checked, .. } = &*reads;
-            accepted(input, keys, numbers, checked, |number, item| {
+            reads.each(|number, item| {
                 let in_doubt = match position.standing(number) {
                     Standing::Written => return !sender.is_closed(),
                     Standing::InDoubt => Some(end_of_doubt),
@@ -403,94 +334,57 @@ impl Run<'_> {
                 sender.blocking_send(Row { number, item, in_doubt }).is_ok()
             })
         });
-        let limits = (bounds, usize::from(args.concurrency));
-        let mut loader = Loader::new(target, source, (file, before), limits, Arc::clone(refusals));
-        let ended = Box::pin(loader.run(receiver, signals, &mut show)).await;
-        let Figures { counts, throttles, consumed_wcu, undecided, .. } = loader.figures();
-        (summary.throttles, summary.consumed_wcu) = (throttles, consumed_wcu);
-        summary.undecided = undecided;
-        summary.of_this_run = counts.rows().saturating_sub(rows_before);
-        summary.counts = counts;
-        summary.counts.refused += refused_in_check;
-        let file = loader.into_file();
-        let read = reading
-            .await
-            .unwrap_or_else(|error| Err(Failure { code: "internal", detail: error.to_string() }));
-        lock(refusals).finish()?;
-        let ended = ended?;
+        let refused_in_check = self.reporter.summary.counts.refused;
+        let loading = Loader::load(self, target, source, (file, before), receiver);
+        let (loaded, file) = Box::pin(loading).await;
+        let read = reading.await.unwrap_or_else(|error| Err(panicked(&error)));
+        lock(&self.refusals).finish()?;
+        loaded?;
         read?;
-        if ended == Ended::Interrupted {
-            return Ok(ended);
-        }
+        let undecided = self.reporter.summary.undecided;
+        let refused = self.reporter.summary.counts.refused - refused_in_check;
         if undecided > 0 {
             let detail = format!(
                 "{undecided} rows may have been written before an interruption, and other items lie under their \
                  keys; run the command again with --in-doubt keep or --in-doubt replace"
             );
-            return Err(Failure { code: IN_DOUBT, detail });
+            return Err(Failure { code: IN_DOUBT, detail }.into());
         }
         file.map_or(Ok(()), StateFile::remove)?;
-        if counts.refused > 0 && !args.skip_refused {
+        if refused > 0 && !args.skip_refused {
             let detail = format!(
-                "{} rows cannot be taken: DynamoDB rejects them. All others are written",
-                counts.refused
+                "{refused} rows cannot be taken: DynamoDB rejects them. All others are written"
             );
-            return Err(Failure { code: ROWS_REFUSED, detail });
+            return Err(Failure { code: ROWS_REFUSED, detail }.into());
         }
-        summary.complete = true;
-        Ok(Ended::Done)
+        self.reporter.summary.complete = true;
+        Ok(())
     }
 }
 
-impl Source {
-    /// Whether a collection of the input is of random placement, if that matters.
-    async fn meets_random(&self, connection: &Connection) -> Result<bool, Failure> {
-        let directory = connection.directory();
-        for partition in &self.partitions {
-            let deadline = Deadline::after(directory.now(), PATIENCE);
-            let known = directory.find(partition, deadline).await?;
-            if !known.metadata.placement.is_calculated() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
+/// What tells this import from others. `from_table` is that of another table.
+fn identity(args: &ImportArgs, table: String, from_table: String, source: &Source) -> Identity {
+    let Source { input, keys, numbers, digests, .. } = source;
+    let identity = [
+        ("table", table),
+        (FROM_TABLE, from_table),
+        ("input", format!("{digests:?}")),
+        ("format", format!("{:?}", input.format)),
+        ("pk", keys.partition.clone()),
+        ("sk", keys.sort.clone()),
+        ("number-columns", format!("{numbers:?}")),
+        ("keep-existing", args.keep_existing.to_string()),
+        ("skip-refused", args.skip_refused.to_string()),
+    ];
+    identity.map(|(name, it)| (name.to_owned(), it)).into()
 }
 
-/// What tells an import of files from others.
-fn identity(args: &ImportArgs, source: &Source) -> Identity {
-    let Source { input, keys, numbers, checked, .. } = source;
-    let sizes = input.files.iter().map(|file| file.bytes);
-    let numbers = numbers.iter().map(String::as_str).collect::<Vec<_>>();
-    Identity {
-        table: String::new(),
-        from_table: None,
-        files: sizes.zip(checked.digests.iter().copied()).collect(),
-        options: vec![
-            format!("format={:?}", input.format),
-            format!("pk={:?}", keys.partition),
-            format!("sk={:?}", keys.sort),
-            format!("number_columns={numbers:?}"),
-            format!("keep_existing={}", args.keep_existing),
-            format!("skip_refused={}", args.skip_refused),
-        ],
-    }
-}
+/// The name in an identity of the table of `--from-table`.
+const FROM_TABLE: &str = "from-table";
 
-/// How an import differs from that of a state.
-fn difference(before: &Identity, now: &Identity) -> &'static str {
-    if before.table != now.table {
-        "to another table"
-    } else if before.files != now.files {
-        "of another input"
-    } else {
-        "with other options"
-    }
-}
-
-fn not_for_random() -> Failure {
-    let detail = "--keep-existing needs to know an item's shard, and the placement is random";
-    Failure { code: Code::NotForPlacement.as_str(), detail: detail.to_owned() }
+fn panicked(error: &JoinError) -> Failure {
+    let why = format!("a part of the import failed: {error}");
+    dynashard_core::Error::new(Code::Internal, why).into()
 }
 
 fn lock(refusals: &Mutex<Refusals>) -> MutexGuard<'_, Refusals> {

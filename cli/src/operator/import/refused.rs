@@ -64,8 +64,8 @@ impl Refusals {
         self.of_phase += 1;
         match &mut self.file {
             Some(file) => {
-                self.failure =
-                    self.failure.take().or(writeln!(file, "{line}").err().map(|e| failed(&e)))
+                let failure = writeln!(file, "{line}").err().map(|e| failed(&e));
+                self.failure = self.failure.take().or(failure);
             }
             None if self.of_phase <= SHOWN => note!("{line}"),
             None => {}

@@ -30,8 +30,9 @@ impl Counts {
 
 /// Shows the progress: as a line on the terminal, or each second as a line of JSON.
 pub(super) struct Reporter {
+    pub(super) summary: Summary,
     activity: Activity,
-    pub(super) output: Output,
+    output: Output,
     began: Stopwatch,
     shown_at: Option<Duration>,
     /// Measures the rate of a phase, and shows nothing.
@@ -60,19 +61,14 @@ impl Reporter {
     pub(super) fn begin(json: bool) -> Self {
         let (activity, output) = (Activity::begin(!json), Output::new(json));
         let (began, meter) = (Stopwatch::start(), ("", ProgressBar::hidden()));
-        Self { activity, output, began, shown_at: None, meter }
+        let summary = Summary { event: "summary", ..Summary::default() };
+        Self { summary, activity, output, began, shown_at: None, meter }
     }
 
     /// Shows how many rows of how many are through a phase, unless that was just done. `note` says what
     /// else there is.
-    pub(super) fn show(
-        &mut self,
-        phase: &'static str,
-        rows: u64,
-        of: Option<u64>,
-        throttles: u64,
-        note: &str,
-    ) {
+    pub(super) fn show(&mut self, phase: &'static str, rows: u64, of: Option<u64>, note: &str) {
+        let throttles = self.summary.throttles;
         let now = self.began.elapsed();
         let every = if self.output.is_json() { JSON_EVERY } else { SHOW_EVERY };
         if self.shown_at.is_some_and(|at| now < at + every) {
@@ -105,8 +101,9 @@ impl Reporter {
         self.activity.notes(text);
     }
 
-    /// Prints how an import ended that had begun, and returns where its failure is to be printed.
-    pub(super) fn end(mut self, summary: &mut Summary) -> Output {
+    /// Prints the summary of an import that had begun, and returns where its failure is to be printed.
+    pub(super) fn end(mut self) -> Output {
+        let summary = &mut self.summary;
         summary.secs = self.began.elapsed().as_secs_f64();
         summary.rows_per_sec = float(summary.of_this_run) / summary.secs.max(f64::EPSILON);
         drop(self.activity);
@@ -134,15 +131,12 @@ pub(super) struct Summary {
     pub(super) complete: bool,
     #[serde(skip)]
     pub(super) is_check: bool,
+    /// How many rows this run has brought to the table.
     #[serde(skip)]
     pub(super) of_this_run: u64,
 }
 
 impl Summary {
-    pub(super) fn begin() -> Self {
-        Self { event: "summary", ..Self::default() }
-    }
-
     fn print(&self, output: &mut Output) {
         let Some(rows) = self.rows else { return };
         output.json(self);
@@ -153,6 +147,7 @@ impl Summary {
             return output.text(format_args!("{rows} rows: {can} can be taken, {refused} cannot"));
         }
         if *refused > 0 && !self.complete && self.of_this_run == 0 {
+            // Its failure says all.
             return;
         }
         let also = [
@@ -162,7 +157,8 @@ impl Summary {
             (undecided, "in doubt"),
         ];
         let also = also.iter().filter(|(count, _)| **count > 0);
-        let also = also.map(|(count, what)| format!(", {count} {what}")).collect::<String>();
+        let also =
+            also.map(|(count, what)| format!(", {count} {what}")).collect::<Vec<_>>().concat();
         output.text(format_args!(
             "{rows} rows: {written} written{also}; {secs:.1} s, {rows_per_sec:.0} rows/s, {throttles} throttles"
         ));

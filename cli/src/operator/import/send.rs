@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use dynashard_core::ports::Consistency;
 use dynashard_core::{Code, Deadline, Error, Kind, NewItem, Precondition, Version};
-use dynashard_keys::ShardId;
 
 use super::row::version_of;
 use crate::operator::connect::{TableReader, TableWriter};
@@ -21,8 +20,8 @@ pub(super) struct Row {
 /// What became of a row.
 #[derive(Debug)]
 pub(super) enum Fate {
-    /// It was put, in this shard, for so many write units.
-    Written(ShardId, f64),
+    /// It was put, for so many write units.
+    Written(f64),
     /// It was in doubt, and is there.
     Found,
     /// There was an item, which stays.
@@ -49,19 +48,13 @@ pub(super) enum OtherItem {
     Replace,
 }
 
-/// How rows are put.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Rules {
-    pub(super) keep_existing: bool,
-    /// What somebody has decided, who was told.
-    pub(super) other_item: Option<OtherItem>,
-}
-
 /// The table that rows are put to.
 pub(super) struct Target {
     pub(super) writer: TableWriter,
     pub(super) reader: TableReader,
-    pub(super) rules: Rules,
+    pub(super) keep_existing: bool,
+    /// What somebody has decided, who was told.
+    pub(super) other_item: Option<OtherItem>,
 }
 
 /// For how long a put may go unanswered.
@@ -80,9 +73,9 @@ impl Target {
 
     /// Puts a row. One in doubt is put only where nothing lies but itself.
     pub(super) async fn send(&self, row: &Row) -> Fate {
-        let Rules { keep_existing, .. } = self.rules;
         let Some(until) = row.in_doubt else {
-            let only_if = if keep_existing { Precondition::Absent } else { Precondition::None };
+            let only_if =
+                if self.keep_existing { Precondition::Absent } else { Precondition::None };
             return self.put(row, only_if).await.unwrap_or(Fate::Kept);
         };
         match self.put(row, Precondition::Absent).await {
@@ -91,7 +84,7 @@ impl Target {
             }
             Some(fate) => fate,
             None if self.is_kept() => Fate::Kept,
-            None if self.rules.other_item == Some(OtherItem::Replace) => {
+            None if self.other_item == Some(OtherItem::Replace) => {
                 self.put(row, Precondition::None).await.unwrap_or(Fate::Kept)
             }
             None => Fate::Undecided,
@@ -100,7 +93,7 @@ impl Target {
 
     /// Whether another item stays that lies under the key of a row in doubt.
     fn is_kept(&self) -> bool {
-        self.rules.keep_existing || self.rules.other_item == Some(OtherItem::Keep)
+        self.keep_existing || self.other_item == Some(OtherItem::Keep)
     }
 
     /// `None` if another item lies there than the precondition wants.
@@ -111,7 +104,7 @@ impl Target {
             // The same row may have come from another import.
             Ok(put) if put.was_there && row.in_doubt.is_none() => Fate::Kept,
             Ok(put) if put.was_there => Fate::Found,
-            Ok(put) => Fate::Written(put.shard, put.consumed_wcu),
+            Ok(put) => Fate::Written(put.consumed_wcu),
             Err(error) if error.code() == Code::PreconditionFailed => return None,
             Err(error) if error.kind() == Kind::OutcomeUnknown => {
                 Fate::Again(error, Some(self.end_of_doubt()))

@@ -21,18 +21,8 @@ pub(super) struct State {
     pub(super) position: Position,
 }
 
-/// What an import reads and writes. One that goes on must have the same.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Identity {
-    /// The table, and where it is.
-    pub(super) table: String,
-    /// That of `--from-table`.
-    pub(super) from_table: Option<String>,
-    /// The size and the hash of each file.
-    pub(super) files: Vec<(u64, u64)>,
-    /// What decides which rows there are and how they are put.
-    pub(super) options: Vec<String>,
-}
+/// What an import reads and writes, each by its name. One that goes on must have the same.
+pub(super) type Identity = BTreeMap<String, String>;
 
 /// How far the rows are written. Their numbers rise.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -123,6 +113,18 @@ impl State {
         let (counts, position) = (Counts::default(), Position::default());
         Self { version: VERSION, identity, counts, position }
     }
+
+    /// Refuses to go on with an import of another identity.
+    pub(super) fn is_of(&self, identity: &Identity, path: &Path) -> Result<(), Failure> {
+        let mut differing =
+            identity.iter().filter(|(name, it)| self.identity.get(*name) != Some(it));
+        let Some((name, _)) = differing.next() else { return Ok(()) };
+        let path = path.display();
+        let detail = format!(
+            "{path} is the state of an import with another {name}; run that to its end, or remove the file to begin again"
+        );
+        Err(Failure { code: "state_mismatch", detail })
+    }
 }
 
 /// The place of a state file, which no other import uses meanwhile.
@@ -209,15 +211,6 @@ pub(super) fn default_path(input: &Path) -> PathBuf {
     with_suffix(&input, ".dynashard-import")
 }
 
-/// An import that goes on is not that which the state is of.
-pub(super) fn mismatch(path: &Path, what: &str) -> Failure {
-    let detail = format!(
-        "{} is the state of an import {what}; run that to its end, or remove the file to begin again",
-        path.display()
-    );
-    Failure { code: "state_mismatch", detail }
-}
-
 fn read(path: &Path, text: &[u8]) -> Result<State, Failure> {
     #[derive(Deserialize)]
     struct Version {
@@ -244,12 +237,7 @@ mod tests {
     use super::*;
 
     fn state(written: u64) -> State {
-        let identity = Identity {
-            table: "MainTable".to_owned(),
-            from_table: None,
-            files: vec![(10, u64::MAX)],
-            options: vec!["csv".to_owned()],
-        };
+        let identity = Identity::from([("table".to_owned(), "MainTable".to_owned())]);
         let counts = Counts { written, ..Counts::default() };
         State { counts, ..State::new(identity) }
     }
@@ -321,6 +309,17 @@ mod tests {
         for name in ["input/", "input/.", "input/../input", "link"] {
             assert_eq!(default_path(&directory.path().join(name)), expected, "{name}");
         }
+    }
+
+    #[test]
+    fn an_import_goes_on_with_what_it_began() {
+        let (before, path) = (state(1), Path::new("state"));
+        let mut identity = before.identity.clone();
+        assert_eq!(before.is_of(&identity, path), Ok(()));
+        identity.insert("table".to_owned(), "OtherTable".to_owned());
+        let refused = before.is_of(&identity, path).expect_err("refused");
+        assert_eq!(refused.code, "state_mismatch");
+        assert!(refused.detail.contains("another table"), "{refused}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::num::NonZeroU32;
-use std::path::Path;
+use std::path::PathBuf;
 
 use dynashard_aws::{KeyAttribute, ScanSegment, TableState};
 use dynashard_core::Attributes;
@@ -98,7 +98,7 @@ fn identity_of(name: &str, place: &str, table: &TableState) -> String {
 
 /// The file that the items of a table are copied to, as lines of DynamoDB JSON.
 pub(super) struct Copy<'a> {
-    paths: &'a [std::path::PathBuf; 2],
+    paths: &'a [PathBuf; 2],
     file: BufWriter<GzEncoder<File>>,
 }
 
@@ -110,7 +110,7 @@ struct Line<'a> {
 
 impl<'a> Copy<'a> {
     /// Begins the file, which has the second path until it is whole, and then the first.
-    pub(super) fn begin(paths: &'a [std::path::PathBuf; 2]) -> Result<Self, Failure> {
+    pub(super) fn begin(paths: &'a [PathBuf; 2]) -> Result<Self, Failure> {
         let file = File::create(&paths[1]).map_err(|e| failed(&paths[1], &e))?;
         let file = BufWriter::new(GzEncoder::new(file, Compression::fast()));
         Ok(Self { paths, file })
@@ -122,13 +122,11 @@ impl<'a> Copy<'a> {
         written.and_then(|()| self.file.write_all(b"\n")).map_err(|e| failed(&self.paths[1], &e))
     }
 
-    /// Returns the path of the whole file.
-    pub(super) fn end(self) -> Result<&'a Path, Failure> {
+    pub(super) fn end(self) -> Result<(), Failure> {
         let [whole, part] = self.paths;
         let file = self.file.into_inner().map_err(io::IntoInnerError::into_error);
         let ended = file.and_then(GzEncoder::finish).and_then(|file| file.sync_all());
-        let renamed = ended.and_then(|()| fs::rename(part, whole));
-        renamed.map(|()| whole.as_path()).map_err(|e| failed(part, &e))
+        ended.and_then(|()| fs::rename(part, whole)).map_err(|e| failed(part, &e))
     }
 }
 

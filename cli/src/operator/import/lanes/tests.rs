@@ -1,25 +1,23 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use dynashard_keys::{PartitionKey, Placement, Separator, ShardId};
 use proptest::prelude::{ProptestConfig, any, prop, prop_assert, prop_assert_eq, proptest};
 
 use super::*;
 
 const START: Duration = Duration::from_secs(100);
-const SIZE: Size = Size { bytes: 10, units: 1.0 };
+const BYTES: usize = 10;
 const ALL: usize = usize::MAX;
 
-fn key(name: &str) -> PhysicalPartitionKey {
-    let partition = PartitionKey::new(name).expect("a partition key");
-    partition.at(ShardId::new(0), Placement::Xxh64, Separator::default())
+fn key(name: &str) -> PartitionKey {
+    PartitionKey::new(name).expect("a partition key")
 }
 
 fn queued<R>(name: &str, row: R) -> Queued<R> {
-    Queued { lane: key(name), row, size: SIZE }
+    Queued { lane: key(name), row, bytes: BYTES }
 }
 
 fn of(rows: &[(&str, u32)]) -> Lanes<u32> {
-    let mut lanes = Lanes::new(Bounds { rows: 1_000, bytes: 100_000 });
+    let mut lanes = Lanes::new(1_000, 100_000);
     for (name, row) in rows {
         lanes.push(queued(name, *row), START);
     }
@@ -33,7 +31,7 @@ fn release<R>(lanes: &mut Lanes<R>, limit: usize, now: Duration) {
 }
 
 fn written<R>(lanes: &mut Lanes<R>, queued: &Queued<R>, now: Duration) {
-    lanes.done(&queued.lane, queued.size, true, now);
+    lanes.done(queued, true, now);
 }
 
 #[test]
@@ -86,7 +84,7 @@ fn a_lane_that_throttles_holds_up_no_other() {
     while now < START + Duration::from_secs(2) {
         while let Some(queued) = lanes.next(now) {
             if queued.row < 100 {
-                lanes.again(queued, Slower::Lane, now);
+                lanes.again(queued, false, now);
             } else {
                 cold += 1;
                 written(&mut lanes, &queued, now);
@@ -108,55 +106,32 @@ fn a_lane_that_answers_slowly_leaves_room() {
     assert_eq!(under_way.count(), MAX_IN_FLIGHT);
 }
 
-#[test]
-fn rows_that_have_other_keys_by_now_change_lanes_at_once() {
-    let rows = (0..100).map(|n| ("a", n)).collect::<Vec<_>>();
-    let mut lanes = of(&rows);
-    release(&mut lanes, 10, START);
-    let first = lanes.next(START).expect("a row");
-    let names = ["b", "c", "d", "e"];
-    lanes.move_rows(|_| true, |row| key(names[*row as usize % 4]), START);
-    let (mut now, mut left) = (START, BTreeMap::new());
-    lanes.again(first, Slower::Lane, START);
-    while !lanes.is_empty() {
-        release(&mut lanes, ALL, now);
-        while let Some(queued) = lanes.next(now) {
-            written(&mut lanes, &queued, now);
-            left.insert(queued.row, queued.lane);
-        }
-        now += Duration::from_millis(10);
-    }
-    assert!(now < START + Duration::from_millis(400), "at four times the pace: {now:?}");
-    let expected = (0..100).map(|n| (n, key(if n == 0 { "a" } else { names[n as usize % 4] })));
-    assert_eq!(left, expected.collect());
-}
-
 /// A lane that had throttled was kept for ever.
 #[test]
 fn regression_lanes_that_had_throttled_were_never_dropped() {
     let mut lanes = of(&[("a", 1)]);
     release(&mut lanes, ALL, START);
     let row = lanes.next(START).expect("a row");
-    lanes.again(row, Slower::Lane, START);
+    lanes.again(row, false, START);
     let then = START + Duration::from_secs(2);
     let row = lanes.next(then).expect("a row");
     written(&mut lanes, &row, then);
     release(&mut lanes, ALL, then + Duration::from_secs(5));
-    assert_eq!(lanes.lanes.len(), 1, "its pace may be needed again");
+    assert_eq!(lanes.by_key.len(), 1, "its pace may be needed again");
     release(&mut lanes, ALL, then + REST);
-    assert_eq!(lanes.lanes.len(), 0);
+    assert_eq!(lanes.by_key.len(), 0);
 }
 
 /// What the table as a whole takes is shared by all lanes, however many there are.
 #[test]
 fn regression_each_lane_looked_for_the_limit_of_the_table_by_itself() {
-    let mut lanes = Lanes::new(Bounds { rows: 10_000, bytes: 1_000_000 });
+    let mut lanes = Lanes::new(10_000, 1_000_000);
     for row in 0..1_000_u32 {
         lanes.push(queued(&format!("k{row}"), row), START);
     }
     release(&mut lanes, ALL, START);
     let row = lanes.next(START).expect("a row");
-    lanes.again(row, Slower::All, START);
+    lanes.again(row, true, START);
     let (mut now, mut sent) = (START, 0);
     while now < START + Duration::from_secs(1) {
         while let Some(queued) = lanes.next(now) {
@@ -179,7 +154,7 @@ fn lanes_ask_for_notes_when_no_row_may_go_and_not_while_all_is_under_way() {
     assert!(!lanes.is_starved());
     let late = START + Duration::from_mins(1);
     let under_way =
-        (0..MAX_IN_FLIGHT as u32).map(|n| lanes.next(late + Duration::from_secs(1) * n));
+        (0..).zip(0..MAX_IN_FLIGHT).map(|(n, _)| lanes.next(late + Duration::from_secs(n)));
     assert_eq!(under_way.flatten().count(), MAX_IN_FLIGHT);
     assert!(lanes.next_at().is_none() && !lanes.is_starved());
 }
@@ -195,7 +170,7 @@ proptest! {
         fates in prop::collection::vec(any::<u8>(), 64),
         bound in 1..60_usize,
     ) {
-        let mut lanes = Lanes::new(Bounds { rows: bound, bytes: 10 * bound });
+        let mut lanes = Lanes::new(bound, 10 * bound);
         let mut input = names.iter().enumerate();
         let mut noted = BTreeSet::new();
         let mut done = Vec::new();
@@ -226,13 +201,8 @@ proptest! {
                 let Some(queued) = under_way.pop_front() else { break };
                 step += 1;
                 match fates[step % fates.len()] % 8 {
-                    5 => lanes.again(queued, Slower::Lane, now),
-                    6 => {
-                        let lane = queued.row % 4;
-                        lanes.move_rows(|row| row % 4 == lane, |row| key(&format!("k{}", row % 4)), now);
-                        under_way.push_back(queued);
-                    }
-                    7 => under_way.push_back(queued),
+                    5 => lanes.again(queued, false, now),
+                    6 | 7 => under_way.push_back(queued),
                     _ => {
                         done.push(queued.row);
                         written(&mut lanes, &queued, now);
