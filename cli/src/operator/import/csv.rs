@@ -21,67 +21,13 @@ pub(in crate::operator) type Fields<'a> = Vec<(&'a str, &'a str)>;
 
 /// The records of a file behind its header line.
 pub(in crate::operator) struct Records<R> {
-    parser: Parser<R>,
-    columns: Vec<String>,
-}
-
-impl<R: BufRead> Records<R> {
-    /// Reads the header line.
-    pub(in crate::operator) fn new(input: R) -> io::Result<Self> {
-        let mut parser = Parser::new(input);
-        parser.read()?;
-        let columns = parser.fields().map(|field| String::from_utf8(field.to_vec()));
-        let columns = columns.collect::<Result<Vec<_>, _>>();
-        let columns = columns.map_err(|_| io::Error::other("the header line is not UTF-8"))?;
-        let mut seen = BTreeSet::new();
-        for column in &columns {
-            let problem = match column.as_str() {
-                "" => "a column without a name".to_owned(),
-                name if !seen.insert(name) => format!("the column {name:?} twice"),
-                _ => continue,
-            };
-            return Err(io::Error::other(format!("the header line has {problem}")));
-        }
-        Ok(Self { parser, columns })
-    }
-
-    /// The names of the columns.
-    pub(in crate::operator) fn columns(&self) -> &[String] {
-        &self.columns
-    }
-
-    /// The next record, with the line on which it begins; `None` at the end.
-    pub(in crate::operator) fn next(
-        &mut self,
-    ) -> io::Result<Option<(u64, Result<Fields<'_>, Failure>)>> {
-        let line = self.parser.read()?;
-        Ok(line.map(|line| (line, self.fields())))
-    }
-
-    fn fields(&self) -> Result<Fields<'_>, Failure> {
-        let (fields, columns) = (self.parser.ends.len(), self.columns.len());
-        if fields != columns {
-            let why = format!("the line has {fields} fields, and the header {columns}");
-            return Err(bad_body(why));
-        }
-        let named = self.columns.iter().zip(self.parser.fields());
-        let named = named.filter(|(_, field)| !field.is_empty()).map(|(column, field)| {
-            let text = std::str::from_utf8(field)
-                .map_err(|_| bad_body(format!("the field {column:?} is not UTF-8")))?;
-            Ok((column.as_str(), text))
-        });
-        named.collect()
-    }
-}
-
-/// Reads one record after the other.
-struct Parser<R> {
     input: R,
     /// The line that is read next, from 1.
     line: u64,
-    /// The text of the record, field behind field, and where each ends.
+    /// The text of the last record, field behind field, and where each ends.
     text: Vec<u8>,
     ends: Vec<usize>,
+    columns: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,9 +49,56 @@ const BEHIND: &str =
 const RETURN: &str = "a carriage return stands without a line feed";
 const LONG: &str = "the record that begins here takes more than 8,000,000 bytes";
 
-impl<R: BufRead> Parser<R> {
-    fn new(input: R) -> Self {
-        Self { input, line: 1, text: Vec::new(), ends: Vec::new() }
+impl<R: BufRead> Records<R> {
+    /// Reads the header line.
+    pub(in crate::operator) fn new(input: R) -> io::Result<Self> {
+        let mut records = Self::headless(input);
+        records.read()?;
+        let columns = records.fields().map(|field| String::from_utf8(field.to_vec()));
+        let columns = columns.collect::<Result<Vec<_>, _>>();
+        let columns = columns.map_err(|_| io::Error::other("the header line is not UTF-8"))?;
+        let mut seen = BTreeSet::new();
+        for column in &columns {
+            let problem = match column.as_str() {
+                "" => "a column without a name".to_owned(),
+                name if !seen.insert(name) => format!("the column {name:?} twice"),
+                _ => continue,
+            };
+            return Err(io::Error::other(format!("the header line has {problem}")));
+        }
+        Ok(Self { columns, ..records })
+    }
+
+    fn headless(input: R) -> Self {
+        Self { input, line: 1, text: Vec::new(), ends: Vec::new(), columns: Vec::new() }
+    }
+
+    /// The names of the columns.
+    pub(in crate::operator) fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    /// The next record, with the line on which it begins; `None` at the end.
+    pub(in crate::operator) fn next(
+        &mut self,
+    ) -> io::Result<Option<(u64, Result<Fields<'_>, Failure>)>> {
+        let line = self.read()?;
+        Ok(line.map(|line| (line, self.named_fields())))
+    }
+
+    fn named_fields(&self) -> Result<Fields<'_>, Failure> {
+        let (fields, columns) = (self.ends.len(), self.columns.len());
+        if fields != columns {
+            let why = format!("the line has {fields} fields, and the header {columns}");
+            return Err(bad_body(why));
+        }
+        let named = self.columns.iter().zip(self.fields());
+        let named = named.filter(|(_, field)| !field.is_empty()).map(|(column, field)| {
+            let text = std::str::from_utf8(field)
+                .map_err(|_| bad_body(format!("the field {column:?} is not UTF-8")))?;
+            Ok((column.as_str(), text))
+        });
+        named.collect()
     }
 
     fn fields(&self) -> impl Iterator<Item = &[u8]> {
@@ -196,10 +189,10 @@ pub(super) struct Names(pub(super) Vec<String>);
 
 /// Reads names of columns as a line of CSV, so that they may hold commas.
 pub(super) fn names_of(text: &str) -> Result<Names, String> {
-    let mut parser = Parser::new(text.as_bytes());
-    parser.read().map_err(|error| error.to_string())?;
-    let names = parser.fields().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
-    match parser.read() {
+    let mut records = Records::headless(text.as_bytes());
+    records.read().map_err(|error| error.to_string())?;
+    let names = records.fields().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+    match records.read() {
         Ok(None) => Ok(Names(names)),
         _ => Err("they take more than one line".to_owned()),
     }
@@ -346,7 +339,7 @@ mod tests {
     }
 
     fn parse(text: &[u8], step: usize) -> io::Result<Vec<Vec<String>>> {
-        let mut parser = Parser::new(slowly(text, step));
+        let mut parser = Records::headless(slowly(text, step));
         let mut records = Vec::new();
         while parser.read()?.is_some() {
             let fields = parser.fields().map(|field| String::from_utf8_lossy(field).into_owned());

@@ -56,7 +56,7 @@ use refused::{Refusals, RowPlace};
 use report::Reporter;
 use row::{Keys, Refused};
 use send::{Row, Target};
-use state::{Identity, Standing, State, StateFile};
+use state::{Identity, State, StateFile};
 use table::{Copy, SourceTable, look_at};
 
 use super::connect::Connection;
@@ -233,7 +233,7 @@ impl Run<'_> {
             Ok(())
         };
         let rows = self.each_item(from, false, examine).await?;
-        Ok(self.checked(rows)?)
+        Ok(self.checked(Ok(rows))?)
     }
 
     /// Copies a table to a file, unless an earlier run has.
@@ -274,16 +274,15 @@ impl Run<'_> {
                 () = sleep(LOOK_EVERY) => {}
             }
         };
-        let listed = lock(&self.refusals).finish();
-        let source = source?;
-        listed?;
-        self.checked(source.rows)?;
-        Ok(source)
+        self.checked(source.as_ref().map(|source| source.rows).map_err(Failure::clone))?;
+        Ok(source?)
     }
 
     /// Takes note of what a first pass has found.
-    fn checked(&mut self, rows: u64) -> Result<(), Failure> {
-        lock(&self.refusals).finish()?;
+    fn checked(&mut self, rows: Result<u64, Failure>) -> Result<(), Failure> {
+        let listed = lock(&self.refusals).finish();
+        let rows = rows?;
+        listed?;
         let (refused, is_check) = (lock(&self.refusals).count(), self.args.check);
         let summary = &mut self.reporter.summary;
         (summary.rows, summary.is_check) = (Some(rows), is_check);
@@ -326,11 +325,10 @@ impl Run<'_> {
         let end_of_doubt = target.end_of_doubt();
         let reading = spawn_blocking(move || {
             reads.each(|number, item| {
-                let in_doubt = match position.standing(number) {
-                    Standing::Written => return !sender.is_closed(),
-                    Standing::InDoubt => Some(end_of_doubt),
-                    Standing::NotSent => None,
+                let Some(may_be_sent) = position.may_be_sent(number) else {
+                    return !sender.is_closed();
                 };
+                let in_doubt = may_be_sent.then_some(end_of_doubt);
                 sender.blocking_send(Row { number, item, in_doubt }).is_ok()
             })
         });

@@ -11,14 +11,14 @@ use crate::operator::output::{Activity, Output};
 /// What became of rows, in all runs together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Counts {
+    /// Refused by DynamoDB itself; in a summary also those that the check has refused.
+    pub(super) refused: u64,
     /// Put.
     pub(super) written: u64,
     /// Not put, since there was an item.
     pub(super) kept: u64,
     /// In doubt after an interruption, and found to be written.
     pub(super) found: u64,
-    /// Refused by DynamoDB itself.
-    pub(super) refused: u64,
 }
 
 impl Counts {
