@@ -365,6 +365,28 @@ fn a_row_that_a_client_has_changed_since_stays_as_it_is() {
     assert_eq!(files.names(), BTreeSet::from(["rows.jsonl".to_owned()]));
 }
 
+/// What was noted down to be sent next was in doubt, also if it never went, so that nothing was put in place of what lay there.
+#[test]
+fn regression_rows_that_never_went_were_in_doubt_after_a_signal() {
+    let off = ["--set", "ScalingMode=off", "--partition-wcu", "100"];
+    let stack = start(&[&SHORT[..], &off].concat());
+    let files = Files::new();
+    let rows = |value: &str| {
+        let line =
+            |n: u32| format!("{{\"pk\":\"key{}\",\"sk\":\"{n:04}\",\"is\":\"{value}\"}}\n", n % 3);
+        files.write("rows.jsonl", &(0..1_200).map(line).collect::<String>())
+    };
+    let done = import(&stack, &[&rows("old"), "--no-growth"]);
+    assert_eq!(done.status, 0, "{done:?}");
+    let path = rows("new");
+    let args = [path.as_str(), "--no-growth"];
+    assert_eq!(end_after(begin(&stack, &args), 300, Signal::TERM), Some(130));
+    let done = import(&stack, &args);
+    assert_eq!((done.status, number(&done, "undecided")), (0, 0), "{done:?}");
+    let items = (0..3).flat_map(|n| stack.query(json!({ "pk": format!("key{n}") })));
+    assert_eq!(items.filter(|item| item["is"] == "new").count(), 1_200);
+}
+
 /// Killed as soon as it has noted down for the n-th time what it sends next, while a client changes whatever it finds.
 #[tokio::test]
 async fn an_import_that_is_killed_at_many_points_overwrites_no_change_of_a_client() {

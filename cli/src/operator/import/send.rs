@@ -116,14 +116,13 @@ impl Target {
     /// Looks for a row in doubt in all shards of its collection, of which it may lie in any. It is put once nothing can put
     /// it any more, since a second put would lie beside the first.
     async fn look(&self, row: &Row, until: Duration) -> Fate {
-        let now = self.now();
         let get = self.reader.get(row.item.key(), None, Consistency::Strong, self.deadline());
-        match found(get.await.map(|got| got.item.version)) {
+        let (now, got) = Box::pin(begun_at(|| self.now(), get)).await;
+        match found(got.map(|got| got.item.version)) {
             Ok(Some(version)) if version == version_of(&row.item) => Fate::Found,
             Ok(Some(_)) if self.is_kept() => Fate::Kept,
             // Another put would lie beside it, and not in place of it.
             Ok(Some(_)) => Fate::Undecided,
-            // What it did not find may have come to be since it began.
             Ok(None) if now < until => Fate::Later(until),
             Ok(None) => self.put(row, Precondition::None).await.unwrap_or(Fate::Kept),
             Err(error) => fate_of(error),
@@ -135,6 +134,15 @@ impl Target {
         let now = self.writer.directory().now();
         Deadline::after(now, ANSWER_TIME).if_throttled(Deadline::after(now, Duration::ZERO))
     }
+}
+
+/// What a request has found, and a moment before it was made. What it did not find may come to be later.
+async fn begun_at<T>(
+    now: impl Fn() -> Duration,
+    request: impl Future<Output = T>,
+) -> (Duration, T) {
+    let begun = now();
+    (begun, request.await)
 }
 
 /// The version of what was asked for, if it is there.
@@ -161,6 +169,16 @@ fn fate_of(error: Error) -> Fate {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A look that took long said of a time after it what was true before it, so that the row was put beside
+    /// itself under random placement.
+    #[tokio::test]
+    async fn regression_a_look_was_taken_for_newer_than_it_was() {
+        let now = Duration::from_secs(100);
+        let clock = std::cell::Cell::new(now);
+        let slow = async { clock.set(now + Duration::from_mins(1)) };
+        assert_eq!(begun_at(|| clock.get(), slow).await.0, now);
+    }
 
     /// Settings that differ were waited for, a look that was throttled ended the import, and so did a row
     /// that DynamoDB rejects.
