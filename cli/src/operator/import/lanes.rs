@@ -105,7 +105,12 @@ impl<R> Lanes<R> {
     pub(super) fn push(&mut self, queued: Queued<R>, now: Duration) {
         self.rows += 1;
         self.bytes += queued.bytes;
-        self.queue(queued, now);
+        let key = queued.lane.clone();
+        let lane = self.lane(&key, now);
+        lane.unnoted.push_back(queued);
+        if lane.unnoted.len() == 1 {
+            self.unnoted.push_back(key);
+        }
     }
 
     /// Takes in a row that was noted before. It goes first.
@@ -210,15 +215,6 @@ impl<R> Lanes<R> {
             pace: Pace::new(now),
             used_at: now,
         })
-    }
-
-    fn queue(&mut self, queued: Queued<R>, now: Duration) {
-        let key = queued.lane.clone();
-        let lane = self.lane(&key, now);
-        lane.unnoted.push_back(queued);
-        if lane.unnoted.len() == 1 {
-            self.unnoted.push_back(key);
-        }
     }
 
     fn put_first(&mut self, queued: Queued<R>, now: Duration) {

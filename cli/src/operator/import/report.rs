@@ -35,8 +35,26 @@ pub(super) struct Reporter {
     output: Output,
     began: Stopwatch,
     shown_at: Option<Duration>,
-    /// Measures the rate of a phase, and shows nothing.
-    meter: (&'static str, ProgressBar),
+    meter: Meter,
+}
+
+/// Measures the rate of a phase. What there was before it is no part of that.
+struct Meter {
+    phase: &'static str,
+    rows_before: u64,
+    /// It shows nothing.
+    bar: ProgressBar,
+}
+
+impl Meter {
+    fn of(phase: &'static str, rows_before: u64) -> Self {
+        Self { phase, rows_before, bar: ProgressBar::hidden() }
+    }
+
+    fn per_sec(&self, rows: u64) -> f64 {
+        self.bar.set_position(rows.saturating_sub(self.rows_before));
+        self.bar.per_sec()
+    }
 }
 
 /// What is shown.
@@ -60,7 +78,7 @@ const SHOW_EVERY: Duration = Duration::from_millis(200);
 impl Reporter {
     pub(super) fn begin(json: bool) -> Self {
         let (activity, output) = (Activity::begin(!json), Output::new(json));
-        let (began, meter) = (Stopwatch::start(), ("", ProgressBar::hidden()));
+        let (began, meter) = (Stopwatch::start(), Meter::of("", 0));
         let summary = Summary { event: "summary", ..Summary::default() };
         Self { summary, activity, output, began, shown_at: None, meter }
     }
@@ -75,13 +93,10 @@ impl Reporter {
             return;
         }
         self.shown_at = Some(now);
-        if self.meter.0 != phase {
-            // What an earlier run has written is no part of the rate.
-            self.meter = (phase, ProgressBar::hidden().with_position(rows));
-            self.meter.1.reset_eta();
+        if self.meter.phase != phase {
+            self.meter = Meter::of(phase, rows);
         }
-        self.meter.1.set_position(rows);
-        let rows_per_sec = self.meter.1.per_sec();
+        let rows_per_sec = self.meter.per_sec(rows);
         let left = of.filter(|_| rows_per_sec > 0.0).map(|of| float(of.saturating_sub(rows)));
         let left = left.and_then(|left| Duration::try_from_secs_f64(left / rows_per_sec).ok());
         let secs_left = left.map(|time| time.as_secs());
@@ -168,4 +183,18 @@ impl Summary {
 /// A count as a number to divide.
 fn float(count: u64) -> f64 {
     u32::try_from(count).map_or(f64::INFINITY, f64::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_earlier_run_has_written_is_no_part_of_the_rate() {
+        let meter = Meter::of("write", 1_000_000);
+        assert!(meter.per_sec(1_000_000).abs() < f64::EPSILON);
+        std::thread::sleep(Duration::from_millis(20));
+        let rate = meter.per_sec(1_000_010);
+        assert!(rate > 0.0 && rate < 1_000.0, "{rate}");
+    }
 }
