@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, Command};
-use dynashard_lambda::Problem;
+use dynashard_api::problem::Problem;
 use dynashard_lambda::metrics::{Counter, Gauge};
 use saphyr::{LoadableYamlNode, Yaml};
 

@@ -15,7 +15,8 @@ pub(crate) struct ImportArgs {
     #[arg(value_name = "FILE|DIR")]
     pub(super) input: Option<PathBuf>,
     /// Copy the items of another table, whose keys may have other names. Its sort key must have the type
-    /// of the main table's. It takes --state, as a table has no place for that beside it.
+    /// of the main table's. It takes --state, as a table has no place for that beside it; there the items are kept
+    /// until all are written.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["format", "pk", "sk", "number_columns"])]
     pub(super) from_table: Option<String>,
     /// The form of the input. By default the name tells it: .jsonl, .ndjson and .json are lines of JSON, and
@@ -47,8 +48,7 @@ pub(crate) struct ImportArgs {
     #[arg(long)]
     pub(super) keep_existing: bool,
     /// What to do with a row that an interrupted run may have written, if its key now holds another item.
-    /// Without this flag such rows are listed and left alone. With --from-table whole pages are in doubt, so
-    /// only `keep` is allowed.
+    /// Without this flag such rows are listed and left alone.
     #[arg(long, value_enum, value_name = "keep|replace")]
     pub(super) in_doubt: Option<OtherItem>,
     /// Let no throttle of this import raise a shard count. Without it collections grow as the stack's
@@ -82,8 +82,8 @@ The whole input is checked first. If a row cannot be taken, nothing is written, 
 The check keeps 16 bytes a row in memory, to find keys that occur twice.
 
 A state file beside the input says how far the import has come. If it ends early, by a signal, a failure or a
-loss of power, the same command goes on: rows that may have been under way are looked up, and put only if they are
-missing. The file is removed at the end.
+loss of power, the same command goes on: rows that may have been under way are put only if they are missing. The file
+is removed at the end.
 
 Exit status: 0 if every row is in the table, or with --skip-refused every row that can be taken (with --check: if
 every row can be taken); 1 if not, and stderr says why; 130 after Ctrl-C or SIGTERM.

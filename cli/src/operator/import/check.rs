@@ -1,28 +1,34 @@
 //! The first pass over the files: nothing is written before each row was looked at.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use dynashard_core::{Code, NewItem};
-use dynashard_keys::{ItemKey, PartitionKey, SortKey};
-use xxhash_rust::xxh64::Xxh64;
+use dynashard_keys::ItemKey;
 
 use super::ROWS_REFUSED;
+use super::csv::Names;
 use super::files::INPUT_FAILED;
 use super::input::Input;
 use super::refused::{Refusals, RowPlace};
-use super::row::Keys;
+use super::row::{Keys, Refused};
 use crate::operator::Failure;
 
-/// What the first pass has found.
-#[derive(Debug, Default)]
-pub(super) struct Checked {
-    /// All rows, the refused ones included.
+/// What is imported, as the first pass has found it.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub(super) input: Input,
+    pub(super) keys: Keys,
+    /// The columns of numbers.
+    pub(super) numbers: BTreeSet<String>,
+    /// How many rows there are, the refused ones included, and how many may be written.
     pub(super) rows: u64,
-    /// The rows that may be written.
     pub(super) accepted: u64,
-    /// Of the rows whose key an earlier row has, their numbers from 0.
-    pub(super) repeated: BTreeSet<u64>,
+    /// Of the rows whose key an earlier row has, their numbers.
+    repeated: BTreeSet<u64>,
+    /// How many lines lie before each file.
+    begins: Vec<u64>,
     /// A hash of what is in each file.
     pub(super) digests: Vec<u64>,
 }
@@ -36,178 +42,152 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn goes_on(&self) -> bool {
+    fn goes_on(&self) -> bool {
         !self.is_cancelled.load(Ordering::Relaxed)
     }
 }
 
-/// Looks at each row, and finds the keys that occur twice: that takes 16 bytes of memory a row. `examine`
-/// is shown each partition key, again and again. The seed makes the hashes unforeseeable.
+/// Looks at each row, and finds the keys that occur twice. The columns of numbers may have been named.
 pub(super) fn check(
-    input: &Input,
-    keys: &Keys,
-    numbers: &BTreeSet<String>,
-    seed: u64,
+    input: Input,
+    keys: Keys,
+    columns: Option<Names>,
     refusals: &mut Refusals,
     watch: &Watch,
-    mut examine: impl FnMut(&PartitionKey),
-) -> Result<Checked, Failure> {
-    let mut checked = Checked::default();
-    let mut hashes = Hashes::default();
-    let mut rows = input.rows(keys, numbers);
+) -> Result<Source, Failure> {
+    let numbers = match columns {
+        Some(columns) => input.named_columns(columns)?,
+        None => input.infer_numbers(|| watch.goes_on())?,
+    };
+    let mut seen = Seen::default();
+    let (mut count, mut accepted) = (0, 0);
+    let mut rows = input.rows(&keys, &numbers);
     while watch.goes_on()
         && let Some(row) = rows.next()?
     {
         match row.item {
             Ok(item) => {
-                examine(&item.key().partition);
-                hashes.0.push((hash(item.key(), seed), checked.rows));
-                checked.accepted += 1;
+                seen.note(item.key(), row.number);
+                accepted += 1;
             }
-            Err(failure) => refusals.add(place(input, row.file, row.line), None, &failure),
+            Err(Refused { key, failure }) => {
+                refusals.add(input.place(rows.begins(), row.number), key.as_ref(), &failure);
+            }
         }
-        checked.rows += 1;
-        watch.rows.store(checked.rows, Ordering::Relaxed);
+        count += 1;
+        watch.rows.store(count, Ordering::Relaxed);
     }
-    checked.digests = rows.digests().to_vec();
-    let (suspects, lists_all) = hashes.suspects(MOST_SUSPECTS);
-    if watch.goes_on() && !suspects.is_empty() {
-        checked.repeated = repeated(input, keys, numbers, &suspects, refusals, watch)?;
-        checked.accepted -= u64::try_from(checked.repeated.len()).unwrap_or(0);
+    let (begins, digests) = rows.into_parts();
+    let (repeated, are_all) = seen.repeated(MOST_REPEATED);
+    for (number, first) in &repeated {
+        let [place, first] = [number, first].map(|number| input.place(&begins, *number));
+        let of = first.file.filter(|file| Some(*file) != place.file);
+        let of = of.map_or_else(String::new, |file| format!(" of {file}"));
+        let detail = format!("the key is that of line {}{of}", first.line.unwrap_or_default());
+        refusals.add(place, None, &Failure { code: Code::DuplicateKey.as_str(), detail });
     }
-    if watch.goes_on() && !lists_all {
+    if watch.goes_on() && !are_all {
         let detail = format!(
-            "at least {} rows cannot be taken: the keys of more than {MOST_SUSPECTS} rows occur twice, and \
+            "at least {} rows cannot be taken: the keys of more than {MOST_REPEATED} rows occur twice, and \
              no more are looked for. Do --pk and --sk name the fields of the key?",
             refusals.count()
         );
         return Err(Failure { code: ROWS_REFUSED, detail });
     }
-    Ok(checked)
+    accepted -= u64::try_from(repeated.len()).unwrap_or(0);
+    let repeated = repeated.into_keys().collect();
+    Ok(Source { input, keys, numbers, rows: count, accepted, repeated, begins, digests })
 }
 
-/// Looks at the suspected rows once more: equal hashes do not prove equal keys. The first row with a key
-/// stays, and the later ones are refused.
-fn repeated(
-    input: &Input,
-    keys: &Keys,
-    numbers: &BTreeSet<String>,
-    suspects: &BTreeSet<u64>,
-    refusals: &mut Refusals,
-    watch: &Watch,
-) -> Result<BTreeSet<u64>, Failure> {
-    let mut first = HashMap::<ItemKey, (usize, u64)>::new();
-    let mut repeated = BTreeSet::new();
-    let mut rows = input.rows(keys, numbers);
-    let mut number = 0;
-    while watch.goes_on()
-        && let Some(row) = rows.next()?
-    {
-        if suspects.contains(&number)
-            && let Ok(item) = row.item
-        {
-            match first.get(item.key()) {
-                None => {
-                    first.insert(item.key().clone(), (row.file, row.line));
-                }
-                Some((file, line)) => {
-                    let of = match input.files.get(*file) {
-                        Some(other) if *file != row.file => format!(" of {}", other.name),
-                        _ => String::new(),
-                    };
-                    let detail = format!("the key is that of line {line}{of}");
-                    let failure = Failure { code: Code::DuplicateKey.as_str(), detail };
-                    refusals.add(place(input, row.file, row.line), Some(item.key()), &failure);
-                    repeated.insert(number);
-                }
+impl Source {
+    /// Where the row of this number stands.
+    pub(super) fn place(&self, number: u64) -> RowPlace<'_> {
+        self.input.place(&self.begins, number)
+    }
+
+    /// The rows of the second pass: those that the first has accepted, each with its number, until `take` does
+    /// not want any more.
+    pub(super) fn each(&self, mut take: impl FnMut(u64, NewItem) -> bool) -> Result<(), Failure> {
+        let mut rows = self.input.rows(&self.keys, &self.numbers);
+        while let Some(row) = rows.next()? {
+            if let Ok(item) = row.item
+                && !self.repeated.contains(&row.number)
+                && !take(row.number, item)
+            {
+                return Ok(());
             }
         }
-        number += 1;
-    }
-    Ok(repeated)
-}
-
-fn place(input: &Input, file: usize, line: u64) -> RowPlace<'_> {
-    RowPlace { file: input.files.get(file).map(|file| file.name.as_str()), line: Some(line) }
-}
-
-/// The hash of each key, and the number of its row.
-#[derive(Debug, Default)]
-struct Hashes(Vec<(u64, u64)>);
-
-/// So many rows are looked at once more, with their keys in memory.
-const MOST_SUSPECTS: usize = 100_000;
-
-impl Hashes {
-    /// The rows whose hash another row has, and whether these are all: of many more than `most` some are
-    /// left out.
-    fn suspects(mut self, most: usize) -> (BTreeSet<u64>, bool) {
-        self.0.sort_unstable();
-        let mut pairs = self.0.windows(2).filter_map(|pair| match pair {
-            [one, other] if one.0 == other.0 => Some([one.1, other.1]),
-            _ => None,
-        });
-        let mut suspects = BTreeSet::new();
-        while suspects.len() < most
-            && let Some(pair) = pairs.next()
-        {
-            suspects.extend(pair);
-        }
-        (suspects, pairs.next().is_none())
-    }
-}
-
-fn hash(key: &ItemKey, seed: u64) -> u64 {
-    let mut hash = Xxh64::new(seed);
-    hash.update(key.partition.as_str().as_bytes());
-    // No UTF-8 holds it.
-    hash.update(&[0xff]);
-    match &key.sort {
-        SortKey::String(text) => hash.update(text.as_bytes()),
-        SortKey::Number(number) => hash.update(number.to_string().as_bytes()),
-    }
-    hash.digest()
-}
-
-/// The rows of the second pass: those that the first has accepted, each with its number, until `take` does
-/// not want any more.
-pub(super) fn accepted(
-    input: &Input,
-    keys: &Keys,
-    numbers: &BTreeSet<String>,
-    checked: &Checked,
-    mut take: impl FnMut(u64, RowPlace<'_>, NewItem) -> bool,
-) -> Result<(), Failure> {
-    let mut rows = input.rows(keys, numbers);
-    let mut number = 0;
-    while let Some(row) = rows.next()? {
-        if let Ok(item) = row.item
-            && !checked.repeated.contains(&number)
-            && !take(number, place(input, row.file, row.line), item)
-        {
+        if rows.into_parts().1 == self.digests {
             return Ok(());
         }
-        number += 1;
+        let detail = "the input has changed since it was checked; import what it is now by itself";
+        Err(Failure { code: INPUT_FAILED, detail: detail.to_owned() })
     }
-    if rows.digests() == checked.digests {
-        return Ok(());
+}
+
+/// The rows by 88 bits of a hash of their keys, whose seed nobody knows, before 40 bits of their numbers. Of 10^8 rows
+/// two keys have the same hash by a chance of 10^-11.
+#[derive(Debug, Default)]
+struct Seen {
+    rows: Vec<u128>,
+    hashers: [RandomState; 2],
+}
+
+const NUMBER_BITS: u32 = 40;
+
+/// So many rows whose keys occur twice are told of.
+const MOST_REPEATED: usize = 100_000;
+
+impl Seen {
+    fn note(&mut self, key: &ItemKey, number: u64) {
+        let [high, low] = self.hashers.each_ref().map(|hasher| u128::from(hasher.hash_one(key)));
+        let hash = (high << 64 | low) >> NUMBER_BITS << NUMBER_BITS;
+        self.rows.push(hash | u128::from(number) & ((1 << NUMBER_BITS) - 1));
     }
-    let detail = "the input has changed since it was checked; import what it is now by itself";
-    Err(Failure { code: INPUT_FAILED, detail: detail.to_owned() })
+
+    /// The rows whose key an earlier row has, each with the first that has it, and whether these are all: of many more
+    /// than `most` some are left out.
+    fn repeated(mut self, most: usize) -> (BTreeMap<u64, u64>, bool) {
+        self.rows.sort_unstable();
+        let number = |row: u128| u64::try_from(row & ((1 << NUMBER_BITS) - 1)).unwrap_or_default();
+        let mut repeated = BTreeMap::new();
+        for group in self.rows.chunk_by(|one, other| one >> NUMBER_BITS == other >> NUMBER_BITS) {
+            for row in &group[1..] {
+                if repeated.len() == most {
+                    return (repeated, false);
+                }
+                repeated.insert(number(*row), number(group[0]));
+            }
+        }
+        (repeated, true)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn repeated(keys: &[&str], most: usize) -> (Vec<(u64, u64)>, bool) {
+        let mut seen = Seen::default();
+        for (key, number) in keys.iter().zip(1..) {
+            let partition = dynashard_keys::PartitionKey::new(key).expect("a key");
+            let sort = dynashard_keys::SortKey::string("1").expect("a key");
+            seen.note(&ItemKey::new(partition, sort), number);
+        }
+        let (repeated, are_all) = seen.repeated(most);
+        (repeated.into_iter().collect(), are_all)
+    }
+
+    #[test]
+    fn of_rows_with_one_key_the_first_stays() {
+        let found = repeated(&["a", "b", "a", "c", "b", "a"], 3);
+        assert_eq!(found, (vec![(3, 1), (5, 2), (6, 1)], true));
+    }
+
     /// An input of which each row has the same key filled the memory.
     #[test]
     fn regression_rows_with_one_key_filled_the_memory() {
-        let of = |rows: u64, most| Hashes((0..rows).map(|row| (7, row)).collect()).suspects(most);
-        assert_eq!(of(4, 4), (BTreeSet::from([0, 1, 2, 3]), true));
-        let (suspects, are_all) = of(1_000, 4);
-        assert_eq!((suspects.len(), are_all), (4, false));
-        let (suspects, are_all) = Hashes(vec![(1, 0), (2, 1), (3, 2)]).suspects(4);
-        assert!(suspects.is_empty() && are_all);
+        assert_eq!(repeated(&["a"; 1_000], 4).0.len(), 4);
+        assert!(!repeated(&["a"; 1_000], 4).1);
     }
 }

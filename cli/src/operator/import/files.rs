@@ -20,37 +20,21 @@ pub(in crate::operator) enum Format {
     DynamodbExport,
 }
 
-/// A file of an import.
+/// A file of an import, or what else lies in its directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct InputFile {
     /// As messages call it.
     pub(super) name: String,
     pub(super) path: PathBuf,
-    pub(super) bytes: u64,
     /// How many items it holds, where a manifest says so.
     pub(super) items: Option<u64>,
-}
-
-/// What lies in a directory of an input.
-#[derive(Debug)]
-pub(super) struct Entry {
-    /// As messages call it.
-    pub(super) name: String,
-    path: PathBuf,
-    bytes: u64,
     /// That of its name, if it is a plain file.
     pub(super) format: Option<Format>,
 }
 
-impl Entry {
-    pub(super) fn into_file(self) -> InputFile {
-        InputFile { name: self.name, path: self.path, bytes: self.bytes, items: None }
-    }
-}
-
 /// What lies in a directory, in the order of the names. Hidden files are passed over: those whose names begin with a dot,
 /// as of systems, and the marks of programs that write several files, as `_SUCCESS`.
-pub(super) fn entries(directory: &Path) -> Result<Vec<Entry>, Failure> {
+pub(super) fn entries(directory: &Path) -> Result<Vec<InputFile>, Failure> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).map_err(|e| failed(directory, &e))? {
         let path = entry.map_err(|e| failed(directory, &e))?.path();
@@ -63,22 +47,10 @@ pub(super) fn entries(directory: &Path) -> Result<Vec<Entry>, Failure> {
         let metadata = fs::metadata(&path).ok();
         let format = format.filter(|_| metadata.as_ref().is_some_and(Metadata::is_file));
         let slash = if metadata.as_ref().is_some_and(Metadata::is_dir) { "/" } else { "" };
-        let bytes = metadata.map_or(0, |metadata| metadata.len());
-        found.push(Entry { name: name + slash, path, bytes, format });
+        found.push(InputFile { name: name + slash, path, items: None, format });
     }
     found.sort_by(|one, other| one.path.cmp(&other.path));
     Ok(found)
-}
-
-/// Refuses what can be read only once.
-pub(super) fn is_plain(path: &Path, metadata: &Metadata) -> Result<(), Failure> {
-    if metadata.is_file() {
-        return Ok(());
-    }
-    Err(bad(
-        path,
-        "is a pipe or a device, and an input is read twice: write it to a file, and import that",
-    ))
 }
 
 /// The form that a file's name tells.

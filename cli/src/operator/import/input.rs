@@ -9,14 +9,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use dynashard_core::NewItem;
 use xxhash_rust::xxh64::Xxh64;
 
-use super::csv::{self, Inference, Records};
-use super::files::{
-    Entry, Format, INPUT_FAILED, InputFile, bad, entries, failed, format_of, is_plain,
-};
+use super::csv::{self, Inference, Names, Records};
+use super::files::{Format, INPUT_FAILED, InputFile, bad, entries, failed, format_of};
 use super::gzip::Members;
 use super::json::{self, Lines};
 use super::manifest;
-use super::row::Keys;
+use super::refused::RowPlace;
+use super::row::{Keys, Refused};
 use crate::operator::Failure;
 
 /// The files of an import, in the order in which they are read.
@@ -28,16 +27,16 @@ pub(super) struct Input {
     pub(super) items: Option<u64>,
     /// What lies in the directory and is not of the form that was chosen.
     pub(super) left_out: Vec<String>,
+    /// Whether it is the copy of a table, whose rows stand nowhere.
+    pub(super) is_copy: bool,
 }
 
 /// A row of a file.
 pub(super) struct InputRow {
-    /// The index of its file.
-    pub(super) file: usize,
-    /// Its line, from 1.
-    pub(super) line: u64,
+    /// Its line, counted through all files.
+    pub(super) number: u64,
     /// The item, or why it cannot be taken.
-    pub(super) item: Result<NewItem, Failure>,
+    pub(super) item: Result<NewItem, Refused>,
 }
 
 impl Input {
@@ -45,16 +44,18 @@ impl Input {
     pub(super) fn find(path: &Path, format: Option<Format>) -> Result<Self, Failure> {
         let metadata = fs::metadata(path).map_err(|e| failed(path, &e))?;
         if !metadata.is_dir() {
-            is_plain(path, &metadata)?;
-            let name = path.display().to_string();
-            let format = format.or_else(|| format_of(path)).ok_or_else(|| unknown(path))?;
-            let file =
-                InputFile { name, path: path.to_owned(), bytes: metadata.len(), items: None };
+            if !metadata.is_file() {
+                let why = "is a pipe or a device, and an input is read twice: write it to a file, and import that";
+                return Err(bad(path, why));
+            }
+            let unknown = "has a name that does not tell its form; choose one with --format";
+            let format = format.or_else(|| format_of(path)).ok_or_else(|| bad(path, unknown))?;
+            let (name, path) = (path.display().to_string(), path.to_owned());
+            let file = InputFile { name, path, items: None, format: Some(format) };
             return Ok(Self::of(format, vec![file]));
         }
-        let is_export = manifest::is_export(path);
-        if format == Some(Format::DynamodbExport) || (format.is_none() && is_export) {
-            let manifest::Export { files, items } = manifest::find(path)?;
+        if format.map_or_else(|| manifest::is_export(path), |it| it == Format::DynamodbExport) {
+            let (files, items) = manifest::find(path)?;
             return Ok(Self { items, ..Self::of(Format::DynamodbExport, files) });
         }
         let entries = entries(path)?;
@@ -72,7 +73,7 @@ impl Input {
                 return Err(bad(path, why));
             }
         };
-        let is_wanted = |entry: &Entry| entry.format == Some(wanted);
+        let is_wanted = |entry: &InputFile| entry.format == Some(wanted);
         let (files, others) = entries.into_iter().partition::<Vec<_>, _>(is_wanted);
         let left_out = others.into_iter().map(|entry| entry.name).collect::<Vec<_>>();
         if format.is_none() && !left_out.is_empty() {
@@ -83,12 +84,11 @@ impl Input {
             );
             return Err(bad(path, &why));
         }
-        let files = files.into_iter().map(Entry::into_file).collect();
         Ok(Self { left_out, ..Self::of(wanted, files) })
     }
 
     fn of(format: Format, files: Vec<InputFile>) -> Self {
-        Self { format, files, items: None, left_out: Vec::new() }
+        Self { format, files, items: None, left_out: Vec::new(), is_copy: false }
     }
 
     /// All rows in order.
@@ -97,35 +97,46 @@ impl Input {
             input: self,
             keys,
             numbers,
-            file: 0,
             open: None,
-            digests: Vec::new(),
             of_file: 0,
             of_all: 0,
+            lines: 0,
+            begins: Vec::new(),
+            digests: Vec::new(),
         }
     }
 
-    /// Refuses the names of columns that no file has.
-    pub(super) fn check_columns(&self, names: &BTreeSet<String>) -> Result<(), Failure> {
-        let mut left = names.clone();
-        for file in &self.files {
-            let columns = match self.format {
-                Format::Csv => {
-                    let (input, _) = open(&file.path).map_err(|e| failed(&file.path, &e))?;
-                    let records = Records::new(input).map_err(|e| failed(&file.path, &e))?;
-                    records.columns().to_vec()
-                }
-                Format::JsonLines | Format::DynamodbExport => Vec::new(),
-            };
-            left.retain(|name| !columns.contains(name));
-        }
-        match left.first() {
-            Some(name) => {
-                let detail = format!("--number-columns names {name:?}, which is not a column");
-                Err(Failure { code: INPUT_FAILED, detail })
+    /// Where the row of a number stands, if so many lines lie before each file.
+    pub(super) fn place(&self, begins: &[u64], number: u64) -> RowPlace<'_> {
+        let at = begins.partition_point(|begin| *begin < number).saturating_sub(1);
+        match (self.files.get(at), begins.get(at)) {
+            (Some(file), Some(begin)) if !self.is_copy => {
+                RowPlace { file: Some(&file.name), line: Some(number - begin) }
             }
-            None => Ok(()),
+            _ => RowPlace::default(),
         }
+    }
+
+    /// The records of each file, if these are CSV.
+    fn records(&self) -> impl Iterator<Item = Result<(&Path, FileRecords), Failure>> {
+        let files = self.files.iter().filter(|_| self.format == Format::Csv);
+        files.map(|InputFile { path, .. }| {
+            let records = open(path).and_then(|(input, _)| Records::new(input));
+            records.map(|records| (path.as_path(), records)).map_err(|e| failed(path, &e))
+        })
+    }
+
+    /// Columns by their names, which some file has to have.
+    pub(super) fn named_columns(&self, names: Names) -> Result<BTreeSet<String>, Failure> {
+        let names = names.0.into_iter().collect::<BTreeSet<_>>();
+        let mut left = names.clone();
+        for file in self.records() {
+            let (_, records) = file?;
+            left.retain(|name| !records.columns().contains(name));
+        }
+        let Some(name) = left.first() else { return Ok(names) };
+        let detail = format!("--number-columns names {name:?}, which is not a column");
+        Err(Failure { code: INPUT_FAILED, detail })
     }
 
     /// The columns of numbers, as all values together tell them. Empty unless the input is CSV.
@@ -134,13 +145,9 @@ impl Input {
         goes_on: impl Fn() -> bool,
     ) -> Result<BTreeSet<String>, Failure> {
         let mut inference = Inference::default();
-        if self.format != Format::Csv {
-            return Ok(inference.numbers());
-        }
-        for file in &self.files {
-            let (input, _) = open(&file.path).map_err(|e| failed(&file.path, &e))?;
-            let mut records = Records::new(input).map_err(|e| failed(&file.path, &e))?;
-            while let Some((_, fields)) = records.next().map_err(|e| failed(&file.path, &e))?
+        for file in self.records() {
+            let (path, mut records) = file?;
+            while let Some((_, fields)) = records.next().map_err(|e| failed(path, &e))?
                 && goes_on()
             {
                 if let Ok(fields) = fields {
@@ -150,80 +157,7 @@ impl Input {
         }
         Ok(inference.numbers())
     }
-}
 
-/// The rows of an input, file after file.
-pub(super) struct Rows<'a> {
-    input: &'a Input,
-    keys: &'a Keys,
-    numbers: &'a BTreeSet<String>,
-    file: usize,
-    open: Option<(Reading, Tally)>,
-    /// How many rows the present file has had.
-    of_file: u64,
-    of_all: u64,
-    digests: Vec<u64>,
-}
-
-enum Reading {
-    Json(Lines<Box<dyn BufRead>>),
-    Csv(Records<Box<dyn BufRead>>),
-}
-
-impl Rows<'_> {
-    /// The hash of each file that was read to its end.
-    pub(super) fn digests(&self) -> &[u64] {
-        &self.digests
-    }
-
-    /// The next row, or why the input cannot be read further; `None` at the end.
-    pub(super) fn next(&mut self) -> Result<Option<InputRow>, Failure> {
-        while let Some(file) = self.input.files.get(self.file) {
-            let (reading, tally) = match &mut self.open {
-                Some(open) => open,
-                none => none.insert(self.input.start(file, self.keys)?),
-            };
-            let is_export = self.input.format == Format::DynamodbExport;
-            let row = match reading {
-                Reading::Json(lines) => {
-                    let line = lines.next().map_err(|e| failed(&file.path, &e))?;
-                    line.map(|(line, text)| {
-                        (line, text.and_then(|text| json::attributes_of(text, is_export)))
-                    })
-                }
-                Reading::Csv(records) => {
-                    let record = records.next().map_err(|e| failed(&file.path, &e))?;
-                    record.map(|(line, fields)| {
-                        let attributes = |fields: csv::Fields<'_>| {
-                            csv::attributes_of(&fields, self.numbers, self.keys)
-                        };
-                        (line, fields.and_then(attributes))
-                    })
-                }
-            };
-            if let Some((line, attributes)) = row {
-                self.of_file += 1;
-                self.of_all += 1;
-                let item = attributes.and_then(|attributes| self.keys.item(attributes));
-                return Ok(Some(InputRow { file: self.file, line, item }));
-            }
-            if let Some(items) = file.items.filter(|items| *items != self.of_file) {
-                let why = format!("holds {} items, and its manifest says {items}", self.of_file);
-                return Err(bad(&file.path, &why));
-            }
-            self.digests.push(tally.digest());
-            self.open = None;
-            self.of_file = 0;
-            self.file += 1;
-        }
-        match self.input.items.filter(|items| *items != self.of_all) {
-            Some(items) => Err(manifest::incomplete(self.of_all, items)),
-            None => Ok(None),
-        }
-    }
-}
-
-impl Input {
     fn start(&self, file: &InputFile, keys: &Keys) -> Result<(Reading, Tally), Failure> {
         let (input, tally) = open(&file.path).map_err(|e| failed(&file.path, &e))?;
         if self.format != Format::Csv {
@@ -240,6 +174,87 @@ impl Input {
             }
         }
         Ok((Reading::Csv(records), tally))
+    }
+}
+
+/// The rows of an input, file after file.
+pub(super) struct Rows<'a> {
+    input: &'a Input,
+    keys: &'a Keys,
+    numbers: &'a BTreeSet<String>,
+    open: Option<(Reading, Tally)>,
+    /// How many rows the present file and all files have had.
+    of_file: u64,
+    of_all: u64,
+    /// How many lines were read, of all files.
+    lines: u64,
+    begins: Vec<u64>,
+    digests: Vec<u64>,
+}
+
+type FileRecords = Records<Box<dyn BufRead>>;
+
+enum Reading {
+    Json(Lines<Box<dyn BufRead>>),
+    Csv(FileRecords),
+}
+
+impl Rows<'_> {
+    /// How many lines lie before each file that was begun.
+    pub(super) fn begins(&self) -> &[u64] {
+        &self.begins
+    }
+
+    /// That, and the hash of each file that was read to its end.
+    pub(super) fn into_parts(self) -> (Vec<u64>, Vec<u64>) {
+        (self.begins, self.digests)
+    }
+
+    /// The next row, or why the input cannot be read further; `None` at the end.
+    pub(super) fn next(&mut self) -> Result<Option<InputRow>, Failure> {
+        while let Some(file) = self.input.files.get(self.digests.len()) {
+            let (reading, tally) = match &mut self.open {
+                Some(open) => open,
+                none => {
+                    self.begins.push(self.lines);
+                    none.insert(self.input.start(file, self.keys)?)
+                }
+            };
+            let is_export = self.input.format == Format::DynamodbExport;
+            let row = match reading {
+                Reading::Json(lines) => {
+                    let line = lines.next().map_err(|e| failed(&file.path, &e))?;
+                    line.map(|(line, text)| {
+                        (line, text.and_then(|text| json::attributes_of(text, is_export)))
+                    })
+                }
+                Reading::Csv(records) => {
+                    let record = records.next().map_err(|e| failed(&file.path, &e))?;
+                    let (numbers, keys) = (self.numbers, self.keys);
+                    let attributes =
+                        |fields: csv::Fields<'_>| csv::attributes_of(&fields, numbers, keys);
+                    record.map(|(line, fields)| (line, fields.and_then(attributes)))
+                }
+            };
+            if let Some((line, attributes)) = row {
+                self.of_file += 1;
+                self.lines = self.begins.last().copied().unwrap_or_default() + line;
+                let attributes = attributes.map_err(Refused::from);
+                let item = attributes.and_then(|attributes| self.keys.item(attributes));
+                return Ok(Some(InputRow { number: self.lines, item }));
+            }
+            if let Some(items) = file.items.filter(|items| *items != self.of_file) {
+                let why = format!("holds {} items, and its manifest says {items}", self.of_file);
+                return Err(bad(&file.path, &why));
+            }
+            self.digests.push(tally.digest());
+            self.of_all += std::mem::take(&mut self.of_file);
+            self.open = None;
+        }
+        match self.input.items.filter(|items| *items != self.of_all) {
+            Some(items) => Err(manifest::incomplete(self.of_all, items)),
+            None => Ok(None),
+        }
     }
 }
 
@@ -270,21 +285,14 @@ pub(in crate::operator) fn open(path: &Path) -> io::Result<(Box<dyn BufRead>, Ta
     const BUFFER_BYTES: usize = 64 * 1_024;
     let tally = Tally::default();
     let file = Hashing(File::open(path)?, tally.clone());
-    let mut file = BufReader::with_capacity(BUFFER_BYTES, file);
-    let is_gzip = file.fill_buf()?.starts_with(GZIP);
-    let mut text: Box<dyn BufRead> = if is_gzip {
-        Box::new(BufReader::with_capacity(BUFFER_BYTES, Members::new(file)))
-    } else {
-        Box::new(file)
-    };
+    let mut text: Box<dyn BufRead> = Box::new(BufReader::with_capacity(BUFFER_BYTES, file));
+    if text.fill_buf()?.starts_with(GZIP) {
+        text = Box::new(BufReader::with_capacity(BUFFER_BYTES, Members::new(text)));
+    }
     if text.fill_buf()?.starts_with(MARK) {
         text.consume(MARK.len());
     }
     Ok((text, tally))
-}
-
-fn unknown(path: &Path) -> Failure {
-    bad(path, "has a name that does not tell its form; choose one with --format")
 }
 
 #[cfg(test)]
@@ -302,13 +310,18 @@ mod tests {
         let keys = Keys { partition: "pk".to_owned(), sort: "sk".to_owned(), schema };
         let numbers = input.infer_numbers(|| true).expect("it reads");
         let mut rows = input.rows(&keys, &numbers);
-        let mut found = Vec::new();
+        let mut numbered = Vec::new();
         while let Some(row) = rows.next().expect("it reads") {
             let item = row.item.expect("an item");
-            found.push((row.file, row.line, format!("{:?} {:?}", item.key(), item.attributes())));
+            numbered.push((row.number, format!("{:?} {:?}", item.key(), item.attributes())));
         }
-        assert_eq!(rows.digests().len(), input.files.len());
-        found
+        assert_eq!(rows.digests.len(), input.files.len());
+        let found = numbered.into_iter().map(|(number, item)| {
+            let RowPlace { file, line } = input.place(rows.begins(), number);
+            let file = input.files.iter().position(|other| Some(&*other.name) == file);
+            (file.expect("a file"), line.expect("a line"), item)
+        });
+        found.collect()
     }
 
     fn gzip(text: &[u8]) -> Vec<u8> {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::files::{Entry, Format, INPUT_FAILED, InputFile, bad, entries, failed};
+use super::files::{Format, INPUT_FAILED, InputFile, bad, entries, failed};
 use crate::operator::Failure;
 
 /// Whether a directory looks like an export.
@@ -15,47 +15,24 @@ pub(super) fn is_export(directory: &Path) -> bool {
     [SUMMARY, FILES, "data"].iter().any(|name| directory.join(name).exists())
 }
 
-/// What an export consists of.
-pub(super) struct Export {
-    /// The data files.
-    pub(super) files: Vec<InputFile>,
-    /// How many items the summary says that they hold.
-    pub(super) items: Option<u64>,
-}
-
-/// Finds the data files of an export. If it has its manifests, these and the files have to agree.
-pub(super) fn find(directory: &Path) -> Result<Export, Failure> {
-    let items = match read(&directory.join(SUMMARY))? {
-        Some(summary) => check_summary(directory, &summary)?,
-        None => None,
-    };
+/// Finds the data files of an export, and how many items its summary says that they hold. If it has its manifests, these and
+/// the files have to agree.
+pub(super) fn find(directory: &Path) -> Result<(Vec<InputFile>, Option<u64>), Failure> {
+    let summary = read(&directory.join(SUMMARY))?;
+    let items = summary.map_or(Ok(None), |summary| check_summary(directory, &summary))?;
     let data = directory.join("data");
     let present = if data.is_dir() {
-        let around = entries(directory)?.into_iter();
-        let around = around.filter(|entry| !is_own(&entry.name) && entry.name != "data/");
-        refuse_others(directory, &around.map(|entry| entry.name).collect::<Vec<_>>())?;
+        let around = entries(directory)?.into_iter().filter(|entry| entry.name != "data/");
+        refuse_others(directory, around)?;
         data_files(&data)?
     } else {
         data_files(directory)?
     };
-    let listed = read(&directory.join(FILES))?;
-    let files = match &listed {
-        Some(text) => listed_files(directory, present, text)?,
-        None => present,
-    };
-    if files.is_empty() && listed.is_none() {
-        return Err(bad(directory, "holds no data/*.json.gz of an export"));
+    match read(&directory.join(FILES))? {
+        Some(text) => Ok((listed_files(directory, present, &text)?, items)),
+        None if present.is_empty() => Err(bad(directory, "holds no data/*.json.gz of an export")),
+        None => Ok((present, items)),
     }
-    let in_list = listed.and_then(|_| files.iter().map(|file| file.items).sum::<Option<u64>>());
-    if let (Some(items), Some(in_list)) = (items, in_list)
-        && items != in_list
-    {
-        let why = format!(
-            "lists files of {in_list} items, and {SUMMARY} says {items}: was all of it downloaded?"
-        );
-        return Err(bad(&directory.join(FILES), &why));
-    }
-    Ok(Export { files, items })
 }
 
 /// The files hold more or fewer items than the summary says.
@@ -66,16 +43,14 @@ pub(super) fn incomplete(found: u64, items: u64) -> Failure {
     Failure { code: INPUT_FAILED, detail }
 }
 
-/// Whether a file is one that DynamoDB writes beside the data.
-fn is_own(name: &str) -> bool {
-    name.starts_with("manifest-")
-}
-
-fn refuse_others(directory: &Path, others: &[String]) -> Result<(), Failure> {
+/// Refuses what DynamoDB does not write beside the data.
+fn refuse_others(directory: &Path, others: impl Iterator<Item = InputFile>) -> Result<(), Failure> {
+    let others = others.map(|entry| entry.name).filter(|name| !name.starts_with("manifest-"));
+    let others = others.collect::<Vec<_>>().join(", ");
     if others.is_empty() {
         return Ok(());
     }
-    Err(bad(directory, &format!("holds what is not of an export: {}", others.join(", "))))
+    Err(bad(directory, &format!("holds what is not of an export: {others}")))
 }
 
 const SUMMARY: &str = "manifest-summary.json";
@@ -101,19 +76,16 @@ struct Listed {
 fn check_summary(directory: &Path, text: &str) -> Result<Option<u64>, Failure> {
     let summary = serde_json::from_str::<Summary>(text)
         .map_err(|e| bad(&directory.join(SUMMARY), &format!("is not a manifest: {e}")))?;
-    let is_other =
-        |found: &Option<String>, wanted: &str| found.clone().filter(|found| found != wanted);
-    if let Some(format) = is_other(&summary.output_format, "DYNAMODB_JSON") {
-        return Err(bad(
-            directory,
-            &format!("was exported as {format}; export it as DYNAMODB_JSON"),
-        ));
-    }
-    if let Some(kind) = is_other(&summary.export_type, "FULL_EXPORT") {
-        let why = format!("is an export of the kind {kind}; only full exports can be imported");
-        return Err(bad(directory, &why));
-    }
-    Ok(summary.item_count)
+    let wrong = match (summary.output_format.as_deref(), summary.export_type.as_deref()) {
+        (Some(format), _) if format != "DYNAMODB_JSON" => {
+            format!("was exported as {format}; export it as DYNAMODB_JSON")
+        }
+        (_, Some(kind)) if kind != "FULL_EXPORT" => {
+            format!("is an export of the kind {kind}; only full exports can be imported")
+        }
+        _ => return Ok(summary.item_count),
+    };
+    Err(bad(directory, &wrong))
 }
 
 /// Gives each file that is there its place in the list: both have the same files.
@@ -147,11 +119,12 @@ fn listed_files(
 
 /// The files of lines of JSON in a directory, which holds nothing else.
 fn data_files(data: &Path) -> Result<Vec<InputFile>, Failure> {
-    let entries = entries(data)?.into_iter().filter(|entry| !is_own(&entry.name));
-    let (files, others) =
-        entries.partition::<Vec<_>, _>(|entry| entry.format == Some(Format::JsonLines));
-    refuse_others(data, &others.into_iter().map(|entry| entry.name).collect::<Vec<_>>())?;
-    Ok(files.into_iter().map(Entry::into_file).collect())
+    let is_data = |entry: &InputFile| {
+        entry.format == Some(Format::JsonLines) && !entry.name.starts_with("manifest-")
+    };
+    let (files, others) = entries(data)?.into_iter().partition::<Vec<_>, _>(is_data);
+    refuse_others(data, others.into_iter())?;
+    Ok(files)
 }
 
 /// The text of a file, if it exists.

@@ -1,8 +1,20 @@
 //! `dynashard import`: puts the rows of files or of another table, in turns over their partition keys.
+//!
+//! An import may end anywhere, and the same command goes on:
+//!
+//! - A row's version follows from the row (`row.rs`). So to send it again is the same write: a row that is there with its
+//!   own version is left alone, and one that is missing is put on condition that nothing lies there.
+//! - The state file holds the identity of what is imported and a position: the last row that was read, and which rows before
+//!   it are not certainly written (`state.rs`). It is saved before a row goes, with those that go next as sent, so rows that
+//!   were never sent are in no doubt and replace what lies there. Only of a row that was sent and not acknowledged nobody
+//!   knows; if another item lies under its key, the item may be what a client has made of the row, and it stays.
+//! - A put of unknown fate is such a row within a run, too (`send.rs`).
+//! - Under random placement a put has no condition, so a row in doubt is looked for in all shards, and is put when it is
+//!   still missing and no request from before can take effect any more.
+//! - Another table is first copied to a file beside the state (`table.rs`), whose rows have an order to go on in.
 
 mod args;
 mod check;
-mod counts;
 pub(super) mod csv;
 pub(super) mod files;
 mod gzip;
@@ -10,273 +22,52 @@ pub(super) mod input;
 pub(super) mod json;
 mod lanes;
 mod load;
-mod look_ahead;
 mod manifest;
-mod marks;
 mod pace;
-mod progress;
 mod refused;
 mod report;
-mod rfc4180;
 mod row;
 mod send;
-mod source;
 mod state;
 mod table;
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use dynashard_core::{Attributes, Code};
 use dynashard_keys::Placement;
+use futures_util::TryStreamExt;
 use tokio::sync::mpsc;
+use tokio::task::{JoinError, spawn_blocking};
+use tokio::time::sleep;
 
 pub(crate) use args::{EXAMPLES, ImportArgs};
-use counts::Counts;
+use check::{Source, Watch};
 pub(super) use csv::{io_error, list_of};
-use load::{Ended, Loader};
-use look_ahead::Bounds;
-use progress::Reporter;
-use refused::Refusals;
-use report::Summary;
-use row::Keys;
-use send::{OtherItem, Rules, Target};
-use source::{Checking, RowsFound, Source};
+use files::Format;
+use input::Input;
+use load::Loader;
+use refused::{Refusals, RowPlace};
+use report::Reporter;
+use row::{Keys, Refused};
+use send::{Row, Target};
 use state::{Identity, State, StateFile};
+use table::{Copy, SourceTable, look_at};
 
 use super::connect::Connection;
 use super::{Failure, INTERRUPTED, signals};
 use crate::signals::TerminationSignals;
 
-/// What the rows that are read ahead may take, as the table counts it.
-const LOOK_AHEAD_BYTES: usize = 64_000_000;
-
 /// Rows between the reader and those that are read ahead.
 const CHANNEL_ROWS: usize = 64;
 
-pub(crate) async fn run(args: ImportArgs) -> ExitCode {
-    let mut reporter = Reporter::begin(args.json);
-    let mut summary = Summary::default();
-    let ended = Box::pin(import(&args, &mut reporter, &mut summary)).await;
-    summary.took(reporter.elapsed());
-    let mut output = reporter.into_output();
-    summary.print(&mut output);
-    let status = match ended {
-        Ok(Ended::Done) if summary.is_complete() => ExitCode::SUCCESS,
-        Ok(Ended::Done) => ExitCode::FAILURE,
-        Ok(Ended::Interrupted) => {
-            note!("dynashard: interrupted; the same command goes on");
-            ExitCode::from(INTERRUPTED)
-        }
-        Err(failure) => {
-            output.failure(None, &failure);
-            ExitCode::FAILURE
-        }
-    };
-    output.end(status)
-}
-
-/// What goes on beside an import, and what comes of it.
-struct Run<'a> {
-    reporter: &'a mut Reporter,
-    summary: &'a mut Summary,
-    signals: TerminationSignals,
-    refusals: Arc<Mutex<Refusals>>,
-}
-
-async fn import(
-    args: &ImportArgs,
-    reporter: &mut Reporter,
-    summary: &mut Summary,
-) -> Result<Ended, Failure> {
-    if args.from_table.is_some() && args.in_doubt == Some(OtherItem::Replace) {
-        return Err(not_for_tables());
-    }
-    let signals = signals()?;
-    let connection = args.connect.connect().await?;
-    if args.keep_existing && connection.settings().placement == Placement::Random {
-        return Err(not_for_random());
-    }
-    let refusals = Arc::<Mutex<Refusals>>::default();
-    let mut run = Run { reporter, summary, signals, refusals };
-    let mut source = Source::find(args, &connection).await?;
-    let table = table_identity(&connection).await?;
-    if let Some(list) = &args.refused {
-        source.spares(list)?;
-    }
-    if args.check {
-        list(args, &run, false)?;
-        return Ok(match check(args, &mut source, &mut run).await? {
-            Some(_) => Ended::Done,
-            None => Ended::Interrupted,
-        });
-    }
-    // The place is taken before anything long begins, so that two imports do not go on side by side.
-    let (file, before) = StateFile::open(&source.state_path(args))?;
-    let state = async {
-        if let Some(before) = &before {
-            source.could_be(file.path(), before)?;
-        }
-        list(args, &run, before.is_some())?;
-        let Some(rows) = check(args, &mut source, &mut run).await? else { return Ok(None) };
-        if args.keep_existing && source.meets_random(&connection).await? {
-            return Err(not_for_random());
-        }
-        let identity = identity(args, table, &source);
-        match before {
-            Some(before) if before.identity != identity => {
-                Err(state::mismatch(file.path(), difference(&before.identity, &identity)))
-            }
-            Some(before) => Ok(Some((rows, before))),
-            None => {
-                let new = State::new(identity, Counts::default(), source.beginning());
-                Ok(Some((rows, new)))
-            }
-        }
-    };
-    match Box::pin(state).await {
-        Ok(Some((rows, state))) => {
-            Box::pin(write(args, &connection, &source, (file, state), rows, &mut run)).await
-        }
-        Ok(None) => {
-            file.leave();
-            Ok(Ended::Interrupted)
-        }
-        Err(failure) => {
-            file.leave();
-            Err(failure)
-        }
-    }
-}
-
-/// Opens the list of the refused rows, if it is to be a file. That of an earlier run goes on with its state.
-fn list(args: &ImportArgs, run: &Run<'_>, goes_on: bool) -> Result<(), Failure> {
-    match &args.refused {
-        Some(path) => lock(&run.refusals).open(path, goes_on),
-        None => Ok(()),
-    }
-}
-
-/// The first pass; `None` after a signal.
-async fn check(
-    args: &ImportArgs,
-    source: &mut Source,
-    run: &mut Run<'_>,
-) -> Result<Option<RowsFound>, Failure> {
-    let Run { reporter, summary, signals, refusals } = run;
-    let checked = source.check(args, Checking { refusals, reporter, signals }).await;
-    let listed = lock(refusals).finish();
-    let Some(rows) = checked? else { return Ok(None) };
-    listed?;
-    let refused = lock(refusals).count();
-    summary.checked(rows, refused, args.check);
-    if refused == 0 || args.skip_refused {
-        return Ok(Some(rows));
-    }
-    let more =
-        if args.check { "" } else { ", and nothing was written; --skip-refused writes the others" };
-    let detail = format!("{refused} rows cannot be taken{more}");
-    Err(Failure { code: ROWS_REFUSED, detail })
-}
-
-/// Writes what is not written yet.
-async fn write(
-    args: &ImportArgs,
-    connection: &Connection,
-    source: &Source,
-    (file, before): (StateFile, State),
-    rows: RowsFound,
-    run: &mut Run<'_>,
-) -> Result<Ended, Failure> {
-    let Run { reporter, summary, signals, refusals } = run;
-    let rules = Rules { keep_existing: args.keep_existing, other_item: args.in_doubt };
-    let pinned = async {
-        let connection = connection.until_pinned().await?;
-        let writer = connection.writer(!args.no_growth).await?;
-        Ok((writer, connection.reader()))
-    };
-    let pinned = tokio::select! {
-        pinned = pinned => pinned.map(Some),
-        () = signals.received() => Ok(None),
-    };
-    let (writer, reader) = match pinned {
-        Ok(Some(pinned)) => pinned,
-        other => {
-            file.leave();
-            return other.map(|_| Ended::Interrupted);
-        }
-    };
-    let target = Target { writer, reader, rules };
-    let refused = lock(refusals).count();
-    let mut was_stalled = false;
-    let mut show = |figures: load::Figures| {
-        if figures.is_stalled && !was_stalled {
-            reporter.notes(&format!(
-                "dynashard: nothing was written for {} s: DynamoDB refuses every write, or does not answer. The \
-                 import goes on by itself when that has passed, and ends after {} s",
-                load::STALLED.as_secs(),
-                load::PATIENCE.as_secs()
-            ));
-        }
-        was_stalled = figures.is_stalled;
-        let note = match figures {
-            load::Figures { is_stalled: true, .. } => {
-                "; DynamoDB refuses every write, or does not answer"
-            }
-            load::Figures { is_waiting: true, .. } => {
-                "; waits until nothing from before can take effect"
-            }
-            _ => "",
-        };
-        reporter.show("write", figures.counts.rows(), rows.accepted, figures.throttles, note);
-    };
-    let bounds = Bounds {
-        rows: usize::try_from(args.look_ahead).unwrap_or(usize::MAX),
-        bytes: LOOK_AHEAD_BYTES,
-    };
-    let rows_before = before.counts.rows();
-    let (sender, receiver) = mpsc::channel(CHANNEL_ROWS);
-    let (reading, marks) = source.read(&before, target.doubt(), refusals, sender);
-    let limits = (bounds, usize::from(args.concurrency));
-    let mut loader = Loader::new(target, file, before, marks, limits, Arc::clone(refusals));
-    let ended = Box::pin(loader.run(receiver, signals, &mut show)).await;
-    summary.wrote(loader.figures(), rows_before);
-    let refused_since = loader.figures().counts.refused;
-    summary.refused(refused + refused_since);
-    let file = loader.into_state();
-    if !matches!(ended, Ok(Ended::Done)) {
-        // It may be waiting for a page.
-        reading.abort();
-    }
-    let read = match reading.await {
-        Err(error) if error.is_cancelled() => Ok(()),
-        Err(error) => Err(Failure { code: "internal", detail: error.to_string() }),
-        Ok(read) => read,
-    };
-    lock(refusals).finish()?;
-    let undecided = summary.undecided();
-    let ended = ended?;
-    read?;
-    if ended == Ended::Interrupted {
-        return Ok(ended);
-    }
-    if undecided > 0 {
-        let detail = format!(
-            "{undecided} rows may have been written before an interruption, and other items lie under their \
-             keys; run the command again with --in-doubt keep or --in-doubt replace"
-        );
-        return Err(Failure { code: IN_DOUBT, detail });
-    }
-    file.map_or(Ok(()), StateFile::remove)?;
-    if refused_since > 0 && !args.skip_refused {
-        let detail = format!(
-            "{refused_since} rows cannot be taken: they have changed since they were checked, or DynamoDB \
-             rejects them. All others are written"
-        );
-        return Err(Failure { code: ROWS_REFUSED, detail });
-    }
-    summary.completed();
-    Ok(Ended::Done)
-}
+/// How often a first pass is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Rows cannot be taken.
 const ROWS_REFUSED: &str = "rows_refused";
@@ -284,42 +75,314 @@ const ROWS_REFUSED: &str = "rows_refused";
 /// Rows may be written or not, and other items lie under their keys.
 const IN_DOUBT: &str = "in_doubt";
 
-fn identity(args: &ImportArgs, table: String, source: &Source) -> Identity {
-    let mut options = source.options();
-    options.push(format!("keep_existing={}", args.keep_existing));
-    options.push(format!("skip_refused={}", args.skip_refused));
-    Identity { table, source: source.identity(), options }
+pub(crate) async fn run(args: ImportArgs) -> ExitCode {
+    let reporter = Reporter::begin(args.json);
+    let (ended, reporter) = match signals() {
+        Ok(signals) => {
+            let mut run = Run { args: &args, reporter, signals, refusals: Arc::default() };
+            (Box::pin(run.import()).await, run.reporter)
+        }
+        Err(failure) => (Err(failure.into()), reporter),
+    };
+    let mut output = reporter.end();
+    let status = match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Stopped::Interrupted) => {
+            note!("dynashard: interrupted; the same command goes on");
+            ExitCode::from(INTERRUPTED)
+        }
+        Err(Stopped::Failed(failure)) => {
+            output.failure(None, &failure);
+            ExitCode::FAILURE
+        }
+    };
+    output.end(status)
 }
 
-/// What tells the main table from any other, also from one that had its name before.
-async fn table_identity(connection: &Connection) -> Result<String, Failure> {
-    let (name, operator) = (connection.main_table(), connection.operator());
-    let table = operator.table(name).await;
-    let table =
-        table.map_err(|e| Failure::connection(format!("DescribeTable of table {name}: {e}")))?;
-    Ok(table::identity_of(name, &operator.place_of_tables(), &table))
+/// Why an import has ended before it was done.
+enum Stopped {
+    /// By a signal.
+    Interrupted,
+    Failed(Failure),
 }
 
-/// How an import differs from that of a state.
-fn difference(before: &Identity, now: &Identity) -> &'static str {
-    if before.table != now.table {
-        "to another table"
-    } else if before.source != now.source {
-        "of another input"
-    } else {
-        "with other options"
+impl From<Failure> for Stopped {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
     }
 }
 
-fn not_for_tables() -> Failure {
-    let detail = "--in-doubt replace goes with files only: of a table whole pages are in doubt, so it would \
-                  overwrite what clients have changed in rows that were never listed";
-    Failure { code: IN_DOUBT, detail: detail.to_owned() }
+/// An import, what goes on beside it, and what comes of it.
+struct Run<'a> {
+    args: &'a ImportArgs,
+    reporter: Reporter,
+    signals: TerminationSignals,
+    refusals: Arc<Mutex<Refusals>>,
 }
 
-fn not_for_random() -> Failure {
-    let detail = "--keep-existing needs to know an item's shard, and the placement is random";
-    Failure { code: dynashard_core::Code::NotForPlacement.as_str(), detail: detail.to_owned() }
+/// What the arguments name.
+enum Found {
+    Files(Input),
+    Table(Box<SourceTable>),
+}
+
+impl Run<'_> {
+    async fn import(&mut self) -> Result<(), Stopped> {
+        let args = self.args;
+        let connection = args.connect.connect().await?;
+        if args.keep_existing && connection.settings().placement == Placement::Random {
+            let detail =
+                "--keep-existing needs to know an item's shard, and the placement is random";
+            let code = Code::NotForPlacement.as_str();
+            return Err(Failure { code, detail: detail.to_owned() }.into());
+        }
+        let found = match (&args.from_table, &args.input) {
+            (Some(name), _) => {
+                let table = SourceTable::find(&connection, name, args.read_units).await?;
+                Found::Table(Box::new(table))
+            }
+            // The parser sees to it that there is a path without a table.
+            (None, path) => {
+                let input = Input::find(path.as_deref().unwrap_or(Path::new("")), args.format)?;
+                self.spares(&input)?;
+                Found::Files(input)
+            }
+        };
+        let (table, _) = look_at(&connection, connection.main_table()).await?;
+        let (keys, from_table) = match &found {
+            Found::Table(from) => (from.keys.clone(), from.identity.clone()),
+            Found::Files(_) => (keys(args, &connection), String::new()),
+        };
+        if args.check {
+            self.list(false)?;
+            return match found {
+                Found::Table(from) => self.check_table(&from).await,
+                Found::Files(input) => self.check(input, keys).await.map(drop),
+            };
+        }
+        // The place is taken before anything long begins, so that two imports do not go on side by side.
+        let beside = || state::default_path(args.input.as_deref().unwrap_or(Path::new("")));
+        let state_path = args.state.clone().unwrap_or_else(beside);
+        let (file, before) = StateFile::open(&state_path)?;
+        if let Some(before) = &before {
+            // What an earlier run has copied is of this table.
+            let from_table = Identity::from([(FROM_TABLE.to_owned(), from_table.clone())]);
+            before.is_of(&from_table, &state_path)?;
+        }
+        let input = match found {
+            Found::Table(from) => self.copy(&from, &file, before.is_some()).await?,
+            Found::Files(input) => input,
+        };
+        self.list(before.is_some())?;
+        let source = self.check(input, keys).await?;
+        let identity = identity(args, table, from_table, &source);
+        if let Some(before) = &before {
+            before.is_of(&identity, &state_path)?;
+        }
+        let state = before.unwrap_or_else(|| State::new(identity));
+        Box::pin(self.write(&connection, source, (file, state))).await
+    }
+
+    /// Says what is left out of an input, and refuses to list rows in place of it.
+    fn spares(&self, input: &Input) -> Result<(), Failure> {
+        if !input.left_out.is_empty() {
+            note!("dynashard: {} are left out", input.left_out.join(", "));
+        }
+        let id = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+        let Some(list) = self.args.refused.as_deref().and_then(id) else { return Ok(()) };
+        match input.files.iter().find(|file| id(&file.path) == Some(list)) {
+            Some(file) => Err(files::bad(&file.path, "is the file of --refused, too")),
+            None => Ok(()),
+        }
+    }
+
+    /// Opens the list of the refused rows, if it is to be a file. That of an earlier run goes on with its state.
+    fn list(&self, goes_on: bool) -> Result<(), Failure> {
+        let path = self.args.refused.as_ref();
+        path.map_or(Ok(()), |path| lock(&self.refusals).open(path, goes_on))
+    }
+
+    /// Shows `add` each item of a table, and returns how many there are.
+    async fn each_item(
+        &mut self,
+        from: &SourceTable,
+        is_strong: bool,
+        mut add: impl FnMut(Attributes) -> Result<(), Failure>,
+    ) -> Result<u64, Stopped> {
+        let (mut pages, mut rows) = (from.pages(is_strong), 0);
+        loop {
+            self.reporter.show("check", rows, None, "");
+            let page = tokio::select! {
+                page = pages.try_next() => page?,
+                () = self.signals.received() => return Err(Stopped::Interrupted),
+                () = sleep(LOOK_EVERY) => continue,
+            };
+            let Some(page) = page else { return Ok(rows) };
+            rows += u64::try_from(page.len()).unwrap_or(u64::MAX);
+            page.into_iter().try_for_each(&mut add)?;
+        }
+    }
+
+    /// Looks at each item of a table.
+    async fn check_table(&mut self, from: &SourceTable) -> Result<(), Stopped> {
+        let refusals = Arc::clone(&self.refusals);
+        let examine = |item| {
+            if let Err(Refused { key, failure }) = from.keys.item(item) {
+                lock(&refusals).add(RowPlace::default(), key.as_ref(), &failure);
+            }
+            Ok(())
+        };
+        let rows = self.each_item(from, false, examine).await?;
+        Ok(self.checked(Ok(rows))?)
+    }
+
+    /// Copies a table to a file, unless an earlier run has.
+    async fn copy(
+        &mut self,
+        from: &SourceTable,
+        state: &StateFile,
+        goes_on: bool,
+    ) -> Result<Input, Stopped> {
+        let paths = state.copy_paths();
+        if !goes_on {
+            let mut copy = Copy::begin(&paths)?;
+            self.each_item(from, true, |item| copy.add(&item)).await?;
+            copy.end()?;
+        }
+        let input = Input::find(&paths[0], Some(Format::JsonLines))?;
+        Ok(Input { is_copy: true, ..input })
+    }
+
+    /// The first pass.
+    async fn check(&mut self, input: Input, keys: Keys) -> Result<Source, Stopped> {
+        let watch = Arc::<Watch>::default();
+        let (watched, refusals) = (Arc::clone(&watch), Arc::clone(&self.refusals));
+        let columns = self.args.number_columns.clone();
+        let mut pass = spawn_blocking(move || {
+            check::check(input, keys, columns, &mut lock(&refusals), &watched)
+        });
+        let source = loop {
+            self.reporter.show("check", watch.rows.load(Ordering::Relaxed), None, "");
+            tokio::select! {
+                source = &mut pass => break source.unwrap_or_else(|e| Err(panicked(&e))),
+                () = self.signals.received() => {
+                    watch.is_cancelled.store(true, Ordering::Relaxed);
+                    // It ends with the next row.
+                    let _ = pass.await;
+                    return Err(Stopped::Interrupted);
+                }
+                () = sleep(LOOK_EVERY) => {}
+            }
+        };
+        self.checked(source.as_ref().map(|source| source.rows).map_err(Failure::clone))?;
+        Ok(source?)
+    }
+
+    /// Takes note of what a first pass has found.
+    fn checked(&mut self, rows: Result<u64, Failure>) -> Result<(), Failure> {
+        let listed = lock(&self.refusals).finish();
+        let rows = rows?;
+        listed?;
+        let (refused, is_check) = (lock(&self.refusals).count(), self.args.check);
+        let summary = &mut self.reporter.summary;
+        (summary.rows, summary.is_check) = (Some(rows), is_check);
+        summary.counts.refused = refused;
+        summary.complete = is_check && refused == 0;
+        if refused == 0 || (self.args.skip_refused && !is_check) {
+            return Ok(());
+        }
+        let more = if is_check {
+            ""
+        } else {
+            ", and nothing was written; --skip-refused writes the others"
+        };
+        let detail = format!("{refused} rows cannot be taken{more}");
+        Err(Failure { code: ROWS_REFUSED, detail })
+    }
+
+    /// Writes what is not written yet.
+    async fn write(
+        &mut self,
+        connection: &Connection,
+        source: Source,
+        (file, before): (StateFile, State),
+    ) -> Result<(), Stopped> {
+        let args = self.args;
+        let pinned = async {
+            let connection = connection.until_pinned().await?;
+            let writer = connection.writer(!args.no_growth).await?;
+            Ok::<_, Failure>((writer, connection.reader()))
+        };
+        let (writer, reader) = tokio::select! {
+            pinned = pinned => pinned?,
+            () = self.signals.received() => return Err(Stopped::Interrupted),
+        };
+        let (keep_existing, other_item) = (args.keep_existing, args.in_doubt);
+        let target = Target { writer, reader, keep_existing, other_item };
+        let (sender, receiver) = mpsc::channel(CHANNEL_ROWS);
+        let source = Arc::new(source);
+        let (reads, position) = (Arc::clone(&source), before.position.clone());
+        let end_of_doubt = target.end_of_doubt();
+        let reading = spawn_blocking(move || {
+            reads.each(|number, item| {
+                let Some(may_be_sent) = position.may_be_sent(number) else {
+                    return !sender.is_closed();
+                };
+                let in_doubt = may_be_sent.then_some(end_of_doubt);
+                sender.blocking_send(Row { number, item, in_doubt }).is_ok()
+            })
+        });
+        let refused_in_check = self.reporter.summary.counts.refused;
+        let loading = Loader::load(self, target, source, (file, before), receiver);
+        let (loaded, file) = Box::pin(loading).await;
+        let read = reading.await.unwrap_or_else(|error| Err(panicked(&error)));
+        lock(&self.refusals).finish()?;
+        loaded?;
+        read?;
+        let undecided = self.reporter.summary.undecided;
+        let refused = self.reporter.summary.counts.refused - refused_in_check;
+        if undecided > 0 {
+            let detail = format!(
+                "{undecided} rows may have been written before an interruption, and other items lie under their \
+                 keys; run the command again with --in-doubt keep or --in-doubt replace"
+            );
+            return Err(Failure { code: IN_DOUBT, detail }.into());
+        }
+        file.map_or(Ok(()), StateFile::remove)?;
+        if refused > 0 && !args.skip_refused {
+            let detail = format!(
+                "{refused} rows cannot be taken: DynamoDB rejects them. All others are written"
+            );
+            return Err(Failure { code: ROWS_REFUSED, detail }.into());
+        }
+        self.reporter.summary.complete = true;
+        Ok(())
+    }
+}
+
+/// What tells this import from others. `from_table` is that of another table.
+fn identity(args: &ImportArgs, table: String, from_table: String, source: &Source) -> Identity {
+    let Source { input, keys, numbers, digests, .. } = source;
+    let identity = [
+        ("table", table),
+        (FROM_TABLE, from_table),
+        ("input", format!("{digests:?}")),
+        ("format", format!("{:?}", input.format)),
+        ("pk", keys.partition.clone()),
+        ("sk", keys.sort.clone()),
+        ("number-columns", format!("{numbers:?}")),
+        ("keep-existing", args.keep_existing.to_string()),
+        ("skip-refused", args.skip_refused.to_string()),
+    ];
+    identity.map(|(name, it)| (name.to_owned(), it)).into()
+}
+
+/// The name in an identity of the table of `--from-table`.
+const FROM_TABLE: &str = "from-table";
+
+fn panicked(error: &JoinError) -> Failure {
+    let why = format!("a part of the import failed: {error}");
+    dynashard_core::Error::new(Code::Internal, why).into()
 }
 
 fn lock(refusals: &Mutex<Refusals>) -> MutexGuard<'_, Refusals> {

@@ -1,10 +1,11 @@
+//! How fast rows go to one collection: as fast as its partitions take them.
+//!
+//! The rate doubles every second until a partition throttles for the first time. From then on it rises
+//! evenly and falls a little with each burst of throttles (additive increase, multiplicative decrease).
+
 use std::time::Duration;
 
-/// How fast rows go to one partition: as fast as it takes them.
-///
-/// The rate doubles every second until the partition throttles for the first time. From then on it rises
-/// evenly and falls a little with each burst of throttles (additive increase, multiplicative decrease).
-/// Time is that of the boot clock.
+/// The rate of one collection. Time is that of the boot clock.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Pace {
     /// Write units a second.
@@ -15,28 +16,10 @@ pub(super) struct Pace {
     next_at: Duration,
     /// No second fall before this: one burst of throttles is one piece of news.
     deaf_until: Duration,
-    taken: Taken,
-}
-
-/// What the partition has taken lately.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Taken {
-    since: Duration,
-    units: f64,
-    /// Units a second, in the window before.
-    last: Option<f64>,
-}
-
-impl Taken {
-    /// A window that begins without a word of the one before.
-    fn from(now: Duration) -> Self {
-        Self { since: now, units: 0.0, last: None }
-    }
-
-    /// Whether the window is too long to tell a rate: nothing was sent for a while.
-    fn is_stale(&self, now: Duration) -> bool {
-        now.saturating_sub(self.since) > LONGEST_WINDOW
-    }
+    /// What the partition has taken since then, in units.
+    window: (Duration, f64),
+    /// What it took in the window before, in units a second, if that is known.
+    taken: f64,
 }
 
 /// A partition of DynamoDB takes up to 1,000.
@@ -71,8 +54,8 @@ const LATE: Duration = Duration::from_millis(50);
 
 impl Pace {
     pub(super) fn new(now: Duration) -> Self {
-        let taken = Taken::from(now);
-        Self { rate: FIRST_RATE, ceiling: None, next_at: now, deaf_until: now, taken }
+        let (window, taken) = ((now, 0.0), f64::INFINITY);
+        Self { rate: FIRST_RATE, ceiling: None, next_at: now, deaf_until: now, window, taken }
     }
 
     /// Write units a second.
@@ -98,22 +81,18 @@ impl Pace {
 
     /// Takes note of a row that was written.
     pub(super) fn written(&mut self, units: f64, now: Duration) {
-        if self.taken.is_stale(now) {
-            self.taken = Taken::from(now);
-        }
-        self.taken.units += units;
-        let window = now.saturating_sub(self.taken.since);
-        if window >= WINDOW {
-            let last = Some(self.taken.units / window.as_secs_f64());
-            self.taken = Taken { since: now, units: 0.0, last };
+        self.forget_what_is_old(now);
+        self.window.1 += units;
+        let time = now.saturating_sub(self.window.0);
+        if time >= WINDOW {
+            self.taken = self.window.1 / time.as_secs_f64();
+            self.window = (now, 0.0);
         }
         self.rate += match self.ceiling {
             None => FIRST_RISE * units,
             Some(ceiling) => RISE_PER_SEC * ceiling * units / self.rate,
         };
-        if self.ceiling.is_some_and(|ceiling| self.rate > BEYOND * ceiling) {
-            self.ceiling = None;
-        }
+        self.ceiling = self.ceiling.filter(|ceiling| self.rate <= BEYOND * ceiling);
     }
 
     /// Takes note of a row that was throttled.
@@ -121,13 +100,18 @@ impl Pace {
         if now < self.deaf_until {
             return;
         }
-        if self.taken.is_stale(now) {
-            self.taken = Taken::from(now);
-        }
-        let taken = self.taken.last.map_or(f64::INFINITY, |last| last * ABOVE_TAKEN);
-        self.ceiling = Some(self.rate.min(taken).max(LEAST_RATE));
-        self.rate = (FALL * self.rate).min(taken).max(LEAST_RATE);
+        self.forget_what_is_old(now);
+        let most = ABOVE_TAKEN * self.taken;
+        self.ceiling = Some(self.rate.min(most).max(LEAST_RATE));
+        self.rate = (FALL * self.rate).min(most).max(LEAST_RATE);
         self.deaf_until = now + ONE_BURST;
+    }
+
+    /// Begins a window anew that is too long to tell a rate: nothing was sent for a while.
+    fn forget_what_is_old(&mut self, now: Duration) {
+        if now.saturating_sub(self.window.0) > LONGEST_WINDOW {
+            (self.window, self.taken) = ((now, 0.0), f64::INFINITY);
+        }
     }
 }
 

@@ -24,8 +24,8 @@ pub(super) struct Refusals {
     failure: Option<Failure>,
 }
 
-/// Where a row stands.
-#[derive(Debug, Clone, Copy, Serialize)]
+/// Where a row stands; a row of a table stands nowhere.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
 pub(super) struct RowPlace<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) file: Option<&'a str>,
@@ -57,17 +57,15 @@ impl Refusals {
 
     /// Lists a row.
     pub(super) fn add(&mut self, place: RowPlace<'_>, key: Option<&ItemKey>, failure: &Failure) {
-        let pk = key.map(|key| key.partition.as_str());
-        let sk = key.map(|key| SortKeyJson(&key.sort));
+        let (pk, sk) = key.map(|key| (key.partition.as_str(), SortKeyJson(&key.sort))).unzip();
         // What is serialized here are numbers and texts, which cannot fail.
         let line = serde_json::to_string(&Line { place, pk, sk, failure }).unwrap_or_default();
         self.count += 1;
         self.of_phase += 1;
         match &mut self.file {
             Some(file) => {
-                if let Err(error) = writeln!(file, "{line}") {
-                    self.failure.get_or_insert(failed(&error));
-                }
+                let failure = writeln!(file, "{line}").err().map(|e| failed(&e));
+                self.failure = self.failure.take().or(failure);
             }
             None if self.of_phase <= SHOWN => note!("{line}"),
             None => {}
@@ -81,12 +79,8 @@ impl Refusals {
 
     /// Writes out what is held back. A state that counts a row is saved after that.
     pub(super) fn flush(&mut self) -> Result<(), Failure> {
-        if let Some(file) = &mut self.file
-            && let Err(error) = file.flush()
-        {
-            self.failure.get_or_insert(failed(&error));
-        }
-        self.failure.take().map_or(Ok(()), Err)
+        let flushed = self.file.as_mut().map_or(Ok(()), Write::flush).map_err(|e| failed(&e));
+        self.failure.take().map_or(flushed, Err)
     }
 
     /// Ends the list of a phase: says how many more there are, or that the file does not hold all of them.

@@ -1,7 +1,11 @@
 //! A row of the input, from its attributes to an item that may be written.
 
-use dynashard_core::{AttributeValue, Attributes, NewItem, TableSchema};
+use dynashard_api::json::{AttributesJson, Format, SortKeyJson};
+use dynashard_core::{
+    AttributeValue, Attributes, Code, Error, NewItem, TableSchema, Version, item_bytes,
+};
 use dynashard_keys::{ItemKey, PartitionKey, SortKey, SortKeyType};
+use xxhash_rust::xxh64::xxh64;
 
 use crate::operator::Failure;
 
@@ -13,27 +17,55 @@ pub(super) struct Keys {
     pub(super) schema: TableSchema,
 }
 
+/// A row that cannot be taken, with its key if it has one.
+#[derive(Debug, PartialEq)]
+pub(super) struct Refused {
+    pub(super) key: Option<ItemKey>,
+    pub(super) failure: Failure,
+}
+
+impl From<Failure> for Refused {
+    fn from(failure: Failure) -> Self {
+        Self { key: None, failure }
+    }
+}
+
 impl Keys {
     /// The item of a row. The fields of its key become the key and no attributes.
-    pub(super) fn item(&self, mut attributes: Attributes) -> Result<NewItem, Failure> {
-        let partition = match take(&mut attributes, &self.partition)? {
-            AttributeValue::String(text) => PartitionKey::new(text).map_err(bad_key)?,
+    pub(super) fn item(&self, mut attributes: Attributes) -> Result<NewItem, Refused> {
+        let key = self.key(&mut attributes)?;
+        let item = NewItem::new(key.clone(), attributes, &self.schema);
+        item.map_err(|error| Refused { key: Some(key), failure: error.into() })
+    }
+
+    fn key(&self, attributes: &mut Attributes) -> Result<ItemKey, Failure> {
+        let mut take = |name: &String| {
+            let missing = || bad_key(format!("the key field {name:?} is missing"));
+            attributes.remove(name).ok_or_else(missing)
+        };
+        let partition = match take(&self.partition)? {
+            AttributeValue::String(text) => PartitionKey::new(text).map_err(Error::from)?,
             other => return Err(wrong_type(&self.partition, &other, "a string")),
         };
-        let sort = match (take(&mut attributes, &self.sort)?, self.schema.sort_key_type) {
+        let sort = match (take(&self.sort)?, self.schema.sort_key_type) {
             (AttributeValue::String(text), SortKeyType::String) => {
-                SortKey::string(text).map_err(bad_key)?
+                SortKey::string(text).map_err(Error::from)?
             }
             (AttributeValue::Number(number), SortKeyType::Number) => SortKey::Number(number),
-            (other, SortKeyType::String) => {
-                return Err(wrong_type(&self.sort, &other, "a string"));
-            }
-            (other, SortKeyType::Number) => {
-                return Err(wrong_type(&self.sort, &other, "a number"));
-            }
+            (other, SortKeyType::String) => return Err(wrong_type(&self.sort, &other, "a string")),
+            (other, SortKeyType::Number) => return Err(wrong_type(&self.sort, &other, "a number")),
         };
-        Ok(NewItem::new(ItemKey::new(partition, sort), attributes, &self.schema)?)
+        Ok(ItemKey::new(partition, sort))
     }
+}
+
+/// The version of a row, which follows from its key and its attributes: the row is the same item whoever puts it, and
+/// however often.
+pub(super) fn version_of(item: &NewItem) -> Version {
+    let (key, attributes) = (item.key(), AttributesJson(item.attributes(), Format::DynamoDb));
+    let row = (key.partition.as_str(), SortKeyJson(&key.sort), attributes);
+    // Texts and numbers cannot fail.
+    Version::new(xxh64(&serde_json::to_vec(&row).unwrap_or_default(), 0))
 }
 
 /// What an item takes in the table, in bytes, without the attributes of the system's own.
@@ -43,9 +75,7 @@ pub(super) fn bytes_of(item: &NewItem) -> usize {
         SortKey::String(text) => text.len(),
         SortKey::Number(number) => number.stored_bytes(),
     };
-    let attributes = item.attributes().iter();
-    let attributes = attributes.map(|(name, value)| name.len() + value.stored_bytes());
-    key.partition.as_str().len() + sort + attributes.sum::<usize>()
+    key.partition.as_str().len() + sort + item_bytes(item.attributes())
 }
 
 /// A row that is not the text that it should be.
@@ -53,14 +83,8 @@ pub(super) fn bad_body(detail: impl Into<String>) -> Failure {
     Failure { code: "bad_body", detail: detail.into() }
 }
 
-fn take(attributes: &mut Attributes, name: &str) -> Result<AttributeValue, Failure> {
-    let missing =
-        || Failure { code: BAD_KEY, detail: format!("the key field {name:?} is missing") };
-    attributes.remove(name).ok_or_else(missing)
-}
-
-fn bad_key(error: dynashard_keys::KeyError) -> Failure {
-    dynashard_core::Error::from(error).into()
+fn bad_key(detail: String) -> Failure {
+    Failure { code: Code::BadKey.as_str(), detail }
 }
 
 fn wrong_type(name: &str, value: &AttributeValue, wanted: &str) -> Failure {
@@ -76,11 +100,8 @@ fn wrong_type(name: &str, value: &AttributeValue, wanted: &str) -> Failure {
         | AttributeValue::NumberSet(_)
         | AttributeValue::BinarySet(_) => "a set",
     };
-    let detail = format!("the key field {name:?} is {is}, and the table's is {wanted}");
-    Failure { code: BAD_KEY, detail }
+    bad_key(format!("the key field {name:?} is {is}, and the table's is {wanted}"))
 }
-
-const BAD_KEY: &str = dynashard_core::Code::BadKey.as_str();
 
 #[cfg(test)]
 mod tests {
@@ -119,9 +140,31 @@ mod tests {
     }
 
     #[test]
+    fn the_version_of_a_row_follows_from_all_of_it() {
+        let version = |sort: &str, fields: &[(&str, AttributeValue)]| {
+            let key = [("id", text("a")), ("at", text(sort))];
+            let row = row(&[&key, fields].concat());
+            version_of(&keys("id", "at", SortKeyType::String).item(row).expect("an item"))
+        };
+        let one = version("1", &[("n", number("1.50")), ("m", text("x"))]);
+        assert_eq!(one, version("1", &[("m", text("x")), ("n", number("1.5"))]));
+        for other in [
+            version("2", &[("n", number("1.5")), ("m", text("x"))]),
+            version("1", &[("n", text("1.5")), ("m", text("x"))]),
+            version("1", &[("n", number("1.5")), ("m", text("x")), ("l", text(""))]),
+        ] {
+            assert_ne!(one, other);
+        }
+    }
+
+    #[test]
     fn what_cannot_be_taken_is_refused_with_the_code_of_the_api() {
         let own = |fields: &[(&str, AttributeValue)]| {
-            keys("id", "at", SortKeyType::String).item(row(fields)).expect_err("refused").code
+            keys("id", "at", SortKeyType::String)
+                .item(row(fields))
+                .expect_err("refused")
+                .failure
+                .code
         };
         let id = ("id", text("a"));
         assert_eq!(own(&[("at", text("1"))]), "bad_key");
@@ -137,6 +180,6 @@ mod tests {
         assert_eq!(own(&[id, at, large]), "item_too_large");
         let other = keys("origin", "n", SortKeyType::String);
         let both = [("origin", text("EWR")), ("n", text("1")), ("id", text("x"))];
-        assert_eq!(other.item(row(&both)).expect_err("refused").code, "key_mismatch");
+        assert_eq!(other.item(row(&both)).expect_err("refused").failure.code, "key_mismatch");
     }
 }

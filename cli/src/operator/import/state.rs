@@ -1,13 +1,13 @@
 //! The file that says how far an import has come, so that one which ended early can go on.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::counts::Counts;
-use super::marks::Progress;
+use super::report::Counts;
 use crate::operator::Failure;
 use crate::operator::files::{is_special, replace, with_suffix};
 
@@ -18,37 +18,102 @@ pub(super) struct State {
     version: u32,
     pub(super) identity: Identity,
     pub(super) counts: Counts,
-    pub(super) progress: Progress,
+    pub(super) position: Position,
 }
 
-/// What an import reads and writes. One that goes on must have the same.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Identity {
-    /// The table, and where it is.
-    pub(super) table: String,
-    pub(super) source: Source,
-    /// What decides which rows there are and how they are put.
-    pub(super) options: Vec<String>,
+/// What an import reads and writes, each by its name. One that goes on must have the same.
+pub(super) type Identity = BTreeMap<String, String>;
+
+/// How far the rows are written. Their numbers rise.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(into = "Runs", try_from = "Runs")]
+pub(super) struct Position {
+    /// Rows behind this one were not read.
+    last: u64,
+    /// The rows up to there that are not certainly written, and whether each may have been sent.
+    open: BTreeMap<u64, bool>,
 }
 
-/// What the rows come from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Source {
-    /// The size and the hash of each file.
-    Files(Vec<(u64, u64)>),
-    Table(String),
+impl Position {
+    /// Whether a row may have been sent, unless it is certainly written.
+    pub(super) fn may_be_sent(&self, number: u64) -> Option<bool> {
+        let is_known = number <= self.last;
+        self.open.get(&number).copied().or((!is_known).then_some(false))
+    }
+
+    /// A row was read.
+    pub(super) fn read(&mut self, number: u64, in_doubt: bool) {
+        self.last = self.last.max(number);
+        self.open.insert(number, in_doubt);
+    }
+
+    /// A row may be sent from now on.
+    pub(super) fn sent(&mut self, number: u64) {
+        self.open.insert(number, true);
+    }
+
+    /// Nothing is left to do for a row: mostly it is certainly written.
+    pub(super) fn done(&mut self, number: u64) {
+        self.open.remove(&number);
+    }
+}
+
+/// The last row, and runs of open rows: how many rows lie between it and the run before, how many it has, and whether
+/// they may have been sent.
+#[derive(Serialize, Deserialize)]
+struct Runs(u64, Vec<(u64, u64, bool)>);
+
+/// As many rows as are read ahead at most, and as many that wait.
+const MOST_OPEN: u64 = 20_000_000;
+
+impl From<Position> for Runs {
+    fn from(position: Position) -> Self {
+        let (mut runs, mut next) = (Vec::<(u64, u64, bool)>::new(), 0);
+        for (number, is_sent) in position.open {
+            match runs.last_mut() {
+                Some((_, rows, sent)) if number == next && *sent == is_sent => *rows += 1,
+                _ => runs.push((number - next, 1, is_sent)),
+            }
+            next = number + 1;
+        }
+        Self(position.last, runs)
+    }
+}
+
+impl TryFrom<Runs> for Position {
+    type Error = &'static str;
+
+    fn try_from(Runs(last, runs): Runs) -> Result<Self, Self::Error> {
+        let (mut open, mut next, mut left) = (BTreeMap::new(), 0_u64, MOST_OPEN);
+        for (gap, rows, is_sent) in runs {
+            left = left.checked_sub(rows).ok_or("it has too many open rows")?;
+            let begin = next.saturating_add(gap);
+            next = begin.saturating_add(rows);
+            open.extend((begin..next).map(|number| (number, is_sent)));
+        }
+        Ok(Self { last, open })
+    }
 }
 
 /// Of the form of the file.
-const VERSION: u32 = 1;
-
-/// The longest file that is read: that of 100,000 rows takes a tenth.
-const MAX_BYTES: u64 = 100_000_000;
+const VERSION: u32 = 2;
 
 impl State {
-    pub(super) fn new(identity: Identity, counts: Counts, progress: Progress) -> Self {
-        Self { version: VERSION, identity, counts, progress }
+    pub(super) fn new(identity: Identity) -> Self {
+        let (counts, position) = (Counts::default(), Position::default());
+        Self { version: VERSION, identity, counts, position }
+    }
+
+    /// Refuses to go on with an import of another identity.
+    pub(super) fn is_of(&self, identity: &Identity, path: &Path) -> Result<(), Failure> {
+        let mut differing =
+            identity.iter().filter(|(name, it)| self.identity.get(*name) != Some(it));
+        let Some((name, _)) = differing.next() else { return Ok(()) };
+        let path = path.display();
+        let detail = format!(
+            "{path} is the state of an import with another {name}; run that to its end, or remove the file to begin again"
+        );
+        Err(Failure { code: "state_mismatch", detail })
     }
 }
 
@@ -56,10 +121,15 @@ impl State {
 #[derive(Debug)]
 pub(super) struct StateFile {
     path: PathBuf,
-    lock_path: PathBuf,
     /// Held to the end, and by the system given up when the process ends.
     _lock: File,
 }
+
+const LOCK: &str = ".lock";
+
+/// Holds the rows of `--from-table`, and until it has all of them the other.
+const COPY: &str = ".dynashard-rows";
+const PART_OF_COPY: &str = ".dynashard-rows.partial";
 
 impl StateFile {
     /// Takes the place, and reads what an earlier import has left there.
@@ -67,8 +137,7 @@ impl StateFile {
         if is_special(path) {
             return Err(failed(path, "is no plain file"));
         }
-        let lock_path = with_suffix(path, ".lock");
-        let lock = File::create(&lock_path).map_err(|e| {
+        let lock = File::create(with_suffix(path, LOCK)).map_err(|e| {
             failed(path, &format!("cannot be made: {e}; --state FILE names another place"))
         })?;
         match lock.try_lock() {
@@ -80,15 +149,13 @@ impl StateFile {
                 return Err(failed(path, &format!("cannot be locked: {error}")));
             }
         }
-        let state = match fs::metadata(path) {
+        let file = Self { path: path.to_owned(), _lock: lock };
+        let state = match fs::read(path) {
+            Ok(text) => Some(read(path, &text)?),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(failed(path, &format!("cannot be read: {error}"))),
-            Ok(metadata) if metadata.len() > MAX_BYTES => {
-                return Err(failed(path, "is not the state of an import"));
-            }
-            Ok(_) => Some(read(path)?),
         };
-        Ok((Self { path: path.to_owned(), lock_path, _lock: lock }, state))
+        Ok((file, state))
     }
 
     /// Puts this state in place of the last one. The file is whole at any time, also after a loss of
@@ -101,26 +168,28 @@ impl StateFile {
 
     /// Removes the file: everything is written.
     pub(super) fn remove(self) -> Result<(), Failure> {
-        for path in [&self.path, &self.lock_path] {
-            match fs::remove_file(path) {
-                Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(failed(path, &format!("cannot be removed: {error}"))),
+        match fs::remove_file(&self.path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(failed(&self.path, &format!("cannot be removed: {error}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Where the rows of another table are, and where they are written to.
+    pub(super) fn copy_paths(&self) -> [PathBuf; 2] {
+        [COPY, PART_OF_COPY].map(|suffix| with_suffix(&self.path, suffix))
+    }
+}
+
+impl Drop for StateFile {
+    fn drop(&mut self) {
+        if !self.path.exists() {
+            // Without a state they are of no use, and mostly not there.
+            for suffix in [COPY, PART_OF_COPY, LOCK] {
+                let _ = fs::remove_file(with_suffix(&self.path, suffix));
             }
         }
-        Ok(())
-    }
-
-    /// Gives the place up, and leaves what is there.
-    pub(super) fn leave(self) {
-        // Without a state it guards nothing.
-        if !self.path.exists() {
-            let _ = fs::remove_file(&self.lock_path);
-        }
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
     }
 }
 
@@ -132,29 +201,19 @@ pub(super) fn default_path(input: &Path) -> PathBuf {
     with_suffix(&input, ".dynashard-import")
 }
 
-/// An import that goes on is not that which the state is of.
-pub(super) fn mismatch(path: &Path, what: &str) -> Failure {
-    let detail = format!(
-        "{} is the state of an import {what}; run that to its end, or remove the file to begin again",
-        path.display()
-    );
-    Failure { code: "state_mismatch", detail }
-}
-
-fn read(path: &Path) -> Result<State, Failure> {
+fn read(path: &Path, text: &[u8]) -> Result<State, Failure> {
     #[derive(Deserialize)]
     struct Version {
         version: u32,
     }
-    let text = fs::read(path).map_err(|e| failed(path, &format!("cannot be read: {e}")))?;
     let damaged =
         |e: serde_json::Error| failed(path, &format!("is not the state of an import: {e}"));
-    let Version { version } = serde_json::from_slice(&text).map_err(damaged)?;
+    let Version { version } = serde_json::from_slice(text).map_err(damaged)?;
     if version != VERSION {
         let why = format!("is of version {version}, and this command writes version {VERSION}");
         return Err(failed(path, &why));
     }
-    serde_json::from_slice(&text).map_err(damaged)
+    serde_json::from_slice(text).map_err(damaged)
 }
 
 fn failed(path: &Path, why: &str) -> Failure {
@@ -163,17 +222,44 @@ fn failed(path: &Path, why: &str) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use super::super::marks::{Marks, RowMarks};
+    use proptest::prelude::{any, prop, prop_assert_eq, proptest};
+
     use super::*;
 
     fn state(written: u64) -> State {
-        let identity = Identity {
-            table: "MainTable".to_owned(),
-            source: Source::Files(vec![(10, u64::MAX)]),
-            options: vec!["csv".to_owned()],
-        };
+        let identity = Identity::from([("table".to_owned(), "MainTable".to_owned())]);
         let counts = Counts { written, ..Counts::default() };
-        State::new(identity, counts, Marks::Rows(RowMarks::default()).progress())
+        State { counts, ..State::new(identity) }
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_noted_down_is_known_again(
+            fates in prop::collection::vec(any::<[bool; 3]>(), 0..200),
+        ) {
+            let mut position = Position::default();
+            let mut expected = Vec::new();
+            for (number, [is_accepted, is_sent, is_done]) in (1_u64..).zip(&fates) {
+                if !is_accepted {
+                    continue;
+                }
+                position.read(number, false);
+                if *is_sent {
+                    position.sent(number);
+                }
+                if *is_sent && *is_done {
+                    position.done(number);
+                }
+                expected.push((number, (!is_sent || !is_done).then_some(*is_sent)));
+            }
+            expected.push((position.last + 1, Some(false)));
+            let text = serde_json::to_string(&position).expect("JSON");
+            let again = serde_json::from_str::<Position>(&text).expect("the same");
+            prop_assert_eq!(&again, &position);
+            for (number, may_be_sent) in expected {
+                prop_assert_eq!(again.may_be_sent(number), may_be_sent);
+            }
+        }
     }
 
     #[test]
@@ -187,9 +273,11 @@ mod tests {
         for written in [1, 2] {
             file.save(&state(written)).expect("it saves");
         }
-        file.leave();
+        fs::write(&file.copy_paths()[0], "rows").expect("it writes");
+        drop(file);
         let (file, before) = StateFile::open(&path).expect("it opens");
         assert_eq!(before, Some(state(2)));
+        assert!(file.copy_paths()[0].exists());
         file.remove().expect("it is removed");
         assert_eq!(fs::read_dir(directory.path()).expect("a directory").count(), 0);
     }
@@ -209,10 +297,24 @@ mod tests {
     }
 
     #[test]
+    fn an_import_goes_on_with_what_it_began() {
+        let (before, path) = (state(1), Path::new("state"));
+        let mut identity = before.identity.clone();
+        assert_eq!(before.is_of(&identity, path), Ok(()));
+        identity.insert("table".to_owned(), "OtherTable".to_owned());
+        let refused = before.is_of(&identity, path).expect_err("refused");
+        assert_eq!(refused.code, "state_mismatch");
+        assert!(refused.detail.contains("another table"), "{refused}");
+    }
+
+    #[test]
     fn what_is_not_a_state_is_reported() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("state");
-        for text in ["", "{", "{}", "{\"version\":2}", "{\"version\":1}"] {
+        let whole = serde_json::to_string(&state(1)).expect("JSON");
+        let endless = whole.replace("[0,[]]", "[0,[[0,18446744073709551615,true]]]");
+        assert_ne!(endless, whole);
+        for text in ["", "{", "{}", "{\"version\":1}", "{\"version\":2}", &endless] {
             fs::write(&path, text).expect("it writes");
             assert_eq!(StateFile::open(&path).expect_err(text).code, "state_failed", "{text}");
         }

@@ -30,8 +30,8 @@ impl fmt::Display for Generation {
     }
 }
 
-/// A random number that each write gives its item. The item's `ETag`, and what a guarded write
-/// compares.
+/// A random number that each write gives its item; that of an imported row follows from the row. The item's `ETag`, and
+/// what a guarded write compares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(u64);
 

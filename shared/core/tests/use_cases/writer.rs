@@ -144,6 +144,27 @@ fn preconditions_decide_whether_a_put_happens() {
 }
 
 #[test]
+fn a_put_whose_version_follows_from_its_item_can_be_sent_again() {
+    let world = World::new();
+    world.lay_out(1, 4, Placement::Xxh64);
+    let writer = world.writer();
+    let put = |version| {
+        let (item, version) = (world.new_item("a", "new"), Version::new(version));
+        block_on(writer.put_as(&item, version, Precondition::Absent, world.deadline()))
+    };
+    assert!(!put(7).expect("a put").was_there);
+    let again = put(7).expect("it is there");
+    assert!(again.was_there && again.version == Version::new(7));
+    assert_eq!(code(put(8)), Code::PreconditionFailed, "another item");
+    let a = key("a");
+    let changed = writer.patch(&a, attributes("changed"), NONE, world.deadline());
+    block_on(changed).expect("a patch");
+    assert_eq!(code(put(7)), Code::PreconditionFailed, "a client has changed it");
+    let stored = world.memory.stored(&home("a", 4)).expect("an item");
+    assert_eq!(stored.attributes, attributes("changed"));
+}
+
+#[test]
 fn preconditions_hold_in_a_collection_that_does_not_exist() {
     let version = Precondition::Version(Version::new(1));
     for precondition in [Precondition::Exists, version] {

@@ -85,7 +85,7 @@ impl Operation<'_> {
         }
         let write = self.guarded(shard, Action::Put(item), unchanged, &known);
         match self.send_put(&write, shard, version).await? {
-            Sent::Done => Ok(Written { shard, version, consumed_wcu: self.consumed_wcu }),
+            Sent::Done => Ok(Written::new(shard, version, self.consumed_wcu)),
             Sent::Unexpected { .. } if matches!(precondition, Precondition::Version(_)) => {
                 Err(precondition_failed().into())
             }

@@ -4,10 +4,10 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use crate::model::error::Error;
-use crate::model::guard::Action;
+use crate::model::guard::{Action, Expected};
 use crate::model::item::{NewItem, StoredItem, item_bytes};
 use crate::model::lease::Deadline;
-use crate::model::version::Generation;
+use crate::model::version::{Generation, Version};
 use crate::usecases::write::home::{Settled, new_home_in_move};
 use crate::usecases::write::operation::{Interrupted, Operation};
 use crate::usecases::write::send::Sent;
@@ -23,12 +23,25 @@ impl Writer {
         precondition: Precondition,
         deadline: Deadline,
     ) -> Result<Written, Error> {
+        self.put_as(item, self.draw_version(), precondition, deadline).await
+    }
+
+    /// Stores an item under a version that follows from its key and its attributes, so that whoever does not know the
+    /// fate of such a put may send it again: where no item must lie ([`Precondition::Absent`]), one of
+    /// this version may ([`Written::was_there`]).
+    pub async fn put_as(
+        &self,
+        item: &NewItem,
+        version: Version,
+        precondition: Precondition,
+        deadline: Deadline,
+    ) -> Result<Written, Error> {
         let mut operation = Operation::arriving(self, item.key(), Some(put_units(item)), deadline);
         // The attempts share the item. Only its generation may differ from one to the next.
         let mut item = Arc::new(StoredItem {
             attributes: item.attributes().clone(),
             generation: Generation::default(),
-            version: self.draw_version(),
+            version,
             forwarded: false,
         });
         let mut tried_new_home = false;
@@ -84,8 +97,13 @@ impl Operation<'_> {
         let version = item.version;
         let write = self.guarded(shard, Action::Put(Arc::clone(item)), expected, &known);
         match self.send_put(&write, shard, version).await? {
-            Sent::Done => Ok(Written { shard, version, consumed_wcu: self.consumed_wcu }),
-            Sent::Unexpected { live: false } if first.is_some() => {
+            Sent::Done => Ok(Written::new(shard, version, self.consumed_wcu)),
+            Sent::Unexpected { version: Some(found) }
+                if found == version && expected == Expected::Absent =>
+            {
+                Ok(Written { was_there: true, ..Written::new(shard, version, self.consumed_wcu) })
+            }
+            Sent::Unexpected { version: None } if first.is_some() => {
                 *tried_new_home = true;
                 Err(Interrupted::BeginAgain)
             }

@@ -9,6 +9,7 @@ use crate::model::error::{Code, Error};
 use crate::model::guard::{Expected, Write};
 use crate::model::lease::Deadline;
 use crate::model::throttle::Throttle;
+use crate::model::version::Version;
 use crate::ports::StoreError;
 use crate::usecases::retry::{refusal, within};
 use crate::usecases::write::operation::{Interrupted, LEAST_WRITE_TIME, Operation};
@@ -20,8 +21,8 @@ pub(super) enum Sent {
     Done,
     /// The guard held, but not what the operation expected.
     Unexpected {
-        /// Whether an item lies there.
-        live: bool,
+        /// Of the item that lies there, if one does.
+        version: Option<Version>,
     },
 }
 
@@ -75,7 +76,8 @@ impl<'a> Operation<'a> {
                 if !write.condition.generation_holds(existing.as_deref()) {
                     Err(self.begin_again_fresh().await)
                 } else if in_lease && write.condition.expected != Expected::Any {
-                    Ok(Sent::Unexpected { live: existing.is_some_and(|item| item.is_live()) })
+                    let live = existing.filter(|item| item.is_live());
+                    Ok(Sent::Unexpected { version: live.map(|item| item.version) })
                 } else {
                     // It had no effect, so an answer after the lease is simply asked for again.
                     let why = "the answer came after the metadata lease had run out";

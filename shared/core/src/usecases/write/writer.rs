@@ -67,6 +67,14 @@ pub struct Written {
     /// The write units that DynamoDB reported for the write and for what had to be settled before it.
     /// It reports none for requests that it refuses or whose answers are lost.
     pub consumed_wcu: f64,
+    /// Whether the item lay there in this version already.
+    pub was_there: bool,
+}
+
+impl Written {
+    pub(super) fn new(shard: ShardId, version: Version, consumed_wcu: f64) -> Self {
+        Self { shard, version, consumed_wcu, was_there: false }
+    }
 }
 
 impl Writer {
