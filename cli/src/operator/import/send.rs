@@ -100,7 +100,7 @@ impl Target {
         let (version, deadline) = (version_of(&row.item), self.deadline());
         let put = self.writer.put_as(&row.item, version, precondition, deadline);
         Some(match Box::pin(put).await {
-            // The same row may have come from another import.
+            // This row may have come from another import.
             Ok(put) if put.was_there && row.in_doubt.is_none() => Fate::Kept,
             Ok(put) if put.was_there => Fate::Found,
             Ok(put) => Fate::Written(put.consumed_wcu),
