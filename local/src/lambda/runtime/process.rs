@@ -182,9 +182,9 @@ const LOWEST_PRIORITY: i32 = 19;
 const LOG_GRACE: Duration = Duration::from_millis(200);
 
 /// What passes from the environment of the stack to its children: what they need to run at all, and
-/// to be debugged; and where an X-Ray daemon listens, if there is one.
+/// to be debugged.
 fn inherited() -> impl Iterator<Item = (&'static str, OsString)> {
-    ["PATH", "LD_LIBRARY_PATH", "RUST_BACKTRACE", "RUST_LOG", "AWS_XRAY_DAEMON_ADDRESS"]
+    ["PATH", "LD_LIBRARY_PATH", "RUST_BACKTRACE", "RUST_LOG"]
         .into_iter()
         .filter_map(|name| Some((name, std::env::var_os(name)?)))
 }
