@@ -21,7 +21,7 @@ use crate::clock::Clocks;
 /// given up one that idled longer, and a write on such a connection has an unknown outcome.
 const MAX_IDLE: Duration = Duration::from_secs(4);
 
-/// A client whose connections idle for at most [`MAX_IDLE`], and no longer than that in a freeze.
+/// A client whose connections idle for at most four seconds, and no longer than that in a freeze.
 pub fn http_client() -> SharedHttpClient {
     http_client_by(ProxyConfig::disabled())
 }
