@@ -318,7 +318,7 @@ fn body(operation: &Yaml<'_>, document: &Yaml<'_>) -> Vec<String> {
     vec![format!("`{}`", name.rsplit('/').next().unwrap_or(name))]
 }
 
-/// Each status that is no problem, with its sentence.
+/// Each status of success, with its sentence.
 fn answers(operation: &Yaml<'_>, document: &Yaml<'_>) -> String {
     let responses = operation["responses"].as_mapping().expect("responses");
     let good = responses

@@ -85,7 +85,7 @@ fn by_hand(page: &Path) -> usize {
     let first = parts.next().unwrap_or_default();
     let behind = parts.filter_map(|part| Some(part.split_once("<!-- end -->")?.1));
     let tokens = std::iter::once(first).chain(behind).flat_map(str::split_whitespace);
-    // The bars of a table are no words.
+    // The bars of a table do not count.
     tokens.filter(|token| token.contains(char::is_alphanumeric)).count()
 }
 

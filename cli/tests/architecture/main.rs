@@ -152,6 +152,11 @@ fn no_files_import_each_other_in_a_circle() {
     }
 }
 
+/// Where the code of a package lies.
+fn source_of(package: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(package).join("src")
+}
+
 /// The module at this depth that a file belongs to: at depth 1 `a` of `a/b/c.rs`, at depth 2 `a/b`.
 fn room(file: &Path, depth: usize) -> String {
     let names = file.components().take(depth).collect::<PathBuf>();
@@ -165,7 +170,7 @@ fn layers_use_those_below() {
 }
 
 fn uses_those_below(package: &str, layers: &[(&str, &[&str])]) {
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(package).join("src");
+    let src = source_of(package);
     let layers = layers.iter().copied().collect::<BTreeMap<_, _>>();
     for (file, used) in imports::imports(&src) {
         let of = room(&file, 1);
@@ -186,9 +191,8 @@ fn uses_those_below(package: &str, layers: &[(&str, &[&str])]) {
 /// Each module of a floor can be read, and tested, with what it uses: none uses it in turn, by whatever way.
 #[test]
 fn no_modules_of_the_core_use_each_other_in_a_circle() {
-    let src = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/core/src");
     let mut modules = BTreeMap::<PathBuf, BTreeSet<PathBuf>>::new();
-    for (file, used) in imports::imports(Path::new(src)) {
+    for (file, used) in imports::imports(&source_of("shared/core")) {
         let of = PathBuf::from(room(&file, 2));
         let used = used.iter().map(|target| PathBuf::from(room(target, 2)));
         let used = used.filter(|to| *to != of).collect::<Vec<_>>();
@@ -200,15 +204,24 @@ fn no_modules_of_the_core_use_each_other_in_a_circle() {
 /// A name that comes from the root hides which module it comes from.
 #[test]
 fn the_core_imports_by_module() {
-    let src = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/core/src");
-    for file in sources(Path::new(src)) {
+    let floors = CORE_LAYERS.iter().map(|(floor, _)| format!("{floor}::")).collect::<Vec<_>>();
+    for file in sources(&source_of("shared/core")) {
         let text = std::fs::read_to_string(&file).expect("source");
-        assert!(!text.contains("use crate::{"), "{} imports from the root", file.display());
-        assert!(
-            text.starts_with("//!") || file.ends_with("tests.rs"),
-            "{} does not say what it is for",
-            file.display()
-        );
+        for from_root in text.split("use crate::").skip(1) {
+            let is_of_a_floor = floors.iter().any(|floor| from_root.starts_with(floor.as_str()));
+            let name = from_root.lines().next().unwrap_or_default();
+            assert!(is_of_a_floor, "{} imports {name} from the root", file.display());
+        }
+    }
+}
+
+#[test]
+fn each_file_of_the_core_says_what_it_is_for() {
+    let mut files = sources(&source_of("shared/core"));
+    files.retain(|file| !file.ends_with("tests.rs"));
+    for file in files {
+        let text = std::fs::read_to_string(&file).expect("source");
+        assert!(text.starts_with("//!"), "{} does not say what it is for", file.display());
     }
 }
 

@@ -26,10 +26,10 @@ const UNSUPPORTED_MEDIA_TYPE: StatusAndCode = (415, "unsupported_media_type");
 
 /// The codes that are only an edge's, with what each means and what a caller does. All others are those of [`Code`].
 const EDGE_CODES: [(StatusAndCode, &str, &str); 7] = [
-    (BAD_EVENT, "The event of a direct invocation is no request.", "correct the event"),
+    (BAD_EVENT, "The event of a direct invocation is not a request.", "correct the event"),
     (
         BAD_BODY,
-        "The body is no JSON of this form, or holds a value that DynamoDB cannot hold, such as a number of 39 digits.",
+        "The body is not JSON of this form, or holds a value that DynamoDB cannot hold, such as a number of 39 digits.",
         "correct the body: `detail` says what is wrong with it",
     ),
     (BAD_HEADER, "A header that the API reads is malformed.", "correct the header"),

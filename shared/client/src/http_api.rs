@@ -94,7 +94,7 @@ impl HttpApi {
         Self { timeout, ..self }
     }
 
-    /// Sends a request, and returns an answer that is no problem.
+    /// Sends a request, and returns an answer that is not a problem.
     async fn send(&self, call: Call) -> Result<Answer, ClientError> {
         let Call { method, path, mut headers, body } = call;
         let url = format!("{}{path}", self.base);

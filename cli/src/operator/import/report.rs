@@ -38,7 +38,7 @@ pub(super) struct Reporter {
     meter: Meter,
 }
 
-/// Measures the rate of a phase. What there was before it is no part of that.
+/// Measures the rate of a phase, from what there was at its beginning.
 struct Meter {
     phase: &'static str,
     rows_before: u64,
