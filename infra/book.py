@@ -22,7 +22,7 @@ NAMES = {page: name for page, _, name in OUTSIDE}
 
 
 def turned(text: str, folder: Path) -> str:
-    """Return a page of this folder with its links as the book has them. What is no page stays text."""
+    """Return a page of this folder with its links as the book has them. What is not a page stays text."""
 
     def link(found: re.Match) -> str:
         label, target, anchor = found[1], found[2], found[3] or ""

@@ -15,7 +15,7 @@ use crate::Admission;
 /// What Lambda invokes a function with. Each function acts on some kinds and refuses the others.
 #[derive(Debug)]
 pub enum Event {
-    /// A request of the API. So is what is no object at all: its sender may wait for an answer.
+    /// A request of the API. So is what is not an object at all: its sender may wait for an answer.
     Request(HttpEvent),
     /// A schedule.
     Schedule,
@@ -58,7 +58,7 @@ impl Event {
     }
 }
 
-/// An event with the context of a request, or why the text is no JSON.
+/// An event with the context of a request, or why the text is not JSON.
 #[derive(Debug)]
 pub struct HttpEvent(Result<Value, String>);
 
