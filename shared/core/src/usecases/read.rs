@@ -16,7 +16,7 @@ use crate::usecases::cost::Cost;
 use crate::usecases::directory::{Directory, Known};
 use crate::usecases::fan_out::fan_out;
 use crate::usecases::meter::Arrival;
-use crate::usecases::retry::{Attempts, within};
+use crate::usecases::retry::within;
 use crate::usecases::settle::{Homes, Settling, Unsettled};
 use crate::usecases::watch::{IsActing, REPORTING_TIME, Telemetry, Watch};
 
@@ -134,7 +134,7 @@ impl Reader {
         lookup: Lookup<'_>,
     ) -> Result<(Option<StoredItem>, Cost), Error> {
         let Lookup { key, deadline, .. } = lookup;
-        let mut attempts = Attempts::new(self.clock(), self.directory.entropy(), deadline);
+        let mut attempts = self.directory.attempts(deadline);
         let mut cost = Cost::default();
         loop {
             let known = self.directory.find(&key.partition, deadline).await?;
@@ -312,7 +312,7 @@ impl Reader {
     ) -> Result<Metered<[Option<StoredItem>; 2]>, Error> {
         let Lookup { key, fields, deadline, .. } = lookup;
         let keys = shards.map(|shard| self.at(key, placement, shard));
-        let mut attempts = Attempts::new(self.clock(), self.directory.entropy(), deadline);
+        let mut attempts = self.directory.attempts(deadline);
         let read = attempts.make(|| self.items().get_both(keys.each_ref(), fields), NOT_IN_TIME);
         let [one, other] = shards;
         read.await.map_err(|error| error.of_shards(vec![one.min(other), one.max(other)]))
@@ -366,7 +366,7 @@ impl Reader {
     ) -> Result<Metered<Option<StoredItem>>, Error> {
         let Lookup { key, fields, consistency, deadline } = lookup;
         let key = self.at(key, placement, shard);
-        let mut attempts = Attempts::new(self.clock(), self.directory.entropy(), deadline);
+        let mut attempts = self.directory.attempts(deadline);
         let read = attempts.make(|| self.items().get(&key, fields, consistency), NOT_IN_TIME);
         read.await.map_err(|error| error.of_shards(vec![shard]))
     }

@@ -78,7 +78,7 @@ impl Reader {
             self.arrived(&key.partition, Some(key), Access::Get);
         }
         let batch = BatchRead { fields, consistency, deadline };
-        let mut attempts = Attempts::new(self.clock(), self.directory().entropy(), deadline);
+        let mut attempts = self.directory().attempts(deadline);
         let partitions = keys.iter().map(|key| key.partition.clone()).collect::<BTreeSet<_>>();
         let mut progress = Progress::new(budget);
         let left = self.get_in_rounds(keys, &mut progress, batch, &mut attempts).await;

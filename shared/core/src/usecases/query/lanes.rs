@@ -15,7 +15,6 @@ use crate::usecases::query::cursor::Position;
 use crate::usecases::query::page::{PageBudget, PageRead};
 use crate::usecases::query::{Abandon, MAX_LIMIT, Query};
 use crate::usecases::read::Reader;
-use crate::usecases::retry::Attempts;
 
 /// How often a page of one shard is asked for, which takes some 6 seconds with the standard back-off. A
 /// shard that does not answer for longer is a matter for the caller, and should not keep the other shards'
@@ -184,8 +183,7 @@ impl Reader {
             fields: query.fields.clone(),
             consistency: query.consistency,
         };
-        let mut attempts =
-            Attempts::new(self.clock(), self.directory().entropy(), deadline).at_most(MAX_ATTEMPTS);
+        let mut attempts = self.directory().attempts(deadline).at_most(MAX_ATTEMPTS);
         let page = attempts.make(|| self.items().query(&request), "a shard did not answer in time");
         page.await.map_err(|error| error.of_shards(vec![shard]))
     }

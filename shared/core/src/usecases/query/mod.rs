@@ -24,7 +24,6 @@ use crate::usecases::directory::Known;
 use crate::usecases::query::cursor::Cursor;
 use crate::usecases::query::page::PageRead;
 use crate::usecases::read::Reader;
-use crate::usecases::retry::Attempts;
 pub use page::{MAX_PAGE_BYTES, PageBudget, QueryPage};
 pub use strategy::Strategy;
 
@@ -170,7 +169,7 @@ impl Reader {
         budget: PageBudget<'_>,
         deadline: Deadline,
     ) -> Result<QueryPage, Error> {
-        let mut attempts = Attempts::new(self.clock(), self.directory().entropy(), deadline);
+        let mut attempts = self.directory().attempts(deadline);
         loop {
             let known = self.directory().find(&query.partition, deadline).await?;
             let moving = moving_from(cursor, &known)?;

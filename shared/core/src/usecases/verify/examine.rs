@@ -11,7 +11,6 @@ use crate::model::lease::Deadline;
 use crate::ports::Consistency;
 use crate::usecases::directory::Known;
 use crate::usecases::read::Lookup;
-use crate::usecases::retry::Attempts;
 use crate::usecases::verify::Verifier;
 
 /// What a second look at a key has shown.
@@ -58,7 +57,7 @@ impl Verifier {
         let partition = &key.partition;
         let directory = self.directory();
         let mut view = view.clone();
-        let mut attempts = Attempts::new(directory.clock(), directory.entropy(), deadline);
+        let mut attempts = directory.attempts(deadline);
         loop {
             let known = directory.find(partition, deadline).await?;
             if known.metadata != view.metadata {

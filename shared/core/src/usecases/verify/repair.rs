@@ -6,7 +6,7 @@ use crate::decide::judge::{Remedy, View, Wrong};
 use crate::model::error::{Code, Error};
 use crate::model::guard::{Action, Condition, Expected, Write};
 use crate::ports::StoreError;
-use crate::usecases::retry::{Attempts, refusal, within};
+use crate::usecases::retry::{refusal, within};
 use crate::usecases::settle::{Homes, Settling, Unsettled};
 use crate::usecases::verify::examine::Examined;
 use crate::usecases::verify::{Repair, Verifier, VerifyOptions};
@@ -33,7 +33,7 @@ impl Verifier {
     ) -> Result<(Examined, Vec<ShardId>), Error> {
         let deadline = self.deadline(options);
         let directory = self.directory();
-        let mut attempts = Attempts::new(directory.clock(), directory.entropy(), deadline);
+        let mut attempts = directory.attempts(deadline);
         let first = self.examine(key, shards, view, deadline).await?;
         let mut examined = first.clone();
         while let Some((wrong, remedy)) = next_remedy(&examined, options.repair) {
